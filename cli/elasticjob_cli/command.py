@@ -19,10 +19,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print it and exit."""
-        self.exit(ExitCode.USAGE, f"{self.prog}: {message}{_meant(message)}; see `{self.prog} -h`\n")
+        self.exit(ExitCode.USAGE, f"{self.prog}: {message}{_with_suggestion(message)}; see `{self.prog} -h`\n")
 
 
-def _meant(message: str) -> str:
+def _with_suggestion(message: str) -> str:
     """For a choice that there is not: the one that looks like it."""
     head, invalid, rest = message.partition("invalid choice: ")
     if not (invalid and head):
@@ -36,7 +36,7 @@ def _meant(message: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class CommandPage:
     """One command."""
 
     description: str

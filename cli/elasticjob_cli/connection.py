@@ -68,10 +68,10 @@ def _no_such_job(name: str, cluster: "Cluster") -> str:
     elsewhere = [job.namespace for job in jobs if job.name == name]
     if elsewhere:
         return f"{said}, but in {', '.join(elsewhere)}; use -n {elsewhere[0]}"
-    return f"{said}{_alike(name, [job.name for job in jobs if job.namespace == cluster.namespace])}"
+    return f"{said}{_similar(name, [job.name for job in jobs if job.namespace == cluster.namespace])}"
 
 
-def _alike(name: str, others: list[str]) -> str:
+def _similar(name: str, others: list[str]) -> str:
     import difflib  # noqa: PLC0415  # only for this sentence
 
     close = difflib.get_close_matches(name, others, n=1)

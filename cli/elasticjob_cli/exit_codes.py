@@ -6,7 +6,7 @@ from elasticjob_cli.help_format import entry
 CLOSED_OUTPUT = 141
 """As a shell shows the death by SIGPIPE."""
 
-TABLE: tuple[tuple[str, str], ...] = (
+EXIT_CODES: tuple[tuple[str, str], ...] = (
     (f"{ExitCode.OK:d}", "done; of run, logs -f, watch: the job succeeded"),
     (f"{ExitCode.FAILED:d}", "the job failed, there is no such job, the cluster refused, or doctor found a fault"),
     (f"{ExitCode.USAGE:d}", "the command line or a manifest is wrong; nothing was done"),
@@ -23,4 +23,4 @@ TABLE: tuple[tuple[str, str], ...] = (
 
 def exit_code_lines() -> str:
     """The table as `--help` shows it."""
-    return "\n".join(entry(f"  {code:<4}", meaning) for code, meaning in TABLE)
+    return "\n".join(entry(f"  {code:<4}", meaning) for code, meaning in EXIT_CODES)

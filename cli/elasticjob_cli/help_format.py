@@ -7,13 +7,13 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
-_LEAST, _MOST = 40, 118
+_MIN_COLUMNS, _MAX_COLUMNS = 40, 118
 """Columns: narrower is unreadable, wider is tiring."""
 
 
 def columns() -> int:
     """Of a line of help; as argparse takes it for its own lines."""
-    return min(_MOST, max(_LEAST, shutil.get_terminal_size().columns - 2))
+    return min(_MAX_COLUMNS, max(_MIN_COLUMNS, shutil.get_terminal_size().columns - 2))
 
 
 def paragraph(text: str) -> str:
@@ -24,7 +24,9 @@ def paragraph(text: str) -> str:
 def entry(head: str, text: str) -> str:
     """A line with a head of fixed width, and its text, which goes on below itself."""
     width = columns()
-    lines = textwrap.wrap(text, max(_LEAST // 2, width - len(head)), break_on_hyphens=False, break_long_words=False)
+    lines = textwrap.wrap(
+        text, max(_MIN_COLUMNS // 2, width - len(head)), break_on_hyphens=False, break_long_words=False
+    )
     return f"\n{' ' * len(head)}".join([f"{head}{lines[0] if lines else ''}".rstrip(), *lines[1:]])
 
 

@@ -12,7 +12,7 @@ from elasticjob.streams import CancelToken
 from elasticjob.watch import changes
 from elasticjob_api import constants
 from elasticjob_cli.target import moments
-from elasticjob_cli.views.job_history import Moment
+from elasticjob_cli.views.job_history import HistoryEntry
 from elasticjob_cli.views.usage import Usage, parse_pod_metrics
 
 _EVENTS_EVERY_S = 1.0
@@ -20,17 +20,17 @@ _METRICS_EVERY_S = 10.0
 _ENDED = (constants.Phase.SUCCEEDED, constants.Phase.FAILED)
 
 
-class Watcher:
+class JobWatcher:
     """Keeps the newest of a job; `changed` is set after each change."""
 
     def __init__(self, cluster: Cluster, job: Mapping[str, Any]) -> None:
         self._cluster = cluster
         self._events_s = -math.inf
         self._metrics_s = -math.inf
-        self._stirred = threading.Event()
+        self._changed = threading.Event()
         self.changed = threading.Event()
         self.job = job
-        self.moments: Sequence[Moment] = ()
+        self.moments: Sequence[HistoryEntry] = ()
         self.usage: Mapping[str, Usage] = {}
         self.error: ElasticJobError | None = None
         self.deleted = False
@@ -42,17 +42,17 @@ class Watcher:
         for work in (self._run, self._look_after_changes):
             threading.Thread(target=work, name="elasticjob-watch", daemon=True).start()
 
-    def look(self) -> None:
+    def fetch(self) -> None:
         """Events and metrics, as of now, if the last look is not too recent."""
         now_s = time.monotonic()
         if now_s - self._events_s >= _EVENTS_EVERY_S:
             self._events_s = now_s
             self.moments = list(moments(self._cluster, self.job))
-        if now_s - self._metrics_s >= _METRICS_EVERY_S and not self._sampled():
+        if now_s - self._metrics_s >= _METRICS_EVERY_S and not self._fetch_usage():
             self._metrics_s = now_s
             self.usage = self._measured()
 
-    def _sampled(self) -> bool:
+    def _fetch_usage(self) -> bool:
         nodes = (self.job.get("status") or {}).get("nodes") or ()
         return any("cpuPercent" in node for node in nodes)
 
@@ -68,11 +68,11 @@ class Watcher:
     def _look_after_changes(self) -> None:
         """At once, and again: the operator writes its events after the status that tells the same."""
         while not self.ended:
-            self._stirred.wait(_METRICS_EVERY_S)
-            self._stirred.clear()
+            self._changed.wait(_METRICS_EVERY_S)
+            self._changed.clear()
             for pause_s in (_EVENTS_EVERY_S, 0.0):
                 with contextlib.suppress(ElasticJobError):  # whoever follows the job says what is wrong
-                    self.look()
+                    self.fetch()
                 self.changed.set()
                 time.sleep(pause_s)
 
@@ -84,13 +84,13 @@ class Watcher:
                     self.deleted = True
                     break
                 self.job = found
-                self._stirred.set()
+                self._changed.set()
                 self.changed.set()
                 if (found.get("status") or {}).get("phase") in _ENDED:
                     break
             time.sleep(_EVENTS_EVERY_S)
             self._events_s = -math.inf
-            self.look()
+            self.fetch()
         except ElasticJobError as error:
             self.error = error
         self.ended = True

@@ -26,8 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     program = "kubectl elasticjob" if os.path.basename(sys.argv[0]) == _PLUGIN else PROGRAM  # noqa: PTH119 -- pathlib costs a tenth of the start
     words = _command_first(list(sys.argv[1:] if argv is None else argv))
     if not words or words[0] not in ENTRIES:
-        return _guarded(program, lambda: _without_command(program, words))
-    return _guarded(f"{program} {words[0]}", lambda: _with_command(program, words[0], words[1:]))
+        return _run_guarded(program, lambda: _without_command(program, words))
+    return _run_guarded(f"{program} {words[0]}", lambda: _with_command(program, words[0], words[1:]))
 
 
 def _with_command(program: str, name: str, rest: Sequence[str]) -> int:
@@ -39,13 +39,13 @@ def _with_command(program: str, name: str, rest: Sequence[str]) -> int:
     return page.run(arguments)
 
 
-def _guarded(said_by: str, command: Callable[[], int]) -> int:
+def _run_guarded(program: str, command: Callable[[], int]) -> int:
     """Its exit code, or that of the error it ends with."""
     try:
         code = command()
         sys.stdout.flush()
     except CliError as error:
-        return _say(f"{said_by}: {error}", error.code)
+        return _print_error(f"{program}: {error}", error.code)
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except BrokenPipeError:
@@ -54,13 +54,13 @@ def _guarded(said_by: str, command: Callable[[], int]) -> int:
         code = CLOSED_OUTPUT
     except Exception as error:  # noqa: BLE001  # the outermost place: a fault of ours is shown whole and has a code of its own
         if (known := _code_of_sdk(error)) is not None:
-            return _say(f"{said_by}: {error}", known)
+            return _print_error(f"{program}: {error}", known)
         sys.excepthook(type(error), error, error.__traceback__)
-        return _say(f"{said_by}: a fault of elasticjob itself, see above; please report it", ExitCode.INTERNAL)
+        return _print_error(f"{program}: a fault of elasticjob itself, see above; please report it", ExitCode.INTERNAL)
     return int(code)
 
 
-def _say(sentence: str, code: ExitCode) -> int:
+def _print_error(sentence: str, code: ExitCode) -> int:
     print(printable(sentence), file=sys.stderr)
     return code
 

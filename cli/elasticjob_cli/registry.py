@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from elasticjob_cli.command import Page
+from elasticjob_cli.command import CommandPage
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,9 @@ class Entry:
     module: str
     help: str
 
-    def page(self) -> Page:
+    def page(self) -> CommandPage:
         """Import it."""
-        pages: Mapping[str, Page] = importlib.import_module(f"elasticjob_cli.commands.{self.module}").PAGES
+        pages: Mapping[str, CommandPage] = importlib.import_module(f"elasticjob_cli.commands.{self.module}").PAGES
         return pages[self.name]
 
 

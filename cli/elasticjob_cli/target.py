@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from elasticjob_cli.connection import connect, get_job
 from elasticjob_cli.errors import InvalidManifest
 from elasticjob_cli.output import read_yaml
-from elasticjob_cli.views.job_history import Moment
+from elasticjob_cli.views.job_history import HistoryEntry
 from elasticjob_cli.views.text import moment
 
 if TYPE_CHECKING:
@@ -24,20 +24,20 @@ _LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) (\w+) \S*(?:saying
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class Target:
     """One job as it was seen."""
 
     job: Mapping[str, Any]
-    moments: Sequence[Moment]
+    moments: Sequence[HistoryEntry]
 
 
-def find(arguments: argparse.Namespace) -> Subject:
+def find(arguments: argparse.Namespace) -> Target:
     """The job or the run that was named."""
     if (folder := run_folder(arguments.job)) is not None:
         return recorded(folder)
     cluster = connect(arguments)
     job = get_job(arguments, cluster).manifest
-    return Subject(job, list(moments(cluster, job)))
+    return Target(job, list(moments(cluster, job)))
 
 
 def run_folder(text: str) -> Path | None:
@@ -50,25 +50,25 @@ def run_folder(text: str) -> Path | None:
     return None
 
 
-def recorded(folder: Path) -> Subject:
+def recorded(folder: Path) -> Target:
     """A run as its folder keeps it."""
     job = read_yaml(str(folder / "job.yaml"))
     if not isinstance(job, Mapping):
         raise InvalidManifest(f"{folder / 'job.yaml'}: is no ElasticJob")
     log = folder / "elasticjob.log"
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    return Subject(job, list(moments_of_log(text)))
+    return Target(job, list(moments_of_log(text)))
 
 
-def moments_of_log(text: str) -> Iterator[Moment]:
+def moments_of_log(text: str) -> Iterator[HistoryEntry]:
     """The operator's events as the log of a run has them."""
     for found in filter(None, map(_LINE.match, text.splitlines())):
         at, milliseconds, level, reason, message = found.groups()
         seconds = time.mktime(time.strptime(at, "%Y-%m-%d %H:%M:%S"))  # the log is in this machine's own time
-        yield Moment(seconds + int(milliseconds) / 1000, reason, message, warning=level != "INFO")
+        yield HistoryEntry(seconds + int(milliseconds) / 1000, reason, message, warning=level != "INFO")
 
 
-def moments(cluster: "Cluster", job: Mapping[str, Any]) -> Iterator[Moment]:
+def moments(cluster: "Cluster", job: Mapping[str, Any]) -> Iterator[HistoryEntry]:
     """The events of a job; who may not read events gets none."""
     from elasticjob.errors import Forbidden  # noqa: PLC0415  # with the cluster
 
@@ -82,14 +82,14 @@ def moments(cluster: "Cluster", job: Mapping[str, Any]) -> Iterator[Moment]:
     yield from moments_of_events(found.get("items") or ())
 
 
-def moments_of_events(events: Sequence[Mapping[str, Any]]) -> Iterator[Moment]:
+def moments_of_events(events: Sequence[Mapping[str, Any]]) -> Iterator[HistoryEntry]:
     """Of what the API server says, in the order of the story: within a second, in that of their writing."""
     for event in sorted(events, key=_version):
         at_s = moment(event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp"))
         if at_s is not None:
             warning = event.get("type") == "Warning"
             count = int(event.get("count") or 1)
-            yield Moment(at_s, str(event.get("reason")), str(event.get("message")), warning=warning, count=count)
+            yield HistoryEntry(at_s, str(event.get("reason")), str(event.get("message")), warning=warning, count=count)
 
 
 def _version(event: Mapping[str, Any]) -> int:

@@ -51,6 +51,6 @@ def show(text: str) -> None:
     print(printable(text), flush=True)
 
 
-def painted(text: str, style: Style, *, colour: bool) -> str:
+def paint(text: str, style: Style, *, colour: bool) -> str:
     """The text in this style, or as it is."""
     return f"{style.value}{text}{_RESET}" if colour and style.value and text else text

@@ -15,7 +15,7 @@ class NoTrace(CliError):
     """There is no trace, or none of the round."""
 
 
-def traced(where: str, number: int | None) -> str:
+def read_trace(where: str, number: int | None) -> str:
     """The steps of every recovery, or one of them with all its points; raises NoTrace.
 
     Args:

@@ -24,11 +24,11 @@ prints, is in [The command line](../cli.md).
 def page() -> str:
     """The whole page."""
     os.environ["COLUMNS"] = "100"  # argparse asks for the width of the terminal
-    from elasticjob_cli.exit_codes import TABLE  # noqa: PLC0415  # the same
+    from elasticjob_cli.exit_codes import EXIT_CODES  # noqa: PLC0415  # the same
     from elasticjob_cli.registry import ENTRIES  # noqa: PLC0415  # after the width is set
 
     lines = [HEAD, "## Exit codes", "", "The same for every command.", "", "| Code | Meaning |", "| ---: | --- |"]
-    lines += [f"| {code} | {meaning} |" for code, meaning in TABLE]
+    lines += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES]
     for name, entry in ENTRIES.items():
         lines += ["", f"## elasticjob {name}", "", f"{entry.help[:1].upper()}{entry.help[1:]}.", ""]
         lines += indented(entry.page().parser(name).format_help())

@@ -25,10 +25,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from elasticjob_cli.local.fault_injector import strike_process
+from elasticjob_cli.local.fault_injector import signal_descendant
 from elasticjob_cli.local.localize import localized
-from elasticjob_cli.local.run_dir import make_run_folder
-from elasticjob_cli.local.stack import EtcdOptions, Rig, build_rig
+from elasticjob_cli.local.run_dir import make_run_dir
+from elasticjob_cli.local.stack import EtcdOptions, LocalStack, build_stack
 from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusRecorder
 from elasticjob_operator.model import objects
@@ -73,12 +73,12 @@ def job(name: str) -> dict[str, Any]:
 
 
 @contextlib.asynccontextmanager
-async def stage(folder: Path) -> AsyncIterator[tuple[Rig, PrometheusRecorder, PageState]]:
+async def stage(folder: Path) -> AsyncIterator[tuple[LocalStack, PrometheusRecorder, PageState]]:
     """Everything but the jobs."""
     async with contextlib.AsyncExitStack() as stack:
-        rig = await build_rig(
+        rig = await build_stack(
             stack,
-            folder=make_run_folder(folder / "run"),
+            folder=make_run_dir(folder / "run"),
             cwd=ROOT,
             environ=os.environ,
             options=EtcdOptions(),
@@ -93,33 +93,33 @@ async def stage(folder: Path) -> AsyncIterator[tuple[Rig, PrometheusRecorder, Pa
         yield replace(rig, operator=operator), meter, page_state
 
 
-async def strike(rig: Rig, page_state: PageState, draw: random.Random) -> str:
+async def strike(stack: LocalStack, page_state: PageState, draw: random.Random) -> str:
     """One fault somewhere; what it was."""
     entry = draw.choice(sorted(page_state.jobs.values(), key=lambda each: each.key))
-    pods = [pod for pod in rig.cluster.objects(Resource.POD) if objects.pod_phase(pod) == "Running"]
+    pods = [pod for pod in stack.cluster.objects(Resource.POD) if objects.pod_phase(pod) == "Running"]
     pods = [pod for pod in pods if objects.name_of(pod).startswith(entry.key.name) and not objects.is_terminating(pod)]
     reports = [report for report in entry.view.reports.values() if report.workers]
     kind = draw.choices(("worker", "agent", "delete", "scale"), (5, 2, 2, 2))[0]
     if kind == "worker" and reports:
-        strike_process(draw.choice(reports).workers[0].pid, signal.SIGKILL)
+        signal_descendant(draw.choice(reports).workers[0].pid, signal.SIGKILL)
     elif kind == "agent" and pods:
-        for pid in rig.kubelet.pids_of(objects.uid_of(draw.choice(pods))):
-            strike_process(pid, signal.SIGKILL)
+        for pid in stack.kubelet.pids_of(objects.uid_of(draw.choice(pods))):
+            signal_descendant(pid, signal.SIGKILL)
     elif kind == "delete" and pods:
         pod = draw.choice(pods)
-        await rig.cluster.delete(Resource.POD, "team", objects.name_of(pod), uid=objects.uid_of(pod))
+        await stack.cluster.delete(Resource.POD, "team", objects.name_of(pod), uid=objects.uid_of(pod))
     else:
         kind = "scale"
-        await rig.cluster.patch_spec(Resource.JOB, "team", entry.key.name, {"replicas": draw.choice((2, 3, 4))})
+        await stack.cluster.patch_spec(Resource.JOB, "team", entry.key.name, {"replicas": draw.choice((2, 3, 4))})
     return f"{kind} of {entry.key.name}"
 
 
-async def disturb(rig: Rig, page_state: PageState, *, until_s: float) -> None:
+async def disturb(stack: LocalStack, page_state: PageState, *, until_s: float) -> None:
     """Faults until then."""
     draw = random.Random(7)  # noqa: S311 -- a demonstration, the same each time
     while time.monotonic() < until_s:
         await asyncio.sleep(draw.uniform(*PAUSE_S))
-        print(await strike(rig, page_state, draw), flush=True)
+        print(await strike(stack, page_state, draw), flush=True)
 
 
 @contextlib.contextmanager
@@ -225,7 +225,7 @@ def named(legend: str, labels: dict[str, str]) -> str:
 async def run(folder: Path, minutes: float) -> None:
     """Jobs, faults, pictures."""
     web, prom = free_port(), free_port()
-    async with stage(folder) as (rig, meter, page_state):
+    async with stage(folder) as (stack, meter, page_state):
         sources = ProbeSources(
             running=lambda: True,
             ready=lambda: True,
@@ -238,17 +238,17 @@ async def run(folder: Path, minutes: float) -> None:
             PageServer(page_state) as page,
             asyncio.TaskGroup() as group,
         ):
-            tasks = [group.create_task(rig.operator.run()), group.create_task(rig.kubelet.run())]
+            tasks = [group.create_task(stack.operator.run()), group.create_task(stack.kubelet.run())]
             for name in ("vision", "language", "speech"):
-                await rig.cluster.create(Resource.JOB, localized(job(name)))
+                await stack.cluster.create(Resource.JOB, localized(job(name)))
             with prometheus(folder, f"127.0.0.1:{web}", prom):
                 begin_s = time.time()
-                await disturb(rig, page_state, until_s=time.monotonic() + minutes * 60)
+                await disturb(stack, page_state, until_s=time.monotonic() + minutes * 60)
                 await asyncio.sleep(2 * SCRAPE_S)
                 (folder / "metrics.txt").write_bytes(meter.text())
                 await asyncio.to_thread(draw_panels, prom, begin_s + 10, time.time(), folder / "dashboard.png")
                 await asyncio.to_thread(photograph, f"{page.url}#/team/vision", folder / "page-real.png")
-            await rig.kubelet.stop(1.0)
+            await stack.kubelet.stop(1.0)
             for task in tasks:
                 task.cancel()
 

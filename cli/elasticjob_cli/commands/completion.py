@@ -3,7 +3,7 @@
 import argparse
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.command import Page
+from elasticjob_cli.command import CommandPage
 from elasticjob_cli.completion import SHELLS
 
 
@@ -17,7 +17,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 PAGES = {
-    "completion": Page(
+    "completion": CommandPage(
         description="Print a script that lets the shell complete commands, options, their values and names of jobs.",
         examples=(
             ("completion bash > ~/.local/share/bash-completion/completions/elasticjob", ""),

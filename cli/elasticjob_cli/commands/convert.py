@@ -5,7 +5,7 @@ import sys
 from pathlib import Path, PurePosixPath
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.command import Page
+from elasticjob_cli.command import CommandPage
 from elasticjob_cli.errors import InvalidManifest
 
 _NOTES = """\
@@ -29,7 +29,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 def _run(arguments: argparse.Namespace) -> int:
     from elasticjob_cli.convert import torchrun  # noqa: PLC0415  # the help need not wait for it
-    from elasticjob_cli.convert.convert import checked, convert_object  # noqa: PLC0415  # the same
+    from elasticjob_cli.convert.convert import convert_object, validate  # noqa: PLC0415  # the same
     from elasticjob_cli.output import as_json, as_yaml, read_yaml  # noqa: PLC0415  # the same
 
     words = [word for i, word in enumerate(arguments.source) if not (i == 0 and word == "--")]
@@ -38,7 +38,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if len(words) == 1 and not _is_program(words[0]):
         made = convert_object(read_yaml(words[0]), words[0])
     else:
-        made = checked(torchrun.convert(words, name=arguments.name, image=arguments.image))
+        made = validate(torchrun.convert(words, name=arguments.name, image=arguments.image))
     for note in made.notes:
         print(note, file=sys.stderr)
     if arguments.output == "json":
@@ -53,7 +53,7 @@ def _is_program(word: str) -> bool:
 
 
 PAGES = {
-    "convert": Page(
+    "convert": CommandPage(
         description=(
             "Turn a Kubeflow PyTorchJob, a TorchElastic ElasticJob (elastic.pytorch.org), a DLRover ElasticJob\n"
             "(elastic.iml.github.io) or a command line of torchrun or dlrover-run into an ElasticJob. Every field\n"

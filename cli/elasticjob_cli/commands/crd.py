@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.command import Page
+from elasticjob_cli.command import CommandPage
 
 _IN_THE_TREE = Path(__file__).resolve().parents[3] / "crds" / "elasticjob.yaml"
 
@@ -34,7 +34,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 PAGES = {
-    "crd": Page(
+    "crd": CommandPage(
         description="Print the CustomResourceDefinition of ElasticJobs, of this very version.",
         examples=(
             ("crd | kubectl apply --server-side -f -", "install it, or bring it up to date"),

@@ -5,13 +5,13 @@ import dataclasses
 import time
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.command import PROGRAM, Page
+from elasticjob_cli.command import PROGRAM, CommandPage
 from elasticjob_cli.connection import add_cluster_options, add_job
 from elasticjob_cli.output import as_json, as_yaml, of_server
 from elasticjob_cli.target import find, run_folder
 from elasticjob_cli.terminal import is_terminal, printable, show, width
 from elasticjob_cli.views.job_text import describe
-from elasticjob_cli.views.text import hanging
+from elasticjob_cli.views.text import wrap_hanging
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -28,12 +28,12 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         folder = arguments.job if run_folder(arguments.job) is not None else ""
         for line in describe(subject.job, subject.moments, now_s=time.time(), command=PROGRAM, folder=folder):
-            show("\n".join(hanging(printable(line), width()) if is_terminal() else [line]))
+            show("\n".join(wrap_hanging(printable(line), width()) if is_terminal() else [line]))
     return ExitCode.OK
 
 
 PAGES = {
-    "describe": Page(
+    "describe": CommandPage(
         description="Describe in sentences what a job is doing, what happened to it and why, and what to do about it.",
         examples=(
             ("describe digits", ""),

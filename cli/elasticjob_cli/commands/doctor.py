@@ -7,16 +7,16 @@ import time
 from collections.abc import Iterator
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.command import Page
+from elasticjob_cli.command import CommandPage
 from elasticjob_cli.commands.version import version
 from elasticjob_cli.connection import add_cluster_options, connect
-from elasticjob_cli.doctor.finding import Check, Finding, Grade, Patient, fail
+from elasticjob_cli.doctor.finding import Check, CheckContext, Finding, Severity, fail
 from elasticjob_cli.output import as_json, as_yaml
-from elasticjob_cli.terminal import Style, has_colour, is_terminal, painted, printable, width
-from elasticjob_cli.views.text import wrapped
+from elasticjob_cli.terminal import Style, has_colour, is_terminal, paint, printable, width
+from elasticjob_cli.views.text import wrap_lines
 
-_STYLES = {Grade.OK: Style.GOOD, Grade.WARN: Style.WARN, Grade.FAIL: Style.BAD, Grade.SKIP: Style.DIM}
-_MARGIN, _MOST_LINES = 24, 10
+_STYLES = {Severity.OK: Style.GOOD, Severity.WARN: Style.WARN, Severity.FAIL: Style.BAD, Severity.SKIP: Style.DIM}
+_MARGIN, _MAX_LINES = 24, 10
 """Columns before the words, and lines of them."""
 
 
@@ -35,7 +35,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.output:
         plain = [{**dataclasses.asdict(each), "grade": each.grade.value} for each in found]
         print((as_json if arguments.output == "json" else as_yaml)(plain), end="")
-    return ExitCode.FAILED if any(each.grade is Grade.FAIL for each in found) else ExitCode.OK
+    return ExitCode.FAILED if any(each.grade is Severity.FAIL for each in found) else ExitCode.OK
 
 
 def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
@@ -51,7 +51,7 @@ def _of_cluster(arguments: argparse.Namespace) -> Iterator[Finding]:
     from elasticjob_cli.doctor import cluster, installation, jobs  # noqa: PLC0415  # the same
 
     try:
-        patient = Patient(cluster=connect(arguments), version=version(), now_s=time.time)
+        context = CheckContext(cluster=connect(arguments), version=version(), now_s=time.time)
     except MissingExtra:
         yield fail("cluster", "none can be asked from here", "pip install 'elasticjob[cli]'; --machine leaves it out")
         return
@@ -70,7 +70,7 @@ def _of_cluster(arguments: argparse.Namespace) -> Iterator[Finding]:
     )
     for check in checks:
         try:
-            yield from check(patient)
+            yield from check(context)
         except Unreachable as error:
             yield fail("API server", str(error), _cure_of_silence(str(error)))
             return
@@ -88,18 +88,18 @@ def _cure_of_silence(words: str) -> str:
 def show(finding: Finding, *, columns: int | None) -> None:
     """Print it on a terminal so wide; None: into a pipe, where each finding is one line."""
     columns = columns or sys.maxsize
-    grade = painted(f"{finding.grade:<4}", _STYLES[finding.grade], colour=has_colour())
-    first, *rest = wrapped(printable(finding.message), columns - _MARGIN, most=_MOST_LINES)
+    grade = paint(f"{finding.grade:<4}", _STYLES[finding.grade], colour=has_colour())
+    first, *rest = wrap_lines(printable(finding.message), columns - _MARGIN, most=_MAX_LINES)
     print(f"{grade}  {finding.what:<{_MARGIN - 6}}{first}", flush=True)
     if finding.cure:
-        first, *more = wrapped(printable(finding.cure), columns - _MARGIN - 3, most=_MOST_LINES)
+        first, *more = wrap_lines(printable(finding.cure), columns - _MARGIN - 3, most=_MAX_LINES)
         rest += [f"-> {first}", *(f"   {line}" for line in more)]
     for line in rest:
         print(f"{'':<{_MARGIN}}{line}", flush=True)
 
 
 PAGES = {
-    "doctor": Page(
+    "doctor": CommandPage(
         description=(
             "Check that jobs can run: this machine, kubeconfig, API server, CRD, your rights, a trial job (dry run,\n"
             "nothing is created), clocks, operator and its rights, etcd, versions, jobs, images.\n"

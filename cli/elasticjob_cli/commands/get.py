@@ -6,7 +6,7 @@ from typing import Any
 
 from elasticjob_api import constants
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.command import Page
+from elasticjob_cli.command import CommandPage
 from elasticjob_cli.connection import add_cluster_options, connect, get_job
 from elasticjob_cli.output import as_json, as_yaml, of_server
 from elasticjob_cli.target import recorded, run_folder
@@ -59,7 +59,7 @@ def _show(jobs: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
 
 
 PAGES = {
-    "get": Page(
+    "get": CommandPage(
         description="List the jobs of a namespace, or show one.",
         examples=(
             ("get", "the jobs of the context's namespace"),

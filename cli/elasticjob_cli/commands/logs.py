@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.command import Page
+from elasticjob_cli.command import CommandPage
 from elasticjob_cli.connection import add_cluster_options, add_job, connect, get_job
 from elasticjob_cli.errors import CliError
 from elasticjob_cli.target import moments, recorded, run_folder
 from elasticjob_cli.terminal import has_colour
-from elasticjob_cli.views.job_history import story
-from elasticjob_cli.views.job_text import failure_words
+from elasticjob_cli.views.job_history import job_history
+from elasticjob_cli.views.job_text import failure_text
 from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, last, shown, span_of
 from elasticjob_cli.views.text import moment
 
@@ -74,8 +74,8 @@ def _lines(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace)
         return
     begin_s, end_s = float("-inf"), float("inf")
     if arguments.previous or arguments.round is not None:
-        told = story(job.manifest, moments(cluster, job.manifest), now_s=time.time())
-        begin_s, end_s = span_of(told, arguments.round)
+        history = job_history(job.manifest, moments(cluster, job.manifest), now_s=time.time())
+        begin_s, end_s = span_of(history, arguments.round)
     ranks: set[int] = set(arguments.rank)
     only = arguments.rank[0] if len(ranks) == 1 else None
     chosen = arguments.previous or arguments.round is not None or len(ranks) > 1
@@ -100,9 +100,9 @@ def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namesp
     from elasticjob_api.job import trainer_container  # noqa: PLC0415  # the same
 
     rank, number, pod, local = failed_place(job.manifest)
-    told = story(job.manifest, moments(cluster, job.manifest), now_s=time.time())
-    known = any(each.number == number for each in told.rounds)
-    begin_s, end_s = span_of(told, number) if known else (float("-inf"), float("inf"))
+    history = job_history(job.manifest, moments(cluster, job.manifest), now_s=time.time())
+    known = any(each.number == number for each in history.rounds)
+    begin_s, end_s = span_of(history, number) if known else (float("-inf"), float("inf"))
     count = max([len(node.ranks) for node in job.status.nodes if node.pod_name == pod] or [local + 1])
     ranks = Ranks(rank - local, count)
     container = str(trainer_container(job.spec)["name"])
@@ -116,7 +116,7 @@ def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namesp
     except (NotFound, Rejected) as error:
         failure = (job.manifest.get("status") or {}).get("lastFailure") or {}
         gone = "is gone, and its log with it" if isinstance(error, NotFound) else f"has no log now: {error}"
-        raise NoSuchRound(f"the pod {pod} {gone}; what the status keeps: {failure_words(failure)}") from error
+        raise NoSuchRound(f"the pod {pod} {gone}; what the status keeps: {failure_text(failure)}") from error
 
 
 def _of_run(folder: Path, arguments: argparse.Namespace) -> int:
@@ -124,19 +124,19 @@ def _of_run(folder: Path, arguments: argparse.Namespace) -> int:
 
     if arguments.follow:
         raise _Contradiction(f"{folder} is the folder of a run, which shows its lines itself; leave out -f")
-    found = logs.chosen(folder, recorded(folder), arguments)
+    found = logs.select_files(folder, recorded(folder), arguments)
     alone = len({each.rank for each in found}) == 1
     colour = has_colour()
     for file in found:
         for text in logs.lines(file, arguments.tail):
             print(shown(file.rank, file.pod, text, alone=alone, time="", colour=colour))
     if any(file.is_the_pods for file in found) and (arguments.round is not None or arguments.previous):
-        print("elasticjob logs: " + logs.NOT_TOLD_APART, file=sys.stderr)
+        print("elasticjob logs: " + logs.NO_RANK_FILES, file=sys.stderr)
     return ExitCode.OK
 
 
 PAGES = {
-    "logs": Page(
+    "logs": CommandPage(
         description=(
             "Print the workers' output: of all ranks in order of time, of one, of an earlier round, or of the worker\n"
             "that failed. Lines of the agent itself have the pod's name in front."

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.command import Page
+from elasticjob_cli.command import CommandPage
 from elasticjob_cli.connection import add_cluster_options, add_job, get_job
 from elasticjob_cli.output import as_json, as_yaml, of_server
 
@@ -54,14 +54,14 @@ def _restart(job: "ElasticJob", _: argparse.Namespace) -> str:
     return "all workers are restarted in a new round; nothing is charged"
 
 
-def _plain(parser: argparse.ArgumentParser) -> None:
+def _without_options(parser: argparse.ArgumentParser) -> None:
     add_job(parser)
     parser.add_argument("-o", "--output", choices=("json", "yaml"), help="print the job as it is then")
     add_cluster_options(parser)
 
 
 def _with_replicas(parser: argparse.ArgumentParser) -> None:
-    _plain(parser)
+    _without_options(parser)
     parser.add_argument("--replicas", type=_count, required=True, metavar="N", help="nodes wanted")
 
 
@@ -71,12 +71,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def _page(description: str, change: Change, examples: tuple[tuple[str, str], ...]) -> Page:
-    return Page(description=description, examples=examples, configure=_plain, run=_runner(change))
+def _command(description: str, change: Change, examples: tuple[tuple[str, str], ...]) -> CommandPage:
+    return CommandPage(description=description, examples=examples, configure=_without_options, run=_runner(change))
 
 
-PAGES: Mapping[str, Page] = {
-    "scale": Page(
+PAGES: Mapping[str, CommandPage] = {
+    "scale": CommandPage(
         description=(
             "Change the number of nodes while the job runs: one new round, and those who stay keep the order of their\n"
             "ranks. Within minReplicas and maxReplicas."
@@ -85,13 +85,13 @@ PAGES: Mapping[str, Page] = {
         configure=_with_replicas,
         run=_runner(_scale),
     ),
-    "suspend": _page(
+    "suspend": _command(
         "Stop the workers in order and give the pods back. Counters and history stay; `resume` goes on.",
         _suspend,
         (("suspend digits", ""),),
     ),
-    "resume": _page("Let a suspended job go on, with new pods.", _resume, (("resume digits", ""),)),
-    "restart": _page(
+    "resume": _command("Let a suspended job go on, with new pods.", _resume, (("resume digits", ""),)),
+    "restart": _command(
         "Restart all workers once, as for a planned change: they may save first. Pods stay, nothing is charged.",
         _restart,
         (("restart digits", ""),),

@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from elasticjob_cli.command import Page
+from elasticjob_cli.command import CommandPage
 from elasticjob_cli.errors import MissingExtra
 
 _PORTS = 65536
@@ -72,7 +72,7 @@ def _port(text: str) -> int:
 
 
 PAGES = {
-    "run": Page(
+    "run": CommandPage(
         description=(
             "Run one ElasticJob on this machine: the same manifest and the same operator as on Kubernetes,\n"
             "an embedded etcd, and processes for containers. Everything is kept in one folder; Ctrl-C stops all of it."

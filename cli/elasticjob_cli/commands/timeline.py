@@ -6,12 +6,12 @@ import sys
 import time
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.command import Page
+from elasticjob_cli.command import CommandPage
 from elasticjob_cli.connection import add_cluster_options, add_job
 from elasticjob_cli.output import as_json, as_yaml
 from elasticjob_cli.target import find
 from elasticjob_cli.terminal import show, width
-from elasticjob_cli.views.job_history import Story, story
+from elasticjob_cli.views.job_history import JobHistory, job_history
 from elasticjob_cli.views.svg import as_svg
 from elasticjob_cli.views.timeline_page import timeline_page
 from elasticjob_cli.views.timeline_svg import timeline_picture
@@ -48,32 +48,32 @@ def _round(text: str) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.trace is not None:
-        from elasticjob_cli.traces import traced  # noqa: PLC0415  # most do not ask for it
+        from elasticjob_cli.traces import read_trace  # noqa: PLC0415  # most do not ask for it
 
-        print(traced(arguments.job, arguments.trace or None))
+        print(read_trace(arguments.job, arguments.trace or None))
         return ExitCode.OK
     subject = find(arguments)
-    told = story(subject.job, subject.moments, now_s=time.time())
+    history = job_history(subject.job, subject.moments, now_s=time.time())
     if arguments.png:
         from elasticjob_cli.png import as_png  # noqa: PLC0415  # most do not ask for it
 
-        data = as_png(timeline_picture(told))
+        data = as_png(timeline_picture(history))
         sys.stdout.flush()
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
     elif arguments.html or arguments.svg or arguments.output:
-        print(_text(told, arguments), end="")
+        print(_text(history, arguments), end="")
     else:
-        show("\n".join(timeline(told, width=width())))
+        show("\n".join(timeline(history, width=width())))
     return ExitCode.OK
 
 
-def _text(told: Story, arguments: argparse.Namespace) -> str:
+def _text(history: JobHistory, arguments: argparse.Namespace) -> str:
     if arguments.html:
-        return timeline_page(told)
+        return timeline_page(history)
     if arguments.svg:
-        return as_svg(timeline_picture(told))
-    facts = {**dataclasses.asdict(told), "gaps_s": told.gaps(), "in_rounds_s": told.in_rounds_s}
+        return as_svg(timeline_picture(history))
+    facts = {**dataclasses.asdict(history), "gaps_s": history.gaps(), "in_rounds_s": history.in_rounds_s}
     return (as_json if arguments.output == "json" else as_yaml)(_plain(facts))
 
 
@@ -85,7 +85,7 @@ def _plain(value: object) -> object:
 
 
 PAGES = {
-    "timeline": Page(
+    "timeline": CommandPage(
         description=(
             "Show which workers ran in each round, why it began, failures, and the gaps without training.\n"
             "Of a job on a cluster, or of a run on this machine by its folder."

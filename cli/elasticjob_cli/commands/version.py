@@ -6,7 +6,7 @@ import platform
 
 from elasticjob_api import constants
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.command import Page
+from elasticjob_cli.command import CommandPage
 
 
 def version() -> str:
@@ -27,7 +27,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 PAGES = {
-    "version": Page(
+    "version": CommandPage(
         description="Print the version. `elasticjob doctor` compares it with the operator's.",
         examples=(("version", ""), ("version --long", "also its API version and its Python")),
         configure=_configure,

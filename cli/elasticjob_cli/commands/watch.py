@@ -13,19 +13,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_cli.command import Page
+from elasticjob_cli.command import CommandPage
 from elasticjob_cli.connection import add_cluster_options, add_job, connect, get_job
 from elasticjob_cli.target import recorded, run_folder
 from elasticjob_cli.terminal import has_colour, is_terminal, show, width
-from elasticjob_cli.views.dashboard import Seen, frame
-from elasticjob_cli.views.job_history import Moment, story
+from elasticjob_cli.views.dashboard import WatchState, dashboard
+from elasticjob_cli.views.job_history import HistoryEntry, job_history
 from elasticjob_cli.views.text import clock, one_line
 
 if TYPE_CHECKING:
-    from elasticjob_cli.job_watcher import Watcher
+    from elasticjob_cli.job_watcher import JobWatcher
 
 _REDRAW_S = 0.5
-_LEAST_S = 0.1
+_MIN_INTERVAL_S = 0.1
 """Between two drawings, however often the job changes."""
 _TALL = 10_000
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
@@ -42,43 +42,43 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     if (folder := run_folder(arguments.job)) is not None:
         subject = recorded(folder)
-        told = story(subject.job, subject.moments, now_s=time.time())
-        _print(Seen(job=subject.job, now_s=time.time(), story=told))
+        history = job_history(subject.job, subject.moments, now_s=time.time())
+        _print(WatchState(job=subject.job, now_s=time.time(), story=history))
         return ExitCode.OK
-    from elasticjob_cli.job_watcher import Watcher  # noqa: PLC0415  # see `connection`
+    from elasticjob_cli.job_watcher import JobWatcher  # noqa: PLC0415  # see `connection`
 
     cluster = connect(arguments)
-    watcher = Watcher(cluster, get_job(arguments, cluster).manifest)
+    watcher = JobWatcher(cluster, get_job(arguments, cluster).manifest)
     if arguments.once:
-        watcher.look()
-        _print(_seen(watcher))
+        watcher.fetch()
+        _print(_watch_state(watcher))
         return ExitCode.OK
     watcher.start()
     left = _live(watcher) if is_terminal() and sys.stdin.isatty() else _lines(watcher)
-    return ExitCode.OK if left else _conclude(watcher)
+    return ExitCode.OK if left else _exit_code(watcher)
 
 
-def _seen(watcher: "Watcher") -> Seen:
+def _watch_state(watcher: "JobWatcher") -> WatchState:
     now_s, job = time.time(), watcher.job
-    told = story(job, watcher.moments, now_s=now_s)
+    history = job_history(job, watcher.moments, now_s=now_s)
     notice = "the job was deleted" if watcher.deleted else (str(watcher.error) if watcher.error else "")
-    return Seen(job=job, now_s=now_s, story=told, usage=watcher.usage, notice=notice)
+    return WatchState(job=job, now_s=now_s, story=history, usage=watcher.usage, notice=notice)
 
 
-def _print(seen: Seen) -> None:
-    print("\n".join(frame(seen, width=width(), height=_TALL, colour=has_colour())))
+def _print(state: WatchState) -> None:
+    print("\n".join(dashboard(state, width=width(), height=_TALL, colour=has_colour())))
 
 
-def _conclude(watcher: "Watcher") -> int:
+def _exit_code(watcher: "JobWatcher") -> int:
     if watcher.error is not None:
         raise watcher.error
     phase = (watcher.job.get("status") or {}).get("phase")
     return ExitCode.OK if phase == "Succeeded" else ExitCode.FAILED
 
 
-def _lines(watcher: "Watcher") -> bool:
+def _lines(watcher: "JobWatcher") -> bool:
     """A line for each event, and one for each change of phase; False when the job has ended."""
-    told: set[Moment] = set()
+    told: set[HistoryEntry] = set()
     phase = None
     while True:
         ended = watcher.ended  # before the look: nothing comes after it
@@ -89,20 +89,23 @@ def _lines(watcher: "Watcher") -> bool:
         now = str((watcher.job.get("status") or {}).get("phase") or "Pending")
         if now != phase:
             phase = now
-            print(f"{clock(time.time())} {frame(_seen(watcher), width=200, height=1, colour=False)[0]}", flush=True)
+            print(
+                f"{clock(time.time())} {dashboard(_watch_state(watcher), width=200, height=1, colour=False)[0]}",
+                flush=True,
+            )
         if ended:
             return False
         watcher.changed.wait()
 
 
-def _live(watcher: "Watcher") -> bool:
+def _live(watcher: "JobWatcher") -> bool:
     """The view, until the job has ended (False) or somebody quits (True)."""
     colour, drawn_s = has_colour(), 0.0
     with _screen():
         while not watcher.ended:
             watcher.changed.clear()
             size = shutil.get_terminal_size()
-            lines = frame(_seen(watcher), width=size.columns, height=size.lines - 1, colour=colour)
+            lines = dashboard(_watch_state(watcher), width=size.columns, height=size.lines - 1, colour=colour)
             hint = f"q quits; {clock(time.time())} UTC"
             body = "".join(f"{line}{_TO_END_OF_LINE}\r\n" for line in lines)
             sys.stdout.write(f"{_HOME}{body}{_TO_END}\x1b[{size.lines};1H{hint}")
@@ -110,14 +113,14 @@ def _live(watcher: "Watcher") -> bool:
             drawn_s = time.monotonic()
             if _pressed_quit(watcher, drawn_s):
                 return True
-    _print(_seen(watcher))
+    _print(_watch_state(watcher))
     return False
 
 
-def _pressed_quit(watcher: "Watcher", drawn_s: float) -> bool:
+def _pressed_quit(watcher: "JobWatcher", drawn_s: float) -> bool:
     """Wait for a key, a change or the next second; whether the key was one that quits."""
     while time.monotonic() < drawn_s + _REDRAW_S:
-        ready, _, _ = select.select([sys.stdin], [], [], _LEAST_S)
+        ready, _, _ = select.select([sys.stdin], [], [], _MIN_INTERVAL_S)
         if ready:
             return any(key in _QUIT for key in os.read(sys.stdin.fileno(), 64))
         if watcher.changed.is_set():
@@ -140,7 +143,7 @@ def _screen() -> Iterator[None]:
 
 
 PAGES = {
-    "watch": Page(
+    "watch": CommandPage(
         description=(
             "Live view of one job: phase, progress, nodes, ranks, cpu, memory, rounds, the last failure, events. Few\n"
             "nodes are a table, many a map with a letter a rank. Ends with the job; q or Ctrl-C end it before. Into a\n"

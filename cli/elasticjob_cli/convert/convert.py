@@ -25,7 +25,7 @@ def convert_object(source: Any, where: str) -> Converted:
     convert = _KINDS.get((group, str(source.get("kind", ""))))
     if convert is None:
         raise InvalidManifest(f"{where}: {_unknown(group, source)}")
-    return checked(convert(source))
+    return validate(convert(source))
 
 
 def _unknown(group: str, source: Mapping[str, Any]) -> str:
@@ -35,7 +35,7 @@ def _unknown(group: str, source: Mapping[str, Any]) -> str:
     return f"{source.get('kind')} of {group or 'no group'} cannot be converted; known are {known}"
 
 
-def checked(made: Converted) -> Converted:
+def validate(made: Converted) -> Converted:
     """With a note for everything that an operator would refuse, which the source did not have to say."""
     try:
         parse_job(made.manifest)

@@ -36,7 +36,7 @@ def convert(source: Mapping[str, Any]) -> Converted:
     _strategy(spec)
     for name, why in _LEFT_OUT.items():
         spec.leave_out(name, why)
-    fields: dict[str, Any] = {"suspend": spec.take("suspend") or None}
+    fields: dict[str, Any] = {"suspend": spec.pop("suspend") or None}
     roles = spec.inner("replicaSpecs")
     worker = roles.inner("worker")
     for name in roles.names():
@@ -48,10 +48,10 @@ def convert(source: Mapping[str, Any]) -> Converted:
 
 
 def _strategy(spec: Fields) -> None:
-    strategy = spec.take("distributionStrategy")
+    strategy = spec.pop("distributionStrategy")
     if strategy not in {None, "AllreduceStrategy", "CustomStrategy"}:
         why = f"{strategy} has parameter servers, and all nodes of an ElasticJob are alike"
-        spec.note("distributionStrategy", Kind.LEFT_OUT, why)
+        spec.add_note("distributionStrategy", Kind.LEFT_OUT, why)
 
 
 def _worker(worker: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -62,7 +62,7 @@ def _worker(worker: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
         said["trainerContainer"] = "main"
     for name, why in _WORKER.items():
         worker.leave_out(name, why)
-    if policy := worker.take("restartPolicy"):
-        worker.note("restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead")
-    sizes = {name: worker.take(name) for name in ("replicas", "minReplicas", "maxReplicas")}
-    return template, pods.settled(said, sizes, where)
+    if policy := worker.pop("restartPolicy"):
+        worker.add_note("restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead")
+    sizes = {name: worker.pop(name) for name in ("replicas", "minReplicas", "maxReplicas")}
+    return template, pods.resolve_conflict(said, sizes, where)

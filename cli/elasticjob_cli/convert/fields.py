@@ -6,7 +6,7 @@ from typing import Any
 from elasticjob_cli.convert.result import Kind, Note
 from elasticjob_cli.errors import InvalidManifest
 
-NO_EQUAL = "an ElasticJob has nothing like it"
+NO_EQUIVALENT = "an ElasticJob has nothing like it"
 
 
 class Fields:
@@ -24,7 +24,7 @@ class Fields:
         """Whether it is there and was not taken."""
         return name in self._left
 
-    def take(self, name: str, default: Any = None) -> Any:
+    def pop(self, name: str, default: Any = None) -> Any:
         """Its value, which is carried over by the caller."""
         return self._left.pop(name, default)
 
@@ -38,7 +38,7 @@ class Fields:
         """What is left."""
         return tuple(self._left)
 
-    def note(self, name: str, kind: Kind, message: str) -> None:
+    def add_note(self, name: str, kind: Kind, message: str) -> None:
         """A note about one field of this object."""
         self.notes.append(Note(f"{self.path}.{name}" if self.path else name, kind, message))
 
@@ -46,13 +46,13 @@ class Fields:
         """Note that it is not carried over, if it is there; its value."""
         value = self._left.pop(name, None)
         if value is not None:
-            self.note(name, Kind.LEFT_OUT, why)
+            self.add_note(name, Kind.LEFT_OUT, why)
         return value
 
     def finish(self) -> None:
         """Note everything that nobody took, here and inside."""
         for name in tuple(self._left):
-            self.leave_out(name, NO_EQUAL)
+            self.leave_out(name, NO_EQUIVALENT)
         for inner in self._inner:
             inner.finish()
 

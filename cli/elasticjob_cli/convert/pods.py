@@ -22,32 +22,32 @@ FILL_IN = "FILL-IN"
 def metadata(source: Fields) -> dict[str, Any]:
     """Name, namespace, labels and annotations; what the server wrote is nobody's loss."""
     meta = source.inner("metadata")
-    kept = {name: meta.take(name) for name in ("name", "namespace", "labels", "annotations") if name in meta}
+    kept = {name: meta.pop(name) for name in ("name", "namespace", "labels", "annotations") if name in meta}
     for name in _SERVERS_OWN:
-        meta.take(name)
+        meta.pop(name)
     annotations = {name: value for name, value in kept.pop("annotations", {}).items() if name != _LAST_APPLIED}
     if "name" not in kept:
         kept["name"] = "job"
-        meta.note("name", Kind.CHANGED, f"there is none, so it is {kept['name']}")
+        meta.add_note("name", Kind.CHANGED, f"there is none, so it is {kept['name']}")
     return {**kept, **({"annotations": annotations} if annotations else {})}
 
 
 def template(role: Fields) -> tuple[dict[str, Any], Fields]:
     """A copy of the pod template that may be changed, and where notes about its pod belong."""
-    value = role.take("template")
+    value = role.pop("template")
     if not isinstance(value, Mapping):
-        role.note("template", Kind.FILL_IN, "there is none: write the pod template with image and command")
+        role.add_note("template", Kind.FILL_IN, "there is none: write the pod template with image and command")
         value = {}
     made: dict[str, Any] = copy.deepcopy(dict(value))
     made.pop("status", None)
     spec = made.setdefault("spec", {})
     for name, why in _FORCED.items():
         if spec.pop(name, None) is not None:
-            role.note(f"template.spec.{name}", Kind.LEFT_OUT, why)
+            role.add_note(f"template.spec.{name}", Kind.LEFT_OUT, why)
     meta = made.get("metadata") or {}
     for name in [name for name in meta if name not in {"labels", "annotations"}]:
         if meta.pop(name) is not None and name not in _SERVERS_OWN:
-            role.note(f"template.metadata.{name}", Kind.LEFT_OUT, "the operator names the pods")
+            role.add_note(f"template.metadata.{name}", Kind.LEFT_OUT, "the operator names the pods")
     if not meta:
         made.pop("metadata", None)
     return made, Fields({}, f"{role.path}.template.spec", role.notes)
@@ -72,19 +72,19 @@ def unwrap_command(
     path = f"containers[{index}]"
     container.setdefault("name", "trainer")
     if container["name"].startswith(constants.RESERVED_PREFIX):
-        where.note(
+        where.add_note(
             f"{path}.name", Kind.CHANGED, f"{container['name']} is trainer: {constants.RESERVED_PREFIX}* is ours"
         )
         container["name"] = "trainer"
     if not container.get("image"):
         container["image"] = FILL_IN
-        where.note(f"{path}.image", Kind.FILL_IN, "there is none: name the image")
+        where.add_note(f"{path}.image", Kind.FILL_IN, "there is none: name the image")
     command, arguments = list(container.get("command") or ()), list(container.get("args") or ())
     if bare_arguments_are_launchers and not command:
         command = ["torchrun"]
         container["command"] = command
     if not command:
-        where.note(
+        where.add_note(
             f"{path}.command",
             Kind.FILL_IN,
             "is absent, and what the image starts by itself cannot be known: write its ENTRYPOINT, without a launcher",
@@ -96,20 +96,22 @@ def unwrap_command(
         return {}
     container["command"] = list(found.command)
     container.pop("args", None)
-    where.note(f"{path}.command", Kind.CHANGED, f"{found.program} is left out: the agent starts and restarts workers")
-    for option, kind, message in found.remarks:
-        where.note(f"{path}.command {option}", kind, message)
+    where.add_note(
+        f"{path}.command", Kind.CHANGED, f"{found.program} is left out: the agent starts and restarts workers"
+    )
+    for option, kind, message in found.notes:
+        where.add_note(f"{path}.command {option}", kind, message)
     return dict(found.spec)
 
 
 def run_policy(policy: Fields) -> dict[str, Any]:
     """`runPolicy` as the training operators have it."""
     spec: dict[str, Any] = {
-        "cleanPodPolicy": policy.take("cleanPodPolicy"),
-        "ttlSecondsAfterFinished": policy.take("ttlSecondsAfterFinished"),
-        "activeDeadlineSeconds": policy.take("activeDeadlineSeconds"),
-        "backoffLimit": policy.take("backoffLimit"),
-        "suspend": policy.take("suspend") or None,
+        "cleanPodPolicy": policy.pop("cleanPodPolicy"),
+        "ttlSecondsAfterFinished": policy.pop("ttlSecondsAfterFinished"),
+        "activeDeadlineSeconds": policy.pop("activeDeadlineSeconds"),
+        "backoffLimit": policy.pop("backoffLimit"),
+        "suspend": policy.pop("suspend") or None,
     }
     policy.leave_out(
         "managedBy", "another controller's name means nothing here; write spec.managedBy by hand if you need it"
@@ -131,10 +133,10 @@ def exit_code_rule(policy: str | None) -> dict[str, Any]:
     return {"failurePolicy": {"rules": [rule]}}
 
 
-def settled(said: Mapping[str, Any], wanted: Mapping[str, Any], where: Fields) -> dict[str, Any]:
+def resolve_conflict(said: Mapping[str, Any], wanted: Mapping[str, Any], where: Fields) -> dict[str, Any]:
     """What the launcher's line said, under what the object says: both set the same fields, and the object wins."""
     made = {name: value for name, value in wanted.items() if value is not None}
     for name, value in said.items():
         if value is not None and made.get(name, value) != value:
-            where.note(f"launcher's {name}", Kind.LEFT_OUT, f"{value} yields to the object's own {made[name]}")
+            where.add_note(f"launcher's {name}", Kind.LEFT_OUT, f"{value} yields to the object's own {made[name]}")
     return {**said, **made}

@@ -28,10 +28,10 @@ def convert(source: Mapping[str, Any]) -> Converted:
     metadata, spec = pods.metadata(job), job.inner("spec")
     fields = pods.run_policy(spec.inner("runPolicy"))
     template, said, sizes = _roles(spec.inner("pytorchReplicaSpecs"))
-    nproc = spec.take("nprocPerNode")
+    nproc = spec.pop("nprocPerNode")
     if nproc is not None:
         sizes["nprocPerNode"] = _nproc(spec, "nprocPerNode", nproc)
-    fields |= pods.settled(said, {**sizes, **_elastic(spec.inner("elasticPolicy"))}, spec)
+    fields |= pods.resolve_conflict(said, {**sizes, **_elastic(spec.inner("elasticPolicy"))}, spec)
     job.finish()
     return Converted(manifest(metadata, fields, template), notes)
 
@@ -40,37 +40,39 @@ def _roles(roles: Fields) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any
     """One template, what its command says, and the number of nodes."""
     found = {name: roles.inner(name) for name in roles.names() if name in {"Master", "Worker"}}
     if not found:
-        roles.note("Worker", Kind.FILL_IN, "there are no replicas: write the pod template")
+        roles.add_note("Worker", Kind.FILL_IN, "there are no replicas: write the pod template")
         found = {"Worker": roles.inner("Worker")}
-    nodes = sum(int(role.take("replicas", 1)) for role in found.values())
+    nodes = sum(int(role.pop("replicas", 1)) for role in found.values())
     made = {name: pods.template(role) for name, role in found.items()}
     template, where = made.get("Worker") or made["Master"]
     if len(made) > 1 and made["Master"][0] != made["Worker"][0]:
-        found["Master"].note("template", Kind.LEFT_OUT, "it differs from Worker's, and all nodes have one template")
+        found["Master"].add_note("template", Kind.LEFT_OUT, "it differs from Worker's, and all nodes have one template")
     index = pods.trainer_index(template, _CONTAINER)
     said = pods.unwrap_command(template, index, where)
     fields: dict[str, Any] = {"replicas": nodes, "trainerContainer": _CONTAINER if index else None}
-    policies = [(role, role.take("restartPolicy")) for role in found.values()]
+    policies = [(role, role.pop("restartPolicy")) for role in found.values()]
     for role, policy in policies:
         if policy not in {None, "ExitCode"}:
-            role.note("restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead")
+            role.add_note(
+                "restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead"
+            )
     fields |= pods.exit_code_rule("ExitCode" if any(p == "ExitCode" for _, p in policies) else None)
     return template, said, fields
 
 
 def _elastic(policy: Fields) -> dict[str, Any]:
     fields: dict[str, Any] = {
-        "minReplicas": policy.take("minReplicas"),
-        "maxReplicas": policy.take("maxReplicas"),
-        "maxRestarts": policy.take("maxRestarts"),
+        "minReplicas": policy.pop("minReplicas"),
+        "maxReplicas": policy.pop("maxReplicas"),
+        "maxRestarts": policy.pop("maxRestarts"),
     }
-    if (nproc := policy.take("nProcPerNode")) is not None:
+    if (nproc := policy.pop("nProcPerNode")) is not None:
         fields["nprocPerNode"] = _nproc(policy, "nProcPerNode", nproc)
     said: list[tuple[str, Kind, str]] = []
-    pairs = [f"{each.get('key')}={each.get('value')}" for each in policy.take("rdzvConf") or ()]
+    pairs = [f"{each.get('key')}={each.get('value')}" for each in policy.pop("rdzvConf") or ()]
     fields |= torchrun_args.conf(",".join(pairs), said)
     for option, kind, message in said:
-        policy.note(option.replace("--rdzv-conf ", "rdzvConf."), kind, message)
+        policy.add_note(option.replace("--rdzv-conf ", "rdzvConf."), kind, message)
     for name, why in _ELASTIC.items():
         policy.leave_out(name, why)
     return {name: value for name, value in fields.items() if value is not None}
@@ -80,5 +82,5 @@ def _nproc(where: Fields, name: str, value: Any) -> int | str:
     said: list[tuple[str, Kind, str]] = []
     made = torchrun_args.nproc(str(value), name, said)
     for path, kind, message in said:
-        where.note(path, kind, message)
+        where.add_note(path, kind, message)
     return made

@@ -19,22 +19,22 @@ def convert(source: Mapping[str, Any]) -> Converted:
     fields = pods.run_policy(spec.inner("runPolicy")) if "runPolicy" in spec else {}
     for name in ("cleanPodPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit"):
         if name in spec:
-            fields[name] = spec.take(name)
+            fields[name] = spec.pop(name)
     spec.leave_out("rdzvEndpoint", "the operator and its etcd are the rendezvous: no etcd of the job's own is needed")
     roles = spec.inner("replicaSpecs")
     worker = roles.inner("Worker")
     template, where = pods.template(worker)
-    if policy := worker.take("restartPolicy"):
-        worker.note("restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead")
+    if policy := worker.pop("restartPolicy"):
+        worker.add_note("restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead")
     index = pods.trainer_index(template, "elasticjob-worker")
     said = pods.unwrap_command(template, index, where, bare_arguments_are_launchers=True)
     if index:
         fields["trainerContainer"] = template["spec"]["containers"][index]["name"]
     sizes = {
-        "replicas": worker.take("replicas"),
-        "minReplicas": spec.take("minReplicas"),
-        "maxReplicas": spec.take("maxReplicas"),
+        "replicas": worker.pop("replicas"),
+        "minReplicas": spec.pop("minReplicas"),
+        "maxReplicas": spec.pop("maxReplicas"),
     }
-    fields |= pods.settled(said, sizes, where)
+    fields |= pods.resolve_conflict(said, sizes, where)
     job.finish()
     return Converted(manifest(metadata, fields, template), notes)

@@ -17,7 +17,7 @@ def convert(words: Sequence[str], *, name: str, image: str) -> Converted:
     found = torchrun_args.unwrap(words)
     if found is None:
         raise InvalidManifest(f"{words[0]}: is no launcher that is known; give a line of torchrun, or a manifest")
-    notes = [Note(option, kind, message) for option, kind, message in found.remarks]
+    notes = [Note(option, kind, message) for option, kind, message in found.notes]
     if not image:
         notes.append(Note("image", Kind.FILL_IN, "a command line has none: name it, or give --image"))
     spec = {"replicas": 1, "nprocPerNode": 1, "maxRestarts": 0, **found.spec}

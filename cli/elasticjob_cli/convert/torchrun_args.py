@@ -74,7 +74,7 @@ class Unwrapped:
     program: str
     command: tuple[str, ...]
     spec: dict[str, Any] = field(default_factory=dict)
-    remarks: list[tuple[str, Kind, str]] = field(default_factory=list)
+    notes: list[tuple[str, Kind, str]] = field(default_factory=list)
     given: Mapping[str, Any] = field(default_factory=dict)
     """The options that were given, by name."""
 
@@ -84,7 +84,7 @@ def unwrap(words: Sequence[str]) -> Unwrapped | None:
     python, program, rest = _split(words)
     if not program:
         return None
-    rest, foreign = _without_foreign(rest, ours=program == "elasticjob-agent")
+    rest, foreign = _without_foreign_options(rest, ours=program == "elasticjob-agent")
     parser = build_parser({})
     parser.set_defaults(**{option.dest: _UNSET for option in OPTIONS})
     namespace = _parse(parser, rest, program)
@@ -96,7 +96,7 @@ def unwrap(words: Sequence[str]) -> Unwrapped | None:
         _foreign(found, name, value)
     for name in given:
         if name in _REASONS:
-            found.remarks.append((f"--{name}", Kind.LEFT_OUT, _REASONS[name]))
+            found.notes.append((f"--{name}", Kind.LEFT_OUT, _REASONS[name]))
     return found
 
 
@@ -113,7 +113,7 @@ def _split(words: Sequence[str]) -> tuple[str, str, list[str]]:
     return "", "", rest
 
 
-def _without_foreign(words: list[str], *, ours: bool) -> tuple[list[str], dict[str, str]]:
+def _without_foreign_options(words: list[str], *, ours: bool) -> tuple[list[str], dict[str, str]]:
     """The words without the options of DLRover and of old launchers, and those."""
     kept: list[str] = []
     found: dict[str, str] = {}
@@ -175,15 +175,13 @@ def _sizes(found: Unwrapped, given: Mapping[str, Any]) -> None:
         except UsageError as error:
             if not given["nnodes"].startswith("$"):
                 raise InvalidManifest(str(error)) from error
-            found.remarks.append(
-                ("--nnodes", Kind.CHANGED, f"{given['nnodes']} is known in the pod only; see replicas")
-            )
+            found.notes.append(("--nnodes", Kind.CHANGED, f"{given['nnodes']} is known in the pod only; see replicas"))
         else:
             found.spec |= {"replicas": nodes.max, "minReplicas": nodes.min, "maxReplicas": nodes.max}
     if given.get("standalone"):
         found.spec |= {"replicas": 1, "minReplicas": None, "maxReplicas": None}
     if "nproc-per-node" in given:
-        found.spec["nprocPerNode"] = nproc(str(given["nproc-per-node"]), "--nproc-per-node", found.remarks)
+        found.spec["nprocPerNode"] = nproc(str(given["nproc-per-node"]), "--nproc-per-node", found.notes)
     if "max-restarts" in given:
         _whole(found, "max-restarts", given["max-restarts"], "maxRestarts")
 
@@ -203,7 +201,7 @@ def _whole(found: Unwrapped, option: str, value: Any, name: str) -> None:
     if str(value).isdecimal():
         found.spec[name] = int(value)
     else:
-        found.remarks.append((f"--{option}", Kind.LEFT_OUT, f"{value} is no whole number; write spec.{name}"))
+        found.notes.append((f"--{option}", Kind.LEFT_OUT, f"{value} is no whole number; write spec.{name}"))
 
 
 def _times(found: Unwrapped, given: Mapping[str, Any]) -> None:
@@ -211,7 +209,7 @@ def _times(found: Unwrapped, given: Mapping[str, Any]) -> None:
         _whole(found, "shutdown-timeout", given["shutdown-timeout"], "seconds")
         if "seconds" in found.spec:
             found.spec["gracefulShutdown"] = {"seconds": found.spec.pop("seconds")}
-    found.spec |= conf(str(given.get("rdzv-conf", "")), found.remarks)
+    found.spec |= conf(str(given.get("rdzv-conf", "")), found.notes)
 
 
 _CONF = {
@@ -239,7 +237,7 @@ def _foreign(found: Unwrapped, name: str, value: str) -> None:
     if name == "node-unit":
         _whole(found, name, value, "replicaStep")
     elif name == "use-env":
-        found.remarks.append(("--use-env", Kind.LEFT_OUT, "workers always find their rank in the environment"))
+        found.notes.append(("--use-env", Kind.LEFT_OUT, "workers always find their rank in the environment"))
     else:
         why = _DLROVER_FLAGS.get(name) or _DLROVER_VALUES[name]
-        found.remarks.append((f"--{name}", Kind.LEFT_OUT, why))
+        found.notes.append((f"--{name}", Kind.LEFT_OUT, why))

@@ -5,7 +5,7 @@ from typing import Any
 
 from elasticjob.errors import AlreadyExists, ClusterError, CrdMissing, Forbidden, NotFound, Rejected
 from elasticjob_api import constants
-from elasticjob_cli.doctor.finding import Finding, Patient, fail, ok, skip, warn
+from elasticjob_cli.doctor.finding import CheckContext, Finding, fail, ok, skip, warn
 from elasticjob_cli.doctor.schema import fields_of, own_fields
 from elasticjob_cli.views.text import duration, moment
 
@@ -23,27 +23,27 @@ _RIGHTS = (
 )
 
 
-def check_server(patient: Patient) -> Iterator[Finding]:
+def check_server(context: CheckContext) -> Iterator[Finding]:
     """It answers, and is new enough."""
-    said = patient.cluster.request("GET", "/version", tried="ask for the version")
+    said = context.cluster.request("GET", "/version", tried="ask for the version")
     version = str(said.get("gitVersion") or "?")
     minor = "".join(filter(str.isdigit, str(said.get("minor") or "0"))) or "0"
     if int(minor) < _OLDEST_MINOR:
         cure = "update the cluster; rules of the CRD may not hold on this version"
-        yield warn("API server", f"{patient.cluster.server} is {version}, older than v1.{_OLDEST_MINOR}", cure)
+        yield warn("API server", f"{context.cluster.server} is {version}, older than v1.{_OLDEST_MINOR}", cure)
     else:
-        yield ok("API server", f"{patient.cluster.server}, {version}; namespace {patient.cluster.namespace}")
+        yield ok("API server", f"{context.cluster.server}, {version}; namespace {context.cluster.namespace}")
 
 
-def check_crd(patient: Patient) -> Iterator[Finding]:
+def check_crd(context: CheckContext) -> Iterator[Finding]:
     """It is there, served, and not older than this program."""
     try:
-        found = patient.cluster.request("GET", _CRD_PATH, tried="read the CRD")
+        found = context.cluster.request("GET", _CRD_PATH, tried="read the CRD")
     except NotFound:
         yield fail("CRD", f"{_CRD} is not installed", f"{_INSTALL}, or install the chart")
         return
     except Forbidden:
-        yield from _served(patient)
+        yield from _served(context)
         return
     said = {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
     if (said.get("Established") or {}).get("status") != "True":
@@ -53,10 +53,10 @@ def check_crd(patient: Patient) -> Iterator[Finding]:
     yield _compared(found)
 
 
-def _served(patient: Patient) -> Iterator[Finding]:
+def _served(context: CheckContext) -> Iterator[Finding]:
     """Without the right to read CRDs, the list of resources tells whether it is there."""
     try:
-        patient.cluster.request("GET", f"/apis/{constants.API_VERSION}", tried="list resources")
+        context.cluster.request("GET", f"/apis/{constants.API_VERSION}", tried="list resources")
     except (CrdMissing, NotFound):
         yield fail("CRD", f"{_CRD} is not installed", f"have an administrator run: {_INSTALL}")
     else:
@@ -73,14 +73,14 @@ def _compared(found: Mapping[str, Any]) -> Finding:
     return ok("CRD", f"{_CRD}/{constants.VERSION}, of this version")
 
 
-def check_rights(patient: Patient) -> Iterator[Finding]:
+def check_rights(context: CheckContext) -> Iterator[Finding]:
     """What whoever asks may do in the namespace."""
-    namespace = patient.cluster.namespace
+    namespace = context.cluster.namespace
     denied = [
         f"{verb} {resource}{'/' + sub if sub else ''}"
         for group, resource, sub, verbs in _RIGHTS
         for verb in verbs
-        if not _may(patient, verb, {"group": group, "resource": resource, "subresource": sub})
+        if not _may(context, verb, {"group": group, "resource": resource, "subresource": sub})
     ]
     if denied:
         cure = f"have an administrator bind a role with these verbs in {namespace}, or name another one with -n"
@@ -89,26 +89,26 @@ def check_rights(patient: Patient) -> Iterator[Finding]:
         yield ok("your rights", f"in {namespace}: jobs, pods, logs and events")
 
 
-def _may(patient: Patient, verb: str, what: Mapping[str, str]) -> bool:
+def _may(context: CheckContext, verb: str, what: Mapping[str, str]) -> bool:
     """SelfSubjectAccessReview in the patient's namespace."""
-    attributes = {"verb": verb, "namespace": patient.cluster.namespace, **what}
+    attributes = {"verb": verb, "namespace": context.cluster.namespace, **what}
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    found = patient.cluster.request("POST", path, tried="ask for your rights", body=body)
+    found = context.cluster.request("POST", path, tried="ask for your rights", body=body)
     return bool((found.get("status") or {}).get("allowed"))
 
 
-def check_creation(patient: Patient) -> Iterator[Finding]:
+def check_creation(context: CheckContext) -> Iterator[Finding]:
     """A job would be taken (dry run), and the API server's clock is as ours."""
-    namespace = patient.cluster.namespace
+    namespace = context.cluster.namespace
     path = f"/apis/{constants.API_VERSION}/namespaces/{namespace}/{constants.PLURAL}"
-    before_s = patient.now_s()
+    before_s = context.now_s()
     try:
-        made = patient.cluster.request("POST", path, tried="try a job", query={"dryRun": "All"}, body=_trial())
+        made = context.cluster.request("POST", path, tried="try a job", query={"dryRun": "All"}, body=_trial())
     except CrdMissing:
         return  # said already
     except Forbidden as error:
@@ -120,7 +120,7 @@ def check_creation(patient: Patient) -> Iterator[Finding]:
     yield ok("a trial job", f"would be taken in {namespace} (dry run)")
     created_s = moment(made["metadata"].get("creationTimestamp"))
     if created_s is not None:
-        yield _clock(created_s, before_s, patient.now_s())
+        yield _clock(created_s, before_s, context.now_s())
 
 
 def _trial() -> dict[str, Any]:
@@ -143,15 +143,15 @@ def _clock(created_s: float, before_s: float, after_s: float) -> Finding:
     return ok("clock", f"API server and this machine agree to {_SKEW_S:g} s")
 
 
-def check_node_clocks(patient: Patient) -> Iterator[Finding]:
+def check_node_clocks(context: CheckContext) -> Iterator[Finding]:
     """No node renews its lease in the future: recovery never depends on it, the times in records do."""
     path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
     try:
-        leases = patient.cluster.request("GET", path, tried="read the nodes' leases").get("items") or ()
+        leases = context.cluster.request("GET", path, tried="read the nodes' leases").get("items") or ()
     except (Forbidden, NotFound):
         yield skip("clocks of nodes", "you may not read leases in kube-node-lease")
         return
-    now_s = patient.now_s()
+    now_s = context.now_s()
     ahead = {}
     for lease in leases:
         renewed_s = moment((lease.get("spec") or {}).get("renewTime"))

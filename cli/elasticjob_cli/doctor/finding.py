@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from elasticjob import Cluster
 
 
-class Grade(StrEnum):
+class Severity(StrEnum):
     """How it stands."""
 
     OK = "ok"
@@ -23,13 +23,13 @@ class Finding:
     """One line of the report."""
 
     what: str
-    grade: Grade
+    grade: Severity
     message: str
     cure: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
-class Patient:
+class CheckContext:
     """What checks look at; the installation is filled in by the check that finds it."""
 
     cluster: "Cluster"
@@ -39,24 +39,24 @@ class Patient:
     """Where the operator is; empty until found."""
 
 
-Check = Callable[[Patient], Iterable[Finding]]
+Check = Callable[[CheckContext], Iterable[Finding]]
 
 
 def ok(what: str, message: str) -> Finding:
     """It is as it should be."""
-    return Finding(what, Grade.OK, message)
+    return Finding(what, Severity.OK, message)
 
 
 def warn(what: str, message: str, cure: str) -> Finding:
     """It works, and something should be done."""
-    return Finding(what, Grade.WARN, message, cure)
+    return Finding(what, Severity.WARN, message, cure)
 
 
 def fail(what: str, message: str, cure: str) -> Finding:
     """It cannot work."""
-    return Finding(what, Grade.FAIL, message, cure)
+    return Finding(what, Severity.FAIL, message, cure)
 
 
 def skip(what: str, message: str, cure: str = "") -> Finding:
     """Nobody may look."""
-    return Finding(what, Grade.SKIP, message, cure)
+    return Finding(what, Severity.SKIP, message, cure)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from elasticjob.errors import ClusterError, Forbidden
-from elasticjob_cli.doctor.finding import Finding, Patient, fail, ok, skip, warn
+from elasticjob_cli.doctor.finding import CheckContext, Finding, fail, ok, skip, warn
 
 _OPERATOR = "app.kubernetes.io/part-of=elasticjob,app.kubernetes.io/component=operator"
 _ETCD = "app.kubernetes.io/part-of=elasticjob,app.kubernetes.io/component=etcd"
@@ -24,10 +24,10 @@ _NEEDED = (
 )
 
 
-def check_operator(patient: Patient) -> Iterator[Finding]:
+def check_operator(context: CheckContext) -> Iterator[Finding]:
     """It is there, once, and ready."""
     try:
-        found = _list(patient, "/apis/apps/v1/deployments", _OPERATOR, "look for the operator")
+        found = _list(context, "/apis/apps/v1/deployments", _OPERATOR, "look for the operator")
     except Forbidden:
         yield skip("operator", "you may not list Deployments of all namespaces", "ask an administrator to run doctor")
         return
@@ -35,19 +35,19 @@ def check_operator(patient: Patient) -> Iterator[Finding]:
         yield fail("operator", "no Deployment of it in any namespace", _INSTALL)
         return
     for each in found:
-        yield from _deployment(patient, each)
+        yield from _deployment(context, each)
 
 
-def _deployment(patient: Patient, deployment: Mapping[str, Any]) -> Iterator[Finding]:
+def _deployment(context: CheckContext, deployment: Mapping[str, Any]) -> Iterator[Finding]:
     meta, status = deployment["metadata"], deployment.get("status") or {}
-    patient.namespace = meta["namespace"]
+    context.namespace = meta["namespace"]
     where, wanted = f"{meta['namespace']}/{meta['name']}", (deployment.get("spec") or {}).get("replicas", 1)
     image = _image(deployment)
     if not wanted:
         cure = f"kubectl -n {meta['namespace']} scale deployment {meta['name']} --replicas=1"
         yield fail("operator", f"{where} is scaled to 0", cure)
     elif not status.get("availableReplicas"):
-        why = _why_not_ready(patient, deployment)
+        why = _why_not_ready(context, deployment)
         cure = f"kubectl -n {meta['namespace']} logs deployment/{meta['name']}"
         yield fail("operator", f"{where} ({image}) is not ready{': ' + why if why else ''}", cure)
     elif wanted > 1:
@@ -55,30 +55,30 @@ def _deployment(patient: Patient, deployment: Mapping[str, Any]) -> Iterator[Fin
         yield warn("operator", f"{where} has {wanted} replicas, which do each other's work again", cure)
     else:
         yield ok("operator", f"{where} is ready, image {image}")
-    yield from _versions(patient, image)
-    yield from _operators_rights(patient, deployment)
+    yield from _versions(context, image)
+    yield from _operators_rights(context, deployment)
 
 
 def _image(deployment: Mapping[str, Any]) -> str:
     return str(deployment["spec"]["template"]["spec"]["containers"][0].get("image") or "?")
 
 
-def _versions(patient: Patient, image: str) -> Iterator[Finding]:
+def _versions(context: CheckContext, image: str) -> Iterator[Finding]:
     tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
     if not tag or not tag.lstrip("v")[:1].isdigit():
-        yield skip("versions", f"this program is {patient.version}; the operator's tag {tag or 'latest'} has none")
-    elif tag.lstrip("v") != patient.version:
+        yield skip("versions", f"this program is {context.version}; the operator's tag {tag or 'latest'} has none")
+    elif tag.lstrip("v") != context.version:
         yield warn(
-            "versions", f"this program is {patient.version}, the operator {tag}", "install the same version of both"
+            "versions", f"this program is {context.version}, the operator {tag}", "install the same version of both"
         )
     else:
-        yield ok("versions", f"program and operator are {patient.version}")
+        yield ok("versions", f"program and operator are {context.version}")
 
 
-def _why_not_ready(patient: Patient, deployment: Mapping[str, Any]) -> str:
+def _why_not_ready(context: CheckContext, deployment: Mapping[str, Any]) -> str:
     """The first reason that a pod of it gives."""
     namespace = deployment["metadata"]["namespace"]
-    for pod in _list(patient, f"/api/v1/namespaces/{namespace}/pods", _OPERATOR, "look at the operator's pods"):
+    for pod in _list(context, f"/api/v1/namespaces/{namespace}/pods", _OPERATOR, "look at the operator's pods"):
         if words := waiting(pod):
             return words
     conditions = (deployment.get("status") or {}).get("conditions") or ()
@@ -96,27 +96,27 @@ def waiting(pod: Mapping[str, Any]) -> str:
     return f"{scheduled[0].get('reason')}: {scheduled[0].get('message')}" if scheduled else ""
 
 
-def _operators_rights(patient: Patient, deployment: Mapping[str, Any]) -> Iterator[Finding]:
+def _operators_rights(context: CheckContext, deployment: Mapping[str, Any]) -> Iterator[Finding]:
     pod = deployment["spec"]["template"]["spec"]
     account = f"{deployment['metadata']['namespace']}:{pod.get('serviceAccountName') or 'default'}"
     try:
         denied = [
             f"{verb} {resource}{'/' + sub if sub else ''}"
             for verb, group, resource, sub in _NEEDED
-            if not _account_may(patient, account, verb, {"group": group, "resource": resource, "subresource": sub})
+            if not _account_may(context, account, verb, {"group": group, "resource": resource, "subresource": sub})
         ]
     except Forbidden:
         yield skip("operator's rights", "you may not ask for the rights of others")
         return
     if denied:
-        words = f"the service account {account} may not {', '.join(denied)} in {patient.cluster.namespace}"
+        words = f"the service account {account} may not {', '.join(denied)} in {context.cluster.namespace}"
         yield fail("operator's rights", words, "kubectl apply -f deploy/rbac.yaml, or see rbac in the chart's values")
     else:
-        yield ok("operator's rights", f"{account} may do what it needs in {patient.cluster.namespace}")
+        yield ok("operator's rights", f"{account} may do what it needs in {context.cluster.namespace}")
 
 
-def _account_may(patient: Patient, account: str, verb: str, what: Mapping[str, str]) -> bool:
-    attributes = {"verb": verb, "namespace": patient.cluster.namespace, **what}
+def _account_may(context: CheckContext, account: str, verb: str, what: Mapping[str, str]) -> bool:
+    attributes = {"verb": verb, "namespace": context.cluster.namespace, **what}
     body = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SubjectAccessReview",
@@ -127,17 +127,17 @@ def _account_may(patient: Patient, account: str, verb: str, what: Mapping[str, s
         },
     }
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    found = patient.cluster.request("POST", path, tried="ask for the operator's rights", body=body)
+    found = context.cluster.request("POST", path, tried="ask for the operator's rights", body=body)
     return bool((found.get("status") or {}).get("allowed"))
 
 
-def check_etcd(patient: Patient) -> Iterator[Finding]:
+def check_etcd(context: CheckContext) -> Iterator[Finding]:
     """As the operator says in its log; its own pods, if the chart's etcd is used."""
-    if not patient.namespace:
+    if not context.namespace:
         return
-    yield from _etcd_pods(patient)
+    yield from _etcd_pods(context)
     try:
-        said = _operators_words(patient)
+        said = _operator_log_lines(context)
     except ClusterError:
         yield skip("etcd", "the operator's log cannot be read")
         return
@@ -149,18 +149,18 @@ def check_etcd(patient: Patient) -> Iterator[Finding]:
         yield ok("etcd", "the operator has no complaint about it")
 
 
-def _operators_words(patient: Patient) -> list[str]:
-    pods = _list(patient, f"/api/v1/namespaces/{patient.namespace}/pods", _OPERATOR, "look at the operator's pods")
+def _operator_log_lines(context: CheckContext) -> list[str]:
+    pods = _list(context, f"/api/v1/namespaces/{context.namespace}/pods", _OPERATOR, "look at the operator's pods")
     lines: list[str] = []
     for pod in pods:
-        path = f"/api/v1/namespaces/{patient.namespace}/pods/{pod['metadata']['name']}/log"
+        path = f"/api/v1/namespaces/{context.namespace}/pods/{pod['metadata']['name']}/log"
         query = {"tailLines": _LINES}
-        with patient.cluster.lines(path, tried="read the operator's log", query=query, silence_s=10.0) as found:
-            lines += [_sentence(line.decode(errors="replace")) for line in found]
+        with context.cluster.lines(path, tried="read the operator's log", query=query, silence_s=10.0) as found:
+            lines += [_log_message(line.decode(errors="replace")) for line in found]
     return lines
 
 
-def _sentence(line: str) -> str:
+def _log_message(line: str) -> str:
     """Of a line of the operator's log, which is an object or plain text."""
     try:
         said = json.loads(line)
@@ -169,23 +169,23 @@ def _sentence(line: str) -> str:
     return str(said.get("message")) if isinstance(said, dict) else line
 
 
-def _etcd_pods(patient: Patient) -> Iterator[Finding]:
-    path = f"/apis/apps/v1/namespaces/{patient.namespace}/statefulsets"
+def _etcd_pods(context: CheckContext) -> Iterator[Finding]:
+    path = f"/apis/apps/v1/namespaces/{context.namespace}/statefulsets"
     try:
-        found = _list(patient, path, _ETCD, "look for etcd")
+        found = _list(context, path, _ETCD, "look for etcd")
     except ClusterError:
         return
     for each in found:
         name, wanted = each["metadata"]["name"], (each.get("spec") or {}).get("replicas", 1)
         ready = (each.get("status") or {}).get("readyReplicas") or 0
         if ready < wanted:
-            cure = f"kubectl -n {patient.namespace} describe statefulset {name}"
+            cure = f"kubectl -n {context.namespace} describe statefulset {name}"
             grade = fail if ready <= wanted // 2 else warn
-            yield grade("etcd", f"{patient.namespace}/{name}: {ready} of {wanted} members are ready", cure)
+            yield grade("etcd", f"{context.namespace}/{name}: {ready} of {wanted} members are ready", cure)
         else:
-            yield ok("etcd", f"{patient.namespace}/{name}: {ready} of {wanted} members are ready")
+            yield ok("etcd", f"{context.namespace}/{name}: {ready} of {wanted} members are ready")
 
 
-def _list(patient: Patient, path: str, selector: str, tried: str) -> list[dict[str, Any]]:
-    found = patient.cluster.request("GET", path, tried=tried, query={"labelSelector": selector})
+def _list(context: CheckContext, path: str, selector: str, tried: str) -> list[dict[str, Any]]:
+    found = context.cluster.request("GET", path, tried=tried, query={"labelSelector": selector})
     return list(found.get("items") or ())

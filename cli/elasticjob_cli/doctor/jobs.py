@@ -5,46 +5,46 @@ from typing import Any
 
 from elasticjob.errors import ClusterError, CrdMissing, Forbidden
 from elasticjob_api import constants
-from elasticjob_cli.doctor.finding import Finding, Patient, fail, ok, skip, warn
+from elasticjob_cli.doctor.finding import CheckContext, Finding, fail, ok, skip, warn
 from elasticjob_cli.doctor.installation import waiting
-from elasticjob_cli.views.text import counted, cut, moment, one_line
+from elasticjob_cli.views.text import cut, moment, one_line, pluralize
 
-_UNHEARD_S = 30.0
+_NOT_PICKED_UP_S = 30.0
 _ENDED = ("Succeeded", "Failed", "Suspended")
-_MOST = 5
+_MAX_JOBS = 5
 _PULL = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable")
 
 
-def check_jobs(patient: Patient) -> Iterator[Finding]:
+def check_jobs(context: CheckContext) -> Iterator[Finding]:
     """Of all namespaces, or of the one that may be seen."""
     try:
-        jobs, where = _jobs(patient)
+        jobs, where = _jobs(context)
     except CrdMissing:
         return  # said already
     except ClusterError as error:
         yield skip("jobs", str(error))
         return
-    unheard = [job for job in jobs if _is_unheard(job, patient.now_s())]
-    if unheard:
-        words = f"{counted(len(unheard), 'job')} without a word of an operator, as {_name(unheard[0])}"
+    not_picked_up = [job for job in jobs if _is_not_picked_up(job, context.now_s())]
+    if not_picked_up:
+        words = f"{pluralize(len(not_picked_up), 'job')} without a word of an operator, as {_name(not_picked_up[0])}"
         yield fail("jobs", words, "see that an operator runs and watches the namespace (its option --namespace)")
     troubled = [job for job in jobs if _trouble(job)]
-    for job in troubled[:_MOST]:
+    for job in troubled[:_MAX_JOBS]:
         meta = job["metadata"]
         cure = f"elasticjob describe {meta['name']} -n {meta['namespace']}"
         yield warn("jobs", f"{_name(job)}: {cut(_trouble(job), 160)}", cure)
-    if not unheard and not troubled:
-        yield ok("jobs", f"{counted(len(jobs), 'job')} in {where}, none in trouble")
-    yield from _images(patient, where)
+    if not not_picked_up and not troubled:
+        yield ok("jobs", f"{pluralize(len(jobs), 'job')} in {where}, none in trouble")
+    yield from _images(context, where)
 
 
-def _jobs(patient: Patient) -> tuple[list[dict[str, Any]], str]:
+def _jobs(context: CheckContext) -> tuple[list[dict[str, Any]], str]:
     try:
-        found = patient.cluster.request("GET", f"/apis/{constants.API_VERSION}/{constants.PLURAL}", tried="list jobs")
+        found = context.cluster.request("GET", f"/apis/{constants.API_VERSION}/{constants.PLURAL}", tried="list jobs")
     except Forbidden:
-        namespace = patient.cluster.namespace
+        namespace = context.cluster.namespace
         path = f"/apis/{constants.API_VERSION}/namespaces/{namespace}/{constants.PLURAL}"
-        return list(patient.cluster.request("GET", path, tried="list jobs").get("items") or ()), namespace
+        return list(context.cluster.request("GET", path, tried="list jobs").get("items") or ()), namespace
     return list(found.get("items") or ()), "all namespaces"
 
 
@@ -52,10 +52,10 @@ def _name(job: dict[str, Any]) -> str:
     return f"{job['metadata']['namespace']}/{job['metadata']['name']}"
 
 
-def _is_unheard(job: dict[str, Any], now_s: float) -> bool:
+def _is_not_picked_up(job: dict[str, Any], now_s: float) -> bool:
     foreign = (job.get("spec") or {}).get("managedBy") not in {None, constants.MANAGED_BY}
     created_s = moment(job["metadata"].get("creationTimestamp"))
-    return not foreign and not job.get("status") and created_s is not None and now_s - created_s > _UNHEARD_S
+    return not foreign and not job.get("status") and created_s is not None and now_s - created_s > _NOT_PICKED_UP_S
 
 
 def _trouble(job: dict[str, Any]) -> str:
@@ -65,17 +65,17 @@ def _trouble(job: dict[str, Any]) -> str:
     return one_line(f"{status['reason']}: {status.get('message') or ''}").rstrip(": ")
 
 
-def _images(patient: Patient, where: str) -> Iterator[Finding]:
+def _images(context: CheckContext, where: str) -> Iterator[Finding]:
     path = "/api/v1/pods" if where == "all namespaces" else f"/api/v1/namespaces/{where}/pods"
     query = {"labelSelector": constants.LABEL_JOB_UID}
     try:
-        pods = patient.cluster.request("GET", path, tried="list pods", query=query).get("items") or ()
+        pods = context.cluster.request("GET", path, tried="list pods", query=query).get("items") or ()
     except ClusterError:
         yield skip("images", "you may not list pods")
         return
     said = {f"{p['metadata']['namespace']}/{p['metadata']['name']}": waiting(p) for p in pods}
     unpulled = {name: words for name, words in said.items() if words.startswith(_PULL)}
-    for name, words in list(unpulled.items())[:_MOST]:
+    for name, words in list(unpulled.items())[:_MAX_JOBS]:
         cure = (
             "see the image's name, the registry, and imagePullSecrets (of the agent's image: the operator's settings)"
         )

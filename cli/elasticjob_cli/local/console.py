@@ -24,7 +24,7 @@ _RANK = b"[rank"
 _RESET = "\x1b[0m"
 
 
-class Tone(Enum):
+class TextStyle(Enum):
     """How a line is meant; the value is its colour on a terminal."""
 
     PLAIN = ""
@@ -33,7 +33,7 @@ class Tone(Enum):
     BAD = "\x1b[31m"
 
 
-class Voice:
+class RunConsole:
     """Writes to one stream; `on_broken` is called, in the event loop, when nobody reads it any more."""
 
     def __init__(self, stream: TextIO, *, environ: Mapping[str, str], on_broken: Callable[[], None]) -> None:
@@ -48,29 +48,29 @@ class Voice:
         self._watched = _is_pipe(self._fd)
         if self._watched:
             # The end of a pipe's reader is an error condition of our end, and that wakes a wait for reading.
-            self._loop.add_reader(self._fd, self._broke)
+            self._loop.add_reader(self._fd, self._on_broken_pipe)
 
     @property
     def elapsed_s(self) -> float:
         """Seconds since the beginning."""
         return time.monotonic() - self._since_s
 
-    def say(self, text: str, tone: Tone = Tone.PLAIN) -> None:
+    def info(self, text: str, tone: TextStyle = TextStyle.PLAIN) -> None:
         """One line of ours; of a text of several lines the others are indented."""
         mark = f"[elasticjob {self.elapsed_s:5.1f}s]"
         body = "\n  ".join(printable(text).splitlines()) or ""
         if self._colour:
-            mark, body = f"{Tone.NOTE.value}{mark}{_RESET}", f"{tone.value}{body}{_RESET if tone.value else ''}"
+            mark, body = f"{TextStyle.NOTE.value}{mark}{_RESET}", f"{tone.value}{body}{_RESET if tone.value else ''}"
         self._write(f"{mark} {body}\n".encode(errors="replace"))
 
-    def show(self, text: str) -> None:
+    def print(self, text: str) -> None:
         """Several lines as they are, as a table."""
         self._write(f"{printable(text)}\n".encode(errors="replace"))
 
-    def quote(self, pod: str, lines: bytes) -> None:
+    def forward(self, pod: str, lines: bytes) -> None:
         """Whole lines that a pod's containers wrote; what names no rank gets the pod's name in front."""
-        self.recent.note(lines)
-        if shown := attributed(pod, lines):
+        self.recent.record(lines)
+        if shown := attribute_ranks(pod, lines):
             self._write(shown)
 
     def close(self) -> None:
@@ -81,9 +81,9 @@ class Voice:
     def _write(self, data: bytes) -> None:
         self._console.write(data)
         if self._console.error is not None:
-            self._loop.call_soon_threadsafe(self._broke)  # a library may log from a thread of its own
+            self._loop.call_soon_threadsafe(self._on_broken_pipe)  # a library may log from a thread of its own
 
-    def _broke(self) -> None:
+    def _on_broken_pipe(self) -> None:
         self._unwatch()
         self._on_broken()
 
@@ -93,7 +93,7 @@ class Voice:
             self._watched = False
 
 
-def attributed(pod: str, lines: bytes) -> bytes:
+def attribute_ranks(pod: str, lines: bytes) -> bytes:
     """`lines`, each with `[rank…]` or the pod in front; the agent has put the ranks there where it has several.
 
     The agents' lines about the job's end are left out: the summary has their content.

@@ -19,7 +19,7 @@ from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
 
 
-class Striker:
+class FaultInjector:
     """The faults of one run; `run` ends when all have struck, `left` names those that have not."""
 
     def __init__(
@@ -29,22 +29,22 @@ class Striker:
         view: RunView,
         cluster: InMemoryCluster,
         agent_pids: Callable[[str], Sequence[int]],
-        say: Callable[[str], None],
+        report: Callable[[str], None],
     ) -> None:
-        """Nothing is struck yet; `agent_pids` takes a pod's uid, `say` one line."""
+        """Nothing is struck yet; `agent_pids` takes a pod's uid, `report` one line."""
         self.left = list(faults)
         self._view = view
         self._cluster = cluster
         self._agent_pids = agent_pids
-        self._say = say
+        self._report = report
 
     async def run(self) -> None:
         """Strike each in its moment; cancelled at the end of the run."""
         async with asyncio.TaskGroup() as group:
             for fault in list(self.left):
-                group.create_task(self._strike(fault))
+                group.create_task(self._inject(fault))
 
-    async def _strike(self, fault: Fault) -> None:
+    async def _inject(self, fault: Fault) -> None:
         await self._reach(fault.when)
         while not await self._try(fault):
             # The victim is just not there, as between two rounds: the next change of anything may bring it.
@@ -63,7 +63,7 @@ class Striker:
     async def _try(self, fault: Fault) -> bool:
         """True if it struck."""
         if fault.kind is Kind.SCALE:
-            self._say(f"inject {fault}: scaling to {fault.target} nodes")
+            self._report(f"inject {fault}: scaling to {fault.target} nodes")
             metadata = objects.metadata(self._view.job)
             where = (metadata["namespace"], metadata["name"])
             await self._cluster.patch_spec(Resource.JOB, *where, {"replicas": fault.target})
@@ -71,29 +71,29 @@ class Striker:
         if fault.kind is Kind.KILL_WORKER:
             return self._kill_worker(fault)
         pod = self._view.pod_in_slot(fault.target)
-        return pod is not None and await self._strike_pod(fault, pod)
+        return pod is not None and await self._signal_pod(fault, pod)
 
     def _kill_worker(self, fault: Fault) -> bool:
         worker = self._view.running_worker(fault.target)
-        if worker is None or not strike_process(worker.report.pid, signal.SIGKILL):
+        if worker is None or not signal_descendant(worker.report.pid, signal.SIGKILL):
             return False
-        self._say(f"inject {fault}: SIGKILL to rank {fault.target}, pid {worker.report.pid} in pod {worker.pod}")
+        self._report(f"inject {fault}: SIGKILL to rank {fault.target}, pid {worker.report.pid} in pod {worker.pod}")
         return True
 
-    async def _strike_pod(self, fault: Fault, pod: Object) -> bool:
+    async def _signal_pod(self, fault: Fault, pod: Object) -> bool:
         name = objects.name_of(pod)
         if fault.kind is Kind.DELETE_POD:
-            self._say(f"inject {fault}: deleting pod {name}")
+            self._report(f"inject {fault}: deleting pod {name}")
             await self._cluster.delete(Resource.POD, objects.namespace_of(pod), name, uid=objects.uid_of(pod))
             return True
         sig = signal.SIGKILL if fault.kind is Kind.KILL_AGENT else signal.SIGTERM
-        struck = [pid for pid in self._agent_pids(objects.uid_of(pod)) if strike_process(pid, sig)]
+        struck = [pid for pid in self._agent_pids(objects.uid_of(pod)) if signal_descendant(pid, sig)]
         if struck:
-            self._say(f"inject {fault}: {sig.name} to the agent of pod {name}, pid {struck[0]}")
+            self._report(f"inject {fault}: {sig.name} to the agent of pod {name}, pid {struck[0]}")
         return bool(struck)
 
 
-def strike_process(pid: int, sig: signal.Signals) -> bool:
+def signal_descendant(pid: int, sig: signal.Signals) -> bool:
     """Signal this process if it lives and is ours; True if it was."""
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
         handle = os.pidfd_open(pid)

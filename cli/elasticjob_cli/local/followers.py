@@ -13,7 +13,7 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import NodeReport, decode
-from elasticjob_cli.local.console import Tone
+from elasticjob_cli.local.console import TextStyle
 from elasticjob_cli.local.repeats import RecentOutput, event_line
 from elasticjob_cli.local.run_view import RunView
 from elasticjob_cli.local.summary import describe_code
@@ -22,7 +22,7 @@ from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Change, Object, Resource
 
-Say = Callable[[str, Tone], None]
+PrintLine = Callable[[str, TextStyle], None]
 
 _GOOD = {constants.EventReason.SUCCEEDED}
 
@@ -43,7 +43,7 @@ def _all_run(status: Any) -> bool:
     return size > 0 and (status.get("workerStates") or {}).get("running", 0) >= size
 
 
-async def follow_pods(cluster: InMemoryCluster, view: RunView, say: Say) -> None:
+async def follow_pods(cluster: InMemoryCluster, view: RunView, report: PrintLine) -> None:
     """Keep the pods, and tell what becomes of them."""
     async for event in cluster.watch(Resource.POD):
         if event.change is Change.SYNCED:
@@ -51,27 +51,27 @@ async def follow_pods(cluster: InMemoryCluster, view: RunView, say: Say) -> None
         name = objects.name_of(event.object)
         before = view.pods.get(name)
         view.pods[name] = event.object
-        view.gone.discard(name)
-        for text, tone in tell_pod(before, event.object):
-            say(text, tone)
+        view.deleted.discard(name)
+        for text, tone in report_pod(before, event.object):
+            report(text, tone)
         if event.change is Change.DELETED:
-            view.gone.add(name)
-            say(f"pod {name} is gone", Tone.PLAIN)
+            view.deleted.add(name)
+            report(f"pod {name} is gone", TextStyle.PLAIN)
         view.changed()
 
 
-def tell_pod(before: Object | None, after: Object) -> Iterator[tuple[str, Tone]]:
+def report_pod(before: Object | None, after: Object) -> Iterator[tuple[str, TextStyle]]:
     """What a person should know of this change of a pod."""
     name, node = objects.name_of(after), (after.get("spec") or {}).get("nodeName", "")
     was, phase = objects.pod_phase(before or {}), objects.pod_phase(after)
     if phase != was and phase == "Running":
-        yield f"pod {name} runs on {node}", Tone.PLAIN
+        yield f"pod {name} runs on {node}", TextStyle.PLAIN
     if phase != was and phase == "Succeeded":
-        yield f"pod {name} has ended well", Tone.PLAIN
+        yield f"pod {name} has ended well", TextStyle.PLAIN
     if phase != was and phase == "Failed" and not objects.is_terminating(after) and not _only_a_peer_failed(after):
-        yield f"pod {name} failed: {why_failed(after)}", Tone.BAD
+        yield f"pod {name} failed: {why_failed(after)}", TextStyle.BAD
     if objects.is_terminating(after) and not objects.is_terminating(before or {}) and phase == "Running":
-        yield f"pod {name} is being stopped", Tone.PLAIN
+        yield f"pod {name} is being stopped", TextStyle.PLAIN
 
 
 def _only_a_peer_failed(pod: Object) -> bool:
@@ -84,7 +84,7 @@ def why_failed(pod: Object) -> str:
     status = pod.get("status") or {}
     if status.get("reason"):
         return f"{status['reason']}: {status.get('message', '')}"
-    return "; ".join(f"{name} {_how(end)}" for name, end in _bad_ends(pod)) or "its containers ended"
+    return "; ".join(f"{name} {_describe_end(end)}" for name, end in _bad_ends(pod)) or "its containers ended"
 
 
 def _bad_ends(pod: Object) -> list[tuple[str, dict[str, Any]]]:
@@ -93,42 +93,42 @@ def _bad_ends(pod: Object) -> list[tuple[str, dict[str, Any]]]:
     return [(c["name"], end) for c in statuses if (end := c["state"].get("terminated")) and end["exitCode"]]
 
 
-def _how(end: dict[str, Any]) -> str:
+def _describe_end(end: dict[str, Any]) -> str:
     sig = end.get("signal")
     how = f"was killed by {describe_code(-sig)}" if sig else f"exited with {end['exitCode']}"
     # A container that ran has said it itself, a line above; of one that never ran nobody else knows.
     return f"{how}: {end['message']}" if end.get("reason") == "StartError" else how
 
 
-async def follow_events(cluster: InMemoryCluster, say: Say, recent: RecentOutput) -> None:
+async def follow_events(cluster: InMemoryCluster, report: PrintLine, recent: RecentOutput) -> None:
     """Write the operator's events, without causes that the pods have written already."""
     async for event in cluster.watch(Resource.EVENT):
         if event.change in {Change.LISTED, Change.ADDED, Change.MODIFIED}:
             told = event.object
             line = event_line(str(told.get("reason", "")), str(told.get("message", "")), recent)
             if line is not None:
-                say(line, _tone(told))
+                report(line, _tone(told))
 
 
-def _tone(event: Object) -> Tone:
+def _tone(event: Object) -> TextStyle:
     if event.get("type") == "Warning":
-        return Tone.BAD
-    return Tone.GOOD if event.get("reason") in _GOOD else Tone.PLAIN
+        return TextStyle.BAD
+    return TextStyle.GOOD if event.get("reason") in _GOOD else TextStyle.PLAIN
 
 
 async def follow_reports(etcd: Etcd, keys: Keys, view: RunView) -> None:
     """Keep what the agents report; a report outlives its agent here."""
     listing = await etcd.range(keys.reports)
     for kv in listing.kvs:
-        _take(kv.value, view)
+        _apply_report(kv.value, view)
     async for batch in etcd.watch(keys.reports, start_revision=listing.revision + 1):
         for event in batch.events:
             if not event.deleted:
-                _take(event.kv.value, view)
+                _apply_report(event.kv.value, view)
         view.changed()
 
 
-def _take(value: bytes, view: RunView) -> None:
+def _apply_report(value: bytes, view: RunView) -> None:
     try:
         report = decode(NodeReport, value)
     except RecordError:

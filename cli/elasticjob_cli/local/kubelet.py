@@ -16,7 +16,7 @@ from elasticjob_agent.supervisor import Supervisor
 from elasticjob_api.errors import FieldError
 from elasticjob_cli.local.containers import Host, plan_pod
 from elasticjob_cli.local.environment import PodFacts
-from elasticjob_cli.local.pod_runner import PodLife
+from elasticjob_cli.local.pod_runner import PodRunner
 from elasticjob_cli.local.pod_status import PodState, pod_status
 from elasticjob_cli.local.supported import pod_faults
 from elasticjob_operator.model import objects
@@ -48,7 +48,7 @@ class _Entry:
     pod: Object
     node: str
     faults: list[FieldError]
-    life: PodLife | None = None
+    life: PodRunner | None = None
     task: "asyncio.Task[None] | None" = None
     removing: bool = False
 
@@ -81,7 +81,7 @@ class Kubelet:
         self._write = write
         self._pods: dict[str, _Entry] = {}
         self._nodes = 0
-        self._longest_grace_s = math.inf
+        self._max_grace_s = math.inf
 
     async def run(self) -> None:
         """Follow the pods for ever; a fault of ours in one pod's life ends it all."""
@@ -92,7 +92,7 @@ class Kubelet:
 
     def close(self, grace_s: float) -> None:
         """Take no more pods, and give no deletion more grace than this; a later call may shorten it."""
-        self._longest_grace_s = min(grace_s, self._longest_grace_s)
+        self._max_grace_s = min(grace_s, self._max_grace_s)
 
     async def stop(self, grace_s: float) -> None:
         """Close, stop all pods, return when nothing of them runs. `run` must still be running."""
@@ -108,7 +108,7 @@ class Kubelet:
 
     @property
     def _closed(self) -> bool:
-        return self._longest_grace_s < math.inf
+        return self._max_grace_s < math.inf
 
     # --- one event -------------------------------------------------------------------------------------------
 
@@ -118,10 +118,10 @@ class Kubelet:
         if entry is None:
             if not deleted and _is_free(pod) and not self._closed:
                 entry = self._pods[objects.uid_of(pod)] = self._entry(pod)
-                entry.task = start(self._live(entry))
+                entry.task = start(self._run_pod(entry))
         elif deleted or objects.is_terminating(pod):
             # A pod that went at once, removed by force, is stopped at once.
-            start(self._stop(entry, 0.0 if deleted else min(_grace_s(pod), self._longest_grace_s)))
+            start(self._stop(entry, 0.0 if deleted else min(_grace_s(pod), self._max_grace_s)))
             if not entry.removing:
                 entry.removing = True
                 start(self._remove(entry))
@@ -131,15 +131,15 @@ class Kubelet:
         entry = _Entry(pod=pod, node=f"local-{self._nodes}", faults=pod_faults(pod.get("spec") or {}, "spec"))
         self._nodes += 1
         if not entry.faults:
-            entry.life = self._life(entry)
+            entry.life = self._pod_task(entry)
         return entry
 
-    def _life(self, entry: _Entry) -> PodLife:
+    def _pod_task(self, entry: _Entry) -> PodRunner:
         facts = PodFacts(pod=entry.pod, node_name=entry.node, pod_ip=self._host.ip, host_ip=self._host.ip)
         name = objects.name_of(entry.pod)
         # A pod of a name that was there before must not find its predecessor's files.
         folder = name if not (self._host.pods / name).exists() else f"{name}.{objects.uid_of(entry.pod)}"
-        return PodLife(
+        return PodRunner(
             plan_pod(facts, self._host, folder),
             supervisor=self._supervisor,
             ips=(self._host.ip, self._host.ip),
@@ -148,8 +148,8 @@ class Kubelet:
             write=lambda lines: self._write(name, lines),
         )
 
-    async def _live(self, entry: _Entry) -> None:
-        await self._api.bind_pod(*_identity(entry.pod), entry.node)
+    async def _run_pod(self, entry: _Entry) -> None:
+        await self._api.bind_pod(*_pod_key(entry.pod), entry.node)
         if entry.life:
             await entry.life.run()
             return
@@ -168,14 +168,14 @@ class Kubelet:
     async def _remove(self, entry: _Entry) -> None:
         if entry.task:
             await entry.task
-        await self._api.remove_pod(*_identity(entry.pod))
+        await self._api.remove_pod(*_pod_key(entry.pod))
         del self._pods[objects.uid_of(entry.pod)]
 
     async def _report(self, entry: _Entry, status: Mapping[str, Any]) -> None:
-        await self._api.patch_pod_status(*_identity(entry.pod), status)
+        await self._api.patch_pod_status(*_pod_key(entry.pod), status)
 
 
-def _identity(pod: Object) -> tuple[str, str, str]:
+def _pod_key(pod: Object) -> tuple[str, str, str]:
     return objects.namespace_of(pod), objects.name_of(pod), objects.uid_of(pod)
 
 

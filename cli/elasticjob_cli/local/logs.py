@@ -14,12 +14,12 @@ from typing import Any
 from elasticjob.lenient_codec import read_known
 from elasticjob_api.job import trainer_container
 from elasticjob_api.spec import JobSpec
-from elasticjob_cli.target import Subject
+from elasticjob_cli.target import Target
 from elasticjob_cli.views.log_lines import NoSuchRound, failed_place
 
 _PLACE = re.compile(r".*/round_(\d+)/(\d+)/(stdout|stderr)\.log")
 
-NOT_TOLD_APART = "the only worker of a node writes to the log of its pod: these are its lines of all rounds"
+NO_RANK_FILES = "the only worker of a node writes to the log of its pod: these are its lines of all rounds"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,7 +53,7 @@ def _of_pod(folder: Path, job: Mapping[str, Any], file: File) -> File:
     return replace(file, stream="stdout", path=folder / "logs" / file.pod / container / "stdout.log", is_the_pods=True)
 
 
-def chosen(folder: Path, subject: Subject, arguments: argparse.Namespace) -> list[File]:
+def select_files(folder: Path, subject: Target, arguments: argparse.Namespace) -> list[File]:
     """Those that the options mean; raises NoSuchRound."""
     there = files(folder, subject.job)
     rounds = sorted({each.round for each in there})

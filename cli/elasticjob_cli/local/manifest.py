@@ -62,14 +62,14 @@ def read_manifest(path: Path) -> Manifest:
     check_size(str(path), document)
     if faults := list(_duplicates(document)):
         raise _invalid(path, document, faults)
-    value = _constructed(path, document)
-    if faults := list(_shape_faults(value)):
+    value = _construct(path, document)
+    if faults := list(_shape_errors(value)):
         raise _invalid(path, document, faults)
     try:
         job = parse_job(value)
     except InvalidSpec as error:
         raise _invalid(path, document, error.errors) from error
-    if faults := list(_local_faults(job)) or list(_reserved_faults(job)):
+    if faults := list(_local_errors(job)) or list(_reserved_errors(job)):
         raise _invalid(path, document, faults)
     return Manifest(path, value, job)
 
@@ -113,7 +113,7 @@ def _yaml_sentence(path: Path, error: yaml.YAMLError) -> str:
     return f"{place}: is not YAML: {problem}; check indentation, colons and quotes there"
 
 
-def _constructed(path: Path, document: yaml.Node) -> Any:
+def _construct(path: Path, document: yaml.Node) -> Any:
     loader = _Loader("")
     try:
         return loader.construct_document(document)
@@ -142,7 +142,7 @@ def _duplicates(node: yaml.Node, path: str = "") -> Iterator[FieldError]:
             yield from _duplicates(item, field)
 
 
-def _shape_faults(value: Any) -> Iterator[FieldError]:
+def _shape_errors(value: Any) -> Iterator[FieldError]:
     """Asked first: whoever reads the pod after this may rely on lists being lists."""
     for step in ("spec", "template", "spec"):
         value = value.get(step) if isinstance(value, dict) else None
@@ -150,7 +150,7 @@ def _shape_faults(value: Any) -> Iterator[FieldError]:
         yield from shape_faults(value, _TEMPLATE)
 
 
-def _local_faults(job: ElasticJob) -> Iterator[FieldError]:
+def _local_errors(job: ElasticJob) -> Iterator[FieldError]:
     """What a cluster could do and one machine cannot, and what only the API server checks of any object."""
     if not _NAME.fullmatch(job.metadata.namespace):
         why = f"is {job.metadata.namespace!r}; it must be lower-case letters, digits and '-', 63 at most"
@@ -161,7 +161,7 @@ def _local_faults(job: ElasticJob) -> Iterator[FieldError]:
         yield FieldError("spec.suspend", "is true; such a job never starts: set it to false, or remove it")
 
 
-def _reserved_faults(job: ElasticJob) -> Iterator[FieldError]:
+def _reserved_errors(job: ElasticJob) -> Iterator[FieldError]:
     """Names that the operator needs for itself; it joins its sentences, each `field: …`, into one."""
     try:
         validate(job)
@@ -179,11 +179,11 @@ _CURES = {
 
 
 def _invalid(path: Path, document: yaml.Node, faults: Iterable[FieldError]) -> InvalidManifest:
-    lines = [f"{path}:{_line_of(document, fault.path)}: {_cured(fault)}" for fault in faults]
+    lines = [f"{path}:{_line_of(document, fault.path)}: {_with_cure(fault)}" for fault in faults]
     return InvalidManifest("\n".join(lines))
 
 
-def _cured(fault: FieldError) -> str:
+def _with_cure(fault: FieldError) -> str:
     cure = _CURES.get(fault.path)
     return str(fault) if cure is None or "must be" in fault.message else f"{fault}; {cure}"
 

@@ -14,13 +14,13 @@ from typing import Any
 
 from elasticjob_agent.supervisor import Child, Command, LineSink, StartError, Supervisor
 from elasticjob_cli.local.containers import ContainerPlan, PodPlan, make_files
-from elasticjob_cli.local.pod_status import ContainerEnd, ContainerState, PodState, last_words, pod_status
+from elasticjob_cli.local.pod_status import ContainerEnd, ContainerState, PodState, pod_status, termination_message
 
 Report = Callable[[dict[str, Any]], Awaitable[None]]
 Write = Callable[[bytes], None]
 
 
-class PodLife:
+class PodRunner:
     """See the module; `run` once, `stop` at any time and any number of times."""
 
     def __init__(
@@ -68,11 +68,11 @@ class PodLife:
         except OSError as error:
             await self._fail("FailedMount", f"a folder of the pod cannot be made: {error}")
             return
-        await self._tell()
+        await self._report_status()
         for state, plan in zip(self._init, self._plan.init, strict=True):
             await self._run_container(state, plan)
             if state.ended is None or state.ended.code != 0:
-                await self._tell()
+                await self._report_status()
                 return
         containers = zip(self._containers, self._plan.containers, strict=True)
         async with asyncio.TaskGroup() as group:
@@ -95,19 +95,19 @@ class PodLife:
     async def _run_container(self, state: ContainerState, plan: ContainerPlan) -> None:
         if self._is_stopping():
             state.ended = self._end(plan, 137, reason="Deleted", message="the pod was deleted before it started")
-            await self._tell()
+            await self._report_status()
             return
         try:
             [child] = await self._supervisor.spawn([self._command(plan)])
         except StartError as error:
             state.ended = self._end(plan, error.exit_code, reason="StartError", message=str(error))
-            await self._tell()
+            await self._report_status()
             return
         self._children.append(child)
         if self._is_stopping():  # asked for while it was being started: it was not among those signalled
             await self._signal()
         state.started_at = self._now()
-        await self._tell()
+        await self._report_status()
         await self._wait(child, state, plan)
 
     async def _wait(self, child: Child, state: ContainerState, plan: ContainerPlan) -> None:
@@ -116,7 +116,7 @@ class PodLife:
         await child.drained  # its last lines are shown before its end is
         self._children.remove(child)
         state.ended = self._end(plan, exit_.code)
-        await self._tell()
+        await self._report_status()
 
     def _command(self, plan: ContainerPlan) -> Command:
         return Command(
@@ -130,14 +130,14 @@ class PodLife:
 
     def _end(self, plan: ContainerPlan, code: int, *, reason: str = "", message: str = "") -> ContainerEnd:
         output: Sequence[Any] = (plan.stderr, plan.stdout) if plan.logs_on_error and code != 0 else ()
-        said = message or last_words(plan.termination_log, *output)
+        said = message or termination_message(plan.termination_log, *output)
         return ContainerEnd(code=code, at=self._now(), message=said, reason=reason)
 
     async def _fail(self, reason: str, message: str) -> None:
         self._failure = (reason, message)
-        await self._tell()
+        await self._report_status()
 
-    async def _tell(self) -> None:
+    async def _report_status(self) -> None:
         pod_ip, host_ip = self._ips
         state = PodState(
             start_time=self._start_time,

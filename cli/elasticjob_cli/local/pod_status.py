@@ -1,4 +1,4 @@
-"""A pod's status as a kubelet writes it, made anew from the states of its containers. Pure, but for `last_words`."""
+"""A pod's status as a kubelet writes it, made of the states of its containers. Pure, but for `termination_message`."""
 
 import os
 import stat
@@ -114,15 +114,15 @@ def _terminated(end: ContainerEnd, started_at: str) -> dict[str, Any]:
     }
 
 
-def last_words(termination_log: Path, *output: Path) -> str:
+def termination_message(termination_log: Path, *output: Path) -> str:
     """The end of the termination log, else of the first of `output` that has any; never more than 4 KiB."""
     for path, most in ((termination_log, _MESSAGE_BYTES), *((log, _LOG_BYTES) for log in output)):
-        if text := _tail(path, most).strip():
+        if text := _tail_bytes(path, most).strip():
             return text
     return ""
 
 
-def _tail(path: Path, most: int) -> str:
+def _tail_bytes(path: Path, most: int) -> str:
     """The last bytes of a regular file; the container may have put anything else in its place."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -16,7 +16,7 @@ _OWN_ENDS = {ExitCode.SUPERSEDED, ExitCode.JOB_DELETED, ExitCode.JOIN_TIMEOUT, E
 _FAILURE = re.compile(r"(rank \d+ on \S+ .*? in round \d+): (.*)", re.DOTALL)
 _ROUND = re.compile(r"(round \d+: .*?; after: rank \d+ on \S+ (?:exited with|was killed by) [^:;]*): (.*)", re.DOTALL)
 _RANKS = re.compile(rb"(?:\[rank\d+\]:? ?)*")
-_MOST_BLOCKS = 256
+_MAX_BLOCKS = 256
 _BLOCK_END = 4096
 
 
@@ -25,10 +25,10 @@ class RecentOutput:
 
     def __init__(self) -> None:
         """Nothing yet."""
-        self._blocks: deque[bytes] = deque(maxlen=_MOST_BLOCKS)
+        self._blocks: deque[bytes] = deque(maxlen=_MAX_BLOCKS)
         self._failure = b""
 
-    def note(self, lines: bytes) -> None:
+    def record(self, lines: bytes) -> None:
         """Remember it, for a while."""
         self._blocks.append(lines[-_BLOCK_END:])
 

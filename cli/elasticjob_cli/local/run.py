@@ -21,27 +21,27 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_cli.errors import CliError, PageNotShown
 from elasticjob_cli.local import followers, shutdown
-from elasticjob_cli.local.console import Tone, Voice, print_resource
-from elasticjob_cli.local.fault_injector import Striker
+from elasticjob_cli.local.console import RunConsole, TextStyle, print_resource
+from elasticjob_cli.local.fault_injector import FaultInjector
 from elasticjob_cli.local.fault_spec import Fault, parse_fault
 from elasticjob_cli.local.localize import images_of, localized
 from elasticjob_cli.local.manifest import Manifest, read_manifest
-from elasticjob_cli.local.run_dir import RunFolder, default_path, make_run_folder
-from elasticjob_cli.local.run_snapshot import as_yaml, keep_resource, write_resource
+from elasticjob_cli.local.run_dir import RunDir, default_path, make_run_dir
+from elasticjob_cli.local.run_snapshot import as_yaml, save_periodically, write_resource
 from elasticjob_cli.local.run_view import RunView
-from elasticjob_cli.local.signals import CLOSED_OUTPUT, Ask, Interrupted, Interrupts, kill_everything
-from elasticjob_cli.local.stack import EtcdOptions, Rig, build_rig, mind_etcd
+from elasticjob_cli.local.signals import CLOSED_OUTPUT, Interrupted, SignalWaiter, StopRequest, kill_everything
+from elasticjob_cli.local.stack import EtcdOptions, LocalStack, build_stack, watch_etcd
 from elasticjob_cli.local.summary import rank_table, summary
-from elasticjob_cli.views.text import counted
+from elasticjob_cli.views.text import pluralize
 from elasticjob_operator.errors import OperatorError
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.ui import PageServer, PageState
 
-_TONES: Mapping[int, Tone] = {
-    ExitCode.OK: Tone.GOOD,
-    ExitCode.INTERRUPTED: Tone.PLAIN,
-    ExitCode.LEFT: Tone.PLAIN,
+_TONES: Mapping[int, TextStyle] = {
+    ExitCode.OK: TextStyle.GOOD,
+    ExitCode.INTERRUPTED: TextStyle.PLAIN,
+    ExitCode.LEFT: TextStyle.PLAIN,
 }
 _NOT_STARTED = {ExitCode.NOT_EXECUTABLE, ExitCode.NOT_FOUND}
 
@@ -66,10 +66,10 @@ class _Run:
 
     manifest: Manifest
     faults: Sequence[Fault]
-    folder: RunFolder
+    folder: RunDir
     options: Options
-    voice: Voice
-    interrupts: Interrupts
+    voice: RunConsole
+    interrupts: SignalWaiter
     view: RunView
 
 
@@ -82,57 +82,57 @@ def run_job(options: Options) -> int:
         time_utc=time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()),
         short_id=secrets.token_hex(2),
     )
-    folder = make_run_folder(options.run_dir or default)
+    folder = make_run_dir(options.run_dir or default)
     return asyncio.run(_main(manifest, faults, folder, options))
 
 
-async def _main(manifest: Manifest, faults: Sequence[Fault], folder: RunFolder, options: Options) -> int:
-    with Interrupts(kill_everything) as interrupts:
+async def _main(manifest: Manifest, faults: Sequence[Fault], folder: RunDir, options: Options) -> int:
+    with SignalWaiter(kill_everything) as signals:
         stream = sys.stderr if options.output else sys.stdout
-        voice = Voice(stream, environ=os.environ, on_broken=interrupts.output_closed)
-        _log_to(folder, voice)
+        console = RunConsole(stream, environ=os.environ, on_broken=signals.output_closed)
+        _log_to(folder, console)
         run = _Run(
             manifest=manifest,
             faults=faults,
             folder=folder,
             options=options,
-            voice=voice,
-            interrupts=interrupts,
+            voice=console,
+            interrupts=signals,
             view=RunView(),
         )
         try:
             return await _run(run)
         finally:
-            voice.close()
+            console.close()
 
 
 async def _run(run: _Run) -> int:
-    _introduce(run)
+    _print_header(run)
     try:
         async with AsyncExitStack() as stack:
             page_state = PageState() if run.options.ui is not None else None
-            rig = await run.interrupts.unless_asked(
-                build_rig(
+            rig = await run.interrupts.or_interrupted(
+                build_stack(
                     stack,
                     folder=run.folder,
                     cwd=run.manifest.folder,
                     environ=os.environ,
                     options=run.options.etcd,
-                    write=run.voice.quote,
+                    write=run.voice.forward,
                     observer=page_state,
                 )
             )
             if page_state is not None:
                 await _show_page(run, stack, page_state)
-            code = await _drive(run, rig)
+            code = await _run_pods(run, rig)
     except Interrupted as stopped:
-        run.voice.say(f"{stopped.ask.reason}: stopped before the job began")
-        return stopped.ask.code
+        run.voice.info(f"{stopped.request.reason}: stopped before the job began")
+        return stopped.request.code
     except ExceptionGroup as group:
         if own := group.subgroup(CliError):
             raise own.exceptions[0] from group
         raise
-    return code if _conclude(run, code) else CLOSED_OUTPUT
+    return code if _print_summary(run, code) else CLOSED_OUTPUT
 
 
 async def _show_page(run: _Run, stack: AsyncExitStack, page_state: PageState) -> None:
@@ -142,111 +142,114 @@ async def _show_page(run: _Run, stack: AsyncExitStack, page_state: PageState) ->
         page = await stack.enter_async_context(PageServer(page_state, port=run.options.ui or 0))
     except OperatorError as error:
         raise PageNotShown(str(error)) from error
-    run.voice.say(f"look at it: {page.url}#/{meta.namespace or 'default'}/{meta.name}")
+    run.voice.info(f"look at it: {page.url}#/{meta.namespace or 'default'}/{meta.name}")
 
 
-def _introduce(run: _Run) -> None:
-    spec, say = run.manifest.job.spec, run.voice.say
+def _print_header(run: _Run) -> None:
+    spec, say = run.manifest.job.spec, run.voice.info
     elastic = (
         f" (at least {spec.effective_min}, at most {spec.effective_max})"
         if spec.effective_min != spec.effective_max
         else ""
     )
-    nodes = f"{counted(spec.replicas, 'node')}{elastic}"
+    nodes = f"{pluralize(spec.replicas, 'node')}{elastic}"
     say(f"job {run.manifest.job.metadata.name}: {nodes}; everything is kept in {run.folder.path}")
     if images := images_of(run.manifest.object):
-        say(f"image {', '.join(images)} is ignored: commands run on this machine, in {run.manifest.folder}", Tone.NOTE)
+        say(
+            f"image {', '.join(images)} is ignored: commands run on this machine, in {run.manifest.folder}",
+            TextStyle.NOTE,
+        )
 
 
-async def _drive(run: _Run, rig: Rig) -> int:
+async def _run_pods(run: _Run, stack: LocalStack) -> int:
     """The job from its creation until nothing of it runs; the exit code."""
-    view, say = run.view, run.voice.say
-    view.job = await rig.cluster.create(Resource.JOB, localized(run.manifest.object))
+    view, say = run.view, run.voice.info
+    view.job = await stack.cluster.create(Resource.JOB, localized(run.manifest.object))
     write_resource(run.folder, view.job)
-    striker = Striker(
+    injector = FaultInjector(
         run.faults,
         view=view,
-        cluster=rig.cluster,
-        agent_pids=rig.kubelet.pids_of,
-        say=lambda text: say(text, Tone.BAD),
+        cluster=stack.cluster,
+        agent_pids=stack.kubelet.pids_of,
+        report=lambda text: say(text, TextStyle.BAD),
     )
     async with asyncio.TaskGroup() as group:
         work = [
-            mind_etcd(rig.server, run.folder),
-            rig.kubelet.run(),
-            followers.follow_job(rig.cluster, view),
-            followers.follow_pods(rig.cluster, view, say),
-            followers.follow_events(rig.cluster, say, run.voice.recent),
-            followers.follow_reports(rig.etcd, _keys(rig, view.job), view),
-            keep_resource(view, run.folder),
-            striker.run(),
-            rig.operator.run(),
+            watch_etcd(stack.server, run.folder),
+            stack.kubelet.run(),
+            followers.follow_job(stack.cluster, view),
+            followers.follow_pods(stack.cluster, view, say),
+            followers.follow_events(stack.cluster, say, run.voice.recent),
+            followers.follow_reports(stack.etcd, _keys(stack, view.job), view),
+            save_periodically(view, run.folder),
+            injector.run(),
+            stack.operator.run(),
         ]
         tasks = [group.create_task(each) for each in work]
-        ask = await _until_its_end(run)
+        ask = await _wait_until_ended(run)
         if ask is None:
-            await shutdown.settle(rig, view, run.interrupts)
+            await shutdown.wait_pods_done(stack, view, run.interrupts)
         else:
             say(f"{ask.reason}: stopping the job within {shutdown.STOP_S:g} s; once more kills everything at once")
-            await shutdown.stop(rig, view, ask.code)
+            await shutdown.stop(stack, view, ask.code)
         for task in tasks:
             task.cancel()
-    return ask.code if ask else _code(view, striker, run.voice)
+    return ask.code if ask else _code(view, injector, run.voice)
 
 
-def _keys(rig: Rig, job: Object) -> Keys:
+def _keys(stack: LocalStack, job: Object) -> Keys:
     identity = {"namespace": objects.namespace_of(job), "name": objects.name_of(job), "uid": objects.uid_of(job)}
-    return Keys(job_prefix(cluster=rig.cluster_id, **identity))
+    return Keys(job_prefix(cluster=stack.cluster_id, **identity))
 
 
-async def _until_its_end(run: _Run) -> Ask | None:
+async def _wait_until_ended(run: _Run) -> StopRequest | None:
     try:
-        await run.interrupts.unless_asked(run.view.until(lambda: run.view.finished))
+        await run.interrupts.or_interrupted(run.view.until(lambda: run.view.finished))
     except Interrupted as stopped:
-        return stopped.ask
+        return stopped.request
     return None
 
 
-def _code(view: RunView, striker: Striker, voice: Voice) -> int:
+def _code(view: RunView, injector: FaultInjector, console: RunConsole) -> int:
     """0 for success; a command that could not be started keeps its code, every other failure is 1."""
     if view.status.get("phase") == constants.Phase.FAILED:
         code = (view.status.get("lastFailure") or {}).get("exitCode", ExitCode.FAILED)
         return int(code) if code in _NOT_STARTED else ExitCode.FAILED
-    for fault in striker.left:
-        voice.say(f"inject {fault}: never struck: the job had ended before its moment came", Tone.BAD)
-    return ExitCode.FAILED if striker.left else ExitCode.OK
+    for fault in injector.left:
+        console.info(f"inject {fault}: never struck: the job had ended before its moment came", TextStyle.BAD)
+    return ExitCode.FAILED if injector.left else ExitCode.OK
 
 
-def _conclude(run: _Run, code: int) -> bool:
+def _print_summary(run: _Run, code: int) -> bool:
     """Say how it was; False if nobody reads it."""
-    say, view = run.voice.say, run.view
+    say, view = run.voice.info, run.view
     if table := rank_table(view):
-        run.voice.show(table)
-    say(summary(view, elapsed_s=run.voice.elapsed_s, logs=run.folder.logs), _TONES.get(code, Tone.BAD))
+        run.voice.print(table)
+    say(summary(view, elapsed_s=run.voice.elapsed_s, logs=run.folder.logs), _TONES.get(code, TextStyle.BAD))
     try:
         write_resource(run.folder, view.job)
     except OSError as error:
-        say(f"{run.folder.resource} cannot be written ({error.strerror}): it is as the job was created", Tone.BAD)
-    say(f"logs, volumes and the resource are in {run.folder.path}", Tone.NOTE)
+        say(f"{run.folder.resource} cannot be written ({error.strerror}): it is as the job was created", TextStyle.BAD)
+    say(f"logs, volumes and the resource are in {run.folder.path}", TextStyle.NOTE)
     if not run.options.output:
         return True
     return print_resource(as_yaml(view.job) if run.options.output == "yaml" else json.dumps(view.job, indent=2) + "\n")
 
 
-def _log_to(folder: RunFolder, voice: Voice) -> None:
+def _log_to(folder: RunDir, console: RunConsole) -> None:
     """The libraries' log goes into the run folder; what is an error is said as well."""
     file = logging.FileHandler(folder.log)
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[file, _Said(voice)], force=True)
+    logging.basicConfig(level=logging.INFO, handlers=[file, _ConsoleHandler(console)], force=True)
 
 
-class _Said(logging.Handler):
+class _ConsoleHandler(logging.Handler):
     """Errors in the voice of the run."""
 
-    def __init__(self, voice: Voice) -> None:
+    def __init__(self, console: RunConsole) -> None:
         super().__init__(logging.ERROR)
-        self._voice = voice
+        self._voice = console
 
     def emit(self, record: logging.LogRecord) -> None:
         """Say it."""
-        self._voice.say(self.format(record), Tone.BAD)
+        self._voice.info(self.format(record), TextStyle.BAD)

@@ -10,7 +10,7 @@ _PRIVATE = 0o700
 
 
 @dataclass(frozen=True, slots=True)
-class RunFolder:
+class RunDir:
     """Its parts."""
 
     path: Path
@@ -56,13 +56,13 @@ def default_path(name: str, *, time_utc: str, short_id: str) -> Path:
     return Path("runs") / f"{name}-{time_utc}-{short_id}"
 
 
-def make_run_folder(path: Path) -> RunFolder:
+def make_run_dir(path: Path) -> RunDir:
     """Make it, and be sure that it can be written; RunFolderError when it cannot, or holds something already."""
     try:
         path.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
         if any(path.iterdir()):
             raise RunFolderError(f"run folder {path}: is not empty; name a new one with --run-dir, or empty it")
-        folder = RunFolder(path)
+        folder = RunDir(path)
         for part in (folder.pods, folder.host, folder.logs):
             part.mkdir(mode=_PRIVATE)
         folder.log.touch(mode=0o600)

@@ -8,7 +8,7 @@ import contextlib
 
 import yaml
 
-from elasticjob_cli.local.run_dir import RunFolder
+from elasticjob_cli.local.run_dir import RunDir
 from elasticjob_cli.local.run_view import RunView
 from elasticjob_operator.model.cluster_interface import Object
 
@@ -20,7 +20,7 @@ def as_yaml(job: Object) -> str:
     return yaml.safe_dump(job, sort_keys=False, allow_unicode=True, width=120)
 
 
-def write_resource(folder: RunFolder, job: Object) -> None:
+def write_resource(folder: RunDir, job: Object) -> None:
     """Write it; OSError when it cannot be: what was there before is still there then."""
     new = folder.resource.with_suffix(".new")
     new.touch(mode=0o600)  # its pods have values of the environment, maybe of a manifest that nobody else may read
@@ -28,7 +28,7 @@ def write_resource(folder: RunFolder, job: Object) -> None:
     new.replace(folder.resource)
 
 
-async def keep_resource(view: RunView, folder: RunFolder, *, pause_s: float = _PAUSE_S) -> None:
+async def save_periodically(view: RunView, folder: RunDir, *, pause_s: float = _PAUSE_S) -> None:
     """Write it after each change, but not more often than once in `pause_s` seconds, until cancelled."""
     kept = view.job
     while True:

@@ -34,7 +34,7 @@ class RunView:
     job: Object = field(default_factory=dict)
     pods: dict[str, Object] = field(default_factory=dict)
     """By name; also those that are gone."""
-    gone: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
     """Names of pods whose object is gone."""
     reports: dict[str, NodeReport] = field(default_factory=dict)
     """By pod; also of agents that are gone."""
@@ -65,7 +65,7 @@ class RunView:
 
     def live_pods(self) -> list[Object]:
         """Pods of which something may still run."""
-        present = (pod for name, pod in self.pods.items() if name not in self.gone)
+        present = (pod for name, pod in self.pods.items() if name not in self.deleted)
         return [pod for pod in present if objects.pod_phase(pod) not in objects.ENDED_PHASES]
 
     def training_pods(self) -> list[Object]:
@@ -95,7 +95,7 @@ class RunView:
 
     def running_worker(self, rank: int) -> Worker | None:
         """The worker that has this rank now and runs."""
-        alive = (w for w in self.workers() if w.pod not in self.gone and w.report.state is WorkerState.HEALTHY)
+        alive = (w for w in self.workers() if w.pod not in self.deleted and w.report.state is WorkerState.HEALTHY)
         return next((worker for worker in alive if worker.report.rank == rank), None)
 
     def changed(self) -> None:

@@ -9,8 +9,8 @@ import asyncio
 
 from elasticjob_api import constants
 from elasticjob_cli.local.run_view import RunView
-from elasticjob_cli.local.signals import Interrupted, Interrupts, kill_everything
-from elasticjob_cli.local.stack import Rig
+from elasticjob_cli.local.signals import Interrupted, SignalWaiter, kill_everything
+from elasticjob_cli.local.stack import LocalStack
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Resource
 
@@ -25,22 +25,22 @@ _END_S = 10.0
 """For the agents of an ended job to end by themselves; they do at once."""
 
 
-async def settle(rig: Rig, view: RunView, interrupts: Interrupts) -> None:
+async def wait_pods_done(stack: LocalStack, view: RunView, signals: SignalWaiter) -> None:
     """After the job's end: wait for its agents' ends, stop what else there is, wait for the last status."""
     try:
-        await interrupts.unless_asked(view.until(lambda: not view.training_pods(), at_most_s=_END_S))
-        await interrupts.unless_asked(rig.kubelet.stop(_GRACE_S))
+        await signals.or_interrupted(view.until(lambda: not view.training_pods(), at_most_s=_END_S))
+        await signals.or_interrupted(stack.kubelet.stop(_GRACE_S))
     except Interrupted:
-        await rig.kubelet.stop(0.0)
+        await stack.kubelet.stop(0.0)
     await view.until(lambda: not view.status.get("replicas"), at_most_s=_STATUS_S)
 
 
-async def stop(rig: Rig, view: RunView, code: int) -> None:
+async def stop(stack: LocalStack, view: RunView, code: int) -> None:
     """Suspend the job and wait for that; `code` is the exit code if the time is over before it is done."""
     asyncio.get_running_loop().call_later(STOP_S - _MARGIN_S, kill_everything, code)
-    rig.kubelet.close(_GRACE_S)
+    stack.kubelet.close(_GRACE_S)
     metadata = objects.metadata(view.job)
-    await rig.cluster.patch_spec(Resource.JOB, metadata["namespace"], metadata["name"], {"suspend": True})
+    await stack.cluster.patch_spec(Resource.JOB, metadata["namespace"], metadata["name"], {"suspend": True})
     await view.until(lambda: not view.live_pods(), at_most_s=_GRACE_S + _MARGIN_S)
-    await rig.kubelet.stop(0.0)
+    await stack.kubelet.stop(0.0)
     await view.until(lambda: view.status.get("phase") == constants.Phase.SUSPENDED, at_most_s=_STATUS_S)

@@ -1,7 +1,7 @@
 """The stop of a run: the first signal asks, the second one ends everything at once.
 
-`asked` is the one place that says so; a closed standard output asks too. Nothing is stopped here but by `at_once`,
-which kills every process below this one and leaves without another look.
+`stop_request` is the one place that says so; a closed standard output asks too. Nothing is stopped here but by
+`at_once`, which kills every process below this one and leaves without another look.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _CODES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class StopRequest:
     """Why the run should stop, and the exit code for it."""
 
     reason: str
@@ -38,19 +38,19 @@ class Ask:
 class Interrupted(Exception):
     """The run was asked to stop before it had begun."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: StopRequest) -> None:
         super().__init__(ask.reason)
-        self.ask = ask
+        self.request = ask
 
 
-class Interrupts:
+class SignalWaiter:
     """A context manager: signals are caught while it is open."""
 
     def __init__(self, at_once: Callable[[int], NoReturn]) -> None:
         """`at_once` takes the exit code."""
         self._at_once = at_once
         self._loop = asyncio.get_running_loop()
-        self.asked: asyncio.Future[Ask] = self._loop.create_future()
+        self.stop_request: asyncio.Future[StopRequest] = self._loop.create_future()
 
     def __enter__(self) -> Self:
         """Begin to catch signals."""
@@ -65,29 +65,29 @@ class Interrupts:
 
     def output_closed(self) -> None:
         """Nobody reads what we say."""
-        self._ask(Ask("the reader of the output has gone", CLOSED_OUTPUT))
+        self._request_stop(StopRequest("the reader of the output has gone", CLOSED_OUTPUT))
 
-    async def unless_asked(self, work: Awaitable[T]) -> T:
+    async def or_interrupted(self, work: Awaitable[T]) -> T:
         """The result of `work`; once asked to stop, `work` is cancelled and Interrupted raised."""
         task = asyncio.ensure_future(work)
-        either: set[asyncio.Future[Any]] = {task, self.asked}
+        either: set[asyncio.Future[Any]] = {task, self.stop_request}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             task.cancel()
             await asyncio.wait([task])
-        if self.asked.done():
-            raise Interrupted(self.asked.result()) from None if task.cancelled() else task.exception()
+        if self.stop_request.done():
+            raise Interrupted(self.stop_request.result()) from None if task.cancelled() else task.exception()
         return task.result()
 
     def _on_signal(self, number: signal.Signals, code: int) -> None:
-        if self.asked.done():
+        if self.stop_request.done():
             self._at_once(code)
-        self._ask(Ask(signal.Signals(number).name, code))
+        self._request_stop(StopRequest(signal.Signals(number).name, code))
 
-    def _ask(self, ask: Ask) -> None:
-        if not self.asked.done():
-            self.asked.set_result(ask)
+    def _request_stop(self, ask: StopRequest) -> None:
+        if not self.stop_request.done():
+            self.stop_request.set_result(ask)
 
 
 def kill_everything(code: int) -> NoReturn:

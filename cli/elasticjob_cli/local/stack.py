@@ -17,7 +17,7 @@ from elasticjob_api import constants
 from elasticjob_cli.errors import EtcdNotStarted
 from elasticjob_cli.local.containers import Host
 from elasticjob_cli.local.kubelet import Kubelet
-from elasticjob_cli.local.run_dir import RunFolder
+from elasticjob_cli.local.run_dir import RunDir
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.errors import ServerError
@@ -41,7 +41,7 @@ class EtcdOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rig:
+class LocalStack:
     """Everything that runs; `operator.run` and `kubelet.run` are the caller's to start."""
 
     server: EmbeddedEtcd
@@ -52,16 +52,16 @@ class Rig:
     cluster_id: str
 
 
-async def build_rig(
+async def build_stack(
     stack: AsyncExitStack,
     *,
-    folder: RunFolder,
+    folder: RunDir,
     cwd: Path,
     environ: Mapping[str, str],
     options: EtcdOptions,
     write: Callable[[str, bytes], None],
     observer: ReconcileObserver | None = None,
-) -> Rig:
+) -> LocalStack:
     """Start etcd and put the rest together; raises EtcdNotStarted.
 
     Args:
@@ -82,7 +82,7 @@ async def build_rig(
     cluster_id = f"local-{uuid.uuid4().hex[:12]}"
     settings = Settings(cluster_id=cluster_id, operator_id=cluster_id, etcd_endpoints=server.endpoint.targets)
     cluster = InMemoryCluster(ids=_uids())
-    return Rig(
+    return LocalStack(
         server=server,
         etcd=etcd,
         cluster=cluster,
@@ -98,7 +98,7 @@ async def build_rig(
     )
 
 
-async def _start_etcd(stack: AsyncExitStack, folder: RunFolder, options: EtcdOptions) -> EmbeddedEtcd:
+async def _start_etcd(stack: AsyncExitStack, folder: RunDir, options: EtcdOptions) -> EmbeddedEtcd:
     try:
         server = await EmbeddedEtcd.start(folder.etcd, client_port=options.port, binary=options.binary)
     except ServerError as error:
@@ -107,7 +107,7 @@ async def _start_etcd(stack: AsyncExitStack, folder: RunFolder, options: EtcdOpt
     return server
 
 
-def _host(folder: RunFolder, cwd: Path, environ: Mapping[str, str]) -> Host:
+def _host(folder: RunDir, cwd: Path, environ: Mapping[str, str]) -> Host:
     return Host(
         environ={
             constants.ENV_LOG_LEVEL: _AGENT_LOG_LEVEL,
@@ -127,7 +127,7 @@ def _uids() -> Iterator[str]:
         yield str(uuid.uuid4())
 
 
-async def mind_etcd(server: EmbeddedEtcd, folder: RunFolder) -> None:
+async def watch_etcd(server: EmbeddedEtcd, folder: RunDir) -> None:
     """Return never; EtcdNotStarted when etcd has ended: without it a run can only wait."""
     await server.ended()
     raise EtcdNotStarted(f"etcd ended in the middle of the run; its last words are in {folder.etcd / 'etcd.log'}")

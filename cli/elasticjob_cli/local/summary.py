@@ -10,7 +10,7 @@ from elasticjob_api import constants
 from elasticjob_cli.local.run_view import RunView, Worker
 from elasticjob_cli.views.advice import command_cure
 
-_MOST_ROWS = 64
+_MAX_ROWS = 64
 _SUCCEEDED = "C"
 _STATES = {
     "P": "pending",
@@ -37,8 +37,8 @@ def rank_table(view: RunView) -> str:
     rows = sorted(_rows(view), key=lambda row: (row.rank is None, row.rank or 0))
     if not rows:
         return ""
-    lines = align([_HEAD, *(row.cells for row in rows[:_MOST_ROWS])])
-    more = len(rows) - _MOST_ROWS
+    lines = align([_HEAD, *(row.cells for row in rows[:_MAX_ROWS])])
+    more = len(rows) - _MAX_ROWS
     return "\n".join([*lines, *([f"... and {more} more"] if more > 0 else [])])
 
 
@@ -66,12 +66,12 @@ def _cells(node: Mapping[str, Any], rank: int | None, letter: str, worker: Worke
         restarts, pid, code = worker.restarts, worker.report.pid or None, worker.report.exit_code
     if letter == _SUCCEEDED:
         code = 0  # an agent may end before it has reported its last worker's end
-    known = (_shown(restarts), _shown(pid), describe_code(code))
+    known = (_format_number(restarts), _format_number(pid), describe_code(code))
     place = ("-" if rank is None else str(rank), node.get("nodeName") or "-", node.get("podName") or "-")
     return (*place, _STATES.get(letter, letter), *known)
 
 
-def _shown(number: int | None) -> str:
+def _format_number(number: int | None) -> str:
     return "-" if number is None else str(number)
 
 
@@ -106,9 +106,9 @@ def summary(view: RunView, *, elapsed_s: float, logs: Path) -> str:
     )
     lines = [f"{status.get('phase') or 'Pending'}: {counts}"]
     if status.get("phase") == constants.Phase.FAILED:
-        lines.append(f"why: {status.get('reason')}: {_what_follows(status)}")
+        lines.append(f"why: {status.get('reason')}: {_describe_consequence(status)}")
     if failure := status.get("lastFailure"):
-        kind = "root cause" if _speaks_of(failure, status) else "last failure"
+        kind = "root cause" if _is_about(failure, status) else "last failure"
         lines.append(f"{kind}: {describe_failure(failure)}")
         if status.get("phase") == constants.Phase.FAILED:
             lines.append(f"its log: {logs / str(failure['podName'])}")
@@ -117,17 +117,17 @@ def summary(view: RunView, *, elapsed_s: float, logs: Path) -> str:
     return "\n".join(lines)
 
 
-def _speaks_of(failure: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+def _is_about(failure: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     """Return whether the job failed by this failure; the last failure may have cost a restart only."""
     cause = f"rank {failure.get('rank')} on {failure.get('podName')} "
     return status.get("phase") == constants.Phase.FAILED and str(status.get("message", "")).startswith(cause)
 
 
-def _what_follows(status: Mapping[str, Any]) -> str:
+def _describe_consequence(status: Mapping[str, Any]) -> str:
     """Return the verdict, without the cause in front of it if the summary has that in a line of its own."""
     message = str(status.get("message", ""))
     cause, limit = message.rpartition("; ")[::2]
-    return limit if cause and _speaks_of(status.get("lastFailure") or {}, status) else message
+    return limit if cause and _is_about(status.get("lastFailure") or {}, status) else message
 
 
 def _counted(count: int, noun: str, plural: str = "") -> str:

@@ -18,21 +18,21 @@ def advice(meta: Facts, spec: Facts, status: Facts, *, command: str, folder: str
     `folder` is that of a run on this machine, which no cluster knows.
     """
     if folder:
-        return _of_run(_Said(command, folder, "", spec, status))
+        return _of_run(_JobContext(command, folder, "", spec, status))
     name, reason, phase = str(meta.get("name")), str(status.get("reason") or ""), status.get("phase")
     where = f" -n {meta['namespace']}" if meta.get("namespace") not in {None, "default"} else ""
-    said = _Said(command, name, where, spec, status)
+    job = _JobContext(command, name, where, spec, status)
     if not phase:
         return [f"`{command} doctor` shows whether an operator runs and watches this namespace."]
     if phase == "Suspended":
         return [f"`{command} resume {name}{where}` lets it go on."]
     found = _BY_REASON.get(reason)
     if found is not None:
-        return found(said)
-    return _of_failure(said) if phase == "Failed" else []
+        return found(job)
+    return _of_failure(job) if phase == "Failed" else []
 
 
-class _Said:
+class _JobContext:
     """What sentences are made of."""
 
     def __init__(self, command: str, name: str, where: str, spec: Facts, status: Facts) -> None:
@@ -48,13 +48,13 @@ class _Said:
         return next((str(n.get("podName")) for n in nodes if n.get("state") not in {"Running", "Succeeded"}), "POD")
 
 
-def _of_run(said: _Said) -> list[str]:
-    phase = said.status.get("phase")
+def _of_run(job: _JobContext) -> list[str]:
+    phase = job.status.get("phase")
     if phase == "Suspended":
         return ["It was stopped before its end: run its manifest again, and it begins from its newest checkpoint."]
     if phase != "Failed":
         return []
-    return _max_restarts(said) if said.status.get("reason") == "MaxRestartsExceeded" else _of_failure(said)
+    return _max_restarts(job) if job.status.get("reason") == "MaxRestartsExceeded" else _of_failure(job)
 
 
 def command_cure(spec: Facts, status: Facts) -> str:
@@ -71,87 +71,87 @@ def _trainer(spec: Facts) -> str:
     return str(spec.get("trainerContainer") or containers[0].get("name") or 0)
 
 
-def _of_failure(said: _Said) -> list[str]:
-    if cure := command_cure(said.spec, said.status):
+def _of_failure(job: _JobContext) -> list[str]:
+    if cure := command_cure(job.spec, job.status):
         rule = "A rule of spec.failurePolicy with action FailJob and onExitCodes 126 and 127 ends such a job at once."
         return [cure, rule]
-    return [f"{said.call('logs', '--failed')} shows what the worker that failed first wrote."]
+    return [f"{job.call('logs', '--failed')} shows what the worker that failed first wrote."]
 
 
-def _max_restarts(said: _Said) -> list[str]:
-    if command_cure(said.spec, said.status):
-        return _of_failure(said)
+def _max_restarts(job: _JobContext) -> list[str]:
+    if command_cure(job.spec, job.status):
+        return _of_failure(job)
     return [
-        *_of_failure(said),
+        *_of_failure(job),
         (
-            f"If such failures are to be expected, raise spec.maxRestarts above {said.spec.get('maxRestarts', 3)}, "
+            f"If such failures are to be expected, raise spec.maxRestarts above {job.spec.get('maxRestarts', 3)}, "
             "or let old ones count no more with spec.restartWindowSeconds."
         ),
     ]
 
 
-def _pull(said: _Said) -> list[str]:
-    return [f"The image cannot be pulled: {_PULL}; `kubectl describe pod {said.pod()}{said.where}` has the details."]
+def _pull(job: _JobContext) -> list[str]:
+    return [f"The image cannot be pulled: {_PULL}; `kubectl describe pod {job.pod()}{job.where}` has the details."]
 
 
-def _unschedulable(said: _Said) -> list[str]:
+def _unschedulable(job: _JobContext) -> list[str]:
     return [
-        f"No node has room: `kubectl describe pod {said.pod()}{said.where}` shows what is missing.",
-        f"{said.call('scale', '--replicas N')} makes do with fewer nodes, if minReplicas allows it.",
+        f"No node has room: `kubectl describe pod {job.pod()}{job.where}` shows what is missing.",
+        f"{job.call('scale', '--replicas N')} makes do with fewer nodes, if minReplicas allows it.",
     ]
 
 
-def _etcd(said: _Said) -> list[str]:
-    return [f"`{said.command} doctor` shows whether etcd runs; running workers go on meanwhile."]
+def _etcd(job: _JobContext) -> list[str]:
+    return [f"`{job.command} doctor` shows whether etcd runs; running workers go on meanwhile."]
 
 
-def _unreachable(said: _Said) -> list[str]:
+def _unreachable(job: _JobContext) -> list[str]:
     return [
         "the agents have no lease in etcd, but their pods run: look at network policies, DNS and the CNI between them",
-        f"`{said.command} logs` shows whether the workers train on.",
+        f"`{job.command} logs` shows whether the workers train on.",
     ]
 
 
-def _spec(said: _Said) -> list[str]:
-    return [f"Correct the field and apply the manifest again: `kubectl edit ejob {said.name}{said.where}`."]
+def _spec(job: _JobContext) -> list[str]:
+    return [f"Correct the field and apply the manifest again: `kubectl edit ejob {job.name}{job.where}`."]
 
 
-def _unknown_fields(said: _Said) -> list[str]:
-    edit = f"`kubectl edit ejob {said.name}{said.where}`"
+def _unknown_fields(job: _JobContext) -> list[str]:
+    edit = f"`kubectl edit ejob {job.name}{job.where}`"
     return [f"The CRD is newer than the operator: upgrade the operator, or remove the field: {edit}."]
 
 
-def _stalled(said: _Said) -> list[str]:
+def _stalled(job: _JobContext) -> list[str]:
     return [
-        f"{said.call('logs')} has the stacks of all workers, which were dumped when the hang was suspected.",
-        f"{said.call('restart')} starts them anew from their newest checkpoint.",
+        f"{job.call('logs')} has the stacks of all workers, which were dumped when the hang was suspected.",
+        f"{job.call('restart')} starts them anew from their newest checkpoint.",
     ]
 
 
-def _deadline(_: _Said) -> list[str]:
+def _deadline(_: _JobContext) -> list[str]:
     return ["Raise the deadline that ended it (spec.activeDeadlineSeconds, spec.startupDeadlineSeconds), or remove it."]
 
 
-def _backoff(said: _Said) -> list[str]:
+def _backoff(job: _JobContext) -> list[str]:
     return [
         (
             "Pods failed more often than spec.backoffLimit allows; the reasons are in their own ends: "
-            f"`kubectl get pods -l elasticjob.io/job-name={said.name}{said.where}`."
+            f"`kubectl get pods -l elasticjob.io/job-name={job.name}{job.where}`."
         ),
-        *_of_failure(said),
+        *_of_failure(job),
     ]
 
 
-def _below_min(said: _Said) -> list[str]:
+def _below_min(job: _JobContext) -> list[str]:
     return [
         (
-            f"It needs {said.spec.get('minReplicas') or said.spec.get('replicas') or 1} nodes: "
+            f"It needs {job.spec.get('minReplicas') or job.spec.get('replicas') or 1} nodes: "
             "add capacity, or lower spec.minReplicas."
         ),
     ]
 
 
-_BY_REASON: Mapping[str, Callable[[_Said], list[str]]] = {
+_BY_REASON: Mapping[str, Callable[[_JobContext], list[str]]] = {
     "MaxRestartsExceeded": _max_restarts,
     "FailJobRule": _of_failure,
     "BackoffLimitExceeded": _backoff,

@@ -8,20 +8,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_cli.terminal import Style
-from elasticjob_cli.views.job_history import Moment, Story
-from elasticjob_cli.views.job_text import failure_words
+from elasticjob_cli.views.job_history import HistoryEntry, JobHistory
+from elasticjob_cli.views.job_text import failure_text
 from elasticjob_cli.views.node_lines import node_lines
 from elasticjob_cli.views.rank_map import GLYPHS, STYLES
-from elasticjob_cli.views.styled_line import Line, plain
-from elasticjob_cli.views.text import age, clock, counted, duration, moment, one_line, wrapped
+from elasticjob_cli.views.styled_line import StyledLine, plain
+from elasticjob_cli.views.text import age, clock, duration, moment, one_line, pluralize, wrap_lines
 from elasticjob_cli.views.usage import Usage
 
 _BAR, _SHORT_BAR, _WIDE = 30, 16, 100
 """Columns of the progress bar, and of a terminal that has room for the long one."""
-_MOST_MOMENTS = 6
-_LEAST_FOOT = 3
+_MAX_MOMENTS = 6
+_MIN_FOOTER = 3
 """The rounds and the last event, however many nodes there are."""
-_LEAST_WIDTH = 40
+_MIN_WIDTH = 40
 _PHASES = {
     "Running": Style.GOOD,
     "Succeeded": Style.GOOD,
@@ -34,76 +34,76 @@ _PHASES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class WatchState:
     """What the view is made of."""
 
     job: Mapping[str, Any]
     now_s: float
-    story: Story
+    story: JobHistory
     usage: Mapping[str, Usage] = field(default_factory=dict)
     """By pod, of a metrics server; the status has its own where the operator samples."""
     notice: str = ""
     """What is wrong with seeing itself."""
 
 
-def frame(seen: Seen, *, width: int, height: int, colour: bool) -> list[str]:
+def dashboard(state: WatchState, *, width: int, height: int, colour: bool) -> list[str]:
     """At most `height` lines of at most `width` columns."""
-    width = max(_LEAST_WIDTH, width)
-    head, foot = list(_head(seen, width)), list(_foot(seen))
+    width = max(_MIN_WIDTH, width)
+    head, foot = list(_head(state, width)), list(_foot(state))
     room = height - len(head)
     nodes = list(
-        node_lines(seen.job.get("status") or {}, seen.usage, max(4, room - min(len(foot), _LEAST_FOOT)), width)
+        node_lines(state.job.get("status") or {}, state.usage, max(4, room - min(len(foot), _MIN_FOOTER)), width)
     )
     foot = foot[: max(0, room - len(nodes))]
     return [line.render(width, colour=colour) for line in [*head, *nodes, *foot][:height]]
 
 
-def _head(seen: Seen, width: int) -> Iterator[Line]:
-    status = seen.job.get("status") or {}
-    yield _title(seen, status, width)
-    if (told := _progress(status, seen.now_s, _BAR if width >= _WIDE else _SHORT_BAR)) is not None:
+def _head(state: WatchState, width: int) -> Iterator[StyledLine]:
+    status = state.job.get("status") or {}
+    yield _title(state, status, width)
+    if (told := _progress(status, state.now_s, _BAR if width >= _WIDE else _SHORT_BAR)) is not None:
         yield told
     if status.get("reason") or status.get("message"):
         words = ": ".join(filter(None, (str(status.get("reason") or ""), one_line(str(status.get("message") or "")))))
         tone = Style.BAD if status.get("phase") == "Failed" else Style.WARN
-        yield from (plain(line, tone) for line in wrapped(words, width, most=2))
+        yield from (plain(line, tone) for line in wrap_lines(words, width, most=2))
     if status.get("lastFailure"):
         failure = status["lastFailure"]
         at_s = moment(failure.get("time"))
-        when = "" if at_s is None else f" {age(seen.now_s - at_s)} ago"
-        first, *rest = wrapped(f"last failure{when}: {failure_words(failure)}", width, most=2)
+        when = "" if at_s is None else f" {age(state.now_s - at_s)} ago"
+        first, *rest = wrap_lines(f"last failure{when}: {failure_text(failure)}", width, most=2)
         label, _, words = first.partition(": ")
-        yield Line(((f"{label}: ", Style.DIM), (words, Style.PLAIN)))
+        yield StyledLine(((f"{label}: ", Style.DIM), (words, Style.PLAIN)))
         yield from map(plain, rest)
-    if seen.notice:
-        yield plain(seen.notice, Style.BAD)
+    if state.notice:
+        yield plain(state.notice, Style.BAD)
     yield _states(status)
 
 
-def _title(seen: Seen, status: Mapping[str, Any], width: int) -> Line:
+def _title(state: WatchState, status: Mapping[str, Any], width: int) -> StyledLine:
     """Where it is too long, without what has not happened, and with as short a time as kubectl's."""
-    meta, phase = seen.job.get("metadata") or {}, str(status.get("phase") or "Pending")
-    wanted = status.get("desiredReplicas") or (seen.job.get("spec") or {}).get("replicas") or 1
+    meta, phase = state.job.get("metadata") or {}, str(status.get("phase") or "Pending")
+    wanted = status.get("desiredReplicas") or (state.job.get("spec") or {}).get("replicas") or 1
     counts = [
         f"round {status.get('rendezvousRound') or 0}",
         f"{status.get('readyReplicas') or 0}/{wanted} nodes",
-        counted(int(status.get("worldSize") or 0), "worker"),
-        counted(int(status.get("restarts") or 0), "restart"),
-        counted(int(status.get("nodeLosses") or 0), "loss", "losses"),
+        pluralize(int(status.get("worldSize") or 0), "worker"),
+        pluralize(int(status.get("restarts") or 0), "restart"),
+        pluralize(int(status.get("nodeLosses") or 0), "loss", "losses"),
     ]
     name = f"{meta.get('namespace', 'default')}/{meta.get('name')}"
     begun_s, ended_s = moment(status.get("startTime")), moment(status.get("completionTime"))
-    took_s = None if begun_s is None else (seen.now_s if ended_s is None else ended_s) - begun_s
+    took_s = None if begun_s is None else (state.now_s if ended_s is None else ended_s) - begun_s
     happened = [each for each in counts if not each.startswith("no ")]
     for said, took in ((counts, duration), (happened, duration), (happened, age)):
         words = "  ".join([*said, *([] if took_s is None else [took(took_s)])])
         if len(f"{name}  {phase}  {words}") <= width:
             break
     tone = _PHASES.get(phase, Style.PLAIN)
-    return Line(((name, Style.BOLD), ("  ", Style.PLAIN), (phase, tone), (f"  {words}", Style.PLAIN)))
+    return StyledLine(((name, Style.BOLD), ("  ", Style.PLAIN), (phase, tone), (f"  {words}", Style.PLAIN)))
 
 
-def _progress(status: Mapping[str, Any], now_s: float, bar: int) -> Line | None:
+def _progress(status: Mapping[str, Any], now_s: float, bar: int) -> StyledLine | None:
     told = status.get("progress") or {}
     if told.get("step") is None:
         return None
@@ -116,13 +116,13 @@ def _progress(status: Mapping[str, Any], now_s: float, bar: int) -> Line | None:
     metrics = "".join(f"  {name} {value}" for name, value in (told.get("metrics") or {}).items())
     at_s = moment(told.get("lastUpdatedTime"))
     when = "" if at_s is None else f"  ({age(now_s - at_s)} ago)"
-    return Line((*pieces, (f"  step {told['step']}{of}{metrics}", Style.PLAIN), (when, Style.DIM)))
+    return StyledLine((*pieces, (f"  step {told['step']}{of}{metrics}", Style.PLAIN), (when, Style.DIM)))
 
 
 _NAMES = ("running", "starting", "pending", "succeeded", "failed", "stopped", "unknown")
 
 
-def _states(status: Mapping[str, Any]) -> Line:
+def _states(status: Mapping[str, Any]) -> StyledLine:
     counts = status.get("workerStates") or {}
     pieces: list[tuple[str, Style]] = [("workers: ", Style.DIM)]
     letters = {"running": "R", "starting": "S", "pending": "P", "succeeded": "C", "failed": "F", "stopped": "T"}
@@ -130,16 +130,16 @@ def _states(status: Mapping[str, Any]) -> Line:
         if counts.get(name):
             letter = letters.get(name, "U")
             pieces.append((f"{GLYPHS[letter]} {counts[name]} {name}  ", STYLES[letter]))
-    return Line(pieces if len(pieces) > 1 else [("no workers", Style.DIM)])
+    return StyledLine(pieces if len(pieces) > 1 else [("no workers", Style.DIM)])
 
 
-def _foot(seen: Seen) -> Iterator[Line]:
-    rounds = seen.story.rounds[-8:]
+def _foot(state: WatchState) -> Iterator[StyledLine]:
+    rounds = state.story.rounds[-8:]
     if rounds:
         yield plain("")
-        spans = [f"{one.number}: {duration(seen.story.end_of(one) - one.start_s)}" for one in reversed(rounds)]
-        yield Line((("rounds  ", Style.DIM), ("   ".join(spans), Style.PLAIN)))
-    moments: Sequence[Moment] = list(seen.story.moments)[-_MOST_MOMENTS:]
+        spans = [f"{one.number}: {duration(state.story.end_of(one) - one.start_s)}" for one in reversed(rounds)]
+        yield StyledLine((("rounds  ", Style.DIM), ("   ".join(spans), Style.PLAIN)))
+    moments: Sequence[HistoryEntry] = list(state.story.moments)[-_MAX_MOMENTS:]
     for each in reversed(moments):
         tone = Style.WARN if each.warning else Style.PLAIN
-        yield Line(((f"{clock(each.time_s)}  ", Style.DIM), (f"{each.reason}: {one_line(each.message)}", tone)))
+        yield StyledLine(((f"{clock(each.time_s)}  ", Style.DIM), (f"{each.reason}: {one_line(each.message)}", tone)))

@@ -14,7 +14,7 @@ from elasticjob_cli.views.text import moment
 _ROUND = re.compile(r"round (\d+): (?:(\d+) nodes?, (\d+) workers?)(?:; after: (.*))?", re.DOTALL)
 _ENDS_A_ROUND = frozenset({"WorkerFailed", "Restarting", "NodeLost", "Suspended", "Succeeded", "Failed"})
 _OPENS_A_ROUND = frozenset({"WorkerFailed", "NodeLost", "ScaledUp", "ScaledDown", "Resumed"})
-_TOLD_WITHIN_S = 3.0
+_EVENT_DELAY_S = 3.0
 """An event may come so long after what it tells: it is written with the status, which is batched."""
 _FAILURES = frozenset(
     {"WorkerFailed", "NodeLost", "Failed", "Stalled", "RendezvousUnavailable", "AgentsUnreachable", "InvalidSpec"}
@@ -22,7 +22,7 @@ _FAILURES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class HistoryEntry:
     """Something that happened."""
 
     time_s: float
@@ -52,7 +52,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Story:
+class JobHistory:
     """All of it; times are seconds since 1970."""
 
     name: str
@@ -62,7 +62,7 @@ class Story:
     """Of a job that lives: now."""
     live: bool
     rounds: Sequence[Round] = ()
-    moments: Sequence[Moment] = ()
+    moments: Sequence[HistoryEntry] = ()
     exact: bool = True
     """The rounds are the operator's own, in milliseconds."""
     restarts: int = 0
@@ -89,7 +89,7 @@ class Story:
         found = [(ended, f"{each.cause}: {each.message}") for each, ended in pairs if each.cause in _FAILURES]
         known = [at_s for at_s, _ in found]
         for each in self.moments:
-            told = any(at_s - 1.0 < each.time_s < at_s + _TOLD_WITHIN_S for at_s in known)
+            told = any(at_s - 1.0 < each.time_s < at_s + _EVENT_DELAY_S for at_s in known)
             if each.is_failure and not told:
                 found.append((each.time_s, f"{each.reason}: {each.message}"))
         return sorted(found)
@@ -99,7 +99,7 @@ class Story:
         return tuple(sorted({slot for each in self.rounds for slot in each.slots}))
 
 
-def story(job: Mapping[str, Any], moments: Iterable[Moment], *, now_s: float) -> Story:
+def job_history(job: Mapping[str, Any], moments: Iterable[HistoryEntry], *, now_s: float) -> JobHistory:
     """The life of a job as its object and its events tell it."""
     meta, status = job.get("metadata") or {}, job.get("status") or {}
     told = sorted(moments, key=lambda each: each.time_s)
@@ -110,7 +110,7 @@ def story(job: Mapping[str, Any], moments: Iterable[Moment], *, now_s: float) ->
     known = [each.start_s for each in rounds] + [each.time_s for each in told]
     start_s = min([*known, *([created_s] if created_s is not None else [])], default=now_s)
     last_s = max([*known, *(each.end_s for each in rounds if each.end_s is not None)], default=start_s)
-    return Story(
+    return JobHistory(
         name=str(meta.get("name", "")),
         phase=str(status.get("phase") or "Pending"),
         start_s=start_s,
@@ -147,7 +147,7 @@ def parse_slots(text: str) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _from_moments(moments: Iterable[Moment]) -> tuple[Round, ...]:
+def _from_moments(moments: Iterable[HistoryEntry]) -> tuple[Round, ...]:
     rounds: list[Round] = []
     cause = ""
     for each in moments:

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from elasticjob_cli.views.advice import advice
-from elasticjob_cli.views.job_history import Moment
-from elasticjob_cli.views.text import age, clock, counted, day, duration, moment, one_line
+from elasticjob_cli.views.job_history import HistoryEntry
+from elasticjob_cli.views.text import age, clock, day, duration, moment, one_line, pluralize
 
 _ENDED = {"Succeeded", "Failed"}
-_MOST_NODES = 12
-_MOST_MOMENTS = 30
+_MAX_NODES = 12
+_MAX_MOMENTS = 30
 _RUNNING = {"Running", "Succeeded"}
 
 
 def describe(
-    job: Mapping[str, Any], moments: Sequence[Moment], *, now_s: float, command: str, folder: str = ""
+    job: Mapping[str, Any], moments: Sequence[HistoryEntry], *, now_s: float, command: str, folder: str = ""
 ) -> list[str]:
     """The page; `command` is how the user calls this program, for what to do; `folder` that of a run that is meant."""
     meta, spec, status = job.get("metadata") or {}, job.get("spec") or {}, job.get("status") or {}
@@ -46,9 +46,11 @@ def _headline(meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mapping[
     if phase in {"Running", "Resizing"} and ready:
         since_s = moment(status.get("lastRendezvousTime"))
         since = "" if since_s is None else f", for {duration(now_s - since_s)}"
-        size = f"{ready} of {counted(int(wanted), 'node')} and {counted(int(status.get('worldSize') or 0), 'worker')}"
+        size = (
+            f"{ready} of {pluralize(int(wanted), 'node')} and {pluralize(int(status.get('worldSize') or 0), 'worker')}"
+        )
         return f"{name} is {phase.lower()}: round {status.get('rendezvousRound')} runs with {size}{since}."
-    return f"{name} is {phase.lower()}, with {counted(int(ready), 'node')} of {wanted} in a round."
+    return f"{name} is {phase.lower()}, with {pluralize(int(ready), 'node')} of {wanted} in a round."
 
 
 def _took(status: Mapping[str, Any]) -> str:
@@ -96,7 +98,7 @@ def _counts(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[str]
     if losses := int(status.get("nodeLosses") or 0):
         yield f"Nodes were lost {_times(losses)}, which is never charged to maxRestarts."
     if replaced := int(status.get("podReplacements") or 0):
-        yield f"{counted(replaced, 'failed pod')} replaced; backoffLimit is {spec.get('backoffLimit', 6)}."
+        yield f"{pluralize(replaced, 'failed pod')} replaced; backoffLimit is {spec.get('backoffLimit', 6)}."
     if not (restarts or losses or replaced) and status.get("rendezvousRound"):
         yield "Nothing has failed so far." if status.get("phase") not in _ENDED else "Nothing failed on the way."
 
@@ -111,10 +113,10 @@ def _last_failure(status: Mapping[str, Any], now_s: float) -> Iterator[str]:
         return
     at_s = moment(failure.get("time"))
     when = "" if at_s is None else f" at {clock(at_s)} ({age(now_s - at_s)} ago)"
-    yield f"The last failure{when}: {failure_words(failure)}"
+    yield f"The last failure{when}: {failure_text(failure)}"
 
 
-def failure_words(failure: Mapping[str, Any]) -> str:
+def failure_text(failure: Mapping[str, Any]) -> str:
     """The root cause in one line."""
     said = one_line(str(failure.get("message") or ""))
     if failure.get("reason") == "NodeLost":
@@ -131,16 +133,16 @@ def _nodes(status: Mapping[str, Any]) -> Iterator[str]:
     if status.get("phase") in {*_ENDED, "Suspended"}:
         return
     missing = [node for node in status.get("nodes") or () if node.get("state") not in _RUNNING]
-    for node in missing[:_MOST_NODES]:
+    for node in missing[:_MAX_NODES]:
         where = f" on {node['nodeName']}" if node.get("nodeName") else ", on no node yet"
         why = f": {node['reason']}" if node.get("reason") else ""
         yield f"  {node.get('podName')}{where} is {str(node.get('state') or 'unknown').lower()}{why}"
-    if len(missing) > _MOST_NODES:
-        yield f"  and {len(missing) - _MOST_NODES} more"
+    if len(missing) > _MAX_NODES:
+        yield f"  and {len(missing) - _MAX_NODES} more"
 
 
-def _moments(moments: Sequence[Moment]) -> Iterator[str]:
-    told = list(moments)[-_MOST_MOMENTS:]
+def _moments(moments: Sequence[HistoryEntry]) -> Iterator[str]:
+    told = list(moments)[-_MAX_MOMENTS:]
     if len(moments) > len(told):
         yield f"  ({len(moments) - len(told)} earlier ones are left out)"
     for each in told:

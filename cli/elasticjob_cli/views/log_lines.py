@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from elasticjob_cli.errors import CliError
-from elasticjob_cli.terminal import Style, painted
-from elasticjob_cli.views.job_history import Round, Story
+from elasticjob_cli.terminal import Style, paint
+from elasticjob_cli.views.job_history import JobHistory, Round
 
 if TYPE_CHECKING:
     from elasticjob import LogLine
@@ -20,28 +20,28 @@ class NoSuchRound(CliError):
     """The job has had no such round, or nobody remembers when it was."""
 
 
-def span_of(told: Story, number: int | None) -> tuple[float, float]:
+def span_of(history: JobHistory, number: int | None) -> tuple[float, float]:
     """When the lines of this round were written: until those of the next one. None: of the round before the last.
 
     What workers write while they are stopped belongs to the round that ends. No line is in two rounds, or in none.
     """
-    rounds = list(told.rounds)
-    index = rounds.index(_wanted(told, rounds, number))
-    begins = [each.start_s - min(_EARLY_S, gap_s / 2) for each, gap_s in zip(rounds, told.gaps(), strict=True)]
-    begins[0] = float("-inf") if told.exact and rounds[0].number == 1 else begins[0]
+    rounds = list(history.rounds)
+    index = rounds.index(_wanted(history, rounds, number))
+    begins = [each.start_s - min(_EARLY_S, gap_s / 2) for each, gap_s in zip(rounds, history.gaps(), strict=True)]
+    begins[0] = float("-inf") if history.exact and rounds[0].number == 1 else begins[0]
     return begins[index], begins[index + 1] if index + 1 < len(begins) else float("inf")
 
 
-def _wanted(told: Story, rounds: Sequence[Round], number: int | None) -> Round:
+def _wanted(history: JobHistory, rounds: Sequence[Round], number: int | None) -> Round:
     if number is None:
         if len(rounds) > 1:
             return rounds[-2]
-        raise NoSuchRound(f"{told.name} has had no round before the current one; leave --previous out")
+        raise NoSuchRound(f"{history.name} has had no round before the current one; leave --previous out")
     found = next((each for each in rounds if each.number == number), None)
     if found is not None:
         return found
     known = ", ".join(str(each.number) for each in rounds) or "none"
-    raise NoSuchRound(f"{told.name} has no round {number} that is remembered; known are {known}")
+    raise NoSuchRound(f"{history.name} has no round {number} that is remembered; known are {known}")
 
 
 def last(lines: Iterable["LogLine"], count: int | None, *, by_rank: bool) -> Iterable["LogLine"]:
@@ -64,8 +64,8 @@ def shown(rank: int | None, pod: str, text: str, *, alone: bool, time: str, colo
     if alone:
         return when + text
     if rank is None:
-        return f"{when}{painted(f'[{pod}]', Style.DIM, colour=colour)} {text}"
-    return f"{when}{painted(f'[rank{rank}]', _COLOURS[rank % len(_COLOURS)], colour=colour)} {text}"
+        return f"{when}{paint(f'[{pod}]', Style.DIM, colour=colour)} {text}"
+    return f"{when}{paint(f'[rank{rank}]', _COLOURS[rank % len(_COLOURS)], colour=colour)} {text}"
 
 
 def failed_place(job: Mapping[str, Any]) -> tuple[int, int, str, int]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from elasticjob_cli.terminal import Style
 from elasticjob_cli.views.rank_map import GLYPHS, STYLES, level_map, rank_map
-from elasticjob_cli.views.styled_line import Line, plain
-from elasticjob_cli.views.text import counted, size
-from elasticjob_cli.views.usage import RankUsage, Usage, levels, outliers, rank_usages, usages
+from elasticjob_cli.views.styled_line import StyledLine, plain
+from elasticjob_cli.views.text import pluralize, size
+from elasticjob_cli.views.usage import RankUsage, Usage, outliers, rank_usages, usage_levels, usages
 
 _MOST_MISSING = 6
 """Nodes that do not run, before the use of those that do takes the room."""
@@ -22,7 +22,7 @@ _GAP = 3
 _Node = Mapping[str, Any]
 
 
-def node_lines(status: Mapping[str, Any], measured: Mapping[str, Usage], room: int, width: int) -> Iterator[Line]:
+def node_lines(status: Mapping[str, Any], measured: Mapping[str, Usage], room: int, width: int) -> Iterator[StyledLine]:
     """About `room` lines of at most `width` columns; `measured` is by pod, of a metrics server."""
     nodes: Sequence[_Node] = sorted(status.get("nodes") or (), key=_by_rank)
     used = usages(nodes, measured)
@@ -35,7 +35,7 @@ def node_lines(status: Mapping[str, Any], measured: Mapping[str, Usage], room: i
         if len(ranks) > sum(node.get("rank") is not None for node in nodes):  # else each node is a rank
             yield from _each_rank(ranks, room - 2 - len(nodes), width)
         return
-    letters = [Line(pieces) for pieces in rank_map(nodes, width=width)]
+    letters = [StyledLine(pieces) for pieces in rank_map(nodes, width=width)]
     missing = [node for node in nodes if node.get("state") not in {"Running", "Succeeded"}]
     room_of_use = room - 1 - len(letters) - min(len(missing), _MOST_MISSING)
     use = _used_by_ranks(ranks, room_of_use, width) if ranks else _used_by_nodes(nodes, used, room_of_use, width)
@@ -54,12 +54,12 @@ def _by_rank(node: _Node) -> tuple[bool, int]:
 # Many nodes.
 
 
-def _away(missing: Sequence[_Node], room: int) -> Iterator[Line]:
+def _away(missing: Sequence[_Node], room: int) -> Iterator[StyledLine]:
     """Nodes that do not run, those that failed first, and how many more there are."""
     told = sorted(missing, key=lambda node: node.get("state") != "Failed")[:room]
     yield from (plain(_missing(node), Style.WARN) for node in told)
     if len(missing) > len(told):
-        rest = counted(len(missing) - len(told), "more node" if told else "node")
+        rest = pluralize(len(missing) - len(told), "more node" if told else "node")
         yield plain(f"and {rest} not running" if told else f"{rest} not running", Style.WARN)
 
 
@@ -69,7 +69,7 @@ def _missing(node: _Node) -> str:
     return f"{node.get('podName')}{where} {str(node.get('state') or 'Unknown').lower()}{why}"
 
 
-def _used_by_ranks(ranks: Sequence[RankUsage], room: int, width: int) -> list[Line]:
+def _used_by_ranks(ranks: Sequence[RankUsage], room: int, width: int) -> list[StyledLine]:
     """The extremes with their pods, where a line has the room for that."""
     heads = outliers({f"rank {each.rank} in {each.pod}": each.usage for each in ranks}, "rank")
     if max(map(len, heads), default=0) > width:
@@ -77,16 +77,16 @@ def _used_by_ranks(ranks: Sequence[RankUsage], room: int, width: int) -> list[Li
     return _used(heads, [each.usage for each in ranks], room, width)
 
 
-def _used_by_nodes(nodes: Sequence[_Node], used: Mapping[str, Usage], room: int, width: int) -> list[Line]:
+def _used_by_nodes(nodes: Sequence[_Node], used: Mapping[str, Usage], room: int, width: int) -> list[StyledLine]:
     return _used(outliers(used, "node"), [used[str(node.get("podName"))] for node in nodes], room, width)
 
 
-def _used(heads: Sequence[str], each: Sequence[Usage], room: int, width: int) -> list[Line]:
+def _used(heads: Sequence[str], each: Sequence[Usage], room: int, width: int) -> list[StyledLine]:
     """Cpu and memory: a line each, and below it a map of them all where the terminal is tall enough."""
     if not heads:
         return []
     maps = [
-        [Line(pieces) for pieces in level_map(levels(found), width=width)]
+        [StyledLine(pieces) for pieces in level_map(usage_levels(found), width=width)]
         for found in ([use.cpu_percent for use in each], [use.memory_bytes for use in each])
     ]
     if len(heads) + sum(map(len, maps)) > room:
@@ -100,7 +100,7 @@ _HEAD = ("RANKS", "POD", "NODE", "STATE", "CPU", "MEMORY", "", "REASON")
 _NODE, _LETTERS = _HEAD.index("NODE"), _HEAD.index("")
 
 
-def _table(nodes: Sequence[_Node], used: Mapping[str, Usage], width: int) -> Iterator[Line]:
+def _table(nodes: Sequence[_Node], used: Mapping[str, Usage], width: int) -> Iterator[StyledLine]:
     rows: list[tuple[str, ...]] = [_HEAD]
     first = 0
     for node in nodes:
@@ -115,7 +115,7 @@ def _table(nodes: Sequence[_Node], used: Mapping[str, Usage], width: int) -> Ite
     if sum(widths) + 2 * len(widths) > width:
         widths[_NODE] = -2  # the pod says more
     for row in rows:
-        yield Line(_cells(row, widths, head=row is rows[0]))
+        yield StyledLine(_cells(row, widths, head=row is rows[0]))
 
 
 def _words(use: Usage) -> tuple[str, str]:
@@ -138,7 +138,7 @@ def _cells(row: Sequence[str], widths: Sequence[int], *, head: bool) -> list[tup
     return pieces
 
 
-def _each_rank(ranks: Sequence[RankUsage], room: int, width: int) -> list[Line]:
+def _each_rank(ranks: Sequence[RankUsage], room: int, width: int) -> list[StyledLine]:
     """Every rank with its cpu and memory, in columns; or what they use as of many nodes, if that does not fit."""
     words = [(str(each.rank), *_words(each.usage)) for each in ranks]
     heads = ("RANK", "CPU", "MEMORY")
@@ -157,5 +157,5 @@ def _each_rank(ranks: Sequence[RankUsage], room: int, width: int) -> list[Line]:
             gap = " " * _GAP if pieces else ""
             use = f" {cpu:>{of_cpu}} {memory:>{of_memory}}"
             pieces += [(f"{gap}{rank:>{of_rank}} ", Style.PLAIN), glyph, (use, Style.PLAIN)]
-        made.append(Line(pieces))
+        made.append(StyledLine(pieces))
     return made

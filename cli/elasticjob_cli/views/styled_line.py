@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from elasticjob_cli.terminal import Style, painted, printable
+from elasticjob_cli.terminal import Style, paint, printable
 from elasticjob_cli.views.text import cut
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class StyledLine:
     """Pieces of text with their styles."""
 
     pieces: Sequence[tuple[str, Style]]
@@ -18,13 +18,13 @@ class Line:
         out, left = [], width
         for text, style in self.pieces:
             shown = cut(printable(text), left)
-            out.append(painted(shown, style, colour=colour))
+            out.append(paint(shown, style, colour=colour))
             left -= len(shown)
             if left <= 0:
                 break
         return "".join(out).rstrip() if not colour else "".join(out)
 
 
-def plain(text: str, style: Style = Style.PLAIN) -> Line:
+def plain(text: str, style: Style = Style.PLAIN) -> StyledLine:
     """A line in one style."""
-    return Line(((text, style),))
+    return StyledLine(((text, style),))

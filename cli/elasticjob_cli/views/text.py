@@ -13,7 +13,7 @@ _SHORT_S = 10.0
 _TWO_UNITS_BELOW = 10
 
 
-def counted(count: int, noun: str, plural: str = "") -> str:
+def pluralize(count: int, noun: str, plural: str = "") -> str:
     """`1 node`, `2 nodes`, `no nodes`."""
     word = noun if count == 1 else plural or f"{noun}s"
     return f"{count or 'no'} {word}"
@@ -88,13 +88,13 @@ def cut(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
-def wrapped(text: str, width: int, *, most: int = 3) -> list[str]:
+def wrap_lines(text: str, width: int, *, most: int = 3) -> list[str]:
     """At most `most` lines of at most `width` columns; what does not fit is cut."""
     lines = textwrap.wrap(text, max(10, width), break_on_hyphens=False) or [""]
     return lines if len(lines) <= most else [*lines[: most - 1], cut(" ".join(lines[most - 1 :]), width)]
 
 
-def hanging(line: str, width: int) -> list[str]:
+def wrap_hanging(line: str, width: int) -> list[str]:
     """The line in as many as it needs, those after the first below the words of the first."""
     if len(line) <= width:
         return [line]

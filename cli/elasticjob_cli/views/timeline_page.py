@@ -2,11 +2,11 @@
 
 from html import escape
 
-from elasticjob_cli.views.job_history import Story
+from elasticjob_cli.views.job_history import JobHistory
 from elasticjob_cli.views.svg import as_svg
 from elasticjob_cli.views.text import clock, duration
 from elasticjob_cli.views.timeline_svg import timeline_picture
-from elasticjob_cli.views.timeline_text import slots_text, why
+from elasticjob_cli.views.timeline_text import reason_text, slots_text
 
 _STYLE = """
 body { font: 14px/1.5 ui-sans-serif, system-ui, Helvetica, Arial, sans-serif; margin: 2rem auto; max-width: 1140px;
@@ -21,35 +21,35 @@ td.number { font-variant-numeric: tabular-nums; white-space: nowrap }
 """
 
 
-def timeline_page(told: Story) -> str:
+def timeline_page(history: JobHistory) -> str:
     """The page."""
-    title = f"{escape(told.name)}: rounds over time"
-    rounds = _table(("Round", "Began", "Ran", "Gap before", "Nodes", "Workers", "Who", "Why"), _rounds(told))
-    moments = _table(("When", "What", ""), _moments(told))
+    title = f"{escape(history.name)}: rounds over time"
+    rounds = _table(("Round", "Began", "Ran", "Gap before", "Nodes", "Workers", "Who", "Why"), _rounds(history))
+    moments = _table(("When", "What", ""), _moments(history))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head>\n<body>\n<figure>{as_svg(timeline_picture(told))}</figure>\n"
+        f"<style>{_STYLE}</style></head>\n<body>\n<figure>{as_svg(timeline_picture(history))}</figure>\n"
         f"<h2>Rounds</h2>\n{rounds}\n<h2>What happened</h2>\n{moments}\n</body></html>\n"
     )
 
 
-def _rounds(told: Story) -> list[str]:
+def _rounds(history: JobHistory) -> list[str]:
     rows = []
-    for each, gap_s in zip(told.rounds, told.gaps(), strict=True):
-        ran = duration(told.end_of(each) - each.start_s)
-        began = clock(each.start_s, fine=told.exact)
+    for each, gap_s in zip(history.rounds, history.gaps(), strict=True):
+        ran = duration(history.end_of(each) - each.start_s)
+        began = clock(each.start_s, fine=history.exact)
         cells = (str(each.number), began, ran, duration(gap_s), str(each.nodes), str(each.workers))
-        words = (slots_text(each.slots) if each.slots else "", why(each))
+        words = (slots_text(each.slots) if each.slots else "", reason_text(each))
         rows.append("".join(f'<td class="number">{escape(cell)}</td>' for cell in cells) + _cells(words))
     return rows
 
 
-def _moments(told: Story) -> list[str]:
+def _moments(history: JobHistory) -> list[str]:
     rows = []
-    for each in told.moments:
+    for each in history.moments:
         tone = ' class="bad"' if each.warning else ""
-        when = f'<td class="number">{clock(each.time_s, fine=told.exact)}</td>'
+        when = f'<td class="number">{clock(each.time_s, fine=history.exact)}</td>'
         rows.append(f"{when}<td{tone}>{escape(each.reason)}</td>{_cells((each.message,))}")
     return rows
 

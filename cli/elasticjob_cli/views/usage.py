@@ -112,7 +112,7 @@ def outliers(used: Mapping[str, Usage], unit: str) -> list[str]:
     ]
 
 
-def levels(found: Sequence[float | None]) -> str:
+def usage_levels(found: Sequence[float | None]) -> str:
     """A glyph for each: its share of the largest in eighths, or a dot where there is no sample."""
     most = max((each for each in found if each is not None), default=0.0)
     return "".join("·" if each is None else _EIGHTHS[_eighth(each, most)] for each in found)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from elasticjob_cli.local.console import Tone, Voice, attributed
+from elasticjob_cli.local.console import RunConsole, TextStyle, attribute_ranks
 from testing.waiting import aeventually
 
 _TERMINAL = {"TERM": "xterm"}
@@ -24,9 +24,9 @@ def terminal() -> Iterator[tuple[int, int]]:
 def _said_on(ends: tuple[int, int], environ: dict[str, str]) -> bytes:
     master, slave = ends
     with os.fdopen(os.dup(slave), "w") as stream:
-        voice = Voice(stream, environ=environ, on_broken=lambda: None)
-        voice.say("all is well", Tone.GOOD)
-        voice.close()
+        console = RunConsole(stream, environ=environ, on_broken=lambda: None)
+        console.info("all is well", TextStyle.GOOD)
+        console.close()
     return os.read(master, 1000)
 
 
@@ -44,10 +44,10 @@ async def test_unless_it_wants_none(terminal: tuple[int, int], environ: dict[str
 async def test_a_pipe_gets_plain_lines_and_texts_of_several_lines_are_indented() -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as reader, os.fdopen(write, "w") as stream:
-        voice = Voice(stream, environ=_TERMINAL, on_broken=lambda: None)
-        voice.say("first\nsecond", Tone.BAD)
-        voice.quote("p", b"hello\n")
-        voice.close()
+        console = RunConsole(stream, environ=_TERMINAL, on_broken=lambda: None)
+        console.info("first\nsecond", TextStyle.BAD)
+        console.forward("p", b"hello\n")
+        console.close()
         stream.close()
         assert reader.read() == b"[elasticjob   0.0s] first\n  second\n[p] hello\n"
 
@@ -55,10 +55,12 @@ async def test_a_pipe_gets_plain_lines_and_texts_of_several_lines_are_indented()
 async def test_an_agent_s_word_on_the_end_of_the_job_is_left_out_and_what_follows_it_is_not() -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as reader, os.fdopen(write, "w") as stream:
-        voice = Voice(stream, environ=_TERMINAL, on_broken=lambda: None)
-        voice.quote("p", b"elasticjob-agent: rank 1 on p exited with code 7; maxRestarts 0 is used up (exit code 7)\n")
-        voice.quote("p", b"hello\n")
-        voice.close()
+        console = RunConsole(stream, environ=_TERMINAL, on_broken=lambda: None)
+        console.forward(
+            "p", b"elasticjob-agent: rank 1 on p exited with code 7; maxRestarts 0 is used up (exit code 7)\n"
+        )
+        console.forward("p", b"hello\n")
+        console.close()
         stream.close()
         assert reader.read() == b"[p] hello\n"
 
@@ -67,10 +69,10 @@ async def test_a_reader_that_goes_is_noticed_without_a_word() -> None:
     read, write = os.pipe()
     broken: list[bool] = []
     with os.fdopen(write, "w") as stream:
-        voice = Voice(stream, environ={}, on_broken=lambda: broken.append(True))
+        console = RunConsole(stream, environ={}, on_broken=lambda: broken.append(True))
         os.close(read)
         await aeventually(lambda: broken)
-        voice.close()
+        console.close()
 
 
 @pytest.mark.parametrize(
@@ -84,4 +86,4 @@ async def test_a_reader_that_goes_is_noticed_without_a_word() -> None:
     ],
 )
 def test_each_line_says_whose_it_is(lines: bytes, shown: bytes) -> None:
-    assert attributed("p", lines) == shown
+    assert attribute_ranks("p", lines) == shown

@@ -3,17 +3,17 @@
 import asyncio
 from pathlib import Path
 
-from elasticjob_cli.local.run_dir import RunFolder
-from elasticjob_cli.local.run_snapshot import keep_resource, write_resource
+from elasticjob_cli.local.run_dir import RunDir
+from elasticjob_cli.local.run_snapshot import save_periodically, write_resource
 from elasticjob_cli.local.run_view import RunView
 from elasticjob_cli.target import recorded
 from testing.waiting import aeventually
 
 
 async def test_the_folder_of_a_run_has_the_job_as_it_is_now(tmp_path: Path) -> None:
-    view, folder = RunView(), RunFolder(tmp_path)
+    view, folder = RunView(), RunDir(tmp_path)
     write_resource(folder, {"metadata": {"name": "j"}})
-    keeping = asyncio.create_task(keep_resource(view, folder, pause_s=0.01))
+    keeping = asyncio.create_task(save_periodically(view, folder, pause_s=0.01))
     for phase in ("Starting", "Running"):
         await aeventually(lambda: view._waiters, what="it waits for changes")
         view.job = {"metadata": {"name": "j"}, "status": {"phase": phase}}

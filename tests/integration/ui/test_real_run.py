@@ -15,10 +15,10 @@ import aiohttp
 import pytest
 
 from elasticjob_api.records import WorkerState
-from elasticjob_cli.local.fault_injector import strike_process
+from elasticjob_cli.local.fault_injector import signal_descendant
 from elasticjob_cli.local.localize import localized
-from elasticjob_cli.local.run_dir import make_run_folder
-from elasticjob_cli.local.stack import EtcdOptions, Rig, build_rig
+from elasticjob_cli.local.run_dir import make_run_dir
+from elasticjob_cli.local.stack import EtcdOptions, LocalStack, build_stack
 from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.metrics.prometheus import PrometheusRecorder
 from elasticjob_operator.model import objects
@@ -46,7 +46,7 @@ def manifest() -> dict[str, Any]:
 class Run:
     """One job that runs, and who looks on."""
 
-    rig: Rig
+    rig: LocalStack
     meter: PrometheusRecorder
     board: PageState
     page: PageServer
@@ -82,8 +82,8 @@ class Run:
 @pytest.fixture
 async def run(tmp_path: Path) -> AsyncIterator[Run]:
     async with contextlib.AsyncExitStack() as stack:
-        folder, said = make_run_folder(tmp_path / "run"), bytearray()
-        rig = await build_rig(
+        folder, said = make_run_dir(tmp_path / "run"), bytearray()
+        rig = await build_stack(
             stack,
             folder=folder,
             cwd=tmp_path,
@@ -111,7 +111,7 @@ async def run(tmp_path: Path) -> AsyncIterator[Run]:
 async def test_a_worker_that_is_killed_shows_in_every_step_and_on_the_page(run: Run) -> None:
     assert set((await run.measured(1)).steps) >= {"start"}
     await run.all_have_spoken()
-    strike_process(run.workers()[0], signal.SIGKILL)
+    signal_descendant(run.workers()[0], signal.SIGKILL)
     second = await run.measured(2)
     assert set(second.steps) == STEPS
     assert (second.cause, second.workers) == ("WorkerFailed", 4)
@@ -131,7 +131,7 @@ async def test_an_agent_that_is_killed_is_a_loss_and_its_end_is_where_it_begins(
     await run.measured(1)
     [pod] = [pod for pod in run.rig.cluster.objects(Resource.POD) if "-1-" in objects.name_of(pod)]
     for pid in run.rig.kubelet.pids_of(objects.uid_of(pod)):
-        strike_process(pid, signal.SIGKILL)
+        signal_descendant(pid, signal.SIGKILL)
     second = await run.measured(2)
     assert second.cause == "NodeLost"
     assert {"stop", "agree", "start"} <= set(second.steps)

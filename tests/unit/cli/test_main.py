@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from elasticjob_cli.exit_codes import TABLE
+from elasticjob_cli.exit_codes import EXIT_CODES
 from elasticjob_cli.main import help_text, main
 from elasticjob_cli.registry import ENTRIES
 
@@ -59,7 +59,7 @@ def test_help_has_all_commands_and_all_exit_codes(
     assert main(["--help"]) == 0
     said = capsys.readouterr().out
     assert all(f"  {name} " in said for name in ENTRIES)
-    assert all(f"  {code:<4}{meaning}" in said for code, meaning in TABLE)
+    assert all(f"  {code:<4}{meaning}" in said for code, meaning in EXIT_CODES)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["get", "--help"], ["crd"]])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_cli.traces import NoTrace, traced
+from elasticjob_cli.traces import NoTrace, read_trace
 
 POINTS = [
     (100, "a", 1, "started"),
@@ -29,14 +29,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_every_recovery_is_told_by_its_steps(folder: Path) -> None:
-    said = traced(str(folder), None)
+    said = read_trace(str(folder), None)
     assert "round 1:" in said
     assert "round 2: 400 µs" in said
     assert "saw forming" not in said
 
 
 def test_one_recovery_is_told_point_by_point(folder: Path) -> None:
-    said = traced(str(folder / "trace.jsonl"), 2)
+    said = read_trace(str(folder / "trace.jsonl"), 2)
     assert "round 1:" not in said
     assert "60  a: saw forming" in said
 
@@ -46,4 +46,4 @@ def test_one_recovery_is_told_point_by_point(folder: Path) -> None:
 )
 def test_a_trace_that_is_not_there_is_a_sentence(folder: Path, where: str, number: int, words: str) -> None:
     with pytest.raises(NoTrace, match=words):
-        traced(str(folder / where), number)
+        read_trace(str(folder / where), number)

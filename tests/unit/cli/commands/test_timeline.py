@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from elasticjob_cli.views.job_history import Moment, Story, story
+from elasticjob_cli.views.job_history import HistoryEntry, JobHistory, job_history
 from elasticjob_cli.views.svg import as_svg
 from elasticjob_cli.views.timeline_page import timeline_page
 from elasticjob_cli.views.timeline_svg import timeline_picture
@@ -13,9 +13,9 @@ from elasticjob_cli.views.timeline_text import slots_text, timeline
 from tests.unit.cli.recorded import NOW_S, a_job, a_round, two_rounds
 
 
-def told(**status: object) -> Story:
-    failed = Moment(NOW_S - 40, "WorkerFailed", "rank 3 <was> killed & gone", warning=True)
-    return story(a_job(**{"rounds": two_rounds(), **status}), [failed], now_s=NOW_S)
+def told(**status: object) -> JobHistory:
+    failed = HistoryEntry(NOW_S - 40, "WorkerFailed", "rank 3 <was> killed & gone", warning=True)
+    return job_history(a_job(**{"rounds": two_rounds(), **status}), [failed], now_s=NOW_S)
 
 
 def test_each_round_has_a_line_with_gap_and_reason() -> None:
@@ -59,7 +59,7 @@ def test_failures_are_marked_below_the_moment() -> None:
 
 
 def test_a_job_that_never_ran_says_so() -> None:
-    assert timeline(story(a_job(), [], now_s=NOW_S), width=80)[-1] == "no round has run yet"
+    assert timeline(job_history(a_job(), [], now_s=NOW_S), width=80)[-1] == "no round has run yet"
 
 
 def test_many_groups_of_nodes_are_cut() -> None:

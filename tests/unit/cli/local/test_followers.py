@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from elasticjob_cli.local.console import Tone
-from elasticjob_cli.local.followers import tell_pod, why_failed
+from elasticjob_cli.local.console import TextStyle
+from elasticjob_cli.local.followers import report_pod, why_failed
 from tests.unit.cli.view_builders import a_pod
 
 
@@ -22,29 +22,29 @@ def _failed(*containers: dict[str, Any], **status: Any) -> dict[str, Any]:
     [
         pytest.param(None, a_pod(phase="Pending"), [], id="a new pod is no news"),
         pytest.param(
-            a_pod(phase="Pending"), a_pod(), [("pod j-0-abcde runs on local-0", Tone.PLAIN)], id="that it runs is"
+            a_pod(phase="Pending"), a_pod(), [("pod j-0-abcde runs on local-0", TextStyle.PLAIN)], id="that it runs is"
         ),
         pytest.param(a_pod(), a_pod(labels={}), [], id="once"),
         pytest.param(
-            a_pod(), a_pod(phase="Succeeded"), [("pod j-0-abcde has ended well", Tone.PLAIN)], id="a good end"
+            a_pod(), a_pod(phase="Succeeded"), [("pod j-0-abcde has ended well", TextStyle.PLAIN)], id="a good end"
         ),
         pytest.param(
             a_pod(),
             _failed(_ended(exitCode=3)),
-            [("pod j-0-abcde failed: trainer exited with 3", Tone.BAD)],
+            [("pod j-0-abcde failed: trainer exited with 3", TextStyle.BAD)],
             id="a bad end",
         ),
         pytest.param(a_pod(), _failed(_ended(exitCode=120)), [], id="not of a pod that a failure elsewhere has ended"),
         pytest.param(
             a_pod(),
             _failed(_ended(exitCode=120), _ended(exitCode=2)),
-            [("pod j-0-abcde failed: trainer exited with 120; trainer exited with 2", Tone.BAD)],
+            [("pod j-0-abcde failed: trainer exited with 120; trainer exited with 2", TextStyle.BAD)],
             id="unless something else of it failed",
         ),
         pytest.param(
             a_pod(),
             a_pod(deletionTimestamp="now"),
-            [("pod j-0-abcde is being stopped", Tone.PLAIN)],
+            [("pod j-0-abcde is being stopped", TextStyle.PLAIN)],
             id="somebody wants it gone",
         ),
         pytest.param(
@@ -56,9 +56,9 @@ def _failed(*containers: dict[str, Any], **status: Any) -> dict[str, Any]:
     ],
 )
 def test_a_change_of_a_pod_is_told_in_a_line(
-    before: dict[str, Any] | None, after: dict[str, Any], lines: list[tuple[str, Tone]]
+    before: dict[str, Any] | None, after: dict[str, Any], lines: list[tuple[str, TextStyle]]
 ) -> None:
-    assert list(tell_pod(before, after)) == lines
+    assert list(report_pod(before, after)) == lines
 
 
 @pytest.mark.parametrize(

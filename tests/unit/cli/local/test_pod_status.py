@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_cli.local.pod_status import ContainerEnd, ContainerState, PodState, last_words, pod_status
+from elasticjob_cli.local.pod_status import ContainerEnd, ContainerState, PodState, pod_status, termination_message
 
 _WAITING = ContainerState("c")
 _RUNNING = ContainerState("c", started_at="t1")
@@ -66,16 +66,16 @@ def test_it_is_ready_while_it_runs(container: ContainerState, ready: str) -> Non
 
 def test_last_words_are_the_end_of_the_log(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("x" * 5000 + "end\n")
-    assert last_words(tmp_path / "log") == "x" * 4092 + "end"
+    assert termination_message(tmp_path / "log") == "x" * 4092 + "end"
 
 
 def test_without_any_the_output_speaks(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     (tmp_path / "out").write_text("Traceback\n")
-    assert last_words(tmp_path / "log", tmp_path / "err", tmp_path / "out") == "Traceback"
+    assert termination_message(tmp_path / "log", tmp_path / "err", tmp_path / "out") == "Traceback"
 
 
 def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("/etc/hostname")
-    assert (last_words(tmp_path / "fifo"), last_words(tmp_path / "link")) == ("", "")
+    assert (termination_message(tmp_path / "fifo"), termination_message(tmp_path / "link")) == ("", "")

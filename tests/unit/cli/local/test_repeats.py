@@ -28,7 +28,7 @@ def test_an_agent_s_word_on_the_end_of_the_job_is_the_summary_s(line: str, told:
 def _recent(*blocks: bytes) -> RecentOutput:
     recent = RecentOutput()
     for block in blocks:
-        recent.note(block)
+        recent.record(block)
     return recent
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_cli.errors import RunFolderError
-from elasticjob_cli.local.run_dir import default_path, make_run_folder
+from elasticjob_cli.local.run_dir import default_path, make_run_dir
 from elasticjob_cli.local.run_snapshot import write_resource
 
 
@@ -17,29 +17,29 @@ def test_the_default_names_job_and_time() -> None:
 
 
 def test_all_parts_lie_inside(tmp_path: Path) -> None:
-    folder = make_run_folder(tmp_path / "a" / "b")
+    folder = make_run_dir(tmp_path / "a" / "b")
     parts = (folder.etcd, folder.pods, folder.host, folder.logs, folder.log, folder.resource)
     assert {part.parent for part in parts} == {tmp_path / "a" / "b"}
 
 
 def test_nobody_else_of_this_machine_may_look_into_it(tmp_path: Path) -> None:
-    folder = make_run_folder(tmp_path / "a" / "b")
+    folder = make_run_dir(tmp_path / "a" / "b")
     write_resource(folder, {"kind": "ElasticJob"})
     made = (folder.path, folder.pods, folder.host, folder.logs, folder.log, folder.resource)
     assert {stat.S_IMODE(part.stat().st_mode) & 0o077 for part in made} == {0}
 
 
 def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
-    assert make_run_folder(tmp_path).path == tmp_path
+    assert make_run_dir(tmp_path).path == tmp_path
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     with pytest.raises(RunFolderError, match="is not empty; name a new one with --run-dir"):
-        make_run_folder(tmp_path)
+        make_run_dir(tmp_path)
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunFolderError, match="cannot be made or written: Not a directory; name another one"):
-        make_run_folder(tmp_path / "file" / "run")
+        make_run_dir(tmp_path / "file" / "run")

@@ -30,7 +30,7 @@ def test_one_that_has_ended_is_not_found() -> None:
 
 def test_nor_one_of_a_pod_that_is_gone() -> None:
     view = a_view(a_report("j-0-abcde"))
-    view.gone.add("j-0-abcde")
+    view.deleted.add("j-0-abcde")
     assert view.running_worker(0) is None
 
 
@@ -46,7 +46,7 @@ def test_pods_that_ended_or_went_are_not_alive() -> None:
     view = a_view(
         pods=(a_pod("runs"), a_pod("ended", phase="Succeeded"), a_pod("went"), a_pod("waits", phase="Pending"))
     )
-    view.gone.add("went")
+    view.deleted.add("went")
     assert [pod["metadata"]["name"] for pod in view.live_pods()] == ["runs", "waits"]
 
 

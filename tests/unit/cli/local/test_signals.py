@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import pytest
 
-from elasticjob_cli.local.signals import CLOSED_OUTPUT, Interrupted, Interrupts
+from elasticjob_cli.local.signals import CLOSED_OUTPUT, Interrupted, SignalWaiter
 
 
 def _never(code: int) -> NoReturn:
@@ -13,23 +13,23 @@ def _never(code: int) -> NoReturn:
 
 
 @pytest.fixture
-async def interrupts() -> Interrupts:
-    return Interrupts(_never)
+async def interrupts() -> SignalWaiter:
+    return SignalWaiter(_never)
 
 
-async def test_work_that_nobody_stops_has_a_result(interrupts: Interrupts) -> None:
-    assert await interrupts.unless_asked(asyncio.sleep(0, "done")) == "done"
+async def test_work_that_nobody_stops_has_a_result(interrupts: SignalWaiter) -> None:
+    assert await interrupts.or_interrupted(asyncio.sleep(0, "done")) == "done"
 
 
-async def test_its_errors_are_its_own(interrupts: Interrupts) -> None:
+async def test_its_errors_are_its_own(interrupts: SignalWaiter) -> None:
     async def fails() -> None:
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
-        await interrupts.unless_asked(fails())
+        await interrupts.or_interrupted(fails())
 
 
-async def test_work_is_cancelled_and_cleaned_up_when_asked(interrupts: Interrupts) -> None:
+async def test_work_is_cancelled_and_cleaned_up_when_asked(interrupts: SignalWaiter) -> None:
     cleaned: list[bool] = []
 
     async def works() -> None:
@@ -40,18 +40,18 @@ async def test_work_is_cancelled_and_cleaned_up_when_asked(interrupts: Interrupt
             cleaned.append(True)
 
     with pytest.raises(Interrupted) as caught:
-        await interrupts.unless_asked(works())
-    assert (cleaned, caught.value.ask.code) == ([True], CLOSED_OUTPUT)
+        await interrupts.or_interrupted(works())
+    assert (cleaned, caught.value.request.code) == ([True], CLOSED_OUTPUT)
 
 
-async def test_once_asked_nothing_is_begun(interrupts: Interrupts) -> None:
+async def test_once_asked_nothing_is_begun(interrupts: SignalWaiter) -> None:
     interrupts.output_closed()
     with pytest.raises(Interrupted):
-        await interrupts.unless_asked(asyncio.Event().wait())
+        await interrupts.or_interrupted(asyncio.Event().wait())
 
 
-async def test_the_first_reason_stays(interrupts: Interrupts) -> None:
+async def test_the_first_reason_stays(interrupts: SignalWaiter) -> None:
     interrupts.output_closed()
-    first = interrupts.asked.result()
+    first = interrupts.stop_request.result()
     interrupts.output_closed()
-    assert interrupts.asked.result() is first
+    assert interrupts.stop_request.result() is first

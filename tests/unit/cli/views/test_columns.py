@@ -9,8 +9,8 @@ from elasticjob_cli.commands.crd import crd_text
 from elasticjob_cli.doctor.schema import fields_of, own_fields
 from elasticjob_cli.output import of_server
 from elasticjob_cli.views.columns import table
-from elasticjob_cli.views.text import age, duration, size, wrapped
-from elasticjob_cli.views.usage import Usage, levels, outliers, parse_pod_metrics, quantity, usages
+from elasticjob_cli.views.text import age, duration, size, wrap_lines
+from elasticjob_cli.views.usage import Usage, outliers, parse_pod_metrics, quantity, usage_levels, usages
 from tests.unit.cli.recorded import NOW_S, a_job, a_node
 
 
@@ -58,8 +58,8 @@ def test_the_extremes_are_named_only_where_something_was_measured() -> None:
 
 
 def test_a_level_is_the_share_of_the_largest() -> None:
-    assert levels([0.0, 49.0, 51.0, 100.0, None]) == "▁▄▅█·"
-    assert levels([0.0, None]) == "▁·"
+    assert usage_levels([0.0, 49.0, 51.0, 100.0, None]) == "▁▄▅█·"
+    assert usage_levels([0.0, None]) == "▁·"
 
 
 def test_a_crd_without_a_field_is_told_from_ours() -> None:
@@ -79,8 +79,8 @@ def test_durations_are_told_as_people_say_them(seconds: float, words: str, short
 
 def test_sizes_and_wrapped_lines() -> None:
     assert (size(512), size(3 << 30)) == ("512 B", "3.0 GiB")
-    assert wrapped("one two three four", 10, most=2) == ["one two", "three four"]
-    assert wrapped("one two three four five", 10, most=2) == ["one two", "three fou…"]
+    assert wrap_lines("one two three four", 10, most=2) == ["one two", "three four"]
+    assert wrap_lines("one two three four five", 10, most=2) == ["one two", "three fou…"]
 
 
 def test_an_object_is_printed_without_who_wrote_which_field() -> None:

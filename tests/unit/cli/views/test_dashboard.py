@@ -2,16 +2,16 @@
 
 import pytest
 
-from elasticjob_cli.views.dashboard import Seen, frame
-from elasticjob_cli.views.job_history import Moment, story
+from elasticjob_cli.views.dashboard import WatchState, dashboard
+from elasticjob_cli.views.job_history import HistoryEntry, job_history
 from elasticjob_cli.views.usage import Usage
 from tests.unit.cli.recorded import FAILURE, NOW_S, a_crowd, a_job, a_node, at, two_rounds
 
 
 def shown(job: dict[str, object], *, width: int = 120, height: int = 40, **fields: object) -> list[str]:
-    moments = [Moment(NOW_S - 40, "WorkerFailed", "rank 3 was killed", warning=True)]
-    seen = Seen(job=job, now_s=NOW_S, story=story(job, moments, now_s=NOW_S), **fields)  # type: ignore[arg-type]
-    return frame(seen, width=width, height=height, colour=False)
+    moments = [HistoryEntry(NOW_S - 40, "WorkerFailed", "rank 3 was killed", warning=True)]
+    seen = WatchState(job=job, now_s=NOW_S, story=job_history(job, moments, now_s=NOW_S), **fields)  # type: ignore[arg-type]
+    return dashboard(seen, width=width, height=height, colour=False)
 
 
 def test_the_first_lines_say_how_the_job_is_and_what_failed_last() -> None:
@@ -156,6 +156,6 @@ def test_rounds_and_events_are_told_newest_first() -> None:
 
 
 def test_colour_is_only_where_it_is_wanted() -> None:
-    seen = Seen(job=a_job(), now_s=NOW_S, story=story(a_job(), [], now_s=NOW_S))
-    assert "\x1b[32m" in "".join(frame(seen, width=80, height=24, colour=True))
-    assert "\x1b" not in "".join(frame(seen, width=80, height=24, colour=False))
+    seen = WatchState(job=a_job(), now_s=NOW_S, story=job_history(a_job(), [], now_s=NOW_S))
+    assert "\x1b[32m" in "".join(dashboard(seen, width=80, height=24, colour=True))
+    assert "\x1b" not in "".join(dashboard(seen, width=80, height=24, colour=False))

@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from elasticjob_cli.views.job_history import Moment
+from elasticjob_cli.views.job_history import HistoryEntry
 from elasticjob_cli.views.job_text import describe
-from elasticjob_cli.views.text import hanging
+from elasticjob_cli.views.text import wrap_hanging
 from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_node, at
 
 
-def said(job: dict[str, Any], *moments: Moment) -> list[str]:
+def said(job: dict[str, Any], *moments: HistoryEntry) -> list[str]:
     return describe(job, moments, now_s=NOW_S, command="elasticjob")
 
 
@@ -26,9 +26,9 @@ def test_a_running_job_after_a_failure() -> None:
 
 
 def test_on_a_terminal_a_line_goes_on_below_its_own_words() -> None:
-    (first, second), plain = hanging("  10:02:03  WorkerFailed: rank 3 failed", 30), hanging("It runs.", 30)
+    (first, second), plain = wrap_hanging("  10:02:03  WorkerFailed: rank 3 failed", 30), wrap_hanging("It runs.", 30)
     assert (first, second) == ("  10:02:03  WorkerFailed: rank", "            3 failed")
-    assert hanging("  kubectl get pods --all", 20) == ["  kubectl get pods", "  --all"]
+    assert wrap_hanging("  kubectl get pods --all", 20) == ["  kubectl get pods", "  --all"]
     assert plain == ["It runs."]
 
 
@@ -129,5 +129,5 @@ def test_a_job_with_which_nothing_is_wrong_gets_no_advice() -> None:
 
 
 def test_text_of_others_cannot_move_the_terminals_cursor() -> None:
-    lines = said(a_job(reason="Stalled", message="a\x1b[2Jb\nc"), Moment(NOW_S, "Stalled", "x\r\x1b[1Ay"))
+    lines = said(a_job(reason="Stalled", message="a\x1b[2Jb\nc"), HistoryEntry(NOW_S, "Stalled", "x\r\x1b[1Ay"))
     assert not any("\x1b" in line or "\r" in line for line in lines)

@@ -7,15 +7,15 @@ import pytest
 
 from elasticjob import LogLine
 from elasticjob_cli.local import logs
-from elasticjob_cli.target import Subject, moments_of_log
-from elasticjob_cli.views.job_history import Story, story
+from elasticjob_cli.target import Target, moments_of_log
+from elasticjob_cli.views.job_history import JobHistory, job_history
 from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, last, shown, span_of
 from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_round
 
 
-def told() -> Story:
+def told() -> JobHistory:
     rounds = [a_round(1, -90, -40, "0-1"), a_round(2, -39.9, -20, "0-1"), a_round(3, -10, None, "0-1")]
-    return story(a_job(rounds=rounds), [], now_s=NOW_S)
+    return job_history(a_job(rounds=rounds), [], now_s=NOW_S)
 
 
 def test_rounds_share_no_line_and_lose_none() -> None:
@@ -34,7 +34,7 @@ def test_a_round_that_nobody_remembers_is_named_with_those_that_are_known() -> N
     with pytest.raises(NoSuchRound, match="digits has no round 7 that is remembered; known are 1, 2, 3"):
         span_of(told(), 7)
     with pytest.raises(NoSuchRound, match="no round before the current one"):
-        span_of(story(a_job(), [], now_s=NOW_S), None)
+        span_of(job_history(a_job(), [], now_s=NOW_S), None)
 
 
 def test_the_last_lines_are_those_of_each_rank_or_pod_in_their_order() -> None:
@@ -74,7 +74,7 @@ def run(tmp_path: Path) -> Path:
 def lines(run: Path, **options: object) -> list[str]:
     given = {"rank": [], "round": None, "previous": False, "failed": False, **options}
     failure = {**FAILURE, "rank": 1}
-    found = logs.chosen(run, Subject(a_job(lastFailure=failure), ()), argparse.Namespace(**given))
+    found = logs.select_files(run, Target(a_job(lastFailure=failure), ()), argparse.Namespace(**given))
     return [line for file in found for line in logs.lines(file, 1)]
 
 
