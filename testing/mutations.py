@@ -20,7 +20,7 @@ NOT_FINITE = (float("nan"), float("inf"), float("-inf"))
 """JSON as Python reads it has these; JSON itself has not."""
 
 
-def mutated(value: Any, rng: random.Random, *, times: int = 1, values: tuple[Any, ...] = VALUES) -> Any:
+def mutate(value: Any, rng: random.Random, *, times: int = 1, values: tuple[Any, ...] = VALUES) -> Any:
     """A copy with so many things made wrong; the value may become one of `values` as a whole."""
     found = copy.deepcopy(value)
     for _ in range(times):
@@ -29,23 +29,23 @@ def mutated(value: Any, rng: random.Random, *, times: int = 1, values: tuple[Any
 
 
 def _once(value: Any, rng: random.Random, values: tuple[Any, ...]) -> Any:
-    places = list(_places(value))
+    places = list(_locations(value))
     if not places:
         return copy.deepcopy(rng.choice(values))
     holder, key = rng.choice(places)
-    _spoil(holder, key, rng, values)
+    _corrupt(holder, key, rng, values)
     return value
 
 
-def _places(value: Any) -> Any:
+def _locations(value: Any) -> Any:
     """Every (container, key) in it."""
     keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for key in keys:
         yield value, key
-        yield from _places(value[key])
+        yield from _locations(value[key])
 
 
-def _spoil(holder: Any, key: Any, rng: random.Random, values: tuple[Any, ...]) -> None:
+def _corrupt(holder: Any, key: Any, rng: random.Random, values: tuple[Any, ...]) -> None:
     kind = rng.randrange(6)
     if kind == 0:
         del holder[key]

@@ -66,7 +66,7 @@ def manifest(name: str = "digits", **spec: Any) -> Object:
     }
 
 
-class Stage:
+class OperatorHistory:
     """One job on a stage; everything that is not the operator is done by the test through it."""
 
     def __init__(self, cluster: InMemoryCluster | None = None) -> None:
@@ -91,9 +91,9 @@ class Stage:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._operator
 
-    def beside(self) -> "Stage":
+    def second_operator(self) -> "OperatorHistory":
         """The stage of another job of the same operator."""
-        other = Stage()
+        other = OperatorHistory()
         other.cluster, other.etcd = self.cluster, self.etcd
         return other
 
@@ -306,9 +306,9 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def staged(cluster: InMemoryCluster | None = None, /, **spec: Any) -> AsyncIterator[Stage]:
+async def operator_history(cluster: InMemoryCluster | None = None, /, **spec: Any) -> AsyncIterator[OperatorHistory]:
     """A job with this spec on a stage whose operator runs."""
-    stage = Stage(cluster)
+    stage = OperatorHistory(cluster)
     stage.start_operator()
     try:
         await stage.apply(manifest(**spec))
@@ -318,7 +318,7 @@ async def staged(cluster: InMemoryCluster | None = None, /, **spec: Any) -> Asyn
         await stage.etcd.close()
 
 
-async def running(stage: Stage, count: int) -> None:
+async def running(stage: OperatorHistory, count: int) -> None:
     """The job runs its first round with `count` nodes."""
     await stage.run_pods(count)
     await stage.close_round()

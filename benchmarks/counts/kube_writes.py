@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.counts.record import Count
 from elasticjob_operator.model.objects import name_of
-from testing.operator_history import Stage, running, staged
+from testing.operator_history import OperatorHistory, operator_history, running
 
 PODS = 10
 _WRITES = ("create", "apply", "delete", "delete_collection", "patch_status", "claim")
@@ -30,7 +30,7 @@ def take() -> list[Count]:
 
 
 async def _life() -> tuple["Counter[str]", "Counter[str]"]:
-    async with staged(replicas=PODS) as stage:
+    async with operator_history(replicas=PODS) as stage:
         writes = _counted(stage)
         await running(stage, PODS)
         made = writes.copy()
@@ -41,7 +41,7 @@ async def _life() -> tuple["Counter[str]", "Counter[str]"]:
         return made, writes - made
 
 
-def _counted(stage: Stage) -> "Counter[str]":
+def _counted(stage: OperatorHistory) -> "Counter[str]":
     """Counts each write of this stage's cluster from now on."""
     writes: Counter[str] = Counter()
     for name in _WRITES:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass
-class Clock:
+class FakeClock:
     """Called for the time; it stands still until `now_s` is set."""
 
     now_s: float = 0.0

@@ -12,7 +12,7 @@ from pathlib import Path
 _SOURCE = Path(__file__).with_name("stepped_clock.c")
 
 
-class SteppedClock:
+class JumpingWallClock:
     """The wall clock of whatever is started with `environment`."""
 
     def __init__(self, folder: Path) -> None:

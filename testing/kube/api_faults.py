@@ -21,7 +21,7 @@ _GONE = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "E
 
 
 @dataclass(slots=True)
-class Weather:
+class FaultPlan:
     """What happens to requests."""
 
     refuse: list[int] = field(default_factory=list)
@@ -38,19 +38,19 @@ class Weather:
 
 
 @dataclass(slots=True)
-class Storm:
+class FaultyApiServer:
     """The proxy, over one session to the API server."""
 
     target: str
     session: aiohttp.ClientSession
-    weather: Weather = field(default_factory=Weather)
+    faults: FaultPlan = field(default_factory=FaultPlan)
     refused: int = 0
     rng: random.Random = field(default_factory=lambda: random.Random(1))
     watches: set["asyncio.Task[Any]"] = field(default_factory=set)
 
     async def change(self, request: web.Request) -> web.Response:
         """Other weather."""
-        self.weather = Weather(**await request.json())
+        self.faults = FaultPlan(**await request.json())
         return web.json_response({})
 
     async def cut(self, _request: web.Request) -> web.Response:
@@ -66,7 +66,7 @@ class Storm:
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         """One request, as the weather allows."""
-        weather = self.weather
+        weather = self.faults
         struck = bool(weather.refuse or weather.hide) and self.rng.random() < weather.share
         self.refused += struck
         await asyncio.sleep(weather.delay_s)
@@ -90,11 +90,11 @@ class Storm:
         try:
             response = web.StreamResponse(status=answer.status, headers={"Content-Type": "application/json"})
             await response.prepare(request)
-            if self.weather.watches_gone:
+            if self.faults.watches_gone:
                 await response.write(json.dumps({"type": "ERROR", "object": _GONE}).encode() + b"\n")
                 return response
             async for chunk in answer.content.iter_any():
-                if not self.weather.mute:
+                if not self.faults.mute:
                     await response.write(chunk)
             return response
         finally:
@@ -112,7 +112,7 @@ async def main(url: str, certificate: str) -> None:
     """Serve until killed."""
     connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=certificate), limit=0)
     async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
-        storm = Storm(url, session)
+        storm = FaultyApiServer(url, session)
         app = web.Application(client_max_size=1 << 24)
         app.router.add_post("/-/weather", storm.change)
         app.router.add_post("/-/cut", storm.cut)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 from testing.processes.process import Process
 
 
@@ -36,12 +36,12 @@ class Proxy:
 
 
 @contextlib.contextmanager
-def stormy(rig: Rig, *options: str) -> Iterator[Proxy]:
+def faulty_api_server(rig: KubeStack, *options: str) -> Iterator[Proxy]:
     """An operator that reaches its API server through this proxy only, in fair weather; it watches already."""
     server = rig.namespace.server
     log = rig.folder / "storm.log"
     process = Process("testing.kube.api_faults", server.url, str(server.certificate), log=log)
-    made = Proxy(process.says("listening on ").split()[-1])
+    made = Proxy(process.wait_for_output("listening on ").split()[-1])
     config: dict[str, Any] = json.loads((rig.folder / "operator.kubeconfig").read_text())
     config["clusters"][0]["cluster"] = {"server": made.url}
     path = rig.folder / "stormy.kubeconfig"

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 _WAIT_FOR_FILE = """
 import os, sys, time
@@ -24,7 +24,7 @@ QUICK: Mapping[str, Any] = {
 """What makes a small job quick to change."""
 
 
-def waiting_job(rig: Rig, name: str = "j", **spec: Any) -> dict[str, Any]:
+def waiting_job(rig: KubeStack, name: str = "j", **spec: Any) -> dict[str, Any]:
     """A job whose workers end well as soon as `rig.finish` exists."""
     command = ["python", "-S", "-c", _WAIT_FOR_FILE, str(rig.finish)]
     template = {"spec": {"containers": [{"name": "trainer", "image": "example/trainer:1", "command": command}]}}

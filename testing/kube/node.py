@@ -16,7 +16,7 @@ from elasticjob_agent.supervisor import Supervisor
 from elasticjob_cli.local.containers import Host
 from elasticjob_cli.local.kubelet import Kubelet
 from elasticjob_operator.model.timestamps import to_rfc3339
-from testing.processes.kubelet_pods import KubePods
+from testing.processes.kubelet_pods import KubeletPods
 
 
 def say(pod: str, lines: bytes) -> None:
@@ -42,7 +42,7 @@ async def main(arguments: list[str]) -> None:
         logs=root / "logs",
         ip=ip,
     )
-    async with KubePods(url, token=token, certificate=Path(certificate), namespace=namespace) as pods:
+    async with KubeletPods(url, token=token, certificate=Path(certificate), namespace=namespace) as pods:
         kubelet = Kubelet(pods, supervisor=supervisor, host=host, now=lambda: to_rfc3339(time.time()), write=say)
         running = asyncio.create_task(kubelet.run())
         waiting = asyncio.create_task(stopped.wait())

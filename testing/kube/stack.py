@@ -56,7 +56,7 @@ def write_kubeconfig(path: Path, server: ApiServer, token: str) -> Path:
     return path
 
 
-class Rig:
+class KubeStack:
     """One namespace with everything; `close` ends all that was started."""
 
     def __init__(self, namespace: Namespace, *, etcd: Endpoint, token: str, folder: Path) -> None:
@@ -240,7 +240,7 @@ class Rig:
         """As a kubelet whose container ended badly."""
         self._request("PATCH", f"{self._pods_path}/{name}/status", {"status": {"phase": "Failed"}})
 
-    def told_status(self, name: str, status: Any) -> bool:
+    def put_status(self, name: str, status: Any) -> bool:
         """As a kubelet that may be mad; whether the API server took it."""
         try:
             self._request("PATCH", f"{self._pods_path}/{name}/status", {"status": status})

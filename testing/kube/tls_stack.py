@@ -18,31 +18,31 @@ import yaml
 from elasticjob_api import constants
 from elasticjob_etcd import die_with_parent
 from testing.kube.service_accounts import apply
-from testing.kube.stack import SYSTEM, Rig, service_account_token, write_kubeconfig
+from testing.kube.stack import SYSTEM, KubeStack, service_account_token, write_kubeconfig
 from testing.servers.apiserver import ROOT, ApiServer
 from testing.servers.secured_etcd import SecuredEtcd
 from testing.waiting import eventually
 
-AUTHORITY, SERVER = "elasticjob-etcd-ca", "elasticjob-etcd-server"
+CA_SECRET, SERVER_SECRET = "elasticjob-etcd-ca", "elasticjob-etcd-server"
 _HELM_S = 900.0
 
 
 class Release:
     """What `helm install` brings with `etcd.tls`, under names of its own, and its operator."""
 
-    def __init__(self, rig: Rig, etcd: SecuredEtcd, *values: str, authority: str = "", server: str = "") -> None:
+    def __init__(self, rig: KubeStack, etcd: SecuredEtcd, *values: str, authority: str = "", server: str = "") -> None:
         """`values` as helm's `--set` takes them; without any, a release for the rig's namespace.
 
         `authority` and `server` are Secrets that somebody brings.
         """
-        self.rig = rig
+        self.stack = rig
         brought = {"etcd.tls.caSecret": authority, "etcd.tls.serverSecret": server}
         here = values or (f"operator.watchNamespaces={{{rig.namespace.name}}}",)
         self._values = (*here, *(f"{value}={name}" for value, name in brought.items() if name))
         self.etcd = etcd
         self.name = rig.namespace.name
-        self.authority, self.server = authority or f"{self.name}-{AUTHORITY}", server or f"{self.name}-{SERVER}"
-        self._brought = {name for name in (authority, server) if name}
+        self.ca, self.server = authority or f"{self.name}-{CA_SECRET}", server or f"{self.name}-{SERVER_SECRET}"
+        self._provided_ca = {name for name in (authority, server) if name}
         self.manifests = self._rendered()
         self.apply()
         token = service_account_token(rig.namespace.server, f"{self.name}-elasticjob-operator")
@@ -51,13 +51,13 @@ class Release:
     def apply(self) -> None:
         """`kubectl apply`."""
         for manifest in self.manifests:
-            apply(self.rig.namespace.server, manifest)
+            apply(self.stack.namespace.server, manifest)
 
     def _rendered(self) -> list[dict[str, Any]]:
         tool = subprocess.run([ROOT / "hack" / "kube-tools", "helm"], stdout=subprocess.PIPE, check=True, text=True)
         helm = tool.stdout.strip().removeprefix("HELM=")
         parts = ["operator/rbac.yaml", "operator/installation.yaml"]
-        if not self._brought >= {self.authority, self.server}:
+        if not self._provided_ca >= {self.ca, self.server}:
             parts += ["etcd/secrets.yaml"]
         shown = [f"--show-only=templates/{part}" for part in parts]
         line = [helm, "template", self.name, str(ROOT / "charts" / "elasticjob"), "--namespace", SYSTEM]
@@ -70,24 +70,24 @@ class Release:
         """What the operator is told of certificates."""
         server = ("--etcd-server-secret", self.server, "--etcd-server-name", "127.0.0.1")
         return (
-            *("--etcd-ca-secret", self.authority, "--secrets-namespace", SYSTEM),
-            *(() if self.server in self._brought else server),
-            *("--certificates-folder", str(self.rig.folder / "certificates")),
+            *("--etcd-ca-secret", self.ca, "--secrets-namespace", SYSTEM),
+            *(() if self.server in self._provided_ca else server),
+            *("--certificates-folder", str(self.stack.folder / "certificates")),
             *("--installation-config-map", f"{SYSTEM}/{self.name}-elasticjob-installation"),
         )
 
     def start_operator(self, *options: str) -> None:
         """With the release's own permissions and no more."""
         etcd = f"127.0.0.1:{self.etcd.port}"
-        self.rig.start_operator(*self.options, *options, etcd=etcd, kubeconfig=self.kubeconfig)
+        self.stack.start_operator(*self.options, *options, etcd=etcd, kubeconfig=self.kubeconfig)
 
-    def bring_authority(self, more: Mapping[str, bytes] = {}) -> None:
+    def provide_ca(self, more: Mapping[str, bytes] = {}) -> None:
         """As somebody who has one already: that of the etcd that runs, and `more` files."""
-        own = self.etcd.authority
+        own = self.etcd.ca
         data = {"tls.crt": own.certificate, "tls.key": own.key, **more}
         body = {"data": {name: base64.b64encode(text).decode() for name, text in data.items()}}
-        patch = ("patch", "secret", self.authority, "--type=merge", "-p", json.dumps(body))
-        done = self.rig.namespace.server.kubectl(*patch, namespace=SYSTEM)
+        patch = ("patch", "secret", self.ca, "--type=merge", "-p", json.dumps(body))
+        done = self.stack.namespace.server.kubectl(*patch, namespace=SYSTEM)
         assert done.returncode == 0, done.stderr
 
     def mount_server(self) -> None:
@@ -96,7 +96,7 @@ class Release:
 
     def secret(self, name: str, namespace: str = SYSTEM) -> dict[str, bytes]:
         """What a Secret holds."""
-        return read_secret(self.rig.namespace.server, name, namespace)
+        return read_secret(self.stack.namespace.server, name, namespace)
 
 
 def read_secret(server: ApiServer, name: str, namespace: str = SYSTEM) -> dict[str, bytes]:
@@ -118,7 +118,7 @@ class Pods:
 
     def __init__(self, release: Release) -> None:
         self._release = release
-        self._rig = release.rig
+        self._rig = release.stack
         self._agents: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, count: int) -> None:
@@ -146,7 +146,7 @@ class Pods:
         """What the agent of a pod has said."""
         return self._rig.folder / f"{name}.log"
 
-    def says(self, words: str) -> None:
+    def log_contains(self, words: str) -> None:
         """Wait until every agent has said this."""
         for name in self._agents:
             log = self.log(name)

@@ -13,12 +13,12 @@ _HOST = "127.0.0.1"
 _READ_BYTES = 65536
 
 
-class Balancer:
+class LoadBalancer:
     """`route` are the servers of the connections to come, in turn; the last one's stays."""
 
     def __init__(self, route: Iterable[str]) -> None:
         self.route = list(route)
-        self.met = 0
+        self.connections = 0
         """Connections that were made."""
         self.port = 0
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
@@ -38,7 +38,7 @@ class Balancer:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.met += 1
+        self.connections += 1
         where = self.route.pop(0) if len(self.route) > 1 else self.route[0]
         task = asyncio.get_running_loop().create_task(self._carry(where, reader, writer))
         self._tasks[task] = writer
@@ -66,9 +66,9 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 @contextlib.asynccontextmanager
-async def balancer(*route: str) -> AsyncIterator[Balancer]:
+async def load_balancer(*route: str) -> AsyncIterator[LoadBalancer]:
     """One that is closed at the end."""
-    made = Balancer(route)
+    made = LoadBalancer(route)
     server = await made.listen()
     try:
         yield made

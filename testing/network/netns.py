@@ -1,6 +1,6 @@
 """A second machine, as far as its network can tell: a network namespace at the end of a cable that can be pulled.
 
-To be used by a process that is in a network namespace of its own (`in_own_network`), so that nothing of this
+To be used by a process that is in a network namespace of its own (`run_in_own_network`), so that nothing of this
 machine's network is touched. Whoever stands at the other end notices nothing when the cable is pulled: no reset, no
 refusal, only silence; what was sent before arrives when it is plugged in again, as between real machines.
 """
@@ -14,10 +14,10 @@ from pathlib import Path
 _ROOT = Path(__file__).resolve().parents[2]
 _WAYS = (("unshare", "--net"), ("unshare", "--user", "--map-root-user", "--net"))
 """For root, and for others where they may have user namespaces."""
-HERE, THERE = "10.77.1.1", "10.77.1.2"
+HOST_ADDRESS, NAMESPACE_ADDRESS = "10.77.1.1", "10.77.1.2"
 
 
-def in_own_network(module: str, *arguments: str, within_s: float) -> None:
+def run_in_own_network(module: str, *arguments: str, within_s: float) -> None:
     """Run a module as a program with a network of its own; raises AssertionError with what it said when it failed."""
     command = [*_way(), sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=within_s)
@@ -31,35 +31,35 @@ def _way() -> tuple[str, ...]:
     raise AssertionError("no network namespace can be made here; these tests need root, or user namespaces")
 
 
-class Cable:
-    """From here (`HERE`) to a machine (`THERE`); `inside` starts a command there."""
+class NetworkNamespace:
+    """From here (`HOST_ADDRESS`) to a machine (`NAMESPACE_ADDRESS`); `inside` starts a command there."""
 
     def __init__(self, machine: int) -> None:
         self.inside = ("nsenter", "--target", str(machine), "--net")
         _ip("link", "set", "lo", "up")
         _ip("link", "add", "here", "type", "veth", "peer", "name", "there", "netns", str(machine))
-        _ip("address", "add", f"{HERE}/24", "dev", "here")
+        _ip("address", "add", f"{HOST_ADDRESS}/24", "dev", "here")
         _ip("link", "set", "here", "up")
-        for words in ("link set lo up", f"address add {THERE}/24 dev there", "link set there up"):
+        for words in ("link set lo up", f"address add {NAMESPACE_ADDRESS}/24 dev there", "link set there up"):
             subprocess.run([*self.inside, "ip", *words.split()], check=True)
 
-    def pull(self) -> None:
+    def disconnect(self) -> None:
         """Nothing gets through."""
         _ip("link", "set", "here", "down")
 
-    def plug(self) -> None:
+    def connect(self) -> None:
         """All gets through."""
         _ip("link", "set", "here", "up")
 
 
 @contextlib.contextmanager
-def cable() -> Iterator[Cable]:
+def network_namespace() -> Iterator[NetworkNamespace]:
     """One whose machine is gone at the end."""
     machine = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo up; exec sleep 1000"], stdout=subprocess.PIPE)
     try:
         assert machine.stdout is not None
         assert machine.stdout.readline() == b"up\n"
-        yield Cable(machine.pid)
+        yield NetworkNamespace(machine.pid)
     finally:
         machine.kill()
         machine.wait()

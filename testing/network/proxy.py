@@ -22,10 +22,10 @@ from elasticjob_agent.net.servers import close_server
 
 _HOST = "127.0.0.1"
 _READ_BYTES = 65536
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 
 
-class _Ways:
+class _ProxyServer:
     """The proxy itself; everything here runs in its event loop."""
 
     def __init__(self, host: str, port: int, at: str) -> None:
@@ -36,7 +36,7 @@ class _Ways:
         self._flows.set()
         self._delay_s = 0.0
         self._cuts = False
-        self._refused: Callable[[int], bool] = _nobody
+        self._refused: Callable[[int], bool] = _refuse_no_port
         """Whether the client at this port of its own is cut off."""
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
@@ -48,7 +48,7 @@ class _Ways:
             self._server = await asyncio.start_server(self._accept, self.at, self.port)
             self.port = int(self._server.sockets[0].getsockname()[1])
 
-    async def obey(self, *, flows: bool, delay_s: float = 0.0, cuts: bool = False, listens: bool = True) -> None:
+    async def configure(self, *, flows: bool, delay_s: float = 0.0, cuts: bool = False, listens: bool = True) -> None:
         """Behave so from now on."""
         self._delay_s, self._cuts = delay_s, cuts
         if flows:
@@ -72,7 +72,7 @@ class _Ways:
 
     async def close(self) -> None:
         """Reset every connection and stop listening."""
-        await self.obey(flows=True, cuts=True, listens=False)
+        await self.configure(flows=True, cuts=True, listens=False)
         self._reset_all()  # also those that came while it stopped listening
         for task in self._tasks:
             task.cancel()
@@ -122,7 +122,7 @@ class _Ways:
         writer.write_eof()
 
 
-def _nobody(_port: int) -> bool:
+def _refuse_no_port(_port: int) -> bool:
     return False
 
 
@@ -143,34 +143,34 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 class Proxy:
     """A proxy at work; `endpoint` is what its clients are told."""
 
-    def __init__(self, ways: _Ways, loop: asyncio.AbstractEventLoop) -> None:
-        self._ways = ways
+    def __init__(self, ways: _ProxyServer, loop: asyncio.AbstractEventLoop) -> None:
+        self._server = ways
         self._loop = loop
 
     @property
     def endpoint(self) -> str:
         """`host:port`."""
-        return f"{self._ways.at}:{self._ways.port}"
+        return f"{self._server.at}:{self._server.port}"
 
     def restore(self) -> None:
         """Carry everything, as at the beginning; what was stalled flows on."""
-        self._do(self._ways.obey(flows=True))
+        self._configure(self._server.configure(flows=True))
 
     def stall(self) -> None:
         """Connections stand and can be made, and not a byte passes: a full queue, a dead switch."""
-        self._do(self._ways.obey(flows=False))
+        self._configure(self._server.configure(flows=False))
 
     def delay(self, seconds: float) -> None:
         """Each piece passes so much later."""
-        self._do(self._ways.obey(flows=True, delay_s=seconds))
+        self._configure(self._server.configure(flows=True, delay_s=seconds))
 
     def cut(self) -> None:
         """Every connection is reset, and every new one as soon as it is made."""
-        self._do(self._ways.obey(flows=True, cuts=True))
+        self._configure(self._server.configure(flows=True, cuts=True))
 
     def refuse(self) -> None:
         """Every connection is reset, and nobody listens any more."""
-        self._do(self._ways.obey(flows=True, cuts=True, listens=False))
+        self._configure(self._server.configure(flows=True, cuts=True, listens=False))
 
     def refuse_processes(self, pids: Collection[int]) -> None:
         """Cut these processes off and carry all others; `restore` does not end it, an empty collection does."""
@@ -178,10 +178,10 @@ class Proxy:
         def refused(port: int) -> bool:
             return bool(pids) and bool(_sockets_at(port) & _open_sockets(pids))
 
-        self._do(self._ways.refuse_some(refused))
+        self._configure(self._server.refuse_some(refused))
 
-    def _do(self, order: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(order, self._loop).result(_PATIENCE_S)
+    def _configure(self, order: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(order, self._loop).result(_TIMEOUT_S)
 
 
 def _sockets_at(port: int) -> set[str]:
@@ -213,15 +213,15 @@ def proxy(host: str, port: int, *, at: str = _HOST) -> Iterator[Proxy]:
     thread.start()
 
     def do(order: Coroutine[Any, Any, None]) -> None:
-        asyncio.run_coroutine_threadsafe(order, loop).result(_PATIENCE_S)
+        asyncio.run_coroutine_threadsafe(order, loop).result(_TIMEOUT_S)
 
-    ways = _Ways(host, port, at)
+    ways = _ProxyServer(host, port, at)
     try:
         do(ways.listen())
         yield Proxy(ways, loop)
     finally:
         with contextlib.ExitStack() as ending:
             ending.callback(loop.close)
-            ending.callback(thread.join, _PATIENCE_S)
+            ending.callback(thread.join, _TIMEOUT_S)
             ending.callback(loop.call_soon_threadsafe, loop.stop)
             do(ways.close())

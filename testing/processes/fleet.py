@@ -39,7 +39,7 @@ while True:
     time.sleep(0.005)
 """
 
-SHOWN = (
+WORKER_OUTPUT = (
     "RANK,LOCAL_RANK,GROUP_RANK,ROLE_RANK,ROLE_NAME,WORLD_SIZE,LOCAL_WORLD_SIZE,GROUP_WORLD_SIZE,ROLE_WORLD_SIZE,"
     "MASTER_ADDR,MASTER_PORT,TORCHELASTIC_RESTART_COUNT,TORCHELASTIC_MAX_RESTARTS,TORCHELASTIC_RUN_ID,"
     "TORCHELASTIC_USE_AGENT_STORE,TORCHELASTIC_ERROR_FILE,TORCH_NCCL_ASYNC_ERROR_HANDLING,OMP_NUM_THREADS,"
@@ -76,7 +76,7 @@ class Fleet:
 
     def start_agent(self, *command: str) -> "subprocess.Popen[bytes]":
         """Start one agent and return at once; its workers run `command`, or the worker above."""
-        worker = (sys.executable, "-S", "-c", WORKER, str(self.trace), str(self.orders), SHOWN)
+        worker = (sys.executable, "-S", "-c", WORKER, str(self.trace), str(self.orders), WORKER_OUTPUT)
         line = [
             *(*self.inside, sys.executable, "-m", "elasticjob_agent.cli.main"),
             *("--nnodes", self.nnodes, "--nproc-per-node", str(self.nproc)),

@@ -30,7 +30,7 @@ class ApiError(Exception):
     """The API server refused what a kubelet may do."""
 
 
-class KubePods:
+class KubeletPods:
     """An async context manager."""
 
     def __init__(self, url: str, *, token: str, certificate: Path, namespace: str) -> None:
@@ -94,19 +94,19 @@ class KubePods:
         """As a scheduler does."""
         target = {"apiVersion": "v1", "kind": "Node", "name": node_name}
         metadata = {"name": name, "namespace": namespace, "uid": uid}
-        await self._until_told("POST", f"/{name}/binding", {"metadata": metadata, "target": target})
+        await self._retry_until_answered("POST", f"/{name}/binding", {"metadata": metadata, "target": target})
 
     async def patch_pod_status(self, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> None:
         """Merge into the pod's status."""
         del namespace
-        await self._until_told("PATCH", f"/{name}/status", {"metadata": {"uid": uid}, "status": dict(status)})
+        await self._retry_until_answered("PATCH", f"/{name}/status", {"metadata": {"uid": uid}, "status": dict(status)})
 
     async def remove_pod(self, namespace: str, name: str, uid: str) -> None:
         """As a kubelet does when nothing of a deleted pod runs any more."""
         del namespace
-        await self._until_told("DELETE", f"/{name}", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
+        await self._retry_until_answered("DELETE", f"/{name}", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
 
-    async def _until_told(self, method: str, path: str, body: Mapping[str, Any]) -> None:
+    async def _retry_until_answered(self, method: str, path: str, body: Mapping[str, Any]) -> None:
         while True:
             with contextlib.suppress(*_AWAY):
                 await self._request(method, path, body)

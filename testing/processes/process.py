@@ -40,7 +40,7 @@ class Process:
         """What it has printed, its predecessors with the same log included."""
         return self._log.read_text(errors="replace")
 
-    def says(self, text: str, *, within_s: float = 20.0) -> str:
+    def wait_for_output(self, text: str, *, within_s: float = 20.0) -> str:
         """Wait for a line with this text; that line."""
 
         def line() -> str:

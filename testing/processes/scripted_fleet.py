@@ -26,11 +26,11 @@ from testing.processes.fleet import Fleet
 from testing.waiting import eventually
 
 _WORKER = Path(__file__).with_name("scripted_worker.py")
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 
 
 @dataclass
-class Drill(Fleet):
+class ScriptedFleet(Fleet):
     """Some agents of one job. What looks into etcd does so at `endpoint`, whatever way the agents take."""
 
     options: tuple[str, ...] = ("--progress",)
@@ -41,7 +41,7 @@ class Drill(Fleet):
         super().__post_init__()
         self.conf = f"keep_alive={self.keep_alive_s:g}"
 
-    def obey(self, *, way: str | None = None, options: tuple[str, ...] | None = None) -> int:
+    def run_scripted(self, *, way: str | None = None, options: tuple[str, ...] | None = None) -> int:
         """Start one agent with such workers; its number. `way` is an endpoint of its own."""
         direct, self.endpoint = self.endpoint, way or self.endpoint
         try:
@@ -50,8 +50,8 @@ class Drill(Fleet):
             self.endpoint = direct
         return len(self.agents) - 1
 
-    def obey_on(self, host: str, slot: int, *, way: str | None = None) -> int:
-        """As `obey`, on a host of that name, as if in a pod; `want` must have been called before."""
+    def run_scripted_on(self, host: str, slot: int, *, way: str | None = None) -> int:
+        """As `run_scripted`, on a host of that name, as if in a pod; `set_replicas` must have been called before."""
         number = len(self.agents)
         environment = {
             **os.environ,
@@ -75,13 +75,13 @@ class Drill(Fleet):
     def _command(self, options: tuple[str, ...]) -> tuple[str, ...]:
         return (sys.executable, "-S", str(_WORKER), str(self.trace), str(self.orders), *options)
 
-    def said(self, agent: int, words: str) -> bool:
+    def reported(self, agent: int, words: str) -> bool:
         """An agent has printed this."""
         return words in self.log_of(agent).read_text()
 
-    def await_said(self, agent: int, words: str) -> None:
+    def await_reported(self, agent: int, words: str) -> None:
         """Wait until it has."""
-        eventually(lambda: self.said(agent, words), within_s=_PATIENCE_S, what=f"agent {agent} says {words!r}")
+        eventually(lambda: self.reported(agent, words), within_s=_TIMEOUT_S, what=f"agent {agent} says {words!r}")
 
     def pids(self, round_: int) -> set[int]:
         """Of the workers of a round."""
@@ -89,7 +89,7 @@ class Drill(Fleet):
 
     def await_silence(self, of: set[int]) -> None:
         """Wait until none of these processes exists."""
-        eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in of), within_s=_PATIENCE_S, what="their end")
+        eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in of), within_s=_TIMEOUT_S, what="their end")
 
     def begin(self, count: int) -> None:
         """Start so many and wait until all their workers run round 1."""
@@ -97,18 +97,18 @@ class Drill(Fleet):
         if count == int(
             most or least
         ):  # a busy machine starts the last one late, and no round waits beyond all of them
-            self.conf += f",last_call_timeout={_PATIENCE_S:g}"
+            self.conf += f",last_call_timeout={_TIMEOUT_S:g}"
         for _ in range(count):
-            self.obey()
+            self.run_scripted()
         self.await_round(1, count * self.nproc)
 
-    def order(self, round_: int, orders: dict[str, dict[str, Any]]) -> None:
+    def give_orders(self, round_: int, orders: dict[str, dict[str, Any]]) -> None:
         """Have workers of a round do something: rank, or `*`, → what."""
         draft = self.orders / f".{round_}"
         draft.write_text(json.dumps(orders))
         draft.rename(self.orders / f"{round_}.json")
 
-    def go(self) -> None:
+    def start_rounds(self) -> None:
         """Let those that save be done with it."""
         (self.orders / "go").touch()
 
@@ -119,7 +119,7 @@ class Drill(Fleet):
     def await_point(self, point: str, round_: int, workers: int) -> None:
         """Wait until so many have."""
         what = f"{workers} workers {point!r} in round {round_}"
-        eventually(lambda: len(self.workers(point, round_)) >= workers, within_s=_PATIENCE_S, what=what)
+        eventually(lambda: len(self.workers(point, round_)) >= workers, within_s=_TIMEOUT_S, what=what)
 
     def restarts(self, round_: int) -> set[str]:
         """What the workers of a round were told of restarts."""
@@ -129,7 +129,7 @@ class Drill(Fleet):
         """The job goes to its good end: these agents (all) exit 0."""
         self.finish()
         wanted = agents or tuple(range(len(self.agents)))
-        codes = {agent: self.agents[agent].wait(timeout=_PATIENCE_S) for agent in wanted}
+        codes = {agent: self.agents[agent].wait(timeout=_TIMEOUT_S) for agent in wanted}
         assert set(codes.values()) == {0}, self.log_of(next(a for a in wanted if codes[a])).read_text()
 
     # -- etcd ------------------------------------------------------------------------------------
@@ -154,11 +154,11 @@ class Drill(Fleet):
             world = self.world()
             return world if world is not None and (world.state, world.round) == (state, round_) else None
 
-        found = eventually(seen, within_s=_PATIENCE_S, what=f"{state.value} {round_}", pause_s=0.05)
+        found = eventually(seen, within_s=_TIMEOUT_S, what=f"{state.value} {round_}", pause_s=0.05)
         assert found is not None
         return found
 
-    def root(self, round_: int) -> WorkerFailure:
+    def root_cause(self, round_: int) -> WorkerFailure:
         """What the verdict named as the cause of that round's end; to be asked while the next one stands."""
         view = self.view()
         assert view.world is not None
@@ -167,9 +167,9 @@ class Drill(Fleet):
         assert found, f"{name or 'nothing'} is named as the cause of round {round_}'s end"
         return found[0]
 
-    def slot_of_closer(self) -> int:
+    def slot_of_leader(self) -> int:
         """The slot of the node that closes rounds now."""
-        node = eventually(lambda: _closer(self.endpoint, self.keys), within_s=_PATIENCE_S, what="a closer")
+        node = eventually(lambda: _leader(self.endpoint, self.keys), within_s=_TIMEOUT_S, what="a closer")
         return int(node[:4], 16)
 
     def agent_of(self, slot: int) -> int:
@@ -180,7 +180,7 @@ class Drill(Fleet):
         pids = {agent.pid: number for number, agent in enumerate(self.agents)}
         return pids[int(pod.rpartition("-")[2])]
 
-    def want(self, **changes: Any) -> None:
+    def set_replicas(self, **changes: Any) -> None:
         """Say in `P/c/spec` what is wanted: before the first agent everything, later what changes."""
         now = self.view().spec
         least, _, most = self.nnodes.partition(":")
@@ -216,7 +216,7 @@ async def _put(endpoint: str, key: str, value: bytes) -> None:
         await client.close()
 
 
-def _closer(endpoint: str, of: Keys) -> str:
+def _leader(endpoint: str, of: Keys) -> str:
     async def ask() -> str:
         client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
         try:
@@ -229,7 +229,7 @@ def _closer(endpoint: str, of: Keys) -> str:
 
 
 @contextlib.contextmanager
-def drill(
+def scripted_fleet(
     endpoint: str,
     folder: Path,
     nnodes: str,
@@ -238,12 +238,14 @@ def drill(
     max_restarts: int = 100,
     keep_alive_s: float = 2.0,
     options: tuple[str, ...] = ("--progress",),
-) -> Iterator[Drill]:
+) -> Iterator[ScriptedFleet]:
     """A drill whose agents are stopped at the end."""
-    made = Drill(endpoint, folder, nnodes, nproc, max_restarts=max_restarts, options=options, keep_alive_s=keep_alive_s)
+    made = ScriptedFleet(
+        endpoint, folder, nnodes, nproc, max_restarts=max_restarts, options=options, keep_alive_s=keep_alive_s
+    )
     try:
         yield made
     finally:
         made.finish()
-        made.go()
+        made.start_rounds()
         made.stop()

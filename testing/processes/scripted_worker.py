@@ -19,10 +19,10 @@ from types import FrameType
 
 TRACE, ORDERS, *OPTIONS = sys.argv[1:]
 ROUND, RANK = int(os.environ["ELASTICJOB_ROUND"]), os.environ["RANK"]
-SHOWN = ("RANK", "WORLD_SIZE", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "ELASTICJOB_ROUND")
+WORKER_OUTPUT = ("RANK", "WORLD_SIZE", "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "ELASTICJOB_ROUND")
 
 
-def note(point: str) -> None:
+def record(point: str) -> None:
     """One line in the trace."""
     line = {
         "t_us": time.time_ns() // 1000,
@@ -32,7 +32,7 @@ def note(point: str) -> None:
         "rank": int(RANK),
         "pid": os.getpid(),
         "point": point,
-        "env": {name: os.environ.get(name) for name in SHOWN},
+        "env": {name: os.environ.get(name) for name in WORKER_OUTPUT},
     }
     fd = os.open(TRACE, os.O_WRONLY | os.O_APPEND)
     os.write(fd, json.dumps(line).encode() + b"\n")
@@ -41,18 +41,18 @@ def note(point: str) -> None:
 
 def save(_number: int, _frame: FrameType | None) -> None:
     """A checkpoint that takes as long as the test wants."""
-    note("told")
+    record("told")
     while not os.path.exists(ORDERS + "/go"):  # noqa: PTH110 -- os is all that is needed here
         time.sleep(0.01)
-    note("saved")
+    record("saved")
     os._exit(0)
 
 
-def crash_all_the_same(_number: int, _frame: FrameType | None) -> None:
+def crash_anyway(_number: int, _frame: FrameType | None) -> None:
     """SIGTERM while an order to crash is there, or without one; what is said before a crash has been said by then."""
     mine = orders()
     if "signal" in mine:
-        obey({"signal": mine["signal"]})
+        execute({"signal": mine["signal"]})
     if "say" in mine:
         os.write(2, f"{mine['say']}\n".encode())
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -68,7 +68,7 @@ def orders() -> dict[str, object]:
     return {}
 
 
-def obey(order: dict[str, object]) -> None:
+def execute(order: dict[str, object]) -> None:
     """Do what is ordered; does not return."""
     time.sleep(float(str(order.get("after_s", 0))))
     if "say" in order:
@@ -83,17 +83,17 @@ def main() -> None:
     if "--save" in OPTIONS:
         signal.signal(signal.Signals[OPTIONS[OPTIONS.index("--save") + 1]], save)
     if "--stubborn" in OPTIONS:
-        signal.signal(signal.SIGTERM, lambda *_: note("told"))
+        signal.signal(signal.SIGTERM, lambda *_: record("told"))
     if "--doomed" in OPTIONS:
-        signal.signal(signal.SIGTERM, crash_all_the_same)
+        signal.signal(signal.SIGTERM, crash_anyway)
     if "--progress" in OPTIONS:
         fd = os.open(os.environ["ELASTICJOB_PROGRESS"], os.O_WRONLY)
         os.write(fd, b'{"step": 1}\n')
         os.close(fd)
-    note("running")
+    record("running")
     while not os.path.exists(ORDERS + "/finish"):  # noqa: PTH110
         if mine := orders():
-            obey(mine)
+            execute(mine)
         time.sleep(0.01)
 
 

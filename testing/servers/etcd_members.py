@@ -33,7 +33,7 @@ from testing.waiting import aeventually
 
 HOST = "127.0.0.1"
 COUNT = 3
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 class EtcdMembers:
@@ -115,23 +115,23 @@ class EtcdMembers:
             self._processes[number].kill()
             self._processes[number].wait()
 
-    def lose(self, *numbers: int) -> None:
+    def lose_data(self, *numbers: int) -> None:
         """SIGKILL, and their volumes are gone."""
         self.kill(*numbers)
         for number in numbers:
             shutil.rmtree(self._data(number).parent)
 
-    def freeze(self, *numbers: int) -> None:
+    def suspend(self, *numbers: int) -> None:
         """They answer nothing, and their connections stay."""
         for number in numbers:
             os.kill(self._processes[number].pid, signal.SIGSTOP)
 
-    def thaw(self, *numbers: int) -> None:
+    def resume(self, *numbers: int) -> None:
         """They go on."""
         for number in numbers:
             os.kill(self._processes[number].pid, signal.SIGCONT)
 
-    def said(self, number: int) -> str:
+    def log_of(self, number: int) -> str:
         """What a member has logged since it was started last."""
         return self._log(number).read_text()[self._began[number] :]
 
@@ -148,12 +148,12 @@ class EtcdMembers:
                 return await maintenance.members()
         return ()
 
-    async def until_whole(self) -> None:
+    async def wait_healthy(self) -> None:
         """Wait for three voters, all of which answer a read."""
-        whole: Any = self._is_whole  # mypy takes a coroutine function for a plain one
-        await aeventually(whole, within_s=PATIENCE_S, what="three members with a vote")
+        whole: Any = self._is_healthy  # mypy takes a coroutine function for a plain one
+        await aeventually(whole, within_s=TIMEOUT_S, what="three members with a vote")
 
-    async def _is_whole(self) -> bool:
+    async def _is_healthy(self) -> bool:
         voters = [member for member in await self.members() if member.name and not member.is_learner]
         return len(voters) == COUNT and all([await self._answers(member) for member in voters])
 

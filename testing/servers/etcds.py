@@ -30,11 +30,11 @@ from elasticjob_etcd.interface import Endpoint
 from testing.waiting import eventually
 
 _HOST = "127.0.0.1"
-_PATIENCE_S = 60.0
+_TIMEOUT_S = 60.0
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # whatever the environment says of proxies
 
 
-def ask(endpoint: str, path: str, **question: Any) -> dict[str, Any]:
+def http_get(endpoint: str, path: str, **question: Any) -> dict[str, Any]:
     """One call of etcd's gateway; raises URLError, HTTPError."""
     request = urllib.request.Request(f"http://{endpoint}/v3/{path}", json.dumps(question).encode())
     with _DIRECT.open(request, timeout=10) as answer:
@@ -80,7 +80,7 @@ class OwnEtcd:
         """Start it, on the data that is there."""
         where = self._server.port if port is None else port
         starting = EmbeddedEtcd.start(
-            self._folder / "etcd", client_port=where, binary=self._binary, timeout_s=_PATIENCE_S
+            self._folder / "etcd", client_port=where, binary=self._binary, timeout_s=_TIMEOUT_S
         )
         self._server = asyncio.run(starting)
 
@@ -125,56 +125,58 @@ class OwnEtcd:
         """The end."""
         asyncio.run(self._server.stop())
 
-    def freeze(self) -> None:
+    def suspend(self) -> None:
         """It stands still from now on: connections stay, nothing is answered."""
-        _freeze(self._server.pid)
+        _suspend(self._server.pid)
 
-    def thaw(self) -> None:
+    def resume(self) -> None:
         """It goes on."""
         os.kill(self._server.pid, signal.SIGCONT)
 
     @contextlib.contextmanager
     def stalled(self) -> Iterator[None]:
         """It stands still meanwhile."""
-        self.freeze()
+        self.suspend()
         try:
             yield
         finally:
-            self.thaw()
+            self.resume()
 
     def compact(self) -> None:
         """Forget every revision but the last."""
-        revision = ask(self.endpoint, "kv/range", key=b64("-"))["header"]["revision"]
-        ask(self.endpoint, "kv/compaction", revision=revision, physical=True)
+        revision = http_get(self.endpoint, "kv/range", key=b64("-"))["header"]["revision"]
+        http_get(self.endpoint, "kv/compaction", revision=revision, physical=True)
 
     def fill(self) -> None:
         """Write until it takes no more."""
         _fill(self.endpoint)
 
-    def make_room(self) -> None:
+    def free_space(self) -> None:
         """Delete what filled it; that ends no alarm."""
-        _make_room(self.endpoint)
+        _free_space(self.endpoint)
 
     def clear(self) -> None:
         """What an administrator does about it: delete, compact, defragment, put the alarm off."""
-        self.make_room()
+        self.free_space()
         self.compact()
-        ask(self.endpoint, "maintenance/defragment")
-        for alarm in ask(self.endpoint, "maintenance/alarm", action="GET")["alarms"]:
-            ask(self.endpoint, "maintenance/alarm", action="DEACTIVATE", alarm="NOSPACE", memberID=alarm["memberID"])
+        http_get(self.endpoint, "maintenance/defragment")
+        for alarm in http_get(self.endpoint, "maintenance/alarm", action="GET")["alarms"]:
+            http_get(
+                self.endpoint, "maintenance/alarm", action="DEACTIVATE", alarm="NOSPACE", memberID=alarm["memberID"]
+            )
 
 
 def _fill(endpoint: str) -> None:
     piece = b64("x" * 500_000)
     with contextlib.suppress(urllib.error.HTTPError):
         for number in itertools.count():
-            ask(endpoint, "kv/put", key=b64(f"filler/{number}"), value=piece)
-    alarms = ask(endpoint, "maintenance/alarm", action="GET")["alarms"]
+            http_get(endpoint, "kv/put", key=b64(f"filler/{number}"), value=piece)
+    alarms = http_get(endpoint, "maintenance/alarm", action="GET")["alarms"]
     assert "NOSPACE" in [alarm["alarm"] for alarm in alarms], "it refused a write for another reason"
 
 
-def _make_room(endpoint: str) -> None:
-    ask(endpoint, "kv/deleterange", key=b64("filler/"), range_end=b64("filler0"))
+def _free_space(endpoint: str) -> None:
+    http_get(endpoint, "kv/deleterange", key=b64("filler/"), range_end=b64("filler0"))
 
 
 @contextlib.contextmanager
@@ -195,7 +197,7 @@ class ThreeEtcds:
         self._program, self._flags = str(find_binary(binary)), flags
         self._clients, self._peers = ports[:3], ports[3:]
         self._members = [self._start(folder, number) for number in range(3)]
-        eventually(lambda: self.leader is not None, within_s=_PATIENCE_S, what="a leader", pause_s=0.1)
+        eventually(lambda: self.leader is not None, within_s=_TIMEOUT_S, what="a leader", pause_s=0.1)
 
     def _start(self, folder: Path, number: int) -> "subprocess.Popen[bytes]":
         client, peer = (f"http://{_HOST}:{port}" for port in (self._clients[number], self._peers[number]))
@@ -230,16 +232,16 @@ class ThreeEtcds:
         return ids.index(leader) if leader in ids else None
 
     def status(self, number: int) -> dict[str, Any]:
-        """What one tells of itself; raises as `ask` does."""
-        return ask(self.endpoints[number], "maintenance/status")
+        """What one tells of itself; raises as `http_get` does."""
+        return http_get(self.endpoints[number], "maintenance/status")
 
     def fill(self) -> None:
         """Write until they take no more."""
         _fill(self.endpoints[0])
 
-    def make_room(self) -> None:
+    def free_space(self) -> None:
         """Delete what filled them; that ends no alarm."""
-        _make_room(self.endpoints[0])
+        _free_space(self.endpoints[0])
 
     def kill(self, number: int) -> None:
         """SIGKILL of one."""
@@ -249,7 +251,7 @@ class ThreeEtcds:
     @contextlib.contextmanager
     def stalled(self, number: int) -> Iterator[None]:
         """One stands still meanwhile: connections to it stay and can be made, nothing is answered."""
-        _freeze(self._members[number].pid)
+        _suspend(self._members[number].pid)
         try:
             yield
         finally:
@@ -261,15 +263,15 @@ class ThreeEtcds:
             self.kill(number)
 
 
-def _freeze(pid: int) -> None:
+def _suspend(pid: int) -> None:
     os.kill(pid, signal.SIGSTOP)
     process = psutil.Process(pid)
-    eventually(lambda: process.status() == psutil.STATUS_STOPPED, within_s=_PATIENCE_S, what="etcd stands still")
+    eventually(lambda: process.status() == psutil.STATUS_STOPPED, within_s=_TIMEOUT_S, what="etcd stands still")
 
 
 def _status(endpoint: str) -> dict[str, Any] | None:
     try:
-        return ask(endpoint, "maintenance/status")
+        return http_get(endpoint, "maintenance/status")
     except OSError:
         return None
 

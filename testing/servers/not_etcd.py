@@ -17,16 +17,16 @@ _STATUS_404 = bytes([0x80 | 13])
 """HPACK's static table has it as entry 13."""
 
 
-class Stranger:
-    """At `port`; `met` counts the connections."""
+class NotEtcd:
+    """At `port`; `connections` counts the connections."""
 
     def __init__(self) -> None:
-        self.met = 0
+        self.connections = 0
         self.port = 0
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection, to its end."""
-        self.met += 1
+        self.connections += 1
         with contextlib.suppress(asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
             await reader.readexactly(len(_PREFACE))
             writer.write(_frame(_SETTINGS))
@@ -46,9 +46,9 @@ def _frame(kind: int, flags: int = 0, stream: int = 0, payload: bytes = b"") -> 
 
 
 @contextlib.asynccontextmanager
-async def stranger() -> AsyncIterator[Stranger]:
+async def not_etcd() -> AsyncIterator[NotEtcd]:
     """It listens at a port of its own until the end; connections that stand then stay."""
-    found = Stranger()
+    found = NotEtcd()
     server = await asyncio.start_server(found.answer, "127.0.0.1", 0)
     found.port = server.sockets[0].getsockname()[1]
     try:

@@ -56,12 +56,12 @@ class SecuredEtcd:
 
     folder: Path
     program: str
-    authority: CertificateAuthority = field(default_factory=lambda: CertificateAuthority.create(now_s=time.time()))
+    ca: CertificateAuthority = field(default_factory=lambda: CertificateAuthority.create(now_s=time.time()))
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        server = self.authority.issue_server([ADDRESS], now_s=time.time(), life_s=3600)
-        write(self.folder / "server", server, self.authority.trusted)
+        server = self.ca.issue_server([ADDRESS], now_s=time.time(), life_s=3600)
+        write(self.folder / "server", server, self.ca.trusted)
         with socket.create_server((ADDRESS, 0)) as taken:
             self.port = int(taken.getsockname()[1])
         self.start()
@@ -76,11 +76,13 @@ class SecuredEtcd:
         """Of etcd itself."""
         return self._process.pid
 
-    def certify(self, name: str, *, life_s: float = 3600.0, authority: CertificateAuthority | None = None) -> Endpoint:
+    def issue_certificate(
+        self, name: str, *, life_s: float = 3600.0, authority: CertificateAuthority | None = None
+    ) -> Endpoint:
         """Who has a certificate with this name as CN; again: a new one in the same files."""
-        by = authority or self.authority
+        by = authority or self.ca
         folder = self.folder / "clients" / name
-        write(folder, by.issue_client(name, now_s=time.time(), life_s=life_s), self.authority.trusted)
+        write(folder, by.issue_client(name, now_s=time.time(), life_s=life_s), self.ca.trusted)
         return self.endpoint(folder)
 
     def endpoint(self, folder: Path) -> Endpoint:
@@ -163,7 +165,7 @@ async def await_answers(client: EtcdClient) -> None:
 @contextlib.asynccontextmanager
 async def administrator(etcd: SecuredEtcd) -> AsyncIterator[EtcdClient]:
     """A client that may do anything; authentication is enabled."""
-    client = EtcdClient(etcd.certify(ROOT))
+    client = EtcdClient(etcd.issue_certificate(ROOT))
     try:
         await await_answers(client)
         await client.auth.enable([])

@@ -20,7 +20,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.kube.namespace import Namespace
 from testing.kube.shared_objects import restored
-from testing.kube.stack import RBAC, Rig, service_account_token
+from testing.kube.stack import RBAC, KubeStack, service_account_token
 from testing.servers.apiserver import ApiServer, KubeToolsError, Programs, kube_programs
 from tests.integration.kube.conftest import CRD, await_crd
 
@@ -127,8 +127,8 @@ def operator_token(crd: ApiServer) -> str:
 
 
 @pytest.fixture
-def rig(namespace: Namespace, operator_token: str, etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Rig]:
+def rig(namespace: Namespace, operator_token: str, etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[KubeStack]:
     """A namespace for an operator and a node, which the test starts; they end with it."""
-    made = Rig(namespace, etcd=etcd_server.endpoint, token=operator_token, folder=tmp_path)
+    made = KubeStack(namespace, etcd=etcd_server.endpoint, token=operator_token, folder=tmp_path)
     yield made
     made.close()

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from testing.waiting import eventually
 from tests.soak.fault_injector import describe, draw
-from tests.soak.job_generator import Broken, Life
+from tests.soak.job_generator import JobBroken, SoakJob
 from tests.soak.leaks import Use, excess, require_none
 from tests.soak.stack import Stage, open_stage
 
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
     try:
         with open_stage(folder) as stage:
             _soak(stage, options)
-    except (Broken, AssertionError) as error:
+    except (JobBroken, AssertionError) as error:
         print(f"soak: FAILED with seed {options.seed}: {error}\nlogs are in {folder}", flush=True)
         return 1
     shutil.rmtree(folder)
@@ -54,9 +54,9 @@ def _soak(stage: Stage, options: argparse.Namespace) -> None:
     _train_one(stage)
     new = _uses(stage)
     rng = random.Random(options.seed)
-    lives = [Life(stage.rig, n, random.Random(f"{options.seed}/{n}"), 300, 0.05) for n in range(options.jobs)]
+    lives = [SoakJob(stage.rig, n, random.Random(f"{options.seed}/{n}"), 300, 0.05) for n in range(options.jobs)]
     began_s = time.monotonic()
-    counts = _strike(stage, lives, rng, until_s=began_s + options.minutes * 60, every_s=options.every)
+    counts = _inject_faults(stage, lives, rng, until_s=began_s + options.minutes * 60, every_s=options.every)
     print("soak: no more faults; the last jobs train to their end", flush=True)
     _finish(lives)
     took_s = time.monotonic() - began_s
@@ -71,12 +71,14 @@ def _soak(stage: Stage, options: argparse.Namespace) -> None:
     )
 
 
-def _strike(stage: Stage, lives: list[Life], rng: random.Random, *, until_s: float, every_s: float) -> Counter[str]:
+def _inject_faults(
+    stage: Stage, lives: list[SoakJob], rng: random.Random, *, until_s: float, every_s: float
+) -> Counter[str]:
     counts: Counter[str] = Counter()
     next_s = time.monotonic() + every_s
     while (now_s := time.monotonic()) < until_s:
         for life in lives:
-            life.look(now_s, again=True)
+            life.check(now_s, again=True)
         if now_s >= next_s:
             strike = draw(rng)
             if said := strike(stage, rng.choice(lives), rng):
@@ -87,9 +89,9 @@ def _strike(stage: Stage, lives: list[Life], rng: random.Random, *, until_s: flo
     return counts
 
 
-def _finish(lives: list[Life]) -> None:
+def _finish(lives: list[SoakJob]) -> None:
     def all_done() -> bool:
-        busy = [life.look(time.monotonic(), again=False) for life in lives]  # every one must be looked at
+        busy = [life.check(time.monotonic(), again=False) for life in lives]  # every one must be looked at
         return not any(busy)
 
     eventually(all_done, within_s=_LAST_JOBS_S, what="the end of the last jobs", pause_s=_PAUSE_S)
@@ -113,10 +115,10 @@ def _excess(stage: Stage, new: dict[str, Use]) -> list[str]:
 
 def _train_one(stage: Stage) -> None:
     """One undisturbed job, so that the processes have loaded all that their work needs."""
-    life = Life(stage.rig, 999, random.Random(0), 100, 0.01)
+    life = SoakJob(stage.rig, 999, random.Random(0), 100, 0.01)
 
     def done() -> bool:
-        return not life.look(time.monotonic(), again=not life.ended)
+        return not life.check(time.monotonic(), again=not life.ended)
 
     eventually(done, within_s=_LAST_JOBS_S, what="one job without faults", pause_s=_PAUSE_S)
 

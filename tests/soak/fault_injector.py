@@ -14,13 +14,13 @@ from typing import Any
 
 import psutil
 
-from tests.soak.job_generator import MOST, Life
+from tests.soak.job_generator import MAX_REPLICAS, SoakJob
 from tests.soak.stack import Stage
 
-Strike = Callable[[Stage, Life, random.Random], str | None]
+FaultInjection = Callable[[Stage, SoakJob, random.Random], str | None]
 
 
-def _worker(stage: Stage, life: Life, rng: random.Random) -> tuple[int, int] | None:
+def _worker(stage: Stage, life: SoakJob, rng: random.Random) -> tuple[int, int] | None:
     """Rank and pid of one worker of the job, as its agents tell."""
     if not life.name or not stage.rig.job(life.name):
         return None
@@ -31,7 +31,7 @@ def _worker(stage: Stage, life: Life, rng: random.Random) -> tuple[int, int] | N
     return rank, workers[rank][0]
 
 
-def _agent(stage: Stage, life: Life, rng: random.Random) -> psutil.Process | None:
+def _agent(stage: Stage, life: SoakJob, rng: random.Random) -> psutil.Process | None:
     """The agent over one worker of the job."""
     worker = _worker(stage, life, rng)
     with contextlib.suppress(psutil.Error):
@@ -41,7 +41,7 @@ def _agent(stage: Stage, life: Life, rng: random.Random) -> psutil.Process | Non
     return None
 
 
-def worker_crashes(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def worker_crashes(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """A worker dies of a signal."""
     worker = _worker(stage, life, rng)
     if worker is None:
@@ -53,7 +53,7 @@ def worker_crashes(stage: Stage, life: Life, rng: random.Random) -> str | None:
     return None
 
 
-def agent_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def agent_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """An agent is killed, as with its node."""
     agent = _agent(stage, life, rng)
     if agent is None:
@@ -64,7 +64,7 @@ def agent_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
     return None
 
 
-def agent_stands_still(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def agent_suspended(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """An agent stops for seconds and goes on, its workers running all the while."""
     agent, pause_s = _agent(stage, life, rng), rng.uniform(0.2, 8.0)
     if agent is None:
@@ -77,7 +77,7 @@ def agent_stands_still(stage: Stage, life: Life, rng: random.Random) -> str | No
     return None
 
 
-def pod_deleted(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def pod_deleted(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """`kubectl delete pod`."""
     pods = [pod for pod in stage.rig.pod_names() if life.name and pod.startswith(f"{life.name}-")]
     if not pods:
@@ -87,16 +87,16 @@ def pod_deleted(stage: Stage, life: Life, rng: random.Random) -> str | None:
     return f"pod {pod} is deleted"
 
 
-def job_scaled(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def job_scaled(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """Another number of nodes is wanted."""
     if not life.name or not stage.rig.job(life.name):
         return None
-    replicas = rng.randint(1, MOST)
+    replicas = rng.randint(1, MAX_REPLICAS)
     life.scale(replicas)
     return f"{life.name} is scaled to {replicas}"
 
 
-def job_suspended(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def job_suspended(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """A queueing system takes the job's nodes away and gives them back."""
     if not life.name or not stage.rig.job(life.name):
         return None
@@ -107,7 +107,7 @@ def job_suspended(stage: Stage, life: Life, rng: random.Random) -> str | None:
     return f"{life.name} was suspended for {pause_s:.1f} s"
 
 
-def operator_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def operator_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """The operator is killed, and is away for a while."""
     del life
     pause_s = rng.uniform(0.0, 4.0)
@@ -117,7 +117,7 @@ def operator_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
     return f"the operator was killed, and away for {pause_s:.1f} s"
 
 
-def api_server_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def api_server_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """The API server is killed and starts again."""
     del life, rng
     stage.server.kill()
@@ -125,7 +125,7 @@ def api_server_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
     return "the API server was killed and started again"
 
 
-def etcd_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def etcd_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """The etcd is killed and comes back with its data."""
     del life
     pause_s = rng.uniform(0.0, 3.0)
@@ -135,7 +135,7 @@ def etcd_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
     return f"etcd was killed, and away for {pause_s:.1f} s"
 
 
-def etcd_stands_still(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def etcd_suspended(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """Connections to etcd stand, and nothing is answered."""
     del life
     pause_s = rng.uniform(0.2, 8.0)
@@ -144,7 +144,7 @@ def etcd_stands_still(stage: Stage, life: Life, rng: random.Random) -> str | Non
     return f"etcd stood still for {pause_s:.1f} s"
 
 
-def etcd_compacted(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def etcd_compacted(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """The etcd forgets its history."""
     del life, rng
     with contextlib.suppress(urllib.error.HTTPError):  # 400: nothing was written since the last time
@@ -153,7 +153,7 @@ def etcd_compacted(stage: Stage, life: Life, rng: random.Random) -> str | None:
     return None
 
 
-def network_cut(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def network_cut(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """Every connection to etcd is reset, and none can be made for a while."""
     del life
     pause_s = rng.uniform(0.0, 4.0)
@@ -163,7 +163,7 @@ def network_cut(stage: Stage, life: Life, rng: random.Random) -> str | None:
     return f"the way to etcd was cut for {pause_s:.1f} s"
 
 
-def node_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
+def node_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
     """The machine of all pods dies; another takes its place, and Kubernetes forgets the pods of the first."""
     del life
     stage.kill_node()
@@ -172,17 +172,17 @@ def node_dies(stage: Stage, life: Life, rng: random.Random) -> str | None:
     return "the node of all pods died"
 
 
-STRIKES: dict[Strike, int] = {
+FAULTS: dict[FaultInjection, int] = {
     worker_crashes: 8,
     agent_dies: 5,
-    agent_stands_still: 3,
+    agent_suspended: 3,
     pod_deleted: 5,
     job_scaled: 4,
     job_suspended: 2,
     operator_dies: 2,
     api_server_dies: 1,
     etcd_dies: 1,
-    etcd_stands_still: 1,
+    etcd_suspended: 1,
     etcd_compacted: 1,
     network_cut: 2,
     node_dies: 1,
@@ -190,9 +190,9 @@ STRIKES: dict[Strike, int] = {
 """Each fault and how often it comes, as a weight."""
 
 
-def draw(rng: random.Random) -> Strike:
+def draw(rng: random.Random) -> FaultInjection:
     """The next fault."""
-    found: Strike = rng.choices(list(STRIKES), weights=list(STRIKES.values()))[0]
+    found: FaultInjection = rng.choices(list(FAULTS), weights=list(FAULTS.values()))[0]
     return found
 
 

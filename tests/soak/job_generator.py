@@ -1,7 +1,7 @@
 """One place of the soak: job after job, each created, trained to its end under faults, checked, deleted, and gone.
 
-A life never waits: `look` takes one look and does what is due, so that many go on side by side. What must never be
-(a violation of the trainer's, a job that failed, one that stands still) raises `Broken`.
+A life never waits: `check` takes one look and does what is due, so that many go on side by side. What must never be
+(a violation of the trainer's, a job that failed, one that stands still) raises `JobBroken`.
 """
 
 import json
@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 TRAINER = Path(__file__).with_name("trainer.py")
-MOST = 3
+MAX_REPLICAS = 3
 _LIMIT_S = 300.0
 """A job needs some 30 s undisturbed; ten times that means that it hangs."""
 
 
-class Broken(Exception):
+class JobBroken(Exception):
     """Something that must never be; the message has what is known of it."""
 
 
 @dataclass(slots=True)
-class Life:
+class SoakJob:
     """See the module. `now_s` of each call is one monotonic clock, in seconds."""
 
-    rig: Rig
+    rig: KubeStack
     number: int
     rng: random.Random
     steps: int
@@ -41,7 +41,7 @@ class Life:
     _since_s: float = 0.0
     _name: str = ""
     _deleting: bool = False
-    _wanted: dict[str, Any] = field(default_factory=dict)
+    _desired: dict[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -53,7 +53,7 @@ class Life:
         """Where its checkpoints are."""
         return self.rig.folder / "checkpoints" / self._name
 
-    def look(self, now_s: float, *, again: bool) -> bool:
+    def check(self, now_s: float, *, again: bool) -> bool:
         """Do what is due; `again`: begin another job after the last. False when there is nothing to do any more."""
         if not self._name:
             if again:
@@ -80,9 +80,9 @@ class Life:
         self._name = f"soak-{self.number}-{self.ended}"
         command = [sys.executable, "-S", str(TRAINER), str(self.folder), str(self.steps), str(self.step_s)]
         spec = {
-            "replicas": self.rng.randint(1, MOST),
+            "replicas": self.rng.randint(1, MAX_REPLICAS),
             "minReplicas": 1,
-            "maxReplicas": MOST,
+            "maxReplicas": MAX_REPLICAS,
             "maxRestarts": 10_000,
             "backoffLimit": 10_000,
             "nprocPerNode": self.rng.choice([1, 1, 2]),
@@ -98,17 +98,17 @@ class Life:
     def _require_life(self, now_s: float) -> None:
         violation = self.folder / "violation"
         if violation.exists():
-            raise Broken(f"{self._name}: {violation.read_text().strip()}")
+            raise JobBroken(f"{self._name}: {violation.read_text().strip()}")
         status = self.rig.status(self._name)
         if status.get("phase") == "Failed":
-            raise Broken(f"{self._name} failed: {json.dumps(status)}")
+            raise JobBroken(f"{self._name} failed: {json.dumps(status)}")
         if now_s - self._since_s > _LIMIT_S:
             doing = "to be gone" if self._deleting else "to succeed"
-            raise Broken(f"{self._name} took more than {_LIMIT_S:g} s {doing}: {json.dumps(status)}")
+            raise JobBroken(f"{self._name} took more than {_LIMIT_S:g} s {doing}: {json.dumps(status)}")
 
     def _end(self, status: dict[str, Any]) -> None:
         if not (self.folder / "result").exists():
-            raise Broken(f"{self._name} succeeded, and no rank 0 wrote a result: {json.dumps(status)}")
+            raise JobBroken(f"{self._name} succeeded, and no rank 0 wrote a result: {json.dumps(status)}")
         self.rounds += status["rendezvousRound"]
         self.restarts += status["restarts"]
         self.node_losses += status["nodeLosses"]

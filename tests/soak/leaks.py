@@ -10,7 +10,7 @@ from typing import Self
 import psutil
 
 from testing.waiting import eventually
-from tests.soak.job_generator import Broken
+from tests.soak.job_generator import JobBroken
 
 MORE = {"descriptors": 10, "threads": 4, "rss_mib": 60}
 """So much more than a new process may an old one hold: its caches are warm."""
@@ -62,7 +62,7 @@ def require_none(what: str, left: Callable[[], object], *, within_s: float) -> N
     try:
         eventually(none, within_s=within_s, what=f"no {what} left", pause_s=_PAUSE_S)
     except AssertionError:
-        raise Broken(f"{what} left behind: {found[0]}") from None
+        raise JobBroken(f"{what} left behind: {found[0]}") from None
 
 
 def strays(folder: Path, spared: Collection[int]) -> list[str]:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from elasticjob_etcd.interface import Endpoint
 from testing.kube.namespace import Namespace
-from testing.kube.stack import RBAC, Rig, service_account_token
+from testing.kube.stack import RBAC, KubeStack, service_account_token
 from testing.network.proxy import Proxy, proxy
 from testing.processes.process import Process
 from testing.servers.apiserver import ApiServer, kube_programs
-from testing.servers.etcds import OwnEtcd, ask
+from testing.servers.etcds import OwnEtcd, http_get
 from tests.integration.kube.conftest import CRD, await_crd
 from tests.soak.leaks import strays
 
@@ -23,7 +23,7 @@ from tests.soak.leaks import strays
 class Stage:
     """See the module; `open_stage` makes it and takes it down."""
 
-    def __init__(self, server: ApiServer, etcd: OwnEtcd, way: Proxy, rig: Rig) -> None:
+    def __init__(self, server: ApiServer, etcd: OwnEtcd, way: Proxy, rig: KubeStack) -> None:
         self.server, self.etcd, self.way, self.rig = server, etcd, way, rig
         self._node: Process | None = None
 
@@ -67,11 +67,11 @@ class Stage:
 
     def leases(self) -> int:
         """How many etcd has."""
-        return len(ask(self.etcd.endpoint, "lease/leases").get("leases", []))
+        return len(http_get(self.etcd.endpoint, "lease/leases").get("leases", []))
 
     def etcd_bytes(self) -> int:
         """Of its data that are in use."""
-        return int(ask(self.etcd.endpoint, "maintenance/status")["dbSizeInUse"])
+        return int(http_get(self.etcd.endpoint, "maintenance/status")["dbSizeInUse"])
 
     def strays(self) -> list[str]:
         """Processes of jobs that still live, wherever they have gone: agents, starters and workers of this soak."""
@@ -99,7 +99,7 @@ def open_stage(folder: Path) -> Iterator[Stage]:
         namespace = Namespace(server, "soak")
         namespace.create()
         token = service_account_token(server)
-        rig = Rig(namespace, etcd=Endpoint(targets=(way.endpoint,)), token=token, folder=folder)
+        rig = KubeStack(namespace, etcd=Endpoint(targets=(way.endpoint,)), token=token, folder=folder)
         stack.callback(rig.close)
         stage = Stage(server, own, way, rig)
         stage.start_operator()

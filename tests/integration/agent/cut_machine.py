@@ -9,23 +9,23 @@ from pathlib import Path
 import psutil
 
 from elasticjob_api.rendezvous_state import RoundPhase
-from testing.network.netns import HERE, THERE, Cable, cable
+from testing.network.netns import HOST_ADDRESS, NAMESPACE_ADDRESS, NetworkNamespace, network_namespace
 from testing.network.proxy import proxy
-from testing.processes.scripted_fleet import Drill, drill
+from testing.processes.scripted_fleet import ScriptedFleet, scripted_fleet
 from testing.servers.etcds import own_etcd
 
 
-def start_here(job: Drill) -> int:
-    job.address, job.inside = HERE, ()
-    return job.obey()
+def start_here(job: ScriptedFleet) -> int:
+    job.address, job.inside = HOST_ADDRESS, ()
+    return job.run_scripted()
 
 
-def start_there(job: Drill, line: Cable) -> int:
-    job.address, job.inside = THERE, line.inside
-    return job.obey()
+def start_there(job: ScriptedFleet, line: NetworkNamespace) -> int:
+    job.address, job.inside = NAMESPACE_ADDRESS, line.inside
+    return job.run_scripted()
 
 
-def begin(job: Drill, line: Cable, *, closer: str) -> int:
+def begin(job: ScriptedFleet, line: NetworkNamespace, *, closer: str) -> int:
     """Three nodes run round 1; `closer` says where the one is that closes rounds. The number of the one there."""
     first = start_there(job, line) if closer == "there" else start_here(job)
     job.await_world(RoundPhase.FORMING, 1)
@@ -33,34 +33,34 @@ def begin(job: Drill, line: Cable, *, closer: str) -> int:
     for _ in range(3 - len(job.agents)):
         start_here(job)
     job.await_round(1, 3)
-    assert (job.agent_of(job.slot_of_closer()) == there) == (closer == "there")
+    assert (job.agent_of(job.slot_of_leader()) == there) == (closer == "there")
     return there
 
 
-def missed_by_nobody(job: Drill, line: Cable, closer: str) -> None:
+def missed_by_nobody(job: ScriptedFleet, line: NetworkNamespace, closer: str) -> None:
     """The cable is back before the lease ends: nobody is lost, and what happened meanwhile is one round."""
     there = begin(job, line, closer=closer)
     here = next(ranks[0] for agent, ranks in job.ranks(1).items() if agent != there)
-    line.pull()
-    job.order(1, {str(here): {"exit": 1}})
+    line.disconnect()
+    job.give_orders(1, {str(here): {"exit": 1}})
     job.await_world(RoundPhase.FORMING, 2)
-    line.plug()
+    line.connect()
     job.await_round(2, 3)
     assert (job.restarts(2), job.await_world(RoundPhase.ACTIVE, 2).node_losses) == ({"1"}, 0)
     job.all_finish()
     assert job.rounds() == {1, 2}
 
 
-def left_behind(job: Drill, line: Cable, closer: str) -> None:
+def left_behind(job: ScriptedFleet, line: NetworkNamespace, closer: str) -> None:
     """It stays away for longer than the lease: the others go on, its healthy worker too; back, it joins anew."""
     there = begin(job, line, closer=closer)
-    job.want(min=2)
+    job.set_replicas(min=2)
     worker = next(int(p["pid"]) for p in job.running(1) if p["of"] == there)
-    line.pull()
+    line.disconnect()
     job.await_round(2, 2)
     assert there not in job.ranks(2)
     assert psutil.pid_exists(worker), "a healthy worker was stopped although nobody told its node to"
-    line.plug()
+    line.connect()
     job.await_round(3, 3)
     assert not psutil.pid_exists(worker)
     world = job.await_world(RoundPhase.ACTIVE, 3)
@@ -76,10 +76,10 @@ def main(folder: str, name: str, closer: str) -> None:
     """One drill on an etcd of its own."""
     run, keep_alive_s = DRILLS[name]
     with (
-        cable() as line,
+        network_namespace() as line,
         own_etcd(Path(folder)) as etcd,
-        proxy("127.0.0.1", etcd.port, at=HERE) as way,
-        drill(way.endpoint, Path(folder), "3", 1, keep_alive_s=keep_alive_s) as job,
+        proxy("127.0.0.1", etcd.port, at=HOST_ADDRESS) as way,
+        scripted_fleet(way.endpoint, Path(folder), "3", 1, keep_alive_s=keep_alive_s) as job,
     ):
         run(job, line, closer)
 

@@ -11,7 +11,7 @@ import pytest
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_etcd.embedded import EmbeddedEtcd
-from testing.processes.scripted_fleet import drill
+from testing.processes.scripted_fleet import scripted_fleet
 from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
@@ -35,9 +35,9 @@ def endpoint(etcd_server: EmbeddedEtcd) -> str:
 
 
 def test_simultaneous_crashes_on_three_nodes_are_one_restart(endpoint: str, tmp_path: Path) -> None:
-    with drill(endpoint, tmp_path, "3", 1) as job:
+    with scripted_fleet(endpoint, tmp_path, "3", 1) as job:
         job.begin(3)
-        job.order(1, {"*": {"exit": 3}})
+        job.give_orders(1, {"*": {"exit": 3}})
         job.await_round(2, 3)
         assert job.restarts(2) == {"1"}
         job.all_finish()
@@ -47,7 +47,7 @@ def test_simultaneous_crashes_on_three_nodes_are_one_restart(endpoint: str, tmp_
 def test_failures_that_repeat_before_any_progress_wait_and_the_last_sentence_says_so(
     endpoint: str, tmp_path: Path
 ) -> None:
-    with drill(endpoint, tmp_path, "1", 1, max_restarts=2) as job:
+    with scripted_fleet(endpoint, tmp_path, "1", 1, max_restarts=2) as job:
         job.start_agent("no-such-command")
         assert job.await_ends(60) == [ExitCode.NOT_FOUND]
         said = job.log_of(0).read_text()
@@ -57,10 +57,10 @@ def test_failures_that_repeat_before_any_progress_wait_and_the_last_sentence_say
 
 @pytest.mark.nightly
 def test_workers_that_told_of_progress_are_restarted_at_once_however_often(endpoint: str, tmp_path: Path) -> None:
-    with drill(endpoint, tmp_path, "1", 1) as job:
+    with scripted_fleet(endpoint, tmp_path, "1", 1) as job:
         job.begin(1)
         for round_ in (1, 2, 3):
-            job.order(round_, {"0": {"exit": 1}})
+            job.give_orders(round_, {"0": {"exit": 1}})
             job.await_round(round_ + 1, 1)
             world = job.await_world(RoundPhase.ACTIVE, round_ + 1)
             assert (world.startup_failures, world.restarts) == (0, round_)
@@ -71,15 +71,15 @@ def test_workers_that_told_of_progress_are_restarted_at_once_however_often(endpo
 def test_old_failures_are_forgiven_with_a_restart_window(endpoint: str, tmp_path: Path) -> None:
     """Each life is longer than the window, so that three failures pass a budget of one."""
     script = 'sleep 1.2; [ "$ELASTICJOB_ROUND" -gt 3 ]'
-    with drill(endpoint, tmp_path, "1", 1, max_restarts=1) as job:
-        job.want(restart_window_s=1.0, backoff_initial_s=0.0)
+    with scripted_fleet(endpoint, tmp_path, "1", 1, max_restarts=1) as job:
+        job.set_replicas(restart_window_s=1.0, backoff_initial_s=0.0)
         job.start_agent("sh", "-c", script)
         assert job.await_ends(60) == [0], job.log_of(0).read_text()
 
 
 def test_young_failures_count_with_a_restart_window(endpoint: str, tmp_path: Path) -> None:
-    with drill(endpoint, tmp_path, "1", 1, max_restarts=1) as job:
-        job.want(restart_window_s=600.0, backoff_initial_s=0.0)
+    with scripted_fleet(endpoint, tmp_path, "1", 1, max_restarts=1) as job:
+        job.set_replicas(restart_window_s=600.0, backoff_initial_s=0.0)
         job.start_agent("sh", "-c", "exit 7")
         assert job.await_ends(60) == [7]
         last = job.log_of(0).read_text().splitlines()[-1]
@@ -94,7 +94,7 @@ def taken(port: int) -> Iterator[None]:
 
 
 def test_a_master_port_that_somebody_took_is_tried_anew_and_not_charged(endpoint: str, tmp_path: Path) -> None:
-    with drill(endpoint, tmp_path, "1", 1, max_restarts=0) as job:
+    with scripted_fleet(endpoint, tmp_path, "1", 1, max_restarts=0) as job:
         job.start_agent(sys.executable, "-S", "-c", BINDS, str(tmp_path))
         first, second = tmp_path / "port.1", tmp_path / "port.2"
         eventually(first.exists, within_s=30, what="rank 0 of round 1")
@@ -107,7 +107,7 @@ def test_a_master_port_that_somebody_took_is_tried_anew_and_not_charged(endpoint
 
 
 def test_a_node_that_is_lost_is_counted_apart(endpoint: str, tmp_path: Path) -> None:
-    with drill(endpoint, tmp_path, "2:3", 1, max_restarts=0) as job:
+    with scripted_fleet(endpoint, tmp_path, "2:3", 1, max_restarts=0) as job:
         job.begin(3)
         job.agents[2].kill()
         job.await_round(2, 2)

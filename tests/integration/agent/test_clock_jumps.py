@@ -14,8 +14,8 @@ import pytest
 
 from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_etcd.embedded import EmbeddedEtcd
-from testing.clocks.jumping_wall_clock import SteppedClock
-from testing.processes.scripted_fleet import Drill, drill
+from testing.clocks.jumping_wall_clock import JumpingWallClock
+from testing.processes.scripted_fleet import ScriptedFleet, scripted_fleet
 from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
@@ -26,17 +26,17 @@ LOST = "lost the lease of this stay"
 
 
 @pytest.fixture
-def clock(tmp_path: Path) -> SteppedClock:
+def clock(tmp_path: Path) -> JumpingWallClock:
     """One for as many agents as are to share it."""
     folder = tmp_path / "clock"
     folder.mkdir()
-    return SteppedClock(folder)
+    return JumpingWallClock(folder)
 
 
 @pytest.fixture
-def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Drill]:
+def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[ScriptedFleet]:
     """Two nodes of one worker."""
-    with drill(etcd_server.endpoint.targets[0], tmp_path, "2", 1, keep_alive_s=KEEP_ALIVE_S) as made:
+    with scripted_fleet(etcd_server.endpoint.targets[0], tmp_path, "2", 1, keep_alive_s=KEEP_ALIVE_S) as made:
         yield made
 
 
@@ -46,7 +46,7 @@ def outlive_a_lease() -> None:
     eventually(lambda: time.monotonic() > until_s, within_s=30, what="a lease's time", pause_s=0.1)
 
 
-def test_the_clock_of_a_process_does_jump(clock: SteppedClock) -> None:
+def test_the_clock_of_a_process_does_jump(clock: JumpingWallClock) -> None:
     def read() -> float:
         code = "import time; print(time.time() - time.monotonic())"
         said = subprocess.run([sys.executable, "-c", code], env=clock.environment, capture_output=True, check=True)
@@ -58,10 +58,10 @@ def test_the_clock_of_a_process_does_jump(clock: SteppedClock) -> None:
 
 
 @pytest.mark.parametrize("hours", [5, pytest.param(-5, marks=pytest.mark.nightly)])
-def test_a_jump_while_a_round_runs_loses_nobody(job: Drill, clock: SteppedClock, hours: float) -> None:
-    job.obey()
+def test_a_jump_while_a_round_runs_loses_nobody(job: ScriptedFleet, clock: JumpingWallClock, hours: float) -> None:
+    job.run_scripted()
     job.environment = clock.environment
-    job.obey()
+    job.run_scripted()
     job.await_round(1, 2)
     pids = job.pids(1)
     clock.jump_to(hours)
@@ -69,44 +69,44 @@ def test_a_jump_while_a_round_runs_loses_nobody(job: Drill, clock: SteppedClock,
     clock.jump_to(-hours)
     outlive_a_lease()
     assert (job.rounds(), job.pids(1)) == ({1}, pids)
-    assert not any(job.said(agent, LOST) for agent in range(2))
-    job.order(1, {"1": {"exit": 1}})
+    assert not any(job.reported(agent, LOST) for agent in range(2))
+    job.give_orders(1, {"1": {"exit": 1}})
     job.await_round(2, 2)
     assert (job.restarts(2), job.await_world(RoundPhase.ACTIVE, 2).node_losses) == ({"1"}, 0)
     job.all_finish()
     assert job.rounds() == {1, 2}
 
 
-def test_a_jump_while_the_first_round_forms_ends_no_patience(job: Drill, clock: SteppedClock) -> None:
+def test_a_jump_while_the_first_round_forms_ends_no_patience(job: ScriptedFleet, clock: JumpingWallClock) -> None:
     job.environment = clock.environment
-    job.obey()
+    job.run_scripted()
     job.await_world(RoundPhase.FORMING, 1)
     clock.jump_to(DAYS)
-    job.want(max_restarts=7)
+    job.set_replicas(max_restarts=7)
     outlive_a_lease()
     clock.jump_to(-DAYS)
-    job.obey()
+    job.run_scripted()
     job.await_round(1, 2)
     job.all_finish()
     assert job.rounds() == {1}
 
 
 def test_a_jump_while_workers_save_evicts_nobody(
-    etcd_server: EmbeddedEtcd, clock: SteppedClock, tmp_path: Path
+    etcd_server: EmbeddedEtcd, clock: JumpingWallClock, tmp_path: Path
 ) -> None:
     options = ("--progress", "--save", "SIGTERM")
     endpoint = etcd_server.endpoint.targets[0]
-    with drill(endpoint, tmp_path, "2", 1, max_restarts=0, keep_alive_s=KEEP_ALIVE_S, options=options) as job:
-        job.want(graceful_shutdown_s=60.0)
+    with scripted_fleet(endpoint, tmp_path, "2", 1, max_restarts=0, keep_alive_s=KEEP_ALIVE_S, options=options) as job:
+        job.set_replicas(graceful_shutdown_s=60.0)
         job.environment = clock.environment
         job.begin(2)
-        job.want(restart_id="another")
+        job.set_replicas(restart_id="another")
         job.await_point("told", 1, 2)
         clock.jump_to(DAYS)
-        job.want(max_restarts=7)
+        job.set_replicas(max_restarts=7)
         outlive_a_lease()
         clock.jump_to(-DAYS)
-        job.go()
+        job.start_rounds()
         job.await_round(2, 2)
         assert (job.view().tombstones, job.await_world(RoundPhase.ACTIVE, 2).node_losses) == ({}, 0)
         job.all_finish()

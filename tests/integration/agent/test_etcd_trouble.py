@@ -12,7 +12,7 @@ import pytest
 
 from elasticjob_api.rendezvous_state import RoundPhase
 from testing.network.proxy import proxy
-from testing.processes.scripted_fleet import Drill, drill
+from testing.processes.scripted_fleet import ScriptedFleet, scripted_fleet
 from testing.servers.etcds import OwnEtcd, own_etcd, three_etcds
 from testing.waiting import eventually
 
@@ -21,29 +21,29 @@ pytestmark = pytest.mark.etcd
 LOST = "lost the lease of this stay"
 
 
-def begin(job: Drill, *, way: str | None = None) -> None:
+def begin(job: ScriptedFleet, *, way: str | None = None) -> None:
     """Three nodes on three hosts run round 1; the last one's way is its own."""
-    job.want()
+    job.set_replicas()
     for slot in range(3):
-        job.obey_on(f"host-{slot}", slot, way=way if slot == 2 else None)
+        job.run_scripted_on(f"host-{slot}", slot, way=way if slot == 2 else None)
     job.await_round(1, 3)
 
 
-def is_whole(job: Drill) -> bool:
+def is_whole(job: ScriptedFleet) -> bool:
     """Every node is in etcd, and somebody closes rounds."""
     try:
-        return len(job.view().nodes) == 3 and job.slot_of_closer() >= 0
+        return len(job.view().nodes) == 3 and job.slot_of_leader() >= 0
     except Exception:  # noqa: BLE001 -- etcd may still be away: ask again
         return False
 
 
-def goes_on(job: Drill, at: str | None = None) -> None:
+def goes_on(job: ScriptedFleet, at: str | None = None) -> None:
     """Nobody noticed, and the next failure costs exactly one restart, with everybody there."""
     job.endpoint = at or job.endpoint
     eventually(lambda: is_whole(job), within_s=60, what="all nodes in etcd", pause_s=0.2)
     assert job.rounds() == {1}
     assert all(psutil.pid_exists(pid) for pid in job.pids(1))
-    job.order(1, {"1": {"exit": 1}})
+    job.give_orders(1, {"1": {"exit": 1}})
     job.await_round(2, 3)
     world = job.await_world(RoundPhase.ACTIVE, 2)
     assert (world.restarts, world.node_losses) == (1, 0)
@@ -51,30 +51,30 @@ def goes_on(job: Drill, at: str | None = None) -> None:
     assert job.rounds() == {1, 2}
 
 
-def all_lose_their_lease(job: Drill) -> None:
-    eventually(lambda: all(job.said(agent, LOST) for agent in range(3)), within_s=90, what="all leases lost")
+def all_lose_their_lease(job: ScriptedFleet) -> None:
+    eventually(lambda: all(job.reported(agent, LOST) for agent in range(3)), within_s=90, what="all leases lost")
 
 
 @pytest.mark.nightly
 def test_a_node_comes_back_from_a_stall_of_etcd_that_outlived_its_lease_and_its_workers_never_know(
     tmp_path: Path,
 ) -> None:
-    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "1", 2) as job:
+    with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "1", 2) as job:
         job.begin(1)
         with etcd.stalled():
-            job.await_said(0, LOST)
-        job.await_said(0, "the workers were not touched")
+            job.await_reported(0, LOST)
+        job.await_reported(0, "the workers were not touched")
         job.all_finish()
         assert job.rounds() == {1}
 
 
 def test_a_failure_while_etcd_stands_still_is_told_and_charged_when_it_goes_on(tmp_path: Path) -> None:
-    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=60) as job:
+    with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=60) as job:
         begin(job)
         with etcd.stalled():
-            job.order(1, {"0": {"exit": 1}})
+            job.give_orders(1, {"0": {"exit": 1}})
             teller = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
-            job.await_said(teller, "could not open a round: a worker failed, trying again")
+            job.await_reported(teller, "could not open a round: a worker failed, trying again")
         job.await_round(2, 3)
         world = job.await_world(RoundPhase.ACTIVE, 2)
         assert (world.restarts, world.node_losses) == (1, 0)
@@ -83,7 +83,7 @@ def test_a_failure_while_etcd_stands_still_is_told_and_charged_when_it_goes_on(t
 
 
 def test_etcd_stands_still_for_longer_than_the_leases_of_three_nodes(tmp_path: Path) -> None:
-    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1) as job:
+    with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "3", 1) as job:
         begin(job)
         with etcd.stalled():
             all_lose_their_lease(job)
@@ -91,7 +91,7 @@ def test_etcd_stands_still_for_longer_than_the_leases_of_three_nodes(tmp_path: P
 
 
 def test_etcd_is_killed_and_comes_back_on_its_data(tmp_path: Path) -> None:
-    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=60) as job:
+    with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=60) as job:
         begin(job)
         etcd.kill()
         etcd.start()
@@ -99,7 +99,7 @@ def test_etcd_is_killed_and_comes_back_on_its_data(tmp_path: Path) -> None:
 
 
 def test_etcd_is_wiped_and_the_nodes_write_back_what_they_know(tmp_path: Path) -> None:
-    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=6) as job:
+    with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=6) as job:
         begin(job)
         etcd.wipe()
         goes_on(job)
@@ -108,15 +108,15 @@ def test_etcd_is_wiped_and_the_nodes_write_back_what_they_know(tmp_path: Path) -
 def test_a_watch_that_is_cancelled_because_its_revisions_are_compacted_lists_again(tmp_path: Path) -> None:
     with (
         own_etcd(tmp_path) as etcd,
-        drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=30) as job,
+        scripted_fleet(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=30) as job,
         proxy("127.0.0.1", etcd.port) as way,
     ):
         begin(job, way=way.endpoint)
         way.refuse()
-        job.want(max_restarts=7)
-        job.order(1, {"0": {"exit": 1}})
+        job.set_replicas(max_restarts=7)
+        job.give_orders(1, {"0": {"exit": 1}})
         job.await_world(RoundPhase.FORMING, 2)
-        job.want(max_restarts=8)
+        job.set_replicas(max_restarts=8)
         etcd.compact()
         way.restore()
         job.await_round(2, 3)
@@ -127,13 +127,13 @@ def test_a_watch_that_is_cancelled_because_its_revisions_are_compacted_lists_aga
 def test_an_etcd_that_is_full_takes_no_word_and_nothing_is_lost_by_it(tmp_path: Path) -> None:
     with (
         own_etcd(tmp_path, f"--quota-backend-bytes={8 << 20}") as etcd,
-        drill(etcd.endpoint, tmp_path, "3", 1) as job,
+        scripted_fleet(etcd.endpoint, tmp_path, "3", 1) as job,
     ):
         begin(job)
         etcd.fill()
-        job.order(1, {"0": {"exit": 1}})
+        job.give_orders(1, {"0": {"exit": 1}})
         teller = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
-        job.await_said(teller, "could not open a round: a worker failed, trying again")
+        job.await_reported(teller, "could not open a round: a worker failed, trying again")
         etcd.clear()
         job.await_round(2, 3)
         world = job.await_world(RoundPhase.ACTIVE, 2)
@@ -142,7 +142,10 @@ def test_an_etcd_that_is_full_takes_no_word_and_nothing_is_lost_by_it(tmp_path: 
 
 
 def test_the_leader_of_three_etcds_is_killed(tmp_path: Path) -> None:
-    with three_etcds(tmp_path) as etcds, drill(",".join(etcds.endpoints), tmp_path, "3", 1, keep_alive_s=60) as job:
+    with (
+        three_etcds(tmp_path) as etcds,
+        scripted_fleet(",".join(etcds.endpoints), tmp_path, "3", 1, keep_alive_s=60) as job,
+    ):
         begin(job)
         leader = etcds.leader
         assert leader is not None
@@ -152,36 +155,39 @@ def test_the_leader_of_three_etcds_is_killed(tmp_path: Path) -> None:
 
 
 def test_a_worker_fails_while_the_etcd_member_of_its_node_stands_still(tmp_path: Path) -> None:
-    with three_etcds(tmp_path) as etcds, drill(",".join(etcds.endpoints), tmp_path, "3", 1, keep_alive_s=9) as job:
+    with (
+        three_etcds(tmp_path) as etcds,
+        scripted_fleet(",".join(etcds.endpoints), tmp_path, "3", 1, keep_alive_s=9) as job,
+    ):
         begin(job)
         job.endpoint = etcds.endpoints[1]
         with etcds.stalled(0):  # all three nodes speak to the first of the list
             goes_on(job)
-        assert not any(job.said(agent, LOST) for agent in range(3))
+        assert not any(job.reported(agent, LOST) for agent in range(3))
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_etcd_stands_still_for_30_seconds(tmp_path: Path) -> None:
-    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=6) as job:
+    with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=6) as job:
         begin(job)
         with etcd.stalled():
             time.sleep(30)
         goes_on(job)
 
 
-def cpu_s(job: Drill) -> float:
+def cpu_s(job: ScriptedFleet) -> float:
     """Of the agents themselves, so far; not of their workers."""
     return sum(sum(psutil.Process(agent.pid).cpu_times()[:2]) for agent in job.agents)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("away", [OwnEtcd.kill, OwnEtcd.freeze], ids=["killed", "standing still"])
+@pytest.mark.parametrize("away", [OwnEtcd.kill, OwnEtcd.suspend], ids=["killed", "standing still"])
 def test_without_etcd_an_agent_takes_less_than_one_percent_of_a_core(
     away: Callable[[OwnEtcd], None], tmp_path: Path
 ) -> None:
-    with own_etcd(tmp_path) as etcd, drill(etcd.endpoint, tmp_path, "3", 1) as job:
+    with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "3", 1) as job:
         begin(job)
         away(etcd)
         all_lose_their_lease(job)

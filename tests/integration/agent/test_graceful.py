@@ -8,7 +8,7 @@ import pytest
 
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_etcd.embedded import EmbeddedEtcd
-from testing.processes.scripted_fleet import Drill, drill
+from testing.processes.scripted_fleet import ScriptedFleet, scripted_fleet
 
 pytestmark = pytest.mark.etcd
 
@@ -16,40 +16,40 @@ SAVES = ("--progress", "--save", "SIGUSR1")
 
 
 @pytest.fixture
-def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Drill]:
+def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[ScriptedFleet]:
     """Two to three nodes whose workers save on SIGUSR1 for as long as the test wants."""
-    with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, options=SAVES) as made:
-        made.want(stop_signal="SIGUSR1", graceful_shutdown_s=60.0, failure_grace_s=0.2)
+    with scripted_fleet(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, options=SAVES) as made:
+        made.set_replicas(stop_signal="SIGUSR1", graceful_shutdown_s=60.0, failure_grace_s=0.2)
         yield made
 
 
-def all_save(job: Drill, workers: int) -> None:
+def all_save(job: ScriptedFleet, workers: int) -> None:
     """Everybody is told, nobody goes on before all have saved, then there is one new round."""
     job.await_point("told", 1, workers)
     assert job.rounds() == {1}
-    job.go()
+    job.start_rounds()
     job.await_point("saved", 1, workers)
 
 
-def test_workers_save_when_a_node_joins(job: Drill) -> None:
-    job.want(desired=2)
+def test_workers_save_when_a_node_joins(job: ScriptedFleet) -> None:
+    job.set_replicas(desired=2)
     job.begin(2)
-    job.want(desired=3)
-    job.obey()
+    job.set_replicas(desired=3)
+    job.run_scripted()
     all_save(job, 2)
     job.await_round(2, 3)
     assert job.await_world(RoundPhase.ACTIVE, 2).cause is Cause.NODE_JOINED
 
 
-def test_workers_save_when_the_job_shrinks(job: Drill) -> None:
+def test_workers_save_when_the_job_shrinks(job: ScriptedFleet) -> None:
     job.begin(3)
-    job.want(desired=2)
+    job.set_replicas(desired=2)
     all_save(job, 3)
     job.await_round(2, 2)
     assert job.await_world(RoundPhase.ACTIVE, 2).cause is Cause.SCALED_DOWN
 
 
-def test_workers_save_when_a_node_is_preempted(job: Drill) -> None:
+def test_workers_save_when_a_node_is_preempted(job: ScriptedFleet) -> None:
     job.begin(3)
     job.agents[1].send_signal(signal.SIGTERM)
     all_save(job, 3)
@@ -58,9 +58,9 @@ def test_workers_save_when_a_node_is_preempted(job: Drill) -> None:
     assert job.await_world(RoundPhase.ACTIVE, 2).restarts == 0
 
 
-def test_after_a_failure_nobody_waits_for_those_who_would_save(job: Drill) -> None:
+def test_after_a_failure_nobody_waits_for_those_who_would_save(job: ScriptedFleet) -> None:
     job.begin(3)
-    job.order(1, {"0": {"exit": 1}})
+    job.give_orders(1, {"0": {"exit": 1}})
     job.await_round(2, 3)
     assert job.workers("saved", 1) == []
     assert job.restarts(2) == {"1"}

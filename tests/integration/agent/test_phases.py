@@ -12,7 +12,7 @@ from elasticjob_agent.rendezvous.protocol.view import RendezvousView
 from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.network.proxy import proxy
-from testing.processes.scripted_fleet import Drill, drill
+from testing.processes.scripted_fleet import ScriptedFleet, scripted_fleet
 from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
@@ -22,33 +22,33 @@ SAVES = ("--progress", "--save", "SIGTERM")
 
 
 @pytest.fixture
-def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Drill]:
+def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[ScriptedFleet]:
     """Two to three nodes of one worker; any failure of a worker would end the job."""
-    with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, max_restarts=0) as made:
+    with scripted_fleet(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, max_restarts=0) as made:
         yield made
 
 
 @pytest.fixture
-def saving(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Drill]:
+def saving(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[ScriptedFleet]:
     """The same; workers take as long to stop as the test wants."""
-    with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, max_restarts=0, options=SAVES) as made:
-        made.want(graceful_shutdown_s=60.0)
+    with scripted_fleet(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, max_restarts=0, options=SAVES) as made:
+        made.set_replicas(graceful_shutdown_s=60.0)
         yield made
 
 
-def terminate(job: Drill, agent: int) -> None:
+def terminate(job: ScriptedFleet, agent: int) -> None:
     job.agents[agent].send_signal(signal.SIGTERM)
 
 
-def left(job: Drill, agent: int) -> bool:
+def left(job: ScriptedFleet, agent: int) -> bool:
     return job.agents[agent].wait(30) == LEFT
 
 
-def nothing_was_charged(job: Drill, round_: int) -> bool:
+def nothing_was_charged(job: ScriptedFleet, round_: int) -> bool:
     return job.restarts(round_) == {"0"}
 
 
-def nodes(job: Drill, count: int) -> RendezvousView:
+def nodes(job: ScriptedFleet, count: int) -> RendezvousView:
     """Wait until so many are in the job."""
 
     def seen() -> RendezvousView | None:
@@ -63,29 +63,29 @@ def nodes(job: Drill, count: int) -> RendezvousView:
 # SIGTERM.
 
 
-def test_sigterm_before_joining(etcd_server: EmbeddedEtcd, job: Drill) -> None:
+def test_sigterm_before_joining(etcd_server: EmbeddedEtcd, job: ScriptedFleet) -> None:
     with proxy("127.0.0.1", etcd_server.port) as way:
         way.refuse()
-        agent = job.obey(way=way.endpoint)
-        job.await_said(agent, "etcd does not answer")
+        agent = job.run_scripted(way=way.endpoint)
+        job.await_reported(agent, "etcd does not answer")
         terminate(job, agent)
         assert left(job, agent)
-        assert job.said(agent, "left before joining")
+        assert job.reported(agent, "left before joining")
 
 
-def test_sigterm_while_a_round_forms(job: Drill) -> None:
-    first = job.obey()
+def test_sigterm_while_a_round_forms(job: ScriptedFleet) -> None:
+    first = job.run_scripted()
     nodes(job, 1)
     terminate(job, first)
     assert left(job, first)
-    job.obey()
-    job.obey()
+    job.run_scripted()
+    job.run_scripted()
     job.await_round(1, 2)
     assert first not in job.ranks(1)
     job.all_finish(1, 2)
 
 
-def starter_of(job: Drill, agent: int) -> psutil.Process:
+def starter_of(job: ScriptedFleet, agent: int) -> psutil.Process:
     """The process that starts this agent's workers."""
     children = psutil.Process(job.agents[agent].pid).children()
     return next(child for child in children if any("starter" in word for word in child.cmdline()))
@@ -102,14 +102,14 @@ def suspended(process: psutil.Process) -> Iterator[None]:
             process.resume()
 
 
-def test_sigterm_while_workers_are_being_started(job: Drill) -> None:
-    job.want(min=3)
-    held = [job.obey(), job.obey()][0]
+def test_sigterm_while_workers_are_being_started(job: ScriptedFleet) -> None:
+    job.set_replicas(min=3)
+    held = [job.run_scripted(), job.run_scripted()][0]
     nodes(job, 2)
     with suspended(starter_of(job, held)):
-        job.obey()
+        job.run_scripted()
         job.await_world(RoundPhase.ACTIVE, 1)
-        job.want(min=2)
+        job.set_replicas(min=2)
         terminate(job, held)
         job.await_world(RoundPhase.FORMING, 2)
     assert left(job, held)
@@ -118,7 +118,7 @@ def test_sigterm_while_workers_are_being_started(job: Drill) -> None:
     job.all_finish(1, 2)
 
 
-def test_sigterm_while_workers_run(job: Drill) -> None:
+def test_sigterm_while_workers_run(job: ScriptedFleet) -> None:
     job.begin(3)
     terminate(job, 1)
     assert left(job, 1)
@@ -128,13 +128,13 @@ def test_sigterm_while_workers_run(job: Drill) -> None:
     assert job.rounds() == {1, 2}
 
 
-def test_sigterm_while_workers_stop(saving: Drill) -> None:
+def test_sigterm_while_workers_stop(saving: ScriptedFleet) -> None:
     saving.begin(3)
-    saving.want(restart_id="again")
+    saving.set_replicas(restart_id="again")
     saving.await_point("told", 1, 3)
     terminate(saving, 1)
-    saving.await_said(1, "got SIGTERM")
-    saving.go()
+    saving.await_reported(1, "got SIGTERM")
+    saving.start_rounds()
     assert left(saving, 1)
     saving.await_round(2, 2)
     assert nothing_was_charged(saving, 2)
@@ -142,13 +142,13 @@ def test_sigterm_while_workers_stop(saving: Drill) -> None:
     assert saving.rounds() == {1, 2}
 
 
-def done(job: Drill, count: int) -> None:
+def done(job: ScriptedFleet, count: int) -> None:
     eventually(lambda: len(job.view().completions) == count, within_s=30, what=f"{count} done", pause_s=0.05)
 
 
-def test_sigterm_when_it_is_done_disturbs_nobody(job: Drill) -> None:
+def test_sigterm_when_it_is_done_disturbs_nobody(job: ScriptedFleet) -> None:
     job.begin(3)
-    job.order(1, {"1": {"exit": 0}})
+    job.give_orders(1, {"1": {"exit": 0}})
     done(job, 1)
     finished = next(agent for agent, ranks in job.ranks(1).items() if ranks == [1])
     terminate(job, finished)
@@ -160,44 +160,44 @@ def test_sigterm_when_it_is_done_disturbs_nobody(job: Drill) -> None:
 # The closer's death.
 
 
-def kill_closer(job: Drill) -> tuple[int, list[int]]:
+def kill_closer(job: ScriptedFleet) -> tuple[int, list[int]]:
     """SIGKILL it; (it, the others)."""
-    closer = job.agent_of(job.slot_of_closer())
+    closer = job.agent_of(job.slot_of_leader())
     job.agents[closer].kill()
     return closer, [agent for agent in range(len(job.agents)) if agent != closer]
 
 
-def test_closer_killed_while_the_first_round_forms(job: Drill) -> None:
-    job.want(min=3)
-    job.obey()
-    job.obey()
+def test_closer_killed_while_the_first_round_forms(job: ScriptedFleet) -> None:
+    job.set_replicas(min=3)
+    job.run_scripted()
+    job.run_scripted()
     nodes(job, 2)
     closer, others = kill_closer(job)
-    job.obey()
-    job.obey()
+    job.run_scripted()
+    job.run_scripted()
     job.await_round(1, 3)
     assert closer not in job.ranks(1)
     job.all_finish(*others, 2, 3)
 
 
-def test_closer_killed_while_workers_are_being_started(job: Drill) -> None:
+def test_closer_killed_while_workers_are_being_started(job: ScriptedFleet) -> None:
     """Its own are not running yet, those of the others may be."""
-    job.want(min=3)
-    job.obey()
-    job.obey()
+    job.set_replicas(min=3)
+    job.run_scripted()
+    job.run_scripted()
     nodes(job, 2)
-    closer = job.agent_of(job.slot_of_closer())
+    closer = job.agent_of(job.slot_of_leader())
     with suspended(starter_of(job, closer)):
-        job.obey()
+        job.run_scripted()
         job.await_world(RoundPhase.ACTIVE, 1)
-        job.want(min=2)
+        job.set_replicas(min=2)
         kill_closer(job)
         job.await_round(2, 2)
     assert (closer in job.ranks(1), nothing_was_charged(job, 2)) == (False, True)
     job.all_finish(*(agent for agent in range(3) if agent != closer))
 
 
-def test_closer_killed_while_workers_run(job: Drill) -> None:
+def test_closer_killed_while_workers_run(job: ScriptedFleet) -> None:
     job.begin(3)
     _, others = kill_closer(job)
     job.await_round(2, 2)
@@ -207,13 +207,13 @@ def test_closer_killed_while_workers_run(job: Drill) -> None:
     assert job.rounds() == {1, 2}
 
 
-def test_closer_killed_while_workers_stop(saving: Drill) -> None:
+def test_closer_killed_while_workers_stop(saving: ScriptedFleet) -> None:
     saving.begin(3)
-    saving.want(restart_id="again")
+    saving.set_replicas(restart_id="again")
     saving.await_point("told", 1, 3)
     _, others = kill_closer(saving)
     nodes(saving, 2)
-    saving.go()
+    saving.start_rounds()
     saving.await_round(2, 2)
     assert nothing_was_charged(saving, 2)
     saving.all_finish(*others)
@@ -224,28 +224,28 @@ def test_closer_killed_after_its_verdict_and_the_round_is_not_judged_again(
     etcd_server: EmbeddedEtcd, tmp_path: Path
 ) -> None:
     """The verdict stands in `forming` while the round waits: for a back-off that the test ends."""
-    with drill(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, options=()) as job:
-        job.want(backoff_initial_s=600.0, backoff_max_s=600.0)
+    with scripted_fleet(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, options=()) as job:
+        job.set_replicas(backoff_initial_s=600.0, backoff_max_s=600.0)
         job.begin(3)
         for round_ in (1, 2):
             job.await_round(round_, 3)
-            job.order(round_, {"*": {"exit": 1}})
+            job.give_orders(round_, {"*": {"exit": 1}})
         job.await_world(RoundPhase.FORMING, 3)
         eventually(lambda: getattr(job.world(), "has_verdict", False), within_s=30, what="the verdict", pause_s=0.05)
         _, others = kill_closer(job)
         nodes(job, 2)
-        job.want(backoff_initial_s=0.0)
+        job.set_replicas(backoff_initial_s=0.0)
         job.await_round(3, 2)
         world = job.await_world(RoundPhase.ACTIVE, 3)
         assert (world.restarts, world.node_losses) == (2, 0)
         job.all_finish(*others)
 
 
-def test_closer_killed_when_it_is_done_is_not_missed(job: Drill) -> None:
+def test_closer_killed_when_it_is_done_is_not_missed(job: ScriptedFleet) -> None:
     job.begin(3)
-    closer = job.agent_of(job.slot_of_closer())
+    closer = job.agent_of(job.slot_of_leader())
     (rank,) = job.ranks(1)[closer]
-    job.order(1, {str(rank): {"exit": 0}})
+    job.give_orders(1, {str(rank): {"exit": 0}})
     done(job, 1)
     _, others = kill_closer(job)
     nodes(job, 2)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.embedded import EmbeddedEtcd
-from testing.processes.scripted_fleet import Drill, drill
+from testing.processes.scripted_fleet import ScriptedFleet, scripted_fleet
 
 pytestmark = pytest.mark.etcd
 
@@ -29,22 +29,24 @@ def misfortune(dice: random.Random, victim: int, reason: dict[str, Any]) -> dict
     return orders
 
 
-def rounds_end(job: Drill, rounds: int, dice: random.Random, reason: dict[str, Any]) -> list[tuple[int, str, int]]:
+def rounds_end(
+    job: ScriptedFleet, rounds: int, dice: random.Random, reason: dict[str, Any]
+) -> list[tuple[int, str, int]]:
     """So many rounds end so; (rank that had the reason, what is named, rank named) of each."""
     told = []
     for round_ in range(1, rounds + 1):
         job.await_round(round_, 8)
         victim = dice.randrange(8)
-        job.order(round_, misfortune(dice, victim, reason))
+        job.give_orders(round_, misfortune(dice, victim, reason))
         job.await_round(round_ + 1, 8)
-        root = job.root(round_)
+        root = job.root_cause(round_)
         told.append((victim, root.signal if "signal" in reason else root.message, root.rank))
     return told
 
 
 def all_are_named(endpoint: str, folder: Path, agents: int, rounds: int, reason: dict[str, Any] = SEGFAULT) -> None:
     named = FULL if reason is FULL_DISK else "SIGSEGV"
-    with drill(endpoint, folder, str(agents), 8 // agents, max_restarts=rounds, options=OPTIONS) as job:
+    with scripted_fleet(endpoint, folder, str(agents), 8 // agents, max_restarts=rounds, options=OPTIONS) as job:
         job.begin(agents)
         told = rounds_end(job, rounds, random.Random(agents), reason)
         assert told == [(victim, named, victim) for victim, _, _ in told]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from testing.clocks.jumping_wall_clock import SteppedClock
+from testing.clocks.jumping_wall_clock import JumpingWallClock
 from testing.kube.namespace import Namespace
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 from testing.servers.etcds import OwnEtcd, own_etcd
 from testing.waiting import eventually
 from tests.integration.cli.on_a_cluster import Command
@@ -62,19 +62,19 @@ def findings(command: Command, what: str) -> list[dict[str, str]]:
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_an_etcd_that_is_away_is_told_in_the_operators_words_until_it_is_back(
-    log_format: str, rig: Rig, etcd: OwnEtcd, kubelet: Kubelet, command: Command
+    log_format: str, rig: KubeStack, etcd: OwnEtcd, kubelet: Kubelet, command: Command
 ) -> None:
     """The operator and etcd are real; its log comes to doctor the way that a pod's does."""
     running = rig.start_operator(f"--log-format={log_format}", etcd=etcd.endpoint)
     eventually(running.text, within_s=30, what="the operator's first words")
     etcd.kill()
-    kubelet.write(OPERATOR, running.says("etcd does not answer", within_s=60))
+    kubelet.write(OPERATOR, running.wait_for_output("etcd does not answer", within_s=60))
     away = findings(command, "etcd")[-1]
     assert away["grade"] == "FAIL"
     assert re.match(r"etcd does not answer: \w.*[^}]$", away["message"])
     assert etcd.endpoint in away["message"]
     etcd.start()
-    kubelet.write(OPERATOR, running.says("etcd answers again", within_s=60))
+    kubelet.write(OPERATOR, running.wait_for_output("etcd answers again", within_s=60))
     assert findings(command, "etcd")[-1]["grade"] == "ok"
 
 
@@ -87,7 +87,7 @@ def test_members_of_etcd_that_are_not_ready_are_counted(namespace: Namespace, co
 
 @pytest.mark.parametrize(("hours", "side"), [(-0.5, "ahead of"), (0.5, "behind")])
 def test_a_machine_whose_clock_is_wrong_is_told(hours: float, side: str, command: Command, tmp_path: Path) -> None:
-    clock = SteppedClock(tmp_path)
+    clock = JumpingWallClock(tmp_path)
     clock.jump_to(hours)
     said = command("doctor", code=None, **clock.environment).out
     assert re.search(rf"the API server is (29 min 5\d s|30 min.*) {side} this machine", said), said
@@ -95,7 +95,7 @@ def test_a_machine_whose_clock_is_wrong_is_told(hours: float, side: str, command
 
 
 def test_a_clock_so_wrong_that_no_certificate_is_valid_is_suspected(command: Command, tmp_path: Path) -> None:
-    clock = SteppedClock(tmp_path)
+    clock = JumpingWallClock(tmp_path)
     clock.jump_to(-48)
     said = command("doctor", code=1, **clock.environment).out
     assert "certificate is not yet valid" in said

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 from testing.waiting import eventually
 from tests.integration.cli.on_a_cluster import ELASTICJOB, Command
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.kube
 
 
 @pytest.fixture
-def team(rig: Rig) -> Command:
+def team(rig: KubeStack) -> Command:
     """A job `j` that runs its first round with one node of at most two."""
     rig.start_node()
     rig.start_operator()
@@ -24,7 +24,7 @@ def team(rig: Rig) -> Command:
     return Command(rig.namespace.server.kubeconfig(namespace=rig.namespace.name), rig.folder)
 
 
-def test_a_job_is_scaled_restarted_suspended_and_resumed_and_all_of_it_is_told(rig: Rig, team: Command) -> None:
+def test_a_job_is_scaled_restarted_suspended_and_resumed_and_all_of_it_is_told(rig: KubeStack, team: Command) -> None:
     team("scale", "j", "--replicas", 2)
     rig.running(2, 2)
     team("restart", "j")
@@ -45,7 +45,7 @@ def test_a_job_is_scaled_restarted_suspended_and_resumed_and_all_of_it_is_told(r
     assert "<svg" in team("timeline", "j", "--html").out
 
 
-def test_watch_follows_a_worker_that_fails_to_the_end(rig: Rig, team: Command) -> None:
+def test_watch_follows_a_worker_that_fails_to_the_end(rig: KubeStack, team: Command) -> None:
     environ = {"KUBECONFIG": str(team.kubeconfig), "PATH": "/usr/bin:/bin"}
     with subprocess.Popen([ELASTICJOB, "watch", "j"], env=environ, stdout=subprocess.PIPE, text=True) as watching:
         assert watching.stdout is not None

@@ -19,7 +19,7 @@ from elasticjob_api.records import WorkerFailure, encode
 from elasticjob_api.rendezvous_state import Cause, Membership, RendezvousState, encode_membership, encode_state
 from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import Op, Put, Txn
-from testing.operator_history import Stage, staged
+from testing.operator_history import OperatorHistory, operator_history
 from testing.waiting import aeventually
 from tests.integration.cli.conftest import census, cli  # noqa: F401 -- fixtures
 from tests.integration.cli.runs import Cli
@@ -44,7 +44,7 @@ def values() -> dict[str, list[str]]:
 class Walk:
     """One node's job over an operator, and a worker that is a real process."""
 
-    def __init__(self, stage: Stage, folder: Path) -> None:
+    def __init__(self, stage: OperatorHistory, folder: Path) -> None:
         self.stage, self.folder = stage, folder
 
     def world(self) -> RendezvousState:
@@ -134,7 +134,7 @@ def state(world: RendezvousState) -> str:
 
 async def test_the_page_has_the_values_of_each_step(tmp_path: Path) -> None:
     found: dict[str, list[str]] = {}
-    async with staged(replicas=1, maxRestarts=1) as stage:
+    async with operator_history(replicas=1, maxRestarts=1) as stage:
         await stage.run_pods(1)
         walk = Walk(stage, tmp_path)
         await walk.lead()

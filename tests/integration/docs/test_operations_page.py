@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 from testing.servers.apiserver import Programs
 from tests.integration.docs.conftest import with_cluster
 from tests.integration.docs.typed import said, typed
@@ -21,7 +21,7 @@ Type = Callable[..., "subprocess.Popen[str]"]
 
 
 @pytest.fixture
-def type_(rig: Rig, programs: Programs) -> Type:
+def type_(rig: KubeStack, programs: Programs) -> Type:
     """Somebody who may type, beside the job `j` that runs with one node."""
     rig.start_node()
     rig.start_operator()
@@ -31,7 +31,7 @@ def type_(rig: Rig, programs: Programs) -> Type:
     return lambda command, **values: typed(command, rig.folder, values, environ=environ)
 
 
-def test_what_the_pages_look_at_is_there(rig: Rig, type_: Type) -> None:
+def test_what_the_pages_look_at_is_there(rig: KubeStack, type_: Type) -> None:
     assert said(type_("kubectl get ejob -o wide")).splitlines()[1].split()[:2] == ["j", "Running"]
     assert said(type_("kubectl get pdb")).splitlines()[1].split()[:3] == ["j", "1", "N/A"]
     assert said(type_("kubectl get ejob j -o jsonpath={.status.lastFailure}")) == ""
@@ -43,7 +43,7 @@ def test_what_the_pages_look_at_is_there(rig: Rig, type_: Type) -> None:
     assert "CRD               elasticjobs.elasticjob.io/v1alpha1" in said(type_("elasticjob doctor"), code=1)
 
 
-def test_a_job_is_restarted_suspended_and_resumed_with_another_template_as_written(rig: Rig, type_: Type) -> None:
+def test_a_job_is_restarted_suspended_and_resumed_with_another_template_as_written(rig: KubeStack, type_: Type) -> None:
     said(type_("kubectl annotate ejob j elasticjob.io/restart=$(date +%s) --overwrite"))
     rig.running(1, 2)
     said(type_("""kubectl patch ejob j --type=merge -p '{"spec":{"suspend":true}}'"""))
@@ -55,7 +55,7 @@ def test_a_job_is_restarted_suspended_and_resumed_with_another_template_as_writt
     assert json.loads(rig.namespace.kubectl("get", "pod", pod, "-o", "json"))["spec"]["nodeSelector"] == {"pool": "b"}
 
 
-def test_what_the_table_of_the_command_line_changes(rig: Rig, type_: Type) -> None:
+def test_what_the_table_of_the_command_line_changes(rig: KubeStack, type_: Type) -> None:
     assert said(type_("elasticjob get")).splitlines()[1].split()[:2] == ["j", "Running"]
     assert rig.namespace.name in said(type_("elasticjob get -A -o wide"))
     said(type_("elasticjob restart digits", digits="j"))

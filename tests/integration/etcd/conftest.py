@@ -15,7 +15,7 @@ from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Endpoint, Etcd
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_etcd.messages import rpc
-from tests.integration.etcd.site import Site
+from tests.integration.etcd.site import EtcdSite
 
 Compact = Callable[[int], Awaitable[None]]
 
@@ -107,15 +107,15 @@ def store(backend: Backend) -> Etcd:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
-    site = Site(tmp_path)
+async def site(tmp_path: Path) -> AsyncIterator[EtcdSite]:
+    site = EtcdSite(tmp_path)
     await site.start(port=0)
     yield site
     await site.server.stop()
 
 
 @pytest.fixture
-async def client(site: Site) -> AsyncIterator[EtcdClient]:
+async def client(site: EtcdSite) -> AsyncIterator[EtcdClient]:
     client = site.client()
     yield client
     await client.close()

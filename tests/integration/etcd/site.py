@@ -20,7 +20,7 @@ from testing.servers.secured_etcd import program
 from testing.waiting import eventually
 
 
-class Site:
+class EtcdSite:
     """A folder, and the etcd that runs in it now; it always comes back at the same port."""
 
     def __init__(self, folder: Path) -> None:
@@ -38,13 +38,13 @@ class Site:
     @contextlib.contextmanager
     def stalled(self) -> Iterator[None]:
         os.kill(self.server.pid, signal.SIGSTOP)
-        eventually(self._stands_still, what="standstill of etcd")
+        eventually(self._is_suspended, what="standstill of etcd")
         try:
             yield
         finally:
             os.kill(self.server.pid, signal.SIGCONT)
 
-    def _stands_still(self) -> bool:
+    def _is_suspended(self) -> bool:
         stats = [(task / "stat").read_text() for task in Path(f"/proc/{self.server.pid}/task").iterdir()]
         return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 

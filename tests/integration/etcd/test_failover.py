@@ -12,7 +12,7 @@ from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Endpoint, Put, Txn
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
-from testing.network.load_balancer import balancer
+from testing.network.load_balancer import load_balancer
 from testing.servers.etcds import OwnEtcd, ThreeEtcds, own_etcd, three_etcds
 from testing.waiting import aeventually
 
@@ -120,7 +120,7 @@ async def test_a_read_without_an_answer_leads_to_another_member_too(three: Three
 async def test_behind_one_address_it_dials_until_it_is_led_to_a_member_that_answers(three: ThreeEtcds) -> None:
     dead, living, *_ = three.endpoints
     async with (
-        balancer(dead, dead, living) as way,
+        load_balancer(dead, dead, living) as way,
         a_client(f"127.0.0.1:{way.port}") as client,
         a_client(living) as other,
         kept(client) as keeper,
@@ -130,26 +130,26 @@ async def test_behind_one_address_it_dials_until_it_is_led_to_a_member_that_answ
         with three.stalled(0):
             await hears_of_a_write(mirror, other)
             assert not keeper.lost.is_set(), keeper.reason
-        assert way.met >= 3
+        assert way.connections >= 3
 
 
 async def test_a_single_member_that_stands_still_is_dialed_beside_once_and_never_again(single: OwnEtcd) -> None:
     async with (
-        balancer(single.endpoint) as way,
+        load_balancer(single.endpoint) as way,
         a_client(f"127.0.0.1:{way.port}", timeout_s=2.0) as client,  # gRPC itself would dial after 3 s at the earliest
         a_client(single.endpoint) as other,
         kept(client) as keeper,
     ):
         await settle(client, other)
         await stands_still_for_one_refresh(single, client, keeper)
-        assert way.met > 1
+        assert way.connections > 1
         await is_refreshed(client, keeper)
         await aeventually(lambda: client._failover._single_member, what="it knows that there is no other member")
         await settle(client, other)
-        known = way.met
+        known = way.connections
         await stands_still_for_one_refresh(single, client, keeper)
         await is_refreshed(client, keeper)
-        assert way.met == known
+        assert way.connections == known
         assert not keeper.lost.is_set(), keeper.reason
 
 

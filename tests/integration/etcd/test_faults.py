@@ -15,9 +15,9 @@ from elasticjob_etcd.errors import RequestRejected, StoreReset, Unavailable
 from elasticjob_etcd.interface import Delete, Endpoint, Etcd, Put, Txn, absent
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.mirror import Mirror
-from testing.servers.not_etcd import stranger
+from testing.servers.not_etcd import not_etcd
 from tests.integration.etcd.conftest import compact
-from tests.integration.etcd.site import Site, answers, put
+from tests.integration.etcd.site import EtcdSite, answers, put
 
 pytestmark = pytest.mark.etcd
 
@@ -40,7 +40,7 @@ async def told(etcd: Etcd, start_revision: int, count: int) -> list[str]:
 
 
 async def test_a_watch_over_a_killed_and_restarted_etcd_tells_everything_once_and_in_order(
-    site: Site, client: EtcdClient
+    site: EtcdSite, client: EtcdClient
 ) -> None:
     keys = [f"{i:03}" for i in range(150)]
     watching = asyncio.create_task(told(client, 2, len(keys)))
@@ -58,7 +58,7 @@ async def test_a_watch_over_a_killed_and_restarted_etcd_tells_everything_once_an
     assert await watching == keys
 
 
-async def test_an_etcd_that_is_away_makes_calls_fail_and_come_back(site: Site, client: EtcdClient) -> None:
+async def test_an_etcd_that_is_away_makes_calls_fail_and_come_back(site: EtcdSite, client: EtcdClient) -> None:
     await put(client, "a")
     site.server.kill()
     with pytest.raises(Unavailable, match=rf"etcd at 127.0.0.1:{site.server.port}: read of a: "):
@@ -72,7 +72,7 @@ async def test_an_etcd_that_is_away_makes_calls_fail_and_come_back(site: Site, c
 
 
 async def test_a_stalled_etcd_makes_every_call_fail_in_time_and_a_watch_go_on_later(
-    site: Site, client: EtcdClient
+    site: EtcdSite, client: EtcdClient
 ) -> None:
     revision = await put(client, "a")
     lease = await client.lease_grant(60)
@@ -89,7 +89,7 @@ async def test_a_stalled_etcd_makes_every_call_fail_in_time_and_a_watch_go_on_la
     assert (await watching)[0] == "a"
 
 
-async def test_closing_a_client_ends_a_call_that_a_stalled_etcd_does_not_answer(site: Site) -> None:
+async def test_closing_a_client_ends_a_call_that_a_stalled_etcd_does_not_answer(site: EtcdSite) -> None:
     client = site.client(timeout_s=60)
     await client.get("a")
     with site.stalled():
@@ -100,7 +100,7 @@ async def test_closing_a_client_ends_a_call_that_a_stalled_etcd_does_not_answer(
             await call
 
 
-async def test_a_wiped_store_is_told_to_each_caller_once(site: Site, client: EtcdClient) -> None:
+async def test_a_wiped_store_is_told_to_each_caller_once(site: EtcdSite, client: EtcdClient) -> None:
     revision = await put(client, "a")
     watch = client.watch("", start_revision=revision)
     await anext(watch)
@@ -111,7 +111,7 @@ async def test_a_wiped_store_is_told_to_each_caller_once(site: Site, client: Etc
     assert await client.get("a") is None
 
 
-async def test_a_call_is_the_first_to_notice_a_wiped_store(site: Site, client: EtcdClient) -> None:
+async def test_a_call_is_the_first_to_notice_a_wiped_store(site: EtcdSite, client: EtcdClient) -> None:
     await put(client, "a")
     lease = await client.lease_grant(60)
     await site.server.stop()
@@ -129,7 +129,7 @@ async def _insist(client: EtcdClient) -> None:
         await asyncio.sleep(0.01)
 
 
-async def restore_a_backup(site: Site, client: EtcdClient) -> int:
+async def restore_a_backup(site: EtcdSite, client: EtcdClient) -> int:
     """Go back to before the last write, whose revision this is."""
     await put(client, "a")
     await site.server.stop()
@@ -142,21 +142,21 @@ async def restore_a_backup(site: Site, client: EtcdClient) -> int:
     return revision
 
 
-async def test_a_call_tells_a_store_restored_from_a_backup_by_its_revision(site: Site, client: EtcdClient) -> None:
+async def test_a_call_tells_a_store_restored_from_a_backup_by_its_revision(site: EtcdSite, client: EtcdClient) -> None:
     revision = await restore_a_backup(site, client)
     with pytest.raises(StoreReset, match=f"after {revision}"):
         await asyncio.wait_for(_insist(client), 60)
     assert await client.get("b") is None
 
 
-async def test_a_watch_tells_a_store_restored_from_a_backup_by_its_revision(site: Site, client: EtcdClient) -> None:
+async def test_a_watch_tells_a_store_restored_from_a_backup_by_its_revision(site: EtcdSite, client: EtcdClient) -> None:
     revision = await restore_a_backup(site, client)
     with pytest.raises(StoreReset, match="restored or wiped"):
         await told(client, revision + 1, 1)
     assert await client.get("b") is None
 
 
-async def test_a_lease_is_lost_when_etcd_stays_away_for_its_ttl(site: Site, client: EtcdClient) -> None:
+async def test_a_lease_is_lost_when_etcd_stays_away_for_its_ttl(site: EtcdSite, client: EtcdClient) -> None:
     keeper = LeaseKeeper(client, await client.lease_grant(1), rng=lambda: 0.0)
     site.server.kill()
     async with asyncio.timeout(10):
@@ -165,7 +165,7 @@ async def test_a_lease_is_lost_when_etcd_stays_away_for_its_ttl(site: Site, clie
     await keeper.close()
 
 
-async def test_a_mirror_lives_through_restart_compaction_and_wipe(site: Site, client: EtcdClient) -> None:
+async def test_a_mirror_lives_through_restart_compaction_and_wipe(site: EtcdSite, client: EtcdClient) -> None:
     await put(client, "p/a")
     async with asyncio.timeout(40), Mirror(client, "p/", rng=lambda: 0.0) as mirror:
         site.server.kill()
@@ -185,7 +185,7 @@ async def test_a_mirror_lives_through_restart_compaction_and_wipe(site: Site, cl
         assert mirror.items == {}
 
 
-async def test_a_port_where_something_else_answers_is_no_etcd(site: Site) -> None:
+async def test_a_port_where_something_else_answers_is_no_etcd(site: EtcdSite) -> None:
     async def hello(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
         await writer.drain()
@@ -222,13 +222,13 @@ async def test_a_connection_that_led_to_somebody_else_is_given_up_and_etcd_diale
 ) -> None:
     """Before a cluster knows the way to a service, its address may lead anywhere; such a connection then stays."""
     async with asyncio.timeout(30), contextlib.AsyncExitStack() as ending:
-        async with stranger() as other:
+        async with not_etcd() as other:
             client = EtcdClient(Endpoint((f"127.0.0.1:{other.port}",), timeout_s=1.0), rng=lambda: 0.0)
             ending.push_async_callback(client.close)
             with contextlib.suppress(Unavailable):
                 await ask(client)
-            assert other.met >= 1
-        site = Site(tmp_path)
+            assert other.connections >= 1
+        site = EtcdSite(tmp_path)
         await site.start(port=other.port)
         ending.push_async_callback(site.server.stop)
         await _until_it_answers(ask, client)

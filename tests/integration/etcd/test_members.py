@@ -35,7 +35,7 @@ async def test_a_member_that_loses_its_data_is_replaced_and_one_that_keeps_them_
 ) -> None:
     async with etcd_members(tmp_path, tls=tls) as etcd:
         etcd.start(0, 1, 2)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         assert [etcd.decisions(number) for number in range(3)] == [
             [Action.BOOTSTRAP.value],
             [Action.JOIN.value],
@@ -44,10 +44,10 @@ async def test_a_member_that_loses_its_data_is_replaced_and_one_that_keeps_them_
         await write(etcd, "kept")
         before = await etcd.ids()
         etcd.kill(1)
-        etcd.lose(0)
+        etcd.lose_data(0)
         etcd.start(1, 0)
         await aeventually(lambda: len(etcd.decisions(0)) == 2, within_s=60, what="the first member's decision")
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         after = await etcd.ids()
         assert etcd.decisions(0)[1:] == [Action.JOIN.value]
         assert etcd.decisions(1)[1:] == [Action.START.value]
@@ -59,7 +59,7 @@ async def test_another_authority_takes_over_member_after_member_when_both_are_tr
     """The three steps of docs/security.md. A member reads what it trusts when it starts, and no later."""
     async with etcd_members(tmp_path, tls=True) as etcd:
         etcd.start(0, 1, 2)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         before, old, new = await etcd.ids(), etcd.authority, CertificateAuthority.create(now_s=time.time())
         for step in (
             CertificateAuthority(old.certificate, old.key, also_trusted=new.certificate),
@@ -70,7 +70,7 @@ async def test_another_authority_takes_over_member_after_member_when_both_are_tr
             for number in range(3):
                 etcd.kill(number)
                 etcd.start(number)
-                await etcd.until_whole()
+                await etcd.wait_healthy()
         assert await etcd.ids() == before
 
 
@@ -81,30 +81,32 @@ async def test_the_only_member_with_data_goes_on_alone_when_the_others_have_lost
     lost = [number for number in range(3) if number != survivor]
     async with etcd_members(tmp_path, tls=tls) as etcd:
         etcd.start(0, 1, 2)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         await write(etcd, "kept")
-        etcd.lose(*lost)
+        etcd.lose_data(*lost)
         etcd.start(*lost)
         for number in lost:
-            await aeventually(lambda n=number: "added this member" in etcd.said(n), within_s=60, what="they wait")
+            await aeventually(lambda n=number: "added this member" in etcd.log_of(n), within_s=60, what="they wait")
         etcd.kill(survivor)  # as its liveness probe does when it has had no leader for long
         etcd.start(survivor)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         assert etcd.decisions(survivor)[-1] == Action.FORCE.value
-        assert ("authentication is enabled" in etcd.said(survivor)) is tls
+        assert ("authentication is enabled" in etcd.log_of(survivor)) is tls
         assert await has(etcd, "kept")
 
 
 async def test_all_that_lose_their_data_at_once_begin_one_new_cluster(tmp_path: Path) -> None:
     async with etcd_members(tmp_path) as etcd:
         etcd.start(0, 1, 2)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         await write(etcd, "kept")
-        etcd.lose(0, 1, 2)
+        etcd.lose_data(0, 1, 2)
         etcd.start(2, 1)
-        await aeventually(lambda: "anything from m0" in etcd.said(1), within_s=60, what="the others wait for the first")
+        await aeventually(
+            lambda: "anything from m0" in etcd.log_of(1), within_s=60, what="the others wait for the first"
+        )
         etcd.start(0)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         assert [etcd.decisions(number)[-1] for number in range(3)] == [
             Action.BOOTSTRAP.value,
             Action.JOIN.value,
@@ -116,14 +118,14 @@ async def test_all_that_lose_their_data_at_once_begin_one_new_cluster(tmp_path: 
 async def test_the_first_member_begins_nothing_while_it_cannot_reach_the_others(tmp_path: Path) -> None:
     async with etcd_members(tmp_path) as etcd:
         etcd.start(0, 1, 2)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         await write(etcd, "kept")
-        etcd.freeze(1, 2)
-        etcd.lose(0)
+        etcd.suspend(1, 2)
+        etcd.lose_data(0)
         etcd.start(0)
-        await aeventually(lambda: "anything from m1, m2" in etcd.said(0), within_s=60, what="it waits")
-        etcd.thaw(1, 2)
-        await etcd.until_whole()
+        await aeventually(lambda: "anything from m1, m2" in etcd.log_of(0), within_s=60, what="it waits")
+        etcd.resume(1, 2)
+        await etcd.wait_healthy()
         assert etcd.decisions(0) == [Action.BOOTSTRAP.value, Action.JOIN.value]
         assert await has(etcd, "kept")
 
@@ -131,12 +133,12 @@ async def test_the_first_member_begins_nothing_while_it_cannot_reach_the_others(
 async def test_a_majority_that_comes_back_with_its_data_goes_on(tmp_path: Path) -> None:
     async with etcd_members(tmp_path) as etcd:
         etcd.start(0, 1, 2)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         await write(etcd, "kept")
         before = await etcd.ids()
         etcd.kill(0, 1)
         etcd.start(0, 1)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         assert await etcd.ids() == before
         assert [etcd.decisions(number)[-1] for number in (0, 1)] == [Action.START.value] * 2
         assert await has(etcd, "kept")
@@ -151,9 +153,9 @@ async def test_a_single_member_keeps_its_data_when_it_becomes_one_of_three(tmp_p
         before = await etcd.ids()
         etcd.kill(0)
         etcd.start(2, 1)
-        await aeventually(lambda: "anything from m0" in etcd.said(1), within_s=60, what="the others wait for it")
+        await aeventually(lambda: "anything from m0" in etcd.log_of(1), within_s=60, what="the others wait for it")
         etcd.start(0)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         after = await etcd.ids()
         assert etcd.decisions(0) == [Action.START.value], "force would drop its newest writes"
         assert [etcd.decisions(number) for number in (1, 2)] == [[Action.JOIN.value]] * 2
@@ -175,11 +177,11 @@ async def test_a_change_to_three_members_that_stops_halfway_leaves_the_single_on
         await aeventually(moved, within_s=60, what="the single member, started once more")
         await write(etcd, "kept")
         etcd.start(1)
-        await aeventually(lambda: "cannot fetch cluster info" in etcd.said(1), within_s=60, what="it reaches nobody")
+        await aeventually(lambda: "cannot fetch cluster info" in etcd.log_of(1), within_s=60, what="it reaches nobody")
         await write(etcd, "written beside another that tried to join")
         etcd.kill(0, 1)
         etcd.start(0, 1, 2)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         assert etcd.decisions(0) == [Action.START.value]
         assert etcd.decisions(1) == [Action.JOIN.value] * 2
         assert await has(etcd, "kept")

@@ -11,7 +11,7 @@ from elasticjob_etcd.errors import Compacted, StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd, WatchBatch
 from elasticjob_etcd.watch import BatchDelay
 from tests.integration.etcd.conftest import Backend, compact
-from tests.integration.etcd.site import Site, answers, put
+from tests.integration.etcd.site import EtcdSite, answers, put
 
 
 class Left:
@@ -70,7 +70,7 @@ async def test_what_has_come_meanwhile_is_one_batch(client: EtcdClient) -> None:
 
 
 @pytest.mark.etcd
-async def test_what_was_compacted_meanwhile_is_told_as_such(site: Site, client: EtcdClient) -> None:
+async def test_what_was_compacted_meanwhile_is_told_as_such(site: EtcdSite, client: EtcdClient) -> None:
     async with Left(client, "p/") as watch:
         await watch.is_left.wait()
         await put(client, "p/a")
@@ -82,7 +82,7 @@ async def test_what_was_compacted_meanwhile_is_told_as_such(site: Site, client: 
 
 @pytest.mark.etcd
 async def test_another_store_is_told_even_if_it_is_known_already_and_has_come_further(
-    site: Site, client: EtcdClient
+    site: EtcdSite, client: EtcdClient
 ) -> None:
     async with Left(client, "p/") as watch:
         await watch.is_left.wait()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 MOST = 4
 STEPS = 4
@@ -20,7 +20,7 @@ STEPS = 4
 class History:
     """One job; `rng` decides what happens to it."""
 
-    rig: Rig
+    rig: KubeStack
     name: str
     rng: random.Random
     replicas: int = 2

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 from testing.network.proxy import proxy
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(360)]
@@ -18,14 +18,14 @@ _ROUND_S = 120.0
 """On a busy machine the visible half may lose its leases too; the operator then looks again after 30 s."""
 
 
-def agents_of(rig: Rig, node: int, pods: list[str]) -> set[int]:
+def agents_of(rig: KubeStack, node: int, pods: list[str]) -> set[int]:
     """The processes above the workers of these pods, up to their node."""
     workers = [psutil.Process(pid) for pid, pod in rig.pids(rig.keys()).values() if pod in pods]
     above = ({parent.pid for parent in worker.parents()} for worker in workers)
     return set().union(*above) - {parent.pid for parent in psutil.Process(node).parents()} - {node}
 
 
-def test_half_of_the_pods_that_are_cut_off_are_left_alone_while_the_others_form_a_round(rig: Rig) -> None:
+def test_half_of_the_pods_that_are_cut_off_are_left_alone_while_the_others_form_a_round(rig: KubeStack) -> None:
     host, port = rig.etcd.targets[0].rsplit(":", 1)
     with proxy(host, int(port)) as way:
         node = rig.start_node()
@@ -54,12 +54,12 @@ def test_half_of_the_pods_that_are_cut_off_are_left_alone_while_the_others_form_
         rig.until("reachable", lambda: rig.condition("AgentsUnreachable").get("status") == "False")
 
 
-def is_running(rig: Rig, *, nodes: int) -> bool:
+def is_running(rig: KubeStack, *, nodes: int) -> bool:
     """A round of so many nodes runs."""
     return bool(rig.status()["readyReplicas"] == nodes and rig.condition("Running")["status"] == "True")
 
 
-def test_pods_that_are_cut_off_from_etcd_keep_their_workers_and_come_back_as_members(rig: Rig) -> None:
+def test_pods_that_are_cut_off_from_etcd_keep_their_workers_and_come_back_as_members(rig: KubeStack) -> None:
     host, port = rig.etcd.targets[0].rsplit(":", 1)
     with proxy(host, int(port)) as way:
         rig.start_node()

@@ -16,7 +16,7 @@ from elasticjob_etcd.interface import Endpoint
 from elasticjob_operator.tls.ca import CertificateAuthority
 from testing.doc_snippets import manifests
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 from testing.kube.tls_stack import Pods, Release, read_secret
 from testing.servers.apiserver import ApiServer
 from testing.servers.cert_manager import CertManager, install_crds, source
@@ -47,7 +47,7 @@ def manager(crd: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture
-def release(rig: Rig, manager: CertManager, request: pytest.FixtureRequest) -> Iterator[Release]:
+def release(rig: KubeStack, manager: CertManager, request: pytest.FixtureRequest) -> Iterator[Release]:
     """A release told of cert-manager's authority, and of the Secret for etcd in the test's parameter; its etcd runs."""
     assert manager
     folder = rig.folder / "secured"
@@ -55,7 +55,7 @@ def release(rig: Rig, manager: CertManager, request: pytest.FixtureRequest) -> I
     kept = read_secret(rig.namespace.server, CA)
     etcd = SecuredEtcd(folder, program(), CertificateAuthority(kept["tls.crt"], kept["tls.key"]))
     made = Release(rig, etcd, authority=CA, server=getattr(request, "param", ""))
-    rig.etcd = etcd.certify("root")
+    rig.etcd = etcd.issue_certificate("root")
     yield made
     etcd.kill()
 
@@ -88,7 +88,7 @@ def leaf(kept: dict[str, bytes]) -> bytes:
 
 def of_job(release: Release, uid: str) -> dict[str, bytes]:
     """The Secret of the job j, as it is now."""
-    return release.secret(f"j-etcd-{uid[:8]}", release.rig.namespace.name)
+    return release.secret(f"j-etcd-{uid[:8]}", release.stack.namespace.name)
 
 
 async def opens(endpoint: Endpoint) -> str:
@@ -103,7 +103,7 @@ async def opens(endpoint: Endpoint) -> str:
     return ""
 
 
-def test_a_job_runs_on_an_authority_of_cert_manager(release: Release, pods: Pods, rig: Rig) -> None:
+def test_a_job_runs_on_an_authority_of_cert_manager(release: Release, pods: Pods, rig: KubeStack) -> None:
     release.start_operator()
     rig.until("etcd's certificate", lambda: "tls.crt" in release.secret(release.server))
     mount(release, release.server)
@@ -130,12 +130,12 @@ def test_a_certificate_of_another_authority_of_cert_manager_opens_nothing(
     for file, text in (release.secret("foreign") | {"ca.crt": release.secret(CA)["ca.crt"]}).items():
         (tmp_path / file).write_bytes(text)
     assert "etcd refused our certificate" in asyncio.run(opens(release.etcd.endpoint(tmp_path)))
-    assert asyncio.run(opens(release.etcd.certify("root"))) == ""
+    assert asyncio.run(opens(release.etcd.issue_certificate("root"))) == ""
 
 
 @pytest.mark.parametrize("release", [SERVER], indirect=True)
 def test_what_cert_manager_renews_is_taken_while_the_job_runs(
-    release: Release, manager: CertManager, pods: Pods, rig: Rig
+    release: Release, manager: CertManager, pods: Pods, rig: KubeStack
 ) -> None:
     mount(release, SERVER)
     release.start_operator("--certificate-life", "60")
@@ -152,12 +152,12 @@ def test_what_cert_manager_renews_is_taken_while_the_job_runs(
     eventually(lambda: served(release.etcd) == leaf(release.secret(SERVER)), within_s=20, what="the new one is served")
     assert served(release.etcd) != first
     assert rig.operator is not None
-    rig.operator.says("took the renewed certificate of the authority")
+    rig.operator.wait_for_output("took the renewed certificate of the authority")
     renewed = release.secret(CA)["tls.crt"].strip()
     uid = rig.job()["metadata"]["uid"]
     rig.until("a job's certificate with it", lambda: renewed in of_job(release, uid)["ca.crt"], within_s=90)
     pods.remount()
-    pods.says("dialed etcd with the renewed certificate")
+    pods.log_contains("dialed etcd with the renewed certificate")
     rig.finish.touch()
     assert pods.end() == [0, 0]
     assert rig.phase("Succeeded")["rendezvousRound"] == 1

@@ -10,7 +10,7 @@ import yaml
 from testing.kube.jobs import waiting_job
 from testing.kube.manifests import ELASTIC
 from testing.kube.namespace import Namespace
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 from testing.servers.apiserver import ApiServer
 from tests.integration.kube.conftest import CRD, await_crd
 
@@ -60,7 +60,7 @@ def test_each_group_has_its_own_jobs(foreign: ApiServer, namespace: Namespace) -
     assert found == [f"elasticjob.{FOREIGN_GROUP}/theirs"]
 
 
-def test_the_operator_acts_on_its_own_group_only(foreign: ApiServer, rig: Rig) -> None:
+def test_the_operator_acts_on_its_own_group_only(foreign: ApiServer, rig: KubeStack) -> None:
     theirs = {**waiting_job(rig, "theirs"), "apiVersion": f"{FOREIGN_GROUP}/v1alpha1"}
     rig.start_operator()
     done = foreign.kubectl("create", "-f", "-", namespace=rig.namespace.name, stdin=theirs)
@@ -91,7 +91,7 @@ def restored(crd: ApiServer) -> Iterator[ApiServer]:
 
 
 def test_a_new_operator_beside_an_old_crd_keeps_its_pods_and_says_what_that_crd_has_words_for(
-    restored: ApiServer, rig: Rig
+    restored: ApiServer, rig: KubeStack
 ) -> None:
     old = copy.deepcopy(current())
     for name in ("reason", "message", "lastScaleTime", "restartsCountTowardsMax"):
@@ -117,7 +117,7 @@ def newer() -> dict[str, Any]:
 
 
 def test_an_old_operator_beside_a_new_crd_cares_for_the_jobs_that_have_begun_and_no_others(
-    restored: ApiServer, rig: Rig
+    restored: ApiServer, rig: KubeStack
 ) -> None:
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig))
@@ -140,7 +140,7 @@ def test_an_old_operator_beside_a_new_crd_cares_for_the_jobs_that_have_begun_and
     assert [reason for reason, _ in rig.events() if reason == "UnknownFields"] == ["UnknownFields"] * 2
 
 
-def test_an_old_operator_keeps_what_a_new_one_has_put_into_a_status(restored: ApiServer, rig: Rig) -> None:
+def test_an_old_operator_keeps_what_a_new_one_has_put_into_a_status(restored: ApiServer, rig: KubeStack) -> None:
     """Both write as the same manager: what the later one does not apply again, the API server removes."""
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig))

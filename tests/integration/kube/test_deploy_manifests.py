@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from testing.kube.stack import DEPLOY, SYSTEM, Rig
+from testing.kube.stack import DEPLOY, SYSTEM, KubeStack
 from testing.processes.process import ROOT
 from testing.servers.apiserver import ApiServer
 from tests.integration.kube.conftest import CRD
@@ -89,7 +89,7 @@ def test_the_role_has_no_wildcard() -> None:
 
 
 @pytest.mark.usefixtures("applied")
-def test_the_operators_flags_are_those_it_knows_and_its_probe_answers(rig: Rig) -> None:
+def test_the_operators_flags_are_those_it_knows_and_its_probe_answers(rig: KubeStack) -> None:
     [deployment] = of_kind("Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
     port = free_port()

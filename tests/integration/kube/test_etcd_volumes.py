@@ -106,12 +106,12 @@ async def test_a_member_whose_volume_is_lost_with_its_node_gets_another_and_join
         lost = etcd.name(2)
         kept = {name: await uid(Resource.PERSISTENT_VOLUME_CLAIM, claim_of(name)) for name in etcd.urls}
         etcd.start(0, 1, 2)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         client = EtcdClient(etcd.endpoint)
         await client.txn(Txn((), (Put("kept", b""),)))
         before = await etcd.ids()
 
-        etcd.lose(2)
+        etcd.lose_data(2)
         await looks(3)
         seconds.now_s += 10_000.0
         await looks(3)
@@ -128,7 +128,7 @@ async def test_a_member_whose_volume_is_lost_with_its_node_gets_another_and_join
             assert await uid(Resource.POD, name)
 
         etcd.start(2)
-        await etcd.until_whole()
+        await etcd.wait_healthy()
         after = await etcd.ids()
         assert [after[name] == before[name] for name in etcd.urls] == [True, True, False]
         assert await client.get("kept") is not None

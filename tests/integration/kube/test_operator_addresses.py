@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob_api.rendezvous_state import decode_state
 from testing.kube.jobs import QUICK
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 pytestmark = pytest.mark.kube
 
@@ -22,7 +22,7 @@ while not os.path.exists(sys.argv[2]):
 """
 
 
-def test_a_job_on_ipv6_runs_and_heals(rig: Rig) -> None:
+def test_a_job_on_ipv6_runs_and_heals(rig: KubeStack) -> None:
     rig.start_node(ip="::1")
     rig.start_operator()
     told = [rig.folder / f"master.{rank}" for rank in (0, 1)]

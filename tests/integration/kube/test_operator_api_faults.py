@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from testing.kube.faulty_operator import Proxy, stormy
+from testing.kube.faulty_operator import Proxy, faulty_api_server
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 from tests.integration.kube.histories import is_live
 
 pytestmark = pytest.mark.kube
@@ -16,13 +16,13 @@ SIZE = 5
 
 
 @pytest.fixture
-def proxy(rig: Rig) -> Iterator[Proxy]:
+def proxy(rig: KubeStack) -> Iterator[Proxy]:
     """An operator behind a proxy."""
-    with stormy(rig) as made:
+    with faulty_api_server(rig) as made:
         yield made
 
 
-def one_pod_a_slot(rig: Rig) -> bool:
+def one_pod_a_slot(rig: KubeStack) -> bool:
     slots = sorted(pod["metadata"]["labels"]["elasticjob.io/slot"] for pod in rig.pods() if is_live(pod))
     return slots == [str(n) for n in range(SIZE)]
 
@@ -34,7 +34,7 @@ def one_pod_a_slot(rig: Rig) -> bool:
         pytest.param({"hide": 504, "share": 0.3, "delay_s": 0.2}, id="slow-and-answers-are-lost"),
     ],
 )
-def test_a_job_gets_one_pod_for_each_slot_in_bad_weather(rig: Rig, proxy: Proxy, bad: dict[str, Any]) -> None:
+def test_a_job_gets_one_pod_for_each_slot_in_bad_weather(rig: KubeStack, proxy: Proxy, bad: dict[str, Any]) -> None:
     proxy.weather(**bad)
     rig.create_job(waiting_job(rig, replicas=SIZE))
     rig.until("pods, or refusals enough", lambda: one_pod_a_slot(rig) or proxy.state("refused") > 10)
@@ -45,7 +45,7 @@ def test_a_job_gets_one_pod_for_each_slot_in_bad_weather(rig: Rig, proxy: Proxy,
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["cut", "410-gone"])
-def test_what_happened_while_the_watches_were_cut_is_seen(rig: Rig, proxy: Proxy, *, gone: bool) -> None:
+def test_what_happened_while_the_watches_were_cut_is_seen(rig: KubeStack, proxy: Proxy, *, gone: bool) -> None:
     rig.create_job(waiting_job(rig))
     [pod] = rig.until("a pod", rig.pod_names)
     proxy.weather(watches_gone=gone)

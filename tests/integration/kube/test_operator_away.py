@@ -9,23 +9,23 @@ import pytest
 
 from elasticjob_api.rendezvous_state import RoundPhase, decode_state
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 from tests.integration.kube.test_operator_changes import agent_of
 
 pytestmark = pytest.mark.kube
 
 
-def world_of(rig: Rig) -> Any:
+def world_of(rig: KubeStack) -> Any:
     found = rig.etcd_range(rig.keys().rendezvous_state).kvs
     return decode_state(found[0].value)
 
 
-def active(rig: Rig, *, round_: int, nodes: int) -> bool:
+def active(rig: KubeStack, *, round_: int, nodes: int) -> bool:
     world = world_of(rig)
     return (world.state, world.round, len(world.members)) == (RoundPhase.ACTIVE, round_, nodes)
 
 
-def workers_of(rig: Rig, nodes: int) -> dict[int, tuple[int, str]]:
+def workers_of(rig: KubeStack, nodes: int) -> dict[int, tuple[int, str]]:
     """All of them, by rank, once the agents of so many nodes have told."""
 
     def told() -> dict[int, tuple[int, str]]:
@@ -35,7 +35,7 @@ def workers_of(rig: Rig, nodes: int) -> dict[int, tuple[int, str]]:
     return rig.until(f"workers of {nodes} nodes", told)
 
 
-def test_without_an_operator_a_job_survives_a_worker_and_a_node_and_the_operator_catches_up(rig: Rig) -> None:
+def test_without_an_operator_a_job_survives_a_worker_and_a_node_and_the_operator_catches_up(rig: KubeStack) -> None:
     rig.start_node()
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=1, maxReplicas=2))

@@ -11,12 +11,12 @@ import pytest
 
 from elasticjob_api import constants
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 pytestmark = pytest.mark.kube
 
 
-def started(rig: Rig) -> dict[str, Any]:
+def started(rig: KubeStack) -> dict[str, Any]:
     """A job of two or three nodes that runs its first round with two; its status.
 
     With fewer allowed, a survivor might run a round of its own before its new peer is there: agents are quicker than
@@ -36,7 +36,7 @@ def charges(status: dict[str, Any]) -> dict[str, int]:
     return {name: status[name] for name in ("restarts", "nodeLosses", "podReplacements")}
 
 
-def columns(rig: Rig) -> tuple[str, str, str, str]:
+def columns(rig: KubeStack) -> tuple[str, str, str, str]:
     row = rig.namespace.row("j")
     return row["PHASE"], row["READY"], row["DESIRED"], row["RESTARTS"]
 
@@ -44,7 +44,7 @@ def columns(rig: Rig) -> tuple[str, str, str, str]:
 NOTHING = {"restarts": 0, "nodeLosses": 0, "podReplacements": 0}
 
 
-def seen_by_an_autoscaler(rig: Rig) -> tuple[int, list[str]]:
+def seen_by_an_autoscaler(rig: KubeStack) -> tuple[int, list[str]]:
     """How many pods the scale subresource tells of, and those that its selector finds."""
     path = f"/apis/elasticjob.io/v1alpha1/namespaces/{rig.namespace.name}/elasticjobs/j/scale"
     status = json.loads(rig.namespace.kubectl("get", "--raw", path))["status"]
@@ -52,7 +52,7 @@ def seen_by_an_autoscaler(rig: Rig) -> tuple[int, list[str]]:
     return status["replicas"], sorted(name.removeprefix("pod/") for name in found)
 
 
-def test_scaling_up_and_down_takes_one_round_each_and_keeps_the_others(rig: Rig) -> None:
+def test_scaling_up_and_down_takes_one_round_each_and_keeps_the_others(rig: KubeStack) -> None:
     two = pods_by_slot(started(rig))
     rig.namespace.kubectl("scale", "ejob", "j", "--replicas=3")
     three = rig.running(nodes=3, round_=2)
@@ -69,7 +69,7 @@ def test_scaling_up_and_down_takes_one_round_each_and_keeps_the_others(rig: Rig)
     assert charges(rig.phase("Succeeded")) == NOTHING
 
 
-def test_the_selector_of_the_scale_selects_the_jobs_pods_all_and_only(rig: Rig) -> None:
+def test_the_selector_of_the_scale_selects_the_jobs_pods_all_and_only(rig: KubeStack) -> None:
     """What an autoscaler reads metrics by."""
     rig.start_operator()
     rig.create_job(waiting_job(rig, "other", replicas=2))
@@ -84,14 +84,14 @@ def test_the_selector_of_the_scale_selects_the_jobs_pods_all_and_only(rig: Rig) 
         assert rig.selected(rig.scale()["status"]["selector"]) == [n for n in rig.pod_names() if n.startswith("j-")]
 
 
-def has_pods(rig: Rig, replicas: int) -> bool:
+def has_pods(rig: KubeStack, replicas: int) -> bool:
     """It is said to have as many, and has them."""
     scale = rig.scale()
     mine = [name for name in rig.pod_names() if name.startswith("j-")]
     return {len(mine), scale["spec"]["replicas"], scale["status"].get("replicas")} == {replicas}
 
 
-def test_suspending_frees_all_pods_and_resuming_goes_on_with_new_ones(rig: Rig) -> None:
+def test_suspending_frees_all_pods_and_resuming_goes_on_with_new_ones(rig: KubeStack) -> None:
     before = pods_by_slot(started(rig))
     rig.namespace.patch("j", {"spec": {"suspend": True}})
     rig.phase("Suspended")
@@ -105,7 +105,7 @@ def test_suspending_frees_all_pods_and_resuming_goes_on_with_new_ones(rig: Rig) 
     assert not set(pods_by_slot(after).values()) & set(before.values())
 
 
-def test_a_deleted_pod_is_replaced_under_a_new_name_in_the_next_round(rig: Rig) -> None:
+def test_a_deleted_pod_is_replaced_under_a_new_name_in_the_next_round(rig: KubeStack) -> None:
     before = pods_by_slot(started(rig))
     rig.namespace.kubectl("delete", "pod", before["j-0"], "--wait=false")
     after = rig.running(nodes=2, round_=2)
@@ -120,7 +120,7 @@ def agent_of(pid: int) -> int:
     return next(p.pid for p in psutil.Process(pid).parents() if any("elasticjob-agent" in w for w in p.cmdline()))
 
 
-def test_a_pod_whose_agent_is_killed_counts_as_a_pod_failure_and_a_node_loss(rig: Rig) -> None:
+def test_a_pod_whose_agent_is_killed_counts_as_a_pod_failure_and_a_node_loss(rig: KubeStack) -> None:
     before = pods_by_slot(started(rig))
     pid, pod = rig.pids(rig.keys())[1]
     os.kill(agent_of(pid), signal.SIGKILL)
@@ -132,7 +132,7 @@ def test_a_pod_whose_agent_is_killed_counts_as_a_pod_failure_and_a_node_loss(rig
     assert ("PodReplaced", f"pod {pod} is replaced: {counted}") in rig.events()
 
 
-def test_a_job_made_anew_under_its_old_name_begins_from_nothing(rig: Rig) -> None:
+def test_a_job_made_anew_under_its_old_name_begins_from_nothing(rig: KubeStack) -> None:
     before = pods_by_slot(started(rig))
     rig.namespace.kubectl("delete", "ejob", "j", "--wait=false")
     rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=2, maxReplicas=3))
@@ -142,7 +142,7 @@ def test_a_job_made_anew_under_its_old_name_begins_from_nothing(rig: Rig) -> Non
     rig.until("only the new pods", lambda: rig.pod_names() == sorted(pods_by_slot(after).values()))
 
 
-def test_what_was_said_of_a_predecessor_of_the_same_name_is_not_believed(rig: Rig) -> None:
+def test_what_was_said_of_a_predecessor_of_the_same_name_is_not_believed(rig: KubeStack) -> None:
     """A status write has no precondition: a late one of a job that is gone reaches its successor."""
     rig.namespace.apply(waiting_job(rig))
     ended = {"type": "Complete", "status": "True", "reason": "AllWorkersSucceeded", "message": ""}
@@ -158,7 +158,7 @@ def managers(obj: dict[str, Any]) -> set[str]:
     return {entry["manager"] for entry in obj["metadata"]["managedFields"]}
 
 
-def test_nobody_but_the_reconciler_writes_into_jobs_pods_and_events(rig: Rig) -> None:
+def test_nobody_but_the_reconciler_writes_into_jobs_pods_and_events(rig: KubeStack) -> None:
     started(rig)
     job = rig.job()
     assert "finalizers" not in job["metadata"]
@@ -171,12 +171,12 @@ def test_nobody_but_the_reconciler_writes_into_jobs_pods_and_events(rig: Rig) ->
     assert {event["source"]["component"] for event in events} == {"elasticjob-operator"}
 
 
-def dead_node(rig: Rig, name: str) -> None:
+def dead_node(rig: KubeStack, name: str) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
     rig.namespace.kubectl("create", "-f", "-", stdin=node)  # nobody ever says that it is ready
 
 
-def test_a_pod_that_is_stuck_on_a_dead_node_is_deleted_by_force(rig: Rig) -> None:
+def test_a_pod_that_is_stuck_on_a_dead_node_is_deleted_by_force(rig: KubeStack) -> None:
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig, stuckPodTimeoutSeconds=1, gracefulShutdown={"seconds": 0}))
     [name] = rig.until("a pod", rig.pod_names)

@@ -22,7 +22,7 @@ from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEv
 from elasticjob_operator.model.objects import version_of
 from elasticjob_operator.render.disruption_budget import render_disruption_budget
 from elasticjob_operator.render.service import render_service
-from testing.clocks.fake_clock import Clock
+from testing.clocks.fake_clock import FakeClock
 from testing.kube.manifests import MINIMAL, changed
 from testing.kube.namespace import Namespace
 from testing.network.proxy import proxy
@@ -40,13 +40,13 @@ def feed() -> EventBus:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
 async def cluster(
-    namespace: Namespace, feed: EventBus, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    namespace: Namespace, feed: EventBus, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[KubeCluster]:
     monkeypatch.setenv("KUBECONFIG", str(namespace.server.kubeconfig()))
     made = await KubeCluster.connect(feed, (namespace.name,), page_size=2, clock=clock)
@@ -235,7 +235,7 @@ async def test_what_was_deleted_while_nobody_watched_is_not_in_the_next_list(
 
 
 async def test_a_watch_that_never_tells_what_is_listed_is_dead(
-    cluster: KubeCluster, namespace: Namespace, feed: EventBus, clock: Clock
+    cluster: KubeCluster, namespace: Namespace, feed: EventBus, clock: FakeClock
 ) -> None:
     async with aclosing(cluster.watch(Resource.POD)) as stream:
         assert await listed(stream) == []
@@ -249,7 +249,7 @@ async def test_a_watch_that_never_tells_what_is_listed_is_dead(
 
 
 async def test_the_watch_of_pods_begins_where_the_first_list_ends(
-    cluster: KubeCluster, namespace: Namespace, feed: EventBus, clock: Clock
+    cluster: KubeCluster, namespace: Namespace, feed: EventBus, clock: FakeClock
 ) -> None:
     wanted = [f"p{n}" for n in range(5)]
     for name in wanted:

@@ -9,20 +9,20 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 pytestmark = pytest.mark.kube
 
 Change = Callable[[], object]
 
 
-def kill_at_once(rig: Rig, change: Change) -> None:
+def kill_at_once(rig: KubeStack, change: Change) -> None:
     """Kubectl has returned: the operator may have seen it or not."""
     change()
     rig.kill_operator()
 
 
-def kill_when_the_map_is_written(rig: Rig, change: Change) -> None:
+def kill_when_the_map_is_written(rig: KubeStack, change: Change) -> None:
     """The map in etcd has changed, and nothing follows from it yet."""
     spec = rig.keys().spec
 
@@ -39,7 +39,7 @@ def kill_when_the_map_is_written(rig: Rig, change: Change) -> None:
     asyncio.run(strike())
 
 
-def kill_when_the_first_pod_has_changed(rig: Rig, change: Change) -> None:
+def kill_when_the_first_pod_has_changed(rig: KubeStack, change: Change) -> None:
     """A pod was created or deleted, others may follow."""
     before = rig.pod_names()
     change()
@@ -47,7 +47,7 @@ def kill_when_the_first_pod_has_changed(rig: Rig, change: Change) -> None:
     rig.kill_operator()
 
 
-Moment = Callable[[Rig, Change], None]
+Moment = Callable[[KubeStack, Change], None]
 AT_ONCE, MAP, POD = kill_at_once, kill_when_the_map_is_written, kill_when_the_first_pod_has_changed
 
 
@@ -60,7 +60,7 @@ AT_ONCE, MAP, POD = kill_at_once, kill_when_the_map_is_written, kill_when_the_fi
     ],
 )
 def test_an_operator_killed_in_the_middle_of_a_change_comes_to_the_same_end(
-    rig: Rig, up: Moment, down: Moment, suspend: Moment, resume: Moment
+    rig: KubeStack, up: Moment, down: Moment, suspend: Moment, resume: Moment
 ) -> None:
     start(rig)
     up(rig, lambda: rig.namespace.kubectl("scale", "ejob", "j", "--replicas=3"))
@@ -80,7 +80,7 @@ def test_an_operator_killed_in_the_middle_of_a_change_comes_to_the_same_end(
     assert_nothing_was_charged(rig.phase("Succeeded"), pods=len(rig.pods()))
 
 
-def start(rig: Rig) -> None:
+def start(rig: KubeStack) -> None:
     rig.start_node()
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=2, maxReplicas=3))

@@ -3,14 +3,14 @@
 import pytest
 
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 pytestmark = pytest.mark.kube
 
 SIZE = 256
 
 
-def test_256_pods_are_created_and_30_that_are_deleted_at_once_are_replaced_by_as_many(rig: Rig) -> None:
+def test_256_pods_are_created_and_30_that_are_deleted_at_once_are_replaced_by_as_many(rig: KubeStack) -> None:
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig, replicas=SIZE, minReplicas=2))
     rig.until(f"{SIZE} pods", lambda: len(rig.pod_names()) == SIZE, within_s=60.0)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testing.kube.jobs import digits_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 from testing.processes.process import ROOT
 
 pytestmark = pytest.mark.kube
@@ -15,14 +15,14 @@ pytestmark = pytest.mark.kube
 DIGITS = ROOT / "examples" / "digits"
 
 
-def columns(rig: Rig) -> dict[str, str]:
+def columns(rig: KubeStack) -> dict[str, str]:
     """What `kubectl get ejob` shows of the job, but for its age."""
     row = rig.namespace.row("digits")
     assert row.pop("AGE")
     return row
 
 
-def kill_rank(rig: Rig, rank: int) -> str:
+def kill_rank(rig: KubeStack, rank: int) -> str:
     """SIGKILL a worker, by the pid that its agent reported; its pod."""
     keys = rig.keys("digits")
     rig.until(f"the pid of rank {rank}", lambda: rank in rig.pids(keys))
@@ -42,7 +42,7 @@ def assert_failure(failure: dict[str, Any], *, rank: int, pod: str) -> None:
     assert said == wanted
 
 
-def test_digits_survives_a_killed_worker_and_leaves_nothing_behind(rig: Rig) -> None:
+def test_digits_survives_a_killed_worker_and_leaves_nothing_behind(rig: KubeStack) -> None:
     rig.start_node(cwd=DIGITS)
     rig.start_operator()
     rig.namespace.apply(digits_job(DIGITS, replicas=2, epochs=12))

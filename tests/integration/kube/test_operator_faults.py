@@ -15,19 +15,19 @@ from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.kube.jobs import waiting_job
 from testing.kube.manifests import changed
 from testing.kube.namespace import Namespace
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 pytestmark = pytest.mark.kube
 
 TRAINER = "spec.template.spec.containers.0"
 
 
-def described(rig: Rig) -> str:
+def described(rig: KubeStack) -> str:
     """`kubectl describe ejob j`, in one line."""
     return " ".join(rig.namespace.kubectl("describe", "ejob", "j").split())
 
 
-def says(rig: Rig, kind: str, status: str, text: str) -> dict[str, Any]:
+def says(rig: KubeStack, kind: str, status: str, text: str) -> dict[str, Any]:
     """Wait until a condition has this status, and this text in its message; the condition."""
 
     def holds() -> bool:
@@ -41,7 +41,7 @@ def says(rig: Rig, kind: str, status: str, text: str) -> dict[str, Any]:
 # What the user wrote.
 
 
-def test_a_spec_that_no_schema_can_refuse_is_not_accepted_and_nothing_is_made(rig: Rig) -> None:
+def test_a_spec_that_no_schema_can_refuse_is_not_accepted_and_nothing_is_made(rig: KubeStack) -> None:
     rig.start_operator()
     rig.namespace.apply(changed(waiting_job(rig), {f"{TRAINER}.env": [{"name": "ELASTICJOB_SLOT", "value": "7"}]}))
     why = "variable ELASTICJOB_SLOT: ELASTICJOB_* is set by the operator; remove it"
@@ -51,7 +51,7 @@ def test_a_spec_that_no_schema_can_refuse_is_not_accepted_and_nothing_is_made(ri
     assert (rig.pods(), rig.etcd_keys()) == ([], [])
 
 
-def test_a_spec_that_is_corrected_while_suspended_goes_on(rig: Rig) -> None:
+def test_a_spec_that_is_corrected_while_suspended_goes_on(rig: KubeStack) -> None:
     rig.start_operator()
     rig.namespace.apply(changed(waiting_job(rig), {f"{TRAINER}.env": [{"name": "ELASTICJOB_SLOT", "value": "7"}]}))
     says(rig, "Accepted", "False", "ELASTICJOB_SLOT")
@@ -61,7 +61,7 @@ def test_a_spec_that_is_corrected_while_suspended_goes_on(rig: Rig) -> None:
     rig.until("a pod", rig.pods)
 
 
-def test_a_field_of_the_template_that_kubernetes_does_not_know_is_named_and_no_pod_is_made(rig: Rig) -> None:
+def test_a_field_of_the_template_that_kubernetes_does_not_know_is_named_and_no_pod_is_made(rig: KubeStack) -> None:
     rig.start_operator()
     rig.namespace.apply(changed(waiting_job(rig, replicas=2), {f"{TRAINER}.resource": {"limits": {"cpu": "1"}}}))
     condition = says(rig, "Accepted", "False", 'unknown field "spec.containers[0].resource"')
@@ -74,7 +74,7 @@ def test_a_field_of_the_template_that_kubernetes_does_not_know_is_named_and_no_p
     says(rig, "Accepted", "True", "")
 
 
-def test_an_image_that_does_not_exist_is_told_by_the_job(rig: Rig) -> None:
+def test_an_image_that_does_not_exist_is_told_by_the_job(rig: KubeStack) -> None:
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig))
     [pod] = rig.until("a pod", rig.pod_names)
@@ -104,7 +104,7 @@ def webhook(namespace: str, port: int = 1) -> dict[str, Any]:
     return {**kind, "metadata": {"name": f"webhook-{namespace}"}, "webhooks": [hook]}
 
 
-def test_a_webhook_that_is_down_is_named_by_the_job_and_no_pod_is_given_up_for_it(rig: Rig) -> None:
+def test_a_webhook_that_is_down_is_named_by_the_job_and_no_pod_is_given_up_for_it(rig: KubeStack) -> None:
     hook = webhook(rig.namespace.name)
     rig.namespace.kubectl("create", "-f", "-", stdin=hook)
     try:
@@ -159,7 +159,9 @@ def silent() -> Iterator[SilentServer]:
     server.close()
 
 
-def test_a_webhook_of_one_namespace_that_hangs_does_not_stop_another_namespace(rig: Rig, silent: SilentServer) -> None:
+def test_a_webhook_of_one_namespace_that_hangs_does_not_stop_another_namespace(
+    rig: KubeStack, silent: SilentServer
+) -> None:
     jobs = 80
     stuck = Namespace(rig.namespace.server, f"{rig.namespace.name}-stuck")
     stuck.kubectl("create", "namespace", stuck.name)
@@ -178,7 +180,7 @@ def test_a_webhook_of_one_namespace_that_hangs_does_not_stop_another_namespace(r
         rig.namespace.kubectl("delete", "namespace", stuck.name, "--wait=false")
 
 
-def _is_refused(rig: Rig, pod: dict[str, Any]) -> bool:
+def _is_refused(rig: KubeStack, pod: dict[str, Any]) -> bool:
     arguments = ("create", "--dry-run=server", "-f", "-")
     done = rig.namespace.server.kubectl(*arguments, namespace=rig.namespace.name, stdin=pod)
     return "failed calling webhook" in done.stderr
@@ -195,7 +197,7 @@ def own_etcd(tmp_path: Path) -> Iterator[EmbeddedEtcd]:
     server.kill()
 
 
-def test_an_etcd_outage_is_told_and_the_workers_go_on(rig: Rig, own_etcd: EmbeddedEtcd, tmp_path: Path) -> None:
+def test_an_etcd_outage_is_told_and_the_workers_go_on(rig: KubeStack, own_etcd: EmbeddedEtcd, tmp_path: Path) -> None:
     rig.etcd = own_etcd.endpoint
     rig.start_node()
     rig.start_operator()
@@ -217,7 +219,7 @@ def test_an_etcd_outage_is_told_and_the_workers_go_on(rig: Rig, own_etcd: Embedd
         again.kill()
 
 
-def test_an_etcd_that_never_answered_is_told_by_a_new_job(rig: Rig, own_etcd: EmbeddedEtcd) -> None:
+def test_an_etcd_that_never_answered_is_told_by_a_new_job(rig: KubeStack, own_etcd: EmbeddedEtcd) -> None:
     own_etcd.kill()
     rig.etcd = own_etcd.endpoint
     rig.start_operator()
@@ -231,7 +233,7 @@ def test_an_etcd_that_never_answered_is_told_by_a_new_job(rig: Rig, own_etcd: Em
     "more", [{"selector": {"app": "theirs"}}, {}, {"publishNotReadyAddresses": True}], ids=["selector", "none", "alike"]
 )
 def test_a_service_of_the_users_that_has_the_jobs_name_is_not_taken_over_and_the_job_says_so(
-    rig: Rig, more: dict[str, Any]
+    rig: KubeStack, more: dict[str, Any]
 ) -> None:
     family = {"ipFamilyPolicy": "SingleStack"}  # of a headless one without a selector it would be two families
     theirs = theirs_of("Service", "v1", {"ports": [{"port": 80}], "clusterIP": "None", **family, **more})
@@ -253,13 +255,13 @@ def theirs_of(kind: str, version: str, spec: dict[str, Any]) -> dict[str, Any]:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": "j"}, "spec": spec}
 
 
-def test_a_disruption_budget_of_the_users_that_has_the_jobs_name_stays_as_it_is(rig: Rig) -> None:
+def test_a_disruption_budget_of_the_users_that_has_the_jobs_name_stays_as_it_is(rig: KubeStack) -> None:
     theirs = theirs_of("PodDisruptionBudget", "policy/v1", {"minAvailable": 1})
     rig.namespace.kubectl("create", "-f", "-", stdin=theirs)
     before = json.loads(rig.namespace.kubectl("get", "pdb", "j", "-o", "json"))
     operator = rig.start_operator()
     rig.namespace.apply(waiting_job(rig))
     rig.until("a pod", rig.pods)
-    operator.says("j is somebody else's")
+    operator.wait_for_output("j is somebody else's")
     after = json.loads(rig.namespace.kubectl("get", "pdb", "j", "-o", "json"))
     assert (after["spec"], after["metadata"].get("ownerReferences")) == (before["spec"], None)

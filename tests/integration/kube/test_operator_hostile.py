@@ -17,8 +17,8 @@ import yaml
 
 from testing.hostile_keys import HOSTILE_KEYS
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
-from testing.mutations import mutated
+from testing.kube.stack import KubeStack
+from testing.mutations import mutate
 
 LONGEST_S = 900.0
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(LONGEST_S + 60)]
@@ -65,11 +65,11 @@ def hostile(rng: random.Random, number: int) -> dict[str, Any]:
     base["spec"] |= {"suspend": rng.random() < 0.3, "replicas": 2, "ttlSecondsAfterFinished": 1}
     if rng.random() < 0.5:
         del base["spec"]["replicaStep"]
-    made: dict[str, Any] = mutated(base, rng, times=rng.randint(1, 3))
+    made: dict[str, Any] = mutate(base, rng, times=rng.randint(1, 3))
     return made
 
 
-def accepted(rig: Rig, manifest: Any) -> bool:
+def accepted(rig: KubeStack, manifest: Any) -> bool:
     """The API server took it."""
     try:
         wanted = json.loads(json.dumps(manifest, allow_nan=False))
@@ -100,7 +100,7 @@ class Standstill:
         assert still_s < STANDSTILL_S, f"nothing has come from the operator for {still_s:.0f} s"
 
 
-def require_service(rig: Rig, name: str) -> None:
+def require_service(rig: KubeStack, name: str) -> None:
     """A good job gets its pods, the operator is the one it was, and nothing went through it unhandled."""
     rig.create_job(waiting_job(rig, name, replicas=2))
     standstill = Standstill()
@@ -121,7 +121,7 @@ def require_service(rig: Rig, name: str) -> None:
 @pytest.mark.parametrize(
     ("seed", "count"), [(0, 150), *(pytest.param(seed, 500, marks=pytest.mark.nightly) for seed in range(1, 21))]
 )
-def test_mutated_manifests_do_not_stop_the_operator(rig: Rig, seed: int, count: int) -> None:
+def test_mutated_manifests_do_not_stop_the_operator(rig: KubeStack, seed: int, count: int) -> None:
     rng = random.Random(seed)
     rig.start_operator()
     taken = [n for n in range(count) if accepted(rig, hostile(rng, n))]
@@ -129,19 +129,19 @@ def test_mutated_manifests_do_not_stop_the_operator(rig: Rig, seed: int, count: 
     require_service(rig, "good")
 
 
-def test_mutated_pod_statuses_do_not_stop_the_operator(rig: Rig) -> None:
+def test_mutated_pod_statuses_do_not_stop_the_operator(rig: KubeStack) -> None:
     rng = random.Random(0)
     rig.start_operator()
     rig.create_job(waiting_job(rig, replicas=2, minReplicas=1, backoffLimit=10_000))
     told = 0
     for _ in range(150):
         pods = rig.until("pods", rig.pod_names)
-        told += rig.told_status(rng.choice(pods), mutated(POD_STATUS, rng, times=rng.randint(1, 2)))
+        told += rig.put_status(rng.choice(pods), mutate(POD_STATUS, rng, times=rng.randint(1, 2)))
     assert told > 0, "the API server refused all of them: nothing was tried"
     require_service(rig, "good")
 
 
-def test_a_job_as_large_as_etcd_takes_is_refused_and_hurts_no_other(rig: Rig) -> None:
+def test_a_job_as_large_as_etcd_takes_is_refused_and_hurts_no_other(rig: KubeStack) -> None:
     rig.start_operator()
     large = waiting_job(rig, "large", replicas=2)
     trainer = large["spec"]["template"]["spec"]["containers"][0]
@@ -151,7 +151,7 @@ def test_a_job_as_large_as_etcd_takes_is_refused_and_hurts_no_other(rig: Rig) ->
     require_service(rig, "good")
 
 
-def test_hostile_keys_of_a_job_stop_neither_a_running_operator_nor_the_next_one(rig: Rig) -> None:
+def test_hostile_keys_of_a_job_stop_neither_a_running_operator_nor_the_next_one(rig: KubeStack) -> None:
     rig.start_operator()
     rig.create_job(waiting_job(rig, "hostile"))
     rig.until("its map", lambda: rig.slots(rig.keys("hostile")))
@@ -162,7 +162,7 @@ def test_hostile_keys_of_a_job_stop_neither_a_running_operator_nor_the_next_one(
     require_service(rig, "better")
 
 
-def create_text(rig: Rig, manifest: dict[str, Any], hole: str) -> None:
+def create_text(rig: KubeStack, manifest: dict[str, Any], hole: str) -> None:
     """Create a job whose template has the JSON text `hole`, which Python could not write."""
     manifest["spec"]["template"]["spec"]["hole"] = "@"
     text = json.dumps(manifest).replace('"@"', hole)
@@ -173,7 +173,7 @@ def create_text(rig: Rig, manifest: dict[str, Any], hole: str) -> None:
 
 
 @pytest.mark.parametrize("levels", [200, 9000])
-def test_a_job_nested_as_deeply_as_an_api_server_stores_stops_no_operator(rig: Rig, levels: int) -> None:
+def test_a_job_nested_as_deeply_as_an_api_server_stores_stops_no_operator(rig: KubeStack, levels: int) -> None:
     rig.start_operator()
     create_text(rig, waiting_job(rig, "deep"), "[" * levels + "]" * levels)
     require_service(rig, "good")
@@ -183,7 +183,7 @@ def test_a_job_nested_as_deeply_as_an_api_server_stores_stops_no_operator(rig: R
     assert "make it flatter" in rig.namespace.kubectl("get", "ejob", "deep", "-o", "jsonpath={.status.message}")
 
 
-def test_a_job_with_a_million_million_gpus_stops_no_operator(rig: Rig) -> None:
+def test_a_job_with_a_million_million_gpus_stops_no_operator(rig: KubeStack) -> None:
     rig.start_operator()
     greedy = waiting_job(rig, "greedy")
     del greedy["spec"]["nprocPerNode"]

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 from tests.integration.kube.histories import STEPS, History
 
 pytestmark = pytest.mark.kube
@@ -22,7 +22,7 @@ _STILL_S = 60.0
 """Nothing moves for longer than any back-off of the operator's, and its start, on a machine with others at work."""
 
 
-def killed_meanwhile(rig: Rig, act: Callable[[], None], *, after_s: float) -> None:
+def killed_meanwhile(rig: KubeStack, act: Callable[[], None], *, after_s: float) -> None:
     """The operator dies so long after `act` has begun, and another one starts when that is over."""
     strike = threading.Timer(after_s, rig.kill_operator)
     strike.start()
@@ -36,7 +36,7 @@ def killed_meanwhile(rig: Rig, act: Callable[[], None], *, after_s: float) -> No
 class Standing:
     """How far the histories have come; not to stand yet is fine for as long as something moves."""
 
-    def __init__(self, rig: Rig, jobs: list[History]) -> None:
+    def __init__(self, rig: KubeStack, jobs: list[History]) -> None:
         self._rig = rig
         self._jobs = jobs
         self._seen: list[object] = []
@@ -67,7 +67,7 @@ class Standing:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 20))])
-def test_jobs_stand_as_without_any_death_of_the_operator(rig: Rig, seed: int) -> None:
+def test_jobs_stand_as_without_any_death_of_the_operator(rig: KubeStack, seed: int) -> None:
     rng = random.Random(seed)
     jobs = [History(rig, f"j{n}", random.Random(f"{seed}/{n}")) for n in range(AT_ONCE)]
     rig.start_operator()

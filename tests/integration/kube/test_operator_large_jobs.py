@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(300)]
 
@@ -20,21 +20,21 @@ MOST_MIB = 256
 """Half of the chart's limit."""
 
 
-def large_job(rig: Rig, name: str, hole: Any) -> dict[str, Any]:
+def large_job(rig: KubeStack, name: str, hole: Any) -> dict[str, Any]:
     """A suspended job with this in its template."""
     job = waiting_job(rig, name, suspend=True)
     job["spec"]["template"]["spec"]["hole"] = hole
     return job
 
 
-def peak_mib(rig: Rig) -> int:
+def peak_mib(rig: KubeStack) -> int:
     """The most memory that the operator has had."""
     assert rig.operator is not None
     status = Path(f"/proc/{rig.operator.pid}/status").read_text()
     return next(int(line.split()[1]) >> 10 for line in status.splitlines() if line.startswith("VmHWM"))
 
 
-def test_a_fresh_operator_outlives_dozens_of_jobs_as_large_as_etcd_takes(rig: Rig) -> None:
+def test_a_fresh_operator_outlives_dozens_of_jobs_as_large_as_etcd_takes(rig: KubeStack) -> None:
     for number in range(JOBS):
         rig.create_job(large_job(rig, f"large-{number}", TEXT))
     rig.create_job(waiting_job(rig, "good", replicas=2))
@@ -45,13 +45,13 @@ def test_a_fresh_operator_outlives_dozens_of_jobs_as_large_as_etcd_takes(rig: Ri
     assert peak_mib(rig) < MOST_MIB
 
 
-def said(rig: Rig, name: str) -> str:
+def said(rig: KubeStack, name: str) -> str:
     """What the operator says of the job."""
     message: str = rig.condition("Accepted", name).get("message", "")
     return message
 
 
-def test_a_flood_of_changes_of_a_large_job_neither_fills_the_operator_nor_keeps_others_waiting(rig: Rig) -> None:
+def test_a_flood_of_changes_of_a_large_job_neither_fills_the_operator_nor_keeps_others_waiting(rig: KubeStack) -> None:
     rig.create_job(waiting_job(rig, "flooded", suspend=True))
     rig.start_operator()
     rig.until("a word", lambda: rig.status("flooded"))
@@ -67,7 +67,9 @@ def test_a_flood_of_changes_of_a_large_job_neither_fills_the_operator_nor_keeps_
     assert peak_mib(rig) < MOST_MIB
 
 
-def test_a_job_that_runs_is_let_run_when_its_spec_becomes_too_large_and_is_cared_for_when_it_shrinks(rig: Rig) -> None:
+def test_a_job_that_runs_is_let_run_when_its_spec_becomes_too_large_and_is_cared_for_when_it_shrinks(
+    rig: KubeStack,
+) -> None:
     rig.start_operator()
     rig.create_job(waiting_job(rig, "grown", replicas=2))
     before = rig.until("its pods", lambda: len(rig.pod_names()) == 2 and rig.pod_names())
@@ -85,7 +87,7 @@ def test_a_job_that_runs_is_let_run_when_its_spec_becomes_too_large_and_is_cared
     rig.until("no pod", lambda: not rig.pods())
 
 
-def test_jobs_of_one_namespace_that_take_its_share_of_memory_are_refused_until_there_is_room(rig: Rig) -> None:
+def test_jobs_of_one_namespace_that_take_its_share_of_memory_are_refused_until_there_is_room(rig: KubeStack) -> None:
     rig.start_operator("--jobs-memory", str(3 << 20))
     refusal = f"is more than the operator keeps of namespace {rig.namespace.name}"
     rig.create_job(large_job(rig, "first", [{"a": {}}] * 4_000))
@@ -100,7 +102,7 @@ def test_jobs_of_one_namespace_that_take_its_share_of_memory_are_refused_until_t
 
 
 def test_a_running_job_that_a_new_operator_has_no_room_for_is_suspended_and_deleted_as_its_user_wishes(
-    rig: Rig,
+    rig: KubeStack,
 ) -> None:
     rig.start_operator()
     for name in ("suspended", "deleted"):

@@ -10,14 +10,14 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 pytestmark = pytest.mark.kube
 
 _LINE = re.compile(r"elasticjob_(?P<series>[a-z_]+(?:\{[^}]*\})?) (?P<value>\S+)")
 
 
-def figures(rig: Rig, url: str) -> dict[str, float]:
+def figures(rig: KubeStack, url: str) -> dict[str, float]:
     """Value by series, as `restarts_total{namespace="here"}`."""
     with urllib.request.urlopen(url, timeout=10) as answer:
         text = answer.read().decode().replace(f'namespace="{rig.namespace.name}"', 'namespace="here"')
@@ -30,7 +30,7 @@ def agent_of(pid: int) -> int:
     return next(p.pid for p in psutil.Process(pid).parents() if any("elasticjob-agent" in w for w in p.cmdline()))
 
 
-def live_through(rig: Rig) -> None:
+def live_through(rig: KubeStack) -> None:
     """Run, a worker dies, a pod fails, one node more, the end; and a job that runs out of time."""
     rig.create_job(waiting_job(rig, "late", activeDeadlineSeconds=1))
     rig.create_job(waiting_job(rig, replicas=2, minReplicas=2, maxReplicas=3))
@@ -75,7 +75,7 @@ AT_LEAST_SOME = {
 }
 
 
-def test_every_figure_tells_what_has_happened(rig: Rig) -> None:
+def test_every_figure_tells_what_has_happened(rig: KubeStack) -> None:
     url = f"http://127.0.0.1:{unused_port()}"
     rig.start_node()
     rig.start_operator("--liveness", f"{url}/healthz")

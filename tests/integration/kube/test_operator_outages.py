@@ -21,7 +21,7 @@ from elasticjob_operator.model.cluster_interface import Resource
 from testing.kube.jobs import waiting_job
 from testing.kube.manifests import MINIMAL
 from testing.kube.namespace import Namespace
-from testing.kube.stack import RBAC, Rig, service_account_token
+from testing.kube.stack import RBAC, KubeStack, service_account_token
 from testing.servers.apiserver import ApiServer, Programs
 from tests.integration.kube.conftest import CRD, await_crd
 
@@ -48,8 +48,8 @@ def install_crd(server: ApiServer, crd: dict[str, Any] | None = None) -> None:
 
 
 @pytest.fixture
-def own_rig(own_server: ApiServer, etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Rig]:
-    rig = Rig(
+def own_rig(own_server: ApiServer, etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[KubeStack]:
+    rig = KubeStack(
         Namespace(own_server, NAME),
         etcd=etcd_server.endpoint,
         token=service_account_token(own_server),
@@ -60,11 +60,13 @@ def own_rig(own_server: ApiServer, etcd_server: EmbeddedEtcd, tmp_path: Path) ->
     own_server.kubectl("delete", "ejob,pods", "--all", "--force", namespace=NAME)
 
 
-def test_an_operator_without_the_crd_says_so_and_waits_for_it(own_rig: Rig, own_server: ApiServer) -> None:
+def test_an_operator_without_the_crd_says_so_and_waits_for_it(own_rig: KubeStack, own_server: ApiServer) -> None:
     # Other tests of this module may run first: xdist moves tests from one worker to another.
     own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
     operator = own_rig.start_operator()
-    operator.says("the CRD elasticjobs.elasticjob.io is not installed; kubectl apply -f crds/elasticjob.yaml")
+    operator.wait_for_output(
+        "the CRD elasticjobs.elasticjob.io is not installed; kubectl apply -f crds/elasticjob.yaml"
+    )
     install_crd(own_server)
     own_rig.namespace.apply(waiting_job(own_rig))
     own_rig.until("a pod", own_rig.pods)
@@ -137,40 +139,40 @@ async def test_a_missing_crd_is_no_proof_that_a_job_is_gone(
         await cluster.close()
 
 
-def test_an_operator_that_waits_for_the_crd_can_be_stopped(own_rig: Rig, own_server: ApiServer) -> None:
+def test_an_operator_that_waits_for_the_crd_can_be_stopped(own_rig: KubeStack, own_server: ApiServer) -> None:
     own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
     operator = own_rig.start_operator()
-    operator.says("is not installed")
+    operator.wait_for_output("is not installed")
     assert operator.stop(within_s=5) == 0
 
 
-def test_an_operator_starts_before_its_api_server(own_rig: Rig, own_server: ApiServer) -> None:
+def test_an_operator_starts_before_its_api_server(own_rig: KubeStack, own_server: ApiServer) -> None:
     install_crd(own_server)
     own_server.stop()
     try:
         operator = own_rig.start_operator()
-        operator.says("the API server did not answer")
+        operator.wait_for_output("the API server did not answer")
     finally:
         own_server.start()
     own_rig.namespace.apply(waiting_job(own_rig))
     own_rig.until("a pod", own_rig.pods)
 
 
-def test_an_operator_can_be_stopped_while_its_api_server_is_away(own_rig: Rig, own_server: ApiServer) -> None:
+def test_an_operator_can_be_stopped_while_its_api_server_is_away(own_rig: KubeStack, own_server: ApiServer) -> None:
     install_crd(own_server)
     operator = own_rig.start_operator()
     own_rig.namespace.apply(waiting_job(own_rig))
     own_rig.until("a pod", own_rig.pods)
     own_server.kill()
     try:
-        operator.says("cannot watch, trying again")
+        operator.wait_for_output("cannot watch, trying again")
         assert operator.stop(within_s=5) == 0
     finally:
         own_server.start()
 
 
 def test_workers_go_on_and_the_operator_comes_back_when_the_api_server_was_killed(
-    own_rig: Rig, own_server: ApiServer
+    own_rig: KubeStack, own_server: ApiServer
 ) -> None:
     install_crd(own_server)
     own_rig.start_node()
@@ -180,7 +182,7 @@ def test_workers_go_on_and_the_operator_comes_back_when_the_api_server_was_kille
     before = own_rig.pids(own_rig.keys())
     own_server.kill()
     try:
-        operator.says("cannot watch, trying again")
+        operator.wait_for_output("cannot watch, trying again")
     finally:
         own_server.start()
     assert own_rig.pids(own_rig.keys()) == before
@@ -189,7 +191,7 @@ def test_workers_go_on_and_the_operator_comes_back_when_the_api_server_was_kille
     assert operator.stop(within_s=5) == 0
 
 
-def test_a_job_deleted_while_nobody_watched_leaves_nothing(own_rig: Rig, own_server: ApiServer) -> None:
+def test_a_job_deleted_while_nobody_watched_leaves_nothing(own_rig: KubeStack, own_server: ApiServer) -> None:
     install_crd(own_server)
     own_rig.start_node()
     own_rig.start_operator()
@@ -223,7 +225,9 @@ PEERING = {
 """By an object of this kind that is named `default`, one kopf operator silences all others."""
 
 
-def test_another_kopf_operator_of_higher_priority_does_not_silence_it(own_rig: Rig, own_server: ApiServer) -> None:
+def test_another_kopf_operator_of_higher_priority_does_not_silence_it(
+    own_rig: KubeStack, own_server: ApiServer
+) -> None:
     install_crd(own_server)
     own_rig.namespace.kubectl("apply", "-f", "-", stdin=PEERING)
     peer = {"priority": 1_000_000, "lifetime": 3600, "lastseen": "2999-01-01T00:00:00"}
@@ -238,19 +242,19 @@ def test_another_kopf_operator_of_higher_priority_does_not_silence_it(own_rig: R
     assert "kopfpeerings" not in operator.text()
 
 
-def test_an_operator_that_loses_its_crd_ends_and_says_so(own_rig: Rig, own_server: ApiServer) -> None:
+def test_an_operator_that_loses_its_crd_ends_and_says_so(own_rig: KubeStack, own_server: ApiServer) -> None:
     install_crd(own_server)
     operator = own_rig.start_operator()
-    operator.says("watching team")
+    operator.wait_for_output("watching team")
     own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io")
     assert operator.wait() == 1
-    operator.says("the operator ends: elasticjobs cannot be watched any more")
+    operator.wait_for_output("the operator ends: elasticjobs cannot be watched any more")
 
 
-def test_an_operator_with_an_unusable_etcd_address_ends_and_says_so(own_rig: Rig) -> None:
+def test_an_operator_with_an_unusable_etcd_address_ends_and_says_so(own_rig: KubeStack) -> None:
     operator = own_rig.start_operator(etcd="nonsense")
     assert operator.wait() == 1
-    operator.says("the operator ends: ")
+    operator.wait_for_output("the operator ends: ")
     assert "Traceback" not in operator.text()
 
 
@@ -264,14 +268,16 @@ def require_a_password(port: int) -> None:
         auth.AuthEnable(rpc.AuthEnableRequest())
 
 
-def test_an_operator_that_etcd_refuses_ends_and_says_so(own_rig: Rig, own_server: ApiServer, tmp_path: Path) -> None:
+def test_an_operator_that_etcd_refuses_ends_and_says_so(
+    own_rig: KubeStack, own_server: ApiServer, tmp_path: Path
+) -> None:
     install_crd(own_server)
     server = asyncio.run(EmbeddedEtcd.start(tmp_path / "etcd", client_port=0))
     try:
         require_a_password(server.port)
         operator = own_rig.start_operator(etcd=server.endpoint.targets[0])
         assert operator.wait() == 1
-        operator.says("the operator ends: ")
+        operator.wait_for_output("the operator ends: ")
         assert "Traceback" not in operator.text()
     finally:
         server.kill()

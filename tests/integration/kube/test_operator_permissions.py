@@ -5,12 +5,12 @@ import pytest
 from testing.kube.jobs import waiting_job
 from testing.kube.namespace import Namespace
 from testing.kube.service_accounts import account_in, account_without, grant
-from testing.kube.stack import Rig, write_kubeconfig
+from testing.kube.stack import KubeStack, write_kubeconfig
 
 pytestmark = pytest.mark.kube
 
 
-def start_without(rig: Rig, resource: str, verb: str) -> str:
+def start_without(rig: KubeStack, resource: str, verb: str) -> str:
     """An operator that lacks one verb; the name of its account."""
     name = f"{rig.namespace.name}-{verb}-{resource}".replace("/", "-")
     token = account_without(rig.namespace.server, name, resource, verb)
@@ -18,7 +18,7 @@ def start_without(rig: Rig, resource: str, verb: str) -> str:
     return name
 
 
-def test_without_permission_to_create_pods_the_job_says_so_until_it_is_granted(rig: Rig) -> None:
+def test_without_permission_to_create_pods_the_job_says_so_until_it_is_granted(rig: KubeStack) -> None:
     account = start_without(rig, "pods", "create")
     rig.namespace.apply(waiting_job(rig))
     refusal = 'cannot create resource "pods" in API group "" in the namespace'
@@ -31,10 +31,12 @@ def test_without_permission_to_create_pods_the_job_says_so_until_it_is_granted(r
 
 
 @pytest.mark.parametrize(("resource", "verb"), [("elasticjobs", "list"), ("pods", "list")])
-def test_without_permission_to_list_the_log_says_so_until_it_is_granted(rig: Rig, resource: str, verb: str) -> None:
+def test_without_permission_to_list_the_log_says_so_until_it_is_granted(
+    rig: KubeStack, resource: str, verb: str
+) -> None:
     account = start_without(rig, resource, verb)
     assert rig.operator is not None
-    line = rig.operator.says(f'cannot {verb} resource "{resource}"')
+    line = rig.operator.wait_for_output(f'cannot {verb} resource "{resource}"')
     assert "cannot watch jobs and pods: " in line
     assert line.endswith("trying again")
     rig.namespace.apply(waiting_job(rig))
@@ -42,10 +44,10 @@ def test_without_permission_to_list_the_log_says_so_until_it_is_granted(rig: Rig
     rig.until("a pod", rig.pods)
 
 
-def test_without_permission_to_watch_the_log_says_so_until_it_is_granted(rig: Rig) -> None:
+def test_without_permission_to_watch_the_log_says_so_until_it_is_granted(rig: KubeStack) -> None:
     account = start_without(rig, "pods", "watch")
     assert rig.operator is not None
-    assert "cannot watch, trying again: GET" in rig.operator.says('cannot watch resource "pods"')
+    assert "cannot watch, trying again: GET" in rig.operator.wait_for_output('cannot watch resource "pods"')
     grant(rig.namespace.server, account)
     rig.namespace.apply(waiting_job(rig))
     [pod] = rig.until("a pod", rig.pod_names)
@@ -53,35 +55,35 @@ def test_without_permission_to_watch_the_log_says_so_until_it_is_granted(rig: Ri
     rig.until("a successor", lambda: rig.pod_names() not in ([], [pod]))
 
 
-def test_without_permission_to_write_status_the_job_runs_and_the_log_says_so(rig: Rig) -> None:
+def test_without_permission_to_write_status_the_job_runs_and_the_log_says_so(rig: KubeStack) -> None:
     account = start_without(rig, "elasticjobs/status", "patch")
     rig.namespace.apply(waiting_job(rig))
     rig.until("a pod", rig.pods)
     assert rig.operator is not None
-    rig.operator.says('cannot patch resource "elasticjobs/status"')
+    rig.operator.wait_for_output('cannot patch resource "elasticjobs/status"')
     assert rig.status() == {}
     grant(rig.namespace.server, account)
     rig.until("a status", rig.status)
 
 
-def test_without_permission_to_write_events_the_job_has_its_status(rig: Rig) -> None:
+def test_without_permission_to_write_events_the_job_has_its_status(rig: KubeStack) -> None:
     start_without(rig, "events", "create")
     rig.namespace.apply(waiting_job(rig))
     assert rig.operator is not None
-    rig.operator.says("the event Created could not be written")
+    rig.operator.wait_for_output("the event Created could not be written")
     assert rig.phase("Pending")["desiredReplicas"] == 1
 
 
-def test_without_permission_for_budgets_the_job_runs_and_the_log_says_so(rig: Rig) -> None:
+def test_without_permission_for_budgets_the_job_runs_and_the_log_says_so(rig: KubeStack) -> None:
     start_without(rig, "poddisruptionbudgets", "patch")
     rig.start_node()
     rig.namespace.apply(waiting_job(rig))
     rig.running(nodes=1, round_=1)
     assert rig.operator is not None
-    rig.operator.says('cannot patch resource "poddisruptionbudgets"')
+    rig.operator.wait_for_output('cannot patch resource "poddisruptionbudgets"')
 
 
-def test_a_role_in_one_namespace_is_enough_for_an_operator_of_that_namespace(rig: Rig) -> None:
+def test_a_role_in_one_namespace_is_enough_for_an_operator_of_that_namespace(rig: KubeStack) -> None:
     server = rig.namespace.server
     token = account_in(server, f"{rig.namespace.name}-alone", rig.namespace.name)
     rig.start_node()
@@ -91,7 +93,7 @@ def test_a_role_in_one_namespace_is_enough_for_an_operator_of_that_namespace(rig
     assert "orbidden" not in operator.text()
 
 
-def test_jobs_of_a_namespace_that_is_watched_no_more_are_left_alone_without_a_question(rig: Rig) -> None:
+def test_jobs_of_a_namespace_that_is_watched_no_more_are_left_alone_without_a_question(rig: KubeStack) -> None:
     server = rig.namespace.server
     other = Namespace(server, f"{rig.namespace.name}-other")
     other.kubectl("create", "namespace", other.name)
@@ -108,7 +110,9 @@ def test_jobs_of_a_namespace_that_is_watched_no_more_are_left_alone_without_a_qu
     assert set(before) <= set(rig.etcd_keys())
 
 
-def test_a_namespace_that_may_not_be_listed_keeps_no_other_one_waiting_and_is_looked_at_once_it_may(rig: Rig) -> None:
+def test_a_namespace_that_may_not_be_listed_keeps_no_other_one_waiting_and_is_looked_at_once_it_may(
+    rig: KubeStack,
+) -> None:
     server, account = rig.namespace.server, f"{rig.namespace.name}-two"
     other = Namespace(server, f"{rig.namespace.name}-other")
     other.kubectl("create", "namespace", other.name)
@@ -118,7 +122,7 @@ def test_a_namespace_that_may_not_be_listed_keeps_no_other_one_waiting_and_is_lo
     operator = rig.start_operator("--namespace", other.name, kubeconfig=kubeconfig)
     rig.namespace.apply(waiting_job(rig))
     rig.until("a pod", rig.pods)
-    operator.says(f"cannot list pods of {other.name}, which is left as it is")
+    operator.wait_for_output(f"cannot list pods of {other.name}, which is left as it is")
     account_in(server, account, other.name)
     rig.until("a pod there, too", lambda: "Pending" in other.kubectl("get", "pods"))
     other.kubectl("delete", "rolebinding", account)

@@ -13,7 +13,7 @@ from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.kube.audit import Audit, granted
 from testing.kube.jobs import waiting_job
 from testing.kube.namespace import Namespace
-from testing.kube.stack import RBAC, SYSTEM, Rig
+from testing.kube.stack import RBAC, SYSTEM, KubeStack
 from testing.kube.tls_stack import Release
 from testing.processes.process import Process
 from testing.servers.apiserver import ApiServer, Programs
@@ -31,7 +31,7 @@ def audit(tmp_path: Path) -> Audit:
 
 
 @pytest.fixture
-def rig(programs: Programs, audit: Audit, etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Rig]:
+def rig(programs: Programs, audit: Audit, etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[KubeStack]:
     """A rig on an API server of its own, which writes the log."""
     plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
     folder = tmp_path / "server"
@@ -42,25 +42,25 @@ def rig(programs: Programs, audit: Audit, etcd_server: EmbeddedEtcd, tmp_path: P
         assert server.kubectl("apply", f"--filename={RBAC[0]}").returncode == 0
         namespace = Namespace(server, "audited")
         namespace.create()
-        made = Rig(namespace, etcd=etcd_server.endpoint, token="", folder=tmp_path)
+        made = KubeStack(namespace, etcd=etcd_server.endpoint, token="", folder=tmp_path)
         yield made
         made.close()
 
 
 @pytest.fixture
-def release(rig: Rig) -> Iterator[Release]:
+def release(rig: KubeStack) -> Iterator[Release]:
     """For all namespaces."""
     folder = rig.folder / "secured"
     folder.mkdir()
     made = Release(rig, SecuredEtcd(folder, program()), "operator.verbose=false")
-    made.bring_authority()
+    made.provide_ca()
     yield made
     made.etcd.kill()
 
 
 def start_operator(release: Release) -> Process:
     """Without a namespace and a cluster id: it has to find out."""
-    rig = release.rig
+    rig = release.stack
     lease = ("--leader-elect", "--lease-namespace", SYSTEM, "--lease-name", f"{release.name}-elasticjob-operator")
     options = (*release.options, *lease, "--etcd-endpoints", f"127.0.0.1:{release.etcd.port}")
     environ = {"KUBECONFIG": str(release.kubeconfig)}
@@ -69,7 +69,7 @@ def start_operator(release: Release) -> Process:
     return rig.operator
 
 
-def test_each_granted_verb_is_used_and_none_is_refused(release: Release, rig: Rig, audit: Audit) -> None:
+def test_each_granted_verb_is_used_and_none_is_refused(release: Release, rig: KubeStack, audit: Audit) -> None:
     account, allowed = f"{SYSTEM}:{release.name}-elasticjob-operator", granted(release.manifests)
     start_operator(release)
     a_pod_is_replaced_and_another_is_stuck_on_a_dead_node(rig)
@@ -85,7 +85,7 @@ def test_each_granted_verb_is_used_and_none_is_refused(release: Release, rig: Ri
     assert audit.used(account) <= allowed
 
 
-def a_pod_is_replaced_and_another_is_stuck_on_a_dead_node(rig: Rig) -> None:
+def a_pod_is_replaced_and_another_is_stuck_on_a_dead_node(rig: KubeStack) -> None:
     rig.namespace.apply(waiting_job(rig, replicas=2, stuckPodTimeoutSeconds=1))
     rig.until("two pods", lambda: len(rig.pod_names()) == 2)
     failed, stuck = rig.pod_names()
@@ -96,7 +96,7 @@ def a_pod_is_replaced_and_another_is_stuck_on_a_dead_node(rig: Rig) -> None:
     rig.until("it is gone", lambda: stuck not in [pod["metadata"]["name"] for pod in rig.pods()], within_s=60)
 
 
-def a_job_is_suspended_twice(rig: Rig) -> None:
+def a_job_is_suspended_twice(rig: KubeStack) -> None:
     for _ in range(2):
         rig.patch_job("j", {"suspend": True})
         rig.until("no pods", lambda: not rig.pod_names())
@@ -105,7 +105,7 @@ def a_job_is_suspended_twice(rig: Rig) -> None:
 
 
 def a_pod_goes_while_nobody_looks(release: Release) -> None:
-    rig = release.rig
+    rig = release.stack
     rig.kill_operator()
     gone, _ = rig.pod_names()
     rig.namespace.kubectl("delete", "pod", gone, "--force", "--grace-period=0")
@@ -113,7 +113,7 @@ def a_pod_goes_while_nobody_looks(release: Release) -> None:
     rig.until("a successor", lambda: len(rig.pod_names()) == 2)
 
 
-def a_job_fails_and_is_cleared_away(rig: Rig) -> None:
+def a_job_fails_and_is_cleared_away(rig: KubeStack) -> None:
     rig.namespace.apply(waiting_job(rig, "short", backoffLimit=0, ttlSecondsAfterFinished=1))
     pod = rig.until("its pod", lambda: next((name for name in rig.pod_names() if name.startswith("short")), ""))
     rig.fail_pod(pod)

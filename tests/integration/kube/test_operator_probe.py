@@ -23,12 +23,12 @@ from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusRecor
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.probes import ProbeServer, ProbeSources
 from elasticjob_operator.settings import Settings
-from testing.clocks.fake_clock import Clock
-from testing.kube.faulty_operator import stormy
+from testing.clocks.fake_clock import FakeClock
+from testing.kube.faulty_operator import faulty_api_server
 from testing.kube.jobs import waiting_job
 from testing.kube.manifests import MINIMAL
 from testing.kube.namespace import Namespace
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 from testing.waiting import aeventually, eventually
 
 pytestmark = pytest.mark.kube
@@ -82,7 +82,7 @@ async def closing(cluster: KubeCluster) -> AsyncIterator[None]:
 
 async def test_the_probe_is_green_until_a_watch_is_dead(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(namespace.server.kubeconfig()))
-    feed, clock, url = EventBus(relist_delay_s=0.0), Clock(), f"http://127.0.0.1:{unused_port()}/healthz"
+    feed, clock, url = EventBus(relist_delay_s=0.0), FakeClock(), f"http://127.0.0.1:{unused_port()}/healthz"
     namespace.apply(MINIMAL)
     cluster = await KubeCluster.connect(feed, (namespace.name,), clock=clock)
     async with closing(cluster), operating(cluster, url) as running:
@@ -106,9 +106,9 @@ def cluster_has_pods(namespace: Namespace) -> bool:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-def test_an_operator_whose_watches_tell_nothing_ends_and_its_probe_is_red(rig: Rig) -> None:
+def test_an_operator_whose_watches_tell_nothing_ends_and_its_probe_is_red(rig: KubeStack) -> None:
     url = f"http://127.0.0.1:{unused_port()}/healthz"
-    with stormy(rig, "--liveness", url) as proxy:
+    with faulty_api_server(rig, "--liveness", url) as proxy:
         eventually(lambda: probe(url) == 200, within_s=30, what="green")
         proxy.weather(mute=True)
         proxy.cut()
@@ -117,4 +117,4 @@ def test_an_operator_whose_watches_tell_nothing_ends_and_its_probe_is_red(rig: R
         assert rig.operator is not None
         assert rig.operator.wait(within_s=800) == 1
         assert probe(url) == 0
-        rig.operator.says("the operator ends: the watch of ")
+        rig.operator.wait_for_output("the operator ends: the watch of ")

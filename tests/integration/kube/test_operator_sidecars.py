@@ -12,20 +12,20 @@ from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Put, Txn
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 pytestmark = pytest.mark.kube
 
 SIDECAR = {"name": "logs", "image": "example/logs:1", "restartPolicy": "Always"}
 
 
-def with_sidecar(rig: Rig, **spec: Any) -> dict[str, Any]:
+def with_sidecar(rig: KubeStack, **spec: Any) -> dict[str, Any]:
     job = waiting_job(rig, **spec)
     job["spec"]["template"]["spec"]["initContainers"] = [SIDECAR]
     return job
 
 
-def says_trainer_ended(rig: Rig, pod: str, exit_code: int) -> None:
+def says_trainer_ended(rig: KubeStack, pod: str, exit_code: int) -> None:
     """As a kubelet: the trainer's container has ended, the sidecar's has not, so the pod's phase is Running."""
     ended = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed", "startedAt": None}
     trainer = {"name": "trainer", "image": "t", "imageID": "", "ready": False, "restartCount": 0}
@@ -35,10 +35,10 @@ def says_trainer_ended(rig: Rig, pod: str, exit_code: int) -> None:
         "containerStatuses": [{**trainer, "state": {"terminated": ended}}],
         "initContainerStatuses": [{**sidecar, "state": {"running": {}}}],
     }
-    assert rig.told_status(pod, status)
+    assert rig.put_status(pod, status)
 
 
-def says_all_workers_succeeded(rig: Rig) -> None:
+def says_all_workers_succeeded(rig: KubeStack) -> None:
     """As the closer of a round of one."""
     world = RendezvousState(state=RoundPhase.SUCCEEDED, round=1, nonce="n", cause=Cause.SUCCEEDED)
 
@@ -50,7 +50,7 @@ def says_all_workers_succeeded(rig: Rig) -> None:
     asyncio.run(write())
 
 
-def test_a_pod_whose_trainer_has_failed_is_replaced_though_its_sidecar_runs(rig: Rig) -> None:
+def test_a_pod_whose_trainer_has_failed_is_replaced_though_its_sidecar_runs(rig: KubeStack) -> None:
     rig.start_operator()
     rig.create_job(with_sidecar(rig))
     [failed] = rig.until("a pod", rig.pod_names)
@@ -59,7 +59,7 @@ def test_a_pod_whose_trainer_has_failed_is_replaced_though_its_sidecar_runs(rig:
     rig.until("the count", lambda: rig.status()["podReplacements"] == 1)
 
 
-def test_a_job_whose_trainers_have_ended_well_has_succeeded_and_its_sidecars_go(rig: Rig) -> None:
+def test_a_job_whose_trainers_have_ended_well_has_succeeded_and_its_sidecars_go(rig: KubeStack) -> None:
     rig.start_operator()
     rig.create_job(with_sidecar(rig))
     [name] = rig.until("a pod", rig.pod_names)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import ACCOUNT, SYSTEM, Rig
+from testing.kube.stack import ACCOUNT, SYSTEM, KubeStack
 from testing.network.proxy import Proxy, proxy
 from testing.processes.process import Process
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.kube
 class Replica:
     """One operator process."""
 
-    def __init__(self, rig: Rig, *, elects: bool = True, kubeconfig: Path | None = None) -> None:
+    def __init__(self, rig: KubeStack, *, elects: bool = True, kubeconfig: Path | None = None) -> None:
         self._port = free_port()
         lease = ("--leader-elect", "--lease-namespace", SYSTEM, "--lease-name", "elasticjob-operator")
         liveness = ("--liveness", f"http://127.0.0.1:{self._port}/healthz")
@@ -50,7 +50,7 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def two(rig: Rig) -> Iterator[tuple[Replica, Replica]]:
+def two(rig: KubeStack) -> Iterator[tuple[Replica, Replica]]:
     """The first leads, the second stands by, and a job of two nodes runs."""
     rig.start_node()
     first = Replica(rig)
@@ -64,14 +64,14 @@ def two(rig: Rig) -> Iterator[tuple[Replica, Replica]]:
         os.kill(first.process.pid, signal.SIGCONT)
 
 
-def holder(rig: Rig) -> str:
+def holder(rig: KubeStack) -> str:
     """As `kubectl get lease` shows it."""
     path = "jsonpath={.spec.holderIdentity}"
     found = rig.namespace.server.kubectl("get", "lease", "elasticjob-operator", "-o", path, namespace=SYSTEM)
     return str(found.stdout)
 
 
-def test_the_standby_goes_on_when_the_leader_was_killed(rig: Rig, two: tuple[Replica, Replica]) -> None:
+def test_the_standby_goes_on_when_the_leader_was_killed(rig: KubeStack, two: tuple[Replica, Replica]) -> None:
     first, second = two
     before = holder(rig)
     first.process.kill()
@@ -82,7 +82,7 @@ def test_the_standby_goes_on_when_the_leader_was_killed(rig: Rig, two: tuple[Rep
     assert {status[name] for name in ("restarts", "nodeLosses", "podReplacements")} == {0}
 
 
-def test_a_leader_that_is_stopped_gives_up_the_lease(rig: Rig, two: tuple[Replica, Replica]) -> None:
+def test_a_leader_that_is_stopped_gives_up_the_lease(rig: KubeStack, two: tuple[Replica, Replica]) -> None:
     first, second = two
     assert first.process.stop() == 0
     assert "released the lease" in first.process.text()
@@ -92,7 +92,7 @@ def test_a_leader_that_is_stopped_gives_up_the_lease(rig: Rig, two: tuple[Replic
 
 
 def test_a_leader_that_was_frozen_finds_the_other_one_at_work_and_stands_by(
-    rig: Rig, two: tuple[Replica, Replica]
+    rig: KubeStack, two: tuple[Replica, Replica]
 ) -> None:
     first, second = two
     os.kill(first.process.pid, signal.SIGSTOP)
@@ -109,7 +109,7 @@ def test_a_leader_that_was_frozen_finds_the_other_one_at_work_and_stands_by(
 
 
 @pytest.fixture
-def way(rig: Rig) -> Iterator[Proxy]:
+def way(rig: KubeStack) -> Iterator[Proxy]:
     """A way to the API server that a test may stall."""
     host, port = rig.namespace.server.url.removeprefix("https://").rsplit(":", 1)
     with proxy(host, int(port)) as made:
@@ -118,7 +118,7 @@ def way(rig: Rig) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def role(rig: Rig) -> Iterator[dict[str, Any]]:
+def role(rig: KubeStack) -> Iterator[dict[str, Any]]:
     """The operator's role; as it was at the end."""
     server = rig.namespace.server
     found: dict[str, Any] = json.loads(server.kubectl("get", "clusterrole", ACCOUNT, "-o", "json").stdout)
@@ -128,7 +128,7 @@ def role(rig: Rig) -> Iterator[dict[str, Any]]:
 
 
 def test_a_leader_steps_down_while_the_api_server_hangs_and_leads_again_without_listing_anew(
-    rig: Rig, way: Proxy, role: dict[str, Any]
+    rig: KubeStack, way: Proxy, role: dict[str, Any]
 ) -> None:
     """Meanwhile it has lost the right to list: it can only go on from what it knows and from its watches."""
     config = json.loads((rig.folder / "operator.kubeconfig").read_text())
@@ -156,14 +156,16 @@ def test_a_leader_steps_down_while_the_api_server_hangs_and_leads_again_without_
     assert {rig.status()[name] for name in ("restarts", "nodeLosses", "podReplacements")} == {0}
 
 
-def may_list(rig: Rig) -> bool:
+def may_list(rig: KubeStack) -> bool:
     """As `kubectl auth can-i` tells of the operator's account."""
     account = f"--as=system:serviceaccount:{SYSTEM}:{ACCOUNT}"
     asked = ("auth", "can-i", "list", "pods", account)
     return rig.namespace.server.kubectl(*asked, namespace=rig.namespace.name).stdout.strip() == "yes"
 
 
-def test_one_leads_beside_eight_busy_processes_and_the_job_goes_on(rig: Rig, two: tuple[Replica, Replica]) -> None:
+def test_one_leads_beside_eight_busy_processes_and_the_job_goes_on(
+    rig: KubeStack, two: tuple[Replica, Replica]
+) -> None:
     """The lease may change hands; nobody acts twice, and in the end one leads and one stands by."""
     with contextlib.ExitStack() as ending:
         for _ in range(8):
@@ -181,7 +183,7 @@ def test_one_leads_beside_eight_busy_processes_and_the_job_goes_on(rig: Rig, two
     assert (rig.status()["restarts"], rig.status()["podReplacements"]) == (0, 0)
 
 
-def test_one_that_does_not_elect_beside_a_leader_does_no_harm(rig: Rig) -> None:
+def test_one_that_does_not_elect_beside_a_leader_does_no_harm(rig: KubeStack) -> None:
     """As in an upgrade from a version without a Lease, and in a rollback to it."""
     rig.start_node()
     older, newer = Replica(rig, elects=False), Replica(rig)
@@ -203,13 +205,13 @@ def test_one_that_does_not_elect_beside_a_leader_does_no_harm(rig: Rig) -> None:
     assert {status[name] for name in ("restarts", "nodeLosses", "podReplacements")} == {0}
 
 
-def named(rig: Rig) -> list[str]:
+def named(rig: KubeStack) -> list[str]:
     """Names of the pods that own a slot."""
     slots = rig.slots(rig.keys())
     return sorted(owner.pod for owner in slots.slots.values()) if slots is not None else []
 
 
-def live(rig: Rig) -> list[str]:
+def live(rig: KubeStack) -> list[str]:
     """Names of the pods that have not ended."""
     ended = {"Failed", "Succeeded"}
     pods = [pod for pod in rig.pods() if pod.get("status", {}).get("phase") not in ended]

@@ -15,7 +15,7 @@ from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.policy.etcd.quota import MIB, MIN_BYTES
 from elasticjob_operator.tls.ca import CertificateAuthority, describe
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import SYSTEM, Rig
+from testing.kube.stack import SYSTEM, KubeStack
 from testing.kube.tls_stack import Pods, Release
 from testing.servers.secured_etcd import SecuredEtcd, administrator, program
 from testing.waiting import aeventually
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 @pytest.fixture
-def release(rig: Rig) -> Iterator[Release]:
+def release(rig: KubeStack) -> Iterator[Release]:
     """A release whose authority is that of an etcd that runs."""
     folder = rig.folder / "secured"
     folder.mkdir()
     made = Release(rig, SecuredEtcd(folder, program()))
-    made.bring_authority()
-    rig.etcd = made.etcd.certify("root")
+    made.provide_ca()
+    rig.etcd = made.etcd.issue_certificate("root")
     yield made
     made.etcd.kill()
 
@@ -58,10 +58,10 @@ def users(release: Release) -> set[str]:
 
 def certificate(release: Release, uid: str) -> bytes:
     """That of the job j, now."""
-    return release.secret(f"j-etcd-{uid[:8]}", release.rig.namespace.name)["tls.crt"]
+    return release.secret(f"j-etcd-{uid[:8]}", release.stack.namespace.name)["tls.crt"]
 
 
-def test_a_job_gets_a_certificate_of_its_own_and_runs_with_it(release: Release, pods: Pods, rig: Rig) -> None:
+def test_a_job_gets_a_certificate_of_its_own_and_runs_with_it(release: Release, pods: Pods, rig: KubeStack) -> None:
     release.start_operator()
     uid = rig.namespace.apply(waiting_job(rig, replicas=2))["metadata"]["uid"]
     pods.start(2)
@@ -74,7 +74,9 @@ def test_a_job_gets_a_certificate_of_its_own_and_runs_with_it(release: Release, 
     assert users(release) == {uid}
 
 
-def test_the_secret_goes_with_the_job_and_is_seen_as_files_by_the_trainer_alone(release: Release, rig: Rig) -> None:
+def test_the_secret_goes_with_the_job_and_is_seen_as_files_by_the_trainer_alone(
+    release: Release, rig: KubeStack
+) -> None:
     release.start_operator()
     sidecar = {"name": "sidecar", "image": "example/sidecar:1"}
     job = waiting_job(rig)
@@ -95,7 +97,9 @@ def test_the_secret_goes_with_the_job_and_is_seen_as_files_by_the_trainer_alone(
 
 
 @pytest.mark.nightly
-def test_a_running_job_gets_the_next_certificate_without_a_new_round(release: Release, pods: Pods, rig: Rig) -> None:
+def test_a_running_job_gets_the_next_certificate_without_a_new_round(
+    release: Release, pods: Pods, rig: KubeStack
+) -> None:
     release.start_operator("--certificate-life", "60")
     uid = rig.namespace.apply(waiting_job(rig, replicas=2))["metadata"]["uid"]
     pods.start(2)
@@ -103,7 +107,7 @@ def test_a_running_job_gets_the_next_certificate_without_a_new_round(release: Re
     first = certificate(release, uid)
     rig.until("another certificate", lambda: certificate(release, uid) != first, within_s=90)
     pods.remount()
-    pods.says("dialed etcd with the renewed certificate")
+    pods.log_contains("dialed etcd with the renewed certificate")
     rig.finish.touch()
     assert pods.end() == [0, 0]
     rig.phase("Succeeded")
@@ -111,7 +115,7 @@ def test_a_running_job_gets_the_next_certificate_without_a_new_round(release: Re
     assert rig.status()["restarts"] == 0
 
 
-def test_the_user_goes_with_the_job(release: Release, rig: Rig) -> None:
+def test_the_user_goes_with_the_job(release: Release, rig: KubeStack) -> None:
     release.start_operator()
     uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
     rig.until("a pod", rig.pods)
@@ -121,7 +125,7 @@ def test_the_user_goes_with_the_job(release: Release, rig: Rig) -> None:
     assert not rig.etcd_keys()
 
 
-def test_jobs_that_are_deleted_as_soon_as_they_are_created_leave_no_user(release: Release, rig: Rig) -> None:
+def test_jobs_that_are_deleted_as_soon_as_they_are_created_leave_no_user(release: Release, rig: KubeStack) -> None:
     release.start_operator()
     for _ in range(30):
         rig.create_job(waiting_job(rig))
@@ -139,7 +143,7 @@ def test_jobs_that_are_deleted_as_soon_as_they_are_created_leave_no_user(release
     assert not rig.etcd_keys()
 
 
-def test_the_user_goes_with_the_job_although_a_finalizer_keeps_its_pod(release: Release, rig: Rig) -> None:
+def test_the_user_goes_with_the_job_although_a_finalizer_keeps_its_pod(release: Release, rig: KubeStack) -> None:
     release.start_operator()
     rig.namespace.apply(waiting_job(rig))
     [pod] = rig.until("a pod", rig.pod_names)
@@ -154,7 +158,7 @@ def test_the_user_goes_with_the_job_although_a_finalizer_keeps_its_pod(release: 
         rig.namespace.kubectl("patch", "pod", pod, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
 
 
-def test_a_job_that_is_refused_loses_its_user_too_when_it_fills_etcd(release: Release, rig: Rig) -> None:
+def test_a_job_that_is_refused_loses_its_user_too_when_it_fills_etcd(release: Release, rig: KubeStack) -> None:
     """It gets its certificate, and then a template that nobody can act on."""
     release.start_operator()
     uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
@@ -186,9 +190,9 @@ async def fill(etcd: EtcdClient, prefix: str) -> None:
 
 def as_the_job(release: Release, uid: str, ask: Callable[[EtcdClient], Awaitable[T]]) -> T:
     """With the certificate of the job j."""
-    folder = release.rig.folder / "stolen"
+    folder = release.stack.folder / "stolen"
     folder.mkdir()
-    for name, text in release.secret(f"j-etcd-{uid[:8]}", release.rig.namespace.name).items():
+    for name, text in release.secret(f"j-etcd-{uid[:8]}", release.stack.namespace.name).items():
         (folder / name).write_bytes(text)
 
     async def work() -> T:
@@ -201,7 +205,9 @@ def as_the_job(release: Release, uid: str, ask: Callable[[EtcdClient], Awaitable
     return asyncio.run(work())
 
 
-def test_a_job_whose_certificate_fills_etcd_loses_it_and_ends_and_no_other_does(release: Release, rig: Rig) -> None:
+def test_a_job_whose_certificate_fills_etcd_loses_it_and_ends_and_no_other_does(
+    release: Release, rig: KubeStack
+) -> None:
     release.start_operator()
     uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
     other = rig.namespace.apply(waiting_job(rig, "other"))["metadata"]["uid"]
@@ -218,7 +224,7 @@ def test_a_job_whose_certificate_fills_etcd_loses_it_and_ends_and_no_other_does(
 
 
 @pytest.mark.nightly
-def test_a_deleted_job_whose_map_was_spoilt_leaves_neither_keys_nor_a_user(release: Release, rig: Rig) -> None:
+def test_a_deleted_job_whose_map_was_spoilt_leaves_neither_keys_nor_a_user(release: Release, rig: KubeStack) -> None:
     """What its prefix says of itself, and to whom it belongs, is a claim of the job's."""
     release.start_operator()
     uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
@@ -238,7 +244,9 @@ def test_a_deleted_job_whose_map_was_spoilt_leaves_neither_keys_nor_a_user(relea
 
 
 @pytest.mark.nightly
-def test_users_that_no_job_has_any_more_are_collected_and_those_of_others_are_not(release: Release, rig: Rig) -> None:
+def test_users_that_no_job_has_any_more_are_collected_and_those_of_others_are_not(
+    release: Release, rig: KubeStack
+) -> None:
     lost, other = str(uuid.uuid4()), str(uuid.uuid4())
 
     async def leave(client: EtcdClient) -> None:
@@ -253,7 +261,7 @@ def test_users_that_no_job_has_any_more_are_collected_and_those_of_others_are_no
 
 @pytest.mark.nightly
 def test_an_etcd_that_has_lost_its_data_is_guarded_anew_and_the_job_goes_on(
-    release: Release, pods: Pods, rig: Rig
+    release: Release, pods: Pods, rig: KubeStack
 ) -> None:
     release.start_operator()
     uid = rig.namespace.apply(waiting_job(rig, replicas=2))["metadata"]["uid"]
@@ -270,13 +278,11 @@ def test_an_etcd_that_has_lost_its_data_is_guarded_anew_and_the_job_goes_on(
 
 
 @pytest.mark.nightly
-def test_the_operator_fills_the_releases_secrets_once_and_keeps_to_them(release: Release, rig: Rig) -> None:
-    rig.namespace.server.kubectl(
-        "patch", "secret", release.authority, "--type=merge", '-p={"data":null}', namespace=SYSTEM
-    )
+def test_the_operator_fills_the_releases_secrets_once_and_keeps_to_them(release: Release, rig: KubeStack) -> None:
+    rig.namespace.server.kubectl("patch", "secret", release.ca, "--type=merge", '-p={"data":null}', namespace=SYSTEM)
     release.start_operator()
     rig.until("etcd's certificate", lambda: "tls.crt" in release.secret(release.server))
-    made, server = release.secret(release.authority), release.secret(release.server)
+    made, server = release.secret(release.ca), release.secret(release.server)
     told = describe(server["tls.crt"])
     assert told is not None
     assert told.hosts == {"127.0.0.1"}
@@ -287,41 +293,41 @@ def test_the_operator_fills_the_releases_secrets_once_and_keeps_to_them(release:
     release.start_operator()
     again = rig.operator  # its log goes on where that of the first one ended
     rig.until("it is at work again", lambda: again.text().count("keys begin with") == 2)
-    assert (release.secret(release.authority), release.secret(release.server)) == (made, server)
+    assert (release.secret(release.ca), release.secret(release.server)) == (made, server)
 
 
 @pytest.mark.nightly
 def test_the_authority_is_read_by_the_operator_alone_which_reads_no_other_secret(release: Release) -> None:
     def may(account: str, what: str) -> str:
         question = ("auth", "can-i", *what.split(), f"--as=system:serviceaccount:{SYSTEM}:{account}")
-        return release.rig.namespace.server.kubectl(*question, namespace=SYSTEM).stdout.strip()
+        return release.stack.namespace.server.kubectl(*question, namespace=SYSTEM).stdout.strip()
 
-    operator, key = f"{release.name}-elasticjob-operator", f"secret/{release.authority}"
+    operator, key = f"{release.name}-elasticjob-operator", f"secret/{release.ca}"
     assert may(operator, f"get {key}") == "yes"
     assert may("default", f"get {key}") == "no"
     assert [may(operator, f"{verb} secrets") for verb in ("get", "list", "watch", "patch", "delete")] == ["no"] * 5
 
 
 @pytest.mark.nightly
-def test_an_authority_that_cannot_be_used_is_told_in_one_sentence(release: Release, rig: Rig) -> None:
+def test_an_authority_that_cannot_be_used_is_told_in_one_sentence(release: Release, rig: KubeStack) -> None:
     patch = '-p={"data":{"tls.key":"bm8="}}'
-    rig.namespace.server.kubectl("patch", "secret", release.authority, "--type=merge", patch, namespace=SYSTEM)
+    rig.namespace.server.kubectl("patch", "secret", release.ca, "--type=merge", patch, namespace=SYSTEM)
     release.start_operator()
     assert rig.operator is not None
-    rig.operator.says("the operator ends: the certificate authority cannot be used")
+    rig.operator.wait_for_output("the operator ends: the certificate authority cannot be used")
     assert rig.operator.wait() == 1
     assert "Traceback" not in rig.operator.text()
 
 
 @pytest.mark.nightly
 def test_another_authority_takes_over_in_the_three_steps_of_the_page_without_a_round(
-    release: Release, pods: Pods, rig: Rig
+    release: Release, pods: Pods, rig: KubeStack
 ) -> None:
     release.start_operator()
     uid = rig.namespace.apply(waiting_job(rig, replicas=2))["metadata"]["uid"]
     pods.start(2)
     rig.running(nodes=2, round_=1)
-    old, new = release.etcd.authority, CertificateAuthority.create(now_s=time.time())
+    old, new = release.etcd.ca, CertificateAuthority.create(now_s=time.time())
     for step in (
         CertificateAuthority(old.certificate, old.key, also_trusted=new.certificate),
         CertificateAuthority(new.certificate, new.key, also_trusted=old.certificate),
@@ -331,7 +337,7 @@ def test_another_authority_takes_over_in_the_three_steps_of_the_page_without_a_r
         pods.remount()
         release.etcd.kill()
         release.etcd.start()
-        rig.etcd = release.etcd.certify("root")
+        rig.etcd = release.etcd.issue_certificate("root")
         rig.until("both nodes", lambda: rig.status().get("readyReplicas") == 2, within_s=60)
     rig.finish.touch()
     assert pods.end() == [0, 0]
@@ -341,17 +347,17 @@ def test_another_authority_takes_over_in_the_three_steps_of_the_page_without_a_r
 
 def change_over(release: Release, authority: CertificateAuthority, uid: str) -> None:
     """The operator is started anew with this one in its Secret, and etcd's files are what it makes then."""
-    release.etcd.authority = authority
+    release.etcd.ca = authority
     trusted = authority.trusted.removeprefix(authority.certificate.rstrip() + b"\n")
-    release.bring_authority({"ca.crt": trusted})
-    assert release.rig.operator is not None
-    release.rig.operator.stop()
+    release.provide_ca({"ca.crt": trusted})
+    assert release.stack.operator is not None
+    release.stack.operator.stop()
     release.start_operator()
 
     def made(secret: dict[str, bytes]) -> bool:
         return authority.has_signed(secret["tls.crt"]) and secret["ca.crt"] == authority.trusted
 
-    release.rig.until("etcd's certificate", lambda: made(release.secret(release.server)))
+    release.stack.until("etcd's certificate", lambda: made(release.secret(release.server)))
     job = f"j-etcd-{uid[:8]}"
-    release.rig.until("the job's", lambda: made(release.secret(job, release.rig.namespace.name)), within_s=60)
+    release.stack.until("the job's", lambda: made(release.secret(job, release.stack.namespace.name)), within_s=60)
     release.mount_server()

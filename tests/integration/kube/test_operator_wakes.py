@@ -8,14 +8,14 @@ import pytest
 
 from elasticjob_operator.model.job_state import UNREACHABLE_SHOWN_S
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 pytestmark = pytest.mark.kube
 
 DEADLINE_S = int(UNREACHABLE_SHOWN_S) + 2
 
 
-def test_deadlines_and_the_time_to_live_are_kept_while_nothing_else_happens(rig: Rig) -> None:
+def test_deadlines_and_the_time_to_live_are_kept_while_nothing_else_happens(rig: KubeStack) -> None:
     rig.start_operator()
     rig.create_job(waiting_job(rig, "life", activeDeadlineSeconds=DEADLINE_S, ttlSecondsAfterFinished=1))
     rig.create_job(waiting_job(rig, "start", startupDeadlineSeconds=DEADLINE_S, ttlSecondsAfterFinished=1))

@@ -14,7 +14,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Endpoint
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import DEPLOY, SYSTEM, Rig
+from testing.kube.stack import DEPLOY, SYSTEM, KubeStack
 from testing.processes.process import Process
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(240)]
@@ -30,7 +30,7 @@ def other_etcd(tmp_path: Path) -> Iterator[Endpoint]:
     asyncio.run(server.stop())
 
 
-def start_another(rig: Rig, etcd: Endpoint) -> Process:
+def start_another(rig: KubeStack, etcd: Endpoint) -> Process:
     """A second operator for the same namespace."""
     names = ("--cluster-id", THERE, "--namespace", rig.namespace.name)
     process = Process(
@@ -54,11 +54,11 @@ def keys_in(etcd: Endpoint) -> list[str]:
     return asyncio.run(read())
 
 
-def workers(rig: Rig) -> set[int]:
+def workers(rig: KubeStack) -> set[int]:
     return {pid for pid, _ in rig.pids(rig.keys()).values() if psutil.pid_exists(pid)}
 
 
-def test_the_second_leaves_the_job_alone_until_it_is_handed_over(rig: Rig, other_etcd: Endpoint) -> None:
+def test_the_second_leaves_the_job_alone_until_it_is_handed_over(rig: KubeStack, other_etcd: Endpoint) -> None:
     rig.start_node()
     rig.start_operator()
     short: dict[str, Any] = {"rendezvous": {"joinTimeoutSeconds": 5}, "gracefulShutdown": {"seconds": 1}}
@@ -68,7 +68,7 @@ def test_the_second_leaves_the_job_alone_until_it_is_handed_over(rig: Rig, other
     pods, pids = set(rig.pod_names()), workers(rig)
     assert rig.status()["installation"] == rig.cluster_id
     another = start_another(rig, other_etcd)
-    another.says(f"OwnedByAnother: installation {THERE} leaves the job alone: it belongs to installation")
+    another.wait_for_output(f"OwnedByAnother: installation {THERE} leaves the job alone: it belongs to installation")
     rig.until("the event", lambda: "OwnedByAnother" in {reason for reason, _ in rig.events()})
     rig.patch_job("j", {"maxRestarts": 9})
     rig.until("a look", lambda: rig.status()["observedGeneration"] == rig.job()["metadata"]["generation"])
@@ -80,11 +80,11 @@ def test_the_second_leaves_the_job_alone_until_it_is_handed_over(rig: Rig, other
     rig.until("a round there", lambda: rig.status().get("rendezvousRound", 0) > 1000, within_s=60)
     assert rig.status()["installation"] == THERE
     assert rig.operator is not None
-    rig.operator.says(f"leaves the job alone: it belongs to installation {THERE}")
+    rig.operator.wait_for_output(f"leaves the job alone: it belongs to installation {THERE}")
 
 
 @pytest.fixture
-def config(rig: Rig) -> None:
+def config(rig: KubeStack) -> None:
     """The ConfigMap as deploy/ makes it."""
     documents = list(yaml.safe_load_all((DEPLOY / "operator.yaml").read_text()))
     [empty] = [each for each in documents if each and each["kind"] == "ConfigMap"]
@@ -92,14 +92,14 @@ def config(rig: Rig) -> None:
     assert server.kubectl("apply", "-f", "-", stdin=empty).returncode == 0
 
 
-def kept(rig: Rig, field: str) -> str:
+def kept(rig: KubeStack, field: str) -> str:
     """As docs/operations.md has it: kubectl get configmap … -o jsonpath."""
     asked = ("get", "configmap", CONFIG, "-o", f"jsonpath={{.data.{field}}}")
     return rig.namespace.server.kubectl(*asked, namespace=SYSTEM).stdout
 
 
 @pytest.mark.usefixtures("config")
-def test_a_changed_cluster_id_restarts_no_job_and_loses_no_key(rig: Rig) -> None:
+def test_a_changed_cluster_id_restarts_no_job_and_loses_no_key(rig: KubeStack) -> None:
     options = ("--installation-config-map", f"{SYSTEM}/{CONFIG}")
     rig.start_operator(*options)
     rig.namespace.apply(waiting_job(rig, replicas=2))
@@ -108,7 +108,7 @@ def test_a_changed_cluster_id_restarts_no_job_and_loses_no_key(rig: Rig) -> None
     assert identity == (rig.status()["installation"], rig.cluster_id)
     rig.kill_operator()
     operator = rig.start_operator("--cluster-id", "another", *options)
-    operator.says(f"--cluster-id another is not used: ConfigMap {SYSTEM}/{CONFIG} keeps {rig.cluster_id}")
+    operator.wait_for_output(f"--cluster-id another is not used: ConfigMap {SYSTEM}/{CONFIG} keeps {rig.cluster_id}")
     rig.patch_job("j", {"maxRestarts": 9})
     rig.until("a look", lambda: rig.status()["observedGeneration"] == rig.job()["metadata"]["generation"])
     assert rig.pod_names() == pods

@@ -18,7 +18,7 @@ from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.errors import ClusterUnavailable
 from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.model.cluster_interface import Resource
-from testing.network.netns import THERE, Cable, cable
+from testing.network.netns import NAMESPACE_ADDRESS, NetworkNamespace, network_namespace
 from testing.waiting import eventually
 
 PORT = 8080
@@ -50,10 +50,10 @@ async def is_watched(resource: Resource, connected: asyncio.Event) -> None:
         await cluster.close()
 
 
-async def pull(line: Cable) -> None:
+async def pull(line: NetworkNamespace) -> None:
     """Both stand; then the cable goes."""
     tasks = [await begun(functools.partial(is_watched, each)) for each in (Resource.POD, Resource.JOB)]
-    line.pull()
+    line.disconnect()
     done, late = await asyncio.wait(tasks, timeout=NOTICED_WITHIN_S)
     for task in late:
         task.cancel()
@@ -73,7 +73,7 @@ async def begun(watch: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> 
 
 def configure(folder: Path) -> None:
     """$KUBECONFIG is a way there."""
-    cluster, user = {"server": f"http://{THERE}:{PORT}"}, {"token": "t"}
+    cluster, user = {"server": f"http://{NAMESPACE_ADDRESS}:{PORT}"}, {"token": "t"}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -88,7 +88,7 @@ def configure(folder: Path) -> None:
 def main(folder: Path) -> None:
     """With a server there that answers each request, and never ends its answer."""
     configure(folder)
-    with cable() as line:
+    with network_namespace() as line:
         server = subprocess.Popen([*line.inside, sys.executable, "-c", _SERVER.replace("PORT", str(PORT))])
         try:
             eventually(listens, within_s=NOTICED_WITHIN_S, what="the server there", pause_s=0.1)
@@ -101,7 +101,7 @@ def main(folder: Path) -> None:
 def listens() -> bool:
     """Somebody takes a connection."""
     with contextlib.suppress(OSError):
-        socket.create_connection((THERE, PORT)).close()
+        socket.create_connection((NAMESPACE_ADDRESS, PORT)).close()
         return True
     return False
 

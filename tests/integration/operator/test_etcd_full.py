@@ -85,7 +85,7 @@ async def test_a_full_etcd_is_named_in_the_status_and_goes_on_when_there_is_room
         assert site.unavailable["reason"] == "NoSpace"
         assert "NOSPACE" in site.unavailable["message"]
         await site.lose_a_pod()
-        small_etcd.make_room()
+        small_etcd.free_space()
         await aeventually(lambda: site.unavailable["status"] == "False", what="the end of it")
         await aeventually(lambda: len(site.pods) == 2, what="a pod in the place of the lost one")
 
@@ -94,7 +94,7 @@ async def test_three_members_that_are_full_are_defragmented_and_go_on(three_smal
     async with operated(*three_small.endpoints) as site:
         await asyncio.to_thread(three_small.fill)
         await aeventually(lambda: site.unavailable.get("reason") == "NoSpace", what="RendezvousUnavailable")
-        three_small.make_room()
+        three_small.free_space()
         await aeventually(lambda: site.unavailable["status"] == "False", what="the end of it")
         await aeventually(lambda: max(sizes(three_small)) < QUOTA / 2, what="the last member defragmented")
 

@@ -11,7 +11,7 @@ from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of
-from testing.operator_history import NAMESPACE, SETTINGS, Stage, manifest
+from testing.operator_history import NAMESPACE, SETTINGS, OperatorHistory, manifest
 
 HERE, THERE = "here", "there"
 
@@ -46,7 +46,7 @@ class Wire:
 
 
 @contextlib.asynccontextmanager
-async def two_installations(stage: Stage) -> AsyncIterator[list[tuple[str, str]]]:
+async def two_installations(stage: OperatorHistory) -> AsyncIterator[list[tuple[str, str]]]:
     """Each with an etcd of its own; yields who wrote of pods, and whose the job was then."""
     written: list[tuple[str, str]] = []
     tasks = [
@@ -67,12 +67,12 @@ async def two_installations(stage: Stage) -> AsyncIterator[list[tuple[str, str]]
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def made_by(stage: Stage) -> list[str]:
+def made_by(stage: OperatorHistory) -> list[str]:
     """Which installation made each pod that is not being deleted."""
     return [pod["metadata"]["annotations"]["elasticjob.io/installation"] for pod in stage.pods()]
 
 
-async def hand_over(stage: Stage, owner: str) -> None:
+async def hand_over(stage: OperatorHistory, owner: str) -> None:
     """As the documented command does; then it is at rest with the new owner's pods."""
     found = await stage.cluster.get(Resource.JOB, NAMESPACE, name_of(stage.job))
     assert found is not None
@@ -87,7 +87,7 @@ async def hand_over(stage: Stage, owner: str) -> None:
 
 
 async def test_only_the_owner_makes_and_deletes_pods_however_often_the_job_is_handed_over() -> None:
-    stage = Stage()
+    stage = OperatorHistory()
     async with two_installations(stage) as written:
         await stage.apply(manifest(replicas=3))
         await stage.until("three pods", lambda: len(made_by(stage)) == 3)

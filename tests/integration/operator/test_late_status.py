@@ -8,7 +8,7 @@ from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.objects import uid_of
-from testing.operator_history import NAMESPACE, manifest, running, staged
+from testing.operator_history import NAMESPACE, manifest, operator_history, running
 
 
 class Slow(InMemoryCluster):
@@ -34,7 +34,7 @@ class Slow(InMemoryCluster):
 
 async def test_the_last_status_of_a_job_is_not_written_to_a_new_job_of_its_name() -> None:
     cluster = Slow()
-    async with staged(cluster, replicas=1) as stage:
+    async with operator_history(cluster, replicas=1) as stage:
         await running(stage, 1)
         before = uid_of(stage.job)
         await stage.end(RoundPhase.SUCCEEDED, Cause.SUCCEEDED)

@@ -10,11 +10,11 @@ from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
-from testing.operator_history import NAMESPACE, Stage, manifest, running, staged
+from testing.operator_history import NAMESPACE, OperatorHistory, manifest, operator_history, running
 
 
 async def test_a_new_job_gets_its_pods_named_by_the_map() -> None:
-    async with staged(replicas=3) as stage:
+    async with operator_history(replicas=3) as stage:
         await stage.until("3 pods", lambda: len(stage.pods()) == 3)
         spec = stage.spec()
         assert spec is not None
@@ -24,7 +24,7 @@ async def test_a_new_job_gets_its_pods_named_by_the_map() -> None:
 
 async def test_what_the_pods_are_told_of_the_spec_is_still_so_when_all_of_them_run() -> None:
     """Else every agent would have to read the spec after all, with its map of all slots."""
-    async with staged(replicas=3, rendezvous={"keepAliveSeconds": 9}) as stage:
+    async with operator_history(replicas=3, rendezvous={"keepAliveSeconds": 9}) as stage:
         await running(stage, 3)
         spec = await stage.etcd.get(stage.keys.spec)
         assert spec is not None
@@ -39,13 +39,13 @@ def _variable(pod: Object, name: str) -> str:
 
 
 async def test_a_new_job_gets_a_headless_service() -> None:
-    async with staged(replicas=1) as stage:
+    async with operator_history(replicas=1) as stage:
         await stage.until("a service", lambda: stage.cluster.objects(Resource.SERVICE))
         assert stage.cluster.objects(Resource.SERVICE)[0]["spec"]["clusterIP"] == "None"
 
 
 async def test_a_job_tells_its_way_from_pending_to_running() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await stage.until("phase Pending", lambda: stage.status().get("phase") == "Pending")
         await stage.run_pods(2)
         await stage.until("phase Starting", lambda: stage.status().get("phase") == "Starting")
@@ -56,7 +56,7 @@ async def test_a_job_tells_its_way_from_pending_to_running() -> None:
 
 
 async def test_worker_states_and_nodes_reach_the_status() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.until("4 running", lambda: stage.status()["workerStates"]["running"] == 4)
         nodes = stage.status()["nodes"]
@@ -67,7 +67,7 @@ async def test_worker_states_and_nodes_reach_the_status() -> None:
 
 
 async def test_a_failed_pod_is_replaced_under_a_new_name_and_counted_once() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         failed = stage.pod(1)
         await stage.end_pod(failed, exit_code=1)
@@ -78,7 +78,7 @@ async def test_a_failed_pod_is_replaced_under_a_new_name_and_counted_once() -> N
 
 
 async def test_the_agent_of_a_failed_pod_is_evicted() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.end_pod(stage.pod(1), exit_code=137)
         await stage.until("no node key", lambda: not [k for k in stage.etcd_keys() if "/nodes/0001." in k])
@@ -86,7 +86,7 @@ async def test_the_agent_of_a_failed_pod_is_evicted() -> None:
 
 
 async def test_a_deleted_pod_is_replaced_while_it_terminates_and_counts_for_nothing() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         doomed = stage.pod(0)
         await stage.cluster.delete(Resource.POD, NAMESPACE, name_of(doomed))
@@ -99,7 +99,7 @@ async def test_a_deleted_pod_is_replaced_while_it_terminates_and_counts_for_noth
 
 
 async def test_scaling_up_adds_the_next_slots() -> None:
-    async with staged(replicas=2, minReplicas=1, maxReplicas=4) as stage:
+    async with operator_history(replicas=2, minReplicas=1, maxReplicas=4) as stage:
         await running(stage, 2)
         before = stage.pod_names()
         await stage.scale(replicas=4)
@@ -109,7 +109,7 @@ async def test_scaling_up_adds_the_next_slots() -> None:
 
 
 async def test_scaling_down_takes_the_highest_slots() -> None:
-    async with staged(replicas=3, minReplicas=1, maxReplicas=4) as stage:
+    async with operator_history(replicas=3, minReplicas=1, maxReplicas=4) as stage:
         await running(stage, 3)
         survivors = {name_of(stage.pod(slot)) for slot in (0, 1)}
         await stage.scale(replicas=2)
@@ -120,7 +120,7 @@ async def test_scaling_down_takes_the_highest_slots() -> None:
 
 
 async def test_suspending_frees_all_pods_and_resuming_opens_the_next_round_with_new_ones() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         before = stage.pod_names()
         await stage.scale(suspend=True)
@@ -139,14 +139,14 @@ async def test_suspending_frees_all_pods_and_resuming_opens_the_next_round_with_
 
 
 async def test_a_job_created_suspended_has_neither_pods_nor_keys() -> None:
-    async with staged(replicas=2, suspend=True) as stage:
+    async with operator_history(replicas=2, suspend=True) as stage:
         await stage.until("phase Suspended", lambda: stage.status().get("phase") == "Suspended")
         assert not stage.pods()
         assert not stage.etcd_keys()
 
 
 async def test_a_worker_failure_is_told_with_its_root_cause() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.fail_worker(1)
         await stage.until("phase Restarting", lambda: stage.status()["phase"] == "Restarting")
@@ -157,7 +157,7 @@ async def test_a_worker_failure_is_told_with_its_root_cause() -> None:
 
 
 async def test_success_ends_the_job_and_keeps_its_pods_that_ended() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.finish(0, 1)
         await stage.end(RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
@@ -170,7 +170,7 @@ async def test_success_ends_the_job_and_keeps_its_pods_that_ended() -> None:
 
 
 async def test_failure_by_the_closer_ends_the_job_with_its_reason() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.end(RoundPhase.FAILED, Cause.MAX_RESTARTS, "4 restarts, more than maxRestarts (3)")
         await stage.until("phase Failed", lambda: stage.status()["phase"] == "Failed")
@@ -178,7 +178,7 @@ async def test_failure_by_the_closer_ends_the_job_with_its_reason() -> None:
 
 
 async def test_more_failed_pods_than_the_backoff_limit_fail_the_job() -> None:
-    async with staged(replicas=2, backoffLimit=0) as stage:
+    async with operator_history(replicas=2, backoffLimit=0) as stage:
         await running(stage, 2)
         await stage.end_pod(stage.pod(0), exit_code=1)
         await stage.until("phase Failed", lambda: stage.status()["phase"] == "Failed")
@@ -190,7 +190,7 @@ async def test_more_failed_pods_than_the_backoff_limit_fail_the_job() -> None:
 
 
 async def test_deleting_the_job_leaves_neither_pod_nor_key() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.cluster.delete(Resource.JOB, NAMESPACE, "digits")
         await stage.until("terminating", lambda: all(map(is_terminating, stage.cluster.objects(Resource.POD))))
@@ -199,7 +199,7 @@ async def test_deleting_the_job_leaves_neither_pod_nor_key() -> None:
         assert not stage.cluster.objects(Resource.POD)
 
 
-def leave_behind(stage: Stage, name: str, operator: str) -> str:
+def leave_behind(stage: OperatorHistory, name: str, operator: str) -> str:
     """The map of a job that is no more, as that operator wrote it; its key."""
     keys = Keys(job_prefix(cluster="c1", namespace=NAMESPACE, name=name, uid=f"uid-of-{name}"))
     record = SpecRecord(min=1, max=1, desired=1, operator=operator)
@@ -208,7 +208,7 @@ def leave_behind(stage: Stage, name: str, operator: str) -> str:
 
 
 async def test_what_is_left_of_lost_jobs_is_swept_up_and_nothing_of_another_installation() -> None:
-    async with staged(replicas=1) as stage:
+    async with operator_history(replicas=1) as stage:
         await stage.stop_operator()
         theirs, ours = leave_behind(stage, "theirs", "op2"), leave_behind(stage, "ours", "op1")
         stage.start_operator()
@@ -219,10 +219,10 @@ async def test_what_is_left_of_lost_jobs_is_swept_up_and_nothing_of_another_inst
 
 
 async def test_a_recreated_job_starts_beside_its_terminating_predecessor() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.cluster.delete(Resource.JOB, NAMESPACE, "digits")
-        new = stage.beside()
+        new = stage.second_operator()
         await new.apply(manifest(replicas=1))
         await new.until("one new pod", lambda: len(new.pods()) == 1)
         old = uid_of(stage.job)
@@ -233,7 +233,7 @@ async def test_a_recreated_job_starts_beside_its_terminating_predecessor() -> No
 
 
 async def test_after_a_wipe_living_pods_are_adopted_and_rounds_go_on_far_beyond() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         before = stage.pod_names()
         await stage.wipe()
@@ -245,7 +245,7 @@ async def test_after_a_wipe_living_pods_are_adopted_and_rounds_go_on_far_beyond(
 
 
 async def test_an_operator_that_restarts_changes_nothing() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         pods, revision = stage.pod_names(), stage.etcd.store.revision
         await stage.stop_operator()
@@ -257,7 +257,7 @@ async def test_an_operator_that_restarts_changes_nothing() -> None:
 
 
 async def test_pods_that_went_while_the_operator_was_away_are_replaced_under_new_names() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.stop_operator()
         lost = stage.pod(1)
@@ -269,7 +269,7 @@ async def test_pods_that_went_while_the_operator_was_away_are_replaced_under_new
 
 
 async def test_an_invalid_spec_is_refused_with_a_sentence_and_a_corrected_one_goes_on() -> None:
-    async with staged(replicas=2, maxReplicas=1) as stage:
+    async with operator_history(replicas=2, maxReplicas=1) as stage:
         await stage.until("refused", lambda: stage.condition("Accepted").get("status") == "False")
         assert "spec.replicas" in stage.condition("Accepted")["message"]
         assert not stage.pods()
@@ -279,8 +279,8 @@ async def test_an_invalid_spec_is_refused_with_a_sentence_and_a_corrected_one_go
 
 
 async def test_a_job_that_another_controller_manages_is_left_alone() -> None:
-    async with staged(replicas=2, managedBy="example.com/other") as stage:
-        ours = stage.beside()
+    async with operator_history(replicas=2, managedBy="example.com/other") as stage:
+        ours = stage.second_operator()
         await ours.apply(manifest("ours", replicas=1))
         await ours.until("the other job's pod", ours.pods)
         assert not stage.pods()
@@ -288,7 +288,7 @@ async def test_a_job_that_another_controller_manages_is_left_alone() -> None:
 
 
 async def test_an_outage_of_etcd_shows_and_passes() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         stage.etcd.disconnect()
         await stage.cluster.delete(Resource.POD, NAMESPACE, name_of(stage.pod(0)), grace_s=0.0)
@@ -301,7 +301,7 @@ async def test_an_outage_of_etcd_shows_and_passes() -> None:
 
 
 async def test_progress_alone_is_told_too() -> None:
-    async with staged(replicas=1) as stage:
+    async with operator_history(replicas=1) as stage:
         await running(stage, 1)
         [member] = await stage.members()
         for step in (3, 4):
@@ -311,7 +311,7 @@ async def test_progress_alone_is_told_too() -> None:
 
 
 async def test_cpu_alone_is_told_too_of_a_job_that_tells_no_progress() -> None:
-    async with staged(replicas=1) as stage:
+    async with operator_history(replicas=1) as stage:
         await running(stage, 1)
         [member] = await stage.members()
         for cpu in (30, 40):
@@ -320,22 +320,22 @@ async def test_cpu_alone_is_told_too_of_a_job_that_tells_no_progress() -> None:
             await stage.until(f"{cpu} %", told)
 
 
-def _tells_cpu(stage: Stage, cpu: list[int]) -> bool:
+def _tells_cpu(stage: OperatorHistory, cpu: list[int]) -> bool:
     return [node.get("rankCpuPercent") for node in stage.status().get("nodes", [])] == [cpu]
 
 
-def _tells_step(stage: Stage, step: int) -> bool:
+def _tells_step(stage: OperatorHistory, step: int) -> bool:
     found = stage.status().get("progress", {})
     return (found.get("step"), found.get("percentage")) == (step, 10 * step)
 
 
-def _slots_that_may_run(stage: Stage) -> list[int]:
+def _slots_that_may_run(stage: OperatorHistory) -> list[int]:
     """Of pods that terminate too."""
     return sorted(map(stage.slot_of, stage.unended_pods()))
 
 
 async def test_with_policy_failed_a_resumed_job_waits_for_the_pods_of_the_life_before() -> None:
-    async with staged(replicas=2, podReplacementPolicy="Failed") as stage:
+    async with operator_history(replicas=2, podReplacementPolicy="Failed") as stage:
         await running(stage, 2)
         await stage.scale(suspend=True)
         await stage.until("all terminate", lambda: not stage.pods())
@@ -347,7 +347,9 @@ async def test_with_policy_failed_a_resumed_job_waits_for_the_pods_of_the_life_b
 
 
 async def test_with_policy_failed_a_lost_pod_ends_before_its_replacement_is_created() -> None:
-    async with staged(replicas=3, minReplicas=1, podReplacementPolicy="Failed", lostPodTimeoutSeconds=1) as stage:
+    async with operator_history(
+        replicas=3, minReplicas=1, podReplacementPolicy="Failed", lostPodTimeoutSeconds=1
+    ) as stage:
         await running(stage, 3)
         lost = name_of(stage.pod(0))
         await stage.leave(stage.pod(0))
@@ -359,13 +361,13 @@ async def test_with_policy_failed_a_lost_pod_ends_before_its_replacement_is_crea
 
 
 async def test_with_policy_failed_a_slot_that_was_scaled_away_comes_back_when_its_pod_has_ended() -> None:
-    async with staged(replicas=3, minReplicas=1, podReplacementPolicy="Failed") as stage:
+    async with operator_history(replicas=3, minReplicas=1, podReplacementPolicy="Failed") as stage:
         await running(stage, 3)
         await stage.scale(replicas=2)
         await stage.until("the third goes", lambda: len(stage.pods()) == 2)
         await stage.scale(replicas=3)
         await stage.until("a map of three", lambda: len(stage.owners()) == 3)
-        other = stage.beside()
+        other = stage.second_operator()
         await other.apply(manifest("other", replicas=1))
         await other.until("a pod of a job that came later", other.pods)
         assert _slots_that_may_run(stage) == [0, 1, 2]

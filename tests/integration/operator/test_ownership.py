@@ -13,14 +13,14 @@ from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import merge_patch, name_of, uid_of
 from elasticjob_operator.settings import Settings
-from testing.operator_history import NAMESPACE, SETTINGS, Stage, manifest, running, staged
+from testing.operator_history import NAMESPACE, SETTINGS, OperatorHistory, manifest, operator_history, running
 
 SHORT = {"joinTimeoutSeconds": 1}
 """Long enough: pods of which an operator hears no agent for so long would be replaced."""
 
 
 @contextlib.asynccontextmanager
-async def another(stage: Stage, **settings: Any) -> AsyncIterator[InMemoryEtcd]:
+async def another(stage: OperatorHistory, **settings: Any) -> AsyncIterator[InMemoryEtcd]:
     """A second installation over the same cluster, with an etcd of its own; yields that."""
     etcd = InMemoryEtcd(InMemoryStore())
     settings_there = replace(SETTINGS, installation="there", operator_id="op2", **settings)
@@ -33,11 +33,11 @@ async def another(stage: Stage, **settings: Any) -> AsyncIterator[InMemoryEtcd]:
             await task
 
 
-def left_alone(stage: Stage) -> bool:
+def left_alone(stage: OperatorHistory) -> bool:
     return "OwnedByAnother" in stage.events()
 
 
-async def give(stage: Stage, installation: str) -> None:
+async def give(stage: OperatorHistory, installation: str) -> None:
     """As the documented command does."""
     found = await stage.cluster.get(Resource.JOB, NAMESPACE, name_of(stage.job))
     assert found is not None
@@ -47,7 +47,7 @@ async def give(stage: Stage, installation: str) -> None:
 
 @pytest.mark.parametrize("cluster_id", ["c1", "c2"], ids=["same-cluster-id", "other-cluster-id"])
 async def test_a_second_installation_makes_and_deletes_no_pod_of_the_firsts_job(cluster_id: str) -> None:
-    async with staged(replicas=3, minReplicas=1, rendezvous=SHORT) as stage:
+    async with operator_history(replicas=3, minReplicas=1, rendezvous=SHORT) as stage:
         await running(stage, 3)
         assert stage.status()["installation"] == "here"
         before, status = stage.pod_names(), stage.status()
@@ -62,7 +62,7 @@ async def test_a_second_installation_makes_and_deletes_no_pod_of_the_firsts_job(
 
 
 async def test_the_first_of_two_that_see_a_new_job_gets_it() -> None:
-    stage = Stage()
+    stage = OperatorHistory()
     stage.start_operator()
     try:
         async with another(stage, cluster_id="c2") as etcd:
@@ -77,7 +77,7 @@ async def test_the_first_of_two_that_see_a_new_job_gets_it() -> None:
 
 
 async def test_no_pod_is_made_before_the_job_names_its_installation() -> None:
-    async with staged(replicas=1) as stage:
+    async with operator_history(replicas=1) as stage:
         seen: list[str] = []
         watch = stage.cluster.watch(Resource.POD)
         await stage.until("a pod", stage.pods)
@@ -90,7 +90,7 @@ async def test_no_pod_is_made_before_the_job_names_its_installation() -> None:
 
 
 async def test_a_job_is_handed_over_and_its_pods_are_made_anew_by_the_other() -> None:
-    async with staged(replicas=2, minReplicas=1) as stage:
+    async with operator_history(replicas=2, minReplicas=1) as stage:
         await running(stage, 2)
         before = stage.pod_names()
         async with another(stage) as etcd:
@@ -109,7 +109,7 @@ async def test_a_job_is_handed_over_and_its_pods_are_made_anew_by_the_other() ->
 
 
 async def test_a_job_of_a_version_without_installations_is_adopted_by_the_one_whose_keys_its_pods_use() -> None:
-    stage = Stage()
+    stage = OperatorHistory()
     stage.start_operator(replace(SETTINGS, installation=""))
     try:
         await stage.apply(manifest(replicas=2, minReplicas=1, rendezvous=SHORT))
@@ -127,7 +127,7 @@ async def test_a_job_of_a_version_without_installations_is_adopted_by_the_one_wh
 
 
 async def test_a_job_that_was_restored_with_its_status_is_a_new_one() -> None:
-    stage = Stage()
+    stage = OperatorHistory()
     stage.start_operator()
     try:
         old = {"installation": "there", "phase": "Running", "selector": "elasticjob.io/job-uid=of-before"}
@@ -139,7 +139,7 @@ async def test_a_job_that_was_restored_with_its_status_is_a_new_one() -> None:
 
 
 async def test_after_a_rollback_to_a_version_without_installations_the_job_still_names_its_own() -> None:
-    async with staged(replicas=2, minReplicas=1) as stage:
+    async with operator_history(replicas=2, minReplicas=1) as stage:
         await running(stage, 2)
         before = stage.pod_names()
         for installation in ("", "here"):
@@ -151,13 +151,13 @@ async def test_after_a_rollback_to_a_version_without_installations_the_job_still
         assert stage.pod_names() == before
 
 
-async def looked(stage: Stage) -> None:
+async def looked(stage: OperatorHistory) -> None:
     """The operator has seen the job as it is now."""
     generation = (await _job(stage))["metadata"]["generation"]
     await stage.until("a look", lambda: stage.status().get("observedGeneration") == generation)
 
 
-async def _job(stage: Stage) -> Object:
+async def _job(stage: OperatorHistory) -> Object:
     found = await stage.cluster.get(Resource.JOB, NAMESPACE, name_of(stage.job))
     assert found is not None
     return found
@@ -165,7 +165,7 @@ async def _job(stage: Stage) -> Object:
 
 async def test_a_job_that_names_one_installation_as_its_manager_is_nobody_elses() -> None:
     mine = "example.com/there"
-    async with staged(replicas=1, managedBy=mine) as stage:
+    async with operator_history(replicas=1, managedBy=mine) as stage:
         async with another(stage, manager_name=mine):
             await stage.until("its pod", stage.pods)
         assert stage.status()["installation"] == "there"
@@ -173,7 +173,7 @@ async def test_a_job_that_names_one_installation_as_its_manager_is_nobody_elses(
 
 
 async def test_a_pod_of_a_replica_set_that_has_copied_our_labels_is_left_alone() -> None:
-    async with staged(replicas=2, minReplicas=1) as stage:
+    async with operator_history(replicas=2, minReplicas=1) as stage:
         await running(stage, 2)
         [first, _] = stage.pods()
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": uid_of(first), "controller": True}
@@ -187,7 +187,7 @@ async def test_a_pod_of_a_replica_set_that_has_copied_our_labels_is_left_alone()
 
 
 async def test_pods_that_were_orphaned_stay_and_the_keys_go() -> None:
-    async with staged(replicas=2, minReplicas=1) as stage:
+    async with operator_history(replicas=2, minReplicas=1) as stage:
         await running(stage, 2)
         before = stage.pod_names()
         await orphan(stage)
@@ -195,7 +195,7 @@ async def test_pods_that_were_orphaned_stay_and_the_keys_go() -> None:
         assert stage.pod_names() == before
 
 
-async def orphan(stage: Stage) -> None:
+async def orphan(stage: OperatorHistory) -> None:
     """`kubectl delete --cascade=orphan`, as API server and garbage collector carry it out."""
     deleting = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["orphan"]}
     await stage.cluster.apply(Resource.JOB, merge_patch(await _job(stage), {"metadata": deleting}))

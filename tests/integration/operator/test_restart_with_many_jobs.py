@@ -9,7 +9,7 @@ from elasticjob_operator.controller import reconciler, workqueue
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of
 from elasticjob_operator.policy.lifecycle.resync import AT_ONCE, AT_ONCE_EACH
-from testing.operator_history import Stage, manifest
+from testing.operator_history import OperatorHistory, manifest
 
 TURNS = AT_ONCE_EACH + 4
 JOBS = 2 * TURNS
@@ -46,8 +46,8 @@ async def test_a_job_of_many_is_acted_on_while_services_and_budgets_of_others_ar
 ) -> None:
     monkeypatch.setattr(workqueue, "MAX_WORKERS_PER_GROUP", TURNS)
     cluster = Slow()
-    stages = [Stage(cluster)]
-    stages += [stages[0].beside() for _ in range(JOBS - 1)]
+    stages = [OperatorHistory(cluster)]
+    stages += [stages[0].second_operator() for _ in range(JOBS - 1)]
     stages[0].start_operator()
     for number, stage in enumerate(stages):
         await stage.apply(manifest(f"j{number}", replicas=1))
@@ -70,7 +70,7 @@ async def test_a_service_is_applied_again_while_requests_to_create_pods_of_many_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     cluster = Slow()
-    stage = Stage(cluster)
+    stage = OperatorHistory(cluster)
     stage.start_operator()
     await stage.apply(manifest("runs", replicas=1))
     await stage.until("its pod", lambda: len(cluster.objects(Resource.POD)) == 1)
@@ -79,7 +79,7 @@ async def test_a_service_is_applied_again_while_requests_to_create_pods_of_many_
     cluster.creates = False
     cluster.applied.clear()
     for number in range(AT_ONCE):
-        await stage.beside().apply(manifest(f"j{number}", replicas=1))
+        await stage.second_operator().apply(manifest(f"j{number}", replicas=1))
     stage.start_operator()
     try:
         await stage.until("creations that hang", lambda: len(cluster.creating) == AT_ONCE)

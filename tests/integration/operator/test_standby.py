@@ -19,7 +19,7 @@ from elasticjob_operator.errors import ClusterUnavailable
 from elasticjob_operator.model.cluster_interface import Object, ObjectEvent, Resource
 from elasticjob_operator.model.objects import name_of
 from elasticjob_operator.policy.leader_election import ElectionTiming
-from testing.operator_history import NAMESPACE, SETTINGS, Stage, manifest
+from testing.operator_history import NAMESPACE, SETTINGS, OperatorHistory, manifest
 from testing.waiting import aeventually
 
 TERMS = ElectionTiming(lease_duration_s=1.0, renew_deadline_s=0.6, retry_period_s=0.05)
@@ -85,7 +85,7 @@ class Etcd(InMemoryEtcd):
 class Replica:
     """One operator; `leader`: how it is decided that it acts, nothing at all or the Lease."""
 
-    def __init__(self, stage: Stage, identity: str, *, elects: bool = True) -> None:
+    def __init__(self, stage: OperatorHistory, identity: str, *, elects: bool = True) -> None:
         self.written: list[str] = []
         etcd = Etcd(stage.etcd.store)
         etcd.written = self.written
@@ -104,8 +104,8 @@ class Replica:
 
 
 @pytest.fixture
-async def stage() -> AsyncIterator[Stage]:
-    made = Stage()
+async def stage() -> AsyncIterator[OperatorHistory]:
+    made = OperatorHistory()
     yield made
     await made.etcd.close()
 
@@ -114,7 +114,7 @@ Start = Callable[..., Replica]
 
 
 @pytest.fixture
-async def start(stage: Stage) -> AsyncIterator[Start]:
+async def start(stage: OperatorHistory) -> AsyncIterator[Start]:
     started: list[Replica] = []
 
     def begin(identity: str, *, elects: bool = True) -> Replica:
@@ -126,7 +126,7 @@ async def start(stage: Stage) -> AsyncIterator[Start]:
         await replica.stop()
 
 
-async def test_a_standby_follows_everything_and_writes_nothing(stage: Stage, start: Start) -> None:
+async def test_a_standby_follows_everything_and_writes_nothing(stage: OperatorHistory, start: Start) -> None:
     leader = start("leader")
     await aeventually(lambda: leader.operator.is_leader, what="a leader")
     standby = start("standby")
@@ -141,7 +141,9 @@ async def test_a_standby_follows_everything_and_writes_nothing(stage: Stage, sta
     assert standby.operator.phases() == {}
 
 
-async def test_the_standby_goes_on_where_the_leader_ended_and_charges_nothing(stage: Stage, start: Start) -> None:
+async def test_the_standby_goes_on_where_the_leader_ended_and_charges_nothing(
+    stage: OperatorHistory, start: Start
+) -> None:
     leader = start("leader")
     await stage.apply(manifest(replicas=2))
     await run_to(stage, round_=1)
@@ -158,7 +160,9 @@ async def test_the_standby_goes_on_where_the_leader_ended_and_charges_nothing(st
     assert (stage.status()["restarts"], stage.status()["podReplacements"]) == (0, 0)
 
 
-async def test_one_that_leads_again_believes_nothing_of_its_earlier_leadership(stage: Stage, start: Start) -> None:
+async def test_one_that_leads_again_believes_nothing_of_its_earlier_leadership(
+    stage: OperatorHistory, start: Start
+) -> None:
     first = start("first")
     await stage.apply(manifest(replicas=2))
     await run_to(stage, round_=1)
@@ -184,7 +188,7 @@ async def test_one_that_leads_again_believes_nothing_of_its_earlier_leadership(s
     assert [each["startTime"] for each in stage.status()["rounds"]] == began
 
 
-async def lose(stage: Stage, slot: int) -> None:
+async def lose(stage: OperatorHistory, slot: int) -> None:
     """The slot's pod fails, and another one comes."""
     failed = stage.pod(slot)
     await stage.end_pod(failed, exit_code=1)
@@ -193,7 +197,9 @@ async def lose(stage: Stage, slot: int) -> None:
 
 
 @pytest.mark.parametrize("settled", [True, False], ids=["then one of them ends", "to the end"])
-async def test_two_that_both_believe_they_lead_do_no_harm(stage: Stage, start: Start, *, settled: bool) -> None:
+async def test_two_that_both_believe_they_lead_do_no_harm(
+    stage: OperatorHistory, start: Start, *, settled: bool
+) -> None:
     one, other = start("one", elects=False), start("other", elects=False)
     await aeventually(lambda: one.operator.is_leader and other.operator.is_leader, what="two leaders")
     await stage.apply(manifest(replicas=3, minReplicas=1, maxReplicas=4, backoffLimit=2))
@@ -218,7 +224,7 @@ async def test_two_that_both_believe_they_lead_do_no_harm(stage: Stage, start: S
     assert (stage.status()["restarts"], stage.status()["podReplacements"]) == (0, 1)
 
 
-async def run_to(stage: Stage, *, round_: int, count: int = 2) -> None:
+async def run_to(stage: OperatorHistory, *, round_: int, count: int = 2) -> None:
     await stage.run_pods(count)
     await stage.close_round()
     await stage.until("the round in the status", lambda: stage.status().get("rendezvousRound") == round_)

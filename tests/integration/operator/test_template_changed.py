@@ -10,7 +10,7 @@ from elasticjob_api import constants
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
-from testing.operator_history import NAMESPACE, SETTINGS, Stage, manifest, running, staged
+from testing.operator_history import NAMESPACE, SETTINGS, OperatorHistory, manifest, operator_history, running
 
 NEW = "example/trainer:2"
 
@@ -37,7 +37,7 @@ class Watched(InMemoryCluster):
         return made
 
 
-async def change_template(stage: Stage) -> None:
+async def change_template(stage: OperatorHistory) -> None:
     template: Any = copy.deepcopy(manifest()["spec"]["template"])
     template["spec"]["containers"][0]["image"] = NEW
     await stage.scale(suspend=True)
@@ -45,14 +45,14 @@ async def change_template(stage: Stage) -> None:
     await stage.scale(suspend=False)
 
 
-async def delete(stage: Stage, pod: Object) -> None:
+async def delete(stage: OperatorHistory, pod: Object) -> None:
     await stage.cluster.delete(Resource.POD, NAMESPACE, name_of(pod), uid=uid_of(pod))
     await stage.confirm_deletions()
 
 
 @pytest.mark.parametrize("away", [True, False], ids=["operator-away", "three-quick-calls"])
 async def test_all_pods_are_new_and_the_change_is_told(*, away: bool) -> None:
-    async with staged(replicas=3, minReplicas=1) as stage:
+    async with operator_history(replicas=3, minReplicas=1) as stage:
         await running(stage, 3)
         before = stage.pod_names()
         if away:
@@ -73,7 +73,7 @@ def _image(pod: Object) -> str:
 
 async def test_while_old_pods_are_asked_to_go_no_new_one_is_made() -> None:
     cluster = Watched()
-    async with staged(cluster, replicas=3, minReplicas=1) as stage:
+    async with operator_history(cluster, replicas=3, minReplicas=1) as stage:
         await running(stage, 3)
         cluster.images.clear()
         await change_template(stage)
@@ -82,7 +82,7 @@ async def test_while_old_pods_are_asked_to_go_no_new_one_is_made() -> None:
 
 
 async def test_a_new_version_of_the_operator_keeps_the_agent_of_a_running_job_until_it_is_suspended() -> None:
-    async with staged(replicas=2, minReplicas=1) as stage:
+    async with operator_history(replicas=2, minReplicas=1) as stage:
         await running(stage, 2)
         [old] = agents(stage.pods())
         await stage.until("status.agentImage", lambda: stage.status().get("agentImage") == old)
@@ -101,7 +101,7 @@ async def test_a_new_version_of_the_operator_keeps_the_agent_of_a_running_job_un
 
 
 async def test_pods_of_a_version_that_set_no_label_run_on_after_an_upgrade() -> None:
-    async with staged(replicas=2, minReplicas=1) as stage:
+    async with operator_history(replicas=2, minReplicas=1) as stage:
         await running(stage, 2)
         before = stage.pod_names()
         await stage.stop_operator()

@@ -13,25 +13,25 @@ from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of, uid_of
-from testing.operator_history import NAMESPACE, Stage, manifest, running, staged
+from testing.operator_history import NAMESPACE, OperatorHistory, manifest, operator_history, running
 
 KEEP_ALIVE_S = 2
 LOST: dict[str, Any] = {"lostPodTimeoutSeconds": 1, "rendezvous": {"keepAliveSeconds": KEEP_ALIVE_S}, "minReplicas": 1}
 
 
-async def fall_silent(stage: Stage, *slots: int) -> None:
+async def fall_silent(stage: OperatorHistory, *slots: int) -> None:
     for slot in slots:
         await stage.leave(stage.pod(slot))
 
 
-async def until_unreachable(stage: Stage) -> None:
+async def until_unreachable(stage: OperatorHistory) -> None:
     await stage.until("AgentsUnreachable", lambda: stage.condition("AgentsUnreachable").get("status") == "True")
 
 
-async def until_judged(stage: Stage) -> None:
+async def until_judged(stage: OperatorHistory) -> None:
     """Wait until the operator has acted upon a single silence of another job that began later."""
     loop = asyncio.get_running_loop()
-    witness, from_s = stage.beside(), loop.time() + 2 * KEEP_ALIVE_S
+    witness, from_s = stage.second_operator(), loop.time() + 2 * KEEP_ALIVE_S
     await witness.apply(manifest(name="witness", replicas=4, **LOST))
     await running(witness, 4)
     before = witness.pod_names()
@@ -41,7 +41,7 @@ async def until_judged(stage: Stage) -> None:
 
 
 async def test_no_pod_of_a_job_is_deleted_when_all_of_its_agents_fall_silent_at_once() -> None:
-    async with staged(replicas=4, **LOST) as stage:
+    async with operator_history(replicas=4, **LOST) as stage:
         await running(stage, 4)
         pods = stage.pod_names()
         await fall_silent(stage, 0, 1, 2, 3)
@@ -64,7 +64,7 @@ async def test_no_pod_of_a_job_is_deleted_when_all_of_its_agents_fall_silent_at_
 
 
 async def test_half_of_a_job_that_is_cut_off_is_not_deleted_and_the_other_half_goes_on() -> None:
-    async with staged(replicas=4, **LOST) as stage:
+    async with operator_history(replicas=4, **LOST) as stage:
         await running(stage, 4)
         pods = stage.pod_names()
         await fall_silent(stage, 2, 3)
@@ -78,7 +78,7 @@ async def test_half_of_a_job_that_is_cut_off_is_not_deleted_and_the_other_half_g
 
 
 async def test_positive_evidence_about_one_of_them_still_acts() -> None:
-    async with staged(replicas=4, backoffLimit=5, **LOST) as stage:
+    async with operator_history(replicas=4, backoffLimit=5, **LOST) as stage:
         await running(stage, 4)
         pods = stage.pod_names()
         failed, deleted = stage.pod(0), stage.pod(1)
@@ -92,10 +92,10 @@ async def test_positive_evidence_about_one_of_them_still_acts() -> None:
 
 
 async def test_one_job_of_many_small_ones_is_left_alone_when_the_installation_falls_silent() -> None:
-    async with staged(name="first", replicas=1, **LOST) as stage:
+    async with operator_history(name="first", replicas=1, **LOST) as stage:
         stages = [stage]
         for name in ("second", "third"):
-            stages.append(stage.beside())
+            stages.append(stage.second_operator())
             await stages[-1].apply(manifest(name=name, replicas=1, **LOST))
         for each in stages:
             await running(each, 1)
@@ -110,7 +110,7 @@ async def test_one_job_of_many_small_ones_is_left_alone_when_the_installation_fa
 
 async def test_an_operator_that_starts_while_agents_are_unreachable_deletes_no_pod() -> None:
     lost = {**LOST, "rendezvous": {"keepAliveSeconds": KEEP_ALIVE_S, "joinTimeoutSeconds": 1}}
-    async with staged(replicas=3, **lost) as stage:
+    async with operator_history(replicas=3, **lost) as stage:
         await running(stage, 3)
         pods = stage.pod_names()
         await stage.stop_operator()
@@ -122,7 +122,7 @@ async def test_an_operator_that_starts_while_agents_are_unreachable_deletes_no_p
 
 
 async def test_one_agent_that_fell_silent_before_the_operator_started_is_given_no_time_to_join() -> None:
-    async with staged(replicas=3, **LOST) as stage:
+    async with operator_history(replicas=3, **LOST) as stage:
         await running(stage, 3)
         pods, lost = stage.pod_names(), name_of(stage.pod(2))
         await stage.stop_operator()
@@ -133,7 +133,7 @@ async def test_one_agent_that_fell_silent_before_the_operator_started_is_given_n
 
 
 async def test_the_last_one_that_does_not_come_back_has_its_whole_time_and_is_then_replaced() -> None:
-    async with staged(replicas=3, **LOST) as stage:
+    async with operator_history(replicas=3, **LOST) as stage:
         await running(stage, 3)
         pods = stage.pod_names()
         hung = name_of(stage.pod(2))
@@ -145,7 +145,7 @@ async def test_the_last_one_that_does_not_come_back_has_its_whole_time_and_is_th
 
 
 async def test_pods_that_are_newer_than_a_restored_map_are_kept() -> None:
-    async with staged(replicas=4, **LOST) as stage:
+    async with operator_history(replicas=4, **LOST) as stage:
         await running(stage, 4)
         snapshot = [kv for kv in stage.etcd.store.range("/elasticjob/").kvs if not kv.lease]
         for pod in stage.pods()[:3]:
@@ -169,7 +169,7 @@ async def test_pods_that_are_newer_than_a_restored_map_are_kept() -> None:
 async def test_a_lost_pod_does_not_come_back_when_the_operator_ends_before_its_replacement_is_created(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with staged(replicas=4, **LOST) as stage:
+    async with operator_history(replicas=4, **LOST) as stage:
         await running(stage, 4)
         lost = name_of(stage.pod(3))
         create = stage.cluster.create

@@ -18,10 +18,10 @@ from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of
 from testing.newer_version import NEW_FIELD, NEW_VALUE, newer_json, newer_op
-from testing.operator_history import NAMESPACE, Stage, manifest, running, staged
+from testing.operator_history import NAMESPACE, OperatorHistory, manifest, operator_history, running
 
 
-class NewerAgents(Stage):
+class NewerAgents(OperatorHistory):
     """A stage whose agents and closer are of a newer version."""
 
     async def _put(self, *ops: Op) -> None:
@@ -29,7 +29,7 @@ class NewerAgents(Stage):
 
 
 @contextlib.asynccontextmanager
-async def newer_agents(**spec: Any) -> AsyncIterator[Stage]:
+async def newer_agents(**spec: Any) -> AsyncIterator[OperatorHistory]:
     stage = NewerAgents()
     stage.start_operator()
     try:
@@ -57,7 +57,7 @@ async def test_a_job_of_newer_agents_runs_recovers_and_ends() -> None:
 
 
 async def test_words_of_newer_agents_are_shown_as_unknown() -> None:
-    async with staged(replicas=1) as stage:
+    async with operator_history(replicas=1) as stage:
         await running(stage, 1)
         world = stage.world()
         assert world is not None
@@ -73,7 +73,7 @@ async def test_words_of_newer_agents_are_shown_as_unknown() -> None:
 
 
 async def test_while_the_state_of_the_world_is_not_known_nothing_is_done_and_the_status_names_it() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         pods, known = stage.pod_names(), stage.etcd.store.get(stage.keys.rendezvous_state)
         assert known is not None
@@ -104,7 +104,7 @@ FINISHED: list[Any] = [
 
 @pytest.mark.parametrize("doctored", FINISHED)
 async def test_a_finished_job_is_never_started_again(doctored: Any) -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.end(RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
         await stage.until("succeeded", lambda: stage.status().get("phase") == "Succeeded")
@@ -117,7 +117,7 @@ async def test_a_finished_job_is_never_started_again(doctored: Any) -> None:
         assert stage.condition("Running").get("status") != "True"
 
 
-async def _lose_everything_but_the_status(stage: Stage) -> None:
+async def _lose_everything_but_the_status(stage: OperatorHistory) -> None:
     """The operator ends; all pods go, and etcd begins anew: a member with an emptyDir was moved."""
     await stage.stop_operator()
     for pod in stage.cluster.objects(Resource.POD):
@@ -126,7 +126,7 @@ async def _lose_everything_but_the_status(stage: Stage) -> None:
 
 
 async def test_of_a_running_job_the_start_the_counters_and_what_is_not_known_are_kept() -> None:
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.fail_worker(1)
         await stage.close_round(Cause.WORKER_FAILED)
@@ -150,7 +150,7 @@ async def test_of_a_running_job_the_start_the_counters_and_what_is_not_known_are
 
 
 async def test_a_running_job_with_an_unknown_field_is_cared_for() -> None:
-    async with staged(replicas=2, minReplicas=1, maxReplicas=3, ttlSecondsAfterFinished=0) as stage:
+    async with operator_history(replicas=2, minReplicas=1, maxReplicas=3, ttlSecondsAfterFinished=0) as stage:
         await running(stage, 2)
         await stage.scale(newThing={"v": 1})
         await stage.until("named", lambda: "spec.newThing" in stage.condition("UnknownFields").get("message", ""))
@@ -167,7 +167,7 @@ async def test_a_running_job_with_an_unknown_field_is_cared_for() -> None:
 
 
 async def test_a_running_job_with_an_unknown_field_is_suspended_and_then_waits() -> None:
-    async with staged(replicas=1) as stage:
+    async with operator_history(replicas=1) as stage:
         await running(stage, 1)
         await stage.scale(newThing="x", suspend=True)
         await stage.until("no pods", lambda: not stage.pods())
@@ -181,7 +181,7 @@ async def test_a_running_job_with_an_unknown_field_is_suspended_and_then_waits()
 
 
 async def test_a_job_that_has_not_begun_waits_and_names_the_field() -> None:
-    async with staged(replicas=1, agent={"newThing": "x"}) as stage:
+    async with operator_history(replicas=1, agent={"newThing": "x"}) as stage:
         await stage.until("it waits", lambda: stage.status().get("reason") == "UnknownFields")
         assert "spec.agent.newThing" in stage.status()["message"]
         assert (stage.pods(), stage.etcd_keys(), "startTime" in stage.status()) == ([], [], False)
@@ -205,7 +205,7 @@ def test_the_doctored_version_is_newer() -> None:
 @pytest.mark.parametrize("agent", [{"ofTomorrow": "x"}, {"mode": "OfTomorrow"}])
 async def test_a_running_job_whose_agent_has_a_field_of_a_newer_version_keeps_its_pods(agent: Any) -> None:
     """Its hash is not the one that the newer version has put on the pods: that is no other template."""
-    async with staged(replicas=2) as stage:
+    async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         pods = stage.pod_names()
         await stage.stop_operator()
@@ -214,7 +214,7 @@ async def test_a_running_job_whose_agent_has_a_field_of_a_newer_version_keeps_it
             await stage.relabel(pod, {constants.LABEL_TEMPLATE_HASH: "0fnewerone"})
         stage.start_operator()
         await stage.until("the field named", lambda: stage.condition("UnknownFields").get("status") == "True")
-        other = stage.beside()
+        other = stage.second_operator()
         await other.apply(manifest("other", replicas=1))
         await other.until("a pod of a job that came later", other.pods)
         assert stage.pod_names() == pods

@@ -8,9 +8,9 @@ from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
-from tests.integration.rendezvous.member_group import Crew
+from tests.integration.rendezvous.member_group import MemberGroup
 
-Recruit = Callable[..., Crew]
+Recruit = Callable[..., MemberGroup]
 
 
 @pytest.fixture(params=[pytest.param("memory"), pytest.param("etcd", marks=pytest.mark.etcd)])
@@ -26,11 +26,11 @@ def connect(request: pytest.FixtureRequest) -> Callable[[], Etcd]:
 @pytest.fixture
 async def recruit(connect: Callable[[], Etcd], prefix: str) -> AsyncIterator[Recruit]:
     """`recruit(min, max, **spec)` is a crew; it is sent home at the end."""
-    made: list[Crew] = []
+    made: list[MemberGroup] = []
 
-    def make(least: int, most: int, *, max_restarts: int = 3) -> Crew:
+    def make(least: int, most: int, *, max_restarts: int = 3) -> MemberGroup:
         spec = SpecRecord(min=least, max=most, desired=most, max_restarts=max_restarts, scale_up_delay_s=1.0)
-        made.append(Crew(connect, prefix, spec))
+        made.append(MemberGroup(connect, prefix, spec))
         return made[-1]
 
     yield make

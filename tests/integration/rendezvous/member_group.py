@@ -86,7 +86,7 @@ class ScriptedWorkers:
 
 
 @dataclass
-class Mate:
+class GroupMember:
     """One member at work."""
 
     etcd: Etcd
@@ -114,27 +114,27 @@ class Mate:
 
 
 @dataclass
-class Crew:
+class MemberGroup:
     """The members of one job; `connect` makes a client of the store."""
 
     connect: Callable[[], Etcd]
     prefix: str
     spec: SpecRecord
     lease_ttl_s: float = 2.0
-    mates: list[Mate] = field(default_factory=list)
+    group_members: list[GroupMember] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.spec = replace(self.spec, last_call_timeout_s=LAST_CALL_TIMEOUT_S)
         self.keys = Keys(self.prefix.rstrip("/"))
         self.observer = self.connect()
 
-    def join(self, count: int = 1) -> list[Mate]:
+    def join(self, count: int = 1) -> list[GroupMember]:
         """So many more members; they are on their way when this returns."""
-        new = [self._make(len(self.mates) + nth) for nth in range(count)]
-        self.mates += new
+        new = [self._make(len(self.group_members) + nth) for nth in range(count)]
+        self.group_members += new
         return new
 
-    def _make(self, slot: int) -> Mate:
+    def _make(self, slot: int) -> GroupMember:
         number, etcd, workers = next(_numbers), self.connect(), ScriptedWorkers()
         draws = itertools.count(number << 16)
         is_operated = self.spec.operator is not None
@@ -157,7 +157,7 @@ class Crew:
             draw=lambda: f"{next(draws):08x}",
             trace=Tracer(None, ""),
         )
-        return Mate(etcd, workers, member, asyncio.create_task(member.run(), name=f"member {number}"))
+        return GroupMember(etcd, workers, member, asyncio.create_task(member.run(), name=f"member {number}"))
 
     async def view(self) -> RendezvousView:
         """Everything as it is."""
@@ -176,9 +176,9 @@ class Crew:
 
         return await aeventually(_found(seen), within_s=20, what=f"{state.value} {round_}")
 
-    async def running(self, round_: int, *mates: Mate) -> RendezvousState:
+    async def running(self, round_: int, *mates: GroupMember) -> RendezvousState:
         """Wait until all of these (all that there are) run this round."""
-        crew = mates or tuple(self.mates)
+        crew = mates or tuple(self.group_members)
         world = await self.world(RoundPhase.ACTIVE, round_)
         await aeventually(
             lambda: all(m.workers.rounds[-1:] == [round_] and m.workers.phase is Workers.RUNNING for m in crew),
@@ -193,39 +193,41 @@ class Crew:
         self.spec = replace(self.spec, operator="op", slots=owners, keep_alive_s=self.lease_ttl_s)
         await self.observer.txn(Txn((), (Put(self.keys.spec, records.encode(self.spec)),)))
 
-    async def want(self, **changes: Any) -> None:
+    async def set_replicas(self, **changes: Any) -> None:
         """The spec changes."""
         now = (await self.view()).spec
         assert now is not None
         await self.observer.txn(Txn((), (Put(self.keys.spec, records.encode(replace(now, **changes))),)))
 
-    async def finish(self, *mates: Mate) -> list[int]:
+    async def finish(self, *mates: GroupMember) -> list[int]:
         """The workers of these exit 0; wait until they have ended."""
         for mate in mates:
             mate.workers.finish()
         return [await mate.end() for mate in mates]
 
-    async def closer(self) -> Mate:
+    async def leader(self) -> GroupMember:
         """Who closes rounds now."""
         mate = await aeventually(
-            lambda: next((m for m in self.mates if m.member._election.is_leader), None), within_s=20, what="a closer"
+            lambda: next((m for m in self.group_members if m.member._election.is_leader), None),
+            within_s=20,
+            what="a closer",
         )
         assert mate is not None
         return mate
 
-    def by_rank(self, world: RendezvousState) -> list[Mate]:
+    def members_by_rank(self, world: RendezvousState) -> list[GroupMember]:
         """The members of a round in rank order."""
-        here = {mate.member.session.me.member: mate for mate in self.mates if mate.member.session is not None}
+        here = {mate.member.session.me.member: mate for mate in self.group_members if mate.member.session is not None}
         return [here[member] for member in world.members]
 
     def _raise_faults(self) -> None:
-        for mate in self.mates:
+        for mate in self.group_members:
             if mate.task.done() and not mate.task.cancelled():
                 mate.task.result()
 
     async def close(self) -> None:
         """Everybody crashes; nothing is left running."""
-        for mate in self.mates:
+        for mate in self.group_members:
             await mate.crash()
             await mate.etcd.close()
         await self.observer.close()

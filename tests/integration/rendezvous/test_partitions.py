@@ -12,35 +12,37 @@ from elasticjob_etcd.errors import RequestRejected
 from elasticjob_etcd.interface import Put, Txn, TxnResult
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from testing.waiting import aeventually
-from tests.integration.rendezvous.member_group import Crew, Mate
+from tests.integration.rendezvous.member_group import GroupMember, MemberGroup
 
 
 @pytest.fixture
-async def patient() -> AsyncIterator[Crew]:
+async def patient() -> AsyncIterator[MemberGroup]:
     """A crew that gives its lease up after 1 s, over a store that keeps it for a minute: as after its own outage."""
     store = InMemoryStore(min_ttl_s=60.0)
-    crew = Crew(lambda: InMemoryEtcd(store), "/test/patient/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=1.0)
+    crew = MemberGroup(
+        lambda: InMemoryEtcd(store), "/test/patient/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=1.0
+    )
     yield crew
     await crew.close()
 
 
-def cut_off(*mates: Mate) -> None:
+def cut_off(*mates: GroupMember) -> None:
     for mate in mates:
         assert isinstance(mate.etcd, InMemoryEtcd)
         mate.etcd.disconnect()
 
 
-def connect(*mates: Mate) -> None:
+def connect(*mates: GroupMember) -> None:
     for mate in mates:
         assert isinstance(mate.etcd, InMemoryEtcd)
         mate.etcd.reconnect()
 
 
-def is_lost(mate: Mate) -> bool:
+def is_lost(mate: GroupMember) -> bool:
     return mate.member.session is not None and mate.member.session.keeper.lost.is_set()
 
 
-async def test_an_outage_longer_than_the_lease_costs_nothing_where_the_lease_outlives_it(patient: Crew) -> None:
+async def test_an_outage_longer_than_the_lease_costs_nothing_where_the_lease_outlives_it(patient: MemberGroup) -> None:
     mates = patient.join(2)
     await patient.running(1)
     cut_off(*mates)
@@ -55,10 +57,12 @@ async def test_an_outage_longer_than_the_lease_costs_nothing_where_the_lease_out
 async def test_a_stall_of_etcd_that_ends_the_lease_of_one_member_alone_costs_nothing() -> None:
     """Leases are refreshed at different moments: a stall a little shorter than a lease ends some and not others."""
     store = InMemoryStore(min_ttl_s=60.0)
-    crew = Crew(lambda: InMemoryEtcd(store), "/test/stalled/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=4.0)
+    crew = MemberGroup(
+        lambda: InMemoryEtcd(store), "/test/stalled/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=4.0
+    )
     mates = crew.join(2)
     await crew.running(1)
-    closer = await crew.closer()
+    closer = await crew.leader()
     (other,) = [mate for mate in mates if mate is not closer]
     cut_off(*mates)
     assert closer.member.session is not None
@@ -75,7 +79,7 @@ async def test_a_stall_of_etcd_that_ends_the_lease_of_one_member_alone_costs_not
     await crew.close()
 
 
-async def test_a_failure_during_an_outage_is_charged_after_it(patient: Crew) -> None:
+async def test_a_failure_during_an_outage_is_charged_after_it(patient: MemberGroup) -> None:
     mates = patient.join(2)
     await patient.running(1)
     cut_off(*mates)
@@ -88,9 +92,11 @@ async def test_a_failure_during_an_outage_is_charged_after_it(patient: Crew) -> 
 
 async def test_who_is_told_to_leave_during_an_outage_tells_its_peers_after_it_while_it_still_stops() -> None:
     store = InMemoryStore()
-    crew = Crew(lambda: InMemoryEtcd(store), "/test/leaving/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=60.0)
+    crew = MemberGroup(
+        lambda: InMemoryEtcd(store), "/test/leaving/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=60.0
+    )
     crew.join(2)
-    stayer, leaver = crew.by_rank(await crew.running(1))
+    stayer, leaver = crew.members_by_rank(await crew.running(1))
     cut_off(leaver)
     leaver.workers.slow = True
     leaver.member.request_leave()
@@ -108,10 +114,10 @@ async def test_who_is_told_to_leave_during_an_outage_tells_its_peers_after_it_wh
 
 async def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> None:
     store = InMemoryStore(min_ttl_s=1.0)
-    crew = Crew(lambda: InMemoryEtcd(store), "/test/late/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=1.0)
+    crew = MemberGroup(lambda: InMemoryEtcd(store), "/test/late/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=1.0)
     mates = crew.join(2)
     await crew.running(1)
-    closer = await crew.closer()
+    closer = await crew.leader()
     (other,) = [mate for mate in mates if mate is not closer]
     cut_off(other)
     await crew.running(2, closer)
@@ -135,7 +141,7 @@ class FullEtcd(InMemoryEtcd):
 
 async def test_a_closer_that_cannot_go_on_says_why_and_is_not_silent() -> None:
     store = InMemoryStore(min_ttl_s=1.0)
-    crew = Crew(lambda: FullEtcd(store), "/test/full/", SpecRecord(min=1, max=1, desired=1), lease_ttl_s=1.0)
+    crew = MemberGroup(lambda: FullEtcd(store), "/test/full/", SpecRecord(min=1, max=1, desired=1), lease_ttl_s=1.0)
     (mate,) = crew.join()
     await aeventually(mate.task.done, within_s=5)
     with pytest.raises(RequestRejected, match="space exceeded"):

@@ -7,10 +7,10 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from testing.waiting import aeventually
 from tests.integration.rendezvous.conftest import Recruit
-from tests.integration.rendezvous.member_group import Crew, Mate
+from tests.integration.rendezvous.member_group import GroupMember, MemberGroup
 
 
-def rounds(*mates: Mate) -> list[list[int]]:
+def rounds(*mates: GroupMember) -> list[list[int]]:
     return [mate.workers.rounds for mate in mates]
 
 
@@ -18,7 +18,7 @@ async def test_three_members_join_and_each_has_its_ranks(recruit: Recruit) -> No
     crew = recruit(3, 3)
     crew.join(3)
     world = await crew.running(1)
-    mates = crew.by_rank(world)
+    mates = crew.members_by_rank(world)
     places = [mate.workers.starts[0] for mate in mates]
     assert [(p.group_rank, p.base_rank, p.world_size) for p in places] == [(0, 0, 6), (1, 2, 6), (2, 4, 6)]
     assert {f"{p.master_addr}:{p.master_port}" for p in places} == {world.master}
@@ -63,12 +63,12 @@ async def test_one_that_leaves_costs_one_round_and_nothing_is_counted(recruit: R
     crew = recruit(2, 3)
     crew.join(3)
     before = await crew.running(1)
-    first, leaver, last = crew.by_rank(before)
+    first, leaver, last = crew.members_by_rank(before)
     leaver.member.request_leave()
     world = await crew.running(2, first, last)
     assert await leaver.end() == ExitCode.LEFT
     assert (world.restarts, world.node_losses, world.cause) == (0, 0, Cause.NODE_LEFT)
-    assert crew.by_rank(world) == [first, last]
+    assert crew.members_by_rank(world) == [first, last]
     assert await crew.finish(first, last) == [0, 0]
     assert rounds(first, leaver, last) == [[1, 2], [1], [1, 2]]
 
@@ -76,7 +76,7 @@ async def test_one_that_leaves_costs_one_round_and_nothing_is_counted(recruit: R
 async def test_nobody_runs_the_next_round_before_a_leaver_has_stopped(recruit: Recruit) -> None:
     crew = recruit(1, 2)
     crew.join(2)
-    stayer, leaver = crew.by_rank(await crew.running(1))
+    stayer, leaver = crew.members_by_rank(await crew.running(1))
     leaver.workers.slow = True
     leaver.member.request_leave()
     await aeventually(lambda: (leaver.workers.phase, stayer.workers.phase) == (Workers.STOPPING, Workers.NONE))
@@ -89,7 +89,7 @@ async def test_nobody_runs_the_next_round_before_a_leaver_has_stopped(recruit: R
 async def test_one_that_crashes_is_a_loss_and_never_a_restart(recruit: Recruit) -> None:
     crew = recruit(2, 3)
     crew.join(3)
-    first, second, victim = crew.by_rank(await crew.running(1))
+    first, second, victim = crew.members_by_rank(await crew.running(1))
     await victim.crash()
     world = await crew.running(2, first, second)
     assert (world.restarts, world.node_losses, world.cause) == (0, 1, Cause.NODE_LOST)
@@ -100,7 +100,7 @@ async def test_one_that_crashes_is_a_loss_and_never_a_restart(recruit: Recruit) 
 async def test_the_victims_of_a_crash_are_not_charged_though_they_fail_first(recruit: Recruit) -> None:
     crew = recruit(1, 2)
     crew.join(2)
-    survivor, victim = crew.by_rank(await crew.running(1))
+    survivor, victim = crew.members_by_rank(await crew.running(1))
     await victim.crash()
     survivor.workers.fail()
     world = await crew.running(2, survivor)
@@ -111,26 +111,26 @@ async def test_workers_are_stopped_as_the_spec_says_now_and_not_when_the_node_jo
     crew = recruit(2, 2)
     crew.join(2)
     await crew.running(1)
-    await crew.want(graceful_shutdown_s=77.0, stop_signal="SIGUSR1")
+    await crew.set_replicas(graceful_shutdown_s=77.0, stop_signal="SIGUSR1")
     await aeventually(
         lambda: all(
-            m.member.session and m.member.session.runtime_config.graceful_shutdown_s == 77.0 for m in crew.mates
+            m.member.session and m.member.session.runtime_config.graceful_shutdown_s == 77.0 for m in crew.group_members
         )
     )
-    await crew.want(restart_id="another")
+    await crew.set_replicas(restart_id="another")
     await crew.running(2)
-    assert [mate.workers.told for mate in crew.mates] == [(77.0, "SIGUSR1")] * 2
-    assert await crew.finish(*crew.mates) == [0, 0]
+    assert [mate.workers.told for mate in crew.group_members] == [(77.0, "SIGUSR1")] * 2
+    assert await crew.finish(*crew.group_members) == [0, 0]
 
 
 async def test_a_joiner_costs_one_round_and_takes_the_last_place(recruit: Recruit) -> None:
     crew = recruit(2, 3)
     crew.join(2)
     before = await crew.running(1)
-    old = crew.by_rank(before)
+    old = crew.members_by_rank(before)
     (joiner,) = crew.join()
     world = await crew.running(2)
-    assert crew.by_rank(world) == [*old, joiner]
+    assert crew.members_by_rank(world) == [*old, joiner]
     assert (world.restarts, world.cause) == (0, Cause.NODE_JOINED)
     assert await crew.finish(*old, joiner) == [0, 0, 0]
     assert rounds(*old, joiner) == [[1, 2], [1, 2], [2]]
@@ -141,7 +141,7 @@ async def test_a_spare_waits_without_a_round_and_replaces_one_that_is_lost(recru
     members = crew.join(2)
     before = await crew.running(1, *members)
     (spare,) = crew.join()
-    survivor, victim = crew.by_rank(before)
+    survivor, victim = crew.members_by_rank(before)
     await victim.crash()
     await crew.running(2, survivor, spare)
     assert rounds(survivor, spare) == [[1, 2], [2]]
@@ -173,7 +173,7 @@ async def test_a_finished_member_runs_again_when_another_fails(recruit: Recruit)
 async def test_the_failure_after_the_last_restart_ends_the_job_with_the_root_causes_code(recruit: Recruit) -> None:
     crew = recruit(2, 2, max_restarts=1)
     crew.join(2)
-    mates = crew.by_rank(await crew.running(1))
+    mates = crew.members_by_rank(await crew.running(1))
     mates[0].workers.fail(3)
     await crew.running(2)
     mates[1].workers.fail(42)
@@ -196,7 +196,7 @@ async def test_another_closes_when_the_closer_dies(recruit: Recruit) -> None:
     crew = recruit(1, 3)
     mates = crew.join(3)
     await crew.running(1)
-    closer = await crew.closer()
+    closer = await crew.leader()
     await closer.crash()
     others = [mate for mate in mates if mate is not closer]
     world = await crew.running(2, *others)
@@ -210,7 +210,7 @@ async def test_another_closes_when_the_closer_leaves(recruit: Recruit) -> None:
     crew = recruit(1, 3)
     mates = crew.join(3)
     await crew.running(1)
-    closer = await crew.closer()
+    closer = await crew.leader()
     closer.member.request_leave()
     others = [mate for mate in mates if mate is not closer]
     await crew.running(2, *others)
@@ -237,7 +237,7 @@ async def test_all_who_start_in_the_same_moment_get_slots_of_their_own(recruit: 
     crew.join(8)
     world = await crew.running(1)
     assert [member.slot for member in world.members] == list(range(8))
-    assert sorted(p.base_rank for mate in crew.mates for p in mate.workers.starts) == list(range(0, 16, 2))
+    assert sorted(p.base_rank for mate in crew.group_members for p in mate.workers.starts) == list(range(0, 16, 2))
 
 
 async def test_one_that_is_told_to_leave_before_there_are_enough_leaves_at_once(recruit: Recruit) -> None:
@@ -249,7 +249,7 @@ async def test_one_that_is_told_to_leave_before_there_are_enough_leaves_at_once(
     assert (await crew.view()).nodes == {}
 
 
-async def revoke(crew: Crew, mate: Mate) -> None:
+async def revoke(crew: MemberGroup, mate: GroupMember) -> None:
     """Its lease ends as if no refresh had come through."""
     assert await crew.observer.lease_revoke(mate.lease)
 
@@ -271,7 +271,7 @@ async def test_who_comes_back_too_late_begins_anew_and_nobody_is_charged(recruit
     crew = recruit(2, 3)
     mates = crew.join(3)
     await crew.running(1)
-    closer = await crew.closer()
+    closer = await crew.leader()
     lost = next(mate for mate in mates if mate is not closer)
     await revoke(crew, lost)
     await aeventually(lambda: lost.workers.stops, within_s=20)
@@ -286,7 +286,7 @@ async def test_a_wedged_member_is_left_behind_and_told_when_it_comes_to(recruit:
     crew = recruit(1, 2)
     mates = crew.join(2)
     await crew.running(1)
-    closer = await crew.closer()
+    closer = await crew.leader()
     other = next(mate for mate in mates if mate is not closer)
     other.workers.slow = True
     closer.workers.fail()

@@ -21,7 +21,7 @@ from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.messages import rpc
 from testing.network.proxy import proxy
 from testing.waiting import aeventually
-from tests.integration.rendezvous.member_group import Crew, Mate
+from tests.integration.rendezvous.member_group import GroupMember, MemberGroup
 
 pytestmark = pytest.mark.etcd
 
@@ -33,7 +33,7 @@ class Site:
         self.folder = folder
         self.server = server
         self.port = int(server.endpoint.targets[0].rpartition(":")[2])
-        self.crew = Crew(self._client, "/test/wipes/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=2.0)
+        self.crew = MemberGroup(self._client, "/test/wipes/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=2.0)
 
     def _client(self) -> EtcdClient:
         return EtcdClient(replace(self.server.endpoint, timeout_s=1.0), rng=lambda: 0.0)
@@ -64,7 +64,7 @@ class Site:
         await aside.stop()
         self.server = await EmbeddedEtcd.start(self.folder / data, client_port=self.port)
 
-    async def all_back(self, round_: int, *mates: Mate) -> None:
+    async def all_back(self, round_: int, *mates: GroupMember) -> None:
         """Wait until etcd holds this round, and a key of each of these."""
 
         async def back() -> bool:
@@ -115,28 +115,28 @@ async def operated_site(tmp_path: Path) -> AsyncIterator[Site]:
         yield made
 
 
-def untouched(*mates: Mate) -> bool:
+def untouched(*mates: GroupMember) -> bool:
     return all(mate.workers.stops == 0 and mate.workers.rounds == [1] for mate in mates)
 
 
 async def test_a_restart_of_etcd_is_not_even_noticed(site: Site) -> None:
     await site.start("one")
-    await site.all_back(1, *site.crew.mates)
-    assert untouched(*site.crew.mates)
-    assert await site.crew.finish(*site.crew.mates) == [0, 0]
+    await site.all_back(1, *site.crew.group_members)
+    assert untouched(*site.crew.group_members)
+    assert await site.crew.finish(*site.crew.group_members) == [0, 0]
 
 
 async def test_a_wipe_costs_no_round_and_no_worker(site: Site) -> None:
     before = await site.crew.world(RoundPhase.ACTIVE, 1)
     await site.start("another")
-    await site.all_back(1, *site.crew.mates)
+    await site.all_back(1, *site.crew.group_members)
     assert (await site.crew.world(RoundPhase.ACTIVE, 1)) == before
-    assert untouched(*site.crew.mates)
-    assert await site.crew.finish(*site.crew.mates) == [0, 0]
+    assert untouched(*site.crew.group_members)
+    assert await site.crew.finish(*site.crew.group_members) == [0, 0]
 
 
 async def test_success_that_was_said_before_a_wipe_counts(site: Site) -> None:
-    early, late = site.crew.mates
+    early, late = site.crew.group_members
     early.workers.finish()
     await aeventually(lambda: early.member.session is not None and early.member.session.done_round == 1, within_s=20)
     await site.start("another")
@@ -146,7 +146,7 @@ async def test_success_that_was_said_before_a_wipe_counts(site: Site) -> None:
 
 
 async def test_what_was_charged_before_a_wipe_stays_charged_and_a_failure_after_it_is_charged_once(site: Site) -> None:
-    first, second = site.crew.mates
+    first, second = site.crew.group_members
     first.workers.fail()
     await site.crew.running(2)
     await site.start("another")
@@ -158,8 +158,8 @@ async def test_what_was_charged_before_a_wipe_stays_charged_and_a_failure_after_
 
 
 async def test_a_member_lost_together_with_the_store_is_missed_when_all_have_had_time_to_come_back(site: Site) -> None:
-    closer = await site.crew.closer()
-    (other,) = [mate for mate in site.crew.mates if mate is not closer]
+    closer = await site.crew.leader()
+    (other,) = [mate for mate in site.crew.group_members if mate is not closer]
     await other.crash()
     await site.start("another")
     world = await site.crew.running(2, closer)
@@ -167,8 +167,8 @@ async def test_a_member_lost_together_with_the_store_is_missed_when_all_have_had
 
 
 async def test_a_member_whose_workers_stop_while_the_store_is_lost_goes_on_with_what_it_remembers(site: Site) -> None:
-    closer = await site.crew.closer()
-    (other,) = [mate for mate in site.crew.mates if mate is not closer]
+    closer = await site.crew.leader()
+    (other,) = [mate for mate in site.crew.group_members if mate is not closer]
     assert other.member.session is not None
     gone, other.workers.slow = other.member.session.me.member, True
     await closer.crash()
@@ -187,36 +187,36 @@ async def test_a_member_whose_workers_stop_while_the_store_is_lost_goes_on_with_
 
 async def test_a_restored_store_learns_of_the_newer_round(site: Site) -> None:
     await site.save("backup")
-    site.crew.mates[0].workers.fail()
+    site.crew.group_members[0].workers.fail()
     await site.crew.running(2)
     await site.start("backup")
-    await site.all_back(2, *site.crew.mates)
-    assert [mate.workers.rounds for mate in site.crew.mates] == [[1, 2]] * 2
-    assert all(mate.workers.phase is Workers.RUNNING for mate in site.crew.mates)
-    assert await site.crew.finish(*site.crew.mates) == [0, 0]
+    await site.all_back(2, *site.crew.group_members)
+    assert [mate.workers.rounds for mate in site.crew.group_members] == [[1, 2]] * 2
+    assert all(mate.workers.phase is Workers.RUNNING for mate in site.crew.group_members)
+    assert await site.crew.finish(*site.crew.group_members) == [0, 0]
 
 
 async def test_a_store_restored_at_a_higher_revision_costs_no_worker(site: Site) -> None:
     await site.save("backup")
-    site.crew.mates[0].workers.fail()
+    site.crew.group_members[0].workers.fail()
     await site.crew.running(2)
     await site.start_bumped("backup")
-    await site.all_back(2, *site.crew.mates)
-    assert [mate.workers.rounds for mate in site.crew.mates] == [[1, 2]] * 2
-    assert await site.crew.finish(*site.crew.mates) == [0, 0]
+    await site.all_back(2, *site.crew.group_members)
+    assert [mate.workers.rounds for mate in site.crew.group_members] == [[1, 2]] * 2
+    assert await site.crew.finish(*site.crew.group_members) == [0, 0]
 
 
 async def test_a_store_restored_at_a_higher_revision_from_before_an_operated_job_costs_no_worker(
     operated_site: Site,
 ) -> None:
     crew = operated_site.crew
-    crew.mates[0].workers.fail()
+    crew.group_members[0].workers.fail()
     await crew.running(2)
     await operated_site.start_bumped("before")
     await crew.operate()
-    await operated_site.all_back(2, *crew.mates)
-    assert [mate.workers.rounds for mate in crew.mates] == [[1, 2]] * 2
-    assert await crew.finish(*crew.mates) == [0, 0]
+    await operated_site.all_back(2, *crew.group_members)
+    assert [mate.workers.rounds for mate in crew.group_members] == [[1, 2]] * 2
+    assert await crew.finish(*crew.group_members) == [0, 0]
 
 
 async def test_a_finished_run_without_an_operator_is_not_begun_again_by_a_node_that_was_away(
@@ -227,7 +227,7 @@ async def test_a_finished_run_without_an_operator_is_not_begun_again_by_a_node_t
     port = int(server.endpoint.targets[0].rpartition(":")[2])
     with proxy("127.0.0.1", port) as way:
         endpoints = iter((server.endpoint, server.endpoint, replace(server.endpoint, targets=(way.endpoint,))))
-        crew = Crew(
+        crew = MemberGroup(
             lambda: EtcdClient(replace(next(endpoints), timeout_s=1.0), rng=lambda: 0.0),
             "/test/away/",
             SpecRecord(min=1, max=2, desired=2),

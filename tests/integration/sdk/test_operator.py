@@ -5,14 +5,14 @@ import pytest
 from elasticjob import Cluster, ElasticJob, Phase
 from elasticjob.errors import JobFailed
 from testing.kube.jobs import waiting_job
-from testing.kube.stack import Rig
+from testing.kube.stack import KubeStack
 
 pytestmark = pytest.mark.kube
 LIMIT_S = 60.0
 
 
 @pytest.fixture
-def cluster(rig: Rig) -> Cluster:
+def cluster(rig: KubeStack) -> Cluster:
     """A running operator, a node, and the SDK's way to them."""
     rig.start_operator()
     rig.start_node()
@@ -20,7 +20,7 @@ def cluster(rig: Rig) -> Cluster:
     return Cluster.connect(kubeconfig=server.kubeconfig(namespace=rig.namespace.name))
 
 
-def test_a_job_is_created_scaled_suspended_resumed_restarted_and_awaited(rig: Rig, cluster: Cluster) -> None:
+def test_a_job_is_created_scaled_suspended_resumed_restarted_and_awaited(rig: KubeStack, cluster: Cluster) -> None:
     manifest = waiting_job(rig, replicas=1, minReplicas=1, maxReplicas=2)
     job = ElasticJob.from_dict(manifest).create(cluster=cluster)
     job.wait(phase="Running", timeout_s=LIMIT_S)
@@ -35,7 +35,7 @@ def test_a_job_is_created_scaled_suspended_resumed_restarted_and_awaited(rig: Ri
     assert job.wait(timeout_s=LIMIT_S).phase is Phase.SUCCEEDED
 
 
-def test_a_job_that_fails_says_which_rank_it_was_and_what_it_said(rig: Rig, cluster: Cluster) -> None:
+def test_a_job_that_fails_says_which_rank_it_was_and_what_it_said(rig: KubeStack, cluster: Cluster) -> None:
     manifest = waiting_job(rig, maxRestarts=0)
     manifest["spec"]["template"]["spec"]["containers"][0]["command"] = ["sh", "-c", "echo no data >&2; exit 3"]
     job = ElasticJob.from_dict(manifest).create(cluster=cluster)

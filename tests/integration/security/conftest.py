@@ -71,7 +71,7 @@ async def job(etcd: SecuredEtcd, admin: EtcdClient, name: str) -> AsyncIterator[
     uid = str(uuid.uuid4())
     keys = Keys(job_prefix(cluster="c", namespace="n", name=name, uid=uid))
     await admin.auth.add_user(uid, role=f"elasticjob/op/n/{name}/{uid}", prefix=keys.everything)
-    endpoint = dataclasses.replace(etcd.certify(uid), timeout_s=_CALL_S * slowness())
+    endpoint = dataclasses.replace(etcd.issue_certificate(uid), timeout_s=_CALL_S * slowness())
     client = EtcdClient(endpoint, check_s=0.1)
     try:
         yield Job(uid, keys, endpoint, client)

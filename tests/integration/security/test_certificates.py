@@ -30,7 +30,7 @@ async def verdict(endpoint: Endpoint) -> EtcdError | None:
 async def test_an_expired_certificate_is_refused_with_a_sentence_on_both_sides(
     secured: SecuredEtcd, attacker: Job
 ) -> None:
-    error = await verdict(secured.certify(attacker.uid, life_s=-60))
+    error = await verdict(secured.issue_certificate(attacker.uid, life_s=-60))
     assert isinstance(error, RequestRejected)
     assert "etcd refused our certificate, or misses one (see cert and key): it may be over" in str(error)
     await aeventually(lambda: "certificate has expired or is not yet valid" in secured.log, what="etcd's sentence")
@@ -39,7 +39,9 @@ async def test_an_expired_certificate_is_refused_with_a_sentence_on_both_sides(
 async def test_a_certificate_of_another_authority_is_refused_with_a_sentence_on_both_sides(
     secured: SecuredEtcd, attacker: Job
 ) -> None:
-    error = await verdict(secured.certify(attacker.uid, authority=CertificateAuthority.create(now_s=time.time())))
+    error = await verdict(
+        secured.issue_certificate(attacker.uid, authority=CertificateAuthority.create(now_s=time.time()))
+    )
     assert isinstance(error, RequestRejected)
     assert "etcd refused our certificate, or misses one (see cert and key): it may be over" in str(error)
     await aeventually(lambda: "certificate signed by unknown authority" in secured.log, what="etcd's sentence")
@@ -49,7 +51,7 @@ async def test_etcd_with_a_certificate_of_another_authority_is_refused_by_us(
     secured: SecuredEtcd, attacker: Job, tmp_path: Path
 ) -> None:
     stranger = CertificateAuthority.create(now_s=time.time())
-    write(tmp_path, secured.authority.issue_client(attacker.uid, now_s=time.time(), life_s=60), stranger.trusted)
+    write(tmp_path, secured.ca.issue_client(attacker.uid, now_s=time.time(), life_s=60), stranger.trusted)
     error = await verdict(secured.endpoint(tmp_path))
     assert isinstance(error, RequestRejected)
     assert "we do not trust the certificate of etcd (see ca_cert)" in str(error)
@@ -57,7 +59,7 @@ async def test_etcd_with_a_certificate_of_another_authority_is_refused_by_us(
 
 async def test_a_good_certificate_of_nobody_opens_nothing(secured: SecuredEtcd, attacker: Job) -> None:
     assert attacker.uid
-    error = await verdict(secured.certify("nobody-that-etcd-knows"))
+    error = await verdict(secured.issue_certificate("nobody-that-etcd-knows"))
     assert isinstance(error, Unavailable), "the operator may be about to make this user"
     assert "permission denied" in str(error)
 
@@ -72,6 +74,6 @@ async def test_etcds_own_certificate_is_no_user(secured: SecuredEtcd, attacker: 
 async def test_etcd_takes_the_certificate_of_an_operator_whose_clock_is_an_hour_off(
     secured: SecuredEtcd, attacker: Job, tmp_path: Path, hours: int
 ) -> None:
-    issued = secured.authority.issue_client(attacker.uid, now_s=time.time() + hours * 3600, life_s=86400)
-    write(tmp_path, issued, secured.authority.trusted)
+    issued = secured.ca.issue_client(attacker.uid, now_s=time.time() + hours * 3600, life_s=86400)
+    write(tmp_path, issued, secured.ca.trusted)
     assert "refused our certificate" not in str(await verdict(secured.endpoint(tmp_path)))

@@ -30,7 +30,9 @@ async def test_calls_watches_and_leases_go_on_over_the_new_certificate(secured: 
     seen: list[bytes] = []
     begin = (await etcd.range(victim.keys.everything)).revision + 1
     async with contextlib.aclosing(etcd.watch(victim.keys.everything, start_revision=begin)) as watch:
-        writer = asyncio.create_task(write_on(etcd, victim.keys.spec, renew=lambda: secured.certify(victim.uid)))
+        writer = asyncio.create_task(
+            write_on(etcd, victim.keys.spec, renew=lambda: secured.issue_certificate(victim.uid))
+        )
         async for batch in watch:
             seen += [event.kv.value for event in batch.events]
             if len(seen) >= 200:
@@ -53,9 +55,9 @@ async def write_on(etcd: EtcdClient, key: str, *, renew: Callable[[], object]) -
 async def test_a_certificate_that_expires_in_use_is_waited_for(secured: SecuredEtcd, victim: Job) -> None:
     """What was good once is no mistake of whoever set the files: the next one heals it, and nobody has to restart."""
     async with Mirror(victim.etcd, victim.keys.everything) as mirror:
-        secured.certify(victim.uid, life_s=-60)
+        secured.issue_certificate(victim.uid, life_s=-60)
         await asyncio.sleep(0.5)  # it has been looked at, and cannot be used
-        secured.certify(victim.uid)
+        secured.issue_certificate(victim.uid)
         await victim.etcd.txn(Txn((), (Put(victim.keys.spec, b"later"),)))
         await aeventually(lambda: victim.keys.spec in mirror.items, what="the write in the mirror")
 
@@ -70,7 +72,7 @@ async def fleet(secured: SecuredEtcd, root: EtcdClient, tmp_path: Path) -> Async
     made = Fleet(endpoint=f"127.0.0.1:{secured.port}", folder=tmp_path, nnodes="2", nproc=1)
     prefix = keys.cli_prefix(made.run_id)
     await root.auth.add_user(made.run_id, role=f"elasticjob/op/n/f/{made.run_id}", prefix=f"{prefix}/")
-    files = secured.certify(made.run_id, life_s=3600)
+    files = secured.issue_certificate(made.run_id, life_s=3600)
     made.conf = f"keep_alive=2,cacert={files.ca_cert},cert={files.cert},key={files.key}"
     yield made
     made.stop()
@@ -81,7 +83,7 @@ async def test_agents_go_on_with_the_renewed_certificate_in_the_same_round(
 ) -> None:
     fleet.start_agents(2)
     before = {kv.key: kv.lease for kv in (await root.range(f"{keys.cli_prefix(fleet.run_id)}/c/nodes/")).kvs}
-    secured.certify(fleet.run_id)
+    secured.issue_certificate(fleet.run_id)
     for agent in range(2):
         await_words(fleet.log_of(agent), DIALED)
     await asyncio.sleep(4)  # two lives of a lease

@@ -20,7 +20,7 @@ from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
 from elasticjob_operator.model.job_key import JobKey
 from testing.servers.secured_etcd import SecuredEtcd, bare_channel
 from testing.waiting import aeventually
-from tests.integration.rendezvous.member_group import Crew
+from tests.integration.rendezvous.member_group import MemberGroup
 from tests.integration.security.conftest import Job
 
 pytestmark = pytest.mark.etcd
@@ -70,36 +70,36 @@ async def compact(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Act]:
 
 
 @pytest.fixture
-async def crew(victim: Job) -> AsyncIterator[Crew]:
+async def crew(victim: Job) -> AsyncIterator[MemberGroup]:
     """Three members of B at work in round 1."""
     spec = SpecRecord(min=2, max=3, desired=3, max_restarts=3, scale_up_delay_s=1.0)
-    made = Crew(lambda: EtcdClient(victim.endpoint), victim.keys.everything, spec)
+    made = MemberGroup(lambda: EtcdClient(victim.endpoint), victim.keys.everything, spec)
     made.join(3)
     await made.running(1)
     yield made
     await made.close()
 
 
-async def goes_on_undisturbed(crew: Crew, storm: Act) -> None:
+async def goes_on_undisturbed(crew: MemberGroup, storm: Act) -> None:
     """No round but those that B's own failures cost, under the same leases."""
-    leases = [mate.lease for mate in crew.mates]
+    leases = [mate.lease for mate in crew.group_members]
     async with again_and_again(storm) as more:
         for round_ in (2, 3):
-            crew.mates[1].workers.fail()
+            crew.group_members[1].workers.fail()
             await crew.running(round_)
             await more()
     world = await crew.running(3)
     assert (world.restarts, world.node_losses) == (2, 0)
-    assert [mate.lease for mate in crew.mates] == leases
+    assert [mate.lease for mate in crew.group_members] == leases
 
 
-async def test_agents_come_through_a_storm_of_compactions(crew: Crew, compact: Act) -> None:
+async def test_agents_come_through_a_storm_of_compactions(crew: MemberGroup, compact: Act) -> None:
     await goes_on_undisturbed(crew, compact)
 
 
-async def test_agents_come_through_a_storm_of_everything_that_a_job_may_send(crew: Crew, attacker: Job) -> None:
+async def test_agents_come_through_a_storm_of_everything_that_a_job_may_send(crew: MemberGroup, attacker: Job) -> None:
     """A compacts, lists and revokes in vain, and writes as much as it can below its own prefix."""
-    leases = [mate.lease for mate in crew.mates]
+    leases = [mate.lease for mate in crew.group_members]
     noise = Put(attacker.keys.report(1, "0" * 8), b"x" * 10_000)
     async with bare_channel(attacker.endpoint) as channel:
         kv, lease = rpc.KVStub(channel), rpc.LeaseStub(channel)
@@ -139,7 +139,7 @@ async def test_a_lease_that_a_stranger_gets_hold_of_before_it_has_a_key_costs_a_
         clients.append(_Robbed(victim.endpoint, rob))
         return clients[-1]
 
-    crew = Crew(connect, victim.keys.everything, spec)
+    crew = MemberGroup(connect, victim.keys.everything, spec)
     crew.join()
     try:
         await crew.running(1)
@@ -178,7 +178,7 @@ async def test_no_write_is_missing_from_a_mirror_in_a_storm_of_compactions(victi
 
 
 async def test_the_operators_view_comes_through_a_storm_of_compactions(
-    root: EtcdClient, victim: Job, crew: Crew, compact: Act
+    root: EtcdClient, victim: Job, crew: MemberGroup, compact: Act
 ) -> None:
     told: set[JobKey] = set()
     view = RendezvousInformer(root, "c", on_change=told.add, on_listed=lambda: None)
@@ -186,7 +186,7 @@ async def test_the_operators_view_comes_through_a_storm_of_compactions(
     key = JobKey("n", "b", victim.uid)
     try:
         async with again_and_again(compact):
-            crew.mates[0].workers.fail()
+            crew.group_members[0].workers.fail()
             await crew.running(2)
         seen = await aeventually(
             lambda: (world := view.view(key).world) is not None and world.round == 2 and world, what="round 2"

@@ -96,7 +96,7 @@ async def test_an_administrator_that_is_not_the_operator_is_none_after_the_next_
         assert await attacker.etcd.range(victim.keys.everything)
         corrected: list[None] = []
         policy = IssuePolicy(cluster_id="c", operator_id="op", own_etcd=True)
-        active_ca = ActiveCA(secured.authority)
+        active_ca = ActiveCA(secured.ca)
         vault = InMemoryCluster(clock=time.time)
         guard = JobCertificates(
             vault, root.auth, active_ca, policy=policy, clock=time.time, on_correction=lambda: corrected.append(None)

@@ -46,7 +46,7 @@ from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase
 from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.policy.slots.replacement_backoff import MAX_BACKOFF_S
 from testing.newer_version import newer_json
-from tests.unit.operator.gates import Held
+from tests.unit.operator.gates import HeldRequest
 from tests.unit.operator.process import Process
 
 NAMESPACE = "default"
@@ -111,7 +111,7 @@ class Model:
         """Round → when it became active at the earliest, by the operator's wall clock."""
         self.agent_image = "agent:0"
         """What the operator's next process is told to use."""
-        self.in_flight: list[Held] = []
+        self.in_flight: list[HeldRequest] = []
         self.landed_late: set[str] = set()
         """Pods whose creation took effect longer after the request than an API server works on one."""
         self.status_is_stale = False
@@ -207,7 +207,7 @@ class Model:
 
     def lose_keys(self) -> None:
         """Etcd begins anew, and no status of long ago is on its way any more."""
-        self.in_flight = [held for held in self.in_flight if held.what != "status"]
+        self.in_flight = [held for held in self.in_flight if held.description != "status"]
         self._put(Delete(self.keys.everything, prefix=True))
 
     def start_another(self) -> None:
@@ -230,7 +230,7 @@ class Model:
     def land(self, index: int) -> None:
         """A request of long ago takes place."""
         held, before = self.in_flight.pop(index), set(self.cluster.created)
-        self.status_is_stale |= held.what == "status"
+        self.status_is_stale |= held.description == "status"
         self.run(held.pass_through())
         self.landed_late |= set(self.cluster.created) - before
 

@@ -25,15 +25,15 @@ def check(model: Model) -> None:
     if obj is None:
         return
     status, world = obj["status"], model.world()
-    assert _told(status, _of_the_pods(model, obj)) == _of_the_pods(model, obj)
+    assert _check_reported(status, _from_pods(model, obj)) == _from_pods(model, obj)
     spec = model.spec()
     if spec is not None:
         assert status["podReplacements"] == spec.replacements
     if world is not None:
-        assert _told(status, _of_the_world(model, world)) == _of_the_world(model, world)
+        assert _check_reported(status, _from_state(model, world)) == _from_state(model, world)
         conditions = {c["type"]: c["status"] == "True" for c in status["conditions"]}
         wanted = _conditions(model, obj, world)
-        assert _told(conditions, wanted) == wanted
+        assert _check_reported(conditions, wanted) == wanted
         _check_the_workers(model, status, world)
         _check_the_times(model, obj, world)
 
@@ -46,11 +46,11 @@ def _check_the_times(model: Model, obj: dict[str, Any], world: RendezvousState) 
         assert status["lastRendezvousTime"] >= to_rfc3339(model.closed_at_s[world.round])
 
 
-def _told(status: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def _check_reported(status: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     return {name: status.get(name) for name in wanted}
 
 
-def _of_the_pods(model: Model, obj: dict[str, Any]) -> dict[str, Any]:
+def _from_pods(model: Model, obj: dict[str, Any]) -> dict[str, Any]:
     pods = model.pods()
     return {
         "replicas": sum(map(is_live, pods)),
@@ -72,7 +72,7 @@ def _live_members(model: Model, world: RendezvousState) -> int:
     )
 
 
-def _of_the_world(model: Model, world: RendezvousState) -> dict[str, Any]:
+def _from_state(model: Model, world: RendezvousState) -> dict[str, Any]:
     told: dict[str, Any] = {"restarts": world.restarts, "nodeLosses": world.node_losses, "readyReplicas": 0}
     if world.state is RoundPhase.ACTIVE:
         size = _live_members(model, world)  # one worker each
@@ -110,7 +110,7 @@ def _check_the_workers(model: Model, status: dict[str, Any], world: RendezvousSt
         assert ranks == {f"j-{slot}": rank for slot, rank in _ranks(model, world).items()}
 
 
-def _stays(model: Model) -> dict[int, Member | None]:
+def _memberships(model: Model) -> dict[int, Member | None]:
     """Slot → the newest stay of the agent in its own pod."""
     spec, keys = model.spec(), model.keys
     owners = {int(slot, 16): owner.pod for slot, owner in spec.slots.items()} if spec else {}
@@ -131,7 +131,7 @@ def _member(keys: Keys, key: str) -> Member:
 def letters(model: Model, world: RendezvousState) -> dict[int, str]:
     """Slot → its one worker's letter."""
     members = {m.slot for m in world.members} if world.state is RoundPhase.ACTIVE else set()
-    return {slot: _letter(model, stay, lost=slot in members) for slot, stay in _stays(model).items()}
+    return {slot: _letter(model, stay, lost=slot in members) for slot, stay in _memberships(model).items()}
 
 
 def _letter(model: Model, stay: Member | None, *, lost: bool) -> str:
@@ -144,4 +144,4 @@ def _letter(model: Model, stay: Member | None, *, lost: bool) -> str:
 
 def _ranks(model: Model, world: RendezvousState) -> dict[int, int | None]:
     members = list(world.members) if world.state is RoundPhase.ACTIVE else []
-    return {slot: members.index(stay) if stay in members else None for slot, stay in _stays(model).items()}
+    return {slot: members.index(stay) if stay in members else None for slot, stay in _memberships(model).items()}

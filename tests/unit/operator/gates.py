@@ -17,10 +17,10 @@ from elasticjob_operator.model.cluster_interface import Object, ObjectEvent, Res
 
 
 @dataclass(slots=True)
-class Held:
+class HeldRequest:
     """One request at the gate."""
 
-    what: str
+    description: str
     writes: bool
     execute: Callable[[], Awaitable[Any]]
     unavailable: Exception
@@ -51,13 +51,13 @@ class Gate:
     """The requests that wait, oldest first."""
 
     def __init__(self) -> None:
-        self.held: list[Held] = []
+        self.held: list[HeldRequest] = []
 
     async def through(
         self, what: str, execute: Callable[[], Awaitable[Any]], unavailable: Exception, *, writes: bool
     ) -> Any:
         """Wait at the gate."""
-        held = Held(what, writes, execute, unavailable, asyncio.get_running_loop().create_future())
+        held = HeldRequest(what, writes, execute, unavailable, asyncio.get_running_loop().create_future())
         self.held.append(held)
         return await held.answer
 

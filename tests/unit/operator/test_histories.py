@@ -27,7 +27,7 @@ def answer_until(model: Model, what: str) -> int:
     """Take turns and answer requests up to the first that begins with `what`; its place at the gate."""
     for _ in range(50):
         for index, held in enumerate(model.process.gate.held):
-            if held.what.startswith(what):
+            if held.description.startswith(what):
                 return index
         if model.process.turn is None:
             model.begin_turn()

@@ -19,7 +19,7 @@ from elasticjob_operator.render.disruption_budget import render_disruption_budge
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
 from testing import builders
-from testing.mutations import mutated
+from testing.mutations import mutate
 
 FULL: dict[str, Any] = yaml.safe_load(
     (Path(__file__).resolve().parents[3] / "testing" / "kube" / "full-job.yaml").read_text()
@@ -53,7 +53,7 @@ def test_the_whole_job_is_rendered() -> None:
 @given(rng=st.randoms(use_true_random=False), times=st.integers(1, 3))
 def test_a_mutated_job_is_rendered_or_refused(rng: random.Random, times: int) -> None:
     job = whole()
-    job["spec"] = mutated(job["spec"], rng, times=times)
+    job["spec"] = mutate(job["spec"], rng, times=times)
     assert outcome(job) in {"rendered", "refused"}
 
 
@@ -61,5 +61,5 @@ def test_a_mutated_job_is_rendered_or_refused(rng: random.Random, times: int) ->
 @given(rng=st.randoms(use_true_random=False), times=st.integers(1, 2))
 def test_a_mutated_template_is_rendered_or_refused(rng: random.Random, times: int) -> None:
     job = whole()
-    job["spec"]["template"] = mutated(job["spec"]["template"], rng, times=times)
+    job["spec"]["template"] = mutate(job["spec"]["template"], rng, times=times)
     assert outcome(job) in {"rendered", "refused"}

@@ -25,7 +25,7 @@ from elasticjob_operator.informers.rendezvous_store import JobStore
 from elasticjob_operator.model.actions import CreatePod, DeletePods, Evict, ForceDelete, Plan, WriteSpec
 from testing import builders
 from testing.hostile_keys import HOSTILE_KEYS
-from testing.mutations import NOT_FINITE, VALUES, mutated
+from testing.mutations import NOT_FINITE, VALUES, mutate
 
 KEYS = Keys(job_prefix(cluster="c", namespace="ns", name="j", uid="job-uid"))
 MOST_STATUS_BYTES = 300_000
@@ -122,7 +122,7 @@ def test_the_records_of_a_running_job_are_all_readable() -> None:
 def test_hostile_values_in_a_record(rng: random.Random, key: str, times: int) -> None:
     if not RUNNING[key].startswith(b"{"):
         return
-    value = mutated(json.loads(RUNNING[key]), rng, times=times, values=(*VALUES, *NOT_FINITE))
+    value = mutate(json.loads(RUNNING[key]), rng, times=times, values=(*VALUES, *NOT_FINITE))
     held = {**RUNNING, key: json.dumps(value).encode(errors="replace")}
     require_harmless(planned(held))
 

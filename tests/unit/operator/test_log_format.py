@@ -6,7 +6,7 @@ import sys
 
 from elasticjob_operator.log_format import LOG_AGAIN_S, JsonFormatter, RateLimitFilter, TextLines
 from elasticjob_operator.model.job_key import JobKey
-from testing.clocks.fake_clock import Clock
+from testing.clocks.fake_clock import FakeClock
 
 
 def record(message: str) -> logging.LogRecord:
@@ -18,12 +18,12 @@ ATTEMPT = "Request attempt #3/43 failed; will retry: GET https://h:1/api/v1/pods
 
 def test_an_attempt_becomes_one_short_sentence() -> None:
     line = record(ATTEMPT)
-    assert RateLimitFilter(Clock()).filter(line)
+    assert RateLimitFilter(FakeClock()).filter(line)
     assert line.getMessage() == "cannot watch, trying again: GET https://h:1/api/v1/pods: APIError('no', {'a': 1})"
 
 
 def test_attempts_are_told_once_a_minute() -> None:
-    clock = Clock()
+    clock = FakeClock()
     seldom = RateLimitFilter(clock)
     assert [seldom.filter(record(ATTEMPT)) for _ in range(3)] == [True, False, False]
     clock.now_s = LOG_AGAIN_S
@@ -31,7 +31,7 @@ def test_attempts_are_told_once_a_minute() -> None:
 
 
 def test_every_other_line_passes_as_it_is() -> None:
-    seldom = RateLimitFilter(Clock())
+    seldom = RateLimitFilter(FakeClock())
     lines = [record("Request attempt #3/43 succeeded: GET x") for _ in range(3)]
     assert all(seldom.filter(line) for line in lines)
     assert lines[0].getMessage() == "Request attempt #3/43 succeeded: GET x"
@@ -39,7 +39,7 @@ def test_every_other_line_passes_as_it_is() -> None:
 
 def test_a_very_long_error_is_cut() -> None:
     line = record(ATTEMPT.replace("'no'", "'" + "x" * 5000 + "'"))
-    assert RateLimitFilter(Clock()).filter(line)
+    assert RateLimitFilter(FakeClock()).filter(line)
     assert len(line.getMessage()) < 500
 
 

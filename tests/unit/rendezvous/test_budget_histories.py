@@ -12,7 +12,7 @@ from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
 from elasticjob_agent.rendezvous.protocol.verdict import PORT_RETRIES
 from elasticjob_api.records import SpecRecord, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, encode_state
-from tests.unit.rendezvous.views import KEYS, AView, member, seen
+from tests.unit.rendezvous.views import KEYS, ViewBuilder, member, seen
 
 MEMBERS = (member(0), member(1))
 TENTH_S = 0.1
@@ -45,17 +45,21 @@ class Life:
         assert self.world.state in {RoundPhase.ACTIVE, RoundPhase.FAILED}, "the closer does not come to an end"
         self._check(how, before, start_s)
 
-    def _view(self, how: str) -> AView:
-        job = AView(self.spec).raw(KEYS.rendezvous_state, encode_state(self.world)).members(self.world.round - 1, 0, 1)
+    def _view(self, how: str) -> ViewBuilder:
+        job = (
+            ViewBuilder(self.spec)
+            .put_raw(KEYS.rendezvous_state, encode_state(self.world))
+            .members(self.world.round - 1, 0, 1)
+        )
         job.nodes(0, 1, ready=self.world.round)
         if how == "lost":
-            return job.gone(1, TombstoneReason.LEFT).lost(1).node(1, incarnation="f" * 8)
+            return job.tombstone(1, TombstoneReason.LEFT).lost(1).node(1, incarnation="f" * 8)
         if how == "planned":
             return job
         words = {"startup": how == "startup", "port_taken": how == "port", "message": how}
         return job.failure(self.world.round - 1, 0, 0, **words)
 
-    def _act(self, job: AView, start_s: float) -> None:
+    def _act(self, job: ViewBuilder, start_s: float) -> None:
         charges_s = self.clock.record(self.world.charged_failures, self.now_s)
         decision = plan(job.build(), seen(self.now_s, forming_since_s=start_s, charged_ages_s=charges_s), "n")
         if isinstance(decision, Wait):

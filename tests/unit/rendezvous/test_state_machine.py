@@ -117,7 +117,7 @@ class JobMachine(RuleBasedStateMachine):
         if node := self.pick(index):
             node.etcd.faults = list(befall)
             self.disturb(happened=any(befall))
-            node.stand()
+            node.campaign()
 
     @rule(index=whichever)
     def workers_have_stopped(self, index: int) -> None:
@@ -232,7 +232,7 @@ class JobMachine(RuleBasedStateMachine):
     @rule(index=whichever, reason=st.sampled_from([TombstoneReason.REFUSED, TombstoneReason.WEDGED]))
     def somebody_proves_it_gone_and_dies(self, index: int, reason: TombstoneReason) -> None:
         if node := self.pick(index):
-            self.disturb(happened=self.job.condemn(node, reason))
+            self.disturb(happened=self.job.evict(node, reason))
 
     # -- the store -------------------------------------------------------------------------------
 
@@ -289,12 +289,12 @@ class JobMachine(RuleBasedStateMachine):
         assert job.ended or job.is_running(), f"8: nothing runs: {job.world}"
         job.check_idempotent()
         job.check_proofs_are_used()
-        job.check_terms_are_known()
+        job.check_runtime_config_is_known()
         if not job.ended:
             job.finish()
         job.settle()
         job.check_ends()
-        if job.world is not None and job.world.state is not RoundPhase.FAILED and not job.ledger.wipes:
+        if job.world is not None and job.world.state is not RoundPhase.FAILED and not job.checker.wipes:
             assert job.world.round <= 1 + job.disturbances, f"7: {job.world.round} rounds"
 
 

@@ -62,14 +62,14 @@ def seen(now_s: float = 0.0, **changes: Any) -> Observations:
     return replace(plain, **changes)
 
 
-class AView:
+class ViewBuilder:
     """The keys of one job under construction."""
 
     def __init__(self, spec: SpecRecord) -> None:
         self.revision = 1
         self.items: dict[str, KeyValue] = {}
         self._spec = spec
-        self.untold()._put(KEYS.runtime_config, encode_runtime_config(runtime_config_of(spec)))
+        self.unpushed()._put(KEYS.runtime_config, encode_runtime_config(runtime_config_of(spec)))
         self._put(KEYS.link_secret, encode_link_secret(b"k" * 32))
 
     def _put(self, key: str, value: bytes) -> Self:
@@ -79,7 +79,7 @@ class AView:
         self.items[key] = KeyValue(key, value, created, self.revision, version=old.version + 1 if old else 1)
         return self
 
-    def raw(self, key: str, value: bytes) -> Self:
+    def put_raw(self, key: str, value: bytes) -> Self:
         """Any bytes at any key."""
         return self._put(key, value)
 
@@ -90,9 +90,9 @@ class AView:
 
     def spec(self, **changes: Any) -> Self:
         """The spec changes, and the closer has said to the agents what they must know of that."""
-        return self.untold(**changes)._put(KEYS.runtime_config, encode_runtime_config(runtime_config_of(self._spec)))
+        return self.unpushed(**changes)._put(KEYS.runtime_config, encode_runtime_config(runtime_config_of(self._spec)))
 
-    def untold(self, **changes: Any) -> Self:
+    def unpushed(self, **changes: Any) -> Self:
         """The spec changes, and the closer has not told the agents."""
         self._spec = replace(self._spec, **changes)
         return self._put(KEYS.spec, records.encode(self._spec))
@@ -143,7 +143,7 @@ class AView:
         self.items.pop(KEYS.node(who.slot, who.incarnation), None)
         return self
 
-    def gone(self, slot: int, reason: TombstoneReason) -> Self:
+    def tombstone(self, slot: int, reason: TombstoneReason) -> Self:
         """Proof that this slot's usual incarnation is gone."""
         who = member(slot)
         return self._put(KEYS.tombstone(who.slot, who.incarnation), records.encode(Tombstone(reason)))
@@ -153,7 +153,7 @@ class AView:
         plain = WorkerFailure(incarnation=member(slot).incarnation, rank=slot, exit_code=1, pod=f"pod-{slot}")
         return self._put(KEYS.failure(round_, slot, local_rank), records.encode(replace(plain, **fields)))
 
-    def done(self, round_: int, *slots: int) -> Self:
+    def completion(self, round_: int, *slots: int) -> Self:
         """All workers of these members exited 0."""
         for slot in slots:
             self._put(KEYS.completion(round_, slot), records.encode(Completion(member(slot).incarnation)))
@@ -164,9 +164,9 @@ class AView:
         return parse_view(KEYS, self.items)
 
 
-def a_view(least: int = 1, most: int = 4, **spec: Any) -> AView:
+def view_builder(least: int = 1, most: int = 4, **spec: Any) -> ViewBuilder:
     """A job of the command line: `least` to `most` nodes, as many as possible wanted."""
-    return AView(SpecRecord(min=least, max=most, desired=spec.pop("desired", most), **spec))
+    return ViewBuilder(SpecRecord(min=least, max=most, desired=spec.pop("desired", most), **spec))
 
 
 def slots_of(nodes: Iterable[NodeEntry]) -> list[int]:

@@ -15,16 +15,16 @@ from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, WriteWorl
 from elasticjob_api.records import TombstoneReason
 from elasticjob_api.rendezvous_state import decode_state, encode_state
 from testing.hostile_keys import HOSTILE_KEYS
-from testing.mutations import NOT_FINITE, VALUES, mutated
-from tests.unit.rendezvous.views import KEYS, OPERATOR, AView, a_view, seen
+from testing.mutations import NOT_FINITE, VALUES, mutate
+from tests.unit.rendezvous.views import KEYS, OPERATOR, ViewBuilder, seen, view_builder
 
 INCARNATION = "0000000a"
 
 
-def a_job() -> AView:
+def a_job() -> ViewBuilder:
     """Round 3 runs in three slots, with a record of every kind."""
-    job = a_view(1, 3, operator=OPERATOR).owned_by(s0="pod-0", s1="pod-1", s2="pod-2").nodes(0, 1, 2)
-    return job.active(3, 0, 1, 2).expected(2).failure(3, 1).done(3, 0).gone(7, TombstoneReason.LEFT)
+    job = view_builder(1, 3, operator=OPERATOR).owned_by(s0="pod-0", s1="pod-1", s2="pod-2").nodes(0, 1, 2)
+    return job.active(3, 0, 1, 2).expected(2).failure(3, 1).completion(3, 0).tombstone(7, TombstoneReason.LEFT)
 
 
 HELD = {key: kv.value for key, kv in a_job().items.items()}
@@ -33,7 +33,7 @@ RECORDS = sorted(key for key, value in HELD.items() if value.startswith(b"{"))
 
 def next_act(key: str, value: bytes) -> Decision:
     """The closer's decision with this in that place; if it writes a world, one that can be read again."""
-    decision = plan(a_job().raw(key, value).build(), seen(100.0), "fresh")
+    decision = plan(a_job().put_raw(key, value).build(), seen(100.0), "fresh")
     if isinstance(decision, WriteWorld):
         assert decode_state(encode_state(decision.world)) == decision.world
     return decision
@@ -48,7 +48,7 @@ def test_there_are_records_of_every_kind_to_be_spoiled() -> None:
 @settings(max_examples=400, deadline=None)
 @given(rng=st.randoms(use_true_random=False), key=st.sampled_from(RECORDS), times=st.integers(1, 3))
 def test_hostile_values_in_a_record(rng: random.Random, key: str, times: int) -> None:
-    value = mutated(json.loads(HELD[key]), rng, times=times, values=(*VALUES, *NOT_FINITE))
+    value = mutate(json.loads(HELD[key]), rng, times=times, values=(*VALUES, *NOT_FINITE))
     next_act(key, json.dumps(value).encode(errors="replace"))
 
 

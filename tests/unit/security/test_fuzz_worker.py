@@ -15,7 +15,7 @@ from elasticjob_agent.workers.error_file import TAIL_BYTES, StderrTail, read_err
 from elasticjob_agent.workers.error_message import MAX_CHARACTERS, error_line, traceback_tail
 from elasticjob_api import records
 from elasticjob_api.records import NodeReport
-from testing.mutations import NOT_FINITE, VALUES, mutated
+from testing.mutations import NOT_FINITE, VALUES, mutate
 
 TOLD = {"message": {"message": "boom", "extraInfo": {"py_callstack": "Traceback …", "timestamp": "1700000000.5"}}}
 PROGRESS = {"step": 3, "total": 10, "metrics": {"loss": 0.5, "deep": {"a": [1, "b"]}}, "alive": True}
@@ -47,7 +47,7 @@ def test_any_bytes_in_an_error_file(file: Path, content: bytes) -> None:
 @once
 @given(rng=st.randoms(use_true_random=False), times=st.integers(1, 3))
 def test_any_json_in_an_error_file(file: Path, rng: random.Random, times: int) -> None:
-    value = mutated(TOLD, rng, times=times, values=(*VALUES, *NOT_FINITE))
+    value = mutate(TOLD, rng, times=times, values=(*VALUES, *NOT_FINITE))
     require_bounded(file, json.dumps(value).encode())
 
 
@@ -68,7 +68,7 @@ def test_any_bytes_as_progress(line: bytes) -> None:
 @once
 @given(rng=st.randoms(use_true_random=False), times=st.integers(1, 3), as_ascii=st.booleans())
 def test_any_json_as_progress(rng: random.Random, times: int, *, as_ascii: bool) -> None:
-    value = mutated(PROGRESS, rng, times=times, values=(*VALUES, *NOT_FINITE))
+    value = mutate(PROGRESS, rng, times=times, values=(*VALUES, *NOT_FINITE))
     require_small(json.dumps(value, ensure_ascii=as_ascii).encode(errors="surrogatepass"))
 
 

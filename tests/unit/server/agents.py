@@ -127,7 +127,7 @@ def spec(handler: RendezvousHandler | None = None, **more: Any) -> WorkerSpec:
     return WorkerSpec(rdzv_handler=handler or Rounds(), **fields)
 
 
-class Seen(logging.Handler, MetricHandler):
+class RecordedEvents(logging.Handler, MetricHandler):
     """Events and metrics of one test."""
 
     def __init__(self) -> None:
@@ -152,9 +152,9 @@ class Seen(logging.Handler, MetricHandler):
         return [str(event.metadata["state"]) for event in self.events if event.source.value == source]
 
 
-def watched(name: str) -> Iterator[Seen]:
+def watched(name: str) -> Iterator[RecordedEvents]:
     """Events sent to `name` and all metrics, until the test ends."""
-    seen = Seen()
+    seen = RecordedEvents()
     events.register(name, seen)
     before = metrics.api._default[0]
     metrics.configure(seen)

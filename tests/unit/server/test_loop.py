@@ -22,20 +22,20 @@ from tests.unit.server.agents import (
     SUCCEEDED,
     UNHEALTHY,
     UNKNOWN,
+    RecordedEvents,
     Rounds,
     ScriptedAgent,
-    Seen,
     spec,
     watched,
 )
 
 
 @pytest.fixture
-def seen() -> Iterator[Seen]:
+def seen() -> Iterator[RecordedEvents]:
     yield from watched("loop")
 
 
-def test_b_004_12_healthy_twice_then_success_leaves_the_budget_untouched(seen: Seen) -> None:
+def test_b_004_12_healthy_twice_then_success_leaves_the_budget_untouched(seen: RecordedEvents) -> None:
     agent = ScriptedAgent(spec(event_log_handler="loop"), [HEALTHY, HEALTHY, SUCCEEDED])
     result = agent.run()
     assert (result.state, result.return_values) == (SUCCEEDED, {0: "value 0", 1: "value 1"})
@@ -45,7 +45,7 @@ def test_b_004_12_healthy_twice_then_success_leaves_the_budget_untouched(seen: S
 
 @pytest.mark.parametrize("state", [FAILED, UNHEALTHY])
 def test_b_004_13_and_k_004_05_workers_that_always_fail_use_up_the_budget_and_the_group_is_failed(
-    state: WorkerState, seen: Seen
+    state: WorkerState, seen: RecordedEvents
 ) -> None:
     agent = ScriptedAgent(spec(), [state])
     assert agent.run().is_failed()

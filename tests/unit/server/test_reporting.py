@@ -17,8 +17,8 @@ from tests.unit.server.agents import (
     HEALTHY,
     SUCCEEDED,
     UNHEALTHY,
+    RecordedEvents,
     ScriptedAgent,
-    Seen,
     result,
     spec,
     watched,
@@ -26,7 +26,7 @@ from tests.unit.server.agents import (
 
 
 @pytest.fixture
-def seen() -> Iterator[Seen]:
+def seen() -> Iterator[RecordedEvents]:
     yield from watched("telling")
 
 
@@ -36,14 +36,14 @@ def run(script: list[Any], **fields: Any) -> ScriptedAgent:
     return agent
 
 
-def test_b_004_40_start_of_n_workers_is_told_in_n_plus_2_events(seen: Seen) -> None:
+def test_b_004_40_start_of_n_workers_is_told_in_n_plus_2_events(seen: RecordedEvents) -> None:
     run([SUCCEEDED])
     assert (seen.states("AGENT"), seen.states("WORKER")[:2]) == (["RENDEZVOUS", "ASSIGN_WORKER_RANKS"], ["START"] * 2)
     durations = [event.metadata["duration_ms"] for event in seen.events if event.source is EventSource.AGENT]
     assert all(isinstance(duration, int) for duration in durations)
 
 
-def test_b_004_40_success_has_all_keys_and_survives_json(seen: Seen) -> None:
+def test_b_004_40_success_has_all_keys_and_survives_json(seen: RecordedEvents) -> None:
     begin_ms = time.time_ns() // 1_000_000
     run([SUCCEEDED])
     event = seen.events[-1]
@@ -76,7 +76,7 @@ def test_b_004_40_success_has_all_keys_and_survives_json(seen: Seen) -> None:
     assert Event.deserialize(event.serialize()) == event
 
 
-def test_b_004_40_only_the_root_cause_failed_the_others_were_terminated(seen: Seen) -> None:
+def test_b_004_40_only_the_root_cause_failed_the_others_were_terminated(seen: RecordedEvents) -> None:
     run([result(FAILED, 1)], max_restarts=0)
     assert seen.states("WORKER")[-2:] == ["TERMINATED", "FAILED"]
     failed = seen.events[-1].metadata
@@ -133,7 +133,9 @@ def test_k_004_11_worker_unknown_to_a_success_is_an_error_but_never_one_of_the_r
         pytest.param([FAILED], 0, "run_failed_no_retries", id="failure without a restart"),
     ],
 )
-def test_b_004_41_exactly_one_outcome_of_a_run_is_1(script: list[Any], most: int, outcome: str, seen: Seen) -> None:
+def test_b_004_41_exactly_one_outcome_of_a_run_is_1(
+    script: list[Any], most: int, outcome: str, seen: RecordedEvents
+) -> None:
     run(script, max_restarts=most)
     outcomes = {name: value for name, value in seen.values.items() if name.startswith("workers.trainer.run_")}
     assert outcomes.pop("workers.trainer.run_total") == 1
@@ -141,20 +143,22 @@ def test_b_004_41_exactly_one_outcome_of_a_run_is_1(script: list[Any], most: int
     assert len(outcomes) == 4
 
 
-def test_b_004_41_failed_run_is_flaky_altogether(seen: Seen) -> None:
+def test_b_004_41_failed_run_is_flaky_altogether(seen: RecordedEvents) -> None:
     run([FAILED], max_restarts=0)
     assert seen.values["workers.trainer.flakiness"] == 100
 
 
 @pytest.mark.parametrize(("most", "left", "percent"), [(10, 3, 63), (0, 0, 0), (3, 3, 0), (3, 0, 75)])
-def test_b_004_41_flakiness_is_the_used_share_of_the_budget(most: int, left: int, percent: int, seen: Seen) -> None:
+def test_b_004_41_flakiness_is_the_used_share_of_the_budget(
+    most: int, left: int, percent: int, seen: RecordedEvents
+) -> None:
     agent = ScriptedAgent(spec(max_restarts=most))
     agent._remaining_restarts = left
     agent._record_flakiness_metric()
     assert seen.values["workers.trainer.flakiness"] == percent
 
 
-def test_b_004_41_each_turn_tells_its_state_and_the_restarts_left(seen: Seen) -> None:
+def test_b_004_41_each_turn_tells_its_state_and_the_restarts_left(seen: RecordedEvents) -> None:
     run([HEALTHY, FAILED, SUCCEEDED])
     left = [data.value for data in seen.metrics if data.name == "workers.trainer.remaining_restarts"]
     assert left == [3, 3, 2]
@@ -162,7 +166,7 @@ def test_b_004_41_each_turn_tells_its_state_and_the_restarts_left(seen: Seen) ->
     assert {"workers.trainer.healthy", "workers.trainer.failed", "workers.trainer.succeeded"} <= names
 
 
-def test_b_004_41_profiled_methods_are_named_by_the_class_that_defines_them(seen: Seen) -> None:
+def test_b_004_41_profiled_methods_are_named_by_the_class_that_defines_them(seen: RecordedEvents) -> None:
     run([FAILED, SUCCEEDED])
     profiled = {
         name.split(".")[1]
@@ -186,7 +190,7 @@ def test_b_004_41_handlers_that_raise_change_nothing(caplog: pytest.LogCaptureFi
     assert "no metrics today" in caplog.text
 
 
-def test_run_time_is_in_whole_seconds(seen: Seen) -> None:
+def test_run_time_is_in_whole_seconds(seen: RecordedEvents) -> None:
     agent = run([SUCCEEDED])
     assert agent._total_execution_time == int(agent._total_execution_time)
     events.record(agent.get_event_succeeded(), "telling")

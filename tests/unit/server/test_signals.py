@@ -12,11 +12,11 @@ from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStor
 from elasticjob_agent.rendezvous.store import InMemoryStore
 from elasticjob_agent.server import RunResult, WorkerGroup, WorkerState
 from elasticjob_agent.server._signals import signals_to_handle
-from tests.unit.server.agents import FAILED, HEALTHY, SUCCEEDED, Rounds, ScriptedAgent, Seen, spec, watched
+from tests.unit.server.agents import FAILED, HEALTHY, SUCCEEDED, RecordedEvents, Rounds, ScriptedAgent, spec, watched
 
 
 @pytest.fixture
-def seen() -> Iterator[Seen]:
+def seen() -> Iterator[RecordedEvents]:
     yield from watched("signals")
 
 
@@ -109,7 +109,7 @@ class OneOfTwo(Rounds):
 
 
 def test_b_004_31_signal_in_the_exit_barrier_ends_it_and_the_success_is_told(
-    seen: Seen, monkeypatch: pytest.MonkeyPatch
+    seen: RecordedEvents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCH_ELASTIC_WORKER_IDENTICAL", "1")
     handler = OneOfTwo()

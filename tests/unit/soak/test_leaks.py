@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.job_generator import Broken
+from tests.soak.job_generator import JobBroken
 from tests.soak.leaks import MORE, Use, excess, require_none, strays
 
 NEW = Use(descriptors=20, threads=8, rss_mib=90)
@@ -28,7 +28,7 @@ def test_what_goes_within_the_time_is_not_left_behind() -> None:
 
 
 def test_what_stays_is_named() -> None:
-    with pytest.raises(Broken, match=r"^keys left behind: \['a key'\]$"):
+    with pytest.raises(JobBroken, match=r"^keys left behind: \['a key'\]$"):
         require_none("keys", lambda: ["a key"], within_s=0)
 
 

@@ -11,7 +11,7 @@ from kubernetes.aio import client
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.model.cluster_interface import Resource
-from testing.clocks.fake_clock import Clock
+from testing.clocks.fake_clock import FakeClock
 from testing.waiting import aeventually
 
 ANSWERS_AFTER_S = 0.05
@@ -54,12 +54,12 @@ async def server() -> Server:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
-async def cluster(server: Server, clock: Clock) -> AsyncIterator[KubeCluster]:
+async def cluster(server: Server, clock: FakeClock) -> AsyncIterator[KubeCluster]:
     app = web.Application()
     app.router.add_post("/{path:.*}", server.create)
     app.router.add_get("/{path:.*}", server.read)
@@ -113,7 +113,7 @@ async def test_a_job_is_read_while_statuses_take_all_their_room(cluster: KubeClu
 
 
 async def test_in_a_crowd_a_status_is_told_now_and_then_and_after_it_at_once(
-    cluster: KubeCluster, server: Server, clock: Clock
+    cluster: KubeCluster, server: Server, clock: FakeClock
 ) -> None:
     assert not cluster.is_saturated()
     async with asyncio.TaskGroup() as tasks:

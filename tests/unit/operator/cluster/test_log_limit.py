@@ -3,11 +3,11 @@
 import pytest
 
 from elasticjob_operator.cluster.log_limit import MAX_LINES, PERIOD_S, LogRateLimiter, printable
-from testing.clocks.fake_clock import Clock
+from testing.clocks.fake_clock import FakeClock
 
 
 def test_a_key_has_one_line_a_minute() -> None:
-    clock = Clock(100.0)
+    clock = FakeClock(100.0)
     limit = LogRateLimiter(clock)
     assert [limit.allow("a"), limit.allow("a"), limit.allow("b")] == [True, False, True]
     clock.now_s += PERIOD_S
@@ -15,7 +15,7 @@ def test_a_key_has_one_line_a_minute() -> None:
 
 
 def test_of_many_keys_the_first_have_a_line() -> None:
-    limit = LogRateLimiter(Clock(100.0))
+    limit = LogRateLimiter(FakeClock(100.0))
     assert sum(limit.allow(str(number)) for number in range(10 * MAX_LINES)) == MAX_LINES
 
 

@@ -20,7 +20,7 @@ from elasticjob_operator.informers import reflector
 from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.informers.reflector import Reflector
 from elasticjob_operator.model.cluster_interface import Change, Object, Resource
-from testing.clocks.fake_clock import Clock
+from testing.clocks.fake_clock import FakeClock
 
 NAMESPACES = ("a", "b", "c")
 WITHIN_S = 20.0
@@ -78,7 +78,7 @@ class Place:
     server: Server
     cluster: KubeCluster
     feed: EventBus
-    clock: Clock
+    clock: FakeClock
 
     async def lists(self, count: int, resource: Resource = Resource.POD) -> AsyncIterator[tuple[list[str], set[str]]]:
         """What so many lists show: names, and the namespaces that they leave out."""
@@ -96,7 +96,7 @@ class Place:
 
 @pytest.fixture
 async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
-    server, feed, clock = Server(), EventBus(relist_delay_s=0.0), Clock()
+    server, feed, clock = Server(), EventBus(relist_delay_s=0.0), FakeClock()
     app = web.Application()
     app.router.add_get("/{path:.*}", server.answer)
     runner = web.AppRunner(app, access_log=None)

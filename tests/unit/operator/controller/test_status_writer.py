@@ -13,7 +13,7 @@ from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState
 from testing.builders import NOW_S, SETTINGS
-from testing.clocks.fake_clock import Clock
+from testing.clocks.fake_clock import FakeClock
 
 JOB = {"metadata": {"name": "j", "namespace": "ns", "uid": "u"}}
 KEY = JobKey("ns", "j", "u")
@@ -50,7 +50,7 @@ async def test_cpu_memory_and_progress_alone_wait_for_the_longer_period() -> Non
 
 
 async def test_a_new_process_tells_progress_of_its_predecessors_jobs_in_their_turns() -> None:
-    clock, cluster, job_state = Clock(NOW_S), InMemoryCluster(), JobState()
+    clock, cluster, job_state = FakeClock(NOW_S), InMemoryCluster(), JobState()
     new = StatusWriter(
         cluster=cluster,
         settings=SETTINGS,

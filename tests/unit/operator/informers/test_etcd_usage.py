@@ -9,7 +9,7 @@ from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.informers.etcd_usage import BUDGET, UNKNOWN, WINDOW_S, EtcdUsage
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.policy.etcd.quota import FAILURES_KEPT_WHOLE, KIB, MIB, MIN_MEMORY, EtcdQuota, allowed_bytes
-from testing.clocks.fake_clock import Clock
+from testing.clocks.fake_clock import FakeClock
 
 KEY, OTHER = JobKey("n", "j", "uid"), JobKey("n", "other", "uid-2")
 SMALL = EtcdQuota(stored=2 * MIB, written=8 * MIB)
@@ -17,12 +17,12 @@ NODES, NPROC = 1000, 8
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock(1000.0)
+def clock() -> FakeClock:
+    return FakeClock(1000.0)
 
 
 @pytest.fixture
-def footprints(clock: Clock) -> EtcdUsage:
+def footprints(clock: FakeClock) -> EtcdUsage:
     """Of a job that is known, and small."""
     made = EtcdUsage(clock)
     assert made.account_write(put("first", size=0))
@@ -86,7 +86,7 @@ def test_what_is_overwritten_again_and_again_is_told_since_etcd_keeps_it_for_a_w
     assert footprints.violation(KEY).startswith("10 MiB were written within 300 s in etcd")
 
 
-def test_what_was_written_long_ago_is_forgotten(footprints: EtcdUsage, clock: Clock) -> None:
+def test_what_was_written_long_ago_is_forgotten(footprints: EtcdUsage, clock: FakeClock) -> None:
     for _ in range(4):
         for _ in range(3):
             footprints.account_write(put("a"))
@@ -102,7 +102,7 @@ def test_deleting_and_writing_anew_does_not_hide_it(footprints: EtcdUsage) -> No
     assert "were written" in footprints.violation(KEY)
 
 
-def test_a_job_of_which_all_is_deleted_holds_nothing(footprints: EtcdUsage, clock: Clock) -> None:
+def test_a_job_of_which_all_is_deleted_holds_nothing(footprints: EtcdUsage, clock: FakeClock) -> None:
     for rest in "abc":
         footprints.account_write(put(rest))
     for rest in ("first", *"abc"):
@@ -148,7 +148,7 @@ def fill(footprints: EtcdUsage, key: JobKey, megabytes: int, *, listed: bool = F
         footprints.account_stored(kv) if listed else footprints.account_write(kv)
 
 
-def test_a_small_job_of_much_that_etcd_may_hold_is_expelled_from_memory(clock: Clock) -> None:
+def test_a_small_job_of_much_that_etcd_may_hold_is_expelled_from_memory(clock: FakeClock) -> None:
     footprints = EtcdUsage(clock, lambda _: allowed_bytes(1, 1))
     fill(footprints, KEY, 58)
     assert footprints.violation(KEY) == (
@@ -160,7 +160,7 @@ def test_a_small_job_of_much_that_etcd_may_hold_is_expelled_from_memory(clock: C
     assert not footprints.account_write(put("more", size=1))
 
 
-def test_too_many_keys_are_too_much_however_small(clock: Clock) -> None:
+def test_too_many_keys_are_too_much_however_small(clock: FakeClock) -> None:
     footprints = EtcdUsage(clock, lambda _: allowed_bytes(1, 1))
     most = allowed_bytes(1, 1).keys
     for number in range(most + 10):
@@ -171,7 +171,7 @@ def test_too_many_keys_are_too_much_however_small(clock: Clock) -> None:
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_many_jobs_within_their_allowances_stay_within_the_budget_of_all(clock: Clock, *, listed: bool) -> None:
+def test_many_jobs_within_their_allowances_stay_within_the_budget_of_all(clock: FakeClock, *, listed: bool) -> None:
     footprints = EtcdUsage(clock, lambda _: allowed_bytes(1, 1))
     honest = [JobKey("n", f"honest-{number}", "u") for number in range(20)]
     for key in honest:
@@ -188,7 +188,7 @@ def test_many_jobs_within_their_allowances_stay_within_the_budget_of_all(clock: 
     assert all("all jobs together may have 128 MiB" in footprints.violation(key) for key in expelled)
 
 
-def test_the_one_that_takes_most_for_its_size_goes_first(clock: Clock) -> None:
+def test_the_one_that_takes_most_for_its_size_goes_first(clock: FakeClock) -> None:
     sizes = {KEY: allowed_bytes(1, 1), OTHER: allowed_bytes(NODES, NPROC)}
     footprints = EtcdUsage(clock, sizes.get, budget=40 * MIB)
     for number in range(1000):
@@ -199,7 +199,7 @@ def test_the_one_that_takes_most_for_its_size_goes_first(clock: Clock) -> None:
 
 
 def test_of_honest_jobs_none_goes_though_all_are_more_than_the_budget(
-    clock: Clock, caplog: pytest.LogCaptureFixture
+    clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     footprints = EtcdUsage(clock, lambda _: allowed_bytes(NODES, NPROC), budget=10 * MIB)
     for number, key in itertools.product(range(NODES), [JobKey("n", f"large-{n}", "u") for n in range(3)]):
@@ -210,7 +210,7 @@ def test_of_honest_jobs_none_goes_though_all_are_more_than_the_budget(
     assert said == "the records of all jobs take 10 MiB, more than --records-memory (10 MiB)"
 
 
-def test_a_job_that_the_api_server_has_not_shown_has_a_limit_too_and_is_not_judged(clock: Clock) -> None:
+def test_a_job_that_the_api_server_has_not_shown_has_a_limit_too_and_is_not_judged(clock: FakeClock) -> None:
     assert UNKNOWN.memory <= 64 * MIB
     footprints = EtcdUsage(clock)
     fill(footprints, KEY, 60)
@@ -224,7 +224,7 @@ def test_a_job_that_the_api_server_has_not_shown_has_a_limit_too_and_is_not_judg
     assert footprints.cached > MIN_MEMORY
 
 
-def test_a_job_that_has_got_more_pods_since_is_allowed_more(clock: Clock) -> None:
+def test_a_job_that_has_got_more_pods_since_is_allowed_more(clock: FakeClock) -> None:
     pods = 1
     footprints = EtcdUsage(clock, lambda _: allowed_bytes(pods, NPROC))
     footprints.account_write(put("first"))
@@ -233,7 +233,7 @@ def test_a_job_that_has_got_more_pods_since_is_allowed_more(clock: Clock) -> Non
     assert footprints.violation(KEY) == ""
 
 
-def test_a_job_that_has_become_small_may_have_left_what_it_had(clock: Clock) -> None:
+def test_a_job_that_has_become_small_may_have_left_what_it_had(clock: FakeClock) -> None:
     footprints = EtcdUsage(clock, lambda _: allowed_bytes(NODES, NPROC))
     fill(footprints, KEY, 60)
     footprints.allow(KEY, allowed_bytes(1, NPROC))
@@ -241,7 +241,7 @@ def test_a_job_that_has_become_small_may_have_left_what_it_had(clock: Clock) -> 
 
 
 @pytest.mark.parametrize("listed", [True, False])
-def test_all_that_agents_of_a_large_job_write_at_most_is_kept(clock: Clock, *, listed: bool) -> None:
+def test_all_that_agents_of_a_large_job_write_at_most_is_kept(clock: FakeClock, *, listed: bool) -> None:
     """The documented bound, 672 MiB in etcd: long reports, and every worker has failed at length in two rounds."""
     footprints = EtcdUsage(clock, lambda key: allowed_bytes(NODES, NPROC) if key == KEY else allowed_bytes(1, 1))
     see = footprints.account_stored if listed else footprints.account_write
@@ -290,7 +290,7 @@ def test_rounds_that_are_written_and_deleted_leave_nothing_behind(footprints: Et
     assert footprints.rounds(KEY) == 7
 
 
-def test_rounds_of_an_expelled_job_are_not_kept(clock: Clock) -> None:
+def test_rounds_of_an_expelled_job_are_not_kept(clock: FakeClock) -> None:
     footprints = EtcdUsage(clock, lambda _: allowed_bytes(2, 8))
     footprints.account_write(put("first", size=0))
     taken = [record(f"c/failures/{number}/0000.0", MIB) for number in range(1, 200)]

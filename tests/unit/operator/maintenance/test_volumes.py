@@ -9,7 +9,7 @@ from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.errors import Forbidden
 from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer, claim_of
 from elasticjob_operator.model.cluster_interface import Object, Resource
-from testing.clocks.fake_clock import Clock
+from testing.clocks.fake_clock import FakeClock
 
 CLAIM, POD, NODE = Resource.PERSISTENT_VOLUME_CLAIM, Resource.POD, Resource.NODE
 
@@ -27,8 +27,8 @@ class Forgetful(InMemoryCluster):
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> FakeClock:
+    return FakeClock()
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def node(ready: str, since: str = "t1") -> Object:
 
 
 @pytest.fixture
-def volumes(cluster: Forgetful, clock: Clock) -> EtcdVolumeReplacer:
+def volumes(cluster: Forgetful, clock: FakeClock) -> EtcdVolumeReplacer:
     return EtcdVolumeReplacer(cluster, "s", replace_after_s=600.0, clock=clock)
 
 
@@ -61,13 +61,13 @@ def there(cluster: InMemoryCluster) -> tuple[int, int]:
     return len(cluster.objects(CLAIM)), len(cluster.objects(POD))
 
 
-async def look(volumes: EtcdVolumeReplacer, clock: Clock, pod: str | None = "p", *, after_s: float = 0.0) -> None:
+async def look(volumes: EtcdVolumeReplacer, clock: FakeClock, pod: str | None = "p", *, after_s: float = 0.0) -> None:
     clock.now_s += after_s
     await volumes.check(pod)
 
 
 async def test_the_claim_and_the_pod_go_when_the_node_was_not_ready_for_the_whole_time(
-    volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: Clock
+    volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: FakeClock
 ) -> None:
     await look(volumes, clock)
     await look(volumes, clock, after_s=599.0)
@@ -78,7 +78,7 @@ async def test_the_claim_and_the_pod_go_when_the_node_was_not_ready_for_the_whol
 
 @pytest.mark.parametrize("between", ["the node was ready", "another member was away", "nothing could be known"])
 async def test_whatever_comes_between_begins_the_time_anew(
-    volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: Clock, between: str
+    volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: FakeClock, between: str
 ) -> None:
     await look(volumes, clock)
     if between == "the node was ready":
@@ -93,7 +93,7 @@ async def test_whatever_comes_between_begins_the_time_anew(
 
 
 async def test_a_member_that_restarts_on_its_node_is_never_touched(
-    volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: Clock
+    volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: FakeClock
 ) -> None:
     await cluster.replace(POD, {"metadata": {"name": "p", "namespace": "s"}, "spec": {"nodeName": "n"}})
     for _ in range(3):
@@ -102,7 +102,7 @@ async def test_a_member_that_restarts_on_its_node_is_never_touched(
 
 
 async def test_what_may_not_be_seen_is_no_evidence_and_is_logged_once(
-    volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: Clock, caplog: pytest.LogCaptureFixture
+    volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.refuses = True
     with caplog.at_level(logging.WARNING):

@@ -9,18 +9,18 @@ from elasticjob_operator.errors import ClusterError, CredentialsError
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.tls.ca import CertificateAuthority, describe
 from elasticjob_operator.tls.ca_secrets import SERVER_LIFETIME_S, CASecrets, SecretNames
-from testing.clocks.fake_clock import Clock
+from testing.clocks.fake_clock import FakeClock
 
 PLACE = SecretNames(namespace="system", ca="ca", server="server", hosts=("etcd.system.svc", "127.0.0.1"))
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock(1_750_000_000.0)
+def clock() -> FakeClock:
+    return FakeClock(1_750_000_000.0)
 
 
 @pytest.fixture
-async def cluster(clock: Clock) -> InMemoryCluster:
+async def cluster(clock: FakeClock) -> InMemoryCluster:
     made = InMemoryCluster(clock=clock)
     for name in ("ca", "server"):
         await made.create(Resource.SECRET, secret(name))
@@ -39,14 +39,14 @@ async def contents(cluster: InMemoryCluster, name: str) -> dict[str, bytes]:
     return {file: base64.b64decode(text) for file, text in found.get("data", {}).items()}
 
 
-async def test_an_empty_secret_gets_an_authority_once(cluster: InMemoryCluster, clock: Clock) -> None:
+async def test_an_empty_secret_gets_an_authority_once(cluster: InMemoryCluster, clock: FakeClock) -> None:
     ca_secrets = CASecrets(cluster, PLACE, clock=clock)
     first, second = await ca_secrets.load_ca(), await ca_secrets.load_ca()
     assert first.certificate == second.certificate
     assert set(await contents(cluster, "ca")) == {"tls.crt", "tls.key"}
 
 
-async def test_an_authority_that_was_brought_is_used_and_left_alone(cluster: InMemoryCluster, clock: Clock) -> None:
+async def test_an_authority_that_was_brought_is_used_and_left_alone(cluster: InMemoryCluster, clock: FakeClock) -> None:
     theirs = CertificateAuthority.create(now_s=clock())
     brought = secret("ca", tls_crt=theirs.certificate, tls_key=theirs.key, ca_crt=b"root of theirs\n")
     await cluster.replace(Resource.SECRET, brought)
@@ -55,20 +55,20 @@ async def test_an_authority_that_was_brought_is_used_and_left_alone(cluster: InM
     assert set(await contents(cluster, "ca")) == {"tls.crt", "tls.key", "ca.crt"}
 
 
-async def test_half_an_authority_is_refused_and_not_overwritten(cluster: InMemoryCluster, clock: Clock) -> None:
+async def test_half_an_authority_is_refused_and_not_overwritten(cluster: InMemoryCluster, clock: FakeClock) -> None:
     await cluster.replace(Resource.SECRET, secret("ca", tls_crt=CertificateAuthority.create(now_s=clock()).certificate))
     with pytest.raises(CredentialsError, match="the certificate authority cannot be used"):
         await CASecrets(cluster, PLACE, clock=clock).load_ca()
     assert set(await contents(cluster, "ca")) == {"tls.crt"}
 
 
-async def test_a_secret_that_is_not_there_is_asked_for(clock: Clock) -> None:
+async def test_a_secret_that_is_not_there_is_asked_for(clock: FakeClock) -> None:
     with pytest.raises(ClusterError, match="there is no secret system/ca; make it, empty or with"):
         await CASecrets(InMemoryCluster(clock=clock), PLACE, clock=clock).load_ca()
 
 
 async def test_etcds_certificate_is_made_once_and_again_when_two_thirds_of_its_life_are_over(
-    cluster: InMemoryCluster, clock: Clock
+    cluster: InMemoryCluster, clock: FakeClock
 ) -> None:
     ca_secrets = CASecrets(cluster, PLACE, clock=clock)
     authority = await ca_secrets.load_ca()
@@ -82,7 +82,9 @@ async def test_etcds_certificate_is_made_once_and_again_when_two_thirds_of_its_l
     assert (await contents(cluster, "server"))["tls.crt"] != first
 
 
-async def test_etcds_certificate_follows_its_names_and_its_authority(cluster: InMemoryCluster, clock: Clock) -> None:
+async def test_etcds_certificate_follows_its_names_and_its_authority(
+    cluster: InMemoryCluster, clock: FakeClock
+) -> None:
     ca_secrets = CASecrets(cluster, PLACE, clock=clock)
     await ca_secrets.ensure_server_certificate(await ca_secrets.load_ca())
     other = SecretNames(namespace="system", ca="ca", server="server", hosts=("renamed",))
@@ -96,14 +98,14 @@ async def test_etcds_certificate_follows_its_names_and_its_authority(cluster: In
     assert kept["ca.crt"] == fresh.trusted
 
 
-async def test_etcds_certificate_may_be_somebody_elses_business(cluster: InMemoryCluster, clock: Clock) -> None:
+async def test_etcds_certificate_may_be_somebody_elses_business(cluster: InMemoryCluster, clock: FakeClock) -> None:
     ca_secrets = CASecrets(cluster, SecretNames(namespace="system", ca="ca"), clock=clock)
     await ca_secrets.ensure_server_certificate(await ca_secrets.load_ca())
     assert await contents(cluster, "server") == {}
 
 
 async def test_another_authority_than_that_of_etcds_certificate_is_a_warning_with_the_cure(
-    cluster: InMemoryCluster, clock: Clock, caplog: pytest.LogCaptureFixture
+    cluster: InMemoryCluster, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     ca_secrets = CASecrets(cluster, PLACE, clock=clock)
     await ca_secrets.ensure_server_certificate(await ca_secrets.load_ca())

@@ -18,58 +18,62 @@ from elasticjob_agent.rendezvous.protocol.leader_plan import (
 from elasticjob_api.records import TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.runtime_config import runtime_config_of
-from tests.unit.rendezvous.views import KEYS, OPERATOR, AView, a_view, member, seen
+from tests.unit.rendezvous.views import KEYS, OPERATOR, ViewBuilder, member, seen, view_builder
 
 NONCE = "fresh"
 
 
-def next_act(job: AView, now_s: float = 0.0, **when: Any) -> Decision:
+def next_act(job: ViewBuilder, now_s: float = 0.0, **when: Any) -> Decision:
     return plan(job.build(), seen(now_s, **when), NONCE)
 
 
-def written(job: AView, now_s: float = 0.0, **when: Any) -> RendezvousState:
+def written(job: ViewBuilder, now_s: float = 0.0, **when: Any) -> RendezvousState:
     decision = next_act(job, now_s, **when)
     assert isinstance(decision, WriteWorld), decision
     assert decision.world.nonce == NONCE
     return decision.world
 
 
-def waiting(job: AView, now_s: float = 0.0, **when: Any) -> Wait:
+def waiting(job: ViewBuilder, now_s: float = 0.0, **when: Any) -> Wait:
     decision = next_act(job, now_s, **when)
     assert isinstance(decision, Wait), decision
     return decision
 
 
-def running(most: int = 3, **spec: Any) -> AView:
+def running(most: int = 3, **spec: Any) -> ViewBuilder:
     """Round 1 runs in slots 0, 1 and 2."""
-    return a_view(1, most, **spec).nodes(0, 1, 2).active(1, 0, 1, 2, restarts=1)
+    return view_builder(1, most, **spec).nodes(0, 1, 2).active(1, 0, 1, 2, restarts=1)
 
 
-def stopped(**spec: Any) -> AView:
+def stopped(**spec: Any) -> ViewBuilder:
     """Round 1 had slots 0, 1, 2; its members are ready for round 2."""
-    return a_view(1, 3, **spec).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2)
+    return view_builder(1, 3, **spec).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2)
 
 
 @pytest.mark.parametrize(
     ("job", "why"),
     [
-        pytest.param(a_view().no_spec().nodes(0), "no spec yet", id="without a spec"),
+        pytest.param(view_builder().no_spec().nodes(0), "no spec yet", id="without a spec"),
         pytest.param(running().no_spec().lost(1), "no spec yet", id="when the spec is gone"),
-        pytest.param(a_view(suspended=True).nodes(0), "suspended", id="suspended before it began"),
+        pytest.param(view_builder(suspended=True).nodes(0), "suspended", id="suspended before it began"),
         pytest.param(running(suspended=True).lost(1), "suspended", id="suspended"),
-        pytest.param(a_view().nodes(0).world(RoundPhase.SUSPENDED, 4), "suspended", id="until the operator resumes"),
         pytest.param(
-            running().done(1, 0, 1, 2).world(RoundPhase.FAILED, 1), "the job has ended", id="after it failed, for ever"
+            view_builder().nodes(0).world(RoundPhase.SUSPENDED, 4), "suspended", id="until the operator resumes"
+        ),
+        pytest.param(
+            running().completion(1, 0, 1, 2).world(RoundPhase.FAILED, 1),
+            "the job has ended",
+            id="after it failed, for ever",
         ),
         pytest.param(running().lost(1).world(RoundPhase.SUCCEEDED, 1), "the job has ended", id="after it succeeded"),
     ],
 )
-def test_the_closer_writes_nothing(job: AView, why: str) -> None:
+def test_the_closer_writes_nothing(job: ViewBuilder, why: str) -> None:
     assert waiting(job) == Wait(reason=why)
 
 
 def test_the_agents_are_told_what_has_changed_for_their_workers() -> None:
-    job = running().untold(graceful_shutdown_s=90.0, stop_signal="SIGUSR1")
+    job = running().unpushed(graceful_shutdown_s=90.0, stop_signal="SIGUSR1")
     decision = next_act(job)
     assert isinstance(decision, PushConfig)
     assert decision.runtime_config is not None
@@ -77,20 +81,20 @@ def test_the_agents_are_told_what_has_changed_for_their_workers() -> None:
 
 
 def test_nothing_is_told_of_what_does_not_concern_workers() -> None:
-    assert waiting(running().untold(scale_up_delay_s=99.0)).reason == "running"
+    assert waiting(running().unpushed(scale_up_delay_s=99.0)).reason == "running"
 
 
 def test_nothing_is_told_of_a_spec_that_was_emptied_because_the_job_is_deleted() -> None:
-    job = running(operator=OPERATOR).expected(0, 1, 2).untold(operator=None, graceful_shutdown_s=30.0, slots={})
+    job = running(operator=OPERATOR).expected(0, 1, 2).unpushed(operator=None, graceful_shutdown_s=30.0, slots={})
     assert pending_push(job.build()) == PushConfig()
     assert (
-        pending_push(running(operator=OPERATOR).expected(0).untold(graceful_shutdown_s=90.0).build()).runtime_config
+        pending_push(running(operator=OPERATOR).expected(0).unpushed(graceful_shutdown_s=90.0).build()).runtime_config
         is not None
     )
 
 
 def test_a_round_is_opened_before_anything_is_told() -> None:
-    assert written(running().untold(graceful_shutdown_s=90.0).lost(1)).state is RoundPhase.FORMING
+    assert written(running().unpushed(graceful_shutdown_s=90.0).lost(1)).state is RoundPhase.FORMING
 
 
 def test_agents_without_a_key_for_their_links_are_given_one() -> None:
@@ -100,38 +104,38 @@ def test_agents_without_a_key_for_their_links_are_given_one() -> None:
 
 
 def test_a_key_that_cannot_be_read_is_left() -> None:
-    assert waiting(running().raw(KEYS.link_secret, b"2 a later version")).reason == "running"
+    assert waiting(running().put_raw(KEYS.link_secret, b"2 a later version")).reason == "running"
 
 
 def test_terms_that_cannot_be_read_are_told_anew() -> None:
-    job = running().raw(KEYS.runtime_config, b"1 nonsense")
+    job = running().put_raw(KEYS.runtime_config, b"1 nonsense")
     assert next_act(job) == PushConfig(runtime_config_of(job.build().spec or pytest.fail("no spec")))
 
 
 def test_the_first_world_is_what_the_spec_says() -> None:
-    job = a_view(first_round=1003, first_restarts=2, restart_id="r7").nodes(0)
+    job = view_builder(first_round=1003, first_restarts=2, restart_id="r7").nodes(0)
     expected = RendezvousState(state=RoundPhase.FORMING, round=1003, nonce=NONCE, restarts=2, restart_id="r7")
     assert written(job) == expected
 
 
 def test_the_first_round_is_at_least_1() -> None:
-    assert written(a_view(first_round=0)).round == 1
+    assert written(view_builder(first_round=0)).round == 1
 
 
 def test_an_unreadable_world_is_never_taken_for_none_and_written_over() -> None:
-    job = a_view().nodes(0).raw("/elasticjob/cli/test/c/ctl/world", b"nonsense")
+    job = view_builder().nodes(0).put_raw("/elasticjob/cli/test/c/ctl/world", b"nonsense")
     assert waiting(job).reason == "the world cannot be read"
 
 
 def test_a_round_closes_with_everything_that_its_members_need() -> None:
-    job = a_view(2, 2).node(0, nproc=2, role="a").node(1, role="b").forming(1)
+    job = view_builder(2, 2).node(0, nproc=2, role="a").node(1, role="b").forming(1)
     world = written(job)
     assert (world.state, world.round, world.members) == (RoundPhase.ACTIVE, 1, (member(0), member(1)))
     assert (world.nprocs, world.roles, world.master) == ("2x1,1x1", "a*1,b*1", "10.0.0.1:20000")
 
 
 def test_success_comes_before_every_other_rule() -> None:
-    job = running().done(1, 0, 1, 2).lost(1).spec(restart_id="again", desired=1)
+    job = running().completion(1, 0, 1, 2).lost(1).spec(restart_id="again", desired=1)
     assert (written(job).state, written(job).cause) == (RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
 
 
@@ -206,18 +210,18 @@ def test_a_peer_of_a_leaver_does_not_share_its_grace() -> None:
 @pytest.mark.parametrize(
     "job",
     [
-        pytest.param(a_view().nodes(0, 1, 2), id="before the first world"),
+        pytest.param(view_builder().nodes(0, 1, 2), id="before the first world"),
         pytest.param(running(), id="in an active round"),
         pytest.param(stopped().forming(2), id="while a round forms"),
-        pytest.param(running().done(1, 0, 1, 2), id="even before success"),
+        pytest.param(running().completion(1, 0, 1, 2), id="even before success"),
     ],
 )
-def test_a_live_key_with_proof_against_it_is_revoked_before_anything_else(job: AView) -> None:
-    assert next_act(job.gone(1, TombstoneReason.POD_FAILED)) == Evict(member(1), 101, TombstoneReason.POD_FAILED)
+def test_a_live_key_with_proof_against_it_is_revoked_before_anything_else(job: ViewBuilder) -> None:
+    assert next_act(job.tombstone(1, TombstoneReason.POD_FAILED)) == Evict(member(1), 101, TombstoneReason.POD_FAILED)
 
 
 def test_one_that_said_goodbye_is_left_to_go_by_itself() -> None:
-    assert written(running().gone(1, TombstoneReason.LEFT)).cause is Cause.NODE_LEFT
+    assert written(running().tombstone(1, TombstoneReason.LEFT)).cause is Cause.NODE_LEFT
 
 
 # The verdict.
@@ -254,14 +258,14 @@ def test_no_verdict_before_the_barrier() -> None:
 
 
 def test_too_few_nodes_within_the_join_time_out_fail_the_job_and_are_named() -> None:
-    job = a_view(3, 3, join_timeout_s=60.0).nodes(0).forming(1)
+    job = view_builder(3, 3, join_timeout_s=60.0).nodes(0).forming(1)
     world = written(job, 60.0)
     assert (world.state, world.cause) == (RoundPhase.FAILED, Cause.JOIN_TIMEOUT)
     assert world.message == "fewer than 3 nodes within 60 s; missing: 2 more"
 
 
 def test_with_an_operator_too_few_nodes_wait_for_ever() -> None:
-    job = a_view(2, 2).owned_by(s0="pod-0", s1="pod-1").nodes(0).forming(1)
+    job = view_builder(2, 2).owned_by(s0="pod-0", s1="pod-1").nodes(0).forming(1)
     assert waiting(job, 1e6).until_s is None
 
 

@@ -8,20 +8,20 @@ from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, Wait, Wri
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import MIN_GRACE_S, LossGrace, LossGraceTimer
 from elasticjob_api.records import TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, RoundPhase
-from tests.unit.rendezvous.views import AView, a_node, a_view, member
+from tests.unit.rendezvous.views import ViewBuilder, a_node, member, view_builder
 
 
-def running(count: int = 4, **spec: object) -> AView:
+def running(count: int = 4, **spec: object) -> ViewBuilder:
     """Round 1 runs in the first `count` slots."""
-    return a_view(1, count, **spec).nodes(*range(count), ready=1).active(1, *range(count))
+    return view_builder(1, count, **spec).nodes(*range(count), ready=1).active(1, *range(count))
 
 
-def silent(job: AView) -> list[int]:
+def silent(job: ViewBuilder) -> list[int]:
     known = {member(slot): a_node(slot) for slot in range(8)}
     return sorted(who.slot for who in mass_loss_grace.unreachable_members(job.build(), known))
 
 
-def owned(job: AView) -> AView:
+def owned(job: ViewBuilder) -> ViewBuilder:
     return job.owned_by(s0="pod-0", s1="pod-1", s2="pod-2", s3="pod-3")
 
 
@@ -30,9 +30,9 @@ def owned(job: AView) -> AView:
     [
         pytest.param(running(), [], id="all are here"),
         pytest.param(running().lost(1).lost(2), [1, 2], id="keys are gone"),
-        pytest.param(running().lost(1).gone(1, TombstoneReason.REFUSED), [], id="proved gone"),
-        pytest.param(running().lost(1).gone(1, TombstoneReason.LEFT), [], id="it left"),
-        pytest.param(running().lost(1).done(1, 1), [], id="it had finished"),
+        pytest.param(running().lost(1).tombstone(1, TombstoneReason.REFUSED), [], id="proved gone"),
+        pytest.param(running().lost(1).tombstone(1, TombstoneReason.LEFT), [], id="it left"),
+        pytest.param(running().lost(1).completion(1, 1), [], id="it had finished"),
         pytest.param(running().lost(1).node(7, incarnation="f" * 8, pod="pod-1"), [], id="it is back in any slot"),
         pytest.param(running().lost(1).node(1, incarnation="f" * 8, pod="pod-9"), [1], id="another has its slot"),
         pytest.param(owned(running()).lost(1), [1], id="its slot still is its pod's"),
@@ -41,10 +41,10 @@ def owned(job: AView) -> AView:
         ),
         pytest.param(running().lost(1).owned_by(s0="pod-0", s2="pod-2"), [], id="its slot is nobody's"),
         pytest.param(running().lost(1).no_spec(), [], id="without a spec"),
-        pytest.param(a_view().nodes(0), [], id="before the first round"),
+        pytest.param(view_builder().nodes(0), [], id="before the first round"),
     ],
 )
-def test_silent(job: AView, slots: list[int]) -> None:
+def test_silent(job: ViewBuilder, slots: list[int]) -> None:
     assert silent(job) == slots
 
 
@@ -86,7 +86,7 @@ def test_it_ends_with_proof_and_is_not_begun_anew_by_the_next_silence() -> None:
     clock, job = LossGraceTimer(), running()
     clock.update(job.build(), 0.0)
     assert clock.update(job.lost(1).lost(2).build(), 10.0).until_s == 16.0
-    assert clock.update(job.gone(1, TombstoneReason.REFUSED).build(), 12.0) == LossGrace()
+    assert clock.update(job.tombstone(1, TombstoneReason.REFUSED).build(), 12.0) == LossGrace()
     assert clock.update(job.lost(3).build(), 13.0) == LossGrace(frozenset({member(2), member(3)}), 16.0)
     assert clock.update(job.build(), 16.0) == LossGrace(is_over=True)
 
@@ -102,7 +102,7 @@ def test_a_membership_whose_members_all_came_back_may_be_held_again() -> None:
 def test_another_membership_may_be_held_again() -> None:
     clock = LossGraceTimer()
     clock.update(running().lost(1).lost(2).build(), 0.0)
-    later = a_view(1, 4).nodes(0, ready=2).active(2, 0, 1, 2)
+    later = view_builder(1, 4).nodes(0, ready=2).active(2, 0, 1, 2)
     assert clock.update(later.build(), 50.0).until_s == 56.0
 
 
@@ -123,7 +123,7 @@ def test_a_hold_ends_when_a_world_is_written_back_that_says_it_has_been_waited()
 # What the closer does meanwhile.
 
 
-def act(job: AView, now_s: float, sightings: ObservationClock) -> Decision:
+def act(job: ViewBuilder, now_s: float, sightings: ObservationClock) -> Decision:
     view = job.build()
     return plan(view, sightings.update(view, now_s), "fresh")
 

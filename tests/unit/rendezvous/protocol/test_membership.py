@@ -10,14 +10,14 @@ from elasticjob_agent.rendezvous.protocol.membership import (
     Observations,
 )
 from elasticjob_api.records import TombstoneReason
-from tests.unit.rendezvous.views import AView, a_view, seen, slots_of
+from tests.unit.rendezvous.views import ViewBuilder, seen, slots_of, view_builder
 
 
-def unready(job: AView, round_: int) -> list[int]:
+def unready(job: ViewBuilder, round_: int) -> list[int]:
     return slots_of(membership.not_ready(job.build(), round_))
 
 
-def decide(job: AView, round_: int, when: Observations) -> CloseDecision:
+def decide(job: ViewBuilder, round_: int, when: Observations) -> CloseDecision:
     view = job.build()
     assert view.spec is not None
     return membership.decide(view, view.spec, round_, when)
@@ -30,99 +30,109 @@ def chosen(close: CloseDecision) -> list[int] | None:
 @pytest.mark.parametrize(
     ("job", "late"),
     [
-        pytest.param(a_view().nodes(0, 1), [], id="idle nodes are ready for the first round"),
-        pytest.param(a_view().node(0, ready=2).node(1, ready=1).members(1, 0, 1), [1], id="a member still stopping"),
-        pytest.param(a_view().nodes(0, 1).members(1, 0, 1), [0, 1], id="idle does not count for members"),
-        pytest.param(a_view().node(0, ready=2).nodes(1).members(1, 0), [], id="idle counts for a joiner"),
-        pytest.param(a_view().node(0, ready=2).node(1, ready=1).members(1, 0), [1], id="a spare that ran once"),
+        pytest.param(view_builder().nodes(0, 1), [], id="idle nodes are ready for the first round"),
         pytest.param(
-            a_view().node(0, ready=2).node(1, ready=1, leaving=True).members(1, 0, 1), [1], id="a member that leaves"
+            view_builder().node(0, ready=2).node(1, ready=1).members(1, 0, 1), [1], id="a member still stopping"
+        ),
+        pytest.param(view_builder().nodes(0, 1).members(1, 0, 1), [0, 1], id="idle does not count for members"),
+        pytest.param(view_builder().node(0, ready=2).nodes(1).members(1, 0), [], id="idle counts for a joiner"),
+        pytest.param(view_builder().node(0, ready=2).node(1, ready=1).members(1, 0), [1], id="a spare that ran once"),
+        pytest.param(
+            view_builder().node(0, ready=2).node(1, ready=1, leaving=True).members(1, 0, 1),
+            [1],
+            id="a member that leaves",
         ),
         pytest.param(
-            a_view().node(0, ready=2).node(1, ready=1, leaving=True).members(1, 0), [], id="a spare that leaves"
-        ),
-        pytest.param(a_view().node(0, ready=2).members(1, 0, 1), [], id="a member without a key is not waited for"),
-        pytest.param(a_view().node(0, ready=3).members(1, 0), [0], id="ready for another round is not ready"),
-        pytest.param(
-            a_view().owned_by(s0="pod-0").node(0, ready=2).node(1, ready=1), [], id="a key without a slot is ignored"
+            view_builder().node(0, ready=2).node(1, ready=1, leaving=True).members(1, 0), [], id="a spare that leaves"
         ),
         pytest.param(
-            a_view().owned_by(s0="pod-0").node(0, ready=2).node(1, ready=1).members(1, 0, 1),
+            view_builder().node(0, ready=2).members(1, 0, 1), [], id="a member without a key is not waited for"
+        ),
+        pytest.param(view_builder().node(0, ready=3).members(1, 0), [0], id="ready for another round is not ready"),
+        pytest.param(
+            view_builder().owned_by(s0="pod-0").node(0, ready=2).node(1, ready=1),
+            [],
+            id="a key without a slot is ignored",
+        ),
+        pytest.param(
+            view_builder().owned_by(s0="pod-0").node(0, ready=2).node(1, ready=1).members(1, 0, 1),
             [1],
             id="a member is waited for though its slot went to another pod",
         ),
     ],
 )
-def test_the_barrier_of_round_2_waits_for(job: AView, late: list[int]) -> None:
+def test_the_barrier_of_round_2_waits_for(job: ViewBuilder, late: list[int]) -> None:
     assert unready(job, 2) == late
 
 
 @pytest.mark.parametrize(
     ("job", "taken"),
     [
-        pytest.param(a_view(2, 3).nodes(0, 1, 2), [0, 1, 2], id="all that are wanted"),
-        pytest.param(a_view(1, 3, desired=2).nodes(0, 1, 2), [0, 1], id="no more than are wanted"),
-        pytest.param(a_view(1, 2, desired=9).nodes(0, 1, 2), [0, 1], id="never more than max"),
-        pytest.param(a_view(3, 4).nodes(0, 1), None, id="not below min"),
-        pytest.param(a_view(1, 4).nodes(), None, id="never nobody"),
-        pytest.param(a_view(0, 0).nodes(), None, id="not even if nobody is wanted"),
-        pytest.param(a_view(1, 4).nodes(0), None, id="above min the first round waits for more"),
-        pytest.param(a_view(1, 2).node(0, leaving=True).nodes(1, 2), [1, 2], id="not those that leave"),
+        pytest.param(view_builder(2, 3).nodes(0, 1, 2), [0, 1, 2], id="all that are wanted"),
+        pytest.param(view_builder(1, 3, desired=2).nodes(0, 1, 2), [0, 1], id="no more than are wanted"),
+        pytest.param(view_builder(1, 2, desired=9).nodes(0, 1, 2), [0, 1], id="never more than max"),
+        pytest.param(view_builder(3, 4).nodes(0, 1), None, id="not below min"),
+        pytest.param(view_builder(1, 4).nodes(), None, id="never nobody"),
+        pytest.param(view_builder(0, 0).nodes(), None, id="not even if nobody is wanted"),
+        pytest.param(view_builder(1, 4).nodes(0), None, id="above min the first round waits for more"),
+        pytest.param(view_builder(1, 2).node(0, leaving=True).nodes(1, 2), [1, 2], id="not those that leave"),
         pytest.param(
-            a_view(1, 2).nodes(0, 1, 2).gone(0, TombstoneReason.WEDGED), [1, 2], id="not those that were proved gone"
+            view_builder(1, 2).nodes(0, 1, 2).tombstone(0, TombstoneReason.WEDGED),
+            [1, 2],
+            id="not those that were proved gone",
         ),
-        pytest.param(a_view(2, 2).node(0).node(0, incarnation="f" * 8), None, id="one slot is one place"),
+        pytest.param(view_builder(2, 2).node(0).node(0, incarnation="f" * 8), None, id="one slot is one place"),
     ],
 )
-def test_the_first_round_closes_at_once_with(job: AView, taken: list[int] | None) -> None:
+def test_the_first_round_closes_at_once_with(job: ViewBuilder, taken: list[int] | None) -> None:
     assert chosen(decide(job, 1, seen())) == taken
 
 
 @pytest.mark.parametrize(
     ("job", "taken"),
     [
-        pytest.param(a_view(1, 4).nodes(0, 1, ready=2).members(1, 0, 1, 2), [0, 1], id="survivors do not wait"),
-        pytest.param(a_view(2, 4).nodes(0, ready=2).members(1, 0, 1), None, id="below min they do"),
-        pytest.param(a_view(1, 4).nodes(3).members(1, 0, 1), None, id="newcomers alone wait"),
+        pytest.param(view_builder(1, 4).nodes(0, 1, ready=2).members(1, 0, 1, 2), [0, 1], id="survivors do not wait"),
+        pytest.param(view_builder(2, 4).nodes(0, ready=2).members(1, 0, 1), None, id="below min they do"),
+        pytest.param(view_builder(1, 4).nodes(3).members(1, 0, 1), None, id="newcomers alone wait"),
         pytest.param(
-            a_view(1, 3).owned_by(s0="pod-0", s1="pod-1").expected(1).nodes(0, ready=2),
+            view_builder(1, 3).owned_by(s0="pod-0", s1="pod-1").expected(1).nodes(0, ready=2),
             None,
             id="an expected slot is waited for",
         ),
         pytest.param(
-            a_view(1, 3).owned_by(s0="pod-0", s1="pod-1").members(1, 0, 1).expected(1).nodes(0, ready=2),
+            view_builder(1, 3).owned_by(s0="pod-0", s1="pod-1").members(1, 0, 1).expected(1).nodes(0, ready=2),
             None,
             id="also by survivors",
         ),
         pytest.param(
-            a_view(1, 3).owned_by(s0="pod-0", s1="pod-1").expected(1).members(1, 0).nodes(0, ready=2),
+            view_builder(1, 3).owned_by(s0="pod-0", s1="pod-1").expected(1).members(1, 0).nodes(0, ready=2),
             [0],
             id="one expected before the last round had its call",
         ),
         pytest.param(
-            a_view(1, 3).owned_by(s0="pod-0", s1="pod-1").members(1, 0).nodes(0, 1, ready=2),
+            view_builder(1, 3).owned_by(s0="pod-0", s1="pod-1").members(1, 0).nodes(0, 1, ready=2),
             [0, 1],
             id="every slot of the map is here",
         ),
         pytest.param(
-            a_view(1, 2).owned_by(s0="pod-0", s1="pod-9").nodes(0, 1, ready=2).members(1, 0, 1),
+            view_builder(1, 2).owned_by(s0="pod-0", s1="pod-9").nodes(0, 1, ready=2).members(1, 0, 1),
             [0],
             id="a pod that does not own its slot is not taken",
         ),
     ],
 )
-def test_the_second_round_closes_at_once_with(job: AView, taken: list[int] | None) -> None:
+def test_the_second_round_closes_at_once_with(job: ViewBuilder, taken: list[int] | None) -> None:
     assert chosen(decide(job, 2, seen())) == taken
 
 
 def test_above_min_the_first_round_closes_a_second_after_the_last_newcomer() -> None:
-    job, when = a_view(1, 4).nodes(0, 1), seen(5.5, newest_key_s=5.0)
+    job, when = view_builder(1, 4).nodes(0, 1), seen(5.5, newest_key_s=5.0)
     assert decide(job, 1, when).until_s == 5.0 + NEWCOMER_WAIT_S
     assert chosen(decide(job, 1, seen(6.0, newest_key_s=5.0))) == [0, 1]
 
 
 def test_an_expected_pod_gets_its_last_call_and_no_more() -> None:
-    job = a_view(1, 4, last_call_timeout_s=5.0).owned_by(s0="pod-0", s1="pod-1").expected(0, 1).nodes(0)
+    job = view_builder(1, 4, last_call_timeout_s=5.0).owned_by(s0="pod-0", s1="pod-1").expected(0, 1).nodes(0)
     waiting = decide(job, 1, seen(4.0, enough_since_s=0.0, newest_key_s=0.0))
     assert (chosen(waiting), waiting.until_s, waiting.reason) == (None, 5.0, "last call for slots [1]")
     assert chosen(decide(job, 1, seen(5.0, enough_since_s=0.0))) == [0]
@@ -141,27 +151,27 @@ def test_an_expected_pod_gets_its_last_call_and_no_more() -> None:
 def test_without_an_operator_the_first_round_has_its_last_call(
     last_call_s: float, newest_key_s: float, until_s: float
 ) -> None:
-    job = a_view(1, 2, last_call_timeout_s=last_call_s).nodes(0)
+    job = view_builder(1, 2, last_call_timeout_s=last_call_s).nodes(0)
     before = decide(job, 1, seen(until_s - 0.1, enough_since_s=0.0, newest_key_s=newest_key_s))
     assert (chosen(before), before.until_s) == (None, until_s)
     assert chosen(decide(job, 1, seen(until_s, enough_since_s=0.0, newest_key_s=newest_key_s))) == [0]
 
 
 def test_a_long_last_call_does_not_delay_survivors() -> None:
-    job = a_view(1, 4, last_call_timeout_s=100.0).nodes(0, 1, ready=2).members(1, 0, 1, 2)
+    job = view_builder(1, 4, last_call_timeout_s=100.0).nodes(0, 1, ready=2).members(1, 0, 1, 2)
     assert chosen(decide(job, 2, seen())) == [0, 1]
 
 
 def test_below_min_without_an_operator_there_is_an_end_and_with_one_its_deadlines_decide() -> None:
-    few = a_view(2, 4, join_timeout_s=60.0).nodes(0)
+    few = view_builder(2, 4, join_timeout_s=60.0).nodes(0)
     assert decide(few, 1, seen(10.0, forming_since_s=5.0)).until_s == 65.0
     assert decide(few.owned_by(s0="pod-0", s1="pod-1"), 1, seen(10.0)).until_s is None
 
 
-def shrunk() -> AView:
+def shrunk() -> ViewBuilder:
     """Round 1 had slots 0, 1, 2, all of them owned; of slot 2 nothing is left, and 0 and 1 are ready for round 2."""
     owners = {"s0": "pod-0", "s1": "pod-1", "s2": "pod-2"}
-    return a_view(1, 3).expected(0, 1, 2).owned_by(**owners).members(1, 0, 1, 2).nodes(0, 1, ready=2)
+    return view_builder(1, 3).expected(0, 1, 2).owned_by(**owners).members(1, 0, 1, 2).nodes(0, 1, ready=2)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +181,7 @@ def shrunk() -> AView:
         pytest.param(shrunk().node(2, ready=2, leaving=True), id="it leaves"),
     ],
 )
-def test_survivors_wait_a_moment_for_the_operators_word_on_one_that_is_gone_and_no_longer(job: AView) -> None:
+def test_survivors_wait_a_moment_for_the_operators_word_on_one_that_is_gone_and_no_longer(job: ViewBuilder) -> None:
     waiting = decide(job, 2, seen(7.0, forming_since_s=6.5))
     assert (chosen(waiting), waiting.until_s) == (None, 6.5 + OPERATOR_REACTION_S)
     assert waiting.reason == "the operator has not decided yet what follows in slots [2]"
@@ -185,13 +195,13 @@ def test_survivors_wait_a_moment_for_the_operators_word_on_one_that_is_gone_and_
         pytest.param(
             shrunk().node(2, ready=2).owned_by(s0="pod-0", s1="pod-1", s2="pod-9"), [0, 1], id="another takes its place"
         ),
-        pytest.param(shrunk().done(1, 2), [0, 1], id="it had finished"),
+        pytest.param(shrunk().completion(1, 2), [0, 1], id="it had finished"),
         pytest.param(shrunk().node(2, ready=2), [0, 1, 2], id="it is here"),
         pytest.param(shrunk().members(1, 0, 1), [0, 1], id="it was no member"),
-        pytest.param(a_view(1, 3).members(1, 0, 1, 2).nodes(0, 1, ready=2), [0, 1], id="there is no operator"),
+        pytest.param(view_builder(1, 3).members(1, 0, 1, 2).nodes(0, 1, ready=2), [0, 1], id="there is no operator"),
     ],
 )
-def test_nobody_waits_for_the_operators_word_where(job: AView, taken: list[int]) -> None:
+def test_nobody_waits_for_the_operators_word_where(job: ViewBuilder, taken: list[int]) -> None:
     assert chosen(decide(job, 2, seen())) == taken
 
 
@@ -210,22 +220,24 @@ def test_once_the_replacement_is_expected_it_gets_its_last_call() -> None:
     ],
 )
 def test_a_round_has_an_allowed_number_of_nodes(nodes: tuple[int, ...], taken: list[int] | None) -> None:
-    job = a_view(1, 8, allowed_replicas=(4, 8)).nodes(*nodes, ready=2).members(1, 0)
+    job = view_builder(1, 8, allowed_replicas=(4, 8)).nodes(*nodes, ready=2).members(1, 0)
     assert chosen(decide(job, 2, seen())) == taken
 
 
 def test_members_stand_in_rank_order_not_in_the_order_they_came() -> None:
-    assert chosen(decide(a_view(3, 3).nodes(2, 0, 1), 1, seen())) == [0, 1, 2]
+    assert chosen(decide(view_builder(3, 3).nodes(2, 0, 1), 1, seen())) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
     ("job", "words"),
     [
-        pytest.param(a_view(3, 4).nodes(0), "2 more", id="without a map: how many"),
-        pytest.param(a_view(2, 4).owned_by(s0="job-0-a", s1="job-1-b").node(0, pod="job-0-a"), "job-1-b", id="by name"),
+        pytest.param(view_builder(3, 4).nodes(0), "2 more", id="without a map: how many"),
+        pytest.param(
+            view_builder(2, 4).owned_by(s0="job-0-a", s1="job-1-b").node(0, pod="job-0-a"), "job-1-b", id="by name"
+        ),
     ],
 )
-def test_who_is_missing(job: AView, words: str) -> None:
+def test_who_is_missing(job: ViewBuilder, words: str) -> None:
     view = job.build()
     assert view.spec is not None
     assert membership.describe_missing(view, view.spec) == words

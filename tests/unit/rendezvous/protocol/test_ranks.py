@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
-from tests.unit.rendezvous.views import a_live_node, a_view, slots_of
+from tests.unit.rendezvous.views import a_live_node, slots_of, view_builder
 
 
 def a_world(nodes: list[NodeEntry]) -> RendezvousState:
@@ -68,17 +68,17 @@ def test_order_is_by_topology_first_and_then_by_slot() -> None:
 
 
 def test_topology_of_the_operator_counts_more_than_the_nodes_own() -> None:
-    view = a_view().owned_by(s0="pod-0", s1="pod-1").node(0, topology="z").node(1, topology="a").build()
+    view = view_builder().owned_by(s0="pod-0", s1="pod-1").node(0, topology="z").node(1, topology="a").build()
     assert slots_of(ranks.sort_nodes(view, list(view.nodes.values()))) == [0, 1]
 
 
 def test_members_of_the_last_round_are_taken_before_newcomers_in_lower_slots() -> None:
-    view = a_view().nodes(0, 1, 2, 3).active(1, 2, 3).build()
+    view = view_builder().nodes(0, 1, 2, 3).active(1, 2, 3).build()
     assert sorted(slots_of(ranks.select(view, list(view.nodes.values()), 3))) == [0, 2, 3]
 
 
 def test_without_a_last_round_the_lowest_slots_are_taken() -> None:
-    view = a_view().nodes(3, 1, 2).build()
+    view = view_builder().nodes(3, 1, 2).build()
     assert slots_of(ranks.select(view, list(view.nodes.values()), 2)) == [1, 2]
 
 

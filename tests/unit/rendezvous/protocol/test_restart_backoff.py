@@ -8,7 +8,7 @@ from elasticjob_agent.rendezvous.protocol import restart_backoff
 from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, Wait, WriteWorld, plan
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
-from tests.unit.rendezvous.views import AView, a_view, seen
+from tests.unit.rendezvous.views import ViewBuilder, seen, view_builder
 
 
 def spec(**changes: Any) -> SpecRecord:
@@ -47,13 +47,13 @@ def test_words(strikes: int, words: str) -> None:
     assert restart_backoff.describe_delay(spec(), strikes) == words
 
 
-def a_failed_round(strikes: int, *, startup: bool = True, **spec: Any) -> AView:
+def a_failed_round(strikes: int, *, startup: bool = True, **spec: Any) -> ViewBuilder:
     """Round 1 of two nodes has failed, after so many failures in a row; everybody has stopped."""
-    job = a_view(2, 2, **spec).nodes(0, 1, ready=2).members(1, 0, 1).failure(1, 1, startup=startup)
+    job = view_builder(2, 2, **spec).nodes(0, 1, ready=2).members(1, 0, 1).failure(1, 1, startup=startup)
     return job.forming(2, cause=Cause.WORKER_FAILED, startup_failures=strikes)
 
 
-def decide(job: AView, now_s: float = 0.0) -> Decision:
+def decide(job: ViewBuilder, now_s: float = 0.0) -> Decision:
     return plan(job.build(), seen(now_s), "n")
 
 
@@ -73,9 +73,9 @@ def test_the_second_is_judged_at_once_and_its_round_stays_open_for_the_wait() ->
     assert judged.message.endswith("failure 2 in a row before any progress, the next attempt is 1 s after it")
 
 
-def waiting(**changes: Any) -> AView:
+def waiting(**changes: Any) -> ViewBuilder:
     """As after that verdict."""
-    job = a_view(2, 2).nodes(0, 1, ready=2).members(1, 0, 1)
+    job = view_builder(2, 2).nodes(0, 1, ready=2).members(1, 0, 1)
     return job.forming(2, **{"cause": Cause.WORKER_FAILED, "startup_failures": 2, "has_verdict": True, **changes})
 
 
@@ -102,7 +102,7 @@ def test_a_resumed_job_does_not_wait() -> None:
         pytest.param(a_failed_round(4).failure(1, 0, stopped_by_agent=True), 5, id="one that we stopped says nothing"),
     ],
 )
-def test_what_ends_the_row(job: AView, strikes: int) -> None:
+def test_what_ends_the_row(job: ViewBuilder, strikes: int) -> None:
     assert world(decide(job)).startup_failures == strikes
 
 

@@ -5,20 +5,20 @@ import pytest
 from elasticjob_agent.rendezvous.protocol import round_triggers
 from elasticjob_api.records import TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState
-from tests.unit.rendezvous.views import AView, a_view, slots_of
+from tests.unit.rendezvous.views import ViewBuilder, slots_of, view_builder
 
 
-def running(least: int = 1, most: int = 3, **spec: object) -> AView:
+def running(least: int = 1, most: int = 3, **spec: object) -> ViewBuilder:
     """Round 1 runs in slots 0, 1 and 2."""
-    return a_view(least, most, **spec).nodes(0, 1, 2).active(1, 0, 1, 2)
+    return view_builder(least, most, **spec).nodes(0, 1, 2).active(1, 0, 1, 2)
 
 
-def mapped() -> AView:
+def mapped() -> ViewBuilder:
     """The same with an operator."""
     return running().owned_by(s0="pod-0", s1="pod-1", s2="pod-2")
 
 
-def reason(job: AView) -> tuple[Cause, str] | None:
+def reason(job: ViewBuilder) -> tuple[Cause, str] | None:
     view = job.build()
     assert view.spec is not None
     assert view.world is not None
@@ -38,13 +38,13 @@ def reason(job: AView) -> tuple[Cause, str] | None:
             id="a new stay in the slot is not the member",
         ),
         pytest.param(
-            running().gone(1, TombstoneReason.REFUSED),
+            running().tombstone(1, TombstoneReason.REFUSED),
             (Cause.NODE_LOST, "pod-1 was lost (refused)"),
             id="proof against it",
         ),
         pytest.param(running().node(1, leaving=True), (Cause.NODE_LEFT, "pod-1 left"), id="it is leaving"),
         pytest.param(
-            running().lost(1).gone(1, TombstoneReason.LEFT), (Cause.NODE_LEFT, "slot 1 left"), id="it said goodbye"
+            running().lost(1).tombstone(1, TombstoneReason.LEFT), (Cause.NODE_LEFT, "slot 1 left"), id="it said goodbye"
         ),
         pytest.param(
             mapped().owned_by(s0="pod-0", s1="pod-9", s2="pod-2"),
@@ -67,26 +67,28 @@ def reason(job: AView) -> tuple[Cause, str] | None:
             id="the same pod began a newer stay",
         ),
         pytest.param(running().node(1, incarnation="f" * 8), None, id="without an operator the oldest stay counts"),
-        pytest.param(running().done(1, 1).lost(1), None, id="a finished member that is gone"),
-        pytest.param(running().done(1, 1).node(1, leaving=True), None, id="a finished member that leaves"),
-        pytest.param(running().done(0, 1).lost(1), (Cause.NODE_LOST, "slot 1 was lost"), id="done in an earlier round"),
+        pytest.param(running().completion(1, 1).lost(1), None, id="a finished member that is gone"),
+        pytest.param(running().completion(1, 1).node(1, leaving=True), None, id="a finished member that leaves"),
+        pytest.param(
+            running().completion(0, 1).lost(1), (Cause.NODE_LOST, "slot 1 was lost"), id="done in an earlier round"
+        ),
         pytest.param(
             running().spec(restart_id="again"), (Cause.RESTART_REQUESTED, "restart again was requested"), id="a restart"
         ),
         pytest.param(
-            running().done(1, 0).spec(restart_id="again"),
+            running().completion(1, 0).spec(restart_id="again"),
             (Cause.RESTART_REQUESTED, "restart again was requested"),
             id="a restart though one is done",
         ),
         pytest.param(running().spec(desired=2), (Cause.SCALED_DOWN, "2 of 3 nodes are wanted"), id="fewer are wanted"),
-        pytest.param(running().done(1, 0).spec(desired=2), None, id="fewer are wanted, and one is done"),
+        pytest.param(running().completion(1, 0).spec(desired=2), None, id="fewer are wanted, and one is done"),
         pytest.param(running(most=9).spec(desired=9), None, id="a larger wish opens nothing"),
         pytest.param(
             running().spec(desired=2).lost(1), (Cause.NODE_LOST, "slot 1 was lost"), id="a loss before a wish"
         ),
     ],
 )
-def test_reason_to_open(job: AView, expected: tuple[Cause, str] | None) -> None:
+def test_reason_to_open(job: ViewBuilder, expected: tuple[Cause, str] | None) -> None:
     assert reason(job) == expected
 
 
@@ -94,15 +96,15 @@ def test_reason_to_open(job: AView, expected: tuple[Cause, str] | None) -> None:
     ("job", "done"),
     [
         pytest.param(running(), False, id="none"),
-        pytest.param(running().done(1, 0, 1), False, id="two of three"),
-        pytest.param(running().done(1, 0, 1, 2), True, id="all"),
-        pytest.param(running().done(0, 0, 1, 2), False, id="all, in another round"),
-        pytest.param(running().done(1, 0, 1, 2).lost(1), True, id="all, and one is gone"),
-        pytest.param(running(success_policy="AnyWorker").done(1, 2), True, id="any, where one is enough"),
+        pytest.param(running().completion(1, 0, 1), False, id="two of three"),
+        pytest.param(running().completion(1, 0, 1, 2), True, id="all"),
+        pytest.param(running().completion(0, 0, 1, 2), False, id="all, in another round"),
+        pytest.param(running().completion(1, 0, 1, 2).lost(1), True, id="all, and one is gone"),
+        pytest.param(running(success_policy="AnyWorker").completion(1, 2), True, id="any, where one is enough"),
         pytest.param(running(success_policy="AnyWorker"), False, id="none, where one is enough"),
     ],
 )
-def test_success(job: AView, done: bool) -> None:  # noqa: FBT001 -- a column of the table
+def test_success(job: ViewBuilder, done: bool) -> None:  # noqa: FBT001 -- a column of the table
     view = job.build()
     assert view.spec is not None
     assert view.world is not None
@@ -110,7 +112,7 @@ def test_success(job: AView, done: bool) -> None:  # noqa: FBT001 -- a column of
 
 
 def test_done_by_another_incarnation_is_not_success() -> None:
-    view = running().done(1, 0, 1, 2).build()
+    view = running().completion(1, 0, 1, 2).build()
     assert view.spec is not None
     assert view.world is not None
     members = (*view.world.members[:2], Member(2, "f" * 8))
@@ -127,8 +129,8 @@ def test_done_by_another_incarnation_is_not_success() -> None:
         pytest.param(running(most=4).node(3, leaving=True), [], id="one that leaves"),
         pytest.param(running(most=5, replica_step=2).nodes(3), [], id="one, where only two make an allowed number"),
         pytest.param(running(most=5, replica_step=2).nodes(3, 4), [3, 4], id="two that make an allowed number"),
-        pytest.param(running(most=4).nodes(3).gone(3, TombstoneReason.WEDGED), [], id="one that is proved gone"),
-        pytest.param(running(most=4).nodes(3).done(1, 0), [], id="never once a member is done"),
+        pytest.param(running(most=4).nodes(3).tombstone(3, TombstoneReason.WEDGED), [], id="one that is proved gone"),
+        pytest.param(running(most=4).nodes(3).completion(1, 0), [], id="never once a member is done"),
         pytest.param(mapped().spec(max=4, desired=4).nodes(3), [], id="one that owns no slot"),
         pytest.param(
             mapped().spec(max=4, desired=4).owned_by(s0="pod-0", s1="pod-1", s2="pod-2", s3="pod-3").nodes(3),
@@ -137,7 +139,7 @@ def test_done_by_another_incarnation_is_not_success() -> None:
         ),
     ],
 )
-def test_joiners_that_a_new_round_would_include(job: AView, slots: list[int]) -> None:
+def test_joiners_that_a_new_round_would_include(job: ViewBuilder, slots: list[int]) -> None:
     view = job.build()
     assert view.spec is not None
     assert view.world is not None
@@ -152,7 +154,7 @@ def test_joiners_that_a_new_round_would_include(job: AView, slots: list[int]) ->
         pytest.param(running(most=5).nodes(3, 4), True, id="both places are taken"),
     ],
 )
-def test_joiners_fill_what_is_wanted(job: AView, fill: bool) -> None:  # noqa: FBT001 -- a column of the table
+def test_joiners_fill_what_is_wanted(job: ViewBuilder, fill: bool) -> None:  # noqa: FBT001 -- a column of the table
     view = job.build()
     assert view.spec is not None
     assert view.world is not None

@@ -10,15 +10,15 @@ from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.verdict import Verdict
 from elasticjob_api.records import FailureRule, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause
-from tests.unit.rendezvous.views import AView, a_view, member
+from tests.unit.rendezvous.views import ViewBuilder, member, view_builder
 
 
-def a_round(**spec: Any) -> AView:
+def a_round(**spec: Any) -> ViewBuilder:
     """Round 1 had slots 0, 1, 2; all have stopped and are ready for round 2."""
-    return a_view(**spec).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2).forming(2)
+    return view_builder(**spec).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2).forming(2)
 
 
-def judge(job: AView, restarts: int = 0) -> Verdict:
+def judge(job: ViewBuilder, restarts: int = 0) -> Verdict:
     view = job.build()
     assert view.spec is not None
     return verdict.decide_verdict(view, view.spec, RestartCounts(restarts=restarts))
@@ -33,42 +33,52 @@ def judge(job: AView, restarts: int = 0) -> Verdict:
         pytest.param(a_round().failure(1, 0).lost(1), 0, 1, id="the victim of a lost node is not charged"),
         pytest.param(a_round().lost(1), 0, 1, id="a lost node counts as a loss"),
         pytest.param(a_round().lost(1).lost(2), 0, 1, id="losses are counted by rounds"),
-        pytest.param(a_round().lost(1).gone(1, TombstoneReason.LEFT), 0, 0, id="a node that left counts as nothing"),
         pytest.param(
-            a_round().lost(1).gone(1, TombstoneReason.LEFT).failure(1, 0), 0, 0, id="a leaver's peer is not charged"
+            a_round().lost(1).tombstone(1, TombstoneReason.LEFT), 0, 0, id="a node that left counts as nothing"
+        ),
+        pytest.param(
+            a_round().lost(1).tombstone(1, TombstoneReason.LEFT).failure(1, 0),
+            0,
+            0,
+            id="a leaver's peer is not charged",
         ),
         pytest.param(a_round().node(1, ready=2, leaving=True).failure(1, 0), 0, 0, id="nor while it is leaving"),
         pytest.param(
-            a_round().lost(1).gone(1, TombstoneReason.LEFT).lost(2), 0, 1, id="lost beside one that left is a loss"
+            a_round().lost(1).tombstone(1, TombstoneReason.LEFT).lost(2), 0, 1, id="lost beside one that left is a loss"
         ),
         pytest.param(
-            a_round().gone(1, TombstoneReason.REFUSED).failure(1, 0), 0, 1, id="proof of a loss counts like it"
+            a_round().tombstone(1, TombstoneReason.REFUSED).failure(1, 0), 0, 1, id="proof of a loss counts like it"
         ),
         pytest.param(a_round().failure(1, 0, late=True), 0, 0, id="a late failure is never charged"),
         pytest.param(a_round().failure(1, 0, stopped_by_agent=True), 0, 0, id="nor one that we caused"),
-        pytest.param(a_round().done(1, 1).lost(1).failure(1, 0), 1, 0, id="a finished member that is gone is not lost"),
         pytest.param(
-            a_round().done(1, 1).node(1, leaving=True).failure(1, 0), 1, 0, id="a finished member may leave unnoticed"
+            a_round().completion(1, 1).lost(1).failure(1, 0), 1, 0, id="a finished member that is gone is not lost"
+        ),
+        pytest.param(
+            a_round().completion(1, 1).node(1, leaving=True).failure(1, 0),
+            1,
+            0,
+            id="a finished member may leave unnoticed",
         ),
         pytest.param(a_round().failure(7, 0), 0, 0, id="failures of other rounds do not count"),
         pytest.param(a_round().lost(1).node(1, incarnation="f" * 8), 0, 1, id="a new stay in the same slot is a loss"),
     ],
 )
-def test_the_end_of_a_round_counts_as(job: AView, restarts: int, losses: int) -> None:
+def test_the_end_of_a_round_counts_as(job: ViewBuilder, restarts: int, losses: int) -> None:
     said = judge(job)
     assert (said.restarts, said.node_losses, said.failed) == (restarts, losses, None)
 
 
 @pytest.mark.parametrize(
-    "job", [a_round().lost(1), a_round().lost(1).gone(1, TombstoneReason.LEFT)], ids=["lost", "left"]
+    "job", [a_round().lost(1), a_round().lost(1).tombstone(1, TombstoneReason.LEFT)], ids=["lost", "left"]
 )
-def test_a_peer_that_fails_because_a_node_went_is_not_the_root_cause(job: AView) -> None:
+def test_a_peer_that_fails_because_a_node_went_is_not_the_root_cause(job: ViewBuilder) -> None:
     said = judge(job.failure(1, 0, exit_code=1).failure(1, 2, exit_code=-6, signal="SIGABRT"))
     assert said.root_cause is None
 
 
 def test_nothing_is_judged_before_the_first_round() -> None:
-    assert judge(a_view().nodes(0, 1).forming(1)) == Verdict()
+    assert judge(view_builder().nodes(0, 1).forming(1)) == Verdict()
 
 
 def test_one_failure_more_than_max_restarts_fails_the_job_and_says_why() -> None:
@@ -126,7 +136,7 @@ def test_a_signal_is_matched_as_128_plus_its_number() -> None:
         ),
     ],
 )
-def test_root_cause(job: AView, root: str) -> None:
+def test_root_cause(job: ViewBuilder, root: str) -> None:
     said = judge(job)
     assert said.root_cause is not None
     assert said.root_cause.name == root
@@ -170,12 +180,12 @@ def test_a_failure_record_that_is_put_again_keeps_its_place_in_the_order() -> No
     ],
 )
 def test_failure_in_words(fields: dict[str, Any], words: str) -> None:
-    (failure,) = a_view().failure(1, 1, **fields).build().failures
+    (failure,) = view_builder().failure(1, 1, **fields).build().failures
     assert verdict.describe(failure) == words
 
 
 def test_left_and_lost_exclude_each_other() -> None:
-    view = a_round().lost(0).gone(0, TombstoneReason.LEFT).lost(1).build()
+    view = a_round().lost(0).tombstone(0, TombstoneReason.LEFT).lost(1).build()
     told = {slot: (verdict.has_left(view, member(slot)), verdict.is_lost(view, member(slot))) for slot in range(3)}
     assert told == {0: (True, False), 1: (False, True), 2: (False, False)}
 
@@ -246,7 +256,7 @@ PEER = "ConnectionResetError: [Errno 104] Connection reset by peer"
         pytest.param(a_round().failure(1, 2, message=PEER).failure(1, 0, message=PEER), 2, id="all victims: the first"),
     ],
 )
-def test_root_cause_among_victims(job: AView, root: int) -> None:
+def test_root_cause_among_victims(job: ViewBuilder, root: int) -> None:
     said = judge(job).root_cause
     assert said is not None
     assert said.slot == root
@@ -367,7 +377,7 @@ def test_a_failure_after_the_window_is_the_first_again() -> None:
 
 
 @pytest.mark.parametrize("job", [a_round().lost(1), a_round(), a_round().failure(1, 0, late=True)])
-def test_what_is_not_charged_leaves_the_charges_as_they_are(job: AView) -> None:
+def test_what_is_not_charged_leaves_the_charges_as_they_are(job: ViewBuilder) -> None:
     view = job.spec(restart_window_s=60).build()
     assert view.spec is not None
     assert verdict.decide_verdict(view, view.spec, RestartCounts(charged_failures="1:0.0")).charged_failures == "1:0.0"

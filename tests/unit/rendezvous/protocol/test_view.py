@@ -9,12 +9,12 @@ from elasticjob_api.records import ExpectedSlots, Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Member, Membership, RoundPhase
 from elasticjob_etcd.interface import KeyValue
 from testing.newer_version import newer_value
-from tests.unit.rendezvous.views import KEYS, AView, a_node, a_view, member
+from tests.unit.rendezvous.views import KEYS, ViewBuilder, a_node, member, view_builder
 
 
-def a_full_view() -> AView:
-    job = a_view().nodes(0, 1).active(3, 0, 1).expected(2).failure(3, 1).done(3, 0)
-    return job.gone(7, TombstoneReason.LEFT)
+def a_full_view() -> ViewBuilder:
+    job = view_builder().nodes(0, 1).active(3, 0, 1).expected(2).failure(3, 1).completion(3, 0)
+    return job.tombstone(7, TombstoneReason.LEFT)
 
 
 def test_every_kind_of_record_is_read() -> None:
@@ -72,14 +72,14 @@ PLACES = {
 def test_a_corrupt_record_is_left_out_named_and_costs_no_other(place: str, data: bytes) -> None:
     key, job = PLACES[place], a_full_view()
     whole = job.build()
-    view = job.raw(key, data).build()
+    view = job.put_raw(key, data).build()
     assert len(view.unreadable) == 1
     assert view.unreadable[0].startswith(f"{key!r}: ")
     assert (view.nodes, view.failures, view.completions) == (whole.nodes, whole.failures, whole.completions)
 
 
 def test_an_unreadable_world_still_has_its_revision() -> None:
-    job = a_view().raw(KEYS.rendezvous_state, b"nonsense")
+    job = view_builder().put_raw(KEYS.rendezvous_state, b"nonsense")
     assert job.build().world_revision == job.revision
 
 
@@ -87,7 +87,7 @@ def test_an_unreadable_world_still_has_its_revision() -> None:
     "key", ["c/unknown", "c/nodes/0001", "c/nodes/1.0000000a", "c/nodes/0001.0000000A", "c/failures/x/0001.0"]
 )
 def test_keys_of_no_known_kind_are_ignored(key: str) -> None:
-    view = a_view().raw(KEYS.everything + key, b"anything").build()
+    view = view_builder().put_raw(KEYS.everything + key, b"anything").build()
     assert (view.nodes, view.failures, view.unreadable) == ({}, [], [])
 
 
@@ -97,7 +97,7 @@ def test_a_list_is_read_as_well_as_a_mirror() -> None:
 
 
 def test_failures_of_a_round_are_in_etcds_order_and_in_that_of_ranks_within_one_transaction() -> None:
-    job = a_view().failure(3, 1).failure(2, 0).failure(3, 0)
+    job = view_builder().failure(3, 1).failure(2, 0).failure(3, 0)
     first = job.items[KEYS.failure(3, 1, 0)]
     same = KeyValue(KEYS.failure(3, 1, 1), first.value, first.create_revision, first.mod_revision, version=1)
     job.items[same.key] = same
@@ -111,28 +111,30 @@ OLD, NEW = "0000000a", "0000000b"
     ("job", "owners"),
     [
         pytest.param(
-            a_view().node(0, incarnation=OLD).node(0, incarnation=NEW), {Member(0, OLD)}, id="no operator: the oldest"
+            view_builder().node(0, incarnation=OLD).node(0, incarnation=NEW),
+            {Member(0, OLD)},
+            id="no operator: the oldest",
         ),
         pytest.param(
-            a_view().owned_by(s0="pod-0").node(0, incarnation=OLD).node(0, incarnation=NEW),
+            view_builder().owned_by(s0="pod-0").node(0, incarnation=OLD).node(0, incarnation=NEW),
             {Member(0, NEW)},
             id="an operator: the newest of the pod",
         ),
         pytest.param(
-            a_view().owned_by(s0="pod-0").node(0, incarnation=OLD).node(0, incarnation=NEW, pod="pod-9"),
+            view_builder().owned_by(s0="pod-0").node(0, incarnation=OLD).node(0, incarnation=NEW, pod="pod-9"),
             {Member(0, OLD)},
             id="an operator: never another pod's",
         ),
-        pytest.param(a_view().owned_by(s1="pod-0").node(0), set(), id="an operator: a slot that is nobody's"),
-        pytest.param(a_view().no_spec().node(0), {member(0)}, id="without a spec as without an operator"),
+        pytest.param(view_builder().owned_by(s1="pod-0").node(0), set(), id="an operator: a slot that is nobody's"),
+        pytest.param(view_builder().no_spec().node(0), {member(0)}, id="without a spec as without an operator"),
     ],
 )
-def test_the_live_key_that_counts_for_a_slot(job: AView, owners: set[Member]) -> None:
+def test_the_live_key_that_counts_for_a_slot(job: ViewBuilder, owners: set[Member]) -> None:
     assert set(job.build().current_nodes()) == owners
 
 
 def test_topology_is_the_operators_word_where_there_is_one() -> None:
-    job = a_view().node(0, topology="own")
+    job = view_builder().node(0, topology="own")
     (live,) = job.build().nodes.values()
     assert RendezvousView().topology(live) == "own"
     assert job.owned_by(s0="pod-0").build().topology(live) == ""

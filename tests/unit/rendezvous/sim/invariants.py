@@ -18,7 +18,7 @@ from elasticjob_etcd.memory.store import InMemoryStore
 
 
 @dataclass
-class Ledger:
+class InvariantChecker:
     """Everything that ever happened in one job, as far as the invariants ask."""
 
     store: InMemoryStore
@@ -31,9 +31,9 @@ class Ledger:
     """The members of the last active round, as of the last world."""
     nodes: dict[Member, NodeRecord] = field(default_factory=dict)
     """Last record of every node key that ever was."""
-    said: set[tuple[Member, int]] = field(default_factory=set)
+    reported: set[tuple[Member, int]] = field(default_factory=set)
     """Who ever wrote ready for which round."""
-    born: dict[Member, tuple[int, str] | None] = field(default_factory=dict)
+    joined: dict[Member, tuple[int, str] | None] = field(default_factory=dict)
     """When a key was created: (round, nonce) of the world then."""
     started: dict[tuple[int, str, int], Member] = field(default_factory=dict)
     succeeded: set[tuple[int, Member]] = field(default_factory=set)
@@ -47,7 +47,7 @@ class Ledger:
     """The test has deleted the job."""
     wipes: int = 0
     """Lives of the store that are over; each is counted anew, but for what no wipe excuses."""
-    passed_over: set[Member] = field(default_factory=set)
+    skipped: set[Member] = field(default_factory=set)
     """Stays without a key when a round began: what they still run was excused then, and is if a wipe revives them."""
     nonces: set[str] = field(default_factory=set)
     """Of every world that ever was: what comes again was written back."""
@@ -68,24 +68,24 @@ class Ledger:
     def observe(self) -> None:
         """Called after every revision."""
         if self._cluster_id != self.store.cluster_id:
-            self._begin_a_life()
+            self._start_store_epoch()
             return
         for event in self.store.events_since(self.revision + 1, self.keys.control):
             parsed = self.keys.parse(event.kv.key)
             assert parsed is not None, f"a key outside the layout: {event.kv.key}"
             if parsed.kind == "node" and not event.deleted:
-                self._saw_node(Member(parsed.slot or 0, parsed.incarnation or ""), event.kv)
+                self._observe_node(Member(parsed.slot or 0, parsed.incarnation or ""), event.kv)
             elif parsed.kind == "world":
                 if event.deleted:
                     assert self.deleted, "the job was deleted"
                     continue
                 assert not self.deleted, "15: a deleted job was begun again"
-                self._saw_world(rendezvous_state.decode_state(event.kv.value))
+                self._observe_state(rendezvous_state.decode_state(event.kv.value))
             elif parsed.kind == "members" and self.wipes:
                 self.membership = self.view().membership  # written back
         self.revision = self.store.revision
 
-    def _begin_a_life(self) -> None:
+    def _start_store_epoch(self) -> None:
         """The store is another one; what it holds already was restored."""
         self._cluster_id, self.revision = self.store.cluster_id, self.store.revision
         self.wipes += 1
@@ -104,29 +104,29 @@ class Ledger:
 
     # -- nodes (17) ------------------------------------------------------------------------------
 
-    def _saw_node(self, member: Member, kv: KeyValue) -> None:
+    def _observe_node(self, member: Member, kv: KeyValue) -> None:
         node = records.decode(NodeRecord, kv.value)
         if kv.version == 1:
-            self._saw_birth(member, node)
+            self._observe_join(member, node)
         self.nodes[member] = node
-        self.said.add((member, node.ready))
+        self.reported.add((member, node.ready))
 
-    def _saw_birth(self, member: Member, node: NodeRecord) -> None:
+    def _observe_join(self, member: Member, node: NodeRecord) -> None:
         current = self.world
         here = None if current is None else (current.round, current.nonce)
         gone = self.store.get(self.keys.tombstone(member.slot, member.incarnation))
         assert gone is None, f"17: {member} came back after it was proved gone"
-        if member in self.born:
+        if member in self.joined:
             assert current is not None
             assert current.state is RoundPhase.ACTIVE, f"17: {member} was put back while {current.state}"
             assert member in current.members, f"17: {member} was put back without being named"
         else:
             assert node.ready == NO_ROUND, f"17: {member} was created with ready={node.ready}"
-        self.born[member] = here
+        self.joined[member] = here
 
     # -- worlds ----------------------------------------------------------------------------------
 
-    def _saw_world(self, new: RendezvousState) -> None:
+    def _observe_state(self, new: RendezvousState) -> None:
         old, view = self.world, self.view()
         if new.nonce in self.nonces:
             self._check_written_back(old, new)
@@ -142,7 +142,7 @@ class Ledger:
         if new.state is RoundPhase.ACTIVE:
             self._check_active(view, new)
             self.membership = view.membership
-            self.passed_over |= self.born.keys() - view.nodes.keys()
+            self.skipped |= self.joined.keys() - view.nodes.keys()
         if new.state is RoundPhase.SUCCEEDED:
             missing = [member for member in new.members if (new.round, member) not in self.succeeded]
             assert not missing, f"6: succeeded although {missing} did not exit 0"
@@ -212,8 +212,8 @@ class Ledger:
 
     def _check_member(self, view: RendezvousView, new: RendezvousState, member: Member) -> None:
         before = () if self.membership is None else self.membership.members
-        idle = (member, NO_ROUND) in self.said and member not in before
-        assert (member, new.round) in self.said or idle, f"2: {member} never said that it is ready for {new.round}"
+        idle = (member, NO_ROUND) in self.reported and member not in before
+        assert (member, new.round) in self.reported or idle, f"2: {member} never said that it is ready for {new.round}"
         assert view.spec is not None
         if view.spec.operator is not None:
             owner = view.spec.owner(member.slot)
@@ -222,7 +222,7 @@ class Ledger:
 
     # -- workers ---------------------------------------------------------------------------------
 
-    def saw_start(self, member: Member, place: Assignment) -> None:
+    def observe_start(self, member: Member, place: Assignment) -> None:
         """1: (round, nonce, slot) is started by one incarnation, once."""
         key = (place.round, place.nonce, member.slot)
         assert key not in self.started, f"1: {key} was started by {self.started[key]}, then by {member}"
@@ -233,7 +233,7 @@ class Ledger:
 
     def is_excused(self, member: Member) -> bool:
         """3: its key is gone, or there is proof that it is; or was before a wipe, and a round began without it."""
-        if self.wipes and member in self.passed_over:
+        if self.wipes and member in self.skipped:
             return True
         if self.store.get(self.keys.node(member.slot, member.incarnation)) is None:
             return True

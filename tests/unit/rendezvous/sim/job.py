@@ -17,7 +17,7 @@ from elasticjob_api.records import ExpectedSlots, SlotOwner, SpecRecord, Tombsto
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import Op, Put, Txn, absent, unchanged
-from tests.unit.rendezvous.sim.invariants import Ledger, missing_members
+from tests.unit.rendezvous.sim.invariants import InvariantChecker, missing_members
 from tests.unit.rendezvous.sim.node import SimNode
 from tests.unit.rendezvous.sim.store import SimStore
 
@@ -34,7 +34,7 @@ class SimJob:
     def __init__(self, spec: SpecRecord, store: SimStore | None = None) -> None:
         self.store = store or SimStore()
         self.keys = Keys("/elasticjob/cli/sim")
-        self.ledger = Ledger(self.store, self.keys)
+        self.checker = InvariantChecker(self.store, self.keys)
         self.nodes: list[SimNode] = []
         self.now_s = 0.0
         self.unsettled = False
@@ -66,11 +66,11 @@ class SimJob:
     @property
     def world(self) -> RendezvousState | None:
         """The world as it is."""
-        return self.ledger.world
+        return self.checker.world
 
     def view(self) -> RendezvousView:
         """Everything as it is."""
-        return self.ledger.view()
+        return self.checker.view()
 
     @property
     def ended(self) -> bool:
@@ -111,10 +111,10 @@ class SimJob:
             assert node.running_as is not None
             if node.workers.place.round < newest and not node.workers.wedged:
                 said = f"3: {node.pod} still runs round {node.workers.place.round} beside {newest}"
-                assert self.ledger.is_excused(node.running_as), said
+                assert self.checker.is_excused(node.running_as), said
 
     def _has_come_back(self, node: SimNode) -> bool:
-        knows = node.wipes == self.ledger.wipes and not node.lost
+        knows = node.wipes == self.checker.wipes and not node.lost
         return knows and (not node.workers.alive or node.recall.revision == self.view().world_revision)
 
     def check_write(self, view: RendezvousView, new: RendezvousState) -> None:
@@ -147,7 +147,7 @@ class SimJob:
                     closer.proved |= {node.stay.me.member}
 
     @staticmethod
-    def check_hold(view: RendezvousView, *, shaken: bool) -> None:
+    def check_loss_grace(view: RendezvousView, *, shaken: bool) -> None:
         """19: held only for several hosts at once, without proof, and never again once it has been.
 
         A closer that has just lost its own lease and come back (`shaken`) waits for any that is silent.
@@ -163,7 +163,7 @@ class SimJob:
         assert len(silent) >= 2, "19: held for a single loss"  # each simulated pod is a host of its own
         assert len(silent) / len(view.membership.members) >= 0.3, "19: held for a few of many"
 
-    def condemn(self, node: SimNode, reason: TombstoneReason) -> bool:
+    def evict(self, node: SimNode, reason: TombstoneReason) -> bool:
         """Somebody writes that its stay is gone, and does no more."""
         if node.stay is None or self.ended:
             return False
@@ -226,8 +226,8 @@ class SimJob:
 
     def _after_a_wipe(self, spec: SpecRecord) -> SpecRecord:
         """The map goes on naming the living; rounds begin far beyond those that took place."""
-        known = max(world.round for world in self.ledger.worlds) if self.ledger.worlds else 0
-        restarts = self.ledger.worlds[-1].restarts if self.ledger.worlds else 0
+        known = max(world.round for world in self.checker.worlds) if self.checker.worlds else 0
+        restarts = self.checker.worlds[-1].restarts if self.checker.worlds else 0
         return replace(spec, first_round=known + 1000, first_restarts=restarts)
 
     def wipe(self) -> bool:
@@ -324,7 +324,7 @@ class SimJob:
                 moved |= node.mirror.deliver(self.at_once)
             moved |= node.notice()
             moved |= self._turns(node)
-            moved |= node.stand()
+            moved |= node.campaign()
             if node.closing_mirror is not None:
                 moved |= node.closing_mirror.deliver(self.at_once)
             moved |= node.close_a_round()
@@ -388,7 +388,7 @@ class SimJob:
             return False
         here = {node.stay.me.member: node for node in self.running() if node.stay is not None}
         return all(
-            (self.world.round, member) in self.ledger.succeeded
+            (self.world.round, member) in self.checker.succeeded
             or (member in here and here[member].workers.alive and here[member].running_as == member)
             for member in self.world.members
         )
@@ -418,10 +418,10 @@ class SimJob:
             return False
         assert node.workers.place is not None
         assert node.running_as is not None
-        self.ledger.succeeded.add((node.workers.place.round, node.running_as))
+        self.checker.succeeded.add((node.workers.place.round, node.running_as))
         return True
 
-    def check_terms_are_known(self) -> None:
+    def check_runtime_config_is_known(self) -> None:
         """Every agent knows what the spec says now of its workers, and all have the one key of their links."""
         if self.world is None or self.world.state is not RoundPhase.ACTIVE:
             return

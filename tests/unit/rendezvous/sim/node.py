@@ -30,7 +30,7 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Member, decode_leader
-from tests.unit.rendezvous.sim.invariants import Ledger
+from tests.unit.rendezvous.sim.invariants import InvariantChecker
 from tests.unit.rendezvous.sim.wire import Crashed, LateMirror, SimEtcd, now
 from tests.unit.rendezvous.sim.workers import SimWorkers
 
@@ -118,8 +118,8 @@ class SimNode:
         return self.job.keys
 
     @property
-    def ledger(self) -> Ledger:
-        return self.job.ledger
+    def checker(self) -> InvariantChecker:
+        return self.job.checker
 
     def _on_start(self, place: Assignment) -> None:
         assert self.stay is not None
@@ -127,7 +127,7 @@ class SimNode:
         assert place.round >= self._newest_started, f"11: round {place.round} after {self._newest_started}"
         self._newest_started = place.round
         self.running_as = self.stay.me.member
-        self.ledger.saw_start(self.running_as, place)
+        self.checker.observe_start(self.running_as, place)
 
     # -- one turn of the member's loop -----------------------------------------------------------
 
@@ -332,7 +332,7 @@ class SimNode:
             if decode_leader(kv.value).member == session.me.member and kv.lease == session.me.lease:
                 self._serve(session.me)
                 return
-        self._stand_down()
+        self._resign()
         self.standing = self.standing or (kv is None and not self.leave_requested)
 
     def _serve(self, me: SessionKeys) -> None:
@@ -352,16 +352,16 @@ class SimNode:
         store = self.job.store
         self.closing_mirror = LateMirror(store, self.keys.control, store.range(self.keys.control))
 
-    def _stand_down(self) -> None:
+    def _resign(self) -> None:
         self.closing = self.closing_mirror = self._closing_as = None
         self.proved = frozenset()
         self._election.is_leader = False
 
     def _close_election(self) -> None:
-        self._stand_down()
+        self._resign()
         self.standing = False
 
-    def stand(self) -> bool:
+    def campaign(self) -> bool:
         """Its turn to stand for closer has come."""
         if not self.alive or not self.standing or self.stay is None:
             return False
@@ -404,7 +404,7 @@ class SimNode:
         )
         decision = plan(view, seen, self.job.draw())
         if seen.loss_grace.until_s is not None:
-            self.job.check_hold(view, shaken=self.job.now_s < self.shaken_until_s)
+            self.job.check_loss_grace(view, shaken=self.job.now_s < self.shaken_until_s)
         if isinstance(decision, WriteWorld):
             self.job.check_write(view, decision.world)
         before = set(self.job.view().nodes)

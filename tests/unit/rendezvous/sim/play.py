@@ -83,7 +83,7 @@ class Play:
             mirror.deliver()
 
     def do_stand(self, number: str) -> None:
-        assert self.node(number).stand()
+        assert self.node(number).campaign()
 
     def do_notice(self, number: str) -> None:
         assert self.node(number).notice()
@@ -178,7 +178,7 @@ class Play:
         assert self.job.restore()
 
     def do_delete(self) -> None:
-        self.job.ledger.deleted = True
+        self.job.checker.deleted = True
         self.job.store.txn(Txn((), (Delete(self.job.keys.everything, prefix=True),)))
 
     def do_wait(self, seconds: str) -> None:
