@@ -27,8 +27,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.operator.api_client import JOBS, Api, side_by_side
-from benchmarks.operator.churn import ACTS_A_SECOND, churn
-from benchmarks.operator.stack import Cast, OperatorProcess, Spent, stage, wait_until
+from benchmarks.operator.churn import CHANGES_PER_SECOND, churn
+from benchmarks.operator.stack import OperatorProcess, ResourceUse, SimulatedCluster, stage, wait_until
 from elasticjob_operator.controller.job_parser import parse
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.settings import Settings
@@ -99,7 +99,7 @@ def bare_pods(scale: Scale) -> Iterator[dict[str, Any]]:
 class Bench:
     """One run; it holds what every step needs."""
 
-    def __init__(self, server: ApiServer, cast: Cast, scale: Scale) -> None:
+    def __init__(self, server: ApiServer, cast: SimulatedCluster, scale: Scale) -> None:
         self.server = server
         self.cast = cast
         self.scale = scale
@@ -108,7 +108,7 @@ class Bench:
         """Seconds from the first request to the last pod Running, of a bare client loop for so many jobs' pods."""
         scale = Scale(jobs, self.scale.pods)
         asyncio.run(self._namespaces())
-        before, spent = self.cast.ask("state"), Spent()
+        before, spent = self.cast.ask("state"), ResourceUse()
         began_s = time.time()
         asyncio.run(self._create_bare(scale))
         wanted = int(before["running"]) + scale.jobs * scale.pods
@@ -133,7 +133,7 @@ class Bench:
         """
         self.cast.ask("hold")
         writes = self.writes()
-        before, spent = self.cast.ask("state"), Spent()
+        before, spent = self.cast.ask("state"), ResourceUse()
         wanted = int(before["running"]) + self.scale.jobs * self.scale.pods
         began_s = time.time()
         asyncio.run(self._create_jobs())
@@ -266,7 +266,7 @@ def run(options: argparse.Namespace, folder: Path) -> None:
             bench.quiet(operator)
             operator.kill()
             bench.asked_for_meanwhile()
-            began_s, spent = time.monotonic(), Spent()
+            began_s, spent = time.monotonic(), ResourceUse()
             operator = OperatorProcess(server, targets, folder, wrap)
             bench.in_charge()
             charge_s = time.monotonic() - began_s
@@ -290,7 +290,7 @@ def main() -> None:
     parser.add_argument("--bare-jobs", type=int, help="make the bare pods of so many jobs only, and extrapolate [all]")
     parser.add_argument("--steady-seconds", type=float, default=120.0)
     parser.add_argument("--churn", type=float, default=0.0, metavar="SECONDS", help="make jobs come and go for so long")
-    parser.add_argument("--acts-a-second", type=float, default=ACTS_A_SECOND, help="of the churn [%(default)s]")
+    parser.add_argument("--acts-a-second", type=float, default=CHANGES_PER_SECOND, help="of the churn [%(default)s]")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--wrap", default="", help="Python arguments before the operator's, to profile it")
     parser.add_argument("--keep", help="a folder for logs [a temporary one]")

@@ -13,7 +13,7 @@ from benchmarks.operator.api_client import JOBS, Api
 from benchmarks.operator.stack import OperatorProcess
 from testing.servers.apiserver import ApiServer
 
-ACTS_A_SECOND = 2.0
+CHANGES_PER_SECOND = 2.0
 NAMESPACE = "team-1"
 WINDOWS = 10
 GROWTH_AIM = 1.05
@@ -40,7 +40,7 @@ class Churn:
         self._path = f"{JOBS}/namespaces/{NAMESPACE}/elasticjobs"
         self._pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
-    async def act(self) -> None:
+    async def change_once(self) -> None:
         """Something happens."""
         items = (await self._api.request("GET", f"{self._path}?limit=100"))["items"]
         names = [item["metadata"]["name"] for item in items if "deletionTimestamp" not in item["metadata"]]
@@ -76,7 +76,12 @@ class Churn:
 
 
 def churn(
-    place: Place, operator: OperatorProcess, for_s: float, rng: random.Random, *, acts_a_second: float = ACTS_A_SECOND
+    place: Place,
+    operator: OperatorProcess,
+    for_s: float,
+    rng: random.Random,
+    *,
+    acts_a_second: float = CHANGES_PER_SECOND,
 ) -> None:
     """Let it happen, and print what the operator is like after each tenth; ends the program if its memory grew."""
 
@@ -86,7 +91,7 @@ def churn(
             ongoing = Churn(api, place, rng)
             ongoing._numbers = itertools.count(number * 1_000_000)  # noqa: SLF001 -- names are used once in a run
             while time.monotonic() < until_s:
-                await ongoing.act()
+                await ongoing.change_once()
                 acts += 1
                 await asyncio.sleep(rng.expovariate(acts_a_second))
         return acts

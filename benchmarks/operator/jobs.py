@@ -31,7 +31,7 @@ def measure(options: argparse.Namespace, report: Report) -> None:
     samples: Samples = {}
     try:
         for jobs in options.jobs:
-            with results.tried(report, f"{jobs} jobs"):
+            with results.attempt(report, f"{jobs} jobs"):
                 one(Scale(jobs, options.pods), options.steady_seconds, samples)
     finally:
         report.series = series_of(samples)
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()
     report = results.begin(etcd=etcds.version())
-    with results.kept(report, options.json):
+    with results.keep(report, options.json):
         measure(options, report)
         print(results.table(report.series), *power_laws(report.series), sep="\n")
 

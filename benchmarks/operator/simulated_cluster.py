@@ -55,7 +55,7 @@ from elasticjob_operator.model.job_key import JobKey
 
 LEASE_S = 4 * 3600.0
 STEPS = 100_000
-ROOM = 64
+CONCURRENCY = 64
 """Requests at the same time, of the kubelet and of the agents each."""
 
 
@@ -86,14 +86,14 @@ class Kubelet:
     """All pods run; `uids` are those that do, by namespace and name."""
 
     api: Api
-    tell: Callable[[JobKey | None], None]
+    report: Callable[[JobKey | None], None]
     uids: dict[tuple[str, str], str] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     running: int = 0
     created_at_s: float = 0.0
     running_at_s: float = 0.0
     by_job: dict[str, tuple[float, int]] = field(default_factory=lambda: defaultdict(lambda: (0.0, 0)))
-    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(ROOM))
+    room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENCY))
 
     async def run(self, tasks: asyncio.TaskGroup) -> None:
         """Follow all pods for ever."""
@@ -144,7 +144,7 @@ class Kubelet:
         self.running += 1
         self.running_at_s = time.time()
         self.uids[place] = uid
-        self.tell(job)
+        self.report(job)
 
 
 class Agents:
@@ -153,8 +153,8 @@ class Agents:
     def __init__(self, etcd: EtcdClient, cluster: str) -> None:
         self.etcd = etcd
         self._cluster = cluster
-        self._tap = FilteredEtcd(etcd)
-        self.mirror = Mirror(self._tap, f"{ROOT}/{cluster}/", on_change=self.look)
+        self._filtered_etcd = FilteredEtcd(etcd)
+        self.mirror = Mirror(self._filtered_etcd, f"{ROOT}/{cluster}/", on_change=self.check)
         self.jobs: dict[str, Job] = {}
         self.kubelet: Kubelet | None = None
         self._wake, self.may_work = asyncio.Event(), asyncio.Event()
@@ -162,14 +162,14 @@ class Agents:
         self._dirty: set[str] = set()
         self._due: list[tuple[float, int, str, int, str]] = []
         self._count = itertools.count()
-        self._room = asyncio.Semaphore(ROOM)
+        self._concurrency = asyncio.Semaphore(CONCURRENCY)
 
     @property
     def active(self) -> int:
         """Jobs whose round is active."""
         return sum(job.world is not None and job.world.state is RoundPhase.ACTIVE for job in self.jobs.values())
 
-    def look(self) -> None:
+    def check(self) -> None:
         """The mirror has changed: only specs, worlds and node keys that go concern us."""
         self._wake.set()
 
@@ -194,7 +194,7 @@ class Agents:
 
     def _read(self) -> None:
         """What has changed since."""
-        touched = self._tap.drain_touched()
+        touched = self._filtered_etcd.drain_touched()
         for key in self.mirror.items if touched is None else touched:
             if "/c/" in key:
                 self._take(key)
@@ -247,7 +247,7 @@ class Agents:
             await self._activate(job, members)
 
     async def _join(self, job: Job, slot: int, pod: str, uid: str) -> None:
-        async with self._room:
+        async with self._concurrency:
             lease = await self.etcd.lease_grant(LEASE_S)
             agent = Agent(Member(slot, secrets.token_hex(4)), pod, uid, lease.id)
             record = NodeRecord(

@@ -22,7 +22,7 @@ from testing.servers.apiserver import ROOT, ApiServer, kube_programs
 CLUSTER = "bench"
 
 
-class Cast:
+class SimulatedCluster:
     """The process of kubelets and agents."""
 
     def __init__(self, server: ApiServer, etcd: str) -> None:
@@ -65,7 +65,7 @@ _PARTS: dict[str, Callable[[str], bool]] = {
 }
 
 
-class Spent:
+class ResourceUse:
     """Processor seconds of every part of the stage from now on: what an overfull machine was busy with."""
 
     def __init__(self) -> None:
@@ -189,7 +189,7 @@ def _free_port() -> int:
 
 
 @contextlib.contextmanager
-def stage(folder: Path) -> Iterator[tuple[ApiServer, EmbeddedEtcd, Cast]]:
+def stage(folder: Path) -> Iterator[tuple[ApiServer, EmbeddedEtcd, SimulatedCluster]]:
     """An API server with the CRD, an etcd for the jobs, and the cast."""
     (folder / "kube").mkdir()
     with ApiServer(kube_programs(), folder / "kube") as server:
@@ -199,7 +199,7 @@ def stage(folder: Path) -> Iterator[tuple[ApiServer, EmbeddedEtcd, Cast]]:
         wait_until("the CRD is served", lambda: server.kubectl("get", "ejob").returncode == 0)
         etcd = asyncio.run(EmbeddedEtcd.start(folder / "etcd", client_port=0, timeout_s=30))
         try:
-            cast = Cast(server, etcd.endpoint.targets[0])
+            cast = SimulatedCluster(server, etcd.endpoint.targets[0])
             try:
                 yield server, etcd, cast
             finally:

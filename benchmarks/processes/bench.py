@@ -97,7 +97,7 @@ def measure(python: str, rows: Sequence[Row], sides: Sequence[str], report: Repo
                 for side in sides:
                     if side == "floor" and row.name not in FLOORS:
                         continue
-                    with results.tried(report, f"{row.text}, {side}, repetition {turn + 1}"):
+                    with results.attempt(report, f"{row.text}, {side}, repetition {turn + 1}"):
                         samples.setdefault((side, row.name), []).extend(take(python, side, row))
     finally:
         report.series = series_of(rows, samples)
@@ -159,7 +159,7 @@ def main() -> None:
     if not torch:  # our side of these rows needs torch as well
         rows = [row for row in rows if row.name not in ("spawn", "preloaded")]
     report = results.begin(torch=torch or "not installed")
-    with results.kept(report, options.json):
+    with results.keep(report, options.json):
         measure(python, rows, _SIDES if torch else ("ours", "floor"), report)
         print("\n".join(f"{name}: {value}" for name, value in report.machine.items()), end="\n\n")
         print(results.table(report.series))

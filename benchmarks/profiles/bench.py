@@ -21,13 +21,13 @@ MEMBERS, START, AGENT, OPERATOR = page.PROFILES
 def measure(options: argparse.Namespace, report: Report) -> Mapping[str, Mapping[str, int]]:
     """All of them, each in the report's notes; the stacks of those that have some."""
     stacks: dict[str, Mapping[str, int]] = {}
-    with results.tried(report, MEMBERS):
+    with results.attempt(report, MEMBERS):
         report.notes[MEMBERS], stacks["members"] = crowd.measure(options.nodes)
-    with results.tried(report, START):
+    with results.attempt(report, START):
         report.notes[START] = startup.measure(options.starts)
-    with results.tried(report, AGENT):
+    with results.attempt(report, AGENT):
         report.notes[AGENT] = agent.measure(options.idle_seconds)
-    with results.tried(report, OPERATOR), tempfile.TemporaryDirectory(prefix="elasticjob-bench-") as folder:
+    with results.attempt(report, OPERATOR), tempfile.TemporaryDirectory(prefix="elasticjob-bench-") as folder:
         found = operator.measure(Path(folder), options.jobs, options.steady_seconds)
         report.notes[OPERATOR], stacks["operator"] = found
     return stacks
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="keep the tables there, and the stacks beside it")
     options = parser.parse_args()
     report = results.begin(etcd=etcds.version())
-    with results.kept(report, options.json):
+    with results.keep(report, options.json):
         stacks = measure(options, report)
         when = f"measured {report.began}, load {report.machine['load']}"
         report.notes = {title: f"{text}\n{when}" for title, text in report.notes.items()}

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Mapping
 
-Spent = Mapping[str, Mapping[str, float]]
+LayerSeconds = Mapping[str, Mapping[str, float]]
 """What was used, by act and layer."""
 
 
-def table(title: str, spent: Spent, *, beside: Collection[str] = ()) -> str:
+def table(title: str, spent: LayerSeconds, *, beside: Collection[str] = ()) -> str:
     """The greatest of the first act first; `beside` are rows that no share is of: another process's."""
     first, *_ = spent.values()
     layers = sorted(
@@ -20,7 +20,7 @@ def table(title: str, spent: Spent, *, beside: Collection[str] = ()) -> str:
     return "\n".join(row.rstrip() for row in [title, "", head, *rows])
 
 
-def _row(layer: str, spent: Spent, wholes: Mapping[str, float]) -> str:
+def _row(layer: str, spent: LayerSeconds, wholes: Mapping[str, float]) -> str:
     cells = []
     for act, used in spent.items():
         share = f"{100 * used.get(layer, 0.0) / wholes[act]:4.0f} %" if wholes.get(act) else " " * 6

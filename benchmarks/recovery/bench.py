@@ -36,7 +36,7 @@ def measure(
         for turn in range(max(options.repetitions, options.torchrun_repetitions)):
             for scenario in scenarios:
                 for side, run in _sides(server, scenario, python, turn, options):
-                    with results.tried(report, f"{scenario.name}, {side}, repetition {turn + 1}"):
+                    with results.attempt(report, f"{scenario.name}, {side}, repetition {turn + 1}"):
                         runs.setdefault((scenario.name, side), []).extend(run())
             print(f"repetition {turn + 1} done", file=sys.stderr)
     finally:
@@ -99,7 +99,7 @@ def main() -> None:
     python = None if options.without_torchrun else torch_python()
     report = results.begin(etcd=etcds.version(), torch=torch_version(python))
     report.machine["torchrun is waited for"] = f"{options.longest:g} s"
-    with results.kept(report, options.json), etcds.etcd() as server:
+    with results.keep(report, options.json), etcds.etcd() as server:
         runs = measure(server, scenarios, python, options=options, report=report)
         if not options.only:
             report.series += idle_series(server, python, report=report, repetitions=options.idle_repetitions)

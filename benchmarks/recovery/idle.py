@@ -66,7 +66,7 @@ def idle_series(server: Server, python: str | None, *, report: Report, repetitio
     samples: dict[tuple[str, str], list[float]] = {}
     for turn in range(repetitions):
         for side, made in sides.items():
-            with results.tried(report, f"idle, {side}, repetition {turn + 1}"), made() as families:
+            with results.attempt(report, f"idle, {side}, repetition {turn + 1}"), made() as families:
                 for kind, value in _ours(families, server) if side == OURS else costs(families, seconds[side]):
                     samples.setdefault((kind, side), []).append(value)
     return [

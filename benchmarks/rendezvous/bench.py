@@ -199,11 +199,11 @@ def measure(options: argparse.Namespace, report: Report) -> None:
     samples: Samples = {}
     try:
         for nodes in options.torchrun_nodes:
-            with results.tried(report, f"{TORCHRUN}, {nodes} nodes"):
+            with results.attempt(report, f"{TORCHRUN}, {nodes} nodes"):
                 peer(nodes, options.longest, samples)
         for turn in range(options.repetitions):
             for what, act in _acts(options, samples):
-                with results.tried(report, f"{what}, repetition {turn + 1}"):
+                with results.attempt(report, f"{what}, repetition {turn + 1}"):
                     act()
             print(f"repetition {turn + 1} of {options.repetitions} done", file=sys.stderr)
     finally:
@@ -254,7 +254,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()
     report: Report = results.begin(etcd=etcds.version())
-    with results.kept(report, options.json):
+    with results.keep(report, options.json):
         measure(options, report)
         print("\n".join(f"{name}: {value}" for name, value in report.machine.items()))
         print(f"{PROCESSES} processes of members, etcd beside them\n\n{results.table(report.series)}")

@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()
     report = results.begin()
-    with results.kept(report, options.json):
+    with results.keep(report, options.json):
         report.series = measure(options.repetitions)
     print(results.table(report.series), *power_laws(report.series), sep="\n")
 

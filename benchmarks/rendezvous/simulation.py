@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.rendezvous.fits import Line, PowerLaw, power_law, straight_line
-from benchmarks.report.results import OURS, Series, shown
+from benchmarks.report.results import OURS, Series, format_value
 
 TRIPS = 3
 """Requests of a join, one after the other: watch, lease, key."""
@@ -155,15 +155,15 @@ def report(series: Sequence[Series]) -> list[str]:
 
 def _row(size: int, costs: Costs, place: Place, series: Sequence[Series]) -> str:
     found = simulate(size, costs, place)
-    measured = {each.name: shown(each.p50, "s") for each in series if each.size == size and each.side == OURS}
+    measured = {each.name: format_value(each.p50, "s") for each in series if each.size == size and each.side == OURS}
     busiest = f"{found.bottleneck} {100 * found.busy[found.bottleneck]:.0f} %"
     first, following = measured.get("first round", ""), measured.get("next round after a failure", "")
     cells = (
         f"{size:,}",
         place.name,
-        shown(found.first_s, "s"),
+        format_value(found.first_s, "s"),
         first,
-        shown(found.next_s, "s"),
+        format_value(found.next_s, "s"),
         following,
         busiest,
     )

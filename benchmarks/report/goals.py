@@ -22,7 +22,7 @@ class Goal:
     what: str
     name: str
     size: int | None = None
-    why: str = ""
+    reason: str = ""
     """Where the rest of the way is lost, and where that is seen."""
     grows: bool = False
     """With the size: so what was measured at smaller ones is continued to the goal's by a straight line."""
@@ -58,21 +58,21 @@ _TEE = "every line is read, marked and written by Python: the bare copy is its f
 _FUNCTIONS = "forks of an interpreter that holds torch are most of it (its floor in [Processes](#processes))"
 _THOUSAND = 1000
 GOALS: tuple[Goal | ClusterGoal, ...] = (
-    Goal("2 nodes of 2 workers: commands → all workers running", "start 2x2", why=_START),
-    Goal("worker exits 1 → next round running, 3 nodes", "worker exits 1, 3x1", why=_TRACE),
-    Goal("a node joins → next round running", "agent joins", why=_START),
-    Goal("agent SIGKILLed → survivors' next round running", "agent SIGKILLed", why=_TRACE),
-    Goal("agent SIGTERMed → survivors' next round running", "agent SIGTERMed", why=_TRACE),
-    Goal("the same with workers that save for 20 s", "SIGTERM, 20 s to save", why=_TRACE),
-    Goal("rendezvous of 1,000 agents", "first round", _THOUSAND, why=_CROWD),
-    Goal("the same over mutual TLS, cold", "first round, mutual TLS, cold", _THOUSAND, why=_CROWD),
-    Goal("next round of 1,000 agents after a failure", "next round after a failure", _THOUSAND, why=_CROWD),
-    Goal("1,000 idle agents: etcd's processor", "idle: processor, etcd", _THOUSAND, why=_KEEP_ALIVES),
-    Goal("1,000 idle agents: processor of each", "idle: processor, a member", _THOUSAND, why=_IDLE),
-    Goal("8 functions started, torch preloaded", "8 functions with torch, preloaded", why=_FUNCTIONS),
-    Goal("tee of 1,000,000 lines, 2 ranks, none lost", "tee of 1,000,000 lines, 2 ranks, whole process", why=_TEE),
-    Goal("an idle agent: processor", "an idle agent: processor", why=_IDLE),
-    Goal("an idle agent: memory", "an idle agent: memory, resident", why=_MEMORY),
+    Goal("2 nodes of 2 workers: commands → all workers running", "start 2x2", reason=_START),
+    Goal("worker exits 1 → next round running, 3 nodes", "worker exits 1, 3x1", reason=_TRACE),
+    Goal("a node joins → next round running", "agent joins", reason=_START),
+    Goal("agent SIGKILLed → survivors' next round running", "agent SIGKILLed", reason=_TRACE),
+    Goal("agent SIGTERMed → survivors' next round running", "agent SIGTERMed", reason=_TRACE),
+    Goal("the same with workers that save for 20 s", "SIGTERM, 20 s to save", reason=_TRACE),
+    Goal("rendezvous of 1,000 agents", "first round", _THOUSAND, reason=_CROWD),
+    Goal("the same over mutual TLS, cold", "first round, mutual TLS, cold", _THOUSAND, reason=_CROWD),
+    Goal("next round of 1,000 agents after a failure", "next round after a failure", _THOUSAND, reason=_CROWD),
+    Goal("1,000 idle agents: etcd's processor", "idle: processor, etcd", _THOUSAND, reason=_KEEP_ALIVES),
+    Goal("1,000 idle agents: processor of each", "idle: processor, a member", _THOUSAND, reason=_IDLE),
+    Goal("8 functions started, torch preloaded", "8 functions with torch, preloaded", reason=_FUNCTIONS),
+    Goal("tee of 1,000,000 lines, 2 ranks, none lost", "tee of 1,000,000 lines, 2 ranks, whole process", reason=_TEE),
+    Goal("an idle agent: processor", "an idle agent: processor", reason=_IDLE),
+    Goal("an idle agent: memory", "an idle agent: memory, resident", reason=_MEMORY),
     ClusterGoal(
         "on kind: worker crash → next round running", "worker SIGKILLed -> every worker of the next round started", 0.5
     ),
@@ -84,7 +84,7 @@ GOALS: tuple[Goal | ClusterGoal, ...] = (
     ),
     Goal("operator, 1,000 jobs of 10 pods: memory at rest", "steady: memory", _THOUSAND, _RECORDS, grows=True),
     Goal("operator, 1,000 jobs of 10 pods: processor at rest", "steady: processor", _THOUSAND, _OPERATOR, grows=True),
-    Goal("operator: applied → pods created", "one job more: applied → its pods created", _THOUSAND, why=_OPERATOR),
+    Goal("operator: applied → pods created", "one job more: applied → its pods created", _THOUSAND, reason=_OPERATOR),
 )
 _COLUMNS = ("what", "target", "ours p50", "n", "met", "peer", "p50", "how far, and why")
 _LATENCY = re.compile(r"\| (?P<what>.+?) \| *(?P<took_s>[\d.]+) \|")
@@ -109,16 +109,16 @@ def _row(goal: Goal, series: Sequence[Series]) -> list[str]:
     if ours is None or ours.target is None:
         return [goal.what, "", "not measured in this run", *[""] * 5]
     peer = _of(goal, series, {each.side for each in series} - {OURS, FLOOR})
-    met, far = _verdict(ours.p50, ours.target, goal.why)
+    met, far = _verdict(ours.p50, ours.target, goal.reason)
     if ours.p50 <= ours.target < ours.p99:
-        far = f"its p99, {results.shown(ours.p99, ours.unit)}, is x {ours.p99 / ours.target:.2f}; {goal.why}"
+        far = f"its p99, {results.format_value(ours.p99, ours.unit)}, is x {ours.p99 / ours.target:.2f}; {goal.reason}"
     if ours.size != goal.size:
         met, far = f"{met}, at this size", "; ".join(filter(None, (_extrapolated(goal, series), far)))
-    beside = ["", ""] if peer is None else [_sized(goal, peer, peer.side), results.shown(peer.p50, peer.unit)]
+    beside = ["", ""] if peer is None else [_sized(goal, peer, peer.side), results.format_value(peer.p50, peer.unit)]
     return [
         _sized(goal, ours, goal.what),
-        results.shown(ours.target, ours.unit),
-        results.shown(ours.p50, ours.unit),
+        results.format_value(ours.target, ours.unit),
+        results.format_value(ours.p50, ours.unit),
         str(len(ours.samples)),
         met,
         *beside,
@@ -141,8 +141,10 @@ def _extrapolated(goal: Goal, series: Sequence[Series]) -> str:
     if not goal.grows or goal.size is None or len(own) < ENOUGH:
         return ""
     expected, target = straight_line([(float(each.size or 0), each.p50) for each in own]).at(goal.size), own[0].target
-    shown = f"{results.shown(expected, own[0].unit)} at {goal.size:,} by a straight line through {len(own)} sizes"
-    return shown if target is None or expected <= target else f"{shown}, x {expected / target:.2f}; {goal.why}"
+    shown = (
+        f"{results.format_value(expected, own[0].unit)} at {goal.size:,} by a straight line through {len(own)} sizes"
+    )
+    return shown if target is None or expected <= target else f"{shown}, x {expected / target:.2f}; {goal.reason}"
 
 
 def _sized(goal: Goal, series: Series, text: str) -> str:
@@ -151,11 +153,11 @@ def _sized(goal: Goal, series: Series, text: str) -> str:
 
 
 def _cluster_row(goal: ClusterGoal, on_a_cluster: Mapping[str, float]) -> list[str]:
-    took_s, limit = on_a_cluster.get(goal.name), results.shown(goal.limit_s, "s")
+    took_s, limit = on_a_cluster.get(goal.name), results.format_value(goal.limit_s, "s")
     if took_s is None:
         return [goal.what, limit, "not in [its page](latencies.md)", *[""] * 5]
     met, far = _verdict(took_s, goal.limit_s, "see [its page](latencies.md)")
-    shown = f"{results.shown(took_s, 's')} ([its own run](latencies.md))"
+    shown = f"{results.format_value(took_s, 's')} ([its own run](latencies.md))"
     return [goal.what, limit, shown, "1", met, "", "", far]
 
 

@@ -145,7 +145,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()
     report = results.begin(etcd=etcds.version())
-    with results.kept(report, options.json):
+    with results.keep(report, options.json):
         report.series = measure(options.repetitions)
     print(results.table(report.series))
 

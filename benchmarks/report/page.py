@@ -102,8 +102,8 @@ def _row(key: tuple[str, int | None], own: Sequence[Series], every: Sequence[Ser
         [
             title,
             *_measured(ours, "n", "p50", "p99"),
-            "" if ours is None or ours.target is None else results.shown(ours.target, ours.unit),
-            "" if floor_value is None else results.shown(floor_value, unit),
+            "" if ours is None or ours.target is None else results.format_value(ours.target, ours.unit),
+            "" if floor_value is None else results.format_value(floor_value, unit),
             distance,
             "" if peer is None else peer.side,
             *_measured(peer, "n", "p50", "p99"),
@@ -116,8 +116,8 @@ def _measured(series: Series | None, *what: str) -> list[str]:
         return [""] * len(what)
     known = {
         "n": str(len(series.samples)),
-        "p50": results.shown(series.p50, series.unit),
-        "p99": results.shown(series.p99, series.unit),
+        "p50": results.format_value(series.p50, series.unit),
+        "p99": results.format_value(series.p99, series.unit),
     }
     return [known[name] for name in what]
 

@@ -76,7 +76,7 @@ def _bar(axes: Axes, each: Series, row: int, color: str, high: float) -> None:
         axes.text(high / 1.3, row, "not within the wait", ha="right", va="center", color="white", fontsize=8)
         return
     axes.plot([each.p50, min(each.p99, high)], [row, row], color="black", linewidth=1)
-    axes.text(min(each.p99, high) * 1.08, row, results.shown(each.p50, each.unit), va="center", fontsize=8)
+    axes.text(min(each.p99, high) * 1.08, row, results.format_value(each.p50, each.unit), va="center", fontsize=8)
 
 
 def lines(series: Sequence[Series], path: Path) -> None:
@@ -118,7 +118,7 @@ def _columns(points: Sequence[tuple[float, float]]) -> tuple[list[float], list[f
 
 def _in_unit(axis: Axis, unit: str, *digits: int) -> None:
     axis.set_major_locator(LogLocator(subs=digits))
-    axis.set_major_formatter(FuncFormatter(lambda value, _: results.shown(value, unit)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: results.format_value(value, unit)))
     axis.set_minor_locator(NullLocator())
 
 

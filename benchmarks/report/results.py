@@ -88,7 +88,7 @@ def load(path: Path) -> Report:
 
 
 @contextlib.contextmanager
-def kept(report: Report, path: Path | None) -> Iterator[None]:
+def keep(report: Report, path: Path | None) -> Iterator[None]:
     """Save it at the end, whatever ends it: an error costs nothing that was measured before, and is in the report.
 
     What was not measured ends the program by its exit code, once all else is saved. An interrupt is heard, also by what
@@ -108,7 +108,7 @@ def kept(report: Report, path: Path | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def tried(report: Report, what: str) -> Iterator[None]:
+def attempt(report: Report, what: str) -> Iterator[None]:
     """One repetition: what does not come about is noted, and the others go on."""
     try:
         yield
@@ -176,7 +176,7 @@ def table(series: Iterable[Series]) -> str:
 
 def _row(series: Series) -> tuple[str, ...]:
     numbers = (series.p50, series.p99, series.target)
-    shown_numbers = ("" if number is None else shown(number, series.unit) for number in numbers)
+    shown_numbers = ("" if number is None else format_value(number, series.unit) for number in numbers)
     return titled(series), series.side, str(len(series.samples)), *shown_numbers
 
 
@@ -196,7 +196,7 @@ def _line(cells: tuple[str, ...], widths: list[int]) -> str:
     return "  ".join([*what, *numbers]).rstrip()
 
 
-def shown(value: float, unit: str) -> str:
+def format_value(value: float, unit: str) -> str:
     """Three significant digits and a unit that suits; `never` for what did not come."""
     if math.isinf(value):
         return "never"

@@ -50,9 +50,9 @@ def _row(name: str, own: Sequence[Series], sizes: Sequence[int]) -> list[str]:
     points = [(float(size), each.p50) for size, each in ours.items() if 0 < each.p50 < math.inf]
     return [
         name,
-        *(results.shown(ours[size].p50, ours[size].unit) if size in ours else "" for size in sizes),
+        *(results.format_value(ours[size].p50, ours[size].unit) if size in ours else "" for size in sizes),
         f"N^{power_law(points).exponent:.2f}" if len(points) >= ENOUGH else "",
-        "" if floor is None else results.shown(floor.p50, floor.unit),
+        "" if floor is None else results.format_value(floor.p50, floor.unit),
     ]
 
 

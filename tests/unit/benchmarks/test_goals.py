@@ -37,7 +37,7 @@ def test_a_goal_that_is_missed_says_how_far_and_links_to_the_profile() -> None:
 
 
 def test_every_goal_that_this_machine_can_miss_has_a_reason_ready_that_links_somewhere() -> None:
-    assert all("](" in goal.why for goal in GOALS if not isinstance(goal, ClusterGoal))
+    assert all("](" in goal.reason for goal in GOALS if not isinstance(goal, ClusterGoal))
 
 
 def test_every_reason_links_to_a_heading_that_is_there() -> None:

@@ -31,7 +31,7 @@ def test_p99_of_two_hundred_samples_leaves_out_the_worst_one() -> None:
 
 
 def test_half_of_the_repetitions_that_never_ended_make_the_median_endless() -> None:
-    assert results.shown(of(1.0, math.inf).p50, "s") == "never"
+    assert results.format_value(of(1.0, math.inf).p50, "s") == "never"
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_half_of_the_repetitions_that_never_ended_make_the_median_endless() -> N
     ],
 )
 def test_numbers_are_shown_with_three_digits_and_a_unit_that_suits(value: float, unit: str, text: str) -> None:
-    assert results.shown(value, unit) == text
+    assert results.format_value(value, unit) == text
 
 
 def test_a_table_has_a_row_for_each_series_with_its_number_of_samples() -> None:

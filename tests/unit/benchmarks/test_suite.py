@@ -57,13 +57,13 @@ def test_what_failed_in_a_part_is_on_the_page_beside_what_did_not(tmp_path: Path
 
 def test_a_repetition_that_does_not_come_about_is_noted_and_ends_nothing() -> None:
     report = a_report()
-    with results.tried(report, "agent joins, ours"):
+    with results.attempt(report, "agent joins, ours"):
         eventually(lambda: False, within_s=0, what="round 2")
     assert len(report.failed) == 1
     assert report.failed[0].startswith("agent joins, ours: AssertionError: ")
 
 
 def test_a_part_that_missed_something_saves_first_and_then_fails(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit), results.kept(a_report("one of them"), tmp_path / "part.json"):
+    with pytest.raises(SystemExit), results.keep(a_report("one of them"), tmp_path / "part.json"):
         pass
     assert results.load(tmp_path / "part.json").failed == ["one of them"]
