@@ -58,7 +58,8 @@ def _values() -> Iterator[str]:
     for label, values in told.items():
         yield f"| `{label}` | {', '.join(f'`{value}`' for value in values)} |"
     left_alone = ", ".join(f"`{reason}`" for reason in _all(LeftAloneReason))
-    yield f"| `reason` | of `elasticjob_left_alone`: {left_alone}; of `elasticjob_failed_total`: that of the condition Failed |"
+    failed = "of `elasticjob_failed_total`: that of the condition Failed"
+    yield f"| `reason` | of `elasticjob_left_alone`: {left_alone}; {failed} |"
     yield "| `namespace` | the jobs' |"
 
 

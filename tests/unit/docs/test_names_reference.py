@@ -1,4 +1,4 @@
-"""`docs/reference/exit-codes.md` and `constants.md` are what `hack/reference/names.py` makes of the contract now."""
+"""`docs/reference/exit-codes.md` and `names.md` are what `hack/reference/names.py` makes of the contract now."""
 
 import subprocess
 import sys
