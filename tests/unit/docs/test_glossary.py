@@ -1,7 +1,4 @@
-"""Each class is named by a word of docs/architecture/glossary.md, or by a known word of the field (general_terms.toml).
-
-Until the classes are renamed, `hack/rename/names.toml` gives the names that they will have.
-"""
+"""Each class is named by a word of docs/architecture/glossary.md, or by a known word of the field (general_terms.toml)."""
 
 import re
 import tomllib
@@ -12,7 +9,6 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "architecture" / "glossary.md"
-NEW_NAMES = ROOT / "hack" / "rename" / "names.toml"
 LISTS = tomllib.loads((Path(__file__).parent / "general_terms.toml").read_text())
 SHIPPED = ("api", "etcd", "agent", "operator", "sdk", "cli", "testing")
 MOST_WORDS = 25
@@ -37,13 +33,12 @@ def module_of(file: Path) -> str:
 
 
 def classes() -> Iterator[tuple[str, str]]:
-    """Yield the module of each class that is shipped, and its name after the renaming."""
-    renamed = tomllib.loads(NEW_NAMES.read_text()) if NEW_NAMES.exists() else {}
+    """Yield the module of each class that is shipped, and its name."""
     for folder in SHIPPED:
         for file in sorted((ROOT / folder).rglob("*.py")):
             module = module_of(file)
             for name in _CLASS.findall(file.read_text()):
-                yield module, renamed.get(module, {}).get(name, name)
+                yield module, name
 
 
 def glossary() -> list[list[tuple[str, str]]]:
