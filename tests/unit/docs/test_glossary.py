@@ -1,4 +1,4 @@
-"""Each class is named by a word of docs/architecture/glossary.md, or by a known word of the field (general_terms.toml)."""
+"""Each class is named by a word of docs/architecture/glossary.md, or by a known one (general_terms.toml)."""
 
 import re
 import tomllib
