@@ -93,12 +93,12 @@ def test_b_002_13_a_second_signal_while_stopping_kills_at_once(tmp_path: Path) -
 
 def test_b_002_12_a_signal_that_comes_before_the_first_worker_starts_none(tmp_path: Path, script: Script) -> None:
     program = script(
-        "from elasticjob_agent.launch._port import HeldPort\n"
-        "release = HeldPort.release\n"
+        "from elasticjob_agent.launch._port import ReservedPort\n"
+        "release = ReservedPort.release\n"
         "def signalled(port):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
         "    release(port)\n"
-        "HeldPort.release = signalled\n"
+        "ReservedPort.release = signalled\n"
         "try: launch(functions.note, folder, 2, start_method='fork')\n"
         "except MainProcessError as error: print(error.signal_no)\n"
     )
