@@ -103,7 +103,8 @@ def test_the_workers_end_is_the_containers(script: str, code: int, containers: l
 
 def in_a_process_of_its_own(action: str) -> int:
     """The exit code of an init whose agent does this."""
-    script = f"import os, signal, sys\nfrom elasticjob_agent import container_init\ncontainer_init.fork_under_init()\n{action}"
+    begin = "import os, signal, sys\nfrom elasticjob_agent import container_init\ncontainer_init.fork_as_init_child()\n"
+    script = begin + action
     return subprocess.run([sys.executable, "-c", script], timeout=30, check=False).returncode
 
 
