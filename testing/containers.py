@@ -10,6 +10,8 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from testing.waiting import scaled
+
 ROOT = Path(__file__).resolve().parents[1]
 CACHE = Path(os.environ.get("ELASTICJOB_CACHE", "~/.cache/elasticjob")).expanduser()
 ENVIRON = {**os.environ, "PATH": f"{CACHE / 'bin'}:{os.environ['PATH']}"}
@@ -25,15 +27,17 @@ _RUN_S = 60.0
 
 def provide() -> bool:
     """Make what the tests run on: docker, the agent's image, the others. True if docker was started for it."""
-    started = subprocess.run(("docker", "info"), capture_output=True, check=False, timeout=_RUN_S).returncode != 0
+    started = (
+        subprocess.run(("docker", "info"), capture_output=True, check=False, timeout=scaled(_RUN_S)).returncode != 0
+    )
     for command in (("hack/kind/docker-up",), ("images/build", "agent", "etcd"), ("hack/kind/base-images", *_bases())):
-        subprocess.run(command, cwd=ROOT, env=ENVIRON, check=True, timeout=_BUILD_S)
+        subprocess.run(command, cwd=ROOT, env=ENVIRON, check=True, timeout=scaled(_BUILD_S))
     return started
 
 
 def stop_docker() -> None:
     """The daemon that `provide` started."""
-    subprocess.run((ROOT / "hack/kind/docker-down",), env=ENVIRON, check=True, timeout=120)
+    subprocess.run((ROOT / "hack/kind/docker-down",), env=ENVIRON, check=True, timeout=scaled(120))
 
 
 def _bases() -> tuple[str, ...]:
@@ -42,7 +46,7 @@ def _bases() -> tuple[str, ...]:
 
 def docker(*arguments: str, expect: int = 0) -> str:
     """What a docker command printed, both streams; it must end with `expect`."""
-    done = subprocess.run(("docker", *arguments), capture_output=True, text=True, check=False, timeout=_RUN_S)
+    done = subprocess.run(("docker", *arguments), capture_output=True, text=True, check=False, timeout=scaled(_RUN_S))
     said = done.stdout + done.stderr
     assert done.returncode == expect, f"docker {' '.join(arguments)} ended with {done.returncode}:\n{said}"
     return said

@@ -21,6 +21,11 @@ def slowness() -> float:
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
+def scaled(seconds: float) -> float:
+    """Return a deadline that is `seconds` on a quiet machine, and longer with its load."""
+    return seconds * slowness()
+
+
 def eventually(
     condition: Callable[[], T], *, within_s: float = 30.0, what: str = "condition", pause_s: float = _PAUSE_S
 ) -> T:

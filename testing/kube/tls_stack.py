@@ -21,7 +21,7 @@ from testing.kube.service_accounts import apply
 from testing.kube.stack import SYSTEM, KubeStack, service_account_token, write_kubeconfig
 from testing.servers.apiserver import ROOT, ApiServer
 from testing.servers.secured_etcd import SecuredEtcd
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 CA_SECRET, SERVER_SECRET = "elasticjob-etcd-ca", "elasticjob-etcd-server"
 _HELM_S = 900.0
@@ -62,7 +62,9 @@ class Release:
         shown = [f"--show-only=templates/{part}" for part in parts]
         line = [helm, "template", self.name, str(ROOT / "charts" / "elasticjob"), "--namespace", SYSTEM]
         sets = [word for value in ("etcd.tls.enabled=true", *self._values) for word in ("--set", value)]
-        done = subprocess.run([*line, *sets, *shown], capture_output=True, check=True, text=True, timeout=_HELM_S)
+        done = subprocess.run(
+            [*line, *sets, *shown], capture_output=True, check=True, text=True, timeout=scaled(_HELM_S)
+        )
         return [found for found in yaml.safe_load_all(done.stdout) if found]
 
     @property

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from testing.waiting import scaled
+
 _ROOT = Path(__file__).resolve().parents[2]
 _WAYS = (("unshare", "--net"), ("unshare", "--user", "--map-root-user", "--net"))
 """For root, and for others where they may have user namespaces."""
@@ -20,7 +22,7 @@ HOST_ADDRESS, NAMESPACE_ADDRESS = "10.77.1.1", "10.77.1.2"
 def run_in_own_network(module: str, *arguments: str, within_s: float) -> None:
     """Run a module as a program with a network of its own; raises AssertionError with what it said when it failed."""
     command = [*_way(), sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=within_s)
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=scaled(within_s))
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
 

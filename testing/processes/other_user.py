@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from testing.waiting import scaled
+
 UID = 65534
 """Nobody's."""
 LIMIT_S = 60.0
@@ -85,7 +87,9 @@ def dials(path: str) -> str:
 
 
 def _said(program: str, *words: str) -> str:
-    done = subprocess.run(_command(program, *words), stdout=subprocess.PIPE, text=True, check=True, timeout=LIMIT_S)
+    done = subprocess.run(
+        _command(program, *words), stdout=subprocess.PIPE, text=True, check=True, timeout=scaled(LIMIT_S)
+    )
     return done.stdout
 
 

@@ -26,7 +26,7 @@ from typing import Any, Self
 
 from elasticjob_etcd import die_with_parent
 from elasticjob_etcd.embedded import EmbeddedEtcd
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -169,7 +169,7 @@ class ApiServer:
             capture_output=True,
             text=True,
             check=False,
-            timeout=_KUBECTL_LIMIT_S,
+            timeout=scaled(_KUBECTL_LIMIT_S),
         )
 
     def _spawn(self) -> subprocess.Popen[bytes]:

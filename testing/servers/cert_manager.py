@@ -17,7 +17,7 @@ from elasticjob_etcd import die_with_parent
 from testing.kube.service_accounts import apply
 from testing.kube.stack import SYSTEM
 from testing.servers.apiserver import ROOT, ApiServer
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 from tests.integration.kube.conftest import await_crd
 
 MODULE = "github.com/cert-manager/cert-manager@v1.21.2"
@@ -54,7 +54,7 @@ def install_crds(server: ApiServer, sources: Path) -> None:
 def program() -> str:
     """The path of the controllers, built if need be."""
     tool = [ROOT / "hack" / "cert-manager"]
-    return subprocess.run(tool, stdout=subprocess.PIPE, text=True, check=True, timeout=_BUILD_S).stdout.strip()
+    return subprocess.run(tool, stdout=subprocess.PIPE, text=True, check=True, timeout=scaled(_BUILD_S)).stdout.strip()
 
 
 class CertManager:

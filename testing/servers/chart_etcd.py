@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from testing.servers.secured_etcd import ADDRESS, SecuredEtcd
+from testing.waiting import scaled
 
 _ROOT = Path(__file__).resolve().parents[2]
 _HELM_S = 900.0
@@ -20,7 +21,7 @@ def etcd_pod(*values: str) -> dict[str, Any]:
     sets = [word for value in ("etcd.members=1", "etcd.tls.enabled=true", *values) for word in ("--set", value)]
     line = [helm, "template", "x", str(_ROOT / "charts" / "elasticjob"), *sets]
     shown = "--show-only=templates/etcd/statefulset.yaml"
-    done = subprocess.run([*line, shown], capture_output=True, check=True, text=True, timeout=_HELM_S)
+    done = subprocess.run([*line, shown], capture_output=True, check=True, text=True, timeout=scaled(_HELM_S))
     [etcd] = [found for found in yaml.safe_load_all(done.stdout) if found and found["kind"] == "StatefulSet"]
     pod: dict[str, Any] = etcd["spec"]["template"]["spec"]
     return pod

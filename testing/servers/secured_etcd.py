@@ -27,6 +27,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_operator.tls.ca import CertificateAuthority, Issued
+from testing.waiting import scaled
 
 ADDRESS = "127.0.0.1"
 _PROGRAM = Path(__file__).resolve().parents[2] / "hack" / "rendezvous-etcd"
@@ -38,7 +39,7 @@ _PAUSE_S = 0.05
 @functools.cache
 def program() -> str:
     """The path of that etcd."""
-    found = subprocess.run([_PROGRAM], stdout=subprocess.PIPE, text=True, check=True, timeout=_BUILD_S).stdout
+    found = subprocess.run([_PROGRAM], stdout=subprocess.PIPE, text=True, check=True, timeout=scaled(_BUILD_S)).stdout
     return found.strip()
 
 
@@ -96,7 +97,7 @@ class SecuredEtcd:
         if not (self.folder / "data").exists():
             line = [sys.executable, "-m", auth_bootstrap.__name__, "--", self.program, *data]
             with (self.folder / "log").open("ab") as log:
-                subprocess.run(line, cwd=self.folder, stdout=log, stderr=log, check=True, timeout=_START_S)
+                subprocess.run(line, cwd=self.folder, stdout=log, stderr=log, check=True, timeout=scaled(_START_S))
         self._serve([*data, *self._client_flags()])
 
     def _data_flags(self) -> list[str]:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from testing.waiting import scaled
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -16,4 +18,4 @@ def run_example(name: str, folder: Path, python: Path | None = None, *options: s
     if python is not None:
         manifest.write_text(manifest.read_text().replace("[python,", f"[{python},"))
     command = [str(Path(sys.executable).with_name("elasticjob")), "run", *options, str(manifest)]
-    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=280)
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=False, timeout=scaled(280))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.launch import free_port
+from testing.waiting import scaled
 from tests.torch.nodes import python_path
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
@@ -40,7 +41,7 @@ def run(torch_python: Path, tmp_path: Path) -> Iterator[Run]:
 
 
 def output_of(process: "subprocess.Popen[str]") -> str:
-    output, errors = process.communicate(timeout=LIMIT_S)
+    output, errors = process.communicate(timeout=scaled(LIMIT_S))
     assert process.returncode == 0, errors
     return output.strip()
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from elasticjob_agent import container_init
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 pytestmark = pytest.mark.etcd
 
@@ -105,7 +105,7 @@ def in_a_process_of_its_own(action: str) -> int:
     """The exit code of an init whose agent does this."""
     begin = "import os, signal, sys\nfrom elasticjob_agent import container_init\ncontainer_init.fork_as_init_child()\n"
     script = begin + action
-    return subprocess.run([sys.executable, "-c", script], timeout=30, check=False).returncode
+    return subprocess.run([sys.executable, "-c", script], timeout=scaled(30), check=False).returncode
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.fleet import fleet
+from testing.waiting import scaled
 
 pytestmark = pytest.mark.etcd
 
@@ -87,7 +88,7 @@ def test_too_few_nodes_within_the_join_timeout_fail_the_job_naming_the_count(end
 )
 def test_wrong_command_line_is_one_sentence_and_exit_2(options: list[str], sentence: str) -> None:
     command = [sys.executable, "-m", "elasticjob_agent.cli.main", *options]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=scaled(30), check=False)
     assert done.returncode == ExitCode.USAGE
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
@@ -96,6 +97,6 @@ def test_wrong_command_line_is_one_sentence_and_exit_2(options: list[str], sente
 def test_standalone_needs_no_endpoint_and_leaves_nothing(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "elasticjob_agent.cli.main", "--standalone", "--no-python", "true"]
     environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=scaled(30), check=False)
     assert done.returncode == 0, done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -9,6 +9,7 @@ import pytest
 
 from elasticjob_agent.host.cpu_topology import format_cpus
 from elasticjob_agent.host.numa import AffinityMode, NumaOptions, cpu_bindings
+from testing.waiting import scaled
 
 pytestmark = pytest.mark.etcd
 
@@ -20,7 +21,7 @@ def agent(*options: str, **variables: str) -> "subprocess.CompletedProcess[str]"
     line = [sys.executable, "-m", "elasticjob_agent.cli.main", "--standalone", "--nproc-per-node", "2", *options]
     command = [*line, "--no-python", sys.executable, "-S", "-c", PRINT]
     return subprocess.run(
-        command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=60, check=False
+        command, env={**os.environ, **variables}, capture_output=True, text=True, timeout=scaled(60), check=False
     )
 
 

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from testing.waiting import scaled
 from tests.integration.cli.runs import Ended
 
 ELASTICJOB = Path(sys.executable).parent / "elasticjob"
@@ -28,7 +29,7 @@ class Command:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=_LIMIT_S,
+            timeout=scaled(_LIMIT_S),
             check=False,
         )
         assert code in {None, done.returncode}, f"{done.returncode}: {done.stdout}{done.stderr}"

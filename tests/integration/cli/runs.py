@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from testing.processes.census import MARKER, Census
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 _ELASTICJOB = Path(sys.executable).parent / "elasticjob"
 _DEADLINE_S = 60.0
@@ -80,7 +80,7 @@ class Cli:
 
     def end(self, process: "subprocess.Popen[str]") -> Ended:
         """Wait for its end."""
-        out, err = process.communicate(timeout=_DEADLINE_S)
+        out, err = process.communicate(timeout=scaled(_DEADLINE_S))
         return Ended(process.returncode, out or "", err or "")
 
     def run(self, *arguments: object, **options: Any) -> Ended:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from testing.servers.apiserver import Programs
+from testing.waiting import scaled
 
 pytestmark = [pytest.mark.kube, pytest.mark.nightly, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[3]
@@ -25,7 +26,7 @@ def done(*command: object, **environ: str) -> str:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=_LIMIT_S,
+        timeout=scaled(_LIMIT_S),
         check=False,
     )
     assert ended.returncode == 0, ended.stdout

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from elasticjob_agent.launch._port import free_port
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 _PROGRAM = "github.com/distribution/distribution/v3/cmd/registry@v3.0.0"
 _BUILD_S = 1200.0
@@ -28,7 +28,9 @@ http: {{addr: "127.0.0.1:{port}", secret: none}}
 @contextmanager
 def registry(folder: Path) -> Iterator[str]:
     """Its HOST:PORT while it runs."""
-    subprocess.run(("go", "install", _PROGRAM), env={**os.environ, "GOBIN": str(folder)}, check=True, timeout=_BUILD_S)
+    subprocess.run(
+        ("go", "install", _PROGRAM), env={**os.environ, "GOBIN": str(folder)}, check=True, timeout=scaled(_BUILD_S)
+    )
     port = free_port()
     config = folder / "config.yml"
     config.write_text(_CONFIG.format(folder=folder / "images", port=port))

@@ -15,7 +15,7 @@ import pytest
 
 from e2e.walkthrough import steps
 from elasticjob_agent.launch._port import free_port
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 from tests.integration.docs.registry import registry, tags
 from tests.integration.docs.typed import EMPTY, said, typed
 from tests.unit.docs.commands import ROOT
@@ -59,7 +59,7 @@ class Shell:
         """Something that no page says, for a test to see what came of it."""
         line = "\n".join(("set -e", *self.before, command))
         done = subprocess.run(("bash", "-c", line), cwd=self.folder, env={**os.environ, **self.environ}, text=True,
-                              stdout=subprocess.PIPE, check=True, timeout=LONG_S)  # fmt: skip
+                              stdout=subprocess.PIPE, check=True, timeout=scaled(LONG_S))  # fmt: skip
         return done.stdout.strip()
 
 
@@ -68,13 +68,13 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     """In an empty folder, on a machine that has docker; both are as they were in the end."""
     folder = tmp_path_factory.mktemp("reader")
     had_docker = subprocess.run(("docker", "info"), capture_output=True, check=False).returncode == 0
-    subprocess.run((ROOT / "hack/kind/docker-up",), check=True, timeout=LONG_S)
+    subprocess.run((ROOT / "hack/kind/docker-up",), check=True, timeout=scaled(LONG_S))
     made = Shell(folder, {"KIND_CLUSTER_NAME": NAME, "KUBECONFIG": str(folder / "kubeconfig")})
     made.environ["PATH"] = _path_with_helm()
     yield made
-    subprocess.run((ROOT / "hack/kind/down", NAME), check=True, timeout=LONG_S)
+    subprocess.run((ROOT / "hack/kind/down", NAME), check=True, timeout=scaled(LONG_S))
     if not had_docker:
-        subprocess.run((ROOT / "hack/kind/docker-down",), check=True, timeout=LONG_S)
+        subprocess.run((ROOT / "hack/kind/docker-down",), check=True, timeout=scaled(LONG_S))
 
 
 def _path_with_helm() -> str:

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import psutil
 
+from testing.waiting import scaled
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def run(*command: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=scaled(60), check=False)
 
 
 def loops() -> set[int]:

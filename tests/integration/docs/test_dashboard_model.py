@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from testing.waiting import scaled
 from tests.unit.docs.commands import ROOT
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
@@ -13,7 +14,7 @@ DASHBOARD = ROOT / "charts" / "elasticjob" / "dashboards" / "elasticjob.json"
 
 def read_by_grafana(file: Path) -> "subprocess.CompletedProcess[str]":
     command = [ROOT / "hack" / "grafana-model", file]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=500)
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False, timeout=scaled(500))
 
 
 def test_grafana_knows_every_field_and_panel_of_the_dashboard() -> None:

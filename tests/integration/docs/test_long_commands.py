@@ -10,6 +10,7 @@ import pytest
 
 from elasticjob_agent.launch._port import free_port
 from elasticjob_etcd.embedded import EmbeddedEtcd
+from testing.waiting import scaled
 from tests.integration.docs.typed import said, typed
 from tests.unit.docs.commands import ROOT
 
@@ -22,7 +23,7 @@ TORCHRUN = "torchrun --nnodes 2:4 --nproc-per-node 8 --rdzv-backend {} --rdzv-en
 
 def output(*command: str | Path) -> str:
     """Of a command that must succeed."""
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=LONG_S).stdout.strip()
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=scaled(LONG_S)).stdout.strip()
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from elasticjob_agent.launch._port import free_port
+from testing.waiting import scaled
 from tests.integration.docs.typed import said, typed
 from tests.unit.docs.commands import ROOT
 
@@ -26,7 +27,7 @@ def test_a_function_runs_on_the_node_that_asks_and_on_one_that_joins(tmp_path: P
     (tmp_path / "train.py").write_text(script(here))
     with subprocess.Popen((sys.executable, "train.py"), cwd=tmp_path, stdout=subprocess.PIPE, text=True) as asks:
         other = typed("python -m elasticjob.nodes head:29400", tmp_path, {"head:29400": here})
-        results, _ = asks.communicate(timeout=90)
+        results, _ = asks.communicate(timeout=scaled(90))
     said(other)
     found = re.findall(r"(\d+): 'rank (\d+) of (\d+) with 0.1'", results)
     assert [tuple(map(int, rank)) for rank in found] == [(rank, rank, 4) for rank in range(4)]

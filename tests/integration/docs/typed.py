@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from testing.waiting import scaled
 from tests.unit.docs.commands import commands
 
 _LONGEST_S = 90.0
@@ -45,7 +46,7 @@ def typed(
 def said(process: "subprocess.Popen[str]", *, code: int = 0, within_s: float = _LONGEST_S) -> str:
     """What it printed; it ended with this code."""
     try:
-        text, _ = process.communicate(timeout=within_s)
+        text, _ = process.communicate(timeout=scaled(within_s))
     finally:
         process.kill()
     assert process.returncode == code, text

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from testing.servers.apiserver import ROOT, ApiServer
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 _BUILD_S = 900.0
 """Helm may have to be built from its source, once."""
@@ -37,7 +37,9 @@ def chart_namespace(crd: ApiServer) -> Iterator[str]:
 @pytest.fixture
 def helm(crd: ApiServer, chart_namespace: str) -> Helm:
     """Run helm for the release x there, with server-side dry runs; returns what it printed."""
-    found = subprocess.run([ROOT / "hack" / "kube-tools", "helm"], stdout=subprocess.PIPE, check=True, timeout=_BUILD_S)
+    found = subprocess.run(
+        [ROOT / "hack" / "kube-tools", "helm"], stdout=subprocess.PIPE, check=True, timeout=scaled(_BUILD_S)
+    )
     program = found.stdout.decode().strip().removeprefix("HELM=")
 
     def run(verb: str, *values: str) -> str:
@@ -45,7 +47,7 @@ def helm(crd: ApiServer, chart_namespace: str) -> Helm:
         where = ("--namespace", chart_namespace, "--kubeconfig", str(crd.kubeconfig()))
         tries = () if verb == "template" else ("--dry-run=server", "--take-ownership")
         command = [program, verb, "x", str(ROOT / "charts" / "elasticjob"), *where, *tries, *sets]
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=scaled(60)).stdout
 
     return run
 

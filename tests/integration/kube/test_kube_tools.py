@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from testing.servers.apiserver import ROOT, Programs
+from testing.waiting import scaled
 
 pytestmark = pytest.mark.kube
 
@@ -45,7 +46,7 @@ def kube_tools(tmp_path: Path, *names: str, path: Path, assets: Path | None = No
     if assets is not None:
         environment["KUBEBUILDER_ASSETS"] = str(assets)
     command = [str(ROOT / "hack" / "kube-tools"), *names]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=scaled(60))
 
 
 def stand_in(folder: Path, line: str, *, name: str = "kubectl", exit_code: int = 0) -> Path:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.launch import MainProcessError, WorkerError, launch
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 from tests.integration.launch import functions
 from tests.integration.supervisor.launching import Script
 
@@ -102,7 +102,7 @@ def test_b_002_12_a_signal_that_comes_before_the_first_worker_starts_none(tmp_pa
         "try: launch(functions.note, folder, 2, start_method='fork')\n"
         "except MainProcessError as error: print(error.signal_no)\n"
     )
-    assert program.communicate(timeout=60)[0].split() == ["15"]
+    assert program.communicate(timeout=scaled(60))[0].split() == ["15"]
     assert list(tmp_path.iterdir()) == []
 
 
@@ -125,7 +125,7 @@ def test_b_002_14_ctrl_c_in_a_terminal_is_one_error_and_no_flood(tmp_path: Path,
     )
     eventually(lambda: len(list(tmp_path.glob("tree ?"))) == 4, within_s=30, what="4 workers")
     os.killpg(program.pid, signal.SIGINT)
-    out, err = program.communicate(timeout=60)
+    out, err = program.communicate(timeout=scaled(60))
     assert (out, err) == ("SIGINT received, exiting due to Interrupt.\n", "")
     assert _alive(tmp_path) == []
 

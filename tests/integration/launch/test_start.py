@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from elasticjob_agent.launch import launch
+from testing.waiting import scaled
 from tests.integration.launch import functions
 from tests.integration.spawn.functions import wait_for
 from tests.integration.supervisor.launching import ROOT, Script
@@ -38,7 +39,7 @@ def test_b_002_18_when_the_system_refuses_a_later_worker_none_is_left(script: Sc
         "except Exception as error: print('refused', isinstance(error, MainProcessError), before == dict(os.environ))\n"
         "print([each for each in psutil.Process().children(recursive=True) if '-c' in each.cmdline()])\n"
     )
-    assert program.communicate(timeout=60)[0] == "refused False True\n[]\n"
+    assert program.communicate(timeout=scaled(60))[0] == "refused False True\n[]\n"
 
 
 def test_b_002_21_an_unknown_start_method_is_an_assertion_error_also_without_assertions() -> None:
@@ -58,7 +59,7 @@ def test_b_002_21_an_unknown_start_method_is_an_assertion_error_also_without_ass
 
 def test_the_start_method_is_the_global_default_unless_given(tmp_path: Path, script: Script) -> None:
     program = script("set_start_method('forkserver')\nlaunch(functions.note_parent, folder, 1)\nprint(os.getpid())\n")
-    pid = program.communicate(timeout=60)[0].strip()
+    pid = program.communicate(timeout=scaled(60))[0].strip()
     assert (tmp_path / "parent").read_text() != pid
 
 

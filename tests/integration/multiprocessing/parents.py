@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 HEAD = """
 import os, signal, sys, tempfile, threading, time, logging
@@ -36,7 +36,7 @@ class Parent:
 
     def end(self) -> tuple[int, str, str]:
         """Exit code and the rest of both outputs."""
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=scaled(60))
         return self.process.returncode, out, err
 
 

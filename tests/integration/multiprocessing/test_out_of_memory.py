@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 _MEMORY = Path("/sys/fs/cgroup/memory")
 _LIMIT_BYTES = 200 << 20
@@ -50,6 +50,6 @@ def test_a_kill_for_want_of_memory_is_told_from_another(
     starved: bool,  # noqa: FBT001 - a column of the table
 ) -> None:
     command = [sys.executable, "-c", _PARENT, str(group), script, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=scaled(100))
     assert done.stdout.startswith("Signal 9 (SIGKILL) received by PID "), done.stderr
     assert ("(out of memory: " in done.stdout) == starved

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from testing.waiting import scaled
 from tests.integration.multiprocessing.parents import gone, parent
 
 LOOP = """
@@ -188,7 +189,7 @@ def test_b_001_25_functions_of_a_script(tmp_path: Path, guard: str | None, said:
         env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=scaled(60),
         check=False,
     )
     assert said in run.stdout, run.stderr

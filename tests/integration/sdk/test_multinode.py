@@ -32,7 +32,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Endpoint, Put, Txn
 from testing.processes import other_user
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 from tests.integration.sdk import functions
 
 pytestmark = pytest.mark.etcd
@@ -511,7 +511,9 @@ def test_functions_of_the_main_script_run_on_all_nodes(nodes: Nodes, tmp_path: P
         f"    print(elasticjob.launch_nodes(rank, (10,), nnodes='2', **{nodes.asked!r}))\n"
     )
     nodes.join()
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=scaled(LIMIT_S), check=False
+    )
     assert done.stdout == "{0: 10, 1: 11}\n", done.stderr
 
 
@@ -524,7 +526,7 @@ def test_an_interrupted_asker_leaves_nothing_behind(tmp_path: Path) -> None:
     eventually(lambda: len(list(tmp_path.glob("*.[01].*"))) == 2, within_s=LIMIT_S, what="both ranks run")
     children = psutil.Process(asker.pid).children(recursive=True)
     os.kill(asker.pid, signal.SIGINT)
-    _, said = asker.communicate(timeout=LIMIT_S)
+    _, said = asker.communicate(timeout=scaled(LIMIT_S))
     assert "MainProcessError: SIGINT received" in said
     assert children
     eventually(lambda: not any(child.is_running() for child in children), within_s=LIMIT_S, what="nobody lives")

@@ -13,7 +13,7 @@ import yaml
 from elasticjob import ElasticJob
 from elasticjob_agent.launch import free_port
 from testing.kube.manifests import ELASTIC
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 from tests.integration.sdk.conftest import Stage
 from tests.integration.sdk.kubelet import Kubelet
 
@@ -27,7 +27,9 @@ def run(folder: Path, program: str, **env: str) -> str:
     """Standard output of a program that must succeed."""
     (folder / "program.py").write_text(program)
     command = [sys.executable, "program.py"]
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=scaled(LIMIT_S), check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_etcd import auth_bootstrap
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 pytestmark = pytest.mark.etcd
 
@@ -33,7 +33,7 @@ def start(*command: str, options: tuple[str, ...] = ()) -> "subprocess.Popen[str
 
 def ended(*command: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
     process = start(*command, options=options)
-    said = process.communicate(timeout=_END_S)[1]
+    said = process.communicate(timeout=scaled(_END_S))[1]
     return process.returncode, said
 
 
@@ -63,7 +63,7 @@ def test_a_signal_ends_it_and_its_etcd(flags: list[str], tmp_path: Path) -> None
     process = start(*no_leader)
     eventually((tmp_path / "data" / "member" / "wal").exists, within_s=_END_S, what="etcd at work")
     process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=_END_S)[1].endswith("stopped by a signal\n")
+    assert process.communicate(timeout=scaled(_END_S))[1].endswith("stopped by a signal\n")
     assert process.returncode == 1
     lock = tmp_path / "data" / "member" / "snap" / "db"
     assert not [process for process in Path("/proc").iterdir() if str(lock) in _open_files(process)]

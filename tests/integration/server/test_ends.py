@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 from tests.integration.server.fleet import ROOT, WITHIN_S, Fleet, fleet
 
 
@@ -91,4 +91,4 @@ def test_b_004_35_agent_that_is_pid_1_is_ended_by_a_signal_and_reaps_orphans(age
 
 def test_k_004_14_command_line_ends_with_the_code_of_the_root_cause() -> None:
     command = [sys.executable, "-m", "elasticjob_agent.cli.main", "--standalone", "--no-python", "sh", "-c", "exit 37"]
-    assert subprocess.run(command, cwd=ROOT, timeout=60, capture_output=True, check=False).returncode == 37
+    assert subprocess.run(command, cwd=ROOT, timeout=scaled(60), capture_output=True, check=False).returncode == 37

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from elasticjob_etcd.embedded import EmbeddedEtcd
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 from tests.integration.server.fleet import WITHIN_S, AgentProcess, Fleet, alive, fleet
 
 pytestmark = pytest.mark.etcd
@@ -96,7 +96,7 @@ def test_an_agent_in_a_fork_of_a_process_that_ran_one_ends_at_once_with_the_cure
     etcd_server: EmbeddedEtcd, run_id: str
 ) -> None:
     command = [sys.executable, "-c", FORK, etcd_server.endpoint.targets[0], run_id]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=True)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=scaled(WITHIN_S), check=True)
     assert ended.stdout.split() == ["SUCCEEDED", "1"]
     assert "RendezvousConnectionError: the rendezvous ended: this process cannot use etcd" in ended.stderr
     assert "Start it by the method 'spawn' or 'forkserver'" in ended.stderr

@@ -15,6 +15,7 @@ from elasticjob_agent.spawn import (
     ProcessRaisedException,
     start_processes,
 )
+from testing.waiting import scaled
 from tests.integration.spawn import functions
 
 METHODS = ["spawn", "fork", "forkserver"]
@@ -130,7 +131,7 @@ def test_b_003_12_an_exception_of_a_class_of_the_main_module_is_forwarded(tmp_pa
         "def fail(index): raise Mine('of the main module')\n"
         "if __name__ == '__main__': spawn(fail)\n"
     )
-    ran = subprocess.run([sys.executable, main], capture_output=True, text=True, check=False, timeout=60)
+    ran = subprocess.run([sys.executable, main], capture_output=True, text=True, check=False, timeout=scaled(60))
     assert ran.returncode == 1
     assert ran.stderr.rstrip().endswith("Mine: of the main module")
 

@@ -9,6 +9,7 @@ import pytest
 from elasticjob_agent.spawn import start_processes
 from elasticjob_agent.spawn.start import configured_preload
 from elasticjob_agent.supervisor import StartError
+from testing.waiting import scaled
 from tests.integration.spawn import functions
 from tests.integration.supervisor.launching import Script
 
@@ -32,7 +33,7 @@ def _run(script: Script, call: str) -> str:
         "from pathlib import Path\nfrom elasticjob_agent.spawn import start_processes\n"
         f"from tests.integration.spawn import functions\n{call}"
     )
-    return program.communicate(timeout=60)[1]
+    return program.communicate(timeout=scaled(60))[1]
 
 
 def test_a_preloaded_module_is_imported_once_for_all_processes(tmp_path: Path, modules: Path, script: Script) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from testing.waiting import scaled
 from tests.integration.supervisor.trees import TREES
 
 _ROOT = Path(__file__).resolve().parents[3]
@@ -25,7 +26,7 @@ _ROWS = {f"{end} of {shape}" for end in _ENDS for shape in TREES}
 def _in_namespace(*arguments: str) -> dict[str, list[str]]:
     """For each row that was run, the command lines of what it has left."""
     command = [*_unshare(), sys.executable, "-m", "tests.integration.supervisor.matrix", *arguments]
-    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=100)
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=scaled(100))
     assert done.returncode == 0, done.stderr
     left: dict[str, list[str]] = json.loads(done.stdout)
     return left

@@ -18,6 +18,7 @@ import pytest
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.ui import PageServer, PageState
+from testing.waiting import scaled
 from tests.unit.operator.ui.page_states import HOSTILE, hostile, key, large, obj, small
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
@@ -33,7 +34,7 @@ def tools() -> dict[str, str]:
     """The Python and the Chromium."""
     environ = {**os.environ, "PYTHON": sys.executable}
     done = subprocess.run(
-        (ROOT / "hack" / "browser",), stdout=subprocess.PIPE, text=True, check=True, timeout=600, env=environ
+        (ROOT / "hack" / "browser",), stdout=subprocess.PIPE, text=True, check=True, timeout=scaled(600), env=environ
     )
     return dict(line.split("=", 1) for line in done.stdout.split())
 
