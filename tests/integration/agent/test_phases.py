@@ -85,10 +85,10 @@ def test_sigterm_while_a_round_forms(job: ScriptedFleet) -> None:
     job.all_finish(1, 2)
 
 
-def starter_of(job: ScriptedFleet, agent: int) -> psutil.Process:
+def fork_server_of(job: ScriptedFleet, agent: int) -> psutil.Process:
     """The process that starts this agent's workers."""
     children = psutil.Process(job.agents[agent].pid).children()
-    return next(child for child in children if any("starter" in word for word in child.cmdline()))
+    return next(child for child in children if any("forkserver" in word for word in child.cmdline()))
 
 
 @contextlib.contextmanager
@@ -106,7 +106,7 @@ def test_sigterm_while_workers_are_being_started(job: ScriptedFleet) -> None:
     job.set_replicas(min=3)
     held = [job.run_scripted(), job.run_scripted()][0]
     nodes(job, 2)
-    with suspended(starter_of(job, held)):
+    with suspended(fork_server_of(job, held)):
         job.run_scripted()
         job.await_world(RoundPhase.ACTIVE, 1)
         job.set_replicas(min=2)
@@ -187,7 +187,7 @@ def test_closer_killed_while_workers_are_being_started(job: ScriptedFleet) -> No
     job.run_scripted()
     nodes(job, 2)
     closer = job.agent_of(job.slot_of_leader())
-    with suspended(starter_of(job, closer)):
+    with suspended(fork_server_of(job, closer)):
         job.run_scripted()
         job.await_world(RoundPhase.ACTIVE, 1)
         job.set_replicas(min=2)

@@ -22,7 +22,7 @@ _UNUSED = {
 @pytest.fixture(scope="module")
 def imported() -> set[str]:
     """The names of all modules in a process that is about to run the agent."""
-    code = "import sys; from elasticjob_agent.cli import main; cli.load(); print(*sys.modules)"
+    code = "import sys; from elasticjob_agent.cli.main import load_command; load_command(); print(*sys.modules)"
     return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
 
 
@@ -37,11 +37,15 @@ def test_the_agent_is_there(imported: set[str]) -> None:
 
 def test_whoever_imports_asyncio_first_keeps_its_tls() -> None:
     code = (
-        "import asyncio, ssl, sys; from elasticjob_agent.cli import main; cli.load(); assert sys.modules['ssl'] is ssl"
+        "import asyncio, ssl, sys; from elasticjob_agent.cli.main import load_command; load_command(); "
+        "assert sys.modules['ssl'] is ssl"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_tls_can_be_imported_afterwards() -> None:
-    code = "from elasticjob_agent.cli import main; cli.load(); import ssl, _hashlib; ssl.create_default_context()"
+    code = (
+        "from elasticjob_agent.cli.main import load_command; load_command(); "
+        "import ssl, _hashlib; ssl.create_default_context()"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
