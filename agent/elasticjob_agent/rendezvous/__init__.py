@@ -1,6 +1,6 @@
-"""Rendezvous over etcd: pure plans (`plan`, `steps`, `txns`) and the two loops that carry them out.
+"""Rendezvous over etcd: `protocol` decides without I/O, `leader` and `member` act on its decisions.
 
-And the interface of rendezvous in general, which an agent of `elasticjob_agent.server` needs, with its errors.
+The package also has the interface of any rendezvous, which an agent of `elasticjob_agent.server` needs, and its errors.
 """
 
 from elasticjob_agent.rendezvous.errors import (

@@ -1,44 +1,44 @@
-"""Errors that end a node's part in a rendezvous from outside, as a small tree.
+"""Errors that end a node's part in a rendezvous, as a small tree.
 
 RendezvousError
-├── RendezvousClosedError        nobody can join (any more)
-│   ├── JobFailed                the job has failed: its budget is spent, or a rule ended it
-│   └── Superseded               another pod owns the slot, or this one was evicted for good
-│       └── NothingWanted        there is no spec: the job was deleted, or a wiped etcd has not been told yet
-├── RendezvousTimeoutError       not enough nodes came in time
-├── RendezvousConnectionError    the backend cannot be reached
-│   └── Unreachable              etcd did not answer within the join time-out
-├── RendezvousStateError         the backend holds what nobody could have written
-└── RendezvousGracefulExitError  this node's part has ended, and nothing is wrong
+├── RendezvousClosedError        no node can join (any more).
+│   ├── JobFailed                the job has failed: its restarts are used up, or a rule ended it.
+│   └── Superseded               another pod owns the slot, or this one was evicted for good.
+│       └── NoSpec               the job was deleted, or etcd was wiped and has no spec yet.
+├── RendezvousTimeoutError       not enough nodes joined in time.
+├── RendezvousConnectionError    the backend cannot be reached.
+│   └── Unreachable              etcd did not answer within the join time-out.
+├── RendezvousStateError         the backend's data is corrupt.
+└── RendezvousGracefulExitError  this node's part has ended without a failure.
 """
 
 
 class RendezvousError(Exception):
-    """The rendezvous cannot go on for this node."""
+    """The rendezvous cannot continue for this node."""
 
 
 class RendezvousClosedError(RendezvousError):
-    """No node can join it any more."""
+    """No node can join the rendezvous any more."""
 
 
 class RendezvousTimeoutError(RendezvousError):
-    """It did not complete in time."""
+    """The rendezvous did not complete in time."""
 
 
 class RendezvousConnectionError(RendezvousError):
-    """Its backend cannot be reached."""
+    """The backend of the rendezvous cannot be reached."""
 
 
 class RendezvousStateError(RendezvousError):
-    """Its state is corrupt."""
+    """The state of the rendezvous is corrupt."""
 
 
 class RendezvousGracefulExitError(RendezvousError):
-    """This node leaves it, and that is not a failure."""
+    """This node leaves the rendezvous, and that is not a failure."""
 
 
 def is_graceful_exit(error: BaseException) -> bool:
-    """True for a RendezvousGracefulExitError, also for torch's, which a handler of torch's raises."""
+    """Whether `error` is a RendezvousGracefulExitError, ours or one of torch's from a handler of torch's."""
     return any(kind.__name__ == RendezvousGracefulExitError.__name__ for kind in type(error).__mro__)
 
 
@@ -51,7 +51,7 @@ class Superseded(RendezvousClosedError):
 
 
 class NoSpec(Superseded):
-    """There is no spec where another should have written one."""
+    """There is no spec, and another process should have written one."""
 
 
 class Unreachable(RendezvousConnectionError):

@@ -1,8 +1,7 @@
 """The backend `etcd`: from rendezvous parameters to a handler of a job without an operator.
 
-Options: `join_timeout`, `last_call_timeout`, `keep_alive` in seconds, `node_rank` for a slot of one's choice; of
-etcd over TLS `cacert`, `cert`, `key`, each the path of a PEM file. The member lives in the background event loop
-of the process.
+Options: `join_timeout`, `last_call_timeout` and `keep_alive` in seconds, `node_rank` to choose the slot. For etcd over
+TLS `cacert`, `cert` and `key` are paths of PEM files. The member runs in the background event loop of the process.
 """
 
 import contextlib
@@ -35,7 +34,7 @@ _JOIN_TIMEOUT_S, _LEASE_TTL_S, _SCALE_UP_DELAY_S = 600.0, 6.0, 1.0
 
 
 def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
-    """The handler of one node; raises ValueError for parameters that make no sense, RendezvousConnectionError."""
+    """Return the handler of one node; raise ValueError for invalid parameters, RendezvousConnectionError."""
     if "/" in params.run_id or not params.run_id:
         raise ValueError(f"run_id {params.run_id!r} of an etcd rendezvous; it must be a name without a slash")
     endpoint = _endpoint(params)
@@ -132,4 +131,4 @@ def _address(target: str) -> str:
     try:
         return own_address(target)
     except OSError as error:
-        raise RendezvousConnectionError(f"there is no way from this host to etcd at {target}: {error}") from error
+        raise RendezvousConnectionError(f"this host cannot reach etcd at {target}: {error}") from error

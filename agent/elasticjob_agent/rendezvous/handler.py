@@ -1,8 +1,8 @@
-"""`EtcdRendezvousHandler`: the rendezvous of this package behind the interface that agents know.
+"""`EtcdRendezvousHandler`: the rendezvous of this package with the interface that agents use.
 
-It runs one `RendezvousMember` in an event loop of its own thread. Through `ThreadedWorkers` it is the member's view of
-workers that the agent runs. Rules stay in member and steps; the agent only carries out orders. It closes nothing by
-itself: a job ends by success, by a spent budget, or by the operator.
+It runs one `RendezvousMember` in an event loop of another thread. The member sees the agent's workers through
+`ThreadedWorkers`. Decisions are made in the member's plan; the agent only carries out orders. The handler closes
+nothing by itself: a job ends by success, by the use of all restarts, or by the operator.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Etcd
 
 LEAVE_TIMEOUT_S = 10.0
-"""Seconds within which leaving must have ended; after that the lease expires."""
+"""Seconds until `shutdown` gives up leaving; after that the lease expires."""
 
 T = TypeVar("T")
 
@@ -48,17 +48,17 @@ class EventLoop(Protocol):
     """A running event loop in another thread."""
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Run it there."""
+        """Run a coroutine in the loop."""
 
 
 class Port(Protocol):
-    """The held port of rank 0."""
+    """The reserved port of rank 0."""
 
     def acquire(self) -> int:
-        """Hold a fresh one."""
+        """Reserve a new port, and return it."""
 
     def release(self) -> None:
-        """Let go of it."""
+        """Release the reserved port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +74,11 @@ class HandlerDeps:
     clock: Callable[[], float]
     wall_ns: Callable[[], int]
     draw: Callable[[], str]
-    """Eight random hex digits."""
+    """Returns eight random hex digits."""
     trace: Tracer
     join_timeout_s: float = 600.0
     run: Callable[[Etcd, RendezvousMember], Coroutine[Any, Any, Outcome]] = lambda _, member: member.run()
-    """The member's life, with whatever goes on beside it; runs in the loop."""
+    """Runs the member, and the tasks beside it, in the loop."""
 
 
 class EtcdRendezvousHandler(JobRendezvous):
@@ -99,15 +99,15 @@ class EtcdRendezvousHandler(JobRendezvous):
     # -- RendezvousHandler -----------------------------------------------------------------------
 
     def get_backend(self) -> str:
-        """`etcd`."""
+        """Return `etcd`."""
         return "etcd"
 
     def get_run_id(self) -> str:
-        """The id of the job, as workers see it."""
+        """Return the id of the job, as workers see it."""
         return self._deps.run_id
 
     def next_rendezvous(self) -> RendezvousInfo:
-        """Wait for the next round that names this node, with all its ranks; none of its workers may run any more.
+        """Wait for the next round with this node, and return it with all ranks; none of its workers may run any more.
 
         Raises RendezvousGracefulExitError when the job has succeeded or this node leaves, JobFailed, and the other
         kinds of RendezvousError.
@@ -129,23 +129,23 @@ class EtcdRendezvousHandler(JobRendezvous):
         )
 
     def is_closed(self) -> bool:
-        """Whether this node's part has ended."""
+        """Whether this node's part in the job has ended."""
         return self._closed or (self._mailbox is not None and self._mailbox.ended is not None)
 
     def set_closed(self) -> None:
-        """Take no part any more; the job itself ends only by success, a spent budget, or its operator."""
+        """Take no further part; the job itself ends only by success, by the use of all restarts, or by its operator."""
         self._closed = True
         if self._mailbox is not None:
             self._mailbox.wake()
 
     def num_nodes_waiting(self) -> int:
-        """Return 1 if the round of this node is over, for any reason; else 0."""
+        """Return 1 if this node's round has ended, for any reason; else 0."""
         if self._mailbox is None:
             return 0
         return int(self._mailbox.stop_order is not None or self._mailbox.is_offered)
 
     def shutdown(self) -> bool:
-        """Leave, if the job has not ended, and let go of everything; its workers must have stopped."""
+        """Leave, if the job has not ended, and release all resources; the workers must have stopped."""
         self._closed = True
         if self._run_task is None or self._mailbox is None:
             return True
@@ -157,7 +157,7 @@ class EtcdRendezvousHandler(JobRendezvous):
         except concurrent.futures.CancelledError:
             return False
         except concurrent.futures.TimeoutError:
-            log.warning("could not leave within %g s; the others learn it when the lease ends", LEAVE_TIMEOUT_S)
+            log.warning("could not leave within %g s; the other nodes see it when the lease expires", LEAVE_TIMEOUT_S)
             self._run_task.cancel()
             return False
         return True
@@ -165,38 +165,38 @@ class EtcdRendezvousHandler(JobRendezvous):
     # -- JobRendezvous ---------------------------------------------------------------------------
 
     def offer(self, node: NodeInfo, on_change: Callable[[], None]) -> None:
-        """Who this node is, and whom to push."""
+        """Set this node's data and the callback for changes."""
         self._node_info, self._on_change = node, on_change
         if self._mailbox is not None:
             self._mailbox.listen(on_change)
 
     def stop_order(self) -> StopOrder | None:
-        """The order to stop the workers that run."""
+        """Return the order to stop the running workers."""
         return None if self._mailbox is None else self._mailbox.stop_order
 
     def outcome(self) -> Outcome | None:
-        """Return how this node's part has ended."""
+        """Return how this node's part in the job has ended."""
         ended = None if self._mailbox is None else self._mailbox.ended
         return ended if isinstance(ended, Outcome) else None
 
     def workers_failed(self, failures: Sequence[LocalFailure]) -> None:
-        """These failed by themselves."""
+        """Report failures of workers."""
         if self._mailbox is not None and self._assignment is not None:
             self._mailbox.failed(self._assignment, failures)
 
     def workers_succeeded(self) -> None:
-        """All ended well."""
+        """Report that all workers succeeded."""
         if self._mailbox is not None and self._assignment is not None:
             self._mailbox.succeeded(self._assignment)
 
     def workers_stopped(self) -> None:
-        """None runs any more."""
+        """Report that no worker runs any more."""
         if self._mailbox is not None and self._assignment is not None:
             self._mailbox.stopped(self._assignment)
 
     def leave(self) -> None:
-        """Record that this node leaves."""
-        self._leaving = True  # a member that is not made yet reads it
+        """Report that this node leaves."""
+        self._leaving = True  # for a member that is created later
         if self._mailbox is not None and self._mailbox.ended is None:
             self._deps.loop.submit(self._request_leave())
 
@@ -204,25 +204,25 @@ class EtcdRendezvousHandler(JobRendezvous):
         if self._member is not None:
             self._member.request_leave()
 
-    # -- beyond both -----------------------------------------------------------------------------
+    # -- beyond both interfaces ------------------------------------------------------------------
 
     @property
     def assignment(self) -> Assignment | None:
-        """The round that was taken last."""
+        """Return the assignment that was taken last."""
         return self._assignment
 
     @property
     def runtime_config(self) -> RuntimeConfig | None:
-        """What the job wanted when that round was offered."""
+        """Return the job's runtime config at the time of that assignment."""
         return None if self._mailbox is None else self._mailbox.runtime_config
 
     def run_result(self) -> Outcome | BaseException | None:
-        """The member's own end: its outcome, or what it raised."""
+        """Return the member's end: its outcome, or the exception that it raised."""
         return None if self._mailbox is None else self._mailbox.ended
 
     def cancel(self) -> None:
-        """End the member without a word to anybody; `stop_order` follows if workers run."""
-        self._cancelled = True  # a member that does not live yet reads it
+        """End the member without a record in etcd; `stop_order` follows if workers run."""
+        self._cancelled = True  # for a member that is started later
         if self._mailbox is not None:
             self._deps.loop.submit(self._cancel())
 
@@ -230,7 +230,7 @@ class EtcdRendezvousHandler(JobRendezvous):
         if self._task is not None:
             self._task.cancel()
 
-    # -- the member's life -----------------------------------------------------------------------
+    # -- the member ------------------------------------------------------------------------------
 
     def _start(self) -> ThreadedWorkers:
         if self._mailbox is not None:
@@ -249,7 +249,7 @@ class EtcdRendezvousHandler(JobRendezvous):
         )
 
     async def _run_member(self, identity: NodeIdentity, mailbox: ThreadedWorkers) -> None:
-        """The member from its first word to its last; whatever ends it reaches the agent."""
+        """Run the member to its end, and pass each outcome or exception to the agent."""
         self._task = asyncio.current_task()
         if self._cancelled:
             await self._cancel()
@@ -277,9 +277,9 @@ class EtcdRendezvousHandler(JobRendezvous):
 
 
 def _error(ended: Outcome | BaseException | None) -> RendezvousError:
-    """The end of a member as what an agent understands; chained to what was raised."""
+    """Return the end of a member as an error for the agent, chained to the exception that the member raised."""
     if ended is None:
-        return RendezvousClosedError("this node takes no part any more: its handler was closed")
+        return RendezvousClosedError("this node takes no further part: its handler was closed")
     if isinstance(ended, Outcome):
         return _outcome_error(ended)
     if isinstance(ended, RendezvousError):

@@ -1,7 +1,7 @@
 """The interface of a rendezvous in torch elastic's form: the handler, its results, its parameters.
 
-Any handler will do for `SimpleElasticAgent`: this one knows nothing of etcd. Further methods of ours are in the
-protocol `JobRendezvous` of `rendezvous.job`.
+`SimpleElasticAgent` works with any handler; this interface does not depend on etcd. Our further methods are in the
+protocol `JobRendezvous` of `rendezvous.job_rendezvous`.
 """
 
 import abc
@@ -18,7 +18,7 @@ _FALSE = {"0", "false", "f", "no", "n"}
 
 @dataclass(frozen=True)
 class RendezvousStoreInfo:
-    """Where the workers of a round find rank 0."""
+    """The address of rank 0 for the workers of a round."""
 
     master_addr: str
     master_port: int
@@ -30,19 +30,19 @@ class RendezvousInfo:
 
     store: Store | None
     rank: int
-    """Of this node: its group rank."""
+    """The node's group rank."""
     world_size: int
-    """Number of nodes."""
+    """The number of nodes."""
     bootstrap_store_info: RendezvousStoreInfo | None = None
     assignment: Assignment | None = None
-    """All ranks of this node's workers, when the rendezvous carries them; then no store is needed."""
+    """All ranks of this node's workers, if the rendezvous assigns them; then no store is needed."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter((self.store, self.rank, self.world_size))
 
 
 def as_rendezvous_info(result: Any) -> RendezvousInfo:
-    """What any handler returned, as ours: the older triple, or an object with torch's fields, whatever its class."""
+    """Return the result of any handler as ours: from the older triple, or from any object with torch's fields."""
     if isinstance(result, RendezvousInfo):
         return result
     if not all(hasattr(result, name) for name in ("store", "rank", "world_size")):
@@ -60,7 +60,7 @@ class RendezvousHandler(abc.ABC):
 
     @abc.abstractmethod
     def get_backend(self) -> str:
-        """The name of the backend."""
+        """Return the name of the backend."""
 
     @property
     def use_agent_store(self) -> bool:
@@ -69,32 +69,32 @@ class RendezvousHandler(abc.ABC):
 
     @abc.abstractmethod
     def next_rendezvous(self) -> RendezvousResult:
-        """Wait until enough nodes are here; raises RendezvousError, and each of its kinds."""
+        """Wait until enough nodes have joined; raise RendezvousError or one of its kinds."""
 
     @abc.abstractmethod
     def is_closed(self) -> bool:
-        """Whether nobody can join any more."""
+        """Whether no node can join any more."""
 
     @abc.abstractmethod
     def set_closed(self) -> None:
-        """Let nobody join any more."""
+        """Close the rendezvous: no node can join any more."""
 
     @abc.abstractmethod
     def num_nodes_waiting(self) -> int:
-        """How many nodes came late and wait for the next round."""
+        """Return how many nodes joined late and wait for the next round."""
 
     @abc.abstractmethod
     def get_run_id(self) -> str:
-        """The id of the job."""
+        """Return the id of the job."""
 
     @abc.abstractmethod
     def shutdown(self) -> bool:
-        """Let go of everything; True if that went well."""
+        """Release all resources; return True if that succeeded."""
 
 
 @dataclass(init=False, repr=False, eq=False)
 class RendezvousParameters:
-    """What a backend needs to make its handler."""
+    """The parameters from which a backend creates its handler."""
 
     backend: str
     endpoint: str
@@ -104,7 +104,7 @@ class RendezvousParameters:
     local_addr: str | None = None
     config: dict[str, Any] = field(default_factory=dict)
 
-    def __init__(  # noqa: PLR0917 - the order of the API
+    def __init__(  # noqa: PLR0917 - the order of torch's API
         self,
         backend: str,
         endpoint: str,
@@ -114,7 +114,7 @@ class RendezvousParameters:
         local_addr: str | None = None,
         **config: Any,
     ) -> None:
-        """Raises ValueError for an empty backend, and for node counts that no job can have."""
+        """Raise ValueError for an empty backend, and for invalid node counts."""
         if not backend:
             raise ValueError("the rendezvous backend must have a name")
         if min_nodes < 1:
@@ -126,11 +126,11 @@ class RendezvousParameters:
         self.config = config
 
     def get(self, key: str, default: Any = None) -> Any:
-        """A value of the configuration."""
+        """Return a value of the configuration."""
         return self.config.get(key, default)
 
-    def get_as_bool(self, key: str, default: bool | None = None) -> bool | None:  # noqa: FBT001 - as in the API
-        """A value as truth; raises ValueError for one that is neither."""
+    def get_as_bool(self, key: str, default: bool | None = None) -> bool | None:  # noqa: FBT001 - as in torch's API
+        """Return a value as a boolean; raise ValueError for any other value."""
         value = self.get(key, default)
         if value is None or isinstance(value, bool):
             return value
@@ -140,7 +140,7 @@ class RendezvousParameters:
         return word in _TRUE
 
     def get_as_int(self, key: str, default: int | None = None) -> int | None:
-        """A value as a whole number; raises ValueError for one that is none."""
+        """Return a value as a whole number; raise ValueError for any other value."""
         value = self.get(key, default)
         if value is None:
             return None

@@ -1,8 +1,8 @@
-"""The methods of a rendezvous beyond `RendezvousHandler`, when it knows the whole job.
+"""The methods of a rendezvous beyond `RendezvousHandler`, if it manages the whole job.
 
-Such a rendezvous carries all ranks and the job-wide count of restarts. It receives the state of this node's workers and
-orders them to stop. It alone decides how a failure is charged and when the job has ended. No method here waits; all may
-be called from any thread.
+Such a rendezvous assigns all ranks and counts the restarts of the job. It receives the state of this node's workers and
+orders them to stop. It alone decides how a failure is charged and when the job has ended. No method here blocks. All
+may be called from any thread.
 """
 
 import abc
@@ -16,7 +16,7 @@ from elasticjob_api.records import WorkerFailure
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeInfo:
-    """The node's own part of the job; the same in every round."""
+    """The node's own data for the job; the same in every round."""
 
     role: str
     local_world_size: int
@@ -26,7 +26,7 @@ class NodeInfo:
 
 @dataclass(frozen=True, slots=True)
 class StopOrder:
-    """The workers of the present round must stop: the world has changed."""
+    """An order to stop the workers of the current round: the rendezvous state has changed."""
 
     grace_s: float
     signal_name: str
@@ -34,47 +34,47 @@ class StopOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalFailure:
-    """One worker of this node that ended badly by itself, or could not be started."""
+    """A worker of this node that failed by itself, or could not be started."""
 
     local_rank: int
     exit_code: int
-    """As in `subprocess`: negative is a signal."""
+    """As in `subprocess`: a negative number is a signal."""
     signal: str = ""
     message: str = ""
     pid: int = 0
     startup: bool = False
-    """It ended soon after its start; it may well fail again at once."""
+    """Whether it failed soon after its start, so that it may well fail again at once."""
     record: WorkerFailure | None = None
-    """All that is known of it, from who knows more than the fields above; then those count for nothing."""
+    """The complete record, if the caller has one; it replaces the fields above."""
 
 
 class JobRendezvous(RendezvousHandler):
-    """A rendezvous that knows the job; `shutdown` leaves it, and closes nothing."""
+    """A rendezvous that manages the job; `shutdown` leaves the job, and closes nothing."""
 
     @abc.abstractmethod
     def offer(self, node: NodeInfo, on_change: Callable[[], None]) -> None:
-        """Before the first `next_rendezvous`: who this node is, and whom to call after each change of what is below."""
+        """Set this node's data and a callback for each change of the properties below; before `next_rendezvous`."""
 
     @abc.abstractmethod
     def stop_order(self) -> StopOrder | None:
-        """The order to stop the workers that run, if there is one."""
+        """Return the order to stop the running workers, if there is one."""
 
     @abc.abstractmethod
     def outcome(self) -> Outcome | None:
-        """Return how this node's part in the job has ended; None while it has not."""
+        """Return how this node's part in the job has ended; None before the end."""
 
     @abc.abstractmethod
     def workers_failed(self, failures: Sequence[LocalFailure]) -> None:
-        """These failed by themselves; the others may still run. The next round opens at once."""
+        """Report failures of workers; the others may still run. The next round opens at once."""
 
     @abc.abstractmethod
     def workers_succeeded(self) -> None:
-        """All ended well, and nothing of them is left."""
+        """Report that all workers succeeded, and none of their processes is left."""
 
     @abc.abstractmethod
     def workers_stopped(self) -> None:
-        """None of them runs any more."""
+        """Report that no worker runs any more."""
 
     @abc.abstractmethod
     def leave(self) -> None:
-        """Tell the others that this node goes; `stop_order` follows as soon as they know."""
+        """Report to the other nodes that this one leaves; `stop_order` follows when they know."""

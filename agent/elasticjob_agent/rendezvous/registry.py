@@ -1,4 +1,4 @@
-"""Rendezvous backends by name: `static` and `etcd`, and those that programs register."""
+"""Rendezvous backends by name: `static`, `etcd`, and those that programs register."""
 
 from collections.abc import Callable
 
@@ -9,20 +9,20 @@ RendezvousHandlerCreator = Callable[[RendezvousParameters], RendezvousHandler]
 
 
 class RendezvousHandlerRegistry:
-    """Makers of handlers, by the name of their backend."""
+    """Creators of handlers, by the name of their backend."""
 
     def __init__(self) -> None:
         self._makers: dict[str, RendezvousHandlerCreator] = {}
 
     def register(self, backend: str, creator: RendezvousHandlerCreator) -> None:
-        """Make a backend known; raises ValueError for a name that is empty or taken by another maker."""
+        """Register a backend; raise ValueError if the name is empty or has another creator."""
         if not backend:
             raise ValueError("the rendezvous backend must have a name")
         if self._makers.setdefault(backend, creator) is not creator:
             raise ValueError(f"the rendezvous backend {backend!r} is registered already")
 
     def create_handler(self, params: RendezvousParameters) -> RendezvousHandler:
-        """The handler of `params.backend`; raises ValueError for one that is not known."""
+        """Return a handler of `params.backend`; raise ValueError if it is not registered."""
         maker = self._makers.get(params.backend)
         if maker is None:
             known = ", ".join(sorted(self._makers))
@@ -36,5 +36,5 @@ rendezvous_handler_registry.register("etcd", etcd_backend.create)
 
 
 def get_rendezvous_handler(params: RendezvousParameters) -> RendezvousHandler:
-    """The handler of `params.backend`; raises ValueError."""
+    """Return a handler of `params.backend`; raise ValueError if it is not registered."""
     return rendezvous_handler_registry.create_handler(params)

@@ -1,8 +1,8 @@
-"""The key-value store through which nodes of a plain rendezvous meet: its promises, and one in memory.
+"""The key-value store of nodes in a plain rendezvous: its protocol, and a store in memory.
 
-`InMemoryStore` is for one process: several threads, one or many nodes. Its time-out is per thread, so that one
-thread's `store_timeout` never changes another's wait; what the thread that made the store sets is everybody's
-default. Values are bytes; text is encoded. A wait is never longer than the time-out and never polls.
+`InMemoryStore` is for one process: several threads, one or many nodes. Each thread has its own time-out, so that one
+thread's `store_timeout` never changes another's wait. The thread that created the store sets the default for all.
+Values are bytes; text is encoded. A wait never exceeds the time-out and never polls.
 """
 
 import threading
@@ -18,7 +18,7 @@ DEFAULT_TIMEOUT = timedelta(seconds=300)
 
 
 class Store(KeyValueStore, Protocol):
-    """The whole protocol of a store."""
+    """The complete protocol of a store."""
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
         """Write several values at once."""
@@ -42,12 +42,12 @@ class InMemoryStore:
 
     @property
     def timeout(self) -> timedelta:
-        """How long a wait of this thread may take."""
+        """The longest time that a wait of this thread may take."""
         own: timedelta = getattr(self._own, "timeout", self._default)
         return own
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Change it for this thread; in the thread that made the store for all that have not set their own."""
+        """Set the time-out of this thread; the thread that created the store sets the default for all others."""
         if threading.get_ident() == self._owner:
             self._default = timeout
         else:
@@ -58,24 +58,24 @@ class InMemoryStore:
         self.multi_set([key], [value])
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
-        """Write several values at once; raises ValueError when there are not as many values as keys."""
+        """Write several values at once; raise ValueError if there are not as many values as keys."""
         with self._changed:
             for key, value in zip(keys, values, strict=True):
                 self._values[key] = value.encode() if isinstance(value, str) else bytes(value)
             self._changed.notify_all()
 
     def get(self, key: str) -> bytes:
-        """Wait for the key, and read it; raises StoreTimeout."""
+        """Wait for the key, and return its value; raise StoreTimeout."""
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Wait for all keys, and read them at one moment; raises StoreTimeout."""
+        """Wait for all keys, and return their values at one moment; raise StoreTimeout."""
         with self._changed:
             self._await(keys, self.timeout)
             return [self._values[key] for key in keys]
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a counter, absent counting as 0; its new value."""
+        """Add to a counter, and return its new value; an absent counter is 0."""
         with self._changed:
             value = int(self._values.get(key, b"0")) + amount
             self._values[key] = str(value).encode()
@@ -83,7 +83,7 @@ class InMemoryStore:
             return value
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
-        """Wait until all keys exist, at most `timeout` or the store's; raises StoreTimeout."""
+        """Wait until all keys exist, at most `timeout` or the store's; raise StoreTimeout."""
         with self._changed:
             self._await(keys, self.timeout if timeout is None else timeout)
 

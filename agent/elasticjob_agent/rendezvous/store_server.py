@@ -1,7 +1,7 @@
 """An in-memory store for several hosts: one node serves it over TCP, the others are its clients.
 
-For jobs of fixed membership without etcd. One request a connection, each a line of JSON, answered by one; a
-request that waits costs a thread of the server. Like torch's store it trusts its network: there is no password.
+It is for jobs of fixed membership without etcd. Each connection has one request and one answer, each a line of JSON. A
+request that waits needs a thread of the server. Like torch's store it trusts its network: there is no password.
 """
 
 import base64
@@ -21,14 +21,14 @@ log = logging.getLogger(__name__)
 
 _AGAIN_S = 0.05
 _ANSWER_S = 10.0
-"""Seconds beyond the time-out of a request until its answer counts as lost."""
+"""Seconds after the time-out of a request until its answer counts as lost."""
 
 
 class StoreServer:
-    """Serves a new store at `address` until closed."""
+    """Serves a new store at `address` until it is closed."""
 
     def __init__(self, address: tuple[str, int]) -> None:
-        """Raises OSError when the address cannot be bound."""
+        """Raise OSError if the address cannot be bound."""
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._listener = socket.create_server(address, family=family, backlog=1024)
         self._store = InMemoryStore()
@@ -37,12 +37,12 @@ class StoreServer:
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port of the listener."""
         return int(self._listener.getsockname()[1])
 
     def close(self) -> None:
-        """Take no more requests; those that wait end by themselves."""
-        self._listener.shutdown(socket.SHUT_RDWR)  # wakes the accept; a mere close would not
+        """Accept no more requests; those that wait end by themselves."""
+        self._listener.shutdown(socket.SHUT_RDWR)  # wakes `accept`, which `close` alone does not
         self._thread.join()
         self._listener.close()
 
@@ -62,7 +62,7 @@ class StoreServer:
                     stream.write(json.dumps(_answer(self._store, json.loads(line))).encode() + b"\n")
                     stream.flush()
             except OSError as error:
-                log.debug("the client of the store has gone: %s", error)
+                log.debug("the client of the store closed its connection: %s", error)
 
 
 def _answer(store: InMemoryStore, request: dict[str, Any]) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _answer(store: InMemoryStore, request: dict[str, Any]) -> dict[str, Any]:
 
 
 class StoreClient:
-    """A store served elsewhere; keys get `prefix`, and the time-out is this client's own."""
+    """A store that another process serves; keys get `prefix`, and the time-out is this client's own."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class StoreClient:
         timeout: timedelta = DEFAULT_TIMEOUT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is connected before the first call, which waits until the server is there."""
+        """Connect at the first call only; that call waits until the server runs."""
         self._address = address
         self._prefix = prefix
         self._timeout = timeout
@@ -100,11 +100,11 @@ class StoreClient:
 
     @property
     def timeout(self) -> timedelta:
-        """How long a wait may take."""
+        """The longest time that a wait may take."""
         return self._timeout
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Change it."""
+        """Set the time-out of this client."""
         self._timeout = timeout
 
     def set(self, key: str, value: str | bytes) -> None:
@@ -112,24 +112,24 @@ class StoreClient:
         self.multi_set([key], [value])
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
-        """Write several values at once; raises ValueError when there are not as many values as keys."""
+        """Write several values at once; raise ValueError if there are not as many values as keys."""
         raw = [value.encode() if isinstance(value, str) else bytes(value) for value in values]
         self._ask("set", keys, values=[base64.b64encode(value).decode() for value in raw])
 
     def get(self, key: str) -> bytes:
-        """Wait for the key, and read it; raises StoreTimeout."""
+        """Wait for the key, and return its value; raise StoreTimeout."""
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Wait for all keys, and read them; raises StoreTimeout."""
+        """Wait for all keys, and return their values; raise StoreTimeout."""
         return [base64.b64decode(value) for value in self._ask("get", keys)["values"]]
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a counter; its new value."""
+        """Add to a counter, and return its new value."""
         return int(self._ask("add", [key], amount=amount)["number"])
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
-        """Wait until all keys exist; raises StoreTimeout."""
+        """Wait until all keys exist; raise StoreTimeout."""
         self._ask("get", keys, timeout=timeout)
 
     def _ask(self, do: str, keys: Sequence[str], *, timeout: timedelta | None = None, **more: Any) -> dict[str, Any]:
@@ -153,7 +153,7 @@ class StoreClient:
         except OSError as error:
             raise RendezvousConnectionError(f"the store at {host}:{port} cannot be used: {error}") from error
         if not line:
-            raise RendezvousConnectionError(f"the store at {host}:{port} hung up; its node has ended")
+            raise RendezvousConnectionError(f"the store at {host}:{port} closed the connection; its node has ended")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
@@ -165,4 +165,4 @@ class StoreClient:
             except OSError:
                 if self._clock() >= deadline_s:
                     raise
-            time.sleep(_AGAIN_S)  # rank 0 may come later than we; nobody can tell us when
+            time.sleep(_AGAIN_S)  # rank 0 may start later than this node, and nothing can notify us

@@ -1,9 +1,9 @@
-"""The workers of a node as its rendezvous sees them, while an agent in another thread drives them.
+"""The workers of a node as its rendezvous sees them, while an agent in another thread runs them.
 
-Towards the member, in its event loop, this is a `WorkersPort`; towards the agent a small mailbox under one lock:
-an offered round, an order to stop, the outcome. A round that is withdrawn before the agent took it was never
-started, so nothing has to be stopped. Only the loop's thread changes `phase` and `failures`. Each report of the agent
-names the round that it took: one of an older round may arrive when the next is offered already.
+For the member, in its event loop, this is a `WorkersPort`. For the agent it is a mailbox with one lock: an offered
+round, an order to stop, the outcome. A round that is withdrawn before the agent took it was never started, so there is
+nothing to stop. Only the loop's thread changes `phase` and `failures`. Each report of the agent names the round that it
+took: a report about an older round may arrive after the next is offered.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ Renew = Callable[[], int]
 
 
 class ThreadedWorkers:
-    """Implements `rendezvous.ports.WorkersPort` for workers that an agent's thread runs."""
+    """A `rendezvous.protocol.interfaces.WorkersPort` for workers that an agent runs in its thread."""
 
     def __init__(self, *, renew_master_port: Renew, pod: str, host: str, wall_ns: Callable[[], int]) -> None:
-        """Make it inside the loop; `wall_ns` stamps failures, for people only."""
+        """Create this inside the loop; `wall_ns` gives failures a time for users, and nothing else."""
         self.phase = Workers.NONE
         self.failures: list[FailureRecord] = []
         self.on_change: Callable[[], None] = lambda: None
@@ -38,7 +38,7 @@ class ThreadedWorkers:
         self._offered: Assignment | None = None
         self._stop_order: StopOrder | None = None
         self._ended: Outcome | BaseException | None = None
-        self._closed = False  # the agent has stopped them before it was told to
+        self._closed = False  # the agent has stopped its workers without an order
         self.runtime_config: RuntimeConfig | None = None
 
     # -- the member's side, in the loop ----------------------------------------------------------
@@ -51,7 +51,7 @@ class ThreadedWorkers:
         self._notify()
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
-        """Withdraw a round that the agent has not taken, or order it to stop its workers."""
+        """Withdraw a round that the agent has not taken, or order the agent to stop its workers."""
         if self.phase in {Workers.NONE, Workers.SUCCEEDED}:
             return
         with self._rounds:
@@ -66,11 +66,11 @@ class ThreadedWorkers:
         self._notify()
 
     def renew_master_port(self) -> int:
-        """Hold a fresh port for the next round's rank 0."""
+        """Reserve a new port for rank 0 of the next round."""
         return self._renew()
 
     def end(self, result: Outcome | BaseException) -> None:
-        """The member has ended; the agent finds out now or with its next question."""
+        """Record the member's end; the agent receives it now or with its next call."""
         with self._rounds:
             self._ended, self._offered = result, None
         self._notify()
@@ -87,9 +87,9 @@ class ThreadedWorkers:
 
     def _report_failures(self, assignment: Assignment, failures: Sequence[LocalFailure]) -> None:
         if assignment is not self._assignment or self.phase in {Workers.NONE, Workers.SUCCEEDED}:
-            return  # of a round that is over
+            return  # about a round that has ended
         self.failures += [FailureRecord(assignment.round, f.local_rank, self._record(assignment, f)) for f in failures]
-        # Even while they are being stopped: what failed by itself is told before this node is ready.
+        # Also while the workers are being stopped: their own failures are reported before this node is ready.
         self._set_phase(Workers.FAILED if self.phase is Workers.RUNNING else self.phase)
 
     def _record(self, assignment: Assignment, failed: LocalFailure) -> WorkerFailure:
@@ -117,10 +117,10 @@ class ThreadedWorkers:
             return
         with self._rounds:
             self._stop_order = None
-        if self.phase is Workers.RUNNING:  # by itself: the others must know why these workers are gone
-            said = "the agent has stopped its workers by itself"
-            self._report_failures(assignment, [LocalFailure(local_rank=0, exit_code=1, message=said)])
-        if self.phase is Workers.FAILED:  # stays so until the round is opened because of it
+        if self.phase is Workers.RUNNING:  # without an order: the other nodes must know the reason
+            message = "the agent has stopped its workers by itself"
+            self._report_failures(assignment, [LocalFailure(local_rank=0, exit_code=1, message=message)])
+        if self.phase is Workers.FAILED:  # remains until the failure has opened the next round
             self._closed = True
         elif self.phase is Workers.STOPPING:
             self._set_phase(Workers.NONE)
@@ -128,12 +128,12 @@ class ThreadedWorkers:
     # -- the agent's side, in any thread ---------------------------------------------------------
 
     def listen(self, push: Callable[[], None]) -> None:
-        """Call `push` after every change of what this mailbox holds."""
+        """Call `push` after every change of this mailbox."""
         with self._rounds:
             self._push = push
 
     def next_assignment(self, cancelled: Callable[[], bool]) -> Assignment | Outcome | BaseException | None:
-        """Wait for a round or the end; None when `cancelled` says so, which is asked whenever something changes."""
+        """Wait for a round or the end; return None if `cancelled` returns True, which is called at each change."""
         with self._rounds:
             while self._offered is None and self._ended is None and not cancelled():
                 self._rounds.wait()
@@ -141,19 +141,19 @@ class ThreadedWorkers:
             return taken or self._ended
 
     def wake(self) -> None:
-        """Let a waiting `next_assignment` ask its `cancelled`."""
+        """Wake a waiting `next_assignment`, so that it calls its `cancelled` again."""
         with self._rounds:
             self._rounds.notify_all()
 
     @property
     def stop_order(self) -> StopOrder | None:
-        """The order to stop."""
+        """Return the order to stop."""
         with self._rounds:
             return self._stop_order
 
     @property
     def is_offered(self) -> bool:
-        """Whether a round waits to be taken."""
+        """Whether a round is offered and not taken."""
         with self._rounds:
             return self._offered is not None
 
@@ -164,13 +164,13 @@ class ThreadedWorkers:
             return self._ended
 
     def failed(self, assignment: Assignment, failures: Sequence[LocalFailure]) -> None:
-        """Workers of this round failed by themselves."""
+        """Report failures of workers of this round."""
         self._loop.call_soon_threadsafe(self._report_failures, assignment, tuple(failures))
 
     def succeeded(self, assignment: Assignment) -> None:
-        """All of this round ended well."""
+        """Report that all workers of this round succeeded."""
         self._loop.call_soon_threadsafe(self._report_success, assignment)
 
     def stopped(self, assignment: Assignment) -> None:
-        """None of this round runs any more."""
+        """Report that no worker of this round runs any more."""
         self._loop.call_soon_threadsafe(self._stopped, assignment)

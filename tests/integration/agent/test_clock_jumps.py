@@ -22,7 +22,7 @@ pytestmark = pytest.mark.etcd
 
 KEEP_ALIVE_S = 2.0
 DAYS = 240.0
-LOST = "lost the lease of this stay"
+LOST = "lost the lease of this session"
 
 
 @pytest.fixture

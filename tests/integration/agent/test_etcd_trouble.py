@@ -18,7 +18,7 @@ from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
 
-LOST = "lost the lease of this stay"
+LOST = "lost the lease of this session"
 
 
 def begin(job: ScriptedFleet, *, way: str | None = None) -> None:

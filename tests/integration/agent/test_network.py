@@ -78,7 +78,7 @@ def test_a_lease_that_ran_out_is_taken_anew_if_nobody_moved_on_and_the_workers_n
         way.refuse()
         eventually(lambda: gone(job), within_s=30, what="the end of its lease", pause_s=0.05)
         way.restore()
-        job.await_reported(agent, "came back under a new lease; the workers were not touched")
+        job.await_reported(agent, "rejoined under a new lease; the workers were not touched")
         job.all_finish()
         assert job.rounds() == {1}
         assert len(job.pids(1)) == 2

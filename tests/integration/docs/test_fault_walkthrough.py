@@ -23,7 +23,7 @@ from testing.operator_history import OperatorHistory, operator_history
 from testing.waiting import aeventually
 from tests.integration.cli.conftest import census, cli  # noqa: F401 -- fixtures
 from tests.integration.cli.runs import Cli
-from tests.unit.rendezvous.views import seen
+from tests.unit.rendezvous.views import observed_at
 
 ROOT = Path(__file__).resolve().parents[3]
 MOST_WRITES = 5
@@ -108,7 +108,7 @@ class Walk:
         ready = replace(node.record, ready=round_, master_port=29876, nproc=1)
         await self.stage.etcd.txn(Txn((), (Put(key, encode(ready), node.record.lease),)))
         for attempt in range(MOST_WRITES):
-            decision = plan(self.view(), seen(1000.0), f"nonce-{round_}-{attempt}")
+            decision = plan(self.view(), observed_at(1000.0), f"nonce-{round_}-{attempt}")
             if not isinstance(decision, WriteWorld):
                 return
             await self.write(decision.world)

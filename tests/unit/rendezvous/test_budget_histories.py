@@ -12,7 +12,7 @@ from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
 from elasticjob_agent.rendezvous.protocol.verdict import PORT_RETRIES
 from elasticjob_api.records import SpecRecord, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, encode_state
-from tests.unit.rendezvous.views import KEYS, ViewBuilder, member, seen
+from tests.unit.rendezvous.views import KEYS, ViewBuilder, member, observed_at
 
 MEMBERS = (member(0), member(1))
 TENTH_S = 0.1
@@ -61,7 +61,7 @@ class Life:
 
     def _act(self, job: ViewBuilder, start_s: float) -> None:
         charges_s = self.clock.record(self.world.charged_failures, self.now_s)
-        decision = plan(job.build(), seen(self.now_s, forming_since_s=start_s, charged_ages_s=charges_s), "n")
+        decision = plan(job.build(), observed_at(self.now_s, forming_since_s=start_s, charged_ages_s=charges_s), "n")
         if isinstance(decision, Wait):
             assert decision.until_s is not None
             self.now_s = decision.until_s

@@ -56,7 +56,7 @@ def test_etcd_parameters_that_make_no_sense_are_refused(params: RendezvousParame
 
 
 def test_host_of_etcd_that_is_not_known_is_a_connection_error() -> None:
-    with pytest.raises(RendezvousConnectionError, match=r"no way from this host to etcd at nowhere\.invalid:2379"):
+    with pytest.raises(RendezvousConnectionError, match=r"this host cannot reach etcd at nowhere\.invalid:2379"):
         get_rendezvous_handler(etcd("nowhere.invalid"))
 
 

@@ -56,7 +56,7 @@ def a_live_node(slot: int, *, incarnation: str | None = None, **changes: Any) ->
     return NodeEntry(member(slot, incarnation), a_node(slot, **changes), create_revision=slot + 1)
 
 
-def seen(now_s: float = 0.0, **changes: Any) -> Observations:
+def observed_at(now_s: float = 0.0, **changes: Any) -> Observations:
     """What a closer knows of time: all began at 0."""
     plain = Observations(now_s=now_s, forming_since_s=0.0, newest_key_s=0.0, enough_since_s=0.0, joiner_since_s=None)
     return replace(plain, **changes)

@@ -16,7 +16,7 @@ from elasticjob_api.records import TombstoneReason
 from elasticjob_api.rendezvous_state import decode_state, encode_state
 from testing.hostile_keys import HOSTILE_KEYS
 from testing.mutations import NOT_FINITE, VALUES, mutate
-from tests.unit.rendezvous.views import KEYS, OPERATOR, ViewBuilder, seen, view_builder
+from tests.unit.rendezvous.views import KEYS, OPERATOR, ViewBuilder, observed_at, view_builder
 
 INCARNATION = "0000000a"
 
@@ -33,7 +33,7 @@ RECORDS = sorted(key for key, value in HELD.items() if value.startswith(b"{"))
 
 def next_act(key: str, value: bytes) -> Decision:
     """The closer's decision with this in that place; if it writes a world, one that can be read again."""
-    decision = plan(a_job().put_raw(key, value).build(), seen(100.0), "fresh")
+    decision = plan(a_job().put_raw(key, value).build(), observed_at(100.0), "fresh")
     if isinstance(decision, WriteWorld):
         assert decode_state(encode_state(decision.world)) == decision.world
     return decision
@@ -76,7 +76,7 @@ def test_a_megabyte_in_any_place(key: str) -> None:
 
 @pytest.mark.parametrize("key", HOSTILE_KEYS, ids=lambda key: f"{key!r:.30}")
 def test_hostile_keys_of_the_job_change_nothing(key: str) -> None:
-    assert next_act(f"{KEYS.prefix}{key}", b"x") == plan(a_job().build(), seen(100.0), "fresh")
+    assert next_act(f"{KEYS.prefix}{key}", b"x") == plan(a_job().build(), observed_at(100.0), "fresh")
 
 
 @settings(max_examples=300, deadline=None)

@@ -1,8 +1,8 @@
-"""One attempt to become the closer; in a new job it opens the first round in the same transaction.
+"""One attempt to become the leader; in a new job it also opens the first round, in the same transaction.
 
-A candidate in a job without a world needs only the spec to build the first one. It writes the world and the closer's
-key in one transaction, so both reach every agent as one message. The transaction is fenced by everything that rules it
-out, a world above all. If the fence holds it up, only the key is written, as at any other time.
+A candidate in a job without a rendezvous state needs only the spec to build the first one. It writes the state and the
+leader key in one transaction, so both reach every agent as one message. The transaction compares everything that rules
+this out, above all that there is no state yet. If a compare fails, only the leader key is written, as in an old job.
 """
 
 from collections.abc import Callable
@@ -20,19 +20,20 @@ from elasticjob_etcd.interface import Etcd, KeyValue
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """The campaign of one stay of an agent."""
+    """The campaign of one session of an agent."""
 
     etcd: Etcd
     me: SessionKeys
     link: str
-    """Where members find this node's listener; empty: nowhere."""
+    """The address of this node's listener; empty if there is none."""
     draw: Callable[[], str]
-    """Eight random hex digits."""
+    """Returns eight random hex digits."""
 
     async def run(self, *, is_new: bool) -> RendezvousState | None:
-        """Stand once; the world that went with it, if the job `is_new` as far as this node has seen.
+        """Campaign once; return the state that was written with the leader key, if any.
 
-        Whether it was elected only the watch tells. Raises EtcdError.
+        A state is only written if the job `is_new`, as far as this node knows. Only the watch shows whether this node
+        was elected. Raises EtcdError.
         """
         if is_new and (first := self._first(await self.etcd.get(self.me.keys.spec))) is not None:
             result = await self.etcd.txn(transactions.campaign(self.me, self.link, first))
@@ -42,7 +43,7 @@ class Campaign:
         return None
 
     def _first(self, spec: KeyValue | None) -> FirstState | None:
-        """What a closer would write that sees this spec and nothing else; that there is nothing else is a fence."""
+        """Return what a leader would write if there were only this spec; the transaction compares that this is so."""
         view = parse_view(self.me.keys, () if spec is None else (spec,))
         decision = plan(view, ObservationClock().update(view, now_s=0.0), self.draw())
         if view.spec is None or not isinstance(decision, WriteWorld):

@@ -1,8 +1,7 @@
-"""One dial: connect, hear the challenge, say hello, hear who answers; each way to end is one `DialOutcome`.
+"""One dial: connect, read the challenge, send a hello, read the answer; each result is one `DialOutcome`.
 
-It never takes longer than a few seconds, reads no more than two lines, and raises nothing: whatever goes wrong on
-the network proves nothing, and neither does an answer without the job's seal. Sockets are close-on-exec, as Python
-makes them.
+A dial takes at most a few seconds, reads at most two lines, and raises nothing. An error of the network proves nothing,
+and neither does an answer that is not signed with the job's key. Sockets are close-on-exec, as Python makes them.
 """
 
 import asyncio
@@ -15,19 +14,19 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Member
 
 DIAL_TIMEOUT_S = 2.0
-"""For the connection and the answer together."""
+"""Seconds for the connection and the answer together."""
 
 
 @dataclass(frozen=True, slots=True)
 class DialResult:
-    """What was heard, and the link if it was the one that was meant."""
+    """The outcome, and the link if the expected member answered."""
 
     outcome: DialOutcome
     reader: asyncio.StreamReader | None = None
     writer: asyncio.StreamWriter | None = None
 
     def hang_up(self) -> None:
-        """Close the link, if it stands."""
+        """Close the link, if there is one."""
         if self.writer is not None:
             self.writer.transport.abort()
 
@@ -35,7 +34,7 @@ class DialResult:
 async def dial(
     address: Address, mine: Hello, peer: Member, key: bytes, *, within_s: float = DIAL_TIMEOUT_S
 ) -> DialResult:
-    """Dial the listener that `meant` told; `key` is the job's."""
+    """Dial the listener of `peer` at `address`; `key` is the job's."""
     try:
         async with asyncio.timeout(within_s):
             return await _dial(address, mine, peer, key)
@@ -57,7 +56,7 @@ async def _dial(address: Address, mine: Hello, peer: Member, key: bytes) -> Dial
 
 
 def is_own(writer: asyncio.StreamWriter) -> bool:
-    """A socket that connected to itself: the kernel can give a dial to a dead local port that very port."""
+    """Whether a socket is connected to itself: the kernel can choose the dialed local port as the source port."""
     return bool(writer.get_extra_info("sockname") == writer.get_extra_info("peername"))
 
 
@@ -69,13 +68,13 @@ async def _handshake(
         writer.write(link_handshake.encode(mine, Authenticator(key, Peer.DIALS, challenge)))
         answer = link_handshake.decode(await reader.readuntil(b"\n"), Authenticator(key, Peer.ANSWERS, mine.nonce))
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError, RecordError):
-        return DialOutcome.TIMEOUT  # a reset here is no refusal: somebody listened
+        return DialOutcome.TIMEOUT  # a reset here is no refusal: a process listened
     return link_handshake.verify(answer, mine=mine, expected=peer)
 
 
 async def wait_ended(reader: asyncio.StreamReader) -> None:
-    """Wait for the end of a link; one that says anything after its hello has ended as well."""
+    """Wait for the end of a link; a link with data after its hello has ended as well."""
     try:
         await reader.read(1)
     except OSError:
-        return  # a reset, or the kernel gave the peer up: an end like any other
+        return  # a reset, or a time-out of the kernel: an end like any other

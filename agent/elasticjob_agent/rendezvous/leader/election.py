@@ -1,8 +1,8 @@
-"""The election of the closer: campaign when there is none, and close rounds while the key names this agent.
+"""The election of the leader: campaign when there is none, and lead while the leader key names this agent.
 
-Slot 0 campaigns at once, others a little later (0.3 s when the job begins) and one after the other. So of a thousand
-agents a few try, whichever slot is the lowest. A node is the closer if and only if the key names its incarnation, as
-seen through the watch; never by its transaction's answer.
+Slot 0 campaigns at once, the others one after the other (from 0.3 s on when the job begins). So of a thousand agents
+only a few campaign, whichever slot is the lowest. A node is the leader if and only if the watch shows the key with its
+incarnation. The answer to its transaction never counts.
 """
 
 import asyncio
@@ -22,10 +22,10 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Etcd, KeyValue
 
 FIRST_CAMPAIGN_S = 0.3
-"""For slot 0 to come, when no closer has been seen yet: then the next slot campaigns, and each a little later."""
+"""Seconds that slot 0 has to start while no leader was seen; then the next slot campaigns, and each a little later."""
 FIRST_CAMPAIGN_SPREAD_S = 0.01
 CAMPAIGN_SPREAD_S = 0.002
-"""When a closer's key was deleted: everybody is there, and the next closer's key is seen within milliseconds."""
+"""Seconds between slots after a leader key was deleted: all agents run, and a new key is seen within milliseconds."""
 MAX_CAMPAIGN_DELAY_S = 2.0
 _RETRY_S = 0.5
 
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Election:
-    """One node's campaign for closer; fed with every change of the closer's key."""
+    """One node's part in the election; it gets each change of the leader key."""
 
     def __init__(
         self,
@@ -44,10 +44,10 @@ class Election:
         trace: Tracer,
         wake: Callable[[], None],
     ) -> None:
-        """`wake` asks for an `update`: the closing loop has failed.
+        """`wake` requests an `update`: the leader's loop has failed.
 
-        `link`, to be set before the first `update`, is where members find this node's listener. Nothing is opened or
-        closed before `settle_until_s`.
+        `link` is the address of this node's listener, to be set before the first `update`. No round is opened or closed
+        before `settle_until_s`.
         """
         self.link = ""
         self.settle_until_s = 0.0
@@ -59,11 +59,11 @@ class Election:
         self._wake = wake
         self._failure_ages = FailureAgeClock()
         self._is_new = True
-        """No world was seen."""
+        """Whether no rendezvous state was seen."""
         self._last: Member | None = None
-        """The last closer that this node has seen; None before the first."""
+        """The last leader that this node has seen; None before the first."""
         self._delay: asyncio.TimerHandle | None = None
-        """When this node will campaign, unless another is elected before."""
+        """The time of this node's campaign, unless another is elected before."""
         self._campaign_task: asyncio.Task[None] | None = None
         self._leading_task: asyncio.Task[None] | None = None
         self._leading_as: SessionKeys | None = None
@@ -71,11 +71,11 @@ class Election:
 
     @property
     def is_leader(self) -> bool:
-        """This node closes rounds now."""
+        """Whether this node leads now."""
         return self._leading_task is not None
 
     async def update(self, me: SessionKeys, leader: KeyValue | None, *, may_campaign: bool) -> None:
-        """Take in the closer's key as the watch shows it."""
+        """Take in the leader key as the watch shows it."""
         elected, predecessor = leader_in(leader), self._last
         if elected is not None:
             self._last = elected.member
@@ -90,19 +90,19 @@ class Election:
             and self._delay is None
             and (self._campaign_task is None or self._campaign_task.done())
         ):
-            # A timer: of a thousand agents nearly all see another elected before it is their turn.
+            # A timer: of a thousand agents nearly all see another elected before their time.
             wait_s = campaign_delay_s(me.member.slot, is_first=self._last is None)
             self._delay = asyncio.get_running_loop().call_later(wait_s, self._start_campaign, me)
 
     def observe(self, world: RendezvousState) -> None:
-        """Take in every world that this node sees: a closer must know how long ago failures were charged."""
+        """Take in each rendezvous state: a leader must know how long ago failures were charged."""
         self._is_new = False
         self._failure_ages.record(world.charged_failures, self._clock())
 
     async def _lead(self, me: SessionKeys, predecessor: Member | None) -> None:
         if self._leading_task is not None and self._leading_as == me:
             if self._leading_task.done():
-                self._leading_task.result()  # a fault of ours ends the agent, it is never swallowed
+                self._leading_task.result()  # a fault of ours ends the agent: it is never ignored
             return
         await self._resign()
         self._leading_as = me
@@ -117,12 +117,12 @@ class Election:
             lease_doubt_until=self.lease_doubt_until,
             predecessor=predecessor,
         )
-        self._leading_task = asyncio.create_task(self._loop.run(), name="closer")
+        self._leading_task = asyncio.create_task(self._loop.run(), name="leader")
         self._leading_task.add_done_callback(lambda _: self._wake())
 
     def _start_campaign(self, me: SessionKeys) -> None:
         self._delay = None
-        self._campaign_task = asyncio.create_task(self._campaign(me), name="stand for closer")
+        self._campaign_task = asyncio.create_task(self._campaign(me), name="campaign for leader")
 
     async def _cancel_campaign(self) -> None:
         if self._delay is not None:
@@ -132,12 +132,12 @@ class Election:
         self._campaign_task = None
 
     async def _campaign(self, me: SessionKeys) -> None:
-        standing = Campaign(self._etcd, me, self.link, self._nonce)
+        campaign = Campaign(self._etcd, me, self.link, self._nonce)
         while True:
             try:
-                opened = await standing.run(is_new=self._is_new and not self.settle_until_s)
+                opened = await campaign.run(is_new=self._is_new and not self.settle_until_s)
             except EtcdError as error:
-                log.warning("could not campaign for closer, trying again: %s", error)
+                log.warning("could not campaign for leader, trying again: %s", error)
                 await asyncio.sleep(_RETRY_S)
             else:
                 if opened is not None:
@@ -149,29 +149,29 @@ class Election:
         self._leading_task = self._leading_as = self._loop = None
 
     async def close(self) -> None:
-        """Stop campaigning and closing; idempotent."""
+        """Stop campaigning and leading; idempotent."""
         await self._cancel_campaign()
         await self._resign()
 
 
 def campaign_delay_s(slot: int, *, is_first: bool) -> float:
-    """Return how long this slot leaves the campaign to lower ones, in seconds."""
+    """Return the seconds that this slot waits so that lower slots campaign first."""
     if is_first:
         return min(FIRST_CAMPAIGN_S + slot * FIRST_CAMPAIGN_SPREAD_S, MAX_CAMPAIGN_DELAY_S) if slot else 0.0
     return min(slot * CAMPAIGN_SPREAD_S, MAX_CAMPAIGN_DELAY_S)
 
 
 def leader_in(kv: KeyValue | None) -> Leader | None:
-    """The closer's record; None without one, and for one that cannot be read."""
+    """Return the leader's record; None if there is none, or if it cannot be read."""
     try:
         return None if kv is None else _decoded(kv.value)
     except RecordError as error:
-        log.warning("ignored the closer record: %s", error)
+        log.warning("ignored the leader record: %s", error)
         return None
 
 
 _decoded = functools.lru_cache(maxsize=4)(decode_leader)
-"""Kept: it is looked at after every change of anything."""
+"""Cached: the record is read after each change of any key."""
 
 
 async def _cancel(task: "asyncio.Task[None] | None") -> None:

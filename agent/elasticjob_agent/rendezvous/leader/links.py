@@ -1,7 +1,7 @@
-"""The closer's links: one to every node whose key has a listener; gathers proof that a process is gone, and no more.
+"""The leader's links: one to each node with a listener; they prove that a process is gone, and nothing more.
 
-Fed with every view; `proved` is a level that `plan` reads. New links are made while a round runs, a few at a time:
-while one forms, nodes and closer have better things to do. A link that cannot be established is left to the lease.
+It gets each view; the plan reads `proved`. New links are opened while a round runs, a few at a time: while a round
+forms, the nodes and the leader are busy. For a node without a link its lease decides.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from elasticjob_api.rendezvous_state import Member, RoundPhase
 
 MAX_DIALS = 16
 _RESERVED_FILES = 128
-"""Open files that are not for links: etcd's, the workers' pipes, log files."""
+"""Open files that are not for links: for etcd, the workers' pipes, log files."""
 
 log = logging.getLogger(__name__)
 
 
 class LeaderLinks:
-    """Links from one closer; `on_proof` is called when `proved` has grown."""
+    """Links of one leader; `on_proof` is called when `proved` has grown."""
 
     def __init__(
         self,
@@ -43,22 +43,22 @@ class LeaderLinks:
         self._on_proof = on_proof
         self._tasks: dict[Member, asyncio.Task[None]] = {}
         self._all: set[asyncio.Task[None]] = set()
-        """Also those whose node is gone and that are just ending."""
+        """All tasks, including those that are ending because their node is gone."""
         self._dial_slots = asyncio.Semaphore(MAX_DIALS)
         self._has_begun = False
         self._key: bytes | None = None
-        """The job's, as the newest view has it; without one there are no links."""
+        """The job's key in the newest view; without one there are no links."""
         self.proved: frozenset[Member] = frozenset()
 
     def update(self, view: RendezvousView, *, predecessor_crashed: bool = False) -> None:
-        """Have links to the nodes of this view, and to no others.
+        """Open links to the nodes of this view, and close all others.
 
-        Bereaved is who follows a closer that was proved gone: it asks for the members of that one's round, once.
+        If the predecessor crashed, the first call dials the members of its round at once.
         """
         self._key = view.link_secret
         self.proved &= view.nodes.keys()
         has_ended = view.world is not None and view.world.state.is_final
-        wanted = set() if has_ended else view.nodes.keys()  # after the end everybody goes: that is no loss
+        wanted = set() if has_ended else view.nodes.keys()  # after the end all agents exit: that is no loss
         for member in self._tasks.keys() - wanted:
             self._tasks.pop(member).cancel()
         if self._key is None:
@@ -73,13 +73,13 @@ class LeaderLinks:
                 self._start_link(node, first_step(members=len(crowd)))
 
     def close_all(self) -> None:
-        """Have no links until the next view: a final state is about to be written, and whoever sees it goes."""
+        """Close all links until the next view: a final state is written next, and each agent exits when it sees it."""
         for task in self._tasks.values():
             task.cancel()
         self._tasks.clear()
 
     def _unlinked(self, view: RendezvousView, among: Collection[Member]) -> list[NodeEntry]:
-        """Those that have a listener and no link yet, as many as there is room for."""
+        """Return the nodes that have a listener and no link yet, as many as the limit of open files allows."""
         listening = _reachable_nodes(view.nodes.values())
         no_need = {*self._tasks, self._me.member}
         room = raised_file_limit() - _RESERVED_FILES - len(self._tasks)
@@ -93,7 +93,7 @@ class LeaderLinks:
         task.add_done_callback(self._all.discard)
 
     async def _keep_linked(self, member: Member, address: Address, next_: LinkStep) -> None:
-        """Keep a link to `member` until it is proved gone, or nothing is left to try."""
+        """Keep a link to `member` until it is proved to be gone, or until no dial is left."""
         while next_.dial_in_s is not None:
             await asyncio.sleep(next_.dial_in_s)
             if self._key is None:
@@ -131,7 +131,7 @@ class LeaderLinks:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # for the transports' own last turn
+        await asyncio.sleep(0)  # so that the transports close
 
 
 def _reachable_nodes(nodes: Iterable[NodeEntry]) -> list[NodeEntry]:
@@ -139,7 +139,7 @@ def _reachable_nodes(nodes: Iterable[NodeEntry]) -> list[NodeEntry]:
 
 
 def raised_file_limit() -> int:
-    """How many files this process may open; raised as far as it may be (workers have the starter's limit)."""
+    """Raise the limit of open files as far as allowed, and return it; workers keep the limit of the fork server."""
     soft_limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = 65536 if hard == resource.RLIM_INFINITY else min(hard, 65536)
     if soft_limit == resource.RLIM_INFINITY or soft_limit >= most:

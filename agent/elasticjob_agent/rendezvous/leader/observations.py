@@ -1,8 +1,8 @@
-"""Sightings of one closer, timed by its own monotonic clock: the only timers of the rendezvous.
+"""The observations of one leader, timed by its own monotonic clock: the only timers of the rendezvous.
 
-A new closer starts with fresh sightings, and every wait begins again with it. So no other host's clock and no wall
-clock ever takes part. Fed with every view, in order; gives `Observations` for `plan`. Only the age of the charged
-failures may be known from before it became the closer: its node has seen every world.
+A new leader starts without observations, so each wait starts again. No other host's clock and no wall clock is used. It
+takes in all views, in order, and returns `Observations` for the plan. Only the age of the charged failures may be known
+from before the election: the node has received every state.
 """
 
 from elasticjob_agent.rendezvous.protocol import membership, replica_sizes, round_triggers
@@ -14,7 +14,7 @@ from elasticjob_api.rendezvous_state import Member, RoundPhase
 
 
 class ObservationClock:
-    """Since when things are as they are."""
+    """Records since when each condition of a job is true."""
 
     def __init__(
         self,
@@ -23,7 +23,7 @@ class ObservationClock:
         settle_until_s: float = 0.0,
         lease_doubt_until_s: float = 0.0,
     ) -> None:
-        """`failure_ages` is its node's, fed with worlds from before it led; see `Observations`, `LossGraceTimer`."""
+        """`failure_ages` is the node's, with states from before its election; see `Observations`, `LossGraceTimer`."""
         self._settle_until_s = settle_until_s
         self._state_was_observed = self._spec_was_observed = False
         self._failure_ages = failure_ages or FailureAgeClock()
@@ -43,7 +43,7 @@ class ObservationClock:
         proved: frozenset[Member] = frozenset(),
         lease_doubt_until_s: float = 0.0,
     ) -> Observations:
-        """Take in a view seen at `now_s`, and what links prove; returns what `plan` may know of both."""
+        """Take in a view received at `now_s` and the members that links prove to be gone; return the observations."""
         self._loss_grace.lease_doubt_until_s = max(self._loss_grace.lease_doubt_until_s, lease_doubt_until_s)
         self._update_round(view, now_s)
         self._update_settle(view, now_s)
@@ -71,11 +71,11 @@ class ObservationClock:
         self._spec_was_observed = self._spec_was_observed or view.spec is not None
         self._state_was_observed = self._state_was_observed or bool(view.world_revision)
         if first and view.spec is not None and view.spec.first_round > 1 and not view.world_revision:
-            # The operator says that there were rounds before: those who remember them may be about to come back.
+            # The operator reports that there were rounds before: agents that remember them may be about to rejoin.
             self._settle_until_s = max(self._settle_until_s, now_s + view.spec.keep_alive_s)
 
     def _update_round(self, view: RendezvousView, now_s: float) -> None:
-        # A verdict written into forming(r) is the same round still: its clock goes on.
+        # A verdict in forming(r) does not begin another round: its clock goes on.
         current = (view.world.round, view.world.state is RoundPhase.ACTIVE) if view.world else None
         if current != self._round:
             self._round, self._round_since_s = current, now_s

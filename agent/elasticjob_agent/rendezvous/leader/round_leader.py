@@ -1,9 +1,9 @@
-"""The elected node that closes rounds: watch `P/c/`, plan from state, write one world, wait to see it.
+"""The elected node that leads rounds: watch `P/c/`, plan from the view, write one state, wait until the watch shows it.
 
-One watch on everything below `P/c/`, so its nodes are never older than its world. After each change of
-anything (coalesced for 5 ms, or for twice as long as the last plan took) and each timer it plans again. A world counts
-for it only when it has come through that watch, never by its transaction's answer. Another agent may still be running
-what the answer replaced.
+One watch covers all keys below `P/c/`, so its nodes are never older than its rendezvous state. The leader plans after
+each change and at each timer. Changes are coalesced for 5 ms, or for twice as long as the last plan took. A state
+counts only when the watch has shown it, never by the answer to its transaction. Another agent may still run the state
+before.
 """
 
 import asyncio
@@ -36,15 +36,15 @@ from elasticjob_etcd.mirror import Mirror
 
 COALESCE_S = 0.005
 MAX_COALESCE_S = 0.05
-_MAX_PROOFS = 64
-"""Dropped with one write: etcd takes no more than 128 operations at once."""
+_MAX_TOMBSTONES = 64
+"""Tombstones deleted with one write: etcd takes at most 128 operations at once."""
 _RETRY_S = 0.2
 
 log = logging.getLogger(__name__)
 
 
 class RoundLeader:
-    """Closes rounds for as long as it runs; cancel it when another is the closer."""
+    """Opens and closes rounds for as long as it runs; cancel it when another agent leads."""
 
     def __init__(
         self,
@@ -59,10 +59,10 @@ class RoundLeader:
         lease_doubt_until: Callable[[], float] = lambda: 0.0,
         predecessor: Member | None = None,
     ) -> None:
-        """Nothing is written before `settle_until_s`: etcd was wiped, and others are still coming back.
+        """Nothing is written before `settle_until_s`: etcd was wiped, and other agents are still rejoining.
 
-        No member counts as lost for being silent before `lease_doubt_until()`: etcd was away. `predecessor` was the
-        closer.
+        No unreachable member counts as lost before `lease_doubt_until()`: etcd did not answer. `predecessor` led
+        before.
         """
         self._predecessor = predecessor
         self._etcd = etcd
@@ -78,7 +78,7 @@ class RoundLeader:
         self._logged_unreadable: set[str] = set()
 
     async def run(self) -> None:
-        """Plan and act until cancelled."""
+        """Plan and execute until cancelled."""
         try:
             async with Mirror(self._etcd, self._me.keys.control, on_change=self._wake.set) as mirror:
                 while True:
@@ -102,14 +102,14 @@ class RoundLeader:
         await self._next_change(await self._execute(view, decision))
 
     def _predecessor_crashed(self, view: RendezvousView) -> bool:
-        """The closer before this one was proved gone by a member that lost its link to it."""
-        proof = None if self._predecessor is None else view.tombstones.get(self._predecessor)
-        return proof is not None and proof.reason is TombstoneReason.REFUSED
+        """Whether a member proved the previous leader to be gone after its link to it had ended."""
+        tombstone = None if self._predecessor is None else view.tombstones.get(self._predecessor)
+        return tombstone is not None and tombstone.reason is TombstoneReason.REFUSED
 
     async def _execute(self, view: RendezvousView, decision: Decision) -> float | None:
-        """Do it; returns when to look again at the latest."""
+        """Execute the decision; return the time of the next plan at the latest."""
         if isinstance(decision, Wait):
-            log.debug("closer waits: %s", decision.reason)
+            log.debug("leader waits: %s", decision.reason)
             return decision.until_s
         try:
             if isinstance(decision, Evict):
@@ -119,8 +119,8 @@ class RoundLeader:
             else:
                 await self._write(view, decision)
         except (Unavailable, StoreReset) as error:
-            # Whether the write took place is unknown; the watch will show it. Nothing is decided from here.
-            log.warning("closer could not write, trying again from what the watch shows: %s", error)
+            # Whether the write took place is unknown; the watch will show it. Nothing is decided here.
+            log.warning("leader could not write, trying again from what the watch shows: %s", error)
         return self._clock() + _RETRY_S
 
     async def _write(self, view: RendezvousView, decision: WriteWorld) -> None:
@@ -135,7 +135,7 @@ class RoundLeader:
             push=self._pending_push(pending_push(view)),
         )
         if world.state.is_final:
-            self._links.close_all()  # its own watch may tell it last of all: who has gone by then is no loss
+            self._links.close_all()  # its own watch may show the end last: an agent that has exited by then is no loss
         result = await self._etcd.txn(txn)
         if result.succeeded:
             self._trace.point(f"closer wrote {world.state.value}", world.round)
@@ -145,10 +145,10 @@ class RoundLeader:
 
     def _stale_keys(self, view: RendezvousView, world: RendezvousState) -> list[str]:
         spare = () if self._predecessor is None else (self._predecessor,)
-        return _old_rounds(self._me, view, world.round) + _old_proofs(self._me, view, {*world.members, *spare})
+        return _old_rounds(self._me, view, world.round) + _old_tombstones(self._me, view, {*world.members, *spare})
 
-    def _pending_push(self, owed: PushConfig) -> Push:
-        return Push(owed.runtime_config, new_link_secret(self._nonce) if owed.link_key else None)
+    def _pending_push(self, pending: PushConfig) -> Push:
+        return Push(pending.runtime_config, new_link_secret(self._nonce) if pending.link_key else None)
 
     async def _evict(self, view: RendezvousView, decision: Evict) -> None:
         member = decision.member
@@ -156,14 +156,14 @@ class RoundLeader:
             txn = transactions.evict(self._me, view.world_revision, member, Tombstone(decision.reason))
             result = await self._etcd.txn(txn)
             if not result.succeeded and not result.reads[0]:
-                return  # the world moved, or another is the closer: it may be late no more
+                return  # the state changed, or another agent leads: the member may be ready now
         log.warning("evicting slot %d (%s): %s", member.slot, member.incarnation, decision.reason.value)
         await self._etcd.lease_revoke(decision.lease)
 
     async def _next_change(self, until_s: float | None) -> None:
         timeout_s = None if until_s is None else max(0.0, until_s - self._clock())
         with contextlib.suppress(TimeoutError):
-            # Not wait_for: on Python 3.11 it swallows a cancellation that falls together with the change.
+            # Not wait_for: on Python 3.11 it ignores a cancellation at the same moment as the change.
             async with asyncio.timeout(timeout_s):
                 await self._wake.wait()
             await asyncio.sleep(self._coalesce_s)
@@ -176,22 +176,23 @@ class RoundLeader:
 
 
 def coalesce_s(planned_s: float) -> float:
-    """How long changes are gathered before the next plan; a thousand joiners must not cost a plan each."""
+    """Return how long changes are coalesced before the next plan: a thousand joiners must not cost a plan each."""
     return min(max(COALESCE_S, 2 * planned_s), MAX_COALESCE_S)
 
 
 def _old_rounds(me: SessionKeys, view: RendezvousView, current_round: int) -> list[str]:
-    """Prefixes of rounds before the last one: their records decide nothing any more."""
+    """Return the prefixes of rounds before the last one: no decision needs their records."""
     rounds = {f.round for f in view.failures} | {round_ for round_, _ in view.completions}
     old = sorted(round_ for round_ in rounds if round_ < current_round - 1)
     return [prefix for r in old for prefix in (me.keys.failures(r), me.keys.completions(r))]
 
 
-def _old_proofs(me: SessionKeys, view: RendezvousView, needed: set[Member]) -> list[str]:
-    """Keys of the oldest proofs that nobody asks for any more: of who has no key, and was not in the last round.
+def _old_tombstones(me: SessionKeys, view: RendezvousView, needed: set[Member]) -> list[str]:
+    """Return the keys of the oldest tombstones that no agent needs: of members without a key that the last round lacks.
 
-    Who comes back without one finds that the world has moved on, and joins anew or finds its slot given away.
+    If such an agent returns, it finds that the state has changed. It joins again, or finds that another pod owns its
+    slot.
     """
     before = () if view.membership is None else view.membership.members
     over = view.tombstones.keys() - view.nodes.keys() - needed - set(before)
-    return [me.keys.tombstone(member.slot, member.incarnation) for member in sorted(over)[:_MAX_PROOFS]]
+    return [me.keys.tombstone(member.slot, member.incarnation) for member in sorted(over)[:_MAX_TOMBSTONES]]

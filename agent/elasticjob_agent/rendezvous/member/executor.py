@@ -1,7 +1,7 @@
-"""The steps of one node, carried out: each is one fenced transaction or one act on the workers.
+"""The steps of one node, executed: each is one transaction with compares, or one action on the workers.
 
-A refused transaction shows in the same trip which fence failed. If the world moved, nothing is decided before the watch
-shows it. If the own key is gone, the stay is over.
+The answer to a refused transaction shows which compare failed. If the state changed, the node decides nothing before
+the watch shows the new one. If the own key is gone, the session has ended.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,16 +23,19 @@ from elasticjob_api.rendezvous_state import Cause, RendezvousState
 from elasticjob_etcd.interface import Etcd, Txn, TxnResult
 
 _MAX_FAILURES = 24
-"""Told with one write: each has 40 KB at worst, and etcd takes 1.5 MB and 128 operations. The others follow as late."""
+"""The most failures in one write: each has up to 40 KB, and etcd takes 1.5 MB and 128 operations.
+
+The others follow as late failures.
+"""
 
 
 class StepResult(Enum):
-    """How a step went."""
+    """The result of a step."""
 
     DONE = "done"
-    STATE_CHANGED = "the world moved"
+    STATE_CHANGED = "the rendezvous state changed"
     KEY_LOST = "the own key is gone"
-    RECORD_CHANGED = "an own write, given up before, took place after all"
+    RECORD_CHANGED = "an earlier write that was given up took place after all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,14 @@ class StepContext:
 
     @property
     def world(self) -> RendezvousState:
-        """The world; steps that need one are never planned without."""
+        """The rendezvous state; a step that needs one is never planned without."""
         if self.world_or_none is None:
-            raise AssertionError("a step that needs a world was planned without one")
+            raise AssertionError("a step that needs a rendezvous state was planned without one")
         return self.world_or_none
 
 
 class StepExecutor:
-    """Carries out one step at a time."""
+    """Executes one step at a time."""
 
     def __init__(
         self, *, etcd: Etcd, workers: WorkersPort, draw: Callable[[], str], trace: Tracer, election: Election
@@ -75,7 +78,7 @@ class StepExecutor:
         }
 
     async def execute(self, context: StepContext, step: Step) -> StepResult:
-        """Do it; raises EtcdError, and then the outcome is unknown."""
+        """Execute the step; raise EtcdError if its outcome is unknown."""
         return await self._handlers[step.kind](context, step)
 
     async def _commit(self, context: StepContext, txn: Txn) -> StepResult:
@@ -83,7 +86,7 @@ class StepExecutor:
         return StepResult.DONE if result.succeeded else _reason(context, txn, result)
 
     async def _commit_node(self, context: StepContext, txn: Txn, node: NodeRecord) -> StepResult:
-        """A transaction that writes the own record; what is known of it afterwards is what etcd holds."""
+        """Commit a write of the own record; afterwards `session.last` is the record in etcd."""
         session, result = context.session, await self._etcd.txn(txn)
         if result.succeeded:
             session.last = VersionedNode(node, result.revision)
@@ -98,7 +101,7 @@ class StepExecutor:
 
     async def _start(self, context: StepContext, step: Step) -> StepResult:
         world, session = context.world, context.session
-        # Noted before the first process exists: (round, nonce) is started once, whatever happens here.
+        # Recorded before the first process exists: (round, nonce) is started only once, whatever happens here.
         session.started, session.failures_reported, session.opened_round = (world.round, world.nonce), 0, ("", 0)
         self._trace.point("starting", world.round)
         await self._workers.start(assignment(world, step.group_rank), session.runtime_config)
@@ -111,17 +114,17 @@ class StepExecutor:
         return StepResult.DONE
 
     def stop(self, session: Session, *, fast: bool) -> None:
-        """Begin to stop the workers, within the short grace or the user's."""
+        """Begin to stop the workers, with the short grace or the user's."""
         config = session.runtime_config
         grace_s = config.failure_stop_grace_s if fast else config.graceful_shutdown_s
         self._workers.stop(grace_s=grace_s, signal_name=config.stop_signal)
 
-    # -- what is said ----------------------------------------------------------------------------
+    # -- reports ---------------------------------------------------------------------------------
 
     async def _report_ready(self, context: StepContext, _step: Step) -> StepResult:
         world, session = context.world, context.session
         self._trace.point("stopped", world.round)
-        # A new port after each round; one never used is kept: a closer that took this node as idle has given it out.
+        # A new port after each round. A port that no round used remains: a leader may have published it.
         port = session.node.master_port if session.started is None else self._workers.renew_master_port()
         node = replace(session.node, ready=world.round, master_port=port)
         result = await self._commit_node(context, transactions.ready(session.me, session.last, node), node)
@@ -140,12 +143,12 @@ class StepExecutor:
     async def _report_late_failures(self, context: StepContext, _step: Step) -> StepResult:
         session, failures = context.session, list(self._workers.failures)
         until = session.failures_reported + _MAX_FAILURES
-        unsaid = [
+        unreported = [
             replace(f, failure=replace(f.failure, late=True)) for f in failures[session.failures_reported : until]
         ]
-        result = await self._commit(context, transactions.late_failures(session.me, _reported(session, unsaid)))
+        result = await self._commit(context, transactions.late_failures(session.me, _reported(session, unreported)))
         if result is StepResult.DONE:
-            session.failures_reported += len(unsaid)
+            session.failures_reported += len(unreported)
         return result
 
     async def _report_leaving(self, context: StepContext, _step: Step) -> StepResult:
@@ -160,8 +163,8 @@ class StepExecutor:
         world, session, failures = context.world, context.session, self._workers.failures[:_MAX_FAILURES]
         self._trace.record("failed", world.round, failures[0].failure.time_ns)
         self._trace.point("detected", world.round)
-        # If the answer is lost, the nonce in the watch shows that it was this node that opened. A second try keeps it:
-        # the first may yet turn out to have taken place, and then these failures are not late.
+        # If the answer is lost, the nonce in the watch shows that this node opened the round. A second try has the same
+        # nonce: the first may have taken place, and then these failures are not late.
         if not session.opened_round[0]:
             session.opened_round = self._draw(), len(failures)
         nonce, _ = session.opened_round
@@ -178,13 +181,13 @@ class StepExecutor:
         world, session = context.world, context.session
         node = replace(session.node, leaving=True)
         opened = next_round(world, self._draw(), Cause.NODE_LEFT, f"{node.pod} leaves")
-        is_closer = self._election.is_leader
-        txn = transactions.open_leaving(session.me, context.revision, opened, session.last, node, is_leader=is_closer)
+        is_leader = self._election.is_leader
+        txn = transactions.open_leaving(session.me, context.revision, opened, session.last, node, is_leader=is_leader)
         return await self._commit_node(context, txn, node)
 
 
 def _reason(context: StepContext, txn: Txn, rejected: TxnResult) -> StepResult:
-    """Which fence failed; the world first: it is waited for, and the rest found then."""
+    """Return which compare failed; the state first, because the node waits for it and finds the rest then."""
     me = context.session.me
     now = {kv.key: kv for read in rejected.reads for kv in read}
     world, own = now.get(me.keys.rendezvous_state), now.get(me.node_key)
@@ -196,5 +199,5 @@ def _reason(context: StepContext, txn: Txn, rejected: TxnResult) -> StepResult:
 
 
 def _reported(session: Session, failures: list[FailureRecord]) -> list[FailureRecord]:
-    """The failures as this stay's: a node's own incarnation is not known to its workers."""
+    """Return the failures with the session's incarnation, which the workers do not know."""
     return [replace(f, failure=replace(f.failure, incarnation=session.me.member.incarnation)) for f in failures]

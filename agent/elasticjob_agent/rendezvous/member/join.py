@@ -1,9 +1,9 @@
-"""Entering a job: lease, slot, node key; and coming back after a lost lease.
+"""Joining a job (lease, slot, node key), and rejoining after a lost lease.
 
-It takes few round trips. Read the spec for the slot's owner and the duration of the lease, unless the pod was made with
-a brief of it. Grant the lease. When the watch is established, one transaction creates the node key if that is still the
-spec, and reads the watched prefix. The incarnation is drawn anew at every join, so that a closer sees a new stay, never
-an old one come back.
+A join takes few round trips. The agent reads the spec for the slot's owner and the duration of the lease, unless its
+pod has a bootstrap of it. It gets a lease. When the watch is established, one transaction creates the node key if the
+spec is unchanged, and reads the watched prefix. Each join draws a new incarnation. So a leader sees a new session,
+never an old one that returns.
 """
 
 import logging
@@ -25,7 +25,7 @@ from elasticjob_etcd.errors import StoreReset
 from elasticjob_etcd.interface import Delete, Etcd, KeyValue, Lease, Range, Txn, TxnResult, unchanged
 
 Watching = Callable[[], Awaitable[None]]
-"""Comes back when the watch stands; what is read after that leaves no gap to be listed."""
+"""Returns when the watch is established; a read after that leaves no gap, so that nothing needs to be listed."""
 
 _FORBIDDEN = {TombstoneReason.SUPERSEDED, TombstoneReason.POD_DELETED, TombstoneReason.POD_FAILED}
 
@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeIdentity:
-    """The identity of this node, for all of its stays."""
+    """The identity of this node, for all of its sessions."""
 
     keys: Keys
     pod: str
@@ -43,47 +43,47 @@ class NodeIdentity:
     address: str
     nproc: int
     lease_ttl_s: float
-    """What the job's spec says of it goes before; without an operator the first agent writes this into the spec."""
+    """The job's spec has priority over it; without an operator the first agent writes it into the spec."""
     role: str = "default"
     slot: int | None = None
     """The slot that the operator gave; None: the lowest free one is taken."""
     bootstrap: Bootstrap | None = None
-    """What the operator's spec said as it made this node's pod, and gave it this slot."""
+    """The operator's spec at the time when it created this node's pod with this slot."""
     own_spec: SpecRecord | None = None
-    """Without an operator: what this node wants of the job, if it is the first."""
+    """Without an operator: the spec that this node writes if it is the first."""
     may_clear_finished_run: bool = True
-    """It may clear away a finished run of the same id, and begin another."""
+    """Whether it may delete a finished run of the same id, and begin another."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRequirements:
-    """A joiner's knowledge of the spec."""
+    """The part of the spec that a joiner must know."""
 
     bootstrap: Bootstrap
     own: SpecRecord | None = None
-    """Without an operator: all of it, which an agent writes back after a wipe."""
+    """Without an operator: the whole spec, which an agent writes back after a wipe."""
 
     @property
     def is_operated(self) -> bool:
-        """An operator writes the spec, and says who has which slot."""
+        """Whether an operator writes the spec and assigns the slots."""
         return self.own is None
 
 
 @dataclass(frozen=True, slots=True)
 class JoinResult:
-    """A stay that has begun."""
+    """A session that has begun."""
 
     me: SessionKeys
     last: VersionedNode
     requirements: JobRequirements
     ctl: Range
     lease: Lease
-    """With the time that was asked for: etcd may grant more, but whoever waits for its end does not know."""
+    """With the requested time: etcd may grant more, but agents that wait for its end do not know that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The port where this node listens on its address, as its key shows; 0: none."""
+    """The ports where this node listens on its address, as in its key; 0: none."""
 
     master: int
     """For the workers, if it gets rank 0."""
@@ -93,10 +93,10 @@ class Ports:
 async def join(
     etcd: Etcd, identity: NodeIdentity, *, ports: Ports, draw: Callable[[], str], watching: Watching | None = None
 ) -> JoinResult:
-    """Begin a stay; `watching` is for its world.
+    """Begin a session; `watching` waits for the watch of its state.
 
-    Raises Superseded where this node is not wanted (any more), EtcdError when etcd does not answer.
-    NothingWanted, before anything is written, where there is no spec and another should have written one.
+    Raises Superseded if this node does not own its slot (any more), and EtcdError if etcd does not answer. Raises
+    NoSpec, before anything is written, if there is no spec and this node may not write one.
     """
     while True:
         if identity.own_spec is not None:
@@ -105,15 +105,15 @@ async def join(
         result = await _try_join(etcd, identity, ports, draw=draw, watching=watching)
         if result is not None:
             return result
-        identity = replace(identity, bootstrap=None)  # the spec may have changed since; now it is read
+        identity = replace(identity, bootstrap=None)  # the spec may have changed since: read it now
 
 
 async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: SpecRecord, *, clears: bool) -> None:
-    """Clear away a finished run of the same id that nobody is in any more, and say what is wanted if nobody did."""
+    """Delete a finished run of the same id without nodes, and write the spec if there is none."""
     found = await etcd.range(keys.everything)
     view = parse_view(keys, found.kvs)
     if clears and view.world is not None and view.world.state.is_final and not view.nodes:
-        log.info("clearing away the finished run under %s", keys.prefix)
+        log.info("deleting the finished run under %s", keys.prefix)
         await etcd.txn(
             Txn((unchanged(keys.rendezvous_state, view.world_revision),), (Delete(keys.everything, prefix=True),))
         )
@@ -143,17 +143,17 @@ async def _try_join(
         ctl = Range(result.reads[0], result.revision)
         ttl_s = requirements.bootstrap.keep_alive_s
         return JoinResult(me, VersionedNode(node, result.revision), requirements, ctl, Lease(lease.id, ttl_s))
-    # Another took the slot in between (it is older), the drawn incarnation exists, what is wanted has changed, or the
-    # last of an older run has just cleared everything away: leave no trace, try again.
+    # Another node took the slot in between (it is older), the incarnation exists, or the spec has changed. Or the last
+    # agent of an older run has just deleted all keys. Leave nothing behind, and try again.
     await etcd.lease_revoke(lease.id)
     return None
 
 
 async def _requirements(etcd: Etcd, identity: NodeIdentity) -> JobRequirements | None:
-    """What the spec says; None if the one that this node wrote has just been cleared away.
+    """Return the requirements in the spec; None if the spec that this node wrote has just been deleted.
 
-    Asked beforehand: a key that is created and revoked, by one that is not wanted or for a wrong lease, would look
-    like a node come and gone. Raises Superseded, NothingWanted.
+    The spec is read first, because a node key that is created and soon revoked would look like a lost node. That would
+    happen for a node without a slot, or with a wrong lease. Raises Superseded, NoSpec.
     """
     found = await etcd.get(identity.keys.spec)
     if found is None:
@@ -194,24 +194,24 @@ def _flatten(result: TxnResult) -> Iterable[KeyValue]:
 
 
 def _is_oldest(view: RendezvousView, member: Member) -> bool:
-    """Reads of the join's own revision: of several in one slot all see the same oldest."""
+    """Whether the member has the oldest key of its slot; the join's revision shows all agents the same one."""
     same = [node for node in view.nodes.values() if node.member.slot == member.slot]
     return min(same, key=lambda node: node.create_revision).member == member
 
 
 def _rejection(spec: SpecRecord, identity: NodeIdentity) -> str:
-    """Why this node has no place in the job, in a sentence; empty if it has one."""
+    """Return why this node owns no slot in the job, as a message; empty if it owns one."""
     if spec.operator is None or identity.slot is None:
         return ""
     owner = spec.owner(identity.slot)
     if owner is not None and owner.pod == identity.pod:
         return ""
-    now = "nobody" if owner is None else owner.pod
-    return f"slot {identity.slot} belongs to {now}, not to {identity.pod}; this pod is no longer part of the job"
+    owner_name = "no pod" if owner is None else owner.pod
+    return f"slot {identity.slot} belongs to {owner_name}, not to {identity.pod}; this pod is no longer part of the job"
 
 
 def _no_spec(keys: Keys) -> str:
-    return f"nothing is wanted under {keys.prefix}: the job was deleted, has ended, or never was"
+    return f"there is no spec under {keys.prefix}: the job was deleted, has ended, or never existed"
 
 
 async def rejoin(
@@ -224,23 +224,25 @@ async def rejoin(
     lease_ttl_s: float,
     remembered: RendezvousState | None = None,
 ) -> tuple[SessionKeys, VersionedNode] | None:
-    """The same stay again, under a new lease if need be, its workers untouched; None when the job went on without it.
+    """Return the same session, under a new lease if needed; None when the job has continued without it.
 
-    Raises Superseded when the stay was evicted for good, EtcdError when etcd does not answer, and Wiped when there
-    is less than what is `remembered` of the world: the watch tells soon whether the store was wiped or the job deleted.
+    Its workers are not touched. Raises Superseded when the session was evicted for good, and EtcdError when etcd does
+    not answer. Raises StoreReset when etcd has an older state than `remembered`. The watch shows soon whether the store
+    was wiped or the job was deleted.
     """
-    proof = await etcd.get(me.keys.tombstone(me.member.slot, me.member.incarnation))
-    if proof is not None and (gone := records.decode(Tombstone, proof.value)).reason in _FORBIDDEN:
-        raise Superseded(f"this node was evicted: {gone.reason.value} {gone.detail}".rstrip())
+    tombstone_kv = await etcd.get(me.keys.tombstone(me.member.slot, me.member.incarnation))
+    if tombstone_kv is not None and (tombstone := records.decode(Tombstone, tombstone_kv.value)).reason in _FORBIDDEN:
+        raise Superseded(f"this node was evicted: {tombstone.reason.value} {tombstone.detail}".rstrip())
     key = await etcd.get(me.node_key)
-    if proof is None and key is not None and await etcd.lease_keep_alive(key.lease) > 0:
-        # Nothing was lost but answers. Nobody else writes this key: it holds what was said last, and whose lease it is.
+    if tombstone_kv is None and key is not None and await etcd.lease_keep_alive(key.lease) > 0:
+        # Only answers were lost. No other agent writes this key: it has the last record written, and the current lease.
         return replace(me, lease=key.lease), VersionedNode(records.decode(NodeRecord, key.value), key.mod_revision)
     found = await etcd.get(me.keys.rendezvous_state)
     world = None if found is None else decode_state(found.value)
     if is_newer(remembered, world):
-        raise StoreReset(f"{me.keys.rendezvous_state} is not what it was; either etcd was wiped or the job was deleted")
-    if found is None or world is None or proof is not None or not is_still_member(world, me.member, started):
+        what = f"{me.keys.rendezvous_state} is missing or older than before"
+        raise StoreReset(f"{what}; either etcd was wiped or the job was deleted")
+    if found is None or world is None or tombstone_kv is not None or not is_still_member(world, me.member, started):
         return None
     return await _put_back(
         etcd, me, node, world_revision=found.mod_revision, lease_ttl_s=lease_ttl_s, operated=operated
@@ -248,7 +250,7 @@ async def rejoin(
 
 
 def is_still_member(world: RendezvousState, member: Member, started: tuple[int, str] | None) -> bool:
-    """Nothing has changed for this member: its workers are those of the round that runs."""
+    """Whether nothing has changed for this member: its workers are those of the active round."""
     return world.state is RoundPhase.ACTIVE and started == (world.round, world.nonce) and member in world.members
 
 
@@ -256,11 +258,11 @@ async def _put_back(
     etcd: Etcd, me: SessionKeys, node: NodeRecord, *, world_revision: int, lease_ttl_s: float, operated: bool
 ) -> tuple[SessionKeys, VersionedNode] | None:
     lease = await etcd.lease_grant(lease_ttl_s)
-    again = SessionKeys(me.keys, me.member, lease.id)
+    renewed = SessionKeys(me.keys, me.member, lease.id)
     record = replace(node, lease=lease.id)
-    result = await etcd.txn(transactions.put_back(again, record, world_revision))
-    # Without an operator another may have taken the slot for a free one meanwhile; it is older now, and has it.
+    result = await etcd.txn(transactions.put_back(renewed, record, world_revision))
+    # Without an operator another node may have taken the slot meanwhile. Its key is older now, so it owns the slot.
     if result.succeeded and (operated or _is_oldest(parse_view(me.keys, _flatten(result)), me.member)):
-        return again, VersionedNode(record, result.revision)
+        return renewed, VersionedNode(record, result.revision)
     await etcd.lease_revoke(lease.id)
     return None

@@ -1,7 +1,7 @@
-"""A member's end of the closer's link: when it ends, ask whether the closer still lives, and evict it if not.
+"""A member's end of the leader's link: when it ends, probe the leader, and evict it if it is gone.
 
-Without it a dead closer would cost a whole lease. The lowest slots ask first, 10 ms apart, so that of a thousand
-members a few do. A member that sees the closer's key change meanwhile asks no more. An eviction is fenced by that key.
+Without this a crashed leader would cost a whole lease. The lowest slots probe first, 10 ms apart, so that of a thousand
+members only a few do. A member that sees another leader key meanwhile stops probing. An eviction compares that key.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class LeaderMonitor:
-    """Watches the present closer."""
+    """Monitors the current leader."""
 
     def __init__(self, *, etcd: Etcd, draw: Callable[[], str], trace: Tracer) -> None:
         self._etcd = etcd
@@ -39,7 +39,7 @@ class LeaderMonitor:
         self._probe_task: asyncio.Task[None] | None = None
 
     def update(self, me: SessionKeys, leader: Leader | None, lease: int, key: bytes | None = None) -> None:
-        """Take in who is the closer, as the watch shows it, the lease of its key, and the key of the job's links."""
+        """Take in the leader that the watch shows, the lease of its key, and the key of the job's links."""
         self._key = key
         if (leader, lease) != (self._leader, self._lease) and self._probe_task is not None:
             self._probe_task.cancel()
@@ -47,15 +47,15 @@ class LeaderMonitor:
         self._me, self._leader, self._lease = me, leader, lease
 
     def link_ended(self, peer: Hello) -> None:
-        """A link that `peer` made has ended."""
+        """Probe the leader if the link that `peer` opened was its own."""
         me, leader = self._me, self._leader
         key = self._key
         if me is None or key is None or leader is None or leader.member == me.member:
             return
         address = parse_address(leader.link)
-        is_closers = (peer.job, peer.member) == (me.keys.prefix, leader.member)
-        if is_closers and address is not None and (self._probe_task is None or self._probe_task.done()):
-            self._probe_task = asyncio.create_task(self._probe(me, leader, address, key), name="is the closer there?")
+        is_leaders = (peer.job, peer.member) == (me.keys.prefix, leader.member)
+        if is_leaders and address is not None and (self._probe_task is None or self._probe_task.done()):
+            self._probe_task = asyncio.create_task(self._probe(me, leader, address, key), name="probe of the leader")
 
     async def _probe(self, me: SessionKeys, leader: Leader, address: Address, key: bytes) -> None:
         next_ = next_step(Link(), DialOutcome.ENDED)
@@ -70,21 +70,21 @@ class LeaderMonitor:
             await self._evict(me, leader)
 
     async def _evict(self, me: SessionKeys, leader: Leader) -> None:
-        log.warning("the closer, slot %d (%s), is gone: evicting it", leader.member.slot, leader.member.incarnation)
+        log.warning("the leader, slot %d (%s), is gone: evicting it", leader.member.slot, leader.member.incarnation)
         self._trace.point("closer proved gone", 0)
         txn = transactions.evict_leader(me, leader.member, self._lease, Tombstone(TombstoneReason.REFUSED))
         try:
             result = await self._etcd.txn(txn)
-            if result.succeeded or result.reads[0]:  # or somebody else has written the proof
+            if result.succeeded or result.reads[0]:  # or another member has written the tombstone
                 await self._etcd.lease_revoke(self._lease)
         except EtcdError as error:
-            log.warning("could not evict the closer; its lease decides: %s", error)
+            log.warning("could not evict the leader; its lease decides: %s", error)
 
     async def close(self) -> None:
-        """Ask no more; idempotent."""
+        """Stop probing; idempotent."""
         if self._probe_task is not None:
             self._probe_task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._probe_task
             self._probe_task = None
-            await asyncio.sleep(0)  # for the transport's own last turn
+            await asyncio.sleep(0)  # so that the transport closes

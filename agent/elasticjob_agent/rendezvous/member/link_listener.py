@@ -1,8 +1,9 @@
 """The listener of one agent: answers a hello of its own job with its own, and reports the end of such a link.
 
-Made after the starter was exec'd, and close-on-exec: no worker ever holds it or one of its links, so that with
-this process they end. Any host on the network may connect. A peer that sends nothing in time, or a line that is not
-sealed with the job's key, is dropped without an answer. A flood finds few places, and nothing here raises or blocks.
+It is opened after the fork server was exec'd, and is close-on-exec. So no worker ever holds it or one of its links, and
+they end with this process. Any host on the network may connect. A connection is closed without an answer if it sends
+nothing in time, or a line that is not signed with the job's key. A flood finds few free places. Nothing here raises or
+blocks.
 """
 
 import asyncio
@@ -19,11 +20,11 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Member
 
 HANDSHAKE_TIMEOUT_S = 2.0
-"""A hello of ours takes some milliseconds: whoever dials waits for no longer either."""
+"""Seconds for the hello of a peer; an agent's takes some milliseconds, and the dialing side waits no longer either."""
 MAX_UNAUTHENTICATED = 32
-"""Connections that have not identified themselves; with one more the oldest is dropped: a hello of ours is quicker."""
+"""The most connections without a hello; one more closes the oldest, because an agent's hello is quick."""
 MAX_LINKS = 64
-"""There is one closer; a few may have been it within a short time."""
+"""The most links. There is one leader; a few agents may have led within a short time."""
 
 log = logging.getLogger(__name__)
 
@@ -32,31 +33,31 @@ class LinkListener:
     """Listens on `host`; without a port (`address` None) there are no links, and the lease alone decides."""
 
     def __init__(self, host: str, *, draw: Callable[[], str], on_end: Callable[[Hello], None]) -> None:
-        """`on_end` is told of each link that had its hello; `draw` gives eight random hex digits."""
+        """`on_end` gets each link that had its hello; `draw` returns eight random hex digits."""
         self._host = host
         self._draw = draw
         self._on_end = on_end
         self._me: tuple[str, Member] | None = None
         self.key: bytes | None = None
-        """The job's; without it nobody is greeted."""
+        """The job's key; without it every connection is closed."""
         self._server: asyncio.Server | None = None
         self._unauthenticated: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self._links: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
         self.address: Address | None = None
 
     async def open(self) -> None:
-        """Listen; an address that is not this host's is said, and then there is no link."""
+        """Listen; if the address is not this host's, log that and have no link."""
         try:
             socket_ = _bind(self._host)
             self._server = await asyncio.start_server(self._accept, sock=socket_, limit=MAX_BYTES, start_serving=False)
-            await self._server.start_serving()  # cancelled here or later, `close` knows what is to be closed
+            await self._server.start_serving()  # `_server` is set: `close` closes it if this is cancelled
         except OSError as error:
             log.warning("no link: cannot listen on %s (%s); a lost node is found by its lease only", self._host, error)
             return
         self.address = Address(self._host, socket_.getsockname()[1])
 
     def set_identity(self, job: str, member: Member) -> None:
-        """Answer as this stay from now on; links to another one of this process have ended."""
+        """Answer as this session from now on; links to another session of this process have ended."""
         if self._me is not None and self._me != (job, member):
             for writer in self._links.values():
                 writer.transport.abort()
@@ -111,20 +112,21 @@ class LinkListener:
         self._me = None
         server, self._server = self._server, None
         if server is not None:
-            await close_server(server)  # what was being accepted comes to its end as well
+            await close_server(server)  # waits for connections that are being accepted, too
         open_now = {**self._unauthenticated, **self._links}
         for task, writer in open_now.items():
-            writer.transport.abort()  # also of a task that never began
+            writer.transport.abort()  # also for a task that never began
             task.cancel()
         await asyncio.gather(*open_now, return_exceptions=True)
         for writer in open_now.values():
             with contextlib.suppress(OSError):
                 await writer.wait_closed()
         if server is not None:
-            await server.wait_closed()  # the last: newer Pythons wait here for every connection
+            await server.wait_closed()  # last, because newer Pythons wait here for every connection
 
 
 def _bind(host: str) -> socket.socket:
-    """A listening socket on a free port; OSError. Given a host, asyncio would bind one for each of its addresses."""
+    """Return a listening socket on a free port; raise OSError."""
+    # Given a host, asyncio would bind one socket for each of its addresses.
     family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
     return socket.create_server(address, family=family)

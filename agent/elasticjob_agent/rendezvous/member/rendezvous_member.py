@@ -1,8 +1,8 @@
-"""One node's life in a job: enter, follow the world, drive the workers, leave. It carries out `steps`.
+"""One node's part in a job: join, follow the rendezvous state, drive the workers, leave.
 
-It watches `P/c/ctl/` (world and closer, in one watch), keeps one lease alive, and asks `steps.next_step` after
-every change of anything. One step at a time, so no two transactions of one node race. Trouble with etcd never
-stops a healthy worker: steps wait, workers go on.
+The member watches `P/c/ctl/` (state and leader, in one watch), keeps one lease alive, and asks
+`member_plan.next_step` after each change. It takes one step at a time, so no two transactions of one node compete.
+Trouble with etcd never stops a healthy worker: steps wait, workers continue.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _KEY_IS_GONE = "the own key is gone"
 
 
 class RendezvousMember:
-    """One node of a job; `run` returns when its part has ended."""
+    """One node of a job; `run` returns when the node's part has ended."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class RendezvousMember:
         trace: Tracer,
         join_timeout_s: float = 600.0,
     ) -> None:
-        """`draw` gives eight random hex digits, `clock` monotonic seconds."""
+        """`draw` returns eight random hex digits, `clock` monotonic seconds."""
         self._etcd = etcd
         self._profile = identity
         self._keys = identity.keys
@@ -82,17 +82,17 @@ class RendezvousMember:
         workers.on_change = self._wake.set
 
     def request_leave(self) -> None:
-        """SIGTERM: leave in order."""
+        """Leave in order, as after SIGTERM."""
         self._leave_requested = True
         self._wake.set()
 
     def session_lost(self) -> None:
-        """A report was refused: the own key is gone."""
+        """Handle a refused report: the own key is gone."""
         if self.session is not None:
             self.session.keeper.mark_lost(_KEY_IS_GONE)
 
     async def run(self) -> Outcome:
-        """Take part until the job ends or this node leaves; raises RendezvousError, EtcdError."""
+        """Take part until the job ends or this node leaves; raise RendezvousError, EtcdError."""
         self._listener = LinkListener(self._profile.address, draw=self._draw, on_end=self._leader_monitor.link_ended)
         try:
             await self._open_link()
@@ -107,7 +107,7 @@ class RendezvousMember:
                 finally:
                     await self._end()
         finally:
-            # The last of all: its end shows the closer that this process is gone.
+            # Last, because the end of the listener's links shows the leader that this process is gone.
             await self._listener.close()
 
     async def _open_link(self) -> None:
@@ -161,12 +161,12 @@ class RendezvousMember:
                 if not await self._recover(session):
                     return Outcome(ExitCode.LEFT, "left while etcd did not answer")
                 continue
-            closer = self._mirror.items.get(self._keys.leader)
-            lease, key = closer.lease if closer else 0, self._listener.key
-            # After the end all go, the closer too: no member watches it any more.
-            minded = None if self._last_known.ended else leader_in(closer)
-            self._leader_monitor.update(session.me, minded, lease, key)
-            await self._election.update(session.me, closer, may_campaign=not self._leave_requested)
+            leader_kv = self._mirror.items.get(self._keys.leader)
+            lease, key = leader_kv.lease if leader_kv else 0, self._listener.key
+            # After the end all agents exit, the leader too: no member monitors it any more.
+            monitored = None if self._last_known.ended else leader_in(leader_kv)
+            self._leader_monitor.update(session.me, monitored, lease, key)
+            await self._election.update(session.me, leader_kv, may_campaign=not self._leave_requested)
             step = next_step(self._member_state(session))
             if step.kind is StepKind.EXIT:
                 return await self._exit(session, step)
@@ -179,7 +179,7 @@ class RendezvousMember:
         return Outcome(ExitCode.LEFT, "left")
 
     def _observe(self) -> None:
-        """Take in the newest world of the watch; an unreadable one is as if unchanged."""
+        """Take in the newest state of the watch; an unreadable one counts as unchanged."""
         try:
             is_news = self._last_known.observe(self._mirror.items.get(self._keys.rendezvous_state))
         except RecordError as error:
@@ -191,7 +191,7 @@ class RendezvousMember:
             self.on_world(world)
 
     def _apply_pushed(self, session: Session) -> None:
-        """Take in what the closer has pushed beside the world; what cannot be read is as if unchanged."""
+        """Take in what the leader has pushed besides the state; an unreadable record counts as unchanged."""
         try:
             session.apply_config(self._mirror.items.get(self._keys.runtime_config))
             if (key := self._mirror.items.get(self._keys.link_secret)) is not None:
@@ -200,7 +200,7 @@ class RendezvousMember:
             log.warning("ignored a record under %s: %s", self._keys.ctl, error)
 
     def _on_store_reset(self, session: Session) -> None:
-        """After a wipe everybody first comes back: nothing is opened or closed for one lease period."""
+        """Begin the recovery from a wipe: all agents rejoin, and no round opens or closes for one lease period."""
         if self._mirror.store_reset == self._store_resets:
             return
         self._store_resets = self._mirror.store_reset
@@ -214,7 +214,7 @@ class RendezvousMember:
         session.keeper.mark_lost("etcd was wiped or restored")
 
     def _lease_doubt_until(self) -> float:
-        """Until when a silence of others may be etcd's: it has left this node without an answer, too."""
+        """Return until when unreachable members may be the fault of etcd, which has not answered this node either."""
         if self.session is None:
             return 0.0
         timeout_s = max(self.session.keep_alive_s, mass_loss_grace.MIN_GRACE_S)
@@ -252,35 +252,33 @@ class RendezvousMember:
         if result is StepResult.KEY_LOST:
             session.keeper.mark_lost(_KEY_IS_GONE)
         if result is StepResult.STATE_CHANGED:
-            self._stale_revision = (
-                self._last_known.revision
-            )  # nothing is decided again before the watch shows the new one
+            self._stale_revision = self._last_known.revision  # no decision before the watch shows the new state
 
     # -- a lost lease ----------------------------------------------------------------------------
 
     async def _recover(self, session: Session) -> bool:
-        """Come back, or stop the workers and begin anew; False when told to leave meanwhile."""
-        log.warning("lost the lease of this stay (%s); coming back", session.keeper.reason)
+        """Rejoin, or stop the workers and join again; return False if the node is to leave meanwhile."""
+        log.warning("lost the lease of this session (%s); rejoining", session.keeper.reason)
         self._trace.point("lost", self._last_known.world.round if self._last_known.world else 0)
         await self._election.close()
-        said_s = -math.inf
+        logged_s = -math.inf
         while not self._leave_requested:
             self._on_store_reset(session)
             self._observe()
             if self._last_known.deleted:
-                return True  # the loop goes on to the end
+                return True  # the loop ends the job
             try:
                 if await self._sessions.restore(session, self._last_known, was_reset=self._store_was_reset):
                     self._store_was_reset = False
                     self._rejoined_s = self._clock()
                     session.keeper.on_lost = self._wake.set
-                    log.info("came back under a new lease; the workers were not touched")
+                    log.info("rejoined under a new lease; the workers were not touched")
                     return True
                 break
             except TRANSIENT_ERRORS as error:
-                if (now_s := self._clock()) - said_s >= LOG_AGAIN_S:
-                    log.warning("etcd does not answer; the workers go on: %s", error)
-                    said_s = now_s
+                if (now_s := self._clock()) - logged_s >= LOG_AGAIN_S:
+                    log.warning("etcd does not answer; the workers continue: %s", error)
+                    logged_s = now_s
                 await asyncio.sleep(RETRY_S)
         await self._stop_workers(fast=False)
         await self._sessions.revoke(session)
@@ -291,22 +289,22 @@ class RendezvousMember:
         return await self._open_session(lambda: self._returning(session.requirements.own)) is not None
 
     def _returning(self, own_spec: SpecRecord | None) -> NodeIdentity:
-        """Etcd may have been wiped, or the job deleted, while the workers stopped, or since the last attempt."""
-        self._look_in_the_same_store()
+        """Return the identity for the next session; etcd may have been wiped, or the job deleted, in the meantime."""
+        self._observe_same_store()
         return returning(
-            self._profile, self._last_known, own_spec, wipes=self._mirror.store_reset, noted=self._store_resets
+            self._profile, self._last_known, own_spec, resets=self._mirror.store_reset, known_resets=self._store_resets
         )
 
-    def _look_in_the_same_store(self) -> None:
-        """Take in the newest world, unless there was a wipe: the next stay notes it, and writes back."""
+    def _observe_same_store(self) -> None:
+        """Take in the newest state, unless there was a wipe: the next session detects that and writes back."""
         if self._mirror.store_reset == self._store_resets:
             self._observe()
 
     async def _stop_workers(self, *, fast: bool) -> None:
-        """Stop them all and wait for it; the caller has no step to take until then."""
+        """Stop all workers and wait until they have stopped; the caller takes no step until then."""
         while self._workers.phase not in {Workers.NONE, Workers.SUCCEEDED}:
             self._wake.clear()
-            self._look_in_the_same_store()
+            self._observe_same_store()
             if self._workers.phase is not Workers.STOPPING and self.session is not None:
                 self._executor.stop(self.session, fast=fast)
             await self._wake.wait()
@@ -337,7 +335,7 @@ class RendezvousMember:
         return Outcome(_failed_code(world, session, self._workers.failures), world.message, world)
 
     async def _delete_stale(self, revision: int) -> None:
-        """Without an operator the last to leave a finished run deletes it; a crash here leaves it to the next run."""
+        """Without an operator the last agent that exits deletes the finished run; after a crash the next run does."""
         try:
             if not (await self._etcd.range(self._keys.nodes)).kvs:
                 await self._etcd.txn(
@@ -347,11 +345,11 @@ class RendezvousMember:
                     )
                 )
         except TRANSIENT_ERRORS as error:
-            log.warning("could not clear the finished run away: %s", error)
+            log.warning("could not delete the finished run: %s", error)
 
 
 def _failed_code(world: RendezvousState, session: Session, failures: list[FailureRecord]) -> int:
-    """The root cause's own code if it was a worker of this node, else the table's."""
+    """Return the root cause's own exit code if it was a worker of this node, else the code for its peers."""
     if world.cause is Cause.JOIN_TIMEOUT:
         return ExitCode.JOIN_TIMEOUT
     for failed in failures:

@@ -1,7 +1,7 @@
-"""One stay of a node in a job: its identity, its lease, and what it remembers of what it has written.
+"""One session of a node in a job: its identity, its lease, and its record of what it has written.
 
-`open` begins one and keeps trying while etcd is silent. `come_back` follows a lost lease: the same stay again if the
-job has not moved on, else None. Then the node stops its workers before it enters anew.
+`SessionFactory.open` begins one, and keeps trying while etcd does not answer. `restore` follows a lost lease: the same
+session continues if the job has not gone on without it. Otherwise the node stops its workers before it joins again.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from elasticjob_etcd.interface import Etcd, KeyValue, Lease, Range
 from elasticjob_etcd.leases import LeaseKeeper
 
 TRANSIENT_ERRORS = (Unavailable, LeaseNotFound, StoreReset)
-"""Trouble with etcd after which an act is tried again, from what the watch shows then."""
+"""Errors of etcd after which a step is tried again, from the state that the watch shows then."""
 RETRY_S = 0.25
 LOG_AGAIN_S = 10.0
 SPEC_TIMEOUT_S = 30.0
-"""How long a spec may be absent without meaning the end: etcd may have been wiped.
+"""Seconds for which a missing spec does not mean the end of the job: etcd may have been wiped.
 
 An operator writes it again. Without one the watch shows a wipe, and a node that was in the job before writes it.
 """
@@ -37,54 +37,54 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class Session:
-    """One incarnation at work."""
+    """One session with its state."""
 
     me: SessionKeys
     last: VersionedNode
     requirements: JobRequirements
-    """As it was when this node joined."""
+    """As they were when this node joined."""
     ctl: Range
     keeper: LeaseKeeper
     runtime_config: RuntimeConfig = field(init=False)
-    """The terms of its workers now."""
+    """The current runtime config of its workers."""
     started: tuple[int, str] | None = None
     """(round, nonce) of the workers started last."""
     last_config_bytes: bytes = b""
-    """The terms that the closer wrote last."""
+    """The runtime config that the leader wrote last."""
     done_round: int = 0
     leave_tried: bool = False
-    """An act failed after this node was told to leave: its workers stop, whether or not its peers know."""
+    """Whether a step failed after a request to leave: the workers stop, whether or not the peers know."""
     failures_reported: int = 0
     opened_round: tuple[str, int] = ("", 0)
-    """(nonce, failures told) of the round that this node opens because of them: the answer may have been lost."""
+    """(nonce, number of reported failures) of the round that this node opens for them: the answer may be lost."""
 
     def __post_init__(self) -> None:
         self.runtime_config = self.requirements.bootstrap.runtime_config
 
     @property
     def node(self) -> NodeRecord:
-        """The own record, as far as it is known to be written."""
+        """The own record, as last known to be written."""
         return self.last.node
 
     @property
     def keep_alive_s(self) -> float:
-        """Return how long the job lets an agent be silent."""
+        """The seconds for which the job lets an agent be silent."""
         return self.requirements.bootstrap.keep_alive_s
 
     def observe(self, world: RendezvousState | None) -> None:
-        """Take in the world as it is seen: if it is the one this node opened, its failures are said."""
-        nonce, told = self.opened_round
+        """Take in the state: if it is the one that this node opened, its failures are reported."""
+        nonce, reported = self.opened_round
         if world is not None and nonce and world.nonce == nonce:
-            self.failures_reported = max(self.failures_reported, told)
+            self.failures_reported = max(self.failures_reported, reported)
 
     def apply_config(self, config: KeyValue | None) -> None:
-        """Take in what the closer says of changes in the spec, as the watch shows it. Raises RecordError."""
+        """Take in the leader's runtime config, as the watch shows it. Raises RecordError."""
         if config is not None and config.value != self.last_config_bytes:
             self.last_config_bytes = config.value
             self.runtime_config = decode_runtime_config(config.value)
 
     def snapshot(self, last_known: LastKnownState) -> SessionSnapshot:
-        """What is written back after a wipe."""
+        """Return the data that is written back after a wipe."""
         return SessionSnapshot(
             me=self.me,
             node=self.node,
@@ -96,43 +96,43 @@ class Session:
         )
 
     def resume_as(self, back: tuple[SessionKeys, VersionedNode], *, was_reset: bool) -> None:
-        """The same stay under a new lease."""
+        """Continue the session under a new lease."""
         self.me, self.last = back
         if was_reset:
-            # The round that runs is still the one in which they happened: what was said of them is forgotten.
+            # The round of the failures still runs, and the wipe has deleted their records: report them again.
             self.failures_reported, self.opened_round = 0, ("", 0)
 
     async def close(self) -> None:
-        """Stop refreshing; the lease is left to itself."""
+        """Stop renewing the lease, and let it expire."""
         await self.keeper.close()
 
 
 def returning(
-    first: NodeIdentity, last_known: LastKnownState, own_spec: SpecRecord | None, *, wipes: int, noted: int
+    first: NodeIdentity, last_known: LastKnownState, own_spec: SpecRecord | None, *, resets: int, known_resets: int
 ) -> NodeIdentity:
-    """The profile of a node that was in the job before, as it enters again.
+    """Return the identity of a node that was in the job before, for its next session.
 
-    It only comes back to the job: if that has ended and is cleared away, this is the end, and not the beginning of
-    another run. In a wiped store there is nothing to come back to: there the job begins again, with `own_spec`.
-    Who has never seen a world cannot know: it was in no round, and is like one that starts now.
-    `wipes` is how many the watch has met, `noted` how many of them `last_known` knows of.
+    The node only returns to its job. If the job has ended and is deleted, the node ends too, and begins no other run.
+    In a wiped store no job is left, so the job begins again, with `own_spec`. A node that has never received a state
+    was in no round; it is like a node that starts now. `resets` is the number of wipes that the watch has met,
+    `known_resets` the number that `last_known` includes.
     """
     identity = replace(first, may_clear_finished_run=False)
-    if last_known.observed_here and wipes == noted:
+    if last_known.observed_here and resets == known_resets:
         return replace(identity, own_spec=None, bootstrap=None)
-    return identity if not wipes or own_spec is None else replace(identity, own_spec=own_spec)
+    return identity if not resets or own_spec is None else replace(identity, own_spec=own_spec)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionFactory:
-    """What entering needs."""
+    """Opens and restores sessions."""
 
     etcd: Etcd
     identity: NodeIdentity
     clock: Callable[[], float]
     draw: Callable[[], str]
     link_port: int = 0
-    """Where the node's link listens; 0: nowhere."""
+    """The port of the node's link listener; 0 if there is none."""
 
     async def open(
         self,
@@ -144,15 +144,14 @@ class SessionFactory:
         profile: Callable[[], NodeIdentity] | None = None,
         is_over: Callable[[], bool] | None = None,
     ) -> Session | None:
-        """Begin a stay, `watching` for its world; None when `cancelled` says so first.
+        """Begin a session, with `watching` for its state; return None if `cancelled` returns True first.
 
-        Raises Unreachable, Superseded, Refused.
-        Each attempt asks for the `profile`: what the watch shows meanwhile may change it. A missing spec is the end
-        after a while, and at once if `is_over`: by default where no operator gave this node its slot.
+        Raises Unreachable, Superseded. Each attempt calls `profile`, because the watch may have changed it. A missing
+        spec is the end after a while, and at once if `is_over`: by default if no operator gave this node its slot.
         """
         is_over = is_over or (lambda: self.identity.slot is None)
         ports = Ports(master_port, self.link_port)
-        start_s = said_s = self.clock()
+        start_s = logged_s = self.clock()
         while not cancelled():
             try:
                 return await self._open_once(ports, self.identity if profile is None else profile(), watching)
@@ -160,16 +159,16 @@ class SessionFactory:
                 now_s = self.clock()
                 if now_s - start_s >= timeout_s:
                     raise Unreachable(f"etcd did not answer within {timeout_s:g} s: {error}") from error
-                if now_s - said_s >= LOG_AGAIN_S or said_s == start_s:
+                if now_s - logged_s >= LOG_AGAIN_S or logged_s == start_s:
                     log.warning("etcd does not answer, trying for another %g s: %s", timeout_s - now_s + start_s, error)
-                    said_s = now_s
+                    logged_s = now_s
                 await asyncio.sleep(RETRY_S)
             except NoSpec as error:
                 if is_over() or self.clock() - start_s >= SPEC_TIMEOUT_S:
                     raise
-                if said_s == start_s:
+                if logged_s == start_s:
                     log.warning("%s; or etcd was wiped: waiting %g s for the spec", error, SPEC_TIMEOUT_S)
-                    said_s = self.clock()
+                    logged_s = self.clock()
                 await asyncio.sleep(RETRY_S)
         return None
 
@@ -179,7 +178,7 @@ class SessionFactory:
         return Session(me=result.me, last=result.last, requirements=result.requirements, ctl=result.ctl, keeper=keeper)
 
     async def restore(self, session: Session, last_known: LastKnownState, *, was_reset: bool) -> bool:
-        """Put a lost stay back under a new lease, its workers untouched; False when it has to begin anew."""
+        """Continue a session under a new lease, its workers untouched; return False if the node must join again."""
         if was_reset:
             back = await store_reset.restore(self.etcd, session.snapshot(last_known))
         else:
@@ -200,7 +199,7 @@ class SessionFactory:
         return True
 
     async def revoke(self, session: Session) -> None:
-        """Revoke the lease of a stay that is over, if it still lives; etcd may not answer: then it expires."""
+        """Revoke the lease of a session that has ended, if it is alive; if etcd does not answer, it expires."""
         await session.close()
         try:
             await self.etcd.lease_revoke(session.me.lease)

@@ -1,9 +1,9 @@
-"""Coming back into a store that was wiped or restored: write back what is remembered, all of it in one transaction.
+"""Returning to a store that was wiped or restored: write the remembered state back, in one transaction.
 
-Worlds are ordered by (round, state), then verdict. The highest that any agent remembers wins, also over a lower one in
-the store, and keeps its nonce. An agent that it still names puts its own key and its record of success back, and leaves
-its workers untouched. Any other agent stops its workers and joins anew. Nothing is lost as long as one agent that has
-seen the newest world lives. If none does, the operator begins at a far higher round.
+States are ordered by (round, phase), then verdict. The highest that any agent remembers wins, also over a lower one in
+the store, and keeps its nonce. An agent that it still names puts its own key and its done record back, and leaves its
+workers untouched. Any other agent stops its workers and joins again. Nothing is lost as long as one agent that has
+received the newest state runs. If none does, the operator begins at a far higher round.
 """
 
 from dataclasses import dataclass, replace
@@ -21,20 +21,20 @@ from elasticjob_etcd.interface import Etcd, Op, Put, Txn, reads_of, unchanged
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSnapshot:
-    """The memory of one stay about itself and the world, independent of etcd."""
+    """One session's knowledge of itself and of the state, independent of etcd."""
 
     me: SessionKeys
     node: NodeRecord
     keep_alive_s: float
     own_spec: SpecRecord | None
-    """Without an operator; with one, it writes its own again."""
+    """The spec without an operator; an operator writes its own again."""
     last_known: LastKnownState
     started: tuple[int, str] | None
     done_round: int
 
 
 async def restore(etcd: Etcd, snapshot: SessionSnapshot) -> tuple[SessionKeys, VersionedNode] | None:
-    """Write back; the stay under a new lease, or None when it has to begin anew. Raises EtcdError."""
+    """Write back; return the session under a new lease, or None if the node must join again. Raises EtcdError."""
     if snapshot.own_spec is not None:
         await etcd.txn(transactions.create_spec(snapshot.me.keys, snapshot.own_spec))
     while True:
@@ -49,7 +49,7 @@ async def restore(etcd: Etcd, snapshot: SessionSnapshot) -> tuple[SessionKeys, V
 
 
 def _is_member(snapshot: SessionSnapshot, view: RendezvousView, world: RendezvousState) -> bool:
-    """Named by the world that stands, not proved gone, and nobody else has the slot meanwhile."""
+    """Whether the state in force names this member, it has no tombstone, and no other node owns its slot."""
     member = snapshot.me.member
     others = [node for node in view.nodes if node.slot == member.slot and node != member]
     taken = snapshot.own_spec is not None and bool(others)
@@ -60,12 +60,12 @@ async def _put_back(
     etcd: Etcd, snapshot: SessionSnapshot, view: RendezvousView
 ) -> tuple[SessionKeys, VersionedNode] | None:
     lease = await etcd.lease_grant(snapshot.keep_alive_s)
-    again = SessionKeys(snapshot.me.keys, snapshot.me.member, lease.id)
+    renewed = SessionKeys(snapshot.me.keys, snapshot.me.member, lease.id)
     record = replace(snapshot.node, lease=lease.id)
-    result = await etcd.txn(_write_back(snapshot, view, (again.put_node(record), *_reported_failures(snapshot))))
-    # A restored store may know the old lease; nothing of this node hangs there any more. Else the new one goes.
+    result = await etcd.txn(_write_back(snapshot, view, (renewed.put_node(record), *_reported_failures(snapshot))))
+    # A restored store may know the old lease; no key of this node has it any more. Otherwise the new lease is revoked.
     await etcd.lease_revoke(snapshot.me.lease if result.succeeded else lease.id)
-    return (again, VersionedNode(record, result.revision)) if result.succeeded else None
+    return (renewed, VersionedNode(record, result.revision)) if result.succeeded else None
 
 
 def _reported_failures(snapshot: SessionSnapshot) -> tuple[Op, ...]:
@@ -76,7 +76,7 @@ def _reported_failures(snapshot: SessionSnapshot) -> tuple[Op, ...]:
 
 
 def _write_back(snapshot: SessionSnapshot, view: RendezvousView, own: tuple[Op, ...]) -> Txn:
-    """All that is remembered and not there, if nothing has changed since it was read."""
+    """Return the write of all that is remembered and missing, if nothing has changed since it was read."""
     keys, last_known = snapshot.me.keys, snapshot.last_known
     ops: list[Op] = []
     if last_known.world is not None and is_newer(last_known.world, view.world):

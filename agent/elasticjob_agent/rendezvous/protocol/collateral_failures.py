@@ -1,20 +1,20 @@
-"""PURE: whether an error message shows that a worker failed because a peer had crashed or stalled.
+"""Whether an error message shows that a worker failed because a peer had crashed or stalled.
 
-A rank that is cut off reports it within milliseconds, often before the cause has ended. One that gives up waiting is no
-more to blame. A fault of the program itself (a full disk, no memory, a bug) must never match. A victim is the root
-cause only if no other worker failed. Texts are those of the kernel, Python, gRPC, PyTorch 2 (store, gloo, NCCL) and
-JAX.
+A rank that loses its connection reports the loss within milliseconds, often before the failed peer's process has ended.
+A rank that gives up waiting for a peer is not to blame either. A fault of the program itself (a full disk, no memory,
+a bug) must never match. A collateral failure is the root cause only if no other worker failed. The patterns match
+messages of the kernel, Python, gRPC, PyTorch 2 (store, gloo, NCCL) and JAX.
 """
 
 import re
 
 _WORDS = (
-    # the kernel's and Python's
+    # the kernel and Python
     r"connection (was |has been )?(likely )?(reset|closed|refused|aborted|lost|broken|timed out)",
     r"lost (the |its )?connection|closed by (the )?(remote )?peer|peer closed|broken ?pipe",
     r"Connection(Reset|Refused|Aborted)Error|ECONNRESET|ECONNREFUSED|EPIPE|ETIMEDOUT",
     r"remote (process|host|peer) (exited|closed|has)|end of file",
-    r"EOFError(?!: \w)",  # with a text of its own it is about a file
+    r"EOFError(?!: \w)",  # with a message of its own, the error is about a file
     # gRPC, and the store of PyTorch
     r"socket (unexpectedly )?closed|(?-i:Socket Timeout)|client socket has (timed out|failed to connect)",
     r"wait timeout after \d+ms|waiting for clients",
@@ -30,5 +30,5 @@ _BLAMES_PEER = re.compile("|".join(_WORDS), re.IGNORECASE)
 
 
 def blames_peer(message: str) -> bool:
-    """It failed because of another, by its own account."""
+    """Whether `message` blames a peer for the failure."""
     return _BLAMES_PEER.search(message) is not None

@@ -1,34 +1,40 @@
-"""PURE: what a sequence of events on the link to one incarnation proves; sockets are elsewhere.
+"""Whether events on the link to one incarnation prove that it is gone; the sockets are in `leader.dial`.
 
-It is gone only if a link with its hello was established, that link ended by EOF or reset, and a dial after that was
-refused or answered by another incarnation. Other ends prove nothing: a time-out, no route, silence, nonsense, no seal
-of the job, a socket that connected to itself. Then it is dialed again a few times, and the lease decides. A wrong proof
-costs one round.
+An incarnation is proved to be gone only by three events in this order. A link with its hello was established. That link
+ended by EOF or reset. A later dial was refused, or another incarnation answered it. Other outcomes prove nothing: a
+time-out, no route, no answer, a malformed line, a missing signature, a socket that connected to itself. After those the
+leader dials again a few times, then the lease decides. A wrong proof costs one round.
 
-A closer that replaces a crashed one has no links. It assumes that its predecessor had a link to every member. So a
-member that died together with the closer is confirmed by one refused dial, not by its lease.
+A leader that replaces a crashed one has no links. It assumes that its predecessor had a link to every member. So a
+member that died together with the leader is confirmed by one refused dial, not by its lease.
 """
 
 from dataclasses import dataclass, replace
 from enum import Enum
 
 RETRY_DELAYS_S = (0.0, 0.01, 0.1, 0.5, 2.0)
-"""Before each dial; then the lease decides. A dying process may still accept for some milliseconds, and then reset."""
+"""Delays before each dial, in seconds; after the last one the lease decides.
+
+A dying process may still accept a connection for some milliseconds, and then reset it.
+"""
 DIAL_SPREAD_S = 0.0005
-"""For each other link begun at that moment: until then a crowd, whose round has just begun, starts its workers."""
+"""Seconds by which each of several first dials is later than the one before.
+
+A round has just begun then, and many nodes start their workers.
+"""
 STABLE_S = 2.0
-"""A link that lasted for so long was no accident: the count of dials begins anew."""
+"""A link that lasted this many seconds was stable: the count of dials starts again."""
 
 
 class DialOutcome(Enum):
     """The outcome of a dial, or of an established link."""
 
-    PEER = "the hello of the incarnation that was meant"
+    PEER = "the hello of the expected incarnation"
     OTHER = "the hello of another incarnation"
     OWN = "a socket that connected to itself"
-    REFUSED = "nobody listens"
-    TIMEOUT = "no answer, no route, or nonsense"
-    ENDED = "end of a link that stood"
+    REFUSED = "no process listens"
+    TIMEOUT = "no answer, no route, or a malformed line"
+    ENDED = "end of an established link"
 
 
 _REFUSALS_FOR_PROOF = {DialOutcome.OTHER, DialOutcome.REFUSED}
@@ -36,17 +42,17 @@ _REFUSALS_FOR_PROOF = {DialOutcome.OTHER, DialOutcome.REFUSED}
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """All that is remembered of the link to one incarnation."""
+    """The history of the link to one incarnation."""
 
     was_established: bool = False
-    """Its hello came once, and so what follows can prove something."""
+    """Whether its hello was received once; only then can later events prove something."""
     tries: int = 0
-    """Dials so far that led to no lasting link."""
+    """Dials so far that did not lead to a stable link."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkStep:
-    """What follows: proof that it is gone; or a dial after so many seconds; or (None) nothing but to wait."""
+    """The next step: the incarnation is gone, or dial after `dial_in_s` seconds, or neither (None): wait."""
 
     link: Link
     is_crashed: bool = False
@@ -54,17 +60,17 @@ class LinkStep:
 
 
 def first_step(*, members: int = 1) -> LinkStep:
-    """The first dial of one of so many that are begun together."""
+    """Return the first dial, delayed if `members` links are opened at the same time."""
     return replace(_dial_again(Link()), dial_in_s=(members - 1) * DIAL_SPREAD_S)
 
 
 def adopt() -> LinkStep:
-    """The first dial where another had a link, and it ended: at once."""
+    """Return the first dial to a member that the previous leader had a link to: at once."""
     return _dial_again(Link(was_established=True))
 
 
 def next_step(link: Link, outcome: DialOutcome, *, lasted_s: float = 0.0) -> LinkStep:
-    """The consequences of one event; `lasted_s` is how long a link stood that ENDED."""
+    """Return the step after one event; `lasted_s` is how long a link lasted, for ENDED."""
     if outcome is DialOutcome.PEER:
         return LinkStep(replace(link, was_established=True))
     if outcome is DialOutcome.ENDED:

@@ -1,4 +1,4 @@
-"""The interfaces between the rendezvous and its node: the workers, and the order to leave."""
+"""The interfaces between the rendezvous and its node: the workers and the outcome."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,29 +15,29 @@ class WorkersPort(Protocol):
     """The workers of this node as a group."""
 
     on_change: Callable[[], None]
-    """Called after every change of `phase` and every new failure."""
+    """Called after each change of `phase` and each new failure."""
 
     @property
     def phase(self) -> Workers:
-        """How they are."""
+        """The state of the group."""
 
     @property
     def failures(self) -> list[FailureRecord]:
-        """Those that failed by themselves since the last start, in order."""
+        """Failures that no stop of ours caused, since the last start, in order."""
 
     async def start(self, assignment: Assignment, config: RuntimeConfig) -> None:
-        """Start them all; what cannot be started is a failure, not an exception."""
+        """Start all workers; a worker that cannot be started is a failure, not an exception."""
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
-        """Begin to stop them; `on_change` when none is left. A second call may shorten the grace."""
+        """Begin to stop all workers, and call `on_change` when none is left. A second call may shorten the grace."""
 
     def renew_master_port(self) -> int:
-        """Hold a fresh port for the next round's rank 0, and let go of the last."""
+        """Reserve a new port for rank 0 of the next round, and release the previous one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a node's part in the job ended."""
+    """The end of a node's part in the job."""
 
     code: int
     detail: str

@@ -1,8 +1,8 @@
-"""PURE: the world as one node knows it: what its watch shows, and what it has seen before, which it never forgets.
+"""The newest rendezvous state that one node has received, also from before a wipe of etcd.
 
-Within one store the world only grows in (round, state). After a wipe or a restore the watch may show none, or a lower
-one that a lagging agent has written back. Then the remembered one counts until the store has caught up. A world that is
-gone in the same store means that the job was deleted.
+Within one store the state only grows in (round, phase). After a wipe or a restore the watch may show no state, or a
+lower one that a slower agent has written back. Then the remembered state counts until the store has caught up. A state
+that vanishes from the same store means that the job was deleted.
 """
 
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from elasticjob_etcd.interface import KeyValue
 
 NO_STATE = 0
 UNKNOWN = -1
-"""A revision that no key has: whatever compares with it is refused."""
+"""A revision that no key has, so every comparison with it fails."""
 
 
 def is_newer(mine: RendezvousState | None, theirs: RendezvousState | None) -> bool:
-    """Whether `mine` is further on: by round, then state, then a verdict over none."""
+    """Whether `mine` is newer: by round, then by phase, then with a verdict over without one."""
     if mine is None or theirs is None:
         return mine is not None
     return (mine.order, mine.has_verdict) > (theirs.order, theirs.has_verdict)
@@ -25,25 +25,25 @@ def is_newer(mine: RendezvousState | None, theirs: RendezvousState | None) -> bo
 
 @dataclass(slots=True)
 class LastKnownState:
-    """One node's knowledge of the world."""
+    """The knowledge that one node has of the rendezvous state."""
 
     world: RendezvousState | None = None
-    """The furthest that was ever seen; None before the first, and when the job was deleted."""
+    """The newest state received; None before the first, and after the job was deleted."""
     revision: int = NO_STATE
-    """At which it was written, in the store as it is now."""
+    """The revision of `world` in the current store."""
     membership: Membership | None = None
-    """The members of the last active round that was seen."""
+    """The members of the last active round that was received."""
     deleted: bool = False
     observed_here: bool = False
-    """A world was seen in the store as it is now: if it vanishes, the job was deleted."""
+    """Whether a state was received from the current store. If it vanishes then, the job was deleted."""
 
     @property
     def ended(self) -> bool:
-        """A final state was seen, or the job was deleted."""
+        """Whether a final state was received, or the job was deleted."""
         return self.deleted or (self.world is not None and self.world.state.is_final)
 
     def observe(self, kv: KeyValue | None) -> bool:
-        """Take in the world's key as the watch shows it; True when that is news. Raises RecordError."""
+        """Take in the state's key as the watch shows it, and return whether it changed. Raises RecordError."""
         revision = NO_STATE if kv is None else kv.mod_revision
         if revision == self.revision:
             return False
@@ -59,7 +59,7 @@ class LastKnownState:
     def _observe_state(self, shown: RendezvousState, revision: int) -> bool:
         self.observed_here = True
         if is_newer(self.world, shown):
-            return False  # written back by one that lags, and soon overwritten
+            return False  # a slower agent wrote it back; it is overwritten soon
         self.world, self.revision = shown, revision
         if shown.state is RoundPhase.ACTIVE:
             self.membership = Membership(shown.round, shown.members)
@@ -71,5 +71,5 @@ class LastKnownState:
         return self.observed_here
 
     def store_reset(self) -> None:
-        """The store is another one, or an older state of it: revisions mean nothing any more."""
+        """Forget revisions: the store is another one, or an older version of the same."""
         self.revision, self.observed_here = UNKNOWN, False

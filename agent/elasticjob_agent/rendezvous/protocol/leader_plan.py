@@ -1,8 +1,8 @@
-"""PURE: what the closer does next, from the state alone: (view, what it has seen, a fresh nonce) → decision.
+"""The leader's next decision, from the state alone: (view, observations, a new nonce) → decision.
 
-It is asked again after every change of anything and at every `until_s`; it never looks at the event that woke
-it. Between two answers for the same state nothing is left to do: plan is idempotent. Only the closer writes
-`active` and the final states; an opener never charges.
+The leader plans again after each change and at each `until_s`; the plan does not depend on the event that caused it.
+The plan is idempotent: for the same state it asks for nothing more. Only the leader writes `active` and the final
+states. Opening a round never charges a failure.
 """
 
 from dataclasses import dataclass, replace
@@ -17,15 +17,15 @@ from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, Roun
 from elasticjob_api.runtime_config import RuntimeConfig, runtime_config_of
 
 STOP_MARGIN_S = 10.0
-"""Beyond the grace of the workers, until a node that is not ready counts as wedged."""
+"""Seconds after the workers' grace until a node that is not ready is evicted as wedged."""
 
 FAILURE_STOP_GRACE = {Cause.WORKER_FAILED, Cause.NODE_LOST}
-"""After these the other workers hang in a collective: the short grace, not the user's."""
+"""Causes after which the other workers hang in a collective: they get the short grace, not the user's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do before the next change, or `until_s` (monotonic)."""
+    """Nothing to do before the next change, or before `until_s` (monotonic)."""
 
     until_s: float | None = None
     reason: str = ""
@@ -33,14 +33,14 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class WriteWorld:
-    """Compare-and-swap this world; with members also `P/c/members`, and old rounds' records go."""
+    """Compare and swap this state; an active one also writes `P/c/members` and deletes records of old rounds."""
 
     world: RendezvousState
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Write `tombstones` if absent, then revoke the lease: every key of that incarnation goes in one revision."""
+    """Write the tombstone if absent, then revoke the lease: all keys of the incarnation vanish in one revision."""
 
     member: Member
     lease: int
@@ -49,36 +49,36 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class PushConfig:
-    """Push to all agents what they must know beside the world; whatever the closer writes first says it too."""
+    """Write data that all agents need besides the state; a write of the state includes it, too."""
 
     runtime_config: RuntimeConfig | None = None
-    """Changes of the spec for their workers."""
+    """The runtime config to write; None if the key is up to date."""
     link_key: bool = False
-    """They have no key for their links yet: one is to be drawn."""
+    """Whether a key for the agents' links must be generated, because there is none yet."""
 
 
 Decision = Wait | WriteWorld | Evict | PushConfig
 
 
 def plan(view: RendezvousView, observed: Observations, nonce: str) -> Decision:
-    """The closer's next act."""
+    """Return the leader's next decision."""
     spec, world = view.spec, view.world
     if spec is None:
         return Wait(reason="no spec yet")
     if idle := _idle_state(spec, world):
         return Wait(reason=idle)
     if observed.now_s < observed.settle_until_s:
-        return Wait(observed.settle_until_s, "etcd was wiped: all get time to come back")
+        return Wait(observed.settle_until_s, "etcd was wiped: agents get time to rejoin")
     decision = _plan_rounds(view, spec, world, observed, nonce)
-    if isinstance(decision, Wait) and world is not None and (owed := pending_push(view)) != PushConfig():
-        return owed
+    if isinstance(decision, Wait) and world is not None and (pending := pending_push(view)) != PushConfig():
+        return pending
     return decision
 
 
 def pending_push(view: RendezvousView) -> PushConfig:
-    """What the agents do not know yet; a key that cannot be read is left: it is not for a closer to change.
+    """Return the data that is missing or out of date in etcd. An unreadable link key is left as it is.
 
-    A spec that an operator has emptied, because the job is deleted, has no terms for stopping its workers.
+    A spec that an operator has emptied, because the job is deleted, has no runtime config for stopping its workers.
     """
     emptied = view.spec is not None and view.spec.operator is None and view.expected_revision > 0
     wanted = None if view.spec is None or emptied else runtime_config_of(view.spec)
@@ -88,8 +88,8 @@ def pending_push(view: RendezvousView) -> PushConfig:
 def _plan_rounds(
     view: RendezvousView, spec: SpecRecord, world: RendezvousState | None, observed: Observations, nonce: str
 ) -> Decision:
-    if (condemned := _next_eviction(view, observed)) is not None:
-        return condemned
+    if (eviction := _next_eviction(view, observed)) is not None:
+        return eviction
     if world is None:
         return _plan_first(view, spec, observed, nonce)
     plan_state = _plan_active if world.state is RoundPhase.ACTIVE else _plan_forming
@@ -97,7 +97,7 @@ def _plan_rounds(
 
 
 def _idle_state(spec: SpecRecord, world: RendezvousState | None) -> str | None:
-    """Why a closer writes nothing at all."""
+    """Return why the leader writes nothing at all; None if it may write."""
     if world is not None and world.state.is_final:
         return "the job has ended"
     if spec.suspended or (world is not None and world.state is RoundPhase.SUSPENDED):
@@ -107,7 +107,7 @@ def _idle_state(spec: SpecRecord, world: RendezvousState | None) -> str | None:
 
 def _plan_first(view: RendezvousView, spec: SpecRecord, observed: Observations, nonce: str) -> Decision:
     if view.world_revision:
-        return Wait(reason="the world cannot be read")
+        return Wait(reason="the rendezvous state cannot be read")
     return Wait(reason="the job was deleted") if observed.state_was_observed else WriteWorld(_first_state(spec, nonce))
 
 
@@ -120,10 +120,11 @@ def _first_state(spec: SpecRecord, nonce: str) -> RendezvousState:
 
 
 def _next_eviction(view: RendezvousView, observed: Observations) -> Evict | None:
-    """A live key with proof against it: its lease goes first, whoever wrote the proof may be dead."""
+    """Return the eviction of a live key that has a tombstone, or whose process is proved to be gone."""
     for member in sorted(view.nodes.keys() & (view.tombstones.keys() | observed.crashed)):
         reason = view.tombstones[member].reason if member in view.tombstones else TombstoneReason.REFUSED
         if reason is not TombstoneReason.LEFT or member in observed.crashed:
+            # The author of a tombstone may have ended before it revoked the lease.
             return Evict(member, view.nodes[member].record.lease, reason)
     return None
 
@@ -144,7 +145,8 @@ def _plan_active(
 
 def _in_loss_grace(loss_grace: LossGrace) -> Wait:
     return Wait(
-        loss_grace.until_s, f"held: {len(loss_grace.members)} members fell silent at once, and nothing proves them gone"
+        loss_grace.until_s,
+        f"loss grace: {len(loss_grace.members)} members are unreachable, and nothing proves them gone",
     )
 
 
@@ -159,13 +161,13 @@ def _plan_joiners(
     if round_triggers.joiners_fill(view, spec, world) or observed.now_s >= until:
         detail = ", ".join(node.record.pod for node in new) + " joined"
         return WriteWorld(next_round(world, nonce, Cause.NODE_JOINED, detail, restart_id=spec.restart_id))
-    return Wait(until, "joiners wait for more")
+    return Wait(until, "waiting for more joiners")
 
 
 def next_round(
     world: RendezvousState, nonce: str, cause: Cause, detail: str, *, restart_id: str | None = None
 ) -> RendezvousState:
-    """The world that opens the round after `world`; counters unchanged: an opener never charges."""
+    """Return the state that opens the round after `world`, with the same counters."""
     return RendezvousState(
         state=RoundPhase.FORMING,
         round=world.round + 1,
@@ -195,7 +197,7 @@ def _plan_forming(
 def _plan_closing(
     view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
 ) -> Decision:
-    """Everybody has stopped: the verdict, then the membership."""
+    """Decide on a round whose members have all stopped: the verdict first, then the membership."""
     judged = _with_verdict(view, spec, world, observed, nonce)
     if judged.state.is_final:
         return WriteWorld(judged)
@@ -220,7 +222,7 @@ def _await_barrier(spec: SpecRecord, world: RendezvousState, observed: Observati
 
 
 def _grace_s(spec: SpecRecord, world: RendezvousState, node: NodeEntry) -> float:
-    """What this node's workers get to stop; one that leaves has the user's grace, whatever opened the round."""
+    """Return the seconds that this node's workers get to stop; a leaving node always has the user's grace."""
     short = world.cause in FAILURE_STOP_GRACE and not node.record.leaving
     return spec.failure_grace_s if short else spec.graceful_shutdown_s
 
@@ -228,7 +230,7 @@ def _grace_s(spec: SpecRecord, world: RendezvousState, node: NodeEntry) -> float
 def _with_verdict(
     view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
 ) -> RendezvousState:
-    """The world with the verdict on the last membership in it; unchanged if it had its verdict."""
+    """Return the state with the verdict on the last membership; unchanged if it has one."""
     if world.has_verdict or view.membership is None:
         return world
     result = verdict.decide_verdict(view, spec, _restart_counts(world, observed))

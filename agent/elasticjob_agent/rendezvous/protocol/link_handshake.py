@@ -1,9 +1,9 @@
-"""PURE: the first lines of both ends of a link: a challenge, then the identity, sealed with the job's key.
+"""The first lines of both ends of a link: a challenge, then the identities, signed with the job's key.
 
-The peer is on the network and may be a stranger. So a line is bounded. It is refused if it is not exactly of its form,
-or not sealed for this very link (with the nonce that the reader has just drawn). The listener sends its challenge
-first, and nothing else to a peer that cannot seal a hello with it. Agents without a key, or of a version before it,
-never understand each other here, and then the lease alone decides.
+The peer is on the network and may be a stranger, so a line has a maximum length. A line is refused if its form differs.
+It is also refused if it is not signed for this link, with the nonce that its reader has just generated. The listener
+sends its challenge first, and nothing else to a peer that cannot sign a hello with it. Agents without a key, or of a
+version without challenges, get no link; then the lease alone decides.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _FORM = re.compile(rb"(elasticjob-link/2 ([!-~]{1,3000}) ([0-9a-f]{4}) ([0-9a-f]
 
 
 class Peer(Enum):
-    """The side that seals: no line of one side is ever taken for one of the other."""
+    """The side that signs: a line of one side is never accepted from the other."""
 
     DIALS = b"dials"
     ANSWERS = b"answers"
@@ -33,21 +33,21 @@ class Peer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Authenticator:
-    """What a line is sealed with: the job's key, the side that says it, and the nonce of the side that reads it."""
+    """Signs lines: with the job's key, the side that sends the line, and the nonce of the side that reads it."""
 
     key: bytes
     side: Peer
     challenge: str
 
     def sign(self, text: bytes) -> bytes:
-        """The seal of a text, as hex digits."""
-        said = b"\0".join((self.side.value, self.challenge.encode(), text))
-        return hmac.new(self.key, said, hashlib.sha256).hexdigest().encode()
+        """Return the signature of a text, as hex digits."""
+        signed = b"\0".join((self.side.value, self.challenge.encode(), text))
+        return hmac.new(self.key, signed, hashlib.sha256).hexdigest().encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Who speaks; `job` is the job's prefix, `nonce` is new for every link."""
+    """The sender's identity; `job` is the job's prefix, `nonce` is new for each link."""
 
     job: str
     member: Member
@@ -56,18 +56,18 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a listener is."""
+    """The address of a listener."""
 
     host: str
     port: int
 
     def __str__(self) -> str:
-        """`host:port`; an IPv6 address in brackets."""
+        """Return `host:port`, with brackets around an IPv6 address."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse_address(text: str) -> Address | None:
-    """The address in `text` (as `str` writes it); None if there is none."""
+    """Return the address in `text`, as `str` writes it; None if it has none."""
     host, _, port = text.rpartition(":")
     if not host or len(port) > _MAX_DIGITS or not (port.isascii() and port.isdigit()) or int(port) not in PORTS:
         return None
@@ -80,7 +80,7 @@ def encode_challenge(nonce: str) -> bytes:
 
 
 def decode_challenge(line: bytes) -> str:
-    """The listener's nonce; RecordError when the line is no challenge."""
+    """Return the listener's nonce; raise RecordError if the line is not a challenge."""
     match = _CHALLENGE.fullmatch(line)
     if match is None:
         raise RecordError(f"not the challenge of a link: {line[:40]!r}")
@@ -88,23 +88,23 @@ def decode_challenge(line: bytes) -> str:
 
 
 def encode(hello: Hello, authenticator: Authenticator) -> bytes:
-    """The line."""
+    """Return the signed line."""
     slot, incarnation = hello.member.token[:4], hello.member.incarnation
     text = f"elasticjob-link/2 {quote(hello.job, safe='/')} {slot} {incarnation} {hello.nonce}".encode()
     return text + b" " + authenticator.sign(text) + b"\n"
 
 
 def decode(line: bytes, authenticator: Authenticator) -> Hello:
-    """Who speaks; RecordError when the line is not a hello, or not so sealed."""
+    """Return the sender's identity; raise RecordError if the line is not a hello, or not signed for this link."""
     match = _FORM.fullmatch(line)
     if match is None:
         raise RecordError(f"not a hello of a link: {line[:40]!r}")
     text, job, slot, incarnation, nonce, sealed = match.groups()
-    if not hmac.compare_digest(sealed, authenticator.sign(text)):  # in the same time wherever they differ
-        raise RecordError("a hello that is not sealed with this job's key for this link")
+    if not hmac.compare_digest(sealed, authenticator.sign(text)):  # takes the same time wherever they differ
+        raise RecordError("a hello that is not signed with this job's key for this link")
     return Hello(unquote(job.decode("ascii")), Member(int(slot, 16), incarnation.decode()), nonce.decode())
 
 
 def verify(answer: Hello, *, mine: Hello, expected: Member) -> DialOutcome:
-    """Whose answer this is to a dial that meant `expected` of the own job."""
+    """Return whether the answer comes from the `expected` member of the own job, or from another."""
     return DialOutcome.PEER if (answer.job, answer.member) == (mine.job, expected) else DialOutcome.OTHER

@@ -1,10 +1,11 @@
-"""PURE: many nodes silent at once are more likely a fault of the way to etcd than deaths: wait, once, for proof.
+"""The loss grace: if many members are unreachable at once, the leader waits once before it counts them as lost.
 
-A member of the last round is silent if its node key is gone and no crash was confirmed. Its pod still owns the slot,
-and no new incarnation has joined. If silent members are on at least two hosts and are at least 30 % of the round, the
-closer waits before it declares them lost. It waits once per membership: the world has `loss_grace_spent` until all are
-back. A member that is lost alone or confirmed dead is never waited for. A closer whose own lease was lost, or whose
-refresh had no answer for long, infers that etcd stalled. It waits for a single member, too.
+A member of the last round is unreachable if its node key is gone and no crash was confirmed. Its pod still owns the
+slot, and no new incarnation has joined. If unreachable members are on at least two hosts and are at least 30 % of the
+round, the leader waits. A fault between nodes and etcd is then more likely than so many crashes. It waits once per
+membership: the state has `loss_grace_spent` until all are back. A leader never waits for a member that is lost alone or
+confirmed dead. If its own lease was lost, or a refresh had no answer for long, it infers that etcd stalled. Then it
+waits for a single member, too.
 """
 
 from collections.abc import Mapping
@@ -17,11 +18,11 @@ from elasticjob_api.rendezvous_state import Member, Membership
 MIN_HOSTS = 2
 MIN_PERCENT = 30
 MIN_GRACE_S = 6.0
-"""A hold lasts one lease period, and no less than this."""
+"""The shortest loss grace, in seconds; otherwise it lasts one lease period."""
 
 
 def unreachable_members(view: RendezvousView, known: Mapping[Member, NodeRecord]) -> frozenset[Member]:
-    """Members gone without a word; `known` are the last records that this closer saw of members."""
+    """Return the unreachable members; `known` are the last node records that this leader read of members."""
     if view.membership is None or view.spec is None:
         return frozenset()
     return frozenset(m for m in view.membership.members if _is_unreachable(view, view.spec, m, known.get(m)))
@@ -42,7 +43,10 @@ def _has_rejoined(now: Member, now_node: NodeRecord, member: Member, node: NodeR
 
 
 def is_mass_loss(view: RendezvousView, unreachable: frozenset[Member], known: Mapping[Member, NodeRecord]) -> bool:
-    """So many at once are hardly dead; one whose host this closer never knew counts as a host of its own."""
+    """Whether so many members are unreachable that a fault of etcd or the network is likely.
+
+    A member whose host this leader never read counts as on a host of its own.
+    """
     if view.membership is None:
         return False
     hosts = {known[member].host if member in known else member.token for member in unreachable}
@@ -51,34 +55,36 @@ def is_mass_loss(view: RendezvousView, unreachable: frozenset[Member], known: Ma
 
 @dataclass(slots=True)
 class LossGraceTimer:
-    """When one closer first saw so many of the present membership silent, and what it knew of them before."""
+    """Measures the loss grace of one leader: when it first saw so many members of a membership unreachable."""
 
     known: dict[Member, NodeRecord] = field(default_factory=dict)
     round: int = -1
     since_s: float | None = None
     lease_doubt_until_s: float = 0.0
-    """Until then any silence is suspicious: etcd has just left this node without an answer, too."""
+    """Until then even a single unreachable member starts a grace: etcd has just not answered this node either."""
 
     def update(self, view: RendezvousView, now_s: float) -> "LossGrace":
-        """Take in a view."""
+        """Take in a view, and return the grace that applies now."""
         if view.membership is None or view.spec is None:
             return LossGrace()
         if view.membership.round != self.round:
             self.round, self.since_s = view.membership.round, None
         self._remember(view, view.membership)
-        who = unreachable_members(view, self.known)
-        if not who:
-            self.since_s = None  # all are back: the next stall of etcd is another one
-        shaken = bool(who) and now_s < self.lease_doubt_until_s
-        suspicious = shaken or is_mass_loss(view, who, self.known)
+        unreachable = unreachable_members(view, self.known)
+        if not unreachable:
+            self.since_s = None  # all are back: the next stall of etcd starts another grace
+        in_doubt = bool(unreachable) and now_s < self.lease_doubt_until_s
+        suspicious = in_doubt or is_mass_loss(view, unreachable, self.known)
         if view.world and view.world.loss_grace_spent:
-            return LossGrace()  # after a wipe that may be written back while this closer waits already
+            return LossGrace()  # after a wipe the flag may be written back while this leader waits
         if self.since_s is None and suspicious:
             self.since_s = now_s
         if self.since_s is None:
             return LossGrace()
         until_s = self.since_s + max(view.spec.keep_alive_s, MIN_GRACE_S)
-        return LossGrace(who, until_s) if suspicious and now_s < until_s else LossGrace(is_over=now_s >= until_s)
+        if suspicious and now_s < until_s:
+            return LossGrace(unreachable, until_s)
+        return LossGrace(is_over=now_s >= until_s)
 
     def _remember(self, view: RendezvousView, membership: Membership) -> None:
         members = set(membership.members)
@@ -88,7 +94,7 @@ class LossGraceTimer:
 
 @dataclass(frozen=True, slots=True)
 class LossGrace:
-    """The members waited for, and until when (monotonic); `is_over`: this membership was held, and is not again."""
+    """The members waited for, and until when (monotonic); `is_over`: this membership had its only grace."""
 
     members: frozenset[Member] = frozenset()
     until_s: float | None = None

@@ -1,9 +1,9 @@
-"""PURE: what one node does next, from the state alone: its workers, what it has written, the newest world seen.
+"""The next step of one node, from the state alone: its workers, its own records, the newest state received.
 
-The member's loop asks after every change of anything, carries out the one step, and asks again. A node
-starts its workers from `active(r)` alone, if that names its incarnation and it never started (r, nonce);
-`ready` is written only when no worker runs. A leaver writes that first, in the transaction that opens the next round.
-So its peers move at once while its own workers still save.
+The member's loop asks after each change, carries out the one step, and asks again. A node starts its workers from
+`active(r)` alone. That state must name its incarnation, and the node must not have started (r, nonce) before. `ready`
+is written only when no worker runs. A leaving node first writes `leaving`, in the transaction that opens the next
+round. So its peers stop at once while its own workers still save.
 """
 
 from dataclasses import dataclass
@@ -20,39 +20,39 @@ class Workers(Enum):
     """The workers of one node as a group."""
 
     NONE = "none"
-    """None runs: never started, or stopped and reaped."""
+    """No worker runs: never started, or stopped and reaped."""
     RUNNING = "running"
     STOPPING = "stopping"
     SUCCEEDED = "succeeded"
-    """All exited 0 and nothing of their trees is left."""
+    """All workers exited with code 0, and no process of theirs is left."""
     FAILED = "failed"
-    """One ended badly by itself; others may still run."""
+    """A worker failed by itself; others may still run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberState:
-    """Everything that decides a node's next step."""
+    """All that a node's next step depends on."""
 
     me: Member
     world: RendezvousState | None
     deleted: bool = False
-    """A world was seen once, and is gone in the same store: the job was deleted."""
+    """Whether a state was received once and is gone from the same store: the job was deleted."""
     workers: Workers = Workers.NONE
     started: tuple[int, str] | None = None
     """(round, nonce) of the workers started last."""
     unreported_failures: bool = False
-    """Workers failed by themselves and no record of it is written yet."""
+    """Whether a worker failed by itself and no record of that is written yet."""
     ready: int = NO_ROUND
-    """The content of the own node key."""
+    """The field `ready` of the own node record."""
     done_round: int = 0
-    """The last round for which `done` is written."""
+    """The last round for which a done record is written."""
     settling: bool = False
-    """Etcd was wiped or restored a moment ago: nothing is opened until all have had time to come back."""
+    """Whether etcd was wiped or restored a short time ago: nothing is opened until all agents had time to rejoin."""
     leave_requested: bool = False
     leave_reported: bool = False
-    """The own node key says `leaving`."""
+    """Whether the own node record has `leaving`."""
     leave_tried: bool = False
-    """It was to say so, and etcd did not answer."""
+    """Whether the write of `leaving` was tried, and etcd did not answer."""
 
 
 class StepKind(Enum):
@@ -62,12 +62,12 @@ class StepKind(Enum):
     START = "start"
     STOP = "stop"
     STOP_FAST = "stop within the short grace"
-    REPORT_READY = "say ready"
-    REPORT_DONE = "say done"
-    REPORT_LATE_FAILURES = "say late failures"
-    OPEN_FAILED = "open a round: a worker failed"
-    OPEN_LEAVING = "open a round: leaving"
-    REPORT_LEAVING = "say leaving"
+    REPORT_READY = "report ready"
+    REPORT_DONE = "report done"
+    REPORT_LATE_FAILURES = "report late failures"
+    OPEN_FAILED = "open a round for a failed worker"
+    OPEN_LEAVING = "open a round to leave"
+    REPORT_LEAVING = "report leaving"
     LEAVE = "depart"
     EXIT = "exit"
 
@@ -86,7 +86,7 @@ _ALIVE = {Workers.RUNNING, Workers.FAILED}
 
 
 def next_step(s: MemberState) -> Step:
-    """The one thing to do now."""
+    """Return the one step to take now."""
     if s.deleted:
         return _stop_then(s, Step(StepKind.EXIT, code=ExitCode.JOB_DELETED), fast=True)
     if s.world is not None and s.world.state.is_final:
@@ -106,14 +106,14 @@ def _stop_then(s: MemberState, then: Step, *, fast: bool) -> Step:
 
 
 def _leave(s: MemberState) -> Step:
-    # Etcd's trouble is not waited for: the workers stop, and while they do it is said again. Who has none left goes.
+    # An etcd that does not answer is not waited for: the workers stop, and the report is tried again until they have.
     if not s.leave_reported and (s.workers is Workers.STOPPING or not s.leave_tried):
         return Step(StepKind.OPEN_LEAVING if _runs_its_round(s) and not s.settling else StepKind.REPORT_LEAVING)
     return _stop_then(s, Step(StepKind.LEAVE), fast=False)
 
 
 def _runs_its_round(s: MemberState) -> bool:
-    """A member of the active round that is not done: its leaving opens the next one."""
+    """Whether this is a member of the active round that is not done: its leave opens the next round."""
     if s.world is None or s.world.state is not RoundPhase.ACTIVE:
         return False
     return rank_of(s.world, s.me) is not None and s.done_round != s.world.round
@@ -129,7 +129,7 @@ def _form(s: MemberState, world: RendezvousState) -> Step:
     if s.unreported_failures:
         return Step(StepKind.REPORT_LATE_FAILURES)
     if s.ready == NO_ROUND and world.cause is Cause.FIRST:
-        return WAIT  # idle is ready: there was no round yet that could have named this node
+        return WAIT  # an idle node is ready: no round yet could have named it
     return WAIT if s.ready == world.round else Step(StepKind.REPORT_READY)
 
 

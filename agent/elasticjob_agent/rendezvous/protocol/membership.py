@@ -1,8 +1,9 @@
-"""PURE: which nodes must be ready before a round may close, its members, and how long it waits for more.
+"""The barrier of a round, its members, and how long the leader waits for more nodes.
 
-Two kinds of node must have written `ready` for this round before the barrier opens: every live, owned node that is not
-leaving, and every member of the last active round whose key still exists, leaving or not. Then none of its workers is
-older. A node that has run nothing since it joined is ready as it is. No timer passes the barrier; it only evicts.
+Two kinds of node must write `ready` for this round before the barrier is passed. One is each live node that owns its
+slot and is not leaving. The other is each member of the last active round whose key still exists, leaving or not. Then
+none of their workers is older than the round. A node that has run nothing since it joined is ready as it is. No timer
+passes the barrier; it only evicts.
 """
 
 from dataclasses import dataclass, field
@@ -14,41 +15,41 @@ from elasticjob_api.records import NO_ROUND, SpecRecord
 from elasticjob_api.rendezvous_state import Member
 
 NEWCOMER_WAIT_S = 1.0
-"""A round above the minimum closes so long after the last newcomer."""
+"""Seconds after the newest node key until a round with enough nodes closes."""
 LAST_CALL_TIMEOUT_S = 1.0
-"""How long an agent without an operator waits for more nodes when there are enough, unless the user chose another."""
+"""Seconds that an agent without an operator waits for more nodes when there are enough; the user can change it."""
 OPERATOR_REACTION_S = 1.0
-"""How long at most survivors wait for the operator's word on a member that is gone."""
+"""Seconds that the other members wait at most for the operator to reassign the slot of a member that is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """Sightings of one closer by its own monotonic clock; no other host's clock takes part."""
+    """The times at which one leader first saw things, by its own monotonic clock; no other host's clock is used."""
 
     now_s: float
     forming_since_s: float
-    """When this closer first saw the round that is forming."""
+    """When this leader first saw the round that is forming."""
     newest_key_s: float
     """When it last saw a new node key."""
     enough_since_s: float | None
     """Since when at least `min` nodes are ready."""
     joiner_since_s: float | None = None
-    """When it first saw a joiner that waits to be included."""
+    """When it first saw a joiner that a new round would include."""
     charged_ages_s: float = 0.0
-    """How long its process has seen the present `World.charges`."""
+    """How long its process has seen the current `charged_failures`."""
     crashed: frozenset[Member] = frozenset()
     """Nodes whose process is gone, as the end of their link proves."""
     loss_grace: LossGrace = field(default_factory=LossGrace)
-    """Whom it gives time to come back."""
+    """The members that get time to come back."""
     settle_until_s: float = 0.0
-    """Etcd was wiped or restored: until then nothing is opened or closed, so that all can come back."""
+    """Until then nothing is opened or closed, because etcd was wiped or restored: all agents get time to rejoin."""
     state_was_observed: bool = False
-    """It has seen a world through this watch: if there is none now, the job was deleted."""
+    """Whether a state was received through this watch. If there is none now, the job was deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloseDecision:
-    """The members of the round, in rank order; or None, and the time at which to look again."""
+    """The members of the round, in rank order; or None, and the time of the next look."""
 
     nodes: tuple[NodeEntry, ...] | None
     until_s: float | None = None
@@ -56,7 +57,7 @@ class CloseDecision:
 
 
 def not_ready(view: RendezvousView, round_: int) -> list[NodeEntry]:
-    """Nodes that the barrier still waits for."""
+    """Return the nodes that the barrier still waits for."""
     previous = set(view.membership.members) if view.membership else set()
     owned = view.current_nodes()
     return [
@@ -68,17 +69,17 @@ def not_ready(view: RendezvousView, round_: int) -> list[NodeEntry]:
 
 
 def is_ready(node: NodeEntry, round_: int, *, was_member: bool) -> bool:
-    """None of this node's workers is older than `round_`."""
+    """Whether none of this node's workers is older than `round_`."""
     return node.record.ready == round_ or (node.record.ready == NO_ROUND and not was_member)
 
 
 def candidates(view: RendezvousView) -> list[NodeEntry]:
-    """Nodes that may take part."""
+    """Return the nodes that can become members."""
     return [n for m, n in view.current_nodes().items() if not n.record.leaving and m not in view.tombstones]
 
 
 def decide(view: RendezvousView, spec: SpecRecord, round_: int, observed: Observations) -> CloseDecision:
-    """Close now with these nodes, or wait; the barrier has been passed."""
+    """Return the members to close the round with, or until when to wait; the barrier has been passed."""
     ready = candidates(view)
     target = replica_sizes.target_size(spec)
     count = replica_sizes.largest_allowed(spec, min(len(ready), target))
@@ -91,7 +92,7 @@ def decide(view: RendezvousView, spec: SpecRecord, round_: int, observed: Observ
     silent_until_s = observed.forming_since_s + OPERATOR_REACTION_S
     if observed.now_s < silent_until_s and (slots := awaiting_operator(view, spec)):
         return CloseDecision(
-            None, silent_until_s, f"the operator has not decided yet what follows in slots {sorted(slots)}"
+            None, silent_until_s, f"the operator has not decided yet what to do with slots {sorted(slots)}"
         )
     return close if _may_close_early(view, spec, ready, round_) else _last_call(view, spec, close, observed)
 
@@ -101,12 +102,12 @@ def _may_close_early(view: RendezvousView, spec: SpecRecord, ready: list[NodeEnt
         return True
     previous = set(view.membership.members) if view.membership else set()
     survivor = any(node.member in previous for node in ready)
-    nobody_comes = not missing_expected_slots(view) if spec.operator else round_ > 1
-    return survivor and nobody_comes
+    none_expected = not missing_expected_slots(view) if spec.operator else round_ > 1
+    return survivor and none_expected
 
 
 def missing_expected_slots(view: RendezvousView) -> set[int]:
-    """Slots that the operator expects and that have no live node; older than the last round: had their last call."""
+    """Return the expected slots without a live node; a record older than the last round has had its last call."""
     here = {member.slot for member in view.current_nodes()}
     return {slot for slot in _expected(view) if slot not in here}
 
@@ -116,10 +117,10 @@ def _expected(view: RendezvousView) -> frozenset[int]:
 
 
 def awaiting_operator(view: RendezvousView, spec: SpecRecord) -> set[int]:
-    """Slots whose member left or was lost, of which the operator has not said anything since.
+    """Return slots whose member left or was lost and that the operator has not reassigned or dropped yet.
 
-    It replaces or drops such a slot within some tenths of a second. Without that moment the survivors would close
-    without the replacement that is about to be expected, and it would cost a round of its own.
+    The operator does so within some tenths of a second. If the other members did not wait, they would close a round
+    without the expected replacement. The replacement would then cost a round of its own.
     """
     if spec.operator is None or view.membership is None:
         return set()
@@ -129,7 +130,7 @@ def awaiting_operator(view: RendezvousView, spec: SpecRecord) -> set[int]:
 
 
 def _still_owns_slot(view: RendezvousView, spec: SpecRecord, member: Member) -> bool:
-    """The map still names the pod of this member, as far as its key tells which that was."""
+    """Whether the slot map still names this member's pod, if its node key shows which pod that was."""
     owner, node = spec.owner(member.slot), view.nodes.get(member)
     return owner is not None and (node is None or node.record.pod == owner.pod)
 
@@ -141,14 +142,14 @@ def _last_call(view: RendezvousView, spec: SpecRecord, close: CloseDecision, obs
         until, why = last_call_until_s, f"last call for slots {sorted(missing)}"
     elif spec.operator:
         until, why = max(observed.newest_key_s, enough_since_s) + NEWCOMER_WAIT_S, "waiting for newcomers"
-    else:  # nothing names the nodes that are still to come
+    else:  # without an operator nothing names the nodes that may still come
         quiet_until_s = observed.newest_key_s + min(NEWCOMER_WAIT_S, spec.last_call_timeout_s)
         until, why = max(last_call_until_s, quiet_until_s), "last call for more nodes"
     return CloseDecision(None, until, why) if observed.now_s < until else close
 
 
 def describe_missing(view: RendezvousView, spec: SpecRecord) -> str:
-    """Names for the sentence of a failed join: slots of the map without a node, else a count."""
+    """Return the missing nodes for a message: pods of slots without a node, or else a count."""
     here: set[Member] = set(view.current_nodes())
     absent = [owner.pod for slot, owner in sorted(spec.slots.items()) if int(slot, 16) not in {m.slot for m in here}]
     return ", ".join(absent) if absent else f"{spec.min - len(here)} more"

@@ -1,8 +1,8 @@
-"""PURE: the order of nodes in a round, and from it every rank.
+"""The order of nodes in a round, and all ranks that follow from it.
 
-Nodes are ordered by (topology, slot). Survivors keep their order over rounds, a replacement takes the place of the one
-it replaces, and neighbours stay together. Global ranks are contiguous per node, role ranks are contiguous per role in
-the same order.
+Nodes are ordered by (topology, slot). Members keep their order over rounds, a replacement takes the place of the node
+that it replaces, and neighbours stay together. Global ranks are contiguous per node, role ranks are contiguous per role
+in the same order.
 """
 
 import functools
@@ -22,7 +22,7 @@ ROLE_MARK = "*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """One node's place in a round: all that its workers need to know."""
+    """One node's part in a round: all that its workers need to know."""
 
     round: int
     nonce: str
@@ -40,33 +40,36 @@ class Assignment:
 
 
 def sort_nodes(view: RendezvousView, nodes: Sequence[NodeEntry]) -> list[NodeEntry]:
-    """`nodes` in rank order."""
+    """Return `nodes` in rank order."""
     return sorted(nodes, key=lambda node: (view.topology(node), node.member.slot, node.member.incarnation))
 
 
 def select(view: RendezvousView, ready: Sequence[NodeEntry], count: int) -> list[NodeEntry]:
-    """At most `count` of the ready nodes: members of the last active round first, then by slot."""
+    """Return at most `count` of the ready nodes: members of the last active round first, then by slot."""
     previous = set(view.membership.members) if view.membership else set()
     preferred = sorted(ready, key=lambda node: (node.member not in previous, node.member.slot))
     return preferred[:count]
 
 
 def encode_layout(nodes: Sequence[NodeEntry]) -> tuple[str, str]:
-    """(nprocs, roles) of nodes in rank order, as the world carries them."""
+    """Return (nprocs, roles) of nodes in rank order, in the form of the rendezvous state."""
     nprocs = run_lengths([str(node.record.nproc) for node in nodes], NPROC_MARK)
-    # A role is the user's word and may hold a comma or a star.
+    # A role is text of the user and may contain a comma or a star.
     roles = run_lengths([quote(node.record.role, safe="") for node in nodes], ROLE_MARK)
     return nprocs, roles
 
 
 def master_of(node: NodeEntry) -> str:
-    """`host:port` that rank 0's node offers; an IPv6 address in brackets."""
+    """Return `host:port` of the port that rank 0's node reserved, with brackets around an IPv6 address."""
     address = node.record.address
     return f"[{address}]:{node.record.master_port}" if ":" in address else f"{address}:{node.record.master_port}"
 
 
 def rank_of(world: RendezvousState, member: Member) -> int | None:
-    """The group rank of `member`; None if it is not in the round. Mostly its slot, so that is looked at first."""
+    """Return the group rank of `member`; None if it is not in the round.
+
+    Most members have their slot as rank, so that place is tried first.
+    """
     members, slot = world.members, member.slot
     if slot < len(members) and members[slot] == member:
         return slot
@@ -74,7 +77,7 @@ def rank_of(world: RendezvousState, member: Member) -> int | None:
 
 
 def assignment(world: RendezvousState, group_rank: int) -> Assignment:
-    """The place of the node at `group_rank` of an ACTIVE world."""
+    """Return the assignment of the node at `group_rank` of an active state."""
     runs = _runs(world.nprocs, world.roles)
     nproc, role, _ = _run_of(runs, group_rank)
     same_role = [run for run in runs if run.role == role]
@@ -97,7 +100,7 @@ def assignment(world: RendezvousState, group_rank: int) -> Assignment:
 
 
 class _Run(NamedTuple):
-    """Neighbours in rank order that are alike. Most jobs are one run, however many nodes they have."""
+    """Neighbours in rank order with the same process count and role. Most jobs are one run, whatever their size."""
 
     nproc: int
     role: str
@@ -119,6 +122,6 @@ def _run_of(runs: Sequence[_Run], group_rank: int) -> _Run:
 
 
 def _workers_before(runs: Sequence[_Run], *, before: int | None = None) -> int:
-    """Workers of all nodes of `runs`, or of those before a rank."""
+    """Return the number of workers of all nodes of `runs`, or of those before a rank."""
     end = SLOT_LIMIT if before is None else before
     return sum(run.nproc * (min(run.ranks.stop, end) - min(run.ranks.start, end)) for run in runs)

@@ -1,4 +1,4 @@
-"""PURE: which numbers of nodes a round may have: between min and max, a step apart or listed, never beyond `desired`.
+"""The numbers of nodes that a round may have: between min and max, in steps or from a list, at most `desired`.
 
 With 5 nodes where 2, 4 and 8 are allowed, a round has 4 of them, and the fifth is a spare.
 """
@@ -7,12 +7,12 @@ from elasticjob_api.records import SpecRecord
 
 
 def target_size(spec: SpecRecord) -> int:
-    """How many nodes a round should have, never fewer than `min`; 0 if there is no allowed number so small."""
+    """Return the number of nodes that a round should have, at least `min`; 0 if no allowed number is so small."""
     return largest_allowed(spec, max(spec.desired, spec.min))
 
 
 def largest_allowed(spec: SpecRecord, count: int) -> int:
-    """The largest allowed number that so many nodes can make, whatever is wanted; 0 if there is none."""
+    """Return the largest allowed number of at most `count` nodes, whatever is desired; 0 if there is none."""
     count = min(count, spec.max)
     if count < spec.min:
         return 0

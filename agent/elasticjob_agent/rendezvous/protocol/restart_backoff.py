@@ -1,8 +1,8 @@
-"""PURE: the wait between failures that repeat before any progress, so that a job that cannot start does not spin.
+"""The back-off after repeated failures without progress, so that a job that cannot start does not restart in a loop.
 
-The first such failure is restarted at once: most are no such thing. From the second in a row on the next round
-stays open for the initial wait, doubled with each, up to the greatest. It is measured from the beginning of that
-round on the closer's own clock; a new closer waits anew. A requested restart does not wait.
+The first restart is immediate, because most failures do not repeat. From the second failure in a row on, the next round
+stays open for the initial delay. The delay doubles with each further failure, up to the maximum. The leader measures it
+from the beginning of that round on its own clock; a new leader starts it again. A requested restart has no delay.
 """
 
 from elasticjob_agent.rendezvous.protocol.membership import CloseDecision
@@ -14,7 +14,7 @@ _MAX_DOUBLINGS = 60
 
 
 def restart_delay_s(spec: SpecRecord, startup_failures: int) -> float:
-    """Seconds to wait after so many failures in a row before any progress."""
+    """Return the seconds to wait after so many failures in a row before any progress."""
     if startup_failures <= _FREE_RESTARTS:
         return 0.0
     doublings = min(startup_failures - _FREE_RESTARTS - 1, _MAX_DOUBLINGS)
@@ -36,9 +36,9 @@ def delay_round(
 
 
 def describe_delay(spec: SpecRecord, startup_failures: int) -> str:
-    """For the end of the failure's sentence: how often in a row, and how long that delays the next attempt."""
+    """Return the end of a failure's message: how many in a row, and by how much they delay the next attempt."""
     if startup_failures <= _FREE_RESTARTS:
         return ""
-    said = f"; failure {startup_failures} in a row before any progress"
+    text = f"; failure {startup_failures} in a row before any progress"
     wait_s = restart_delay_s(spec, startup_failures)
-    return said + (f", the next attempt is {wait_s:g} s after it" if wait_s else "")
+    return text + (f", the next attempt is {wait_s:g} s after it" if wait_s else "")

@@ -1,10 +1,11 @@
-"""PURE: which failures still count against maxRestarts.
+"""The failures that still count against maxRestarts.
 
-Without a window all of the job's life counts, and the world's `restarts` is the number. With one the world carries
-how old each failure that counts was at the last charge (`World.charges`). Only a verdict writes that, once a round, so
-no value is written twice. The next closer to judge adds the time since it first saw the value, by its own monotonic
-clock. No clock is compared with another host's. A closer that saw the value late adds too little: a failure may count
-too long, never too short. A wiped etcd forgets the ages, and counts from nothing.
+Without a restart window all failures of the job count, and the state's `restarts` is the number. With a window the
+state has the age of each counted failure at the last charge (`charged_failures`). Only a verdict writes that field,
+once a round, so no value is written twice. The leader that decides the next verdict adds the time since it first saw
+the value, by its own monotonic clock. No clock is compared with another host's. If the leader saw the value late, it
+adds too little: a failure may count too long, never too short. After a wipe of etcd the ages are lost, and counting
+starts again.
 """
 
 from dataclasses import dataclass
@@ -12,21 +13,21 @@ from dataclasses import dataclass
 from elasticjob_api.records import SpecRecord
 
 _MAX_AGES = 1000
-"""A world is read by every agent: a budget beyond this is not limited by a window."""
+"""Each agent reads the state, so its size is limited: a larger budget is not limited by a window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartCounts:
-    """Failures that earlier verdicts have left in the world, and the time since the last charge was seen."""
+    """The counters from earlier verdicts in the state, and the time since the last charge was seen."""
 
     round: int = 0
-    """The round that forms: it marks the charges."""
+    """The round that forms; it is part of `charged_failures`."""
     restarts: int = 0
     startup_failures: int = 0
     port_retries: int = 0
     charged_failures: str = ""
     charged_ages_s: float = 0.0
-    """How long ago, at least, `charges` was written."""
+    """The least time since `charged_failures` was written, in seconds."""
 
 
 def used_restarts(spec: SpecRecord, counts: RestartCounts) -> int:
@@ -35,7 +36,7 @@ def used_restarts(spec: SpecRecord, counts: RestartCounts) -> int:
 
 
 def is_charged(spec: SpecRecord, counts: RestartCounts) -> str:
-    """`World.charges` with one more failure, of age 0; empty without a window."""
+    """Return `charged_failures` with one more failure, of age 0; empty without a window."""
     if spec.restart_window_s <= 0:
         return ""
     ages = (0.0, *_within_window(spec, counts))[:_MAX_AGES]
@@ -43,7 +44,7 @@ def is_charged(spec: SpecRecord, counts: RestartCounts) -> str:
 
 
 def failure_ages(charges: str) -> tuple[float, ...]:
-    """The ages in `World.charges`, youngest first; none in what cannot be read."""
+    """Return the ages in `charged_failures`, youngest first; none if it cannot be read."""
     try:
         return tuple(float(age) for age in charges.partition(":")[2].split(",") if age)
     except ValueError:
@@ -56,14 +57,14 @@ def _within_window(spec: SpecRecord, counts: RestartCounts) -> tuple[float, ...]
 
 
 class FailureAgeClock:
-    """Since when one process has seen the present charges; fed with every world that it sees."""
+    """Measures how long one process has seen the current `charged_failures`; it gets each state that is received."""
 
     def __init__(self) -> None:
         self._charged_failures = ""
         self._since_s = 0.0
 
     def record(self, charges: str, now_s: float) -> float:
-        """Take in the charges of a world seen at `now_s` (monotonic); how long they have been seen."""
+        """Take in the charges of a state received at `now_s` (monotonic); return how long they have been seen."""
         if charges != self._charged_failures:
             self._charged_failures, self._since_s = charges, now_s
         return now_s - self._since_s

@@ -1,8 +1,8 @@
-"""PURE: whether the active round must end, and why. A round over a worker's own failure is opened by its agent.
+"""Whether the active round must end, and why. For a failed worker its own agent opens the round.
 
-Order matters: success is tested before every other rule, a member that is missing before wishes, and joiners
-last. No rule here opens a round whose result would have the same members for no reason. That would be the joiners'
-livelock, which a property test excludes.
+The order matters. Success is tested before all other rules, missing members before changes of the spec, joiners last.
+No rule opens a round with the same members for no reason: joiners would then open rounds for ever. A property test
+checks that.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """Why a new round begins."""
+    """The reason for a new round."""
 
     cause: Cause
     detail: str
 
 
 def all_completed(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> bool:
-    """Success: every member is done (or one, with that policy)."""
+    """Whether every member is done, or one with that success policy."""
     done = [(world.round, member) in view.completions for member in world.members]
     return any(done) if spec.success_policy == "AnyWorker" else all(done)
 
@@ -30,7 +30,7 @@ def all_completed(view: RendezvousView, spec: SpecRecord, world: RendezvousState
 def find_trigger(
     view: RendezvousView, spec: SpecRecord, world: RendezvousState, *, grace_members: frozenset[Member] = frozenset()
 ) -> Trigger | None:
-    """A reason to end the active round now, joiners apart; `grace_members` are given time to come back."""
+    """Return a reason to end the active round now, joiners apart; `grace_members` get time to come back."""
     owned = view.current_nodes()
     for member in world.members:
         if (world.round, member) in view.completions or member in grace_members:
@@ -50,8 +50,8 @@ def _missing(view: RendezvousView, owned: dict[Member, NodeEntry], member: Membe
     if verdict.has_left(view, member):
         return Trigger(Cause.NODE_LEFT, f"{name} left")
     if verdict.is_lost(view, member):
-        gone = view.tombstones.get(member)
-        return Trigger(Cause.NODE_LOST, f"{name} was lost" + (f" ({gone.reason})" if gone else ""))
+        tombstone = view.tombstones.get(member)
+        return Trigger(Cause.NODE_LOST, f"{name} was lost" + (f" ({tombstone.reason})" if tombstone else ""))
     return None if member in owned else _lost_slot(view, member, name)
 
 
@@ -60,13 +60,13 @@ def _lost_slot(view: RendezvousView, member: Member, name: str) -> Trigger:
     node = view.nodes.get(member)
     if owner is None or node is None:
         return Trigger(Cause.SCALED_DOWN, f"{name} no longer owns its slot")
-    # It has not said so yet, but it goes: the operator replaces what is deleted or has failed.
-    by = "a newer stay of its own" if owner.pod == node.record.pod else owner.pod
+    # It has not reported that it leaves, but it will: the operator replaces a pod that is deleted or has failed.
+    by = "a newer session of its own" if owner.pod == node.record.pod else owner.pod
     return Trigger(Cause.NODE_LEFT, f"{name} is replaced by {by}")
 
 
 def joiners(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> list[NodeEntry]:
-    """Nodes outside the active round that a new round would include."""
+    """Return the nodes outside the active round that a new round would include."""
     if _any_completed(view, world):
         return []
     owned, inside = view.current_nodes(), set(world.members)
@@ -77,7 +77,7 @@ def joiners(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> l
 
 
 def joiners_fill(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> bool:
-    """The joiners bring the round to what is wanted, so nothing is gained by waiting."""
+    """Whether the joiners bring the round to the desired size, so that waiting gains nothing."""
     return len(world.members) + len(joiners(view, spec, world)) >= replica_sizes.target_size(spec)
 
 

@@ -1,12 +1,12 @@
-"""PURE: what the last round's end counts as, decided once per membership, when everybody has stopped.
+"""The verdict on the last round, decided once per membership, when all its workers have stopped.
 
-An agent writes its failure records before it is ready, so the barrier is the settle window: here every
-failure of the round is known. A failure is charged only if no member left or was lost. So the victims of a lost node
-are never charged, nor named as the root cause. Losses and leaves are never charged.
+An agent writes its failure records before it is ready. So at the barrier every failure of the round is known. A failure
+is charged only if no member left or was lost. So workers that failed because of a lost node are never charged, nor
+named as the root cause. Losses and leaves are never charged.
 
-The root cause is the earliest in etcd's order, of the lowest class present. Class 1: killed by a signal or out of
-memory, or MASTER_PORT taken. Class 2: ended with a message of its own. Class 3: crashed, or reported an error, after we
-had signalled it. Class 4: reports a connection that a peer has closed, as all victims do.
+The root cause is the first failure in etcd's order of the lowest class present. Class 1: killed by a signal or out of
+memory, or MASTER_PORT taken. Class 2: exited with a message of its own. Class 3: crashed, or reported an error, after
+we had signalled it. Class 4: reports a connection that a peer has closed (a collateral failure).
 """
 
 from dataclasses import dataclass
@@ -20,37 +20,37 @@ from elasticjob_api.records import FailureRule, SpecRecord, TombstoneReason, Wor
 from elasticjob_api.rendezvous_state import Cause, Member
 
 PORT_RETRIES = 5
-"""Rounds in a row that a taken MASTER_PORT may cost without being charged."""
+"""Rounds in a row that a taken MASTER_PORT may end without a charge."""
 
 _FAIL_JOB = "FailJob"
 _IGNORE = "Ignore"
 _ABORT = -6
 _STDERR_MESSAGE = 500
 _CRASHES = {-4, _ABORT, -7, -8, -11}
-"""SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: never what we send to stop a worker."""
+"""SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: signals that the agent never sends to stop a worker."""
 _STACK = "what():"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The additions to the counters, their reason, and whether the job ends with it."""
+    """Additions to the counters, the reason for them, and whether the job ends."""
 
     restarts: int = 0
     node_losses: int = 0
     root_cause: FailureEntry | None = None
     failed: Cause | None = None
     message: str = ""
-    """The root cause in words, and what follows from it."""
+    """The root cause and its consequence, as text."""
     startup_failures: int = 0
-    """Failures in a row before any progress, this one included."""
+    """Failures in a row before any progress, including this one."""
     port_retries: int = 0
-    """Rounds in a row that a taken MASTER_PORT has ended, this one included."""
+    """Rounds in a row that a taken MASTER_PORT has ended, including this one."""
     charged_failures: str = ""
-    """The failures that count within the restart window, as the world carries them."""
+    """The failures that count within the restart window, in the form of the state's field."""
 
 
 def decide_verdict(view: RendezvousView, spec: SpecRecord, counts: RestartCounts) -> Verdict:
-    """The verdict on the members of the last active round; `counts` is what was counted before."""
+    """Return the verdict on the members of the last active round; `counts` are the counters before it."""
     if view.membership is None:
         return Verdict(charged_failures=counts.charged_failures)
     lost = [m for m in view.membership.members if is_lost(view, m)]
@@ -61,8 +61,8 @@ def decide_verdict(view: RendezvousView, spec: SpecRecord, counts: RestartCounts
     root = root_cause(failures)
     charged = [f for f in failures if not f.failure.late and not f.failure.stopped_by_agent]
     if not charged or root is None:
-        # The round ended for another reason. A worker that lost its peers to that is the cause of nothing.
-        shown = root if root and not _is_a_victim(root.failure) else None
+        # The round ended for another reason. A worker that failed because its peers stopped is not the root cause.
+        shown = root if root and not _is_collateral(root.failure) else None
         return Verdict(
             root_cause=shown, charged_failures=counts.charged_failures, message=describe(shown) if shown else ""
         )
@@ -78,24 +78,24 @@ def decide_verdict(view: RendezvousView, spec: SpecRecord, counts: RestartCounts
 
 
 def _startup_failures(failures: list[FailureEntry], counts: RestartCounts) -> int:
-    """A node that had reported progress breaks the row, whichever of the failures is the root cause."""
+    """Return the failures in a row; a node that had reported progress ends the row, whatever the root cause is."""
     in_a_row = all(f.failure.startup for f in failures if not f.failure.stopped_by_agent)
     return counts.startup_failures + 1 if in_a_row else 0
 
 
 def _charge(spec: SpecRecord, root: FailureEntry, counts: RestartCounts, *, startup_failures: int) -> Verdict:
-    said = describe(root)
+    failure_text = describe(root)
     action = _rule(spec.failure_rules, exit_codes.exit_code_of(root.failure.exit_code))
     if action == _FAIL_JOB:
         return Verdict(
-            root_cause=root, failed=Cause.FAIL_JOB_RULE, message=f"{said}; a failurePolicy rule ends the job"
+            root_cause=root, failed=Cause.FAIL_JOB_RULE, message=f"{failure_text}; a failurePolicy rule ends the job"
         )
-    said_again = said + restart_backoff.describe_delay(spec, startup_failures)
+    text_with_delay = failure_text + restart_backoff.describe_delay(spec, startup_failures)
     ports = counts.port_retries if root.failure.port_taken else 0
     if action == _IGNORE:
         return Verdict(
             root_cause=root,
-            message=said_again,
+            message=text_with_delay,
             startup_failures=startup_failures,
             port_retries=ports,
             charged_failures=counts.charged_failures,
@@ -104,21 +104,21 @@ def _charge(spec: SpecRecord, root: FailureEntry, counts: RestartCounts, *, star
         return Verdict(
             root_cause=root,
             failed=Cause.MAX_RESTARTS,
-            message=said + _is_exhausted(spec, startup_failures),
+            message=failure_text + _describe_exhaustion(spec, startup_failures),
             startup_failures=startup_failures,
         )
     charges = restart_budget.is_charged(spec, counts)
     return Verdict(
         1,
         root_cause=root,
-        message=said_again,
+        message=text_with_delay,
         startup_failures=startup_failures,
         port_retries=ports,
         charged_failures=charges,
     )
 
 
-def _is_exhausted(spec: SpecRecord, startup_failures: int) -> str:
+def _describe_exhaustion(spec: SpecRecord, startup_failures: int) -> str:
     window = f" within {spec.restart_window_s:g} s" if spec.restart_window_s else ""
     row = f": {startup_failures} failures in a row before any progress" if startup_failures > 1 else ""
     return f"; maxRestarts {spec.max_restarts} is used up{window}{row}"
@@ -132,65 +132,67 @@ def _rule(rules: tuple[FailureRule, ...], exit_code: int) -> str:
 
 
 def root_cause(failures: list[FailureEntry]) -> FailureEntry | None:
-    """The first failure of the lowest class in etcd's order; None if all that failed was stopped by us."""
+    """Return the first failure of the lowest class in etcd's order; None if the agents stopped all failed workers."""
     own = [f for f in failures if not f.failure.stopped_by_agent or reported_by_worker(f.failure)]
     return min(own, key=lambda f: (_class(f.failure), f.revision, f.local_rank), default=None)
 
 
 def reported_by_worker(failure: WorkerFailure) -> bool:
-    """We had signalled it, but that is not what it ended of: it had crashed, or its error file tells why."""
+    """Whether a worker failed by itself although it was signalled: it had crashed, or wrote an error file."""
     return failure.exit_code in _CRASHES or bool(failure.message)
 
 
 def _class(failure: WorkerFailure) -> int:
     if failure.oom or failure.port_taken:
         return 0
-    if _is_a_victim(failure):
+    if _is_collateral(failure):
         return 3
     if failure.stopped_by_agent:
         return 2
     return 0 if failure.exit_code < 0 else 1
 
 
-def _is_a_victim(failure: WorkerFailure) -> bool:
-    """Whether it ended for want of its peers. A C++ library aborts over an exception that it does not catch."""
+def _is_collateral(failure: WorkerFailure) -> bool:
+    """Whether the worker failed because of its peers. A C++ library aborts on an exception that it does not catch."""
     if failure.exit_code in _CRASHES - {_ABORT}:
         return False
-    said = _uncaught(failure.stderr) if failure.exit_code == _ABORT else ""
-    return blames_peer(f"{failure.message}\n{said}")
+    uncaught = _uncaught(failure.stderr) if failure.exit_code == _ABORT else ""
+    return blames_peer(f"{failure.message}\n{uncaught}")
 
 
 def _uncaught(stderr: str) -> str:
-    """What a C++ library says of the exception that nobody caught, before its stack; else the last words."""
+    """Return the message of a C++ exception that was not caught, without the stack; or else the end of stderr."""
     at = stderr.rfind(_STACK)
     return stderr[-_STDERR_MESSAGE:] if at < 0 else stderr[at : at + _STDERR_MESSAGE]
 
 
 def describe(failure: FailureEntry) -> str:
-    """The failure in words: who, where, how."""
+    """Return the failure as text: rank, pod, end and message."""
     record = failure.failure
     where = f" on {record.pod}" if record.pod else ""
     how = f"was killed by {record.signal}" if record.signal else f"exited with code {record.exit_code}"
     oom = " (out of memory)" if record.oom else ""
-    said = record.message.strip().splitlines()
-    return f"rank {record.rank}{where} {how}{oom}" + (f": {said[-1][:200]}" if said else "")
+    lines = record.message.strip().splitlines()
+    return f"rank {record.rank}{where} {how}{oom}" + (f": {lines[-1][:200]}" if lines else "")
 
 
 def is_done(view: RendezvousView, member: Member) -> bool:
-    """All its workers exited 0 in the last active round."""
+    """Whether all workers of the member exited with code 0 in the last active round."""
     return view.membership is not None and (view.membership.round, member) in view.completions
 
 
 def has_left(view: RendezvousView, member: Member) -> bool:
-    """It said goodbye: by its `gone` record, or it is about to."""
+    """Whether it left in order: it has a tombstone `left`, or `leaving` in its node record."""
     if is_done(view, member):
         return False
-    gone, node = view.tombstones.get(member), view.nodes.get(member)
-    return (gone is not None and gone.reason is TombstoneReason.LEFT) or (node is not None and node.record.leaving)
+    tombstone, node = view.tombstones.get(member), view.nodes.get(member)
+    return (tombstone is not None and tombstone.reason is TombstoneReason.LEFT) or (
+        node is not None and node.record.leaving
+    )
 
 
 def is_lost(view: RendezvousView, member: Member) -> bool:
-    """It is gone without goodbye; a finished member that is gone is not lost."""
+    """Whether it is gone without having left; a member that is done is never lost."""
     if is_done(view, member) or has_left(view, member):
         return False
     return member not in view.nodes or member in view.tombstones

@@ -1,7 +1,7 @@
-"""PURE: what a closer sees of its job at one revision, parsed from the raw keys below `P/c/`.
+"""All keys of a job below `P/c/` at one revision, decoded.
 
-A record that cannot be read is left out and named in `unreadable`: it may cost its writer a place, never
-crash a reader. Nothing here decides anything.
+A record that cannot be read is left out and named in `unreadable`. It may cost its writer the membership, but never
+ends its reader. Nothing here decides anything.
 """
 
 import functools
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class NodeEntry:
-    """A node key that exists: the stay of one agent whose lease lives."""
+    """A node key that exists: the session of one agent whose lease is alive."""
 
     member: Member
     record: NodeRecord
@@ -32,7 +32,7 @@ class NodeEntry:
 
 @dataclass(frozen=True, slots=True)
 class FailureEntry:
-    """A failure record and the revision that orders it."""
+    """A failure record, and the revision that orders it."""
 
     failure: WorkerFailure
     round: int
@@ -42,13 +42,13 @@ class FailureEntry:
 
     @property
     def name(self) -> str:
-        """Its key below `P/c/failures/`."""
+        """The key below `P/c/failures/`."""
         return f"{self.round}/{self.slot:04x}.{self.local_rank}"
 
 
 @dataclass(slots=True)
 class RendezvousView:
-    """One job at one revision; revisions are 0 for keys that do not exist, but not for unreadable ones."""
+    """One job at one revision; a revision is 0 for a key that does not exist, but not for an unreadable one."""
 
     spec: SpecRecord | None = None
     spec_revision: int = 0
@@ -69,17 +69,17 @@ class RendezvousView:
     unreadable: list[str] = field(default_factory=list)
 
     def failures_of(self, round_: int) -> list[FailureEntry]:
-        """Failures of one round, in etcd's order."""
+        """Return the failures of one round, in etcd's order."""
         return sorted((f for f in self.failures if f.round == round_), key=lambda f: (f.revision, f.local_rank))
 
     def has_completed(self, member: Member) -> bool:
-        """All its workers exited 0 in the last active round."""
+        """Whether all workers of the member exited with code 0 in the last active round."""
         return self.membership is not None and (self.membership.round, member) in self.completions
 
     def current_nodes(self) -> dict[Member, NodeEntry]:
-        """The live key that counts for each slot.
+        """Return the live key that counts for each slot.
 
-        With an operator: the newest key of the pod that the map names. Without: the oldest key of the slot.
+        With an operator it is the newest key of the pod that the map names, without one the oldest key of the slot.
         """
         best: dict[int, NodeEntry] = {}
         for node in sorted(self.nodes.values(), key=lambda n: n.create_revision):
@@ -94,20 +94,20 @@ class RendezvousView:
         return owner is not None and owner.pod == node.record.pod
 
     def topology(self, node: NodeEntry) -> str:
-        """The operator's hint for this slot, else the node's own."""
+        """Return the operator's topology hint for this slot, else the node's own."""
         owner = self.spec.owner(node.member.slot) if self.spec else None
         return owner.topology if owner else node.record.topology
 
 
 def parse_view(keys: Keys, items: Mapping[str, KeyValue] | Iterable[KeyValue]) -> RendezvousView:
-    """The view in the raw keys of one mirror."""
+    """Return the decoded keys of one mirror."""
     view = RendezvousView()
     for kv in items.values() if isinstance(items, Mapping) else items:
         try:
             _put(view, keys, kv)
         except RecordError as error:
             view.unreadable.append(f"{kv.key!r:.200}: {error}")
-        except Exception as error:  # noqa: BLE001 -- a key that meets a fault of ours costs its record, not the agent
+        except Exception as error:  # noqa: BLE001 -- a fault of ours costs one record, not the agent
             view.unreadable.append(f"{kv.key!r:.200}: a fault of elasticjob: {error!r:.200}")
     return view
 
@@ -119,7 +119,7 @@ def _put(view: RendezvousView, keys: Keys, kv: KeyValue) -> None:
 
 def _single(name: str, decode: Callable[[bytes], Any]) -> Callable[[RendezvousView, ParsedKey, KeyValue], None]:
     def put(view: RendezvousView, _parsed: ParsedKey, kv: KeyValue) -> None:
-        setattr(view, f"{name}_revision", kv.mod_revision)  # also of what cannot be read: it exists
+        setattr(view, f"{name}_revision", kv.mod_revision)  # also for an unreadable record: it exists
         setattr(view, name, decode(kv.value))
 
     return put
@@ -140,13 +140,13 @@ def _put_node(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> None:
 
 @functools.lru_cache(maxsize=1 << 14)
 def _node(data: bytes) -> NodeRecord:
-    """Kept: a closer sees every record again with each change of another."""
+    """Decode a node record. Cached: the leader reads all records again after each change of one."""
     return records.decode(NodeRecord, data)
 
 
 @functools.lru_cache(maxsize=4)
 def decode_slots(data: bytes) -> SpecRecord:
-    """Kept as well: a map of 1,000 slots takes 10 ms."""
+    """Decode a spec. Cached: a map of 1,000 slots takes 10 ms."""
     return records.decode(SpecRecord, data)
 
 
@@ -166,7 +166,7 @@ def _put_completion(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> No
 
 
 def _ignore(_view: RendezvousView, _parsed: ParsedKey, _kv: KeyValue) -> None:
-    """Keys that decide nothing here."""
+    """Ignore a key that no decision needs."""
 
 
 _READERS: dict[str, Callable[[RendezvousView, ParsedKey, KeyValue], None]] = {

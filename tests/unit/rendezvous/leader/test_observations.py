@@ -1,29 +1,29 @@
-"""The closer's clocks: since when things are as they are, by its own monotonic clock and its own views."""
+"""The leader's clocks: since when each condition is true, by its own monotonic clock and its own views."""
 
 from elasticjob_agent.rendezvous.leader.observations import ObservationClock
 from tests.unit.rendezvous.views import view_builder
 
 
-def test_the_clock_of_a_round_starts_when_this_closer_first_sees_it() -> None:
+def test_the_clock_of_a_round_starts_when_this_leader_first_sees_it() -> None:
     sightings, job = ObservationClock(), view_builder().nodes(0, 1)
     assert sightings.update(job.forming(2).build(), 10.0).forming_since_s == 10.0
     assert sightings.update(job.build(), 15.0).forming_since_s == 10.0
 
 
-def test_a_verdict_written_into_the_round_does_not_set_its_clock_back() -> None:
+def test_a_verdict_in_the_round_does_not_reset_its_clock() -> None:
     sightings, job = ObservationClock(), view_builder().nodes(0, 1)
     sightings.update(job.forming(2).build(), 10.0)
     assert sightings.update(job.forming(2, has_verdict=True, nonce="other").build(), 15.0).forming_since_s == 10.0
 
 
-def test_the_next_round_has_a_clock_of_its_own() -> None:
+def test_the_next_round_has_its_own_clock() -> None:
     sightings, job = ObservationClock(), view_builder().nodes(0, 1)
     sightings.update(job.forming(2).build(), 10.0)
     sightings.update(job.active(2, 0, 1).build(), 12.0)
     assert sightings.update(job.forming(3).build(), 20.0).forming_since_s == 20.0
 
 
-def test_a_new_node_key_is_noted_and_a_change_of_a_known_one_is_not() -> None:
+def test_a_new_node_key_is_recorded_and_a_change_of_a_known_one_is_not() -> None:
     sightings, job = ObservationClock(), view_builder().nodes(0).forming(1)
     assert sightings.update(job.build(), 1.0).newest_key_s == 1.0
     assert sightings.update(job.node(0, ready=1).build(), 2.0).newest_key_s == 1.0
@@ -32,7 +32,7 @@ def test_a_new_node_key_is_noted_and_a_change_of_a_known_one_is_not() -> None:
     assert sightings.update(job.node(1, incarnation="f" * 8).build(), 5.0).newest_key_s == 5.0
 
 
-def test_enough_nodes_are_counted_from_when_they_are_enough_and_anew_after_too_few() -> None:
+def test_the_clock_of_enough_nodes_starts_again_after_too_few() -> None:
     sightings, job = ObservationClock(), view_builder(2, 3).nodes(0).forming(1)
     assert sightings.update(job.build(), 1.0).enough_since_s is None
     assert sightings.update(job.nodes(1).build(), 2.0).enough_since_s == 2.0
@@ -41,7 +41,7 @@ def test_enough_nodes_are_counted_from_when_they_are_enough_and_anew_after_too_f
     assert sightings.update(job.nodes(1).build(), 5.0).enough_since_s == 5.0
 
 
-def test_a_joiner_waits_from_when_it_was_first_seen_and_anew_in_each_round() -> None:
+def test_the_clock_of_a_joiner_starts_at_its_key_and_again_in_each_round() -> None:
     sightings, job = ObservationClock(), view_builder(1, 5).nodes(0, 1).active(1, 0, 1)
     assert sightings.update(job.build(), 1.0).joiner_since_s is None
     assert sightings.update(job.nodes(2).build(), 2.0).joiner_since_s == 2.0
@@ -49,11 +49,11 @@ def test_a_joiner_waits_from_when_it_was_first_seen_and_anew_in_each_round() -> 
     assert sightings.update(job.forming(2).build(), 4.0).joiner_since_s is None
 
 
-def test_a_spare_that_no_round_would_take_is_no_joiner() -> None:
+def test_a_spare_that_no_round_would_include_is_no_joiner() -> None:
     sightings = ObservationClock()
     assert sightings.update(view_builder(1, 2).nodes(0, 1, 2).active(1, 0, 1).build(), 1.0).joiner_since_s is None
 
 
-def test_without_spec_or_world_only_the_time_is_known() -> None:
-    seen = ObservationClock().update(view_builder().no_spec().build(), 7.0)
-    assert (seen.now_s, seen.enough_since_s, seen.joiner_since_s) == (7.0, None, None)
+def test_without_spec_or_state_only_the_time_is_known() -> None:
+    observations = ObservationClock().update(view_builder().no_spec().build(), 7.0)
+    assert (observations.now_s, observations.enough_since_s, observations.joiner_since_s) == (7.0, None, None)

@@ -1,4 +1,4 @@
-"""The closing loop's wait: whatever falls together with its cancellation, it ends."""
+"""The wait of the leader's loop: it ends, whatever happens at the moment of its cancellation."""
 
 import asyncio
 
@@ -17,14 +17,14 @@ KEYS = Keys("/elasticjob/test")
 
 
 @pytest.mark.parametrize("ticks", range(12))
-async def test_a_cancelled_closer_ends_also_when_a_change_arrives_in_that_moment(ticks: int) -> None:
+async def test_a_cancelled_leader_ends_also_if_a_change_arrives_at_that_moment(ticks: int) -> None:
     store = InMemoryStore()
     etcd, other = InMemoryEtcd(store), InMemoryEtcd(store)
     me = SessionKeys(KEYS, Member(0, "00000000"), 1)
     loop = RoundLeader(
         etcd=etcd, me=me, clock=asyncio.get_running_loop().time, nonce=lambda: "0" * 8, trace=Tracer(None, "")
     )
-    # It is not the closer, so its write is refused, and it waits for the next change for a bounded time.
+    # It does not lead, so its write is refused, and it waits for the next change for a limited time.
     await other.txn(Txn((), (Put(KEYS.spec, encode(SpecRecord(min=1, max=1, desired=1))),)))
     task = asyncio.create_task(loop.run())
     for _ in range(50):
@@ -34,14 +34,14 @@ async def test_a_cancelled_closer_ends_also_when_a_change_arrives_in_that_moment
         await asyncio.sleep(0)
     task.cancel()
     done, _ = await asyncio.wait([task], timeout=5)
-    assert done, "it swallowed its cancellation and goes on"
+    assert done, "it ignored its cancellation and continues"
     assert task.cancelled()
 
 
 @pytest.mark.parametrize(
     ("planned_s", "gathered_s"), [(0.0, COALESCE_S), (0.001, COALESCE_S), (0.01, 0.02), (1.0, MAX_COALESCE_S)]
 )
-def test_changes_are_gathered_for_longer_when_a_plan_takes_longer_but_never_for_long(
+def test_changes_are_coalesced_for_longer_after_a_longer_plan_up_to_a_limit(
     planned_s: float, gathered_s: float
 ) -> None:
     assert coalesce_s(planned_s) == gathered_s

@@ -1,4 +1,4 @@
-"""The steps carried out: what is remembered when an answer is lost, refused, or slow."""
+"""The execution of steps, also if an answer is lost, refused, or slow."""
 
 from collections.abc import Callable
 from typing import cast
@@ -41,7 +41,7 @@ FORMING = RendezvousState(state=RoundPhase.FORMING, round=2, nonce="n2")
 
 
 class SlowEtcd(SimEtcd):
-    """Something happens while a transaction is under way."""
+    """An etcd in which something happens during a transaction."""
 
     meanwhile: Callable[[], object] = staticmethod(lambda: None)
 
@@ -56,7 +56,7 @@ class _NobodyCloses:
 
 
 class Node:
-    """One node that has joined a store, and its acts."""
+    """One node that has joined a store, and its steps."""
 
     def __init__(self) -> None:
         self.store = InMemoryStore()
@@ -67,7 +67,7 @@ class Node:
         joined = self.store.txn(transactions.join(me, node, spec_revision=0))
         last = VersionedNode(node, joined.revision)
         wanted, keeper = JobRequirements(bootstrap_of(spec, 1), spec), cast("LeaseKeeper", None)
-        self.stay = Session(me=me, last=last, requirements=wanted, ctl=Range((), 1), keeper=keeper)
+        self.session = Session(me=me, last=last, requirements=wanted, ctl=Range((), 1), keeper=keeper)
         drawn = iter("abcdefgh")
         self._acts = StepExecutor(
             etcd=self.etcd,
@@ -80,10 +80,10 @@ class Node:
     def put_world(self, value: RendezvousState) -> None:
         self.store.txn(Txn((), (Put(KEYS.rendezvous_state, rendezvous_state.encode_state(value)),)))
 
-    def do(self, do: StepKind, seen: RendezvousState, revision: int | None = None) -> StepResult:
+    def do(self, do: StepKind, state: RendezvousState, revision: int | None = None) -> StepResult:
         kv = self.store.get(KEYS.rendezvous_state)
         assert kv is not None
-        context = StepContext(self.stay, seen, kv.mod_revision if revision is None else revision)
+        context = StepContext(self.session, state, kv.mod_revision if revision is None else revision)
         return now(self._acts.execute(context, Step(do, group_rank=0)))
 
     def run_round_1(self) -> None:
@@ -91,15 +91,15 @@ class Node:
         self.do(StepKind.START, ACTIVE)
 
     def failures(self) -> dict[str, bool]:
-        """Name → late, as etcd has them."""
+        """Return the failures in etcd: name → late."""
         return {f.name: f.failure.late for f in parse_view(KEYS, self.store.range(KEYS.everything).kvs).failures}
 
 
 def _forget(_place: Assignment) -> None:
-    """Nobody asks."""
+    """Ignore a start."""
 
 
-def test_an_opening_whose_answer_is_lost_is_tried_again_with_the_same_nonce() -> None:
+def test_an_opening_with_a_lost_answer_is_tried_again_with_the_same_nonce() -> None:
     node = Node()
     node.run_round_1()
     node.workers.fail(1)
@@ -111,43 +111,43 @@ def test_an_opening_whose_answer_is_lost_is_tried_again_with_the_same_nonce() ->
     assert node.do(StepKind.OPEN_FAILED, ACTIVE, revision=kv.mod_revision) is StepResult.STATE_CHANGED
     opened = node.store.get(KEYS.rendezvous_state)
     assert opened is not None
-    node.stay.observe(rendezvous_state.decode_state(opened.value))
-    assert node.stay.failures_reported == 1
+    node.session.observe(rendezvous_state.decode_state(opened.value))
+    assert node.session.failures_reported == 1
 
 
-def test_an_opening_by_another_does_not_say_this_nodes_failures() -> None:
+def test_an_opening_by_another_node_does_not_report_this_nodes_failures() -> None:
     node = Node()
     node.run_round_1()
     node.workers.fail(1)
     node.etcd.faults = [Fault.REQUEST_LOST]
     with pytest.raises(Unavailable):
         node.do(StepKind.OPEN_FAILED, ACTIVE)
-    node.stay.observe(FORMING)
-    assert node.stay.failures_reported == 0
+    node.session.observe(FORMING)
+    assert node.session.failures_reported == 0
 
 
 @pytest.mark.parametrize("do", [StepKind.OPEN_FAILED, StepKind.REPORT_LATE_FAILURES])
-def test_a_failure_that_happens_while_others_are_being_said_is_said_later(do: StepKind) -> None:
+def test_a_failure_during_the_report_of_others_is_reported_later(do: StepKind) -> None:
     node = Node()
     node.run_round_1()
     node.workers.fail(1)
     node.etcd.meanwhile = lambda: node.workers.fail(-9)
     assert node.do(do, ACTIVE) is StepResult.DONE
-    assert (len(node.workers.failures), node.stay.failures_reported) == (2, 1)
+    assert (len(node.workers.failures), node.session.failures_reported) == (2, 1)
     node.do(StepKind.REPORT_LATE_FAILURES, FORMING)
     assert node.failures() == {"1/0000.0": do is StepKind.REPORT_LATE_FAILURES, "1/0000.1": True}
 
 
-def test_a_node_that_never_ran_keeps_the_port_that_a_closer_may_have_given_out_already() -> None:
+def test_an_idle_node_keeps_the_port_that_a_leader_may_have_published() -> None:
     node = Node()
     node.put_world(FORMING)
-    held = node.stay.node.master_port
+    port = node.session.node.master_port
     assert node.do(StepKind.REPORT_READY, FORMING) is StepResult.DONE
-    assert (node.stay.node.ready, node.stay.node.master_port) == (2, held)
+    assert (node.session.node.ready, node.session.node.master_port) == (2, port)
 
 
 @pytest.mark.parametrize("do", [StepKind.REPORT_READY, StepKind.REPORT_LEAVING])
-def test_a_write_of_the_own_record_that_is_late_never_undoes_a_newer_one(do: StepKind) -> None:
+def test_a_late_write_of_the_own_record_never_undoes_a_newer_one(do: StepKind) -> None:
     node = Node()
     node.run_round_1()
     node.put_world(FORMING)
@@ -155,30 +155,30 @@ def test_a_write_of_the_own_record_that_is_late_never_undoes_a_newer_one(do: Ste
     with pytest.raises(Unavailable):
         node.do(StepKind.REPORT_READY, FORMING)
     assert node.do(do, FORMING) is StepResult.DONE
-    said = node.store.get(node.stay.me.node_key)
+    before = node.store.get(node.session.me.node_key)
     node.etcd.land()
-    assert node.store.get(node.stay.me.node_key) == said
+    assert node.store.get(node.session.me.node_key) == before
 
 
-def test_a_write_of_the_own_record_whose_answer_was_lost_is_known_at_the_next() -> None:
+def test_the_next_write_detects_a_write_of_the_own_record_with_a_lost_answer() -> None:
     node = Node()
     node.run_round_1()
     node.put_world(FORMING)
     node.etcd.faults = [Fault.ANSWER_LOST]
     with pytest.raises(Unavailable):
         node.do(StepKind.REPORT_READY, FORMING)
-    assert node.stay.node.ready == 0
+    assert node.session.node.ready == 0
     assert node.do(StepKind.REPORT_READY, FORMING) is StepResult.RECORD_CHANGED
-    assert node.stay.node.ready == 2
+    assert node.session.node.ready == 2
     assert node.do(StepKind.REPORT_LEAVING, FORMING) is StepResult.DONE
 
 
-def test_a_node_that_ran_offers_a_new_port() -> None:
+def test_a_node_that_ran_reserves_a_new_port() -> None:
     node = Node()
     node.run_round_1()
     node.put_world(FORMING)
     assert node.do(StepKind.REPORT_READY, FORMING) is StepResult.DONE
-    assert node.stay.node.master_port == node.workers.port
+    assert node.session.node.master_port == node.workers.port
 
 
 def test_a_round_counts_as_started_before_its_first_process_exists() -> None:
@@ -187,22 +187,22 @@ def test_a_round_counts_as_started_before_its_first_process_exists() -> None:
     node.workers.phase = node.workers.phase.RUNNING
     with pytest.raises(AssertionError, match="beside others"):
         node.do(StepKind.START, ACTIVE)
-    assert node.stay.started == (1, "n1")
+    assert node.session.started == (1, "n1")
 
 
 @pytest.mark.parametrize(
     ("spoil", "result"),
     [
         pytest.param(lambda _: None, StepResult.DONE, id="nothing changed"),
-        pytest.param(lambda n: n.put_world(FORMING), StepResult.STATE_CHANGED, id="the world moved"),
-        pytest.param(lambda n: n.store.expire(n.stay.me.lease), StepResult.KEY_LOST, id="the lease ran out"),
+        pytest.param(lambda n: n.put_world(FORMING), StepResult.STATE_CHANGED, id="the state changed"),
+        pytest.param(lambda n: n.store.expire(n.session.me.lease), StepResult.KEY_LOST, id="the lease ran out"),
     ],
 )
-def test_a_refusal_says_which_fence_failed(spoil: Callable[[Node], object], result: StepResult) -> None:
+def test_a_refusal_shows_which_compare_failed(spoil: Callable[[Node], object], result: StepResult) -> None:
     node = Node()
     node.run_round_1()
     kv = node.store.get(KEYS.rendezvous_state)
     assert kv is not None
     spoil(node)
     assert node.do(StepKind.REPORT_DONE, ACTIVE, revision=kv.mod_revision) is result
-    assert node.stay.done_round == (1 if result is StepResult.DONE else 0)
+    assert node.session.done_round == (1 if result is StepResult.DONE else 0)

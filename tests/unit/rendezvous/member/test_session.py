@@ -1,4 +1,4 @@
-"""Entering: what is waited for, and how long."""
+"""Joining: what an agent waits for, and how long."""
 
 import asyncio
 import itertools
@@ -24,47 +24,47 @@ GIVEN = NodeIdentity(
 )
 
 
-def entrance(store: InMemoryStore, identity: NodeIdentity, *, second_s: float) -> SessionFactory:
+def session_factory(store: InMemoryStore, identity: NodeIdentity, *, second_s: float) -> SessionFactory:
     clock = itertools.count(0.0, second_s)
     return SessionFactory(
         etcd=InMemoryEtcd(store), identity=identity, clock=lambda: next(clock), draw=lambda: "0000000a"
     )
 
 
-async def enter(store: InMemoryStore, identity: NodeIdentity, *, second_s: float) -> Session | None:
-    """Enter with a clock that goes on by `second_s` at each look."""
-    return await entrance(store, identity, second_s=second_s).open(
+async def open_session(store: InMemoryStore, identity: NodeIdentity, *, second_s: float) -> Session | None:
+    """Join with a clock that advances by `second_s` at each read."""
+    return await session_factory(store, identity, second_s=second_s).open(
         master_port=1, timeout_s=600.0, cancelled=lambda: False
     )
 
 
-async def test_who_comes_into_a_wiped_etcd_before_the_operator_has_told_it_the_job_waits_and_enters() -> None:
+async def test_an_agent_in_a_wiped_etcd_waits_for_the_operators_spec_and_joins() -> None:
     store = InMemoryStore()
-    entering = asyncio.create_task(enter(store, GIVEN, second_s=0.01))
-    await asyncio.sleep(0)  # it has looked once
+    opening = asyncio.create_task(open_session(store, GIVEN, second_s=0.01))
+    await asyncio.sleep(0)  # it has read once
     assert store.range(KEYS.nodes).kvs == ()
     store.txn(Txn((), (Put(KEYS.spec, records.encode(SPEC)),)))
-    session = await entering
+    session = await opening
     assert session is not None
     await session.close()
     assert [kv.key for kv in store.range(KEYS.nodes).kvs] == [KEYS.node(1, "0000000a")]
 
 
-async def test_who_returns_before_the_watch_has_told_of_a_wipe_waits_and_writes_what_was_wanted() -> None:
+async def test_an_agent_that_returns_before_its_watch_shows_the_wipe_waits_and_writes_the_spec() -> None:
     store, wanted = InMemoryStore(), SpecRecord(min=1, max=1, desired=1)
     unknown = replace(GIVEN, slot=None, may_clear_finished_run=False)
-    asked = iter((unknown, replace(unknown, own_spec=wanted)))  # the watch shows the wipe between two attempts
-    session = await entrance(store, unknown, second_s=0.01).open(
-        master_port=1, timeout_s=600.0, cancelled=lambda: False, profile=lambda: next(asked), is_over=lambda: False
+    identities = iter((unknown, replace(unknown, own_spec=wanted)))  # the watch shows the wipe between two attempts
+    session = await session_factory(store, unknown, second_s=0.01).open(
+        master_port=1, timeout_s=600.0, cancelled=lambda: False, profile=lambda: next(identities), is_over=lambda: False
     )
     assert session is not None
     await session.close()
     assert session.requirements.own == replace(wanted, keep_alive_s=6.0)
 
 
-async def test_who_returns_to_a_job_that_the_watch_shows_deleted_does_not_wait() -> None:
+async def test_an_agent_that_returns_to_a_deleted_job_does_not_wait() -> None:
     with pytest.raises(NoSpec):
-        await entrance(InMemoryStore(), replace(GIVEN, slot=None), second_s=0.0).open(
+        await session_factory(InMemoryStore(), replace(GIVEN, slot=None), second_s=0.0).open(
             master_port=1, timeout_s=600.0, cancelled=lambda: False, is_over=lambda: True
         )
 
@@ -75,7 +75,7 @@ ALONE = replace(GIVEN, slot=None, own_spec=replace(OWN, max=2))
 
 
 @pytest.mark.parametrize(
-    ("world", "seen_here", "wipes", "noted", "writes"),
+    ("world", "observed_here", "resets", "known_resets", "writes"),
     [
         (NEWEST, True, 0, 0, None),
         (NEWEST, True, 2, 2, None),
@@ -85,22 +85,24 @@ ALONE = replace(GIVEN, slot=None, own_spec=replace(OWN, max=2))
         (None, False, 1, 1, OWN),
         (None, False, 0, 0, ALONE.own_spec),
     ],
-    ids=["it runs", "it runs again", "it was deleted", "wiped now", "wiped before", "before any world", "no world yet"],
+    ids=["it runs", "it runs again", "it was deleted", "wiped now", "wiped before", "before any state", "no state yet"],
 )
-def test_who_returns_begins_a_job_only_where_none_can_have_ended(
-    world: RendezvousState | None, wipes: int, noted: int, writes: SpecRecord | None, *, seen_here: bool
+def test_a_returning_agent_begins_a_job_only_where_none_can_have_ended(
+    world: RendezvousState | None, resets: int, known_resets: int, writes: SpecRecord | None, *, observed_here: bool
 ) -> None:
-    identity = returning(ALONE, LastKnownState(world=world, observed_here=seen_here), OWN, wipes=wipes, noted=noted)
+    identity = returning(
+        ALONE, LastKnownState(world=world, observed_here=observed_here), OWN, resets=resets, known_resets=known_resets
+    )
     assert (identity.own_spec, identity.may_clear_finished_run) == (writes, False)
 
 
-async def test_who_comes_first_and_may_not_begin_the_job_does_not_wait_where_no_operator_writes_it() -> None:
+async def test_an_agent_without_a_slot_and_without_a_spec_does_not_wait() -> None:
     with pytest.raises(NoSpec):
-        await enter(InMemoryStore(), replace(GIVEN, slot=None), second_s=0.0)
+        await open_session(InMemoryStore(), replace(GIVEN, slot=None), second_s=0.0)
 
 
-async def test_a_job_that_stays_without_a_spec_was_deleted_and_nothing_of_this_node_was_written() -> None:
+async def test_a_job_without_a_spec_for_long_was_deleted_and_the_agent_writes_nothing() -> None:
     store = InMemoryStore()
-    with pytest.raises(NoSpec, match="nothing is wanted under /elasticjob/test"):
-        await enter(store, GIVEN, second_s=SPEC_TIMEOUT_S)
+    with pytest.raises(NoSpec, match="there is no spec under /elasticjob/test"):
+        await open_session(store, GIVEN, second_s=SPEC_TIMEOUT_S)
     assert store.range(KEYS.everything).kvs == ()

@@ -1,4 +1,4 @@
-"""The world as one node knows it, through wipes and deletions."""
+"""The rendezvous state that one node knows, through wipes and deletions."""
 
 import pytest
 
@@ -15,26 +15,26 @@ def world(round_: int, state: RoundPhase = RoundPhase.ACTIVE, **fields: object) 
     return RendezvousState(state=state, round=round_, nonce=f"n{round_}", members=members, **fields)  # type: ignore[arg-type]
 
 
-def kv(what: RendezvousState | bytes, revision: int) -> KeyValue:
-    value = what if isinstance(what, bytes) else encode_state(what)
+def kv(value: RendezvousState | bytes, revision: int) -> KeyValue:
+    value = value if isinstance(value, bytes) else encode_state(value)
     return KeyValue("/world", value, create_revision=2, mod_revision=revision, version=1)
 
 
-def seen(*worlds: RendezvousState) -> LastKnownState:
+def observed(*states: RendezvousState) -> LastKnownState:
     last_known = LastKnownState()
-    for revision, what in enumerate(worlds, start=2):
-        assert last_known.observe(kv(what, revision))
+    for revision, value in enumerate(states, start=2):
+        assert last_known.observe(kv(value, revision))
     return last_known
 
 
 @pytest.mark.parametrize(
-    ("mine", "theirs", "higher"),
+    ("mine", "theirs", "newer"),
     [
         pytest.param(None, None, False, id="nothing and nothing"),
-        pytest.param(world(1), None, True, id="any over none"),
-        pytest.param(None, world(1), False, id="none over any"),
+        pytest.param(world(1), None, True, id="any state over none"),
+        pytest.param(None, world(1), False, id="none over any state"),
         pytest.param(world(2, RoundPhase.FORMING), world(1), True, id="a later round"),
-        pytest.param(world(2), world(2, RoundPhase.FORMING), True, id="a later state"),
+        pytest.param(world(2), world(2, RoundPhase.FORMING), True, id="a later phase"),
         pytest.param(
             world(2, RoundPhase.FORMING, has_verdict=True), world(2, RoundPhase.FORMING), True, id="a verdict over none"
         ),
@@ -47,41 +47,41 @@ def seen(*worlds: RendezvousState) -> LastKnownState:
         pytest.param(world(2), world(2), False, id="the same"),
     ],
 )
-def test_outranks(mine: RendezvousState | None, theirs: RendezvousState | None, higher: bool) -> None:  # noqa: FBT001 -- a column
-    assert is_newer(mine, theirs) is higher
+def test_the_newer_state(mine: RendezvousState | None, theirs: RendezvousState | None, newer: bool) -> None:  # noqa: FBT001 -- a column
+    assert is_newer(mine, theirs) is newer
 
 
-def test_before_the_first_world_there_is_none_and_nothing_was_deleted() -> None:
+def test_before_the_first_state_there_is_none_and_nothing_was_deleted() -> None:
     last_known = LastKnownState()
     assert not last_known.observe(None)
     assert (last_known.world, last_known.revision, last_known.ended) == (None, NO_STATE, False)
 
 
-def test_the_same_revision_is_no_news() -> None:
-    last_known = seen(world(1))
+def test_the_same_revision_is_no_change() -> None:
+    last_known = observed(world(1))
     assert not last_known.observe(kv(world(1), 2))
 
 
 def test_members_of_the_last_active_round_are_remembered_while_the_next_one_forms() -> None:
-    last_known = seen(world(1), world(2, RoundPhase.FORMING))
+    last_known = observed(world(1), world(2, RoundPhase.FORMING))
     assert last_known.membership == Membership(1, MEMBERS)
 
 
-def test_a_world_that_is_gone_in_the_same_store_means_that_the_job_was_deleted() -> None:
-    last_known = seen(world(1))
+def test_a_state_that_vanishes_from_the_same_store_means_that_the_job_was_deleted() -> None:
+    last_known = observed(world(1))
     assert last_known.observe(None)
     assert (last_known.world, last_known.deleted, last_known.ended) == (None, True, True)
 
 
-def test_after_a_wipe_what_was_seen_is_remembered_and_no_revision_is() -> None:
-    last_known = seen(world(3))
+def test_after_a_wipe_the_state_is_remembered_without_its_revision() -> None:
+    last_known = observed(world(3))
     last_known.store_reset()
     assert not last_known.observe(None)
     assert (last_known.world, last_known.revision, last_known.deleted) == (world(3), UNKNOWN, False)
 
 
-def test_after_a_wipe_a_lower_world_is_not_followed_and_an_equal_or_higher_one_is() -> None:
-    last_known = seen(world(3))
+def test_after_a_wipe_only_an_equal_or_higher_state_is_followed() -> None:
+    last_known = observed(world(3))
     last_known.store_reset()
     assert not last_known.observe(kv(world(2), 5))
     assert (last_known.world, last_known.revision) == (world(3), UNKNOWN)
@@ -89,16 +89,16 @@ def test_after_a_wipe_a_lower_world_is_not_followed_and_an_equal_or_higher_one_i
     assert (last_known.world, last_known.revision) == (world(3), 6)
 
 
-def test_a_deletion_after_a_wipe_is_known_once_the_new_store_has_had_a_world() -> None:
-    last_known = seen(world(3))
+def test_a_deletion_after_a_wipe_is_detected_once_the_new_store_has_had_a_state() -> None:
+    last_known = observed(world(3))
     last_known.store_reset()
     last_known.observe(kv(world(3), 6))
     assert last_known.observe(None)
     assert last_known.deleted
 
 
-def test_an_unreadable_world_is_told_once_and_changes_nothing() -> None:
-    last_known = seen(world(1))
+def test_an_unreadable_state_is_reported_once_and_changes_nothing() -> None:
+    last_known = observed(world(1))
     with pytest.raises(RecordError):
         last_known.observe(kv(b"nonsense", 9))
     assert not last_known.observe(kv(b"nonsense", 9))

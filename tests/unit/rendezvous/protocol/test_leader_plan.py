@@ -1,4 +1,4 @@
-"""What the closer does next."""
+"""The leader's next decision."""
 
 from typing import Any
 
@@ -18,13 +18,13 @@ from elasticjob_agent.rendezvous.protocol.leader_plan import (
 from elasticjob_api.records import TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.runtime_config import runtime_config_of
-from tests.unit.rendezvous.views import KEYS, OPERATOR, ViewBuilder, member, seen, view_builder
+from tests.unit.rendezvous.views import KEYS, OPERATOR, ViewBuilder, member, observed_at, view_builder
 
 NONCE = "fresh"
 
 
 def next_act(job: ViewBuilder, now_s: float = 0.0, **when: Any) -> Decision:
-    return plan(job.build(), seen(now_s, **when), NONCE)
+    return plan(job.build(), observed_at(now_s, **when), NONCE)
 
 
 def written(job: ViewBuilder, now_s: float = 0.0, **when: Any) -> RendezvousState:
@@ -41,12 +41,12 @@ def waiting(job: ViewBuilder, now_s: float = 0.0, **when: Any) -> Wait:
 
 
 def running(most: int = 3, **spec: Any) -> ViewBuilder:
-    """Round 1 runs in slots 0, 1 and 2."""
+    """Return a job whose round 1 runs in slots 0, 1 and 2."""
     return view_builder(1, most, **spec).nodes(0, 1, 2).active(1, 0, 1, 2, restarts=1)
 
 
 def stopped(**spec: Any) -> ViewBuilder:
-    """Round 1 had slots 0, 1, 2; its members are ready for round 2."""
+    """Return a job whose round 1 had slots 0, 1, 2; its members are ready for round 2."""
     return view_builder(1, 3, **spec).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2)
 
 
@@ -54,7 +54,7 @@ def stopped(**spec: Any) -> ViewBuilder:
     ("job", "why"),
     [
         pytest.param(view_builder().no_spec().nodes(0), "no spec yet", id="without a spec"),
-        pytest.param(running().no_spec().lost(1), "no spec yet", id="when the spec is gone"),
+        pytest.param(running().no_spec().lost(1), "no spec yet", id="after the spec was deleted"),
         pytest.param(view_builder(suspended=True).nodes(0), "suspended", id="suspended before it began"),
         pytest.param(running(suspended=True).lost(1), "suspended", id="suspended"),
         pytest.param(
@@ -63,16 +63,16 @@ def stopped(**spec: Any) -> ViewBuilder:
         pytest.param(
             running().completion(1, 0, 1, 2).world(RoundPhase.FAILED, 1),
             "the job has ended",
-            id="after it failed, for ever",
+            id="after it failed",
         ),
         pytest.param(running().lost(1).world(RoundPhase.SUCCEEDED, 1), "the job has ended", id="after it succeeded"),
     ],
 )
-def test_the_closer_writes_nothing(job: ViewBuilder, why: str) -> None:
+def test_the_leader_writes_nothing(job: ViewBuilder, why: str) -> None:
     assert waiting(job) == Wait(reason=why)
 
 
-def test_the_agents_are_told_what_has_changed_for_their_workers() -> None:
+def test_changes_for_the_workers_are_pushed_to_the_agents() -> None:
     job = running().unpushed(graceful_shutdown_s=90.0, stop_signal="SIGUSR1")
     decision = next_act(job)
     assert isinstance(decision, PushConfig)
@@ -80,11 +80,11 @@ def test_the_agents_are_told_what_has_changed_for_their_workers() -> None:
     assert (decision.runtime_config.graceful_shutdown_s, decision.runtime_config.stop_signal) == (90.0, "SIGUSR1")
 
 
-def test_nothing_is_told_of_what_does_not_concern_workers() -> None:
+def test_changes_that_do_not_concern_workers_are_not_pushed() -> None:
     assert waiting(running().unpushed(scale_up_delay_s=99.0)).reason == "running"
 
 
-def test_nothing_is_told_of_a_spec_that_was_emptied_because_the_job_is_deleted() -> None:
+def test_a_spec_that_was_emptied_because_the_job_is_deleted_is_not_pushed() -> None:
     job = running(operator=OPERATOR).expected(0, 1, 2).unpushed(operator=None, graceful_shutdown_s=30.0, slots={})
     assert pending_push(job.build()) == PushConfig()
     assert (
@@ -93,26 +93,26 @@ def test_nothing_is_told_of_a_spec_that_was_emptied_because_the_job_is_deleted()
     )
 
 
-def test_a_round_is_opened_before_anything_is_told() -> None:
+def test_a_round_is_opened_before_a_push() -> None:
     assert written(running().unpushed(graceful_shutdown_s=90.0).lost(1)).state is RoundPhase.FORMING
 
 
-def test_agents_without_a_key_for_their_links_are_given_one() -> None:
+def test_agents_without_a_key_for_their_links_get_one() -> None:
     job = running()
     del job.items[KEYS.link_secret]
     assert next_act(job) == PushConfig(link_key=True)
 
 
-def test_a_key_that_cannot_be_read_is_left() -> None:
+def test_an_unreadable_link_key_is_not_replaced() -> None:
     assert waiting(running().put_raw(KEYS.link_secret, b"2 a later version")).reason == "running"
 
 
-def test_terms_that_cannot_be_read_are_told_anew() -> None:
+def test_an_unreadable_runtime_config_is_written_again() -> None:
     job = running().put_raw(KEYS.runtime_config, b"1 nonsense")
     assert next_act(job) == PushConfig(runtime_config_of(job.build().spec or pytest.fail("no spec")))
 
 
-def test_the_first_world_is_what_the_spec_says() -> None:
+def test_the_first_state_follows_the_spec() -> None:
     job = view_builder(first_round=1003, first_restarts=2, restart_id="r7").nodes(0)
     expected = RendezvousState(state=RoundPhase.FORMING, round=1003, nonce=NONCE, restarts=2, restart_id="r7")
     assert written(job) == expected
@@ -122,12 +122,12 @@ def test_the_first_round_is_at_least_1() -> None:
     assert written(view_builder(first_round=0)).round == 1
 
 
-def test_an_unreadable_world_is_never_taken_for_none_and_written_over() -> None:
+def test_an_unreadable_state_is_never_overwritten_as_if_there_were_none() -> None:
     job = view_builder().nodes(0).put_raw("/elasticjob/cli/test/c/ctl/world", b"nonsense")
-    assert waiting(job).reason == "the world cannot be read"
+    assert waiting(job).reason == "the rendezvous state cannot be read"
 
 
-def test_a_round_closes_with_everything_that_its_members_need() -> None:
+def test_a_round_closes_with_all_data_that_its_members_need() -> None:
     job = view_builder(2, 2).node(0, nproc=2, role="a").node(1, role="b").forming(1)
     world = written(job)
     assert (world.state, world.round, world.members) == (RoundPhase.ACTIVE, 1, (member(0), member(1)))
@@ -145,7 +145,7 @@ def test_a_lost_member_opens_the_next_round_and_charges_nothing() -> None:
     assert (world.members, world.master, world.cause) == ((), "", Cause.NODE_LOST)
 
 
-def test_a_restart_request_is_answered_once() -> None:
+def test_a_restart_request_opens_one_round() -> None:
     world = written(running().spec(restart_id="again"))
     assert (world.cause, world.restart_id) == (Cause.RESTART_REQUESTED, "again")
     assert isinstance(next_act(running().active(2, 0, 1, 2, restart_id="again").spec(restart_id="again")), Wait)
@@ -155,25 +155,25 @@ def test_a_restart_request_during_another_round_needs_no_round_of_its_own() -> N
     assert written(stopped().forming(2).spec(restart_id="again")).restart_id == "again"
 
 
-def test_joiners_that_fill_the_job_open_at_once() -> None:
+def test_joiners_that_fill_the_job_open_a_round_at_once() -> None:
     world = written(running(most=4).nodes(3))
     assert (world.cause, world.message) == (Cause.NODE_JOINED, "pod-3 joined")
 
 
-def test_joiners_that_do_not_fill_it_wait_for_more_but_not_for_ever() -> None:
+def test_joiners_that_do_not_fill_the_job_wait_for_more_for_a_limited_time() -> None:
     job = running(most=5, scale_up_delay_s=10.0).nodes(3)
     assert waiting(job, 7.0, joiner_since_s=4.0).until_s == 14.0
     assert written(job, 14.0, joiner_since_s=4.0).cause is Cause.NODE_JOINED
 
 
-def test_a_spare_beyond_what_is_wanted_opens_nothing() -> None:
+def test_a_spare_beyond_the_desired_size_opens_no_round() -> None:
     assert waiting(running(most=3).nodes(3, 4), 1e6) == Wait(reason="running")
 
 
 # The barrier.
 
 
-def test_a_member_that_still_stops_holds_the_round_open_and_is_named() -> None:
+def test_the_round_waits_for_a_member_that_still_stops_and_names_it() -> None:
     wait = waiting(stopped().node(1, ready=1).forming(2))
     assert (wait.until_s, wait.reason) == (30.0 + STOP_MARGIN_S, "pod-1 not ready")
 
@@ -187,21 +187,21 @@ def test_a_member_that_still_stops_holds_the_round_open_and_is_named() -> None:
         pytest.param(Cause.NODE_JOINED, 30.0, id="the user's after a join"),
     ],
 )
-def test_who_is_late_at_the_stop_deadline_is_evicted_as_wedged(cause: Cause, grace_s: float) -> None:
+def test_a_node_that_is_not_ready_at_the_stop_deadline_is_evicted_as_wedged(cause: Cause, grace_s: float) -> None:
     job = stopped(failure_grace_s=5.0, graceful_shutdown_s=30.0).node(1, ready=1).forming(2, cause=cause)
     deadline_s = 100.0 + grace_s + STOP_MARGIN_S
     assert waiting(job, deadline_s - 0.01, forming_since_s=100.0).until_s == deadline_s
     assert next_act(job, deadline_s, forming_since_s=100.0) == Evict(member(1), 101, TombstoneReason.WEDGED)
 
 
-def test_a_leaver_keeps_the_users_grace_when_a_failure_opens_the_round() -> None:
+def test_a_leaving_node_keeps_the_users_grace_when_a_failure_opens_the_round() -> None:
     job = stopped(failure_grace_s=5.0, graceful_shutdown_s=30.0).node(1, ready=1, leaving=True)
     job.forming(2, cause=Cause.WORKER_FAILED)
     assert waiting(job, 5.0 + STOP_MARGIN_S).until_s == 30.0 + STOP_MARGIN_S
     assert isinstance(next_act(job, 30.0 + STOP_MARGIN_S), Evict)
 
 
-def test_a_peer_of_a_leaver_does_not_share_its_grace() -> None:
+def test_a_peer_of_a_leaving_node_does_not_share_its_grace() -> None:
     job = stopped(failure_grace_s=5.0, graceful_shutdown_s=30.0).node(1, ready=1, leaving=True).node(2, ready=1)
     job.forming(2, cause=Cause.WORKER_FAILED)
     assert next_act(job, 5.0 + STOP_MARGIN_S) == Evict(member(2), 102, TombstoneReason.WEDGED)
@@ -210,17 +210,17 @@ def test_a_peer_of_a_leaver_does_not_share_its_grace() -> None:
 @pytest.mark.parametrize(
     "job",
     [
-        pytest.param(view_builder().nodes(0, 1, 2), id="before the first world"),
+        pytest.param(view_builder().nodes(0, 1, 2), id="before the first state"),
         pytest.param(running(), id="in an active round"),
         pytest.param(stopped().forming(2), id="while a round forms"),
         pytest.param(running().completion(1, 0, 1, 2), id="even before success"),
     ],
 )
-def test_a_live_key_with_proof_against_it_is_revoked_before_anything_else(job: ViewBuilder) -> None:
+def test_a_live_key_with_a_tombstone_is_revoked_first(job: ViewBuilder) -> None:
     assert next_act(job.tombstone(1, TombstoneReason.POD_FAILED)) == Evict(member(1), 101, TombstoneReason.POD_FAILED)
 
 
-def test_one_that_said_goodbye_is_left_to_go_by_itself() -> None:
+def test_a_node_that_left_in_order_is_not_evicted() -> None:
     assert written(running().tombstone(1, TombstoneReason.LEFT)).cause is Cause.NODE_LEFT
 
 
@@ -239,14 +239,14 @@ def test_the_verdict_is_written_first_when_membership_must_wait() -> None:
     assert (world.state, world.has_verdict, world.restarts) == (RoundPhase.FORMING, True, 1)
 
 
-def test_a_membership_is_judged_once() -> None:
+def test_a_membership_gets_one_verdict() -> None:
     job = stopped().spec(min=4, max=4, desired=4).failure(1, 1).lost(2).forming(2, has_verdict=True, restarts=1)
     assert waiting(job).until_s == 600.0
     world = written(job.spec(min=2, max=2, desired=2))
     assert (world.state, world.restarts, world.node_losses) == (RoundPhase.ACTIVE, 1, 0)
 
 
-def test_a_failure_over_the_budget_ends_the_job_at_the_barrier_whoever_is_missing() -> None:
+def test_a_failure_beyond_max_restarts_ends_the_job_at_the_barrier_without_waiting_for_members() -> None:
     job = stopped(max_restarts=0).spec(min=4, max=4, desired=4).failure(1, 1).forming(2, cause=Cause.WORKER_FAILED)
     world = written(job)
     assert (world.state, world.cause, world.root_cause) == (RoundPhase.FAILED, Cause.MAX_RESTARTS, "1/0001.0")
@@ -269,10 +269,10 @@ def test_with_an_operator_too_few_nodes_wait_for_ever() -> None:
     assert waiting(job, 1e6).until_s is None
 
 
-# Worlds that agents open.
+# States that agents write to open a round.
 
 
-def test_an_opener_charges_nothing_and_keeps_what_was_counted() -> None:
+def test_opening_a_round_charges_nothing_and_keeps_the_counters() -> None:
     last = RendezvousState(
         state=RoundPhase.ACTIVE, round=4, nonce="old", restarts=2, node_losses=1, root_cause="3/0000.0", restart_id="r",
         has_verdict=True, master="h:1", nprocs="1x1", roles="a*1", members=(Member(0, "0" * 8),),

@@ -1,4 +1,4 @@
-"""The first line of a link."""
+"""The first lines of a link."""
 
 import pytest
 from hypothesis import given
@@ -34,7 +34,7 @@ hellos = st.builds(
 )
 
 
-def test_a_hello_is_one_line_of_words() -> None:
+def test_a_hello_is_one_line_of_text() -> None:
     assert encode(HELLO, SEAL) == LINE
     assert len(SEAL.sign(TEXT)) == 64
 
@@ -58,12 +58,12 @@ def test_a_hello_with_any_byte_changed_is_refused(hello: Hello, where: int, how:
     "other",
     [
         pytest.param(Authenticator(b"K" * 32, Peer.DIALS, "f" * 16), id="another job's key"),
-        pytest.param(Authenticator(b"k" * 32, Peer.ANSWERS, "f" * 16), id="what the other side has said, sent back"),
-        pytest.param(Authenticator(b"k" * 32, Peer.DIALS, "e" * 16), id="what was said on an earlier link, said again"),
+        pytest.param(Authenticator(b"k" * 32, Peer.ANSWERS, "f" * 16), id="a line of the other side, sent back"),
+        pytest.param(Authenticator(b"k" * 32, Peer.DIALS, "e" * 16), id="a line of an earlier link, sent again"),
     ],
 )
-def test_a_hello_with_another_seal_is_refused(other: Authenticator) -> None:
-    with pytest.raises(RecordError, match="not sealed"):
+def test_a_hello_with_another_signature_is_refused(other: Authenticator) -> None:
+    with pytest.raises(RecordError, match="not signed"):
         decode(encode(HELLO, other), SEAL)
 
 
@@ -72,7 +72,7 @@ def test_a_challenge_is_read_as_it_was_written() -> None:
 
 
 @given(st.one_of(st.binary(max_size=100), st.sampled_from([LINE, b"elasticjob-link/2 \n", b"elasticjob-link/2 abc\n"])))
-def test_what_is_no_challenge_is_refused(line: bytes) -> None:
+def test_any_other_line_is_refused_as_a_challenge(line: bytes) -> None:
     with pytest.raises(RecordError, match="not the challenge"):
         decode_challenge(line)
 
@@ -85,39 +85,39 @@ def test_what_is_no_challenge_is_refused(line: bytes) -> None:
         pytest.param(
             b"elasticjob-link/1 /elasticjob/cli/a%20job 0003 0000000a 12345678\n", id="a version without keys"
         ),
-        pytest.param(TEXT + b"\n", id="no seal"),
+        pytest.param(TEXT + b"\n", id="no signature"),
         pytest.param(LINE[:-1], id="no end"),
         pytest.param(LINE + b"\n", id="more than a line"),
         pytest.param(LINE.replace(b"/2 ", b"/1 "), id="another version"),
         pytest.param(LINE.replace(b"0003", b"3"), id="a short slot"),
         pytest.param(LINE.replace(b"0000000a", b"0000000A"), id="capitals"),
         pytest.param(LINE.replace(b"%20", b" "), id="a word too many"),
-        pytest.param(LINE.replace(b"a%20job", b"\xff" * 9), id="bytes that are no text"),
+        pytest.param(LINE.replace(b"a%20job", b"\xff" * 9), id="bytes that are not text"),
     ],
 )
-def test_anything_else_is_refused(line: bytes) -> None:
+def test_any_other_line_is_refused(line: bytes) -> None:
     with pytest.raises(RecordError, match="not a hello"):
         decode(line, SEAL)
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_do_more_than_be_refused(line: bytes) -> None:
+def test_any_bytes_are_refused_without_another_error(line: bytes) -> None:
     with pytest.raises(RecordError):
         decode(line + b"\0", SEAL)
 
 
 @pytest.mark.parametrize(
-    ("answer", "heard"),
+    ("answer", "outcome"),
     [
-        pytest.param(Hello(HELLO.job, Member(7, "0000000b"), "99999999"), DialOutcome.PEER, id="who was meant"),
-        pytest.param(Hello(HELLO.job, Member(7, "0000000c"), "99999999"), DialOutcome.OTHER, id="a later stay"),
+        pytest.param(Hello(HELLO.job, Member(7, "0000000b"), "99999999"), DialOutcome.PEER, id="the expected member"),
+        pytest.param(Hello(HELLO.job, Member(7, "0000000c"), "99999999"), DialOutcome.OTHER, id="a later session"),
         pytest.param(
             Hello("/elasticjob/other", Member(7, "0000000b"), "99999999"), DialOutcome.OTHER, id="another job"
         ),
     ],
 )
-def test_whose_answer_it_is(answer: Hello, heard: DialOutcome) -> None:
-    assert verify(answer, mine=HELLO, expected=Member(7, "0000000b")) is heard
+def test_the_answer_of_the_expected_member_and_of_others(answer: Hello, outcome: DialOutcome) -> None:
+    assert verify(answer, mine=HELLO, expected=Member(7, "0000000b")) is outcome
 
 
 @pytest.mark.parametrize(
@@ -128,10 +128,10 @@ def test_whose_answer_it_is(answer: Hello, heard: DialOutcome) -> None:
         pytest.param("node-1:1", Address("node-1", 1), id="a name"),
     ],
 )
-def test_an_address_is_read_as_it_is_written(text: str, address: Address) -> None:
+def test_an_address_is_read_as_it_was_written(text: str, address: Address) -> None:
     assert (str(address), parse_address(text)) == (text, address)
 
 
 @pytest.mark.parametrize("text", ["", "10.0.0.1", ":80", "a:0", "a:65536", "a:-1", "a:x", "a:" + "9" * 5000, "a:²"])
-def test_what_is_no_address_is_none(text: str) -> None:
+def test_a_text_without_an_address_gives_none(text: str) -> None:
     assert parse_address(text) is None

@@ -1,4 +1,4 @@
-"""Who counts as silent, when so many are waited for, and that it happens once."""
+"""Which members are unreachable, when the leader waits for them, and that it waits once."""
 
 import pytest
 
@@ -12,13 +12,13 @@ from tests.unit.rendezvous.views import ViewBuilder, a_node, member, view_builde
 
 
 def running(count: int = 4, **spec: object) -> ViewBuilder:
-    """Round 1 runs in the first `count` slots."""
+    """Return a job whose round 1 runs in the first `count` slots."""
     return view_builder(1, count, **spec).nodes(*range(count), ready=1).active(1, *range(count))
 
 
-def silent(job: ViewBuilder) -> list[int]:
+def unreachable(job: ViewBuilder) -> list[int]:
     known = {member(slot): a_node(slot) for slot in range(8)}
-    return sorted(who.slot for who in mass_loss_grace.unreachable_members(job.build(), known))
+    return sorted(one.slot for one in mass_loss_grace.unreachable_members(job.build(), known))
 
 
 def owned(job: ViewBuilder) -> ViewBuilder:
@@ -28,27 +28,29 @@ def owned(job: ViewBuilder) -> ViewBuilder:
 @pytest.mark.parametrize(
     ("job", "slots"),
     [
-        pytest.param(running(), [], id="all are here"),
+        pytest.param(running(), [], id="all are there"),
         pytest.param(running().lost(1).lost(2), [1, 2], id="keys are gone"),
-        pytest.param(running().lost(1).tombstone(1, TombstoneReason.REFUSED), [], id="proved gone"),
+        pytest.param(running().lost(1).tombstone(1, TombstoneReason.REFUSED), [], id="proved to be gone"),
         pytest.param(running().lost(1).tombstone(1, TombstoneReason.LEFT), [], id="it left"),
         pytest.param(running().lost(1).completion(1, 1), [], id="it had finished"),
-        pytest.param(running().lost(1).node(7, incarnation="f" * 8, pod="pod-1"), [], id="it is back in any slot"),
-        pytest.param(running().lost(1).node(1, incarnation="f" * 8, pod="pod-9"), [1], id="another has its slot"),
-        pytest.param(owned(running()).lost(1), [1], id="its slot still is its pod's"),
+        pytest.param(running().lost(1).node(7, incarnation="f" * 8, pod="pod-1"), [], id="it has rejoined in any slot"),
+        pytest.param(running().lost(1).node(1, incarnation="f" * 8, pod="pod-9"), [1], id="another pod has its slot"),
+        pytest.param(owned(running()).lost(1), [1], id="its pod still owns its slot"),
         pytest.param(
-            running().lost(1).owned_by(s0="pod-0", s1="pod-9", s2="pod-2", s3="pod-3"), [], id="its slot is another's"
+            running().lost(1).owned_by(s0="pod-0", s1="pod-9", s2="pod-2", s3="pod-3"),
+            [],
+            id="another pod owns its slot",
         ),
-        pytest.param(running().lost(1).owned_by(s0="pod-0", s2="pod-2"), [], id="its slot is nobody's"),
+        pytest.param(running().lost(1).owned_by(s0="pod-0", s2="pod-2"), [], id="no pod owns its slot"),
         pytest.param(running().lost(1).no_spec(), [], id="without a spec"),
         pytest.param(view_builder().nodes(0), [], id="before the first round"),
     ],
 )
-def test_silent(job: ViewBuilder, slots: list[int]) -> None:
-    assert silent(job) == slots
+def test_unreachable_members(job: ViewBuilder, slots: list[int]) -> None:
+    assert unreachable(job) == slots
 
 
-def test_who_was_never_seen_is_back_if_its_slot_has_a_key() -> None:
+def test_a_member_without_a_known_record_has_rejoined_if_its_slot_has_a_key() -> None:
     assert mass_loss_grace.unreachable_members(running().lost(1).build(), {}) == {member(1)}
     assert (
         mass_loss_grace.unreachable_members(running().lost(1).node(1, incarnation="f" * 8).build(), {}) == frozenset()
@@ -64,25 +66,25 @@ def test_who_was_never_seen_is_back_if_its_slot_has_a_key() -> None:
         pytest.param([1, 2, 3], {1: "a", 2: "a", 3: "b"}, True, id="three on two hosts"),
     ],
 )
-def test_suspicious(slots: list[int], hosts: dict[int, str], suspicious: bool) -> None:  # noqa: FBT001 -- a column
+def test_mass_loss(slots: list[int], hosts: dict[int, str], suspicious: bool) -> None:  # noqa: FBT001 -- a column
     known = {member(slot): a_node(slot, host=hosts.get(slot, f"host-{slot}")) for slot in range(4)}
-    who = frozenset(member(slot) for slot in slots)
-    assert mass_loss_grace.is_mass_loss(running().build(), who, known) is suspicious
+    members = frozenset(member(slot) for slot in slots)
+    assert mass_loss_grace.is_mass_loss(running().build(), members, known) is suspicious
 
 
-def test_a_few_of_many_are_not_suspicious_and_three_in_ten_are() -> None:
+def test_three_in_ten_are_a_mass_loss_and_fewer_are_not() -> None:
     view = running(10).build()
     assert not mass_loss_grace.is_mass_loss(view, frozenset({member(0), member(1)}), {})
     assert mass_loss_grace.is_mass_loss(view, frozenset({member(0), member(1), member(2)}), {})
 
 
-def test_a_hold_lasts_a_lease_period_and_no_less_than_six_seconds() -> None:
+def test_a_loss_grace_lasts_a_lease_period_and_at_least_six_seconds() -> None:
     two = running().lost(1).lost(2)
     assert LossGraceTimer().update(two.build(), 100.0).until_s == 100.0 + MIN_GRACE_S
     assert LossGraceTimer().update(two.spec(keep_alive_s=20.0).build(), 100.0).until_s == 120.0
 
 
-def test_it_ends_with_proof_and_is_not_begun_anew_by_the_next_silence() -> None:
+def test_it_ends_with_tombstones_and_the_next_loss_does_not_start_another() -> None:
     clock, job = LossGraceTimer(), running()
     clock.update(job.build(), 0.0)
     assert clock.update(job.lost(1).lost(2).build(), 10.0).until_s == 16.0
@@ -91,7 +93,7 @@ def test_it_ends_with_proof_and_is_not_begun_anew_by_the_next_silence() -> None:
     assert clock.update(job.build(), 16.0) == LossGrace(is_over=True)
 
 
-def test_a_membership_whose_members_all_came_back_may_be_held_again() -> None:
+def test_a_membership_whose_members_all_rejoined_can_have_another_grace() -> None:
     clock = LossGraceTimer()
     clock.update(running().lost(1).lost(2).build(), 0.0)
     assert clock.update(running().build(), 3.0) == LossGrace()
@@ -99,50 +101,52 @@ def test_a_membership_whose_members_all_came_back_may_be_held_again() -> None:
     assert clock.update(running().lost(2).lost(3).build(), 100.0).until_s == 106.0
 
 
-def test_another_membership_may_be_held_again() -> None:
+def test_another_membership_can_have_a_grace_again() -> None:
     clock = LossGraceTimer()
     clock.update(running().lost(1).lost(2).build(), 0.0)
     later = view_builder(1, 4).nodes(0, ready=2).active(2, 0, 1, 2)
     assert clock.update(later.build(), 50.0).until_s == 56.0
 
 
-def test_a_later_closer_does_not_repeat_it() -> None:
+def test_a_later_leader_does_not_repeat_it() -> None:
     assert (
         LossGraceTimer().update(running().lost(1).lost(2).forming(2, loss_grace_spent=True).build(), 0.0) == LossGrace()
     )
 
 
-def test_a_hold_ends_when_a_world_is_written_back_that_says_it_has_been_waited() -> None:
+def test_a_grace_ends_when_a_state_with_a_spent_grace_is_written_back() -> None:
     clock, job = LossGraceTimer(), running().lost(1).lost(2).forming(2)
     assert (
         clock.update(job.build(), 0.0).until_s == MIN_GRACE_S
-    )  # etcd was wiped, and has no word yet of the hold before
+    )  # etcd was wiped, and has no record yet of the earlier grace
     assert clock.update(job.forming(2, loss_grace_spent=True).build(), 1.0) == LossGrace()
 
 
-# What the closer does meanwhile.
+# What the leader does meanwhile.
 
 
-def act(job: ViewBuilder, now_s: float, sightings: ObservationClock) -> Decision:
+def act(job: ViewBuilder, now_s: float, observations: ObservationClock) -> Decision:
     view = job.build()
-    return plan(view, sightings.update(view, now_s), "fresh")
+    return plan(view, observations.update(view, now_s), "fresh")
 
 
-def test_nothing_is_opened_on_their_account_until_it_is_over_and_then_the_world_says_so() -> None:
-    sightings, job = ObservationClock(), running()
-    act(job, 0.0, sightings)
-    waiting = act(job.lost(1).lost(2), 10.0, sightings)
-    assert waiting == Wait(16.0, "held: 2 members fell silent at once, and nothing proves them gone")
-    opened = act(job, 16.0, sightings)
+def test_no_round_opens_for_them_during_the_grace_and_the_next_state_has_it_spent() -> None:
+    observations, job = ObservationClock(), running()
+    act(job, 0.0, observations)
+    waiting = act(job.lost(1).lost(2), 10.0, observations)
+    assert waiting == Wait(16.0, "loss grace: 2 members are unreachable, and nothing proves them gone")
+    opened = act(job, 16.0, observations)
     assert isinstance(opened, WriteWorld)
     assert (opened.world.cause, opened.world.loss_grace_spent) == (Cause.NODE_LOST, True)
 
 
-def test_nothing_is_closed_on_their_account_either() -> None:
-    sightings, job = ObservationClock(), running().lost(1).lost(2)
+def test_no_round_closes_without_them_during_the_grace() -> None:
+    observations, job = ObservationClock(), running().lost(1).lost(2)
     job.forming(2, cause=Cause.WORKER_FAILED).nodes(0, 3, ready=2)
-    assert act(job, 10.0, sightings) == Wait(16.0, "held: 2 members fell silent at once, and nothing proves them gone")
-    closed = act(job, 16.0, sightings)
+    assert act(job, 10.0, observations) == Wait(
+        16.0, "loss grace: 2 members are unreachable, and nothing proves them gone"
+    )
+    closed = act(job, 16.0, observations)
     assert isinstance(closed, WriteWorld)
     assert (closed.world.state, closed.world.node_losses, closed.world.loss_grace_spent) == (
         RoundPhase.ACTIVE,
@@ -151,40 +155,40 @@ def test_nothing_is_closed_on_their_account_either() -> None:
     )
 
 
-def test_a_round_that_was_held_and_must_wait_for_members_is_not_held_again_by_another_closer() -> None:
-    sightings, job = ObservationClock(), running().spec(min=3).lost(1).lost(2)
+def test_another_leader_does_not_repeat_the_grace_of_a_round_that_waits_for_members() -> None:
+    observations, job = ObservationClock(), running().spec(min=3).lost(1).lost(2)
     job.forming(2).nodes(0, 3, ready=2)
-    act(job, 0.0, sightings)
-    judged = act(job, 6.0, sightings)
-    assert isinstance(judged, WriteWorld)
-    assert (judged.world.state, judged.world.has_verdict, judged.world.loss_grace_spent) == (
+    act(job, 0.0, observations)
+    opened = act(job, 6.0, observations)
+    assert isinstance(opened, WriteWorld)
+    assert (opened.world.state, opened.world.has_verdict, opened.world.loss_grace_spent) == (
         RoundPhase.FORMING,
         True,
         True,
     )
 
 
-def test_whoever_else_leaves_or_is_proved_gone_opens_the_round_meanwhile() -> None:
-    sightings, job = ObservationClock(), running().lost(1).lost(2).node(3, ready=1, leaving=True)
-    opened = act(job, 0.0, sightings)
+def test_another_member_that_leaves_or_is_proved_to_be_gone_opens_the_round_meanwhile() -> None:
+    observations, job = ObservationClock(), running().lost(1).lost(2).node(3, ready=1, leaving=True)
+    opened = act(job, 0.0, observations)
     assert isinstance(opened, WriteWorld)
     assert (opened.world.cause, opened.world.loss_grace_spent) == (Cause.NODE_LEFT, False)
 
 
-def test_a_single_loss_is_never_held() -> None:
+def test_a_single_loss_has_no_grace() -> None:
     opened = act(running().lost(1), 0.0, ObservationClock())
     assert isinstance(opened, WriteWorld)
     assert opened.world.cause is Cause.NODE_LOST
 
 
-def test_joiners_wait_for_the_end_of_a_hold() -> None:
+def test_joiners_wait_for_the_end_of_the_grace() -> None:
     job = running(3).spec(max=4, desired=4).lost(1).lost(2).nodes(5)
     assert isinstance(act(job, 0.0, ObservationClock()), Wait)
 
 
-def test_members_that_come_back_within_it_cost_nothing() -> None:
-    sightings, job = ObservationClock(), running()
-    act(job, 0.0, sightings)
-    act(job.lost(1).lost(2), 10.0, sightings)
-    assert act(job.nodes(1, 2, ready=1), 12.0, sightings) == Wait(reason="running")
+def test_members_that_rejoin_within_the_grace_cost_nothing() -> None:
+    observations, job = ObservationClock(), running()
+    act(job, 0.0, observations)
+    act(job.lost(1).lost(2), 10.0, observations)
+    assert act(job.nodes(1, 2, ready=1), 12.0, observations) == Wait(reason="running")
     assert Member(1, "00000001") in job.build().nodes

@@ -1,4 +1,4 @@
-"""What one node does next."""
+"""The next step of one node."""
 
 from dataclasses import replace
 from typing import Any
@@ -28,7 +28,7 @@ def a(world: RendezvousState | None, **situation: Any) -> MemberState:
 
 
 def a_member(world: RendezvousState | None, workers: Workers = Workers.RUNNING, **situation: Any) -> MemberState:
-    """It started round 3."""
+    """Return a member that has started round 3."""
     return a(world, workers=workers, started=MINE, ready=3, **situation)
 
 
@@ -38,33 +38,37 @@ RUN, STOP, DOWN, OVER, BAD = Workers.RUNNING, Workers.STOPPING, Workers.NONE, Wo
 @pytest.mark.parametrize(
     ("situation", "step"),
     [
-        pytest.param(a(None), WAIT, id="no world yet"),
+        pytest.param(a(None), WAIT, id="no state yet"),
         # an active round
-        pytest.param(a(ACTIVE), Step(StepKind.START, group_rank=1), id="named, nothing runs: start"),
+        pytest.param(a(ACTIVE), Step(StepKind.START, group_rank=1), id="named, no workers run: start"),
         pytest.param(a_member(ACTIVE), WAIT, id="its workers run"),
         pytest.param(
             a(ACTIVE, started=(3, "other")), Step(StepKind.START, group_rank=1), id="the same round, another nonce"
         ),
         pytest.param(a(ACTIVE, started=(2, "x"), workers=RUN), Step(StepKind.STOP_FAST), id="older workers stop first"),
-        pytest.param(a(ACTIVE, started=(2, "x"), workers=STOP), WAIT, id="and are waited for"),
+        pytest.param(a(ACTIVE, started=(2, "x"), workers=STOP), WAIT, id="the step waits for them"),
         pytest.param(
-            a(ACTIVE, started=(2, "x"), workers=OVER), Step(StepKind.START, group_rank=1), id="done ones need none"
+            a(ACTIVE, started=(2, "x"), workers=OVER),
+            Step(StepKind.START, group_rank=1),
+            id="workers that are done need no stop",
         ),
         pytest.param(a(ACTIVE_WITHOUT_ME), WAIT, id="a spare"),
         pytest.param(a_member(ACTIVE_WITHOUT_ME), Step(StepKind.STOP_FAST), id="released"),
         pytest.param(a_member(ACTIVE_WITHOUT_ME, DOWN), WAIT, id="released, nothing runs"),
-        pytest.param(a_member(ACTIVE, DOWN), WAIT, id="a round is started once, whatever became of its workers"),
+        pytest.param(a_member(ACTIVE, DOWN), WAIT, id="a round is started only once"),
         # failures and success
         pytest.param(a_member(ACTIVE, BAD, unreported_failures=True), Step(StepKind.OPEN_FAILED), id="a worker failed"),
-        pytest.param(a_member(ACTIVE, BAD), WAIT, id="a worker failed, and it is said"),
+        pytest.param(a_member(ACTIVE, BAD), WAIT, id="a worker failed, and it is reported"),
         pytest.param(a_member(ACTIVE, OVER), Step(StepKind.REPORT_DONE), id="all exited 0"),
-        pytest.param(a_member(ACTIVE, OVER, done_round=3), WAIT, id="all exited 0, and it is said"),
+        pytest.param(a_member(ACTIVE, OVER, done_round=3), WAIT, id="all exited 0, and it is reported"),
         pytest.param(a_member(ACTIVE, OVER, done_round=2), Step(StepKind.REPORT_DONE), id="done before does not count"),
         # forming
         pytest.param(a_member(FORMING), Step(StepKind.STOP), id="a planned round: the user's grace"),
         pytest.param(a_member(FAILURE), Step(StepKind.STOP_FAST), id="after a failure: the short grace"),
         pytest.param(
-            a_member(replace(FORMING, cause=Cause.NODE_LOST)), Step(StepKind.STOP_FAST), id="after a loss: too"
+            a_member(replace(FORMING, cause=Cause.NODE_LOST)),
+            Step(StepKind.STOP_FAST),
+            id="after a loss: the short grace",
         ),
         pytest.param(a_member(FAILURE, BAD), Step(StepKind.STOP_FAST), id="the rest of a failed group"),
         pytest.param(a_member(FORMING, STOP), WAIT, id="stopping"),
@@ -75,13 +79,13 @@ RUN, STOP, DOWN, OVER, BAD = Workers.RUNNING, Workers.STOPPING, Workers.NONE, Wo
             Step(StepKind.REPORT_LATE_FAILURES),
             id="failures before ready",
         ),
-        pytest.param(a(FORMING, ready=4, started=MINE), WAIT, id="ready, and it is said"),
-        pytest.param(a(FORMING, ready=2), Step(StepKind.REPORT_READY), id="a spare says so for each round"),
-        pytest.param(a(FIRST), WAIT, id="an idle node is ready for the very first round as it is"),
+        pytest.param(a(FORMING, ready=4, started=MINE), WAIT, id="ready, and it is reported"),
+        pytest.param(a(FORMING, ready=2), Step(StepKind.REPORT_READY), id="a spare reports it for each round"),
+        pytest.param(a(FIRST), WAIT, id="an idle node is ready for the first round without a report"),
         pytest.param(
             a(FAILURE),
             Step(StepKind.REPORT_READY),
-            id="it may have been a member without having seen it: idle says ready",
+            id="an idle node may have been a member unknowingly: it reports ready",
         ),
         # suspended
         pytest.param(a_member(SUSPENDED), Step(StepKind.STOP), id="suspended: the user's grace"),
@@ -90,7 +94,7 @@ RUN, STOP, DOWN, OVER, BAD = Workers.RUNNING, Workers.STOPPING, Workers.NONE, Wo
         pytest.param(a(SUCCEEDED), Step(StepKind.EXIT, code=ExitCode.OK), id="succeeded"),
         pytest.param(a_member(SUCCEEDED, OVER, done_round=3), Step(StepKind.EXIT, code=ExitCode.OK), id="done: exits"),
         pytest.param(a_member(FAILED), Step(StepKind.STOP_FAST), id="failed: stop first"),
-        pytest.param(a_member(FAILED, STOP), WAIT, id="failed: and wait for it"),
+        pytest.param(a_member(FAILED, STOP), WAIT, id="failed: wait until they have stopped"),
         pytest.param(a_member(FAILED, DOWN), Step(StepKind.EXIT), id="failed: its root cause decides the code"),
         pytest.param(a(None, deleted=True, workers=RUN), Step(StepKind.STOP_FAST), id="deleted: stop first"),
         pytest.param(a(None, deleted=True), Step(StepKind.EXIT, code=ExitCode.JOB_DELETED), id="deleted"),
@@ -108,27 +112,27 @@ def test_next_step(situation: MemberState, step: Step) -> None:
 @pytest.mark.parametrize(
     ("situation", "do"),
     [
-        pytest.param(a(None), StepKind.REPORT_LEAVING, id="before there is a world"),
+        pytest.param(a(None), StepKind.REPORT_LEAVING, id="before there is a state"),
         pytest.param(a_member(ACTIVE), StepKind.OPEN_LEAVING, id="a member opens the next round"),
         pytest.param(a(ACTIVE), StepKind.OPEN_LEAVING, id="also one that has not started yet"),
         pytest.param(
             a_member(ACTIVE, BAD, unreported_failures=True), StepKind.OPEN_LEAVING, id="also one that just failed"
         ),
-        pytest.param(a_member(ACTIVE, OVER, done_round=3), StepKind.REPORT_LEAVING, id="a done member opens nothing"),
+        pytest.param(a_member(ACTIVE, OVER, done_round=3), StepKind.REPORT_LEAVING, id="a done member opens no round"),
         pytest.param(
             a_member(ACTIVE, OVER, done_round=2), StepKind.OPEN_LEAVING, id="done in an earlier round is not done"
         ),
-        pytest.param(a_member(ACTIVE_WITHOUT_ME), StepKind.REPORT_LEAVING, id="a spare opens nothing"),
+        pytest.param(a_member(ACTIVE_WITHOUT_ME), StepKind.REPORT_LEAVING, id="a spare opens no round"),
         pytest.param(a_member(FORMING), StepKind.REPORT_LEAVING, id="a round is forming already"),
         pytest.param(a_member(SUSPENDED), StepKind.REPORT_LEAVING, id="suspended"),
     ],
 )
-def test_a_leaver_says_so_before_it_stops_anything(situation: MemberState, do: StepKind) -> None:
+def test_a_leaving_node_reports_it_before_it_stops_workers(situation: MemberState, do: StepKind) -> None:
     assert next_step(replace(situation, leave_requested=True)) == Step(do)
 
 
 @pytest.mark.parametrize("world", [None, ACTIVE, FORMING, FAILURE, SUSPENDED, ACTIVE_WITHOUT_ME])
-def test_a_leaver_stops_within_the_users_grace_and_departs(world: RendezvousState | None) -> None:
+def test_a_leaving_node_stops_its_workers_within_the_users_grace_and_exits(world: RendezvousState | None) -> None:
     leaving = a_member(world, leave_requested=True, leave_reported=True)
     steps = [next_step(replace(leaving, workers=workers)) for workers in (RUN, BAD, STOP, DOWN, OVER)]
     assert [step.kind for step in steps] == [
@@ -140,7 +144,7 @@ def test_a_leaver_stops_within_the_users_grace_and_departs(world: RendezvousStat
     ]
 
 
-def test_a_leaver_whom_etcd_does_not_answer_stops_and_says_so_again_until_they_have_stopped() -> None:
+def test_without_an_answer_of_etcd_a_leaving_node_stops_its_workers_and_repeats_the_report_meanwhile() -> None:
     leaving = a_member(ACTIVE, leave_requested=True, leave_tried=True)
     steps = [next_step(replace(leaving, workers=workers)) for workers in (RUN, BAD, STOP, DOWN, OVER)]
     assert [step.kind for step in steps] == [

@@ -1,4 +1,4 @@
-"""The barrier, and when a round closes with whom."""
+"""The barrier, the members of a round, and when it closes."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from elasticjob_agent.rendezvous.protocol.membership import (
     Observations,
 )
 from elasticjob_api.records import TombstoneReason
-from tests.unit.rendezvous.views import ViewBuilder, seen, slots_of, view_builder
+from tests.unit.rendezvous.views import ViewBuilder, observed_at, slots_of, view_builder
 
 
 def unready(job: ViewBuilder, round_: int) -> list[int]:
@@ -40,14 +40,12 @@ def chosen(close: CloseDecision) -> list[int] | None:
         pytest.param(
             view_builder().node(0, ready=2).node(1, ready=1, leaving=True).members(1, 0, 1),
             [1],
-            id="a member that leaves",
+            id="a leaving member",
         ),
         pytest.param(
-            view_builder().node(0, ready=2).node(1, ready=1, leaving=True).members(1, 0), [], id="a spare that leaves"
+            view_builder().node(0, ready=2).node(1, ready=1, leaving=True).members(1, 0), [], id="a leaving spare"
         ),
-        pytest.param(
-            view_builder().node(0, ready=2).members(1, 0, 1), [], id="a member without a key is not waited for"
-        ),
+        pytest.param(view_builder().node(0, ready=2).members(1, 0, 1), [], id="no wait for a member without a key"),
         pytest.param(view_builder().node(0, ready=3).members(1, 0), [0], id="ready for another round is not ready"),
         pytest.param(
             view_builder().owned_by(s0="pod-0").node(0, ready=2).node(1, ready=1),
@@ -57,7 +55,7 @@ def chosen(close: CloseDecision) -> list[int] | None:
         pytest.param(
             view_builder().owned_by(s0="pod-0").node(0, ready=2).node(1, ready=1).members(1, 0, 1),
             [1],
-            id="a member is waited for though its slot went to another pod",
+            id="a wait for a member whose slot belongs to another pod",
         ),
     ],
 )
@@ -68,51 +66,53 @@ def test_the_barrier_of_round_2_waits_for(job: ViewBuilder, late: list[int]) -> 
 @pytest.mark.parametrize(
     ("job", "taken"),
     [
-        pytest.param(view_builder(2, 3).nodes(0, 1, 2), [0, 1, 2], id="all that are wanted"),
-        pytest.param(view_builder(1, 3, desired=2).nodes(0, 1, 2), [0, 1], id="no more than are wanted"),
+        pytest.param(view_builder(2, 3).nodes(0, 1, 2), [0, 1, 2], id="the desired number"),
+        pytest.param(view_builder(1, 3, desired=2).nodes(0, 1, 2), [0, 1], id="no more than desired"),
         pytest.param(view_builder(1, 2, desired=9).nodes(0, 1, 2), [0, 1], id="never more than max"),
         pytest.param(view_builder(3, 4).nodes(0, 1), None, id="not below min"),
-        pytest.param(view_builder(1, 4).nodes(), None, id="never nobody"),
-        pytest.param(view_builder(0, 0).nodes(), None, id="not even if nobody is wanted"),
+        pytest.param(view_builder(1, 4).nodes(), None, id="never zero nodes"),
+        pytest.param(view_builder(0, 0).nodes(), None, id="not even if zero are desired"),
         pytest.param(view_builder(1, 4).nodes(0), None, id="above min the first round waits for more"),
-        pytest.param(view_builder(1, 2).node(0, leaving=True).nodes(1, 2), [1, 2], id="not those that leave"),
+        pytest.param(view_builder(1, 2).node(0, leaving=True).nodes(1, 2), [1, 2], id="no leaving nodes"),
         pytest.param(
             view_builder(1, 2).nodes(0, 1, 2).tombstone(0, TombstoneReason.WEDGED),
             [1, 2],
-            id="not those that were proved gone",
+            id="no nodes with a tombstone",
         ),
-        pytest.param(view_builder(2, 2).node(0).node(0, incarnation="f" * 8), None, id="one slot is one place"),
+        pytest.param(view_builder(2, 2).node(0).node(0, incarnation="f" * 8), None, id="one slot counts once"),
     ],
 )
 def test_the_first_round_closes_at_once_with(job: ViewBuilder, taken: list[int] | None) -> None:
-    assert chosen(decide(job, 1, seen())) == taken
+    assert chosen(decide(job, 1, observed_at())) == taken
 
 
 @pytest.mark.parametrize(
     ("job", "taken"),
     [
-        pytest.param(view_builder(1, 4).nodes(0, 1, ready=2).members(1, 0, 1, 2), [0, 1], id="survivors do not wait"),
-        pytest.param(view_builder(2, 4).nodes(0, ready=2).members(1, 0, 1), None, id="below min they do"),
-        pytest.param(view_builder(1, 4).nodes(3).members(1, 0, 1), None, id="newcomers alone wait"),
+        pytest.param(
+            view_builder(1, 4).nodes(0, 1, ready=2).members(1, 0, 1, 2), [0, 1], id="previous members do not wait"
+        ),
+        pytest.param(view_builder(2, 4).nodes(0, ready=2).members(1, 0, 1), None, id="below min they wait"),
+        pytest.param(view_builder(1, 4).nodes(3).members(1, 0, 1), None, id="newcomers without a previous member wait"),
         pytest.param(
             view_builder(1, 3).owned_by(s0="pod-0", s1="pod-1").expected(1).nodes(0, ready=2),
             None,
-            id="an expected slot is waited for",
+            id="a wait for an expected slot",
         ),
         pytest.param(
             view_builder(1, 3).owned_by(s0="pod-0", s1="pod-1").members(1, 0, 1).expected(1).nodes(0, ready=2),
             None,
-            id="also by survivors",
+            id="also with previous members",
         ),
         pytest.param(
             view_builder(1, 3).owned_by(s0="pod-0", s1="pod-1").expected(1).members(1, 0).nodes(0, ready=2),
             [0],
-            id="one expected before the last round had its call",
+            id="an older expected record had its last call",
         ),
         pytest.param(
             view_builder(1, 3).owned_by(s0="pod-0", s1="pod-1").members(1, 0).nodes(0, 1, ready=2),
             [0, 1],
-            id="every slot of the map is here",
+            id="every slot of the map is there",
         ),
         pytest.param(
             view_builder(1, 2).owned_by(s0="pod-0", s1="pod-9").nodes(0, 1, ready=2).members(1, 0, 1),
@@ -122,29 +122,29 @@ def test_the_first_round_closes_at_once_with(job: ViewBuilder, taken: list[int] 
     ],
 )
 def test_the_second_round_closes_at_once_with(job: ViewBuilder, taken: list[int] | None) -> None:
-    assert chosen(decide(job, 2, seen())) == taken
+    assert chosen(decide(job, 2, observed_at())) == taken
 
 
-def test_above_min_the_first_round_closes_a_second_after_the_last_newcomer() -> None:
-    job, when = view_builder(1, 4).nodes(0, 1), seen(5.5, newest_key_s=5.0)
+def test_above_min_the_first_round_closes_one_second_after_the_last_newcomer() -> None:
+    job, when = view_builder(1, 4).nodes(0, 1), observed_at(5.5, newest_key_s=5.0)
     assert decide(job, 1, when).until_s == 5.0 + NEWCOMER_WAIT_S
-    assert chosen(decide(job, 1, seen(6.0, newest_key_s=5.0))) == [0, 1]
+    assert chosen(decide(job, 1, observed_at(6.0, newest_key_s=5.0))) == [0, 1]
 
 
 def test_an_expected_pod_gets_its_last_call_and_no_more() -> None:
     job = view_builder(1, 4, last_call_timeout_s=5.0).owned_by(s0="pod-0", s1="pod-1").expected(0, 1).nodes(0)
-    waiting = decide(job, 1, seen(4.0, enough_since_s=0.0, newest_key_s=0.0))
+    waiting = decide(job, 1, observed_at(4.0, enough_since_s=0.0, newest_key_s=0.0))
     assert (chosen(waiting), waiting.until_s, waiting.reason) == (None, 5.0, "last call for slots [1]")
-    assert chosen(decide(job, 1, seen(5.0, enough_since_s=0.0))) == [0]
+    assert chosen(decide(job, 1, observed_at(5.0, enough_since_s=0.0))) == [0]
 
 
 @pytest.mark.parametrize(
     ("last_call_s", "newest_key_s", "until_s"),
     [
         pytest.param(100.0, 0.0, 100.0, id="a long last call counts from when there were enough"),
-        pytest.param(100.0, 99.5, 99.5 + NEWCOMER_WAIT_S, id="a newcomer at its end is followed by a quiet moment"),
-        pytest.param(1.0, 5.0, 5.0 + NEWCOMER_WAIT_S, id="nodes that trickle in are waited for"),
-        pytest.param(0.2, 5.0, 5.2, id="a short one is not lengthened"),
+        pytest.param(100.0, 99.5, 99.5 + NEWCOMER_WAIT_S, id="a newcomer at its end delays the round"),
+        pytest.param(1.0, 5.0, 5.0 + NEWCOMER_WAIT_S, id="each newcomer delays the round"),
+        pytest.param(0.2, 5.0, 5.2, id="a short last call is not lengthened"),
         pytest.param(0.0, 5.0, 5.0, id="none"),
     ],
 )
@@ -152,24 +152,24 @@ def test_without_an_operator_the_first_round_has_its_last_call(
     last_call_s: float, newest_key_s: float, until_s: float
 ) -> None:
     job = view_builder(1, 2, last_call_timeout_s=last_call_s).nodes(0)
-    before = decide(job, 1, seen(until_s - 0.1, enough_since_s=0.0, newest_key_s=newest_key_s))
+    before = decide(job, 1, observed_at(until_s - 0.1, enough_since_s=0.0, newest_key_s=newest_key_s))
     assert (chosen(before), before.until_s) == (None, until_s)
-    assert chosen(decide(job, 1, seen(until_s, enough_since_s=0.0, newest_key_s=newest_key_s))) == [0]
+    assert chosen(decide(job, 1, observed_at(until_s, enough_since_s=0.0, newest_key_s=newest_key_s))) == [0]
 
 
-def test_a_long_last_call_does_not_delay_survivors() -> None:
+def test_a_long_last_call_does_not_delay_previous_members() -> None:
     job = view_builder(1, 4, last_call_timeout_s=100.0).nodes(0, 1, ready=2).members(1, 0, 1, 2)
-    assert chosen(decide(job, 2, seen())) == [0, 1]
+    assert chosen(decide(job, 2, observed_at())) == [0, 1]
 
 
-def test_below_min_without_an_operator_there_is_an_end_and_with_one_its_deadlines_decide() -> None:
+def test_below_min_the_join_timeout_applies_without_an_operator_only() -> None:
     few = view_builder(2, 4, join_timeout_s=60.0).nodes(0)
-    assert decide(few, 1, seen(10.0, forming_since_s=5.0)).until_s == 65.0
-    assert decide(few.owned_by(s0="pod-0", s1="pod-1"), 1, seen(10.0)).until_s is None
+    assert decide(few, 1, observed_at(10.0, forming_since_s=5.0)).until_s == 65.0
+    assert decide(few.owned_by(s0="pod-0", s1="pod-1"), 1, observed_at(10.0)).until_s is None
 
 
 def shrunk() -> ViewBuilder:
-    """Round 1 had slots 0, 1, 2, all of them owned; of slot 2 nothing is left, and 0 and 1 are ready for round 2."""
+    """Return a job without a trace of member 2: slots 0, 1, 2 are owned, and 0 and 1 are ready for round 2."""
     owners = {"s0": "pod-0", "s1": "pod-1", "s2": "pod-2"}
     return view_builder(1, 3).expected(0, 1, 2).owned_by(**owners).members(1, 0, 1, 2).nodes(0, 1, ready=2)
 
@@ -177,15 +177,15 @@ def shrunk() -> ViewBuilder:
 @pytest.mark.parametrize(
     "job",
     [
-        pytest.param(shrunk(), id="it is gone"),
+        pytest.param(shrunk(), id="its key is gone"),
         pytest.param(shrunk().node(2, ready=2, leaving=True), id="it leaves"),
     ],
 )
-def test_survivors_wait_a_moment_for_the_operators_word_on_one_that_is_gone_and_no_longer(job: ViewBuilder) -> None:
-    waiting = decide(job, 2, seen(7.0, forming_since_s=6.5))
+def test_the_other_members_wait_a_limited_time_for_the_operators_decision_on_a_lost_slot(job: ViewBuilder) -> None:
+    waiting = decide(job, 2, observed_at(7.0, forming_since_s=6.5))
     assert (chosen(waiting), waiting.until_s) == (None, 6.5 + OPERATOR_REACTION_S)
-    assert waiting.reason == "the operator has not decided yet what follows in slots [2]"
-    assert chosen(decide(job, 2, seen(6.5 + OPERATOR_REACTION_S, forming_since_s=6.5))) == [0, 1]
+    assert waiting.reason == "the operator has not decided yet what to do with slots [2]"
+    assert chosen(decide(job, 2, observed_at(6.5 + OPERATOR_REACTION_S, forming_since_s=6.5))) == [0, 1]
 
 
 @pytest.mark.parametrize(
@@ -193,22 +193,22 @@ def test_survivors_wait_a_moment_for_the_operators_word_on_one_that_is_gone_and_
     [
         pytest.param(shrunk().owned_by(s0="pod-0", s1="pod-1").spec(desired=2), [0, 1], id="it was dropped"),
         pytest.param(
-            shrunk().node(2, ready=2).owned_by(s0="pod-0", s1="pod-1", s2="pod-9"), [0, 1], id="another takes its place"
+            shrunk().node(2, ready=2).owned_by(s0="pod-0", s1="pod-1", s2="pod-9"), [0, 1], id="another pod owns it"
         ),
         pytest.param(shrunk().completion(1, 2), [0, 1], id="it had finished"),
-        pytest.param(shrunk().node(2, ready=2), [0, 1, 2], id="it is here"),
+        pytest.param(shrunk().node(2, ready=2), [0, 1, 2], id="it is there"),
         pytest.param(shrunk().members(1, 0, 1), [0, 1], id="it was no member"),
         pytest.param(view_builder(1, 3).members(1, 0, 1, 2).nodes(0, 1, ready=2), [0, 1], id="there is no operator"),
     ],
 )
-def test_nobody_waits_for_the_operators_word_where(job: ViewBuilder, taken: list[int]) -> None:
-    assert chosen(decide(job, 2, seen())) == taken
+def test_no_wait_for_the_operator_is_needed(job: ViewBuilder, taken: list[int]) -> None:
+    assert chosen(decide(job, 2, observed_at())) == taken
 
 
 def test_once_the_replacement_is_expected_it_gets_its_last_call() -> None:
     job = shrunk().owned_by(s0="pod-0", s1="pod-1", s2="pod-9").expected(2)
-    assert decide(job, 2, seen(0.2)).until_s == 5.0
-    assert chosen(decide(job.node(2, incarnation="f" * 8, pod="pod-9"), 2, seen(0.3))) == [0, 1, 2]
+    assert decide(job, 2, observed_at(0.2)).until_s == 5.0
+    assert chosen(decide(job.node(2, incarnation="f" * 8, pod="pod-9"), 2, observed_at(0.3))) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -216,28 +216,30 @@ def test_once_the_replacement_is_expected_it_gets_its_last_call() -> None:
     [
         pytest.param((0, 1, 2), None, id="fewer than the least allowed number"),
         pytest.param((0, 1, 2, 3), [0, 1, 2, 3], id="an allowed number"),
-        pytest.param((0, 1, 2, 3, 4), [0, 1, 2, 3], id="one stands by"),
+        pytest.param((0, 1, 2, 3, 4), [0, 1, 2, 3], id="one is a spare"),
     ],
 )
 def test_a_round_has_an_allowed_number_of_nodes(nodes: tuple[int, ...], taken: list[int] | None) -> None:
     job = view_builder(1, 8, allowed_replicas=(4, 8)).nodes(*nodes, ready=2).members(1, 0)
-    assert chosen(decide(job, 2, seen())) == taken
+    assert chosen(decide(job, 2, observed_at())) == taken
 
 
-def test_members_stand_in_rank_order_not_in_the_order_they_came() -> None:
-    assert chosen(decide(view_builder(3, 3).nodes(2, 0, 1), 1, seen())) == [0, 1, 2]
+def test_members_are_in_rank_order_and_not_in_join_order() -> None:
+    assert chosen(decide(view_builder(3, 3).nodes(2, 0, 1), 1, observed_at())) == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
-    ("job", "words"),
+    ("job", "text"),
     [
-        pytest.param(view_builder(3, 4).nodes(0), "2 more", id="without a map: how many"),
+        pytest.param(view_builder(3, 4).nodes(0), "2 more", id="without a map: a number"),
         pytest.param(
-            view_builder(2, 4).owned_by(s0="job-0-a", s1="job-1-b").node(0, pod="job-0-a"), "job-1-b", id="by name"
+            view_builder(2, 4).owned_by(s0="job-0-a", s1="job-1-b").node(0, pod="job-0-a"),
+            "job-1-b",
+            id="with a map: names",
         ),
     ],
 )
-def test_who_is_missing(job: ViewBuilder, words: str) -> None:
+def test_the_missing_nodes_in_a_message(job: ViewBuilder, text: str) -> None:
     view = job.build()
     assert view.spec is not None
-    assert membership.describe_missing(view, view.spec) == words
+    assert membership.describe_missing(view, view.spec) == text

@@ -1,4 +1,4 @@
-"""Who stands where: order of nodes, ranks of workers, roles, and who is taken when too many came."""
+"""Order of nodes, ranks of workers, roles, and the selection among too many nodes."""
 
 import pytest
 from hypothesis import given
@@ -56,18 +56,18 @@ def test_five_agents_of_unequal_size_have_contiguous_ranks_of_each_role() -> Non
         pytest.param("node-7.local", "node-7.local:20000", "node-7.local", id="name"),
     ],
 )
-def test_master_is_what_rank_0_offers(address: str, master: str, host: str) -> None:
+def test_the_master_is_the_reserved_port_of_rank_0(address: str, master: str, host: str) -> None:
     world = a_world([a_live_node(0, address=address), a_live_node(1)])
     place = ranks.assignment(world, 1)
     assert (world.master, place.master_addr, place.master_port) == (master, host, 20000)
 
 
-def test_order_is_by_topology_first_and_then_by_slot() -> None:
+def test_the_order_is_by_topology_and_then_by_slot() -> None:
     nodes = [a_live_node(slot, topology=topology) for slot, topology in enumerate(["rack-b", "rack-a", "rack-a"])]
     assert slots_of(ranks.sort_nodes(RendezvousView(), nodes)) == [1, 2, 0]
 
 
-def test_topology_of_the_operator_counts_more_than_the_nodes_own() -> None:
+def test_the_operators_topology_has_priority_over_the_nodes_own() -> None:
     view = view_builder().owned_by(s0="pod-0", s1="pod-1").node(0, topology="z").node(1, topology="a").build()
     assert slots_of(ranks.sort_nodes(view, list(view.nodes.values()))) == [0, 1]
 
@@ -86,12 +86,12 @@ shapes = st.lists(st.tuples(st.sampled_from(["a", "b", "c*1,x2"]), st.integers(1
 
 
 @pytest.mark.parametrize("slots", [(0, 1, 2), (5, 0, 7), (2, 1, 0)], ids=["slot by slot", "with gaps", "in racks"])
-def test_a_member_finds_its_place_whatever_the_order_of_slots(slots: tuple[int, ...]) -> None:
+def test_a_member_finds_its_rank_in_any_order_of_slots(slots: tuple[int, ...]) -> None:
     world = a_world([a_live_node(slot) for slot in slots])
     assert [ranks.rank_of(world, member) for member in world.members] == [0, 1, 2]
 
 
-def test_another_incarnation_of_a_members_slot_has_no_place() -> None:
+def test_another_incarnation_of_a_members_slot_has_no_rank() -> None:
     world = a_world([a_live_node(slot) for slot in (0, 1)])
     assert ranks.rank_of(world, Member(1, "f" * 8)) is None
 
@@ -109,7 +109,7 @@ def test_ranks_are_a_bijection_and_so_are_the_ranks_of_each_role(shape: list[tup
 
 
 @given(st.sets(st.integers(0, 40), min_size=1), st.sets(st.integers(0, 40)), st.data())
-def test_survivors_keep_their_order_and_a_replacement_takes_the_vacated_place(
+def test_members_keep_their_order_and_a_replacement_takes_the_free_rank(
     before: set[int], newcomers: set[int], data: st.DataObject
 ) -> None:
     racks = {slot: f"rack-{slot % 3}" for slot in before | newcomers}

@@ -19,13 +19,15 @@ def a_spec(least: int, most: int, **fields: Any) -> SpecRecord:
     [
         pytest.param(a_spec(1, 4), [0, 1, 2, 3, 4, 4], id="any"),
         pytest.param(a_spec(2, 4), [0, 0, 2, 3, 4, 4], id="from min on"),
-        pytest.param(a_spec(1, 5, replica_step=2), [0, 1, 1, 3, 3, 5], id="a step apart, from min on"),
+        pytest.param(a_spec(1, 5, replica_step=2), [0, 1, 1, 3, 3, 5], id="in steps, from min on"),
         pytest.param(a_spec(1, 5, allowed_replicas=(4, 2)), [0, 0, 2, 2, 4, 4], id="listed"),
-        pytest.param(a_spec(3, 5, allowed_replicas=(2, 4, 8)), [0, 0, 0, 0, 4, 4], id="listed and within the range"),
+        pytest.param(
+            a_spec(3, 5, allowed_replicas=(2, 4, 8)), [0, 0, 0, 0, 4, 4], id="in the list and within the range"
+        ),
         pytest.param(a_spec(3, 3, allowed_replicas=(2,)), [0, 0, 0, 0, 0, 0], id="none within the range"),
     ],
 )
-def test_what_so_many_nodes_make(spec: SpecRecord, made: list[int]) -> None:
+def test_the_largest_allowed_number_of_each_count(spec: SpecRecord, made: list[int]) -> None:
     assert [replica_sizes.largest_allowed(spec, count) for count in range(6)] == made
 
 
@@ -38,7 +40,7 @@ def test_what_so_many_nodes_make(spec: SpecRecord, made: list[int]) -> None:
         pytest.param(a_spec(1, 8, desired=5, allowed_replicas=(2, 4, 8)), 4, id="rounded down to an allowed number"),
     ],
 )
-def test_wanted(spec: SpecRecord, count: int) -> None:
+def test_the_target_size(spec: SpecRecord, count: int) -> None:
     assert replica_sizes.target_size(spec) == count
 
 
@@ -49,7 +51,7 @@ def test_wanted(spec: SpecRecord, count: int) -> None:
     st.lists(st.integers(1, 9), max_size=3).map(tuple),
     st.integers(0, 12),
 )
-def test_a_number_of_nodes_that_fits_is_within_reach_and_fits_itself(
+def test_an_allowed_number_is_at_most_the_count_and_allowed_itself(
     least: int, most: int, step: int, allowed: tuple[int, ...], count: int
 ) -> None:
     spec = a_spec(least, most, replica_step=step, allowed_replicas=allowed)

@@ -1,4 +1,4 @@
-"""Which failures count: all of them, or with a window the young ones, by nobody's wall clock."""
+"""The failures that count: all of them, or with a window the recent ones, without a wall clock."""
 
 import pytest
 from hypothesis import given
@@ -21,15 +21,15 @@ def spec(window_s: float) -> SpecRecord:
 @pytest.mark.parametrize(
     ("window_s", "charges", "seen_s", "counted"),
     [
-        pytest.param(0, "", 0, 7, id="without a window all of the job's life"),
-        pytest.param(0, "4:0.0", 0, 7, id="whatever an earlier window has left"),
-        pytest.param(60, "", 0, 0, id="with one those that were charged since it is there"),
-        pytest.param(60, "4:0.0,30.0", 0, 2, id="all are young"),
+        pytest.param(0, "", 0, 7, id="without a window all failures of the job"),
+        pytest.param(0, "4:0.0", 0, 7, id="with charges of an earlier window"),
+        pytest.param(60, "", 0, 0, id="with a window those charged since it was set"),
+        pytest.param(60, "4:0.0,30.0", 0, 2, id="all are recent"),
         pytest.param(60, "4:0.0,30.0", 29.9, 2, id="still"),
         pytest.param(60, "4:0.0,30.0", 30, 1, id="one is as old as the window"),
         pytest.param(60, "4:0.0,30.0", 3600, 0, id="all are old"),
-        pytest.param(60, "nonsense", 0, 0, id="what cannot be read counts for nothing"),
-        pytest.param(60, "4:a,b", 0, 0, id="nor numbers that are none"),
+        pytest.param(60, "nonsense", 0, 0, id="an unreadable field counts as empty"),
+        pytest.param(60, "4:a,b", 0, 0, id="invalid numbers count as none"),
     ],
 )
 def test_failures_that_count(window_s: float, charges: str, seen_s: float, counted: int) -> None:
@@ -39,21 +39,21 @@ def test_failures_that_count(window_s: float, charges: str, seen_s: float, count
     )
 
 
-def test_a_charge_is_of_age_0_and_the_others_grow_older_and_go() -> None:
+def test_a_new_charge_has_age_0_and_older_ones_leave_the_window() -> None:
     counts = RestartCounts(round=9, charged_failures="4:0.0,30.0,50.0", charged_ages_s=10.25)
     assert is_charged(spec(60), counts) == "9:0.0,10.2,40.2"
 
 
-def test_without_a_window_nothing_is_noted() -> None:
+def test_without_a_window_no_ages_are_written() -> None:
     assert is_charged(spec(0), RestartCounts(round=9, charged_failures="4:0.0")) == ""
 
 
-def test_a_thousand_charges_are_kept_at_most() -> None:
+def test_at_most_a_thousand_charges_are_written() -> None:
     counts = RestartCounts(round=1, charged_failures="0:" + ",".join(["1.0"] * 1000))
     assert len(failure_ages(is_charged(spec(60), counts))) == 1000
 
 
-def test_the_clock_begins_anew_with_each_charge() -> None:
+def test_the_clock_starts_again_with_each_charge() -> None:
     clock = FailureAgeClock()
     assert [clock.record("1:0.0", 10), clock.record("1:0.0", 25), clock.record("2:0.0,15.0", 30)] == [0, 15, 0]
 
@@ -62,22 +62,22 @@ gaps = st.lists(st.floats(0.1, 100), min_size=1, max_size=30)
 
 
 @given(gaps, st.floats(1, 200), st.floats(0, 1))
-def test_a_failure_never_counts_too_short_a_time_whoever_judges(
+def test_a_failure_never_counts_for_too_short_a_time_with_any_leader(
     gaps: list[float], window_s: float, late: float
 ) -> None:
-    """Each judge has seen the last charges for a part of the time only, so it counts at least the true ones."""
+    """Each leader has seen the last charges for part of the time only, so it counts at least the true ones."""
     now, true, counts = 0.0, [0.0], RestartCounts(round=1, charged_failures="1:0.0")
     for round_, gap in enumerate(gaps, start=2):
         now += gap
         counts = RestartCounts(round=round_, charged_failures=counts.charged_failures, charged_ages_s=gap * late)
-        rounded_s = 0.06 * len(true)  # a tenth of a second is what the world carries of an age, at each verdict
+        rounded_s = 0.06 * len(true)  # the state has ages in tenths of a second, at each verdict
         assert used_restarts(spec(window_s), counts) >= sum(now - at < window_s - rounded_s for at in true)
         true.append(now)
         counts = RestartCounts(round=round_, charged_failures=is_charged(spec(window_s), counts))
 
 
 @given(gaps, st.floats(1, 200))
-def test_one_judge_that_sees_everything_counts_exactly(gaps: list[float], window_s: float) -> None:
+def test_one_leader_that_sees_every_state_counts_exactly(gaps: list[float], window_s: float) -> None:
     now, true, counts, clock = 0.0, [0.0], RestartCounts(round=1, charged_failures="1:0.0"), FailureAgeClock()
     clock.record(counts.charged_failures, 0.0)
     for round_, gap in enumerate(gaps, start=2):

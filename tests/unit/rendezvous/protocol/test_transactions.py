@@ -1,4 +1,4 @@
-"""Every transaction against a store: it does its work, and each of its fences holds alone."""
+"""Every transaction against a store: its effect, and each of its compares alone."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ SPEC = SpecRecord(min=1, max=2, desired=2)
 
 @dataclass
 class Scene:
-    """A store in which one node has joined, is the closer, and runs round 1."""
+    """A store in which one node has joined, leads, and runs round 1."""
 
     store: InMemoryStore
     me: SessionKeys
@@ -43,7 +43,7 @@ class Scene:
         return a_node(1, lease=self.me.lease, **changes)
 
     def last(self) -> VersionedNode:
-        """The own record as it is."""
+        """Return the own record as it is in the store."""
         return VersionedNode(self.node(), self.revision_of(self.me.node_key))
 
     def put(self, key: str, value: bytes, lease: int = 0) -> None:
@@ -90,7 +90,7 @@ OF_THE_CLOSER = ["write_world", "tell", "evict"]
 
 
 def refused(make: Make, spoil: Callable[[Scene], None]) -> bool:
-    """True if the transaction, planned before `spoil`, then changes nothing at all."""
+    """Return whether the transaction, planned before `spoil`, then changes nothing at all."""
     scene = Scene.make()
     txn = make(scene)
     spoil(scene)
@@ -100,7 +100,7 @@ def refused(make: Make, spoil: Callable[[Scene], None]) -> bool:
 
 
 @pytest.mark.parametrize("name", TXNS)
-def test_it_takes_place_when_nothing_has_changed(name: str) -> None:
+def test_it_succeeds_when_nothing_has_changed(name: str) -> None:
     scene = Scene.make()
     assert scene.store.txn(TXNS[name](scene)).succeeded
 
@@ -119,24 +119,24 @@ def test_it_is_refused_once_the_own_key_is_under_another_lease(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", OF_THE_WORLD)
-def test_it_is_refused_once_the_world_has_moved(name: str) -> None:
+def test_it_is_refused_once_the_state_has_changed(name: str) -> None:
     assert refused(TXNS[name], lambda scene: scene.put(KEYS.rendezvous_state, rendezvous_state.encode_state(ACTIVE)))
 
 
 @pytest.mark.parametrize("name", OF_THE_WORLD)
-def test_it_is_refused_once_the_world_is_gone(name: str) -> None:
+def test_it_is_refused_once_the_state_is_gone(name: str) -> None:
     assert refused(TXNS[name], lambda scene: scene.delete(KEYS.rendezvous_state))
 
 
 @pytest.mark.parametrize("name", sorted(set(TXNS) - set(OF_THE_WORLD)))
-def test_it_does_not_mind_another_world(name: str) -> None:
+def test_it_succeeds_in_another_state_too(name: str) -> None:
     assert not refused(
         TXNS[name], lambda scene: scene.put(KEYS.rendezvous_state, rendezvous_state.encode_state(FORMING))
     )
 
 
 @pytest.mark.parametrize("name", OF_THE_CLOSER)
-def test_it_is_refused_once_another_is_the_closer(name: str) -> None:
+def test_it_is_refused_once_another_agent_leads(name: str) -> None:
     def spoil(scene: Scene) -> None:
         scene.put(KEYS.leader, rendezvous_state.encode_leader(Leader(ME)), scene.store.grant(6.0).id)
 
@@ -145,7 +145,7 @@ def test_it_is_refused_once_another_is_the_closer(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OF_THE_NODE)
-def test_it_is_refused_once_another_write_of_the_own_record_came_before(name: str) -> None:
+def test_it_is_refused_after_another_write_of_the_own_record(name: str) -> None:
     def spoil(scene: Scene) -> None:
         scene.put(scene.me.node_key, records.encode(scene.node(ready=9)), scene.me.lease)
 
@@ -153,7 +153,7 @@ def test_it_is_refused_once_another_write_of_the_own_record_came_before(name: st
 
 
 @pytest.mark.parametrize("name", OF_THE_NODE)
-def test_its_loser_learns_its_own_record_in_the_same_trip(name: str) -> None:
+def test_a_refusal_returns_the_own_record(name: str) -> None:
     scene = Scene.make()
     txn = TXNS[name](scene)
     scene.put(scene.me.node_key, records.encode(scene.node(ready=9)), scene.me.lease)
@@ -161,12 +161,12 @@ def test_its_loser_learns_its_own_record_in_the_same_trip(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["write_world", "tell"])
-def test_what_goes_by_the_spec_is_refused_once_that_has_changed(name: str) -> None:
+def test_a_write_that_depends_on_the_spec_is_refused_once_it_has_changed(name: str) -> None:
     assert refused(TXNS[name], lambda scene: scene.put(KEYS.spec, records.encode(SPEC)))
 
 
 @pytest.mark.parametrize("name", TXNS)
-def test_a_loser_learns_the_world_and_the_closer_in_the_same_trip(name: str) -> None:
+def test_a_refusal_returns_the_state_and_the_leader(name: str) -> None:
     scene = Scene.make()
     txn = TXNS[name](scene)
     scene.put(KEYS.rendezvous_state, rendezvous_state.encode_state(FORMING))
@@ -174,10 +174,10 @@ def test_a_loser_learns_the_world_and_the_closer_in_the_same_trip(name: str) -> 
     assert [kv.key for kv in reads_of(scene.store.txn(txn))] == [KEYS.leader, KEYS.rendezvous_state]
 
 
-# Each one's own work.
+# The effect of each one.
 
 
-def test_join_reads_what_is_watched_from_then_on_and_all_that_the_choice_of_a_slot_needs() -> None:
+def test_join_reads_the_watched_prefix_and_all_that_the_choice_of_a_slot_needs() -> None:
     scene = Scene.make()
     newcomer = SessionKeys(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
     result = scene.store.txn(transactions.join(newcomer, a_node(2), spec_revision=scene.revision_of(KEYS.spec)))
@@ -186,7 +186,7 @@ def test_join_reads_what_is_watched_from_then_on_and_all_that_the_choice_of_a_sl
     assert read == {KEYS.leader, KEYS.rendezvous_state, scene.me.node_key, newcomer.node_key}
 
 
-def test_one_whose_slot_was_given_reads_no_nodes() -> None:
+def test_join_with_a_given_slot_reads_no_nodes() -> None:
     scene = Scene.make()
     newcomer = SessionKeys(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
     spec = scene.revision_of(KEYS.spec)
@@ -197,12 +197,12 @@ def test_one_whose_slot_was_given_reads_no_nodes() -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        pytest.param(KEYS.node(2, "0000000c"), id="the incarnation is there already"),
-        pytest.param(KEYS.tombstone(2, "0000000c"), id="the incarnation has been there before"),
-        pytest.param(KEYS.spec, id="what is wanted has changed since it was read"),
+        pytest.param(KEYS.node(2, "0000000c"), id="the incarnation exists"),
+        pytest.param(KEYS.tombstone(2, "0000000c"), id="the incarnation existed before"),
+        pytest.param(KEYS.spec, id="the spec has changed since it was read"),
     ],
 )
-def test_join_is_refused_and_leaves_no_trace_where(key: str) -> None:
+def test_join_is_refused_and_leaves_nothing_behind(key: str) -> None:
     scene = Scene.make()
     newcomer = SessionKeys(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
     txn = transactions.join(newcomer, a_node(2), spec_revision=scene.revision_of(KEYS.spec))
@@ -214,24 +214,26 @@ def test_join_is_refused_and_leaves_no_trace_where(key: str) -> None:
 @pytest.mark.parametrize(
     ("spoil", "succeeds"),
     [
-        pytest.param(lambda _: None, True, id="the key is gone and nothing else happened"),
+        pytest.param(lambda _: None, True, id="the key is gone and nothing else has changed"),
         pytest.param(
-            lambda s: s.put(KEYS.rendezvous_state, rendezvous_state.encode_state(FORMING)), False, id="the world moved"
+            lambda s: s.put(KEYS.rendezvous_state, rendezvous_state.encode_state(FORMING)),
+            False,
+            id="the state changed",
         ),
-        pytest.param(lambda s: s.put(KEYS.tombstone(1, ME.incarnation), b""), False, id="it was proved gone"),
-        pytest.param(lambda s: s.put(s.me.node_key, b""), False, id="the key is there again"),
+        pytest.param(lambda s: s.put(KEYS.tombstone(1, ME.incarnation), b""), False, id="it has a tombstone"),
+        pytest.param(lambda s: s.put(s.me.node_key, b""), False, id="the key exists again"),
     ],
 )
-def test_put_back_only_where_nobody_moved_on(spoil: Callable[[Scene], None], succeeds: bool) -> None:  # noqa: FBT001 -- a column of the table
+def test_put_back_succeeds_only_if_nothing_else_has_changed(spoil: Callable[[Scene], None], succeeds: bool) -> None:  # noqa: FBT001 -- a column of the table
     scene = Scene.make()
-    seen = scene.revision_of(KEYS.rendezvous_state)
+    revision = scene.revision_of(KEYS.rendezvous_state)
     scene.store.expire(scene.me.lease)
     spoil(scene)
     again = SessionKeys(KEYS, ME, scene.store.grant(6.0).id)
-    assert scene.store.txn(transactions.put_back(again, a_node(1, lease=again.lease), seen)).succeeded is succeeds
+    assert scene.store.txn(transactions.put_back(again, a_node(1, lease=again.lease), revision)).succeeded is succeeds
 
 
-def test_everything_of_one_stay_goes_with_its_lease_in_one_revision() -> None:
+def test_all_keys_of_one_session_vanish_with_its_lease_in_one_revision() -> None:
     scene = Scene.make()
     scene.store.txn(TXNS["report"](scene))
     before = scene.store.revision
@@ -241,7 +243,7 @@ def test_everything_of_one_stay_goes_with_its_lease_in_one_revision() -> None:
     assert gone == dict.fromkeys(keys, before + 1)
 
 
-def test_open_round_writes_the_world_and_the_failures_in_one_revision() -> None:
+def test_open_round_writes_the_state_and_the_failures_in_one_revision() -> None:
     scene = Scene.make()
     scene.store.txn(TXNS["open_round"](scene))
     view = scene.view()
@@ -250,7 +252,7 @@ def test_open_round_writes_the_world_and_the_failures_in_one_revision() -> None:
 
 
 @pytest.mark.parametrize("name", ["open_leaving", "leaving"])
-def test_a_leaver_that_is_the_closer_stands_down_in_the_same_revision(name: str) -> None:
+def test_a_leaving_leader_resigns_in_the_same_revision(name: str) -> None:
     scene = Scene.make()
     scene.store.txn(TXNS[name](scene))
     assert scene.view().nodes[ME].record.leaving
@@ -258,11 +260,11 @@ def test_a_leaver_that_is_the_closer_stands_down_in_the_same_revision(name: str)
 
 
 @pytest.mark.parametrize("name", ["open_leaving", "leaving"])
-def test_a_leaver_that_is_not_the_closer_leaves_the_closer_alone(name: str) -> None:
+def test_a_leaving_member_does_not_touch_the_leader_key(name: str) -> None:
     scene = Scene.make()
-    node, seen = scene.node(leaving=True), scene.revision_of(KEYS.rendezvous_state)
+    node, revision = scene.node(leaving=True), scene.revision_of(KEYS.rendezvous_state)
     make = {
-        "open_leaving": transactions.open_leaving(scene.me, seen, FORMING, scene.last(), node, is_leader=False),
+        "open_leaving": transactions.open_leaving(scene.me, revision, FORMING, scene.last(), node, is_leader=False),
         "leaving": transactions.leaving(scene.me, scene.last(), node, is_leader=False),
     }
     assert scene.store.txn(make[name]).succeeded
@@ -275,7 +277,7 @@ def test_done_is_written_for_the_incarnation() -> None:
     assert scene.view().completions == {(1, ME)}
 
 
-def test_the_first_who_stands_is_the_closer() -> None:
+def test_the_first_candidate_leads() -> None:
     scene = Scene.make()
     assert not scene.store.txn(transactions.campaign(scene.me, "")).succeeded
     scene.delete(KEYS.leader)
@@ -285,7 +287,7 @@ def test_the_first_who_stands_is_the_closer() -> None:
     assert (rendezvous_state.decode_leader(kv.value), kv.lease) == (Leader(ME, "h:1"), scene.me.lease)
 
 
-def test_nobody_without_a_living_key_may_stand() -> None:
+def test_no_agent_without_a_live_key_can_campaign() -> None:
     scene = Scene.make()
     scene.store.expire(scene.me.lease)
     assert not scene.store.txn(transactions.campaign(scene.me, "")).succeeded
@@ -293,8 +295,10 @@ def test_nobody_without_a_living_key_may_stand() -> None:
 
 def test_active_is_written_with_its_members_and_only_forming_leaves_them() -> None:
     scene = Scene.make()
-    seen, spec = scene.revision_of(KEYS.rendezvous_state), scene.revision_of(KEYS.spec)
-    scene.store.txn(transactions.write_world(scene.me, observed_revision=seen, spec_revision=spec, next_world=ACTIVE))
+    revision, spec = scene.revision_of(KEYS.rendezvous_state), scene.revision_of(KEYS.spec)
+    scene.store.txn(
+        transactions.write_world(scene.me, observed_revision=revision, spec_revision=spec, next_world=ACTIVE)
+    )
     assert scene.view().membership == Membership(1, (ME,))
     assert scene.view().membership_revision == scene.view().world_revision
     before = scene.view().membership_revision
@@ -302,46 +306,46 @@ def test_active_is_written_with_its_members_and_only_forming_leaves_them() -> No
     assert scene.view().membership_revision == before
 
 
-def test_closing_a_round_deletes_the_records_that_it_is_told_and_no_others() -> None:
+def test_closing_a_round_deletes_the_given_records_and_no_others() -> None:
     scene = Scene.make()
     for round_ in (1, 11, 2):
         scene.put(KEYS.completion(round_, 0), records.encode(records.Completion("b" * 8)))
     garbage = [KEYS.completions(1), KEYS.failures(1)]
-    seen, spec = scene.revision_of(KEYS.rendezvous_state), scene.revision_of(KEYS.spec)
+    revision, spec = scene.revision_of(KEYS.rendezvous_state), scene.revision_of(KEYS.spec)
     txn = transactions.write_world(
-        scene.me, observed_revision=seen, spec_revision=spec, next_world=ACTIVE, garbage=garbage
+        scene.me, observed_revision=revision, spec_revision=spec, next_world=ACTIVE, garbage=garbage
     )
     assert scene.store.txn(txn).succeeded
     assert {round_ for round_, _ in scene.view().completions} == {11, 2}
 
 
-def test_the_first_proof_stands() -> None:
+def test_the_first_tombstone_remains() -> None:
     scene = Scene.make()
-    other, seen = Member(0, "b" * 8), scene.revision_of(KEYS.rendezvous_state)
-    assert scene.store.txn(transactions.evict(scene.me, seen, other, Tombstone(TombstoneReason.WEDGED))).succeeded
-    again = scene.store.txn(transactions.evict(scene.me, seen, other, Tombstone(TombstoneReason.REFUSED)))
+    other, revision = Member(0, "b" * 8), scene.revision_of(KEYS.rendezvous_state)
+    assert scene.store.txn(transactions.evict(scene.me, revision, other, Tombstone(TombstoneReason.WEDGED))).succeeded
+    again = scene.store.txn(transactions.evict(scene.me, revision, other, Tombstone(TombstoneReason.REFUSED)))
     assert (again.succeeded, [kv.key for kv in again.reads[0]]) == (False, [KEYS.tombstone(0, "b" * 8)])
     assert scene.view().tombstones[other] == Tombstone(TombstoneReason.WEDGED)
 
 
-def test_farewell_says_left_unless_something_else_was_proved() -> None:
+def test_the_own_tombstone_is_left_unless_another_exists() -> None:
     scene = Scene.make()
     assert scene.store.txn(transactions.delete_own_keys(scene.me)).succeeded
     assert scene.view().tombstones == {ME: Tombstone(TombstoneReason.LEFT)}
     assert not scene.store.txn(transactions.delete_own_keys(scene.me)).succeeded
 
 
-def test_who_has_lost_its_key_cannot_say_farewell_any_more() -> None:
+def test_an_agent_without_its_key_cannot_write_its_own_tombstone() -> None:
     assert refused(lambda s: transactions.delete_own_keys(s.me), lambda s: s.delete(s.me.node_key))
 
 
-def test_only_the_first_agent_says_what_is_wanted() -> None:
+def test_only_the_first_agent_writes_the_spec() -> None:
     scene = Scene.make()
     assert not scene.store.txn(transactions.create_spec(KEYS, SpecRecord(min=9, max=9, desired=9))).succeeded
     assert scene.view().spec == SPEC
 
 
-def test_a_report_is_under_the_lease_of_its_agent() -> None:
+def test_a_report_has_the_lease_of_its_agent() -> None:
     scene = Scene.make()
     scene.store.txn(TXNS["report"](scene))
     kv = scene.store.get(KEYS.report(ME.slot, ME.incarnation))

@@ -1,4 +1,4 @@
-"""What the end of a round counts as."""
+"""The verdict on the end of a round."""
 
 import random
 from typing import Any
@@ -14,7 +14,7 @@ from tests.unit.rendezvous.views import ViewBuilder, member, view_builder
 
 
 def a_round(**spec: Any) -> ViewBuilder:
-    """Round 1 had slots 0, 1, 2; all have stopped and are ready for round 2."""
+    """Return a job whose round 1 had slots 0, 1, 2; all have stopped and are ready for round 2."""
     return view_builder(**spec).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2).forming(2)
 
 
@@ -27,30 +27,30 @@ def judge(job: ViewBuilder, restarts: int = 0) -> Verdict:
 @pytest.mark.parametrize(
     ("job", "restarts", "losses"),
     [
-        pytest.param(a_round().failure(1, 0), 1, 0, id="a failure with everybody there is charged"),
+        pytest.param(a_round().failure(1, 0), 1, 0, id="a failure with all members there is charged"),
         pytest.param(a_round().failure(1, 0).failure(1, 1).failure(1, 2), 1, 0, id="several failures are one restart"),
         pytest.param(a_round(), 0, 0, id="a planned round charges nothing"),
-        pytest.param(a_round().failure(1, 0).lost(1), 0, 1, id="the victim of a lost node is not charged"),
+        pytest.param(a_round().failure(1, 0).lost(1), 0, 1, id="a failure because of a lost node is not charged"),
         pytest.param(a_round().lost(1), 0, 1, id="a lost node counts as a loss"),
         pytest.param(a_round().lost(1).lost(2), 0, 1, id="losses are counted by rounds"),
-        pytest.param(
-            a_round().lost(1).tombstone(1, TombstoneReason.LEFT), 0, 0, id="a node that left counts as nothing"
-        ),
+        pytest.param(a_round().lost(1).tombstone(1, TombstoneReason.LEFT), 0, 0, id="a node that left does not count"),
         pytest.param(
             a_round().lost(1).tombstone(1, TombstoneReason.LEFT).failure(1, 0),
             0,
             0,
-            id="a leaver's peer is not charged",
+            id="a peer of a leaving node is not charged",
         ),
         pytest.param(a_round().node(1, ready=2, leaving=True).failure(1, 0), 0, 0, id="nor while it is leaving"),
         pytest.param(
-            a_round().lost(1).tombstone(1, TombstoneReason.LEFT).lost(2), 0, 1, id="lost beside one that left is a loss"
+            a_round().lost(1).tombstone(1, TombstoneReason.LEFT).lost(2), 0, 1, id="a loss beside a leave is a loss"
         ),
         pytest.param(
-            a_round().tombstone(1, TombstoneReason.REFUSED).failure(1, 0), 0, 1, id="proof of a loss counts like it"
+            a_round().tombstone(1, TombstoneReason.REFUSED).failure(1, 0), 0, 1, id="a tombstone counts as a loss"
         ),
         pytest.param(a_round().failure(1, 0, late=True), 0, 0, id="a late failure is never charged"),
-        pytest.param(a_round().failure(1, 0, stopped_by_agent=True), 0, 0, id="nor one that we caused"),
+        pytest.param(
+            a_round().failure(1, 0, stopped_by_agent=True), 0, 0, id="a failure that the agent caused is never charged"
+        ),
         pytest.param(
             a_round().completion(1, 1).lost(1).failure(1, 0), 1, 0, id="a finished member that is gone is not lost"
         ),
@@ -58,35 +58,37 @@ def judge(job: ViewBuilder, restarts: int = 0) -> Verdict:
             a_round().completion(1, 1).node(1, leaving=True).failure(1, 0),
             1,
             0,
-            id="a finished member may leave unnoticed",
+            id="a finished member that leaves does not count",
         ),
         pytest.param(a_round().failure(7, 0), 0, 0, id="failures of other rounds do not count"),
-        pytest.param(a_round().lost(1).node(1, incarnation="f" * 8), 0, 1, id="a new stay in the same slot is a loss"),
+        pytest.param(
+            a_round().lost(1).node(1, incarnation="f" * 8), 0, 1, id="a new session in the same slot is a loss"
+        ),
     ],
 )
 def test_the_end_of_a_round_counts_as(job: ViewBuilder, restarts: int, losses: int) -> None:
-    said = judge(job)
-    assert (said.restarts, said.node_losses, said.failed) == (restarts, losses, None)
+    result = judge(job)
+    assert (result.restarts, result.node_losses, result.failed) == (restarts, losses, None)
 
 
 @pytest.mark.parametrize(
     "job", [a_round().lost(1), a_round().lost(1).tombstone(1, TombstoneReason.LEFT)], ids=["lost", "left"]
 )
-def test_a_peer_that_fails_because_a_node_went_is_not_the_root_cause(job: ViewBuilder) -> None:
-    said = judge(job.failure(1, 0, exit_code=1).failure(1, 2, exit_code=-6, signal="SIGABRT"))
-    assert said.root_cause is None
+def test_a_peer_that_fails_because_of_a_lost_node_is_not_the_root_cause(job: ViewBuilder) -> None:
+    result = judge(job.failure(1, 0, exit_code=1).failure(1, 2, exit_code=-6, signal="SIGABRT"))
+    assert result.root_cause is None
 
 
-def test_nothing_is_judged_before_the_first_round() -> None:
+def test_no_verdict_before_the_first_round() -> None:
     assert judge(view_builder().nodes(0, 1).forming(1)) == Verdict()
 
 
-def test_one_failure_more_than_max_restarts_fails_the_job_and_says_why() -> None:
+def test_one_failure_more_than_max_restarts_fails_the_job_with_a_message() -> None:
     job = a_round(max_restarts=2).failure(1, 1, exit_code=-9, signal="SIGKILL")
     assert judge(job, restarts=1).failed is None
-    said = judge(job, restarts=2)
-    assert (said.failed, said.restarts) == (Cause.MAX_RESTARTS, 0)
-    assert said.message == "rank 1 on pod-1 was killed by SIGKILL; maxRestarts 2 is used up"
+    result = judge(job, restarts=2)
+    assert (result.failed, result.restarts) == (Cause.MAX_RESTARTS, 0)
+    assert result.message == "rank 1 on pod-1 was killed by SIGKILL; maxRestarts 2 is used up"
 
 
 @pytest.mark.parametrize(
@@ -96,14 +98,14 @@ def test_one_failure_more_than_max_restarts_fails_the_job_and_says_why() -> None
         pytest.param(FailureRule("FailJob", (42,)), None, 1, id="FailJob on another code"),
         pytest.param(FailureRule("FailJob", (42,), negate=True), Cause.FAIL_JOB_RULE, 0, id="FailJob on all but one"),
         pytest.param(FailureRule("FailJob", (1,), negate=True), None, 1, id="FailJob on all but this"),
-        pytest.param(FailureRule("Ignore", (1,)), None, 0, id="Ignore restarts for nothing"),
+        pytest.param(FailureRule("Ignore", (1,)), None, 0, id="Ignore charges nothing"),
         pytest.param(FailureRule("RestartWorkers", (1,)), None, 1, id="RestartWorkers charges"),
         pytest.param(FailureRule("Ignore"), None, 0, id="a rule without codes matches every one"),
     ],
 )
 def test_failure_rule_by_exit_code(rule: FailureRule, failed: Cause | None, restarts: int) -> None:
-    said = judge(a_round(failure_rules=(rule,)).failure(1, 0))
-    assert (said.failed, said.restarts) == (failed, restarts)
+    result = judge(a_round(failure_rules=(rule,)).failure(1, 0))
+    assert (result.failed, result.restarts) == (failed, restarts)
 
 
 def test_the_first_matching_rule_wins() -> None:
@@ -121,15 +123,19 @@ def test_a_signal_is_matched_as_128_plus_its_number() -> None:
     ("job", "root"),
     [
         pytest.param(a_round().failure(1, 1).failure(1, 0), "1/0001.0", id="the earliest in etcd's order"),
-        pytest.param(a_round().failure(1, 1).failure(1, 0, exit_code=-11), "1/0000.0", id="a signal beats an exit"),
-        pytest.param(a_round().failure(1, 1).failure(1, 0, oom=True), "1/0000.0", id="out of memory beats an exit"),
+        pytest.param(
+            a_round().failure(1, 1).failure(1, 0, exit_code=-11), "1/0000.0", id="a signal comes before an exit"
+        ),
+        pytest.param(
+            a_round().failure(1, 1).failure(1, 0, oom=True), "1/0000.0", id="out of memory comes before an exit"
+        ),
         pytest.param(
             a_round().failure(1, 1).failure(1, 0, exit_code=-11, late=True), "1/0000.0", id="also when it is late"
         ),
         pytest.param(
             a_round().failure(1, 1, exit_code=-15, stopped_by_agent=True).failure(1, 0),
             "1/0000.0",
-            id="never one of ours",
+            id="never a worker that the agent stopped",
         ),
         pytest.param(
             a_round().failure(1, 2, 1, exit_code=-6).failure(1, 2, 0, exit_code=-9), "1/0002.1", id="the earlier signal"
@@ -137,9 +143,9 @@ def test_a_signal_is_matched_as_128_plus_its_number() -> None:
     ],
 )
 def test_root_cause(job: ViewBuilder, root: str) -> None:
-    said = judge(job)
-    assert said.root_cause is not None
-    assert said.root_cause.name == root
+    result = judge(job)
+    assert result.root_cause is not None
+    assert result.root_cause.name == root
 
 
 @pytest.mark.parametrize(
@@ -150,12 +156,12 @@ def test_root_cause(job: ViewBuilder, root: str) -> None:
         pytest.param({"exit_code": -11}, "1/0001.0", id="a crash"),
     ],
 )
-def test_a_failure_while_the_round_ends_for_another_reason_is_named_unless(late: Any, root: str | None) -> None:
-    said = judge(a_round().failure(1, 1, late=True, **late))
-    assert (said.root_cause.name if said.root_cause else None) == root
+def test_a_failure_while_the_round_ends_for_another_reason(late: Any, root: str | None) -> None:
+    result = judge(a_round().failure(1, 1, late=True, **late))
+    assert (result.root_cause.name if result.root_cause else None) == root
 
 
-def test_a_failure_record_that_is_put_again_keeps_its_place_in_the_order() -> None:
+def test_a_failure_record_that_is_written_again_keeps_its_place_in_the_order() -> None:
     job = a_round().failure(1, 1).failure(1, 0).failure(1, 1, late=True)
     root = judge(job).root_cause
     assert root is not None
@@ -163,7 +169,7 @@ def test_a_failure_record_that_is_put_again_keeps_its_place_in_the_order() -> No
 
 
 @pytest.mark.parametrize(
-    ("fields", "words"),
+    ("fields", "text"),
     [
         pytest.param({}, "rank 1 on pod-1 exited with code 1", id="an exit"),
         pytest.param({"pod": ""}, "rank 1 exited with code 1", id="without a pod"),
@@ -179,15 +185,15 @@ def test_a_failure_record_that_is_put_again_keeps_its_place_in_the_order() -> No
         ),
     ],
 )
-def test_failure_in_words(fields: dict[str, Any], words: str) -> None:
+def test_the_description_of_a_failure(fields: dict[str, Any], text: str) -> None:
     (failure,) = view_builder().failure(1, 1, **fields).build().failures
-    assert verdict.describe(failure) == words
+    assert verdict.describe(failure) == text
 
 
 def test_left_and_lost_exclude_each_other() -> None:
     view = a_round().lost(0).tombstone(0, TombstoneReason.LEFT).lost(1).build()
-    told = {slot: (verdict.has_left(view, member(slot)), verdict.is_lost(view, member(slot))) for slot in range(3)}
-    assert told == {0: (True, False), 1: (False, True), 2: (False, False)}
+    outcomes = {slot: (verdict.has_left(view, member(slot)), verdict.is_lost(view, member(slot))) for slot in range(3)}
+    assert outcomes == {0: (True, False), 1: (False, True), 2: (False, False)}
 
 
 def port_taken(retries: int = 0) -> Verdict:
@@ -197,18 +203,18 @@ def port_taken(retries: int = 0) -> Verdict:
     return verdict.decide_verdict(view, view.spec, RestartCounts(port_retries=retries))
 
 
-def test_a_taken_master_port_is_not_charged_and_says_so() -> None:
-    said = port_taken()
-    assert (said.restarts, said.failed, said.port_retries) == (0, None, 1)
-    assert said.message.endswith("Address already in use; not charged: the next attempt takes another port")
+def test_a_taken_master_port_is_not_charged_and_the_message_says_it() -> None:
+    result = port_taken()
+    assert (result.restarts, result.failed, result.port_retries) == (0, None, 1)
+    assert result.message.endswith("Address already in use; not charged: the next attempt takes another port")
 
 
-def test_a_port_that_is_taken_again_and_again_is_charged_like_any_failure() -> None:
+def test_a_port_that_is_taken_too_often_is_charged_like_any_failure() -> None:
     assert port_taken(verdict.PORT_RETRIES - 1).failed is None
     assert port_taken(verdict.PORT_RETRIES).failed is Cause.MAX_RESTARTS
 
 
-def test_a_round_that_ends_otherwise_forgives_the_ports() -> None:
+def test_a_round_that_ends_otherwise_resets_the_count_of_taken_ports() -> None:
     view = a_round().failure(1, 0).build()
     assert view.spec is not None
     assert verdict.decide_verdict(view, view.spec, RestartCounts(port_retries=3)).port_retries == 0
@@ -223,46 +229,54 @@ PEER = "ConnectionResetError: [Errno 104] Connection reset by peer"
         pytest.param(
             a_round().failure(1, 0, message=PEER).failure(1, 1, message="ValueError: x"),
             1,
-            id="own words beat a peer's",
+            id="its own message comes before a peer's",
         ),
-        pytest.param(a_round().failure(1, 0, message=PEER).failure(1, 1), 1, id="and so does one that says nothing"),
+        pytest.param(
+            a_round().failure(1, 0, message=PEER).failure(1, 1),
+            1,
+            id="a failure without a message comes before a peer's",
+        ),
         pytest.param(
             a_round().failure(1, 0, message=PEER).failure(1, 1, exit_code=-11, stopped_by_agent=True, late=True),
             1,
-            id="a crash that our signal found on its way",
+            id="a crash that was under way when the agent signalled",
         ),
         pytest.param(
             a_round().failure(1, 0, message="ValueError: x").failure(1, 1, exit_code=-11, stopped_by_agent=True),
             0,
-            id="but a crash after our signal proves nothing against who had failed by itself",
+            id="a worker that failed by itself comes before a crash after a signal",
         ),
         pytest.param(
             a_round().failure(1, 0, message=PEER).failure(1, 1, exit_code=-15, message="boom", stopped_by_agent=True),
             1,
-            id="an error that was told before our signal",
+            id="an error that was reported before the signal",
         ),
         pytest.param(
             a_round()
             .failure(1, 0, exit_code=-6, stderr=f"what(): {PEER}", message="core dumped")
             .failure(1, 1, message="ValueError: x"),
             1,
-            id="who aborts because of a peer is a victim too",
+            id="an abort because of a peer is a collateral failure too",
         ),
         pytest.param(
             a_round().failure(1, 0, message="ValueError: x").failure(1, 1, port_taken=True, message="EADDRINUSE"),
             1,
-            id="a taken port explains all others",
+            id="a taken port comes before all others",
         ),
-        pytest.param(a_round().failure(1, 2, message=PEER).failure(1, 0, message=PEER), 2, id="all victims: the first"),
+        pytest.param(
+            a_round().failure(1, 2, message=PEER).failure(1, 0, message=PEER),
+            2,
+            id="only collateral failures: the first",
+        ),
     ],
 )
-def test_root_cause_among_victims(job: ViewBuilder, root: int) -> None:
-    said = judge(job).root_cause
-    assert said is not None
-    assert said.slot == root
+def test_the_root_cause_among_collateral_failures(job: ViewBuilder, root: int) -> None:
+    result = judge(job).root_cause
+    assert result is not None
+    assert result.slot == root
 
 
-def test_a_crash_after_our_signal_is_never_charged() -> None:
+def test_a_crash_after_a_signal_of_the_agent_is_never_charged() -> None:
     assert judge(a_round().failure(1, 0, exit_code=-11, stopped_by_agent=True)).restarts == 0
 
 
@@ -316,24 +330,24 @@ OWN = (
 )
 
 
-@pytest.mark.parametrize("said", VICTIMS)
-def test_who_says_so_is_a_victim_though_it_was_first(said: str) -> None:
+@pytest.mark.parametrize("result", VICTIMS)
+def test_a_message_that_blames_a_peer_is_collateral_even_if_it_was_first(result: str) -> None:
     root = judge(
-        a_round().failure(1, 0, message=said).failure(1, 1, message="OSError: [Errno 28] No space left")
+        a_round().failure(1, 0, message=result).failure(1, 1, message="OSError: [Errno 28] No space left")
     ).root_cause
     assert root is not None
     assert root.slot == 1
 
 
-@pytest.mark.parametrize("said", OWN)
-def test_who_says_so_is_the_cause_though_all_others_were_first(said: str) -> None:
-    job = a_round().failure(1, 0, message=PEER).failure(1, 2, message=VICTIMS[-4]).failure(1, 1, message=said)
+@pytest.mark.parametrize("result", OWN)
+def test_a_fault_of_the_program_is_the_root_cause_even_if_it_was_last(result: str) -> None:
+    job = a_round().failure(1, 0, message=PEER).failure(1, 2, message=VICTIMS[-4]).failure(1, 1, message=result)
     root = judge(job).root_cause
     assert root is not None
     assert root.slot == 1
 
 
-def test_a_full_disk_is_the_cause_in_every_order_of_the_ends() -> None:
+def test_a_full_disk_is_the_root_cause_in_every_order_of_the_failures() -> None:
     dice = random.Random(28)
     for _ in range(100):
         job = a_round()
@@ -344,7 +358,7 @@ def test_a_full_disk_is_the_cause_in_every_order_of_the_ends() -> None:
         assert (root.slot, root.failure.message) == (1, OWN[0])
 
 
-def test_what_a_library_aborts_of_stands_before_its_stack() -> None:
+def test_the_message_of_an_abort_is_found_before_its_stack() -> None:
     frames = "".join(
         f"frame #{n}: c10d::ProcessGroupNCCL::watchdogHandler() + 0x{n:x} (libtorch_cuda.so)\n" for n in range(20)
     )
@@ -365,19 +379,19 @@ def windowed(charges: str, seen_s: float, *, window_s: float = 60) -> Verdict:
     )
 
 
-def test_a_failure_within_the_window_of_another_spends_the_budget() -> None:
-    said = windowed("1:0.0", 59)
-    assert said.failed is Cause.MAX_RESTARTS
-    assert said.message == "rank 0 on pod-0 exited with code 1; maxRestarts 1 is used up within 60 s"
+def test_a_second_failure_within_the_window_uses_up_the_restarts() -> None:
+    result = windowed("1:0.0", 59)
+    assert result.failed is Cause.MAX_RESTARTS
+    assert result.message == "rank 0 on pod-0 exited with code 1; maxRestarts 1 is used up within 60 s"
 
 
-def test_a_failure_after_the_window_is_the_first_again() -> None:
-    said = windowed("1:0.0", 60)
-    assert (said.failed, said.restarts, said.charged_failures) == (None, 1, "2:0.0")
+def test_a_failure_after_the_window_counts_as_the_first() -> None:
+    result = windowed("1:0.0", 60)
+    assert (result.failed, result.restarts, result.charged_failures) == (None, 1, "2:0.0")
 
 
 @pytest.mark.parametrize("job", [a_round().lost(1), a_round(), a_round().failure(1, 0, late=True)])
-def test_what_is_not_charged_leaves_the_charges_as_they_are(job: ViewBuilder) -> None:
+def test_a_failure_without_a_charge_does_not_change_the_charges(job: ViewBuilder) -> None:
     view = job.spec(restart_window_s=60).build()
     assert view.spec is not None
     assert verdict.decide_verdict(view, view.spec, RestartCounts(charged_failures="1:0.0")).charged_failures == "1:0.0"

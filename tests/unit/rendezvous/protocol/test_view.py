@@ -1,4 +1,4 @@
-"""What a closer reads out of raw keys: nothing corrupt hurts it, and who owns a slot."""
+"""The view from raw keys: corrupt records do no harm, and each slot has one owner."""
 
 from dataclasses import replace
 
@@ -31,7 +31,7 @@ def test_every_kind_of_record_is_read() -> None:
     assert view.unreadable == []
 
 
-def test_what_a_newer_version_adds_to_any_record_changes_nothing() -> None:
+def test_additions_of_a_newer_version_to_any_record_change_nothing() -> None:
     job = a_full_view()
     known, newer = job.build(), a_full_view()
     for key, kv in job.items.items():
@@ -44,12 +44,12 @@ def test_revisions_are_those_of_the_keys() -> None:
     job = a_full_view()
     view = job.build()
     names = {"spec": KEYS.spec, "world": KEYS.rendezvous_state, "membership": KEYS.members, "expected": KEYS.expected}
-    told = {name: getattr(view, f"{name}_revision") for name in names}
-    assert told == {name: job.items[key].mod_revision for name, key in names.items()}
-    assert len(set(told.values())) == 4
+    revisions = {name: getattr(view, f"{name}_revision") for name in names}
+    assert revisions == {name: job.items[key].mod_revision for name, key in names.items()}
+    assert len(set(revisions.values())) == 4
 
 
-def test_nothing_is_revision_0() -> None:
+def test_a_missing_key_has_revision_0() -> None:
     view = parse_view(KEYS, [])
     assert (view.spec_revision, view.world_revision, view.membership_revision, view.expected_revision) == (0, 0, 0, 0)
 
@@ -69,7 +69,7 @@ PLACES = {
 
 @pytest.mark.parametrize("data", CORRUPT)
 @pytest.mark.parametrize("place", PLACES)
-def test_a_corrupt_record_is_left_out_named_and_costs_no_other(place: str, data: bytes) -> None:
+def test_a_corrupt_record_is_left_out_and_reported_without_loss_of_others(place: str, data: bytes) -> None:
     key, job = PLACES[place], a_full_view()
     whole = job.build()
     view = job.put_raw(key, data).build()
@@ -78,7 +78,7 @@ def test_a_corrupt_record_is_left_out_named_and_costs_no_other(place: str, data:
     assert (view.nodes, view.failures, view.completions) == (whole.nodes, whole.failures, whole.completions)
 
 
-def test_an_unreadable_world_still_has_its_revision() -> None:
+def test_an_unreadable_state_still_has_its_revision() -> None:
     job = view_builder().put_raw(KEYS.rendezvous_state, b"nonsense")
     assert job.build().world_revision == job.revision
 
@@ -86,7 +86,7 @@ def test_an_unreadable_world_still_has_its_revision() -> None:
 @pytest.mark.parametrize(
     "key", ["c/unknown", "c/nodes/0001", "c/nodes/1.0000000a", "c/nodes/0001.0000000A", "c/failures/x/0001.0"]
 )
-def test_keys_of_no_known_kind_are_ignored(key: str) -> None:
+def test_keys_of_an_unknown_kind_are_ignored(key: str) -> None:
     view = view_builder().put_raw(KEYS.everything + key, b"anything").build()
     assert (view.nodes, view.failures, view.unreadable) == ({}, [], [])
 
@@ -96,7 +96,7 @@ def test_a_list_is_read_as_well_as_a_mirror() -> None:
     assert parse_view(KEYS, list(job.items.values())) == job.build()
 
 
-def test_failures_of_a_round_are_in_etcds_order_and_in_that_of_ranks_within_one_transaction() -> None:
+def test_failures_are_in_etcds_order_and_in_the_order_of_ranks_within_one_transaction() -> None:
     job = view_builder().failure(3, 1).failure(2, 0).failure(3, 0)
     first = job.items[KEYS.failure(3, 1, 0)]
     same = KeyValue(KEYS.failure(3, 1, 1), first.value, first.create_revision, first.mod_revision, version=1)
@@ -125,15 +125,15 @@ OLD, NEW = "0000000a", "0000000b"
             {Member(0, OLD)},
             id="an operator: never another pod's",
         ),
-        pytest.param(view_builder().owned_by(s1="pod-0").node(0), set(), id="an operator: a slot that is nobody's"),
-        pytest.param(view_builder().no_spec().node(0), {member(0)}, id="without a spec as without an operator"),
+        pytest.param(view_builder().owned_by(s1="pod-0").node(0), set(), id="an operator: a slot without a pod"),
+        pytest.param(view_builder().no_spec().node(0), {member(0)}, id="no spec: as without an operator"),
     ],
 )
 def test_the_live_key_that_counts_for_a_slot(job: ViewBuilder, owners: set[Member]) -> None:
     assert set(job.build().current_nodes()) == owners
 
 
-def test_topology_is_the_operators_word_where_there_is_one() -> None:
+def test_the_operators_topology_is_used_if_there_is_one() -> None:
     job = view_builder().node(0, topology="own")
     (live,) = job.build().nodes.values()
     assert RendezvousView().topology(live) == "own"

@@ -193,7 +193,9 @@ class SimNode:
 
     def _returning(self, mirror: LateMirror) -> NodeIdentity:
         self._look_in_the_same_store(mirror)
-        return returning(self._profile, self.recall, self._profile.own_spec, wipes=mirror.wiped, noted=self.wipes)
+        return returning(
+            self._profile, self.recall, self._profile.own_spec, resets=mirror.wiped, known_resets=self.wipes
+        )
 
     def _look_in_the_same_store(self, mirror: LateMirror) -> None:
         if mirror.wiped == self.wipes:
