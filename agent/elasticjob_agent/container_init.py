@@ -1,8 +1,9 @@
-"""As PID 1 of a container: an init of a few lines, and the agent as its child.
+"""A minimal init for a container: PID 1 forks the agent as its child and supervises it.
 
-The kernel gives PID 1 every orphan of the container, and no default reaction to signals. So PID 1 does just this:
-reap whatever ends, pass signals on, and end as the agent ends. It forks before anything heavy is imported and
-imports nothing itself, so it stays small. When it is killed, the kernel kills all the container's processes.
+The kernel makes PID 1 the parent of every orphan of the container, and gives it no default reaction to signals. So
+PID 1 does three things: it reaps each process that ends, forwards signals to the agent, and exits as the agent exits.
+It forks before any heavy import and imports nothing itself, so it stays small. If PID 1 is killed, the kernel kills
+all processes of the container.
 """
 
 import os
@@ -13,17 +14,17 @@ _NOT_FORWARDED = {signal.SIGCHLD, signal.SIGKILL, signal.SIGSTOP, signal.SIGTTIN
 
 
 def run_as_init_if_pid1() -> None:
-    """Return in the process that is to be the agent; if this one is PID 1, in a child of it."""
+    """Return in the process that becomes the agent: this one, or a child of it if this one is PID 1."""
     if os.getpid() == 1:
         fork_as_init_child()
 
 
 def fork_as_init_child() -> None:
-    """Return in a child only; this process waits for its end and ends the same way."""
+    """Return in the child only; this process waits for the child and exits with its exit code."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     agent = os.fork()
     if agent == 0:
-        os.setpgid(0, 0)  # Ctrl-C at a terminal goes to a whole group: the agent must get it once, from its init
+        os.setpgid(0, 0)  # a terminal sends Ctrl-C to a whole group: the agent must get it once, from its init
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return
     sys.stdout.flush()
@@ -31,11 +32,11 @@ def fork_as_init_child() -> None:
 
 
 def _wait_for(agent: int) -> int:
-    """Until the agent ends: reap, and pass on what comes. Its exit code, 128 + number for a signal."""
+    """Reap children and forward signals until the agent ends. Return its exit code; 128 + number for a signal."""
     while True:
         number = signal.sigwait(signal.valid_signals())
         if number not in _NOT_FORWARDED:
-            os.kill(agent, number)  # it was not reaped yet, so the number is its own
+            os.kill(agent, number)  # the agent has not been reaped yet, so no other process can have its pid
         status = _reap_until_exit(agent)
         if status is not None:
             code = os.waitstatus_to_exitcode(status)
@@ -43,7 +44,7 @@ def _wait_for(agent: int) -> int:
 
 
 def _reap_until_exit(agent: int) -> int | None:
-    """Everything that has ended; the agent's status if it is among them."""
+    """Reap all children that have ended. Return the agent's wait status if it is one of them, else None."""
     found = None
     while True:
         try:

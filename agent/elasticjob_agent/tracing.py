@@ -1,9 +1,11 @@
-"""Trace points of one agent: what happened in which round, with microseconds; into a file only if one is named.
+"""Trace points of one agent: the time of each named moment of a round, in microseconds.
 
-Lines are JSON: {"t_us", "agent", "round", "point"}; the clock is CLOCK_REALTIME so that several agents of one
-machine (and, with synchronised clocks, of several) fall on one line of time. Writing is one `write` of one
-short line to an append-only file: agents may share it. Of each point the last moment is kept in memory (there are
-some twenty names): from these an agent tells how long a round took it (`recovery`).
+They go to a file if one is named. A line is JSON: {"t_us", "agent", "round", "point"}. The clock is CLOCK_REALTIME, so
+lines of several agents can be sorted by time; agents of several machines need synchronised clocks. Each line is one
+short `write` to an append-only file, so agents may share the file.
+
+The newest time of each point is kept in memory; there are about twenty names. The agent computes from them how long
+the steps of a round took (`recovery`).
 """
 
 import json
@@ -14,27 +16,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class TracedPoint:
-    """When a point was reached first in its round; without a round (0), last."""
+    """The time at which a point was first reached in its round; for round 0 (no round), the last time."""
 
     round: int
     at_ns: int
 
 
 class Tracer:
-    """Where trace points go."""
+    """Writes trace points to a file and keeps the newest in memory."""
 
     def __init__(self, path: str | None, agent: str) -> None:
-        """`path` None: nowhere but into `points`."""
+        """`path` None: points are kept in `points` only."""
         self._fd = None if path is None else os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._agent = agent
         self.points: dict[str, TracedPoint] = {}
 
     def point(self, name: str, round_: int) -> None:
-        """Note that `name` happened now, in `round_`."""
+        """Record that `name` happened now, in `round_`."""
         self.record(name, round_, time.time_ns())
 
     def record(self, name: str, round_: int, at_ns: int) -> None:
-        """The same for a moment that has passed: lines of a file are not always in order of time."""
+        """Record that `name` happened at `at_ns`. So the lines of a file are not always in order of time."""
         known = self.points.get(name)
         if round_ == 0 or known is None or known.round != round_:
             self.points[name] = TracedPoint(round_, at_ns)

@@ -1,6 +1,6 @@
-"""`from elasticjob_agent import worker`: the helper for training scripts; see the file that it comes from.
+"""`from elasticjob_agent import worker`: the helper for training scripts.
 
-That file stands alone in foreign/worker/, for scripts whose Python does not have this package.
+The code is one independent file in user_python/worker/, for scripts whose Python does not have this package.
 """
 
 from elasticjob_agent.user_python.worker.elasticjob_worker import (

@@ -1,4 +1,4 @@
-"""From the command line, or from the pod's environment, to `NodeSettings`."""
+"""`NodeSettings` from the command line or from the environment of a pod."""
 
 import argparse
 import logging
@@ -35,11 +35,15 @@ log = logging.getLogger(__name__)
 
 
 def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path) -> NodeSettings:
-    """Settings of an agent that the operator's pod starts: `elasticjob-agent --pod -- command…`."""
+    """Return the settings of an agent in a pod of the operator: `elasticjob-agent --pod -- command…`.
+
+    Raises:
+        UsageError: a variable or the command is missing, or a value is invalid.
+    """
 
     def need(name: str) -> str:
         if not environment.get(name):
-            raise UsageError(f"{name} is not set; --pod is for pods that the elasticjob operator makes")
+            raise UsageError(f"{name} is not set; --pod is for pods that the elasticjob operator creates")
         return environment[name]
 
     if not namespace.script:
@@ -71,7 +75,7 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
 
 
 def _join_timeout_s(environment: Mapping[str, str]) -> float:
-    """The manifest's joinTimeoutSeconds; the default where an older operator gives none."""
+    """Return the manifest's joinTimeoutSeconds, or the default if an older operator does not pass it."""
     text = environment.get(constants.ENV_JOIN_TIMEOUT)
     try:
         seconds = float(text) if text else _JOIN_TIMEOUT_S
@@ -83,25 +87,28 @@ def _join_timeout_s(environment: Mapping[str, str]) -> float:
 
 
 def _bootstrap(environment: Mapping[str, str]) -> Bootstrap | None:
-    """None where the operator gave none, or one that this agent cannot read: then it reads the spec."""
+    """Return the bootstrap; None if the operator passed none or this agent cannot decode it.
+
+    Without a bootstrap the agent reads the spec from etcd.
+    """
     text = environment.get(constants.ENV_SPEC)
     if not text:
         return None
     try:
         return decode_bootstrap(text)
     except RecordError as error:
-        log.warning("ignored %s, the spec is read in etcd: %s", constants.ENV_SPEC, error)
+        log.warning("ignored %s, the agent reads the spec from etcd instead: %s", constants.ENV_SPEC, error)
         return None
 
 
 def _pod_address(environment: Mapping[str, str], pod_ip: str) -> str:
-    """Of the interface that the manifest names, or the pod's own."""
+    """Return the address of the interface that the manifest names, or the pod's IP."""
     interface = environment.get(constants.ENV_INTERFACE)
     return interface_address(interface) if interface else pod_ip
 
 
 def _endpoint(targets: tuple[str, ...], folder: str | None) -> Endpoint:
-    """With the job's certificate, as the operator mounts it; plain text where it mounts none."""
+    """Return the endpoint with the job's certificate that the operator mounts; without TLS if it mounts none."""
     if not folder:
         return Endpoint(targets)
     return Endpoint(targets, ca_cert=f"{folder}/ca.crt", cert=f"{folder}/tls.crt", key=f"{folder}/tls.key")
@@ -115,7 +122,7 @@ def from_command_line(
     targets: tuple[str, ...],
     backend: RdzvBackend,
 ) -> NodeSettings:
-    """Settings of an agent without an operator; `targets` is where etcd is."""
+    """Return the settings of an agent without an operator; `targets` are the addresses of etcd."""
     conf = rdzv_conf.parse_conf(namespace.rdzv_conf)
     spec = _spec(namespace, environment, conf, static=_is_static(backend))
     run_id = _run_id(namespace, backend)
@@ -185,16 +192,18 @@ def _is_static(backend: RdzvBackend) -> bool:
 
 
 def _slot(namespace: argparse.Namespace, backend: RdzvBackend) -> int | None:
-    """With c10d the option is torchrun's no-op: people give every node the same number there."""
+    """Return the slot from --node-rank; None if the agent takes a free one."""
     if isinstance(backend, ExternalEtcd):
         return values.parse_positive_int("node-rank", namespace.node_rank) if namespace.node_rank else None
+    # With c10d, torchrun ignores --node-rank, and users pass the same number on every node.
     return values.parse_positive_int("node-rank", namespace.node_rank or "0") if _is_static(backend) else None
 
 
 def _address(namespace: argparse.Namespace, targets: tuple[str, ...], backend: RdzvBackend) -> str:
-    """Static: node rank 0 is reached by the name that the user gave; its workers open their store there."""
+    """Return the address at which other nodes reach this one."""
     if namespace.local_addr:
         return str(namespace.local_addr)
+    # Static: the workers of node rank 0 open their store at the address that the user gave as --master-addr.
     if not isinstance(backend, ExternalEtcd) and _is_static(backend) and _slot(namespace, backend) == 0:
         return backend.host
     return own_address(backend.target if isinstance(backend, SharedEtcd) else targets[0])
@@ -206,14 +215,14 @@ def _stop_grace_s(namespace: argparse.Namespace, environment: Mapping[str, str])
 
 
 def _run_id(namespace: argparse.Namespace, backend: RdzvBackend) -> str:
-    """A run with an etcd of its own needs no name; it gets one that no other has, as in torchrun."""
+    """Return the run id; a random one, as in torchrun, for a standalone run without a name."""
     if isinstance(backend, StandaloneEtcd) and namespace.rdzv_id == "none":
         return secrets.token_hex(8)
     return values.parse_run_id(namespace.rdzv_id)
 
 
 def output_of(namespace: argparse.Namespace, environment: Mapping[str, str]) -> Output:
-    """What becomes of the workers' streams."""
+    """Return the destinations of the workers' stdout and stderr from the options."""
     return Output(
         redirects=values.parse_streams("redirects", namespace.redirects),
         tee=values.parse_streams("tee", namespace.tee),
@@ -225,7 +234,7 @@ def output_of(namespace: argparse.Namespace, environment: Mapping[str, str]) -> 
 
 
 def validate(namespace: argparse.Namespace, environment: Mapping[str, str]) -> RdzvBackend:
-    """Raise UsageError for a wrong command line before anything is started; else where to meet."""
+    """Return the rendezvous backend. Raise UsageError for a wrong command line before anything is started."""
     values.check_choices(namespace)
     if namespace.logs_specs is not None:
         raise UsageError(
@@ -254,10 +263,14 @@ def _validate_devices(namespace: argparse.Namespace, environment: Mapping[str, s
 
 
 def own_address(target: str) -> str:
-    """The address from which this host reaches `target` (HOST:PORT); raises UsageError."""
+    """Return the address from which this host reaches `target` (HOST:PORT).
+
+    Raises:
+        UsageError: the host name cannot be resolved, or the host cannot be reached.
+    """
     try:
         return address_towards(target)
     except socket.gaierror as error:
-        raise UsageError(f"--rdzv-endpoint {target}: the host is not known ({error})") from error
+        raise UsageError(f"--rdzv-endpoint {target}: the host is unknown ({error}); check the name") from error
     except OSError as error:
-        raise UsageError(f"--rdzv-endpoint {target}: there is no way to it ({error}); set --local-addr") from error
+        raise UsageError(f"--rdzv-endpoint {target}: there is no route to it ({error}); set --local-addr") from error

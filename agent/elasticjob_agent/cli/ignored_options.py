@@ -1,7 +1,7 @@
-"""PURE: a sentence for each thing that was asked for and cannot have an effect here.
+"""Warnings for options and variables of torchrun that have no effect in this agent.
 
-Nothing that torchrun knows is ignored in silence: it works, is refused (`arguments.py`), or is said here, once, when
-the agent starts.
+No option of torchrun is ignored silently: it works, or it is refused (`values.py`), or the agent logs one of these
+warnings when it starts.
 """
 
 import argparse
@@ -14,13 +14,13 @@ _DEFAULTS = {option.dest: option.default for option in OPTIONS}
 _OPTIONS: dict[str, str] = {
     "monitor_interval": "nothing here polls: a worker's end is known at once",
     "start_method": "the workers are commands, which are always exec'ed",
-    "event_log_handler": "torch's elastic events are not written; the agent logs, and ELASTICJOB_TRACE takes its trace",
+    "event_log_handler": "torch's elastic events are not written; read the log, or set ELASTICJOB_TRACE to a file",
 }
 _VARIABLES: dict[str, str] = {
     "TORCHELASTIC_ENABLE_FILE_TIMER": "torch's file timer needs torch in the agent",
     "TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT": "a worker that cannot be killed is reported at once",
     "TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT": "a finished node waits for the others, without a limit",
-    "TORCH_ELASTIC_WORKER_IDENTICAL": "ranks come with the round; there is no exchange to be saved",
+    "TORCH_ELASTIC_WORKER_IDENTICAL": "ranks come with the round; there is no exchange to skip",
     "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "the workers' store is never shared with the agent",
     "TORCH_MP_PARALLEL_START": "workers are always started in parallel",
 }
@@ -28,14 +28,14 @@ _OFF = {"", "0", "false"}
 
 
 def ignored_option_warnings(namespace: argparse.Namespace, environment: Mapping[str, str]) -> list[str]:
-    """What to say about this command line, a sentence each."""
+    """Return one warning for each option and variable without an effect."""
     return [
         *(
             f"--{name.replace('_', '-')} {_value(namespace, name)} has no effect: {why}"
             for name, why in _OPTIONS.items()
             if _value(namespace, name) != _DEFAULTS[name]
         ),
-        *(say for applies, say in _ignored_combinations(namespace) if applies()),
+        *(warning for applies, warning in _ignored_combinations(namespace) if applies()),
         *(
             f"--rdzv-conf {key} has no effect: {rdzv_conf.UNUSED[key]}"
             for key in rdzv_conf.parse_conf(namespace.rdzv_conf).unused
@@ -53,7 +53,7 @@ def _value(namespace: argparse.Namespace, name: str) -> str:
 
 
 def _ignored_combinations(namespace: argparse.Namespace) -> list[tuple[Callable[[], bool], str]]:
-    """Options that work, only not together with the others that were given."""
+    """Return pairs of a condition and a warning, for options without an effect beside other given options."""
     static = namespace.rdzv_backend == "static" and not namespace.standalone
     master = namespace.master_addr != _DEFAULTS["master_addr"] or namespace.master_port is not None
     elastic = namespace.rdzv_backend == "c10d" or namespace.standalone
@@ -68,10 +68,10 @@ def _ignored_combinations(namespace: argparse.Namespace) -> list[tuple[Callable[
         ),
         (
             lambda: elastic and namespace.node_rank is not None,
-            "--node-rank has no effect with --rdzv-backend c10d, as in torchrun: the nodes are numbered as they come",
+            "--node-rank has no effect with --rdzv-backend c10d, as in torchrun: nodes are numbered as they join",
         ),
         (
             lambda: namespace.run_path and (namespace.no_python or namespace.module),
-            "--no-python and -m have no effect: --run-path goes before them, as in torchrun",
+            "--no-python and -m have no effect: --run-path takes precedence, as in torchrun",
         ),
     ]

@@ -1,6 +1,6 @@
-"""`elasticjob-agent`: the process that a pod, or a person, starts. Here only what must come before anything heavy.
+"""The entry point `elasticjob-agent`, which a pod or a user starts: the steps before the heavy imports.
 
-An agent is to be up at once and to be small for weeks: what it does not use it does not import.
+An agent must start quickly and stay small for weeks, so it imports only modules that it uses.
 """
 
 import gc
@@ -12,20 +12,20 @@ from elasticjob_agent.container_init import run_as_init_if_pid1
 
 
 def main() -> None:
-    """Run, and exit with the code of the table."""
+    """Run the agent, and exit with a code of the table (`elasticjob_api.exit_codes`)."""
     run_as_init_if_pid1()
     run = load_command()
     sys.exit(run(sys.argv[1:], os.environ))
 
 
 def load_command() -> Callable[[list[str], Mapping[str, str]], int]:
-    """Import the agent; all of it stays, so it is no garbage to look for, neither meanwhile nor later."""
-    gc.disable()
+    """Import the agent and return its `run` function."""
+    gc.disable()  # all imported objects stay alive: the collector need not scan them, now (disable) or later (freeze)
     _import_without_openssl()
     from elasticjob_agent.lazy_dataclasses import lazy_methods  # noqa: PLC0415  # as the next one
 
     with lazy_methods():
-        from elasticjob_agent.cli.run import run  # noqa: PLC0415  # after the fork: an init needs none of it in memory
+        from elasticjob_agent.cli.run import run  # noqa: PLC0415  # after the fork: the init must not load it
 
     gc.freeze()
     gc.enable()
@@ -33,24 +33,28 @@ def load_command() -> Callable[[list[str], Mapping[str, str]], int]:
 
 
 def _import_without_openssl() -> None:
-    """The agent's TLS is gRPC's, and of hashes it needs those that Python has itself: OpenSSL would be 5 MB.
+    """Import `asyncio` and `hmac` as in a Python without OpenSSL, which would take 5 MB of memory.
 
-    As in a Python that was built without it; for these modules only, whoever imports `ssl` afterwards has it.
+    gRPC has its own TLS, and Python's built-in hashes are enough for the agent. Modules that are imported afterwards
+    can import `ssl` as usual.
     """
     left_out = [name for name in _openssl() if name not in sys.modules]
     for name in left_out:
-        sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails as if there were none
+        sys.modules[name] = None  # type: ignore[assignment]  # an import fails as if the module did not exist
     try:
         import asyncio  # noqa: F401, PLC0415
-        import hmac  # noqa: F401, PLC0415  # nothing else is imported meanwhile
+        import hmac  # noqa: F401, PLC0415  # no other module is imported meanwhile
     finally:
         for name in left_out:
             del sys.modules[name]
 
 
 def _openssl() -> tuple[str, ...]:
-    """Some systems' Python has no hashes of its own, as a matter of policy; there OpenSSL's remain."""
-    import importlib.util  # noqa: PLC0415  # not in an init
+    """Return the modules that load OpenSSL and are not needed.
+
+    Some distributions build Python without its own hashes; there the hashes of OpenSSL remain.
+    """
+    import importlib.util  # noqa: PLC0415  # the init must not load it
 
     return ("ssl", "_hashlib") if importlib.util.find_spec("_sha1") else ("ssl",)
 

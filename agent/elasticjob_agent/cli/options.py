@@ -1,7 +1,7 @@
-"""The table of `elasticjob-agent`'s options, and the parser made of it.
+"""The table of `elasticjob-agent`'s options, and the parser that is built from it.
 
-Names, spellings and environment variables (PET_<NAME>) are torchrun's; a test holds the table against torchrun's
-own. What an option means here is its `help`; what it means in torchrun and cannot mean here is in `remarks.py`.
+Names, spellings and environment variables (PET_<NAME>) are torchrun's; a test compares the table with torchrun's own.
+`help` describes the meaning here. `ignored_options.py` warns about meanings in torchrun that have no effect here.
 """
 
 import argparse
@@ -18,12 +18,12 @@ NUMA_MODES = ("core-complex", "exclusive", "node", "socket")
 
 
 class UsageError(Exception):
-    """The command line is wrong; the message says how."""
+    """The command line is wrong; the message names the option, the cause and the cure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """One option; `default` None with `flag` means: a switch that is off."""
+    """One option; with `flag` it is a switch that is off by default."""
 
     name: str
     group: str
@@ -36,7 +36,7 @@ class Option:
 
     @property
     def dest(self) -> str:
-        """Its name in the namespace."""
+        """The option's name in the namespace."""
         return self.name.replace("-", "_")
 
     @property
@@ -46,7 +46,7 @@ class Option:
 
     @property
     def flags(self) -> list[str]:
-        """As torchrun takes them: with dashes, with underscores, the letter."""
+        """The spellings that torchrun accepts: the letter, with dashes, with underscores."""
         long = [f"--{self.name}"] if self.dest == self.name else [f"--{self.name}", f"--{self.dest}"]
         return [f"-{self.short}", *long] if self.short else long
 
@@ -61,15 +61,15 @@ OPTIONS: tuple[Option, ...] = (
         name="rdzv-backend",
         group=RENDEZVOUS,
         default="static",
-        help="etcd: an etcd that is there; c10d: the endpoint's host starts one; static: node rank 0 does",
+        help="etcd: an existing etcd; c10d: the endpoint's host starts one; static: node rank 0 starts one",
     ),
     Option(
         name="rdzv-endpoint",
         group=RENDEZVOUS,
         default="",
-        help="HOST:PORT; of etcd several, separated by commas",
+        help="HOST:PORT; for etcd several, separated by commas",
     ),
-    Option(name="rdzv-id", group=RENDEZVOUS, default="none", help="the same on all nodes, another for each job"),
+    Option(name="rdzv-id", group=RENDEZVOUS, default="none", help="name of the job, the same on all its nodes"),
     Option(
         name="rdzv-conf",
         group=RENDEZVOUS,
@@ -80,27 +80,27 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="node-rank",
         group=RENDEZVOUS,
-        help="this node's slot, which decides its ranks; unset: the lowest free one, for static 0",
+        help="this node's slot, which decides its ranks; unset: the lowest free slot, for static slot 0",
     ),
     Option(name="master-addr", group=RENDEZVOUS, default="127.0.0.1", help="static: MASTER_ADDR"),
     Option(name="master-port", group=RENDEZVOUS, help="static: MASTER_PORT [29500]"),
-    Option(name="local-addr", group=RENDEZVOUS, help="address that other nodes reach this one by; unset: found out"),
+    Option(name="local-addr", group=RENDEZVOUS, help="address at which other nodes reach this one; unset: detected"),
     Option(name="role", group=WORKERS, default="default", help="role of this node's workers"),
     Option(name="nproc-per-node", group=WORKERS, default="1", help="workers here: a number, auto, gpu, cpu or xpu"),
-    Option(name="max-restarts", group=WORKERS, default="0", help="failures that restart the workers, of all nodes"),
-    Option(name="monitor-interval", group=WORKERS, default="0.1", help="taken for torchrun's sake: nothing here polls"),
+    Option(name="max-restarts", group=WORKERS, default="0", help="failures of all nodes that restart the workers"),
+    Option(name="monitor-interval", group=WORKERS, default="0.1", help="accepted without effect: nothing here polls"),
     Option(
         name="start-method",
         group=WORKERS,
         default="spawn",
         choices=("spawn", "fork", "forkserver"),
-        help="taken for torchrun's sake: commands are always exec'ed",
+        help="accepted without effect: commands are always exec'ed",
     ),
     Option(
         name="event-log-handler",
         group=WORKERS,
         default="null",
-        help="only null: torch's elastic events are not written",
+        help="other values have no effect: torch's elastic events are not written",
     ),
     Option(name="module", group=WORKERS, short="m", flag=True, help="the script is a module, as in python -m"),
     Option(name="no-python", group=WORKERS, flag=True, help="the script is any command"),
@@ -128,34 +128,34 @@ OPTIONS: tuple[Option, ...] = (
         flag=True,
         help="LOCAL_RANK is 0 for all, and each sees its own GPU only",
     ),
-    Option(name="log-dir", group=OUTPUT, help="where logs of rounds and ranks are kept; unset: not kept"),
+    Option(name="log-dir", group=OUTPUT, help="folder for the logs of rounds and ranks; unset: they are not kept"),
     Option(
         name="redirects",
         group=OUTPUT,
         short="r",
         default="0",
-        help="streams that go to files only: 1 stdout, 2 stderr, 3 both; per local rank as 0:3,1:1",
+        help="streams that go to files only: 1 stdout, 2 stderr, 3 both; by local rank: 0:3,1:1",
     ),
-    Option(name="tee", group=OUTPUT, short="t", default="0", help="streams that go to files and the console, as -r"),
+    Option(name="tee", group=OUTPUT, short="t", default="0", help="streams that go to files and the console, like -r"),
     Option(name="local-ranks-filter", group=OUTPUT, default="", help="show only these local ranks on the console: 0,2"),
     Option(
         name="duplicate-stdout-filters",
         group=OUTPUT,
         default="",
-        help="lines of stdout with one of these words go to filtered_stdout.log too; a doubled comma is a comma",
+        help="lines of stdout with one of these words also go to filtered_stdout.log; a doubled comma is a comma",
     ),
     Option(name="duplicate-stderr-filters", group=OUTPUT, default="", help="the same for stderr"),
     Option(
         name="logs-specs",
         group=OUTPUT,
         from_environment=False,
-        help="not taken: classes of this kind need torch in the agent",
+        help="not supported: such classes need torch in the agent",
     ),
 )
 
 
 def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """The parser; defaults come from PET_<NAME> in `environment`. Values are checked later, by `arguments`."""
+    """Return the parser; defaults come from PET_<NAME> in `environment`. `values` checks the values later."""
     parser = argparse.ArgumentParser(
         prog="elasticjob-agent",
         description="Run workers on this node as part of an elastic job; a drop-in for torchrun.",
@@ -163,7 +163,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--pod", action="store_true", help="take everything from the pod's environment (ELASTICJOB_*)")
+    parser.add_argument("--pod", action="store_true", help="read all settings from the environment (ELASTICJOB_*)")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     groups = {name: parser.add_argument_group(name) for name in (RENDEZVOUS, WORKERS, OUTPUT)}
     for option in OPTIONS:

@@ -1,7 +1,8 @@
-"""PURE: where the nodes of a command-line job meet, from --rdzv-backend and what belongs to it.
+"""The rendezvous backend of a command-line job, from --rdzv-backend and the options that belong to it.
 
-torchrun's backends, over etcd: `etcd` is one that is there; with `c10d` the endpoint's host starts one at the endpoint;
-with `static` node rank 0 starts one beside MASTER_PORT. A single node that no other can join has one of its own.
+torchrun's backends are implemented over etcd. With `etcd` an existing etcd is used. With `c10d` the endpoint's host
+starts one at the endpoint. With `static` node rank 0 starts one beside MASTER_PORT. A single node that no other node
+can join starts an etcd of its own.
 """
 
 import argparse
@@ -15,24 +16,24 @@ from elasticjob_agent.cli.values import C10D_PORT, STATIC_PORT
 
 ETCD_NAMES = ("etcd", "elasticjob")
 _UNSUPPORTED = {
-    "etcd-v2": "etcd's API v2 is history; --rdzv-backend etcd uses v3 of the same servers",
+    "etcd-v2": "etcd's API v2 is obsolete; use --rdzv-backend etcd, which uses v3 of the same servers",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalEtcd:
-    """An etcd that is there already."""
+    """An existing etcd."""
 
     targets: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class StandaloneEtcd:
-    """An etcd of this agent's own, which listens at no port."""
+    """An etcd that this agent starts for itself; it listens on no port."""
 
     host: str = ""
     master_port: int | None = None
-    """Static: MASTER_PORT, with `host` as MASTER_ADDR."""
+    """MASTER_PORT of `static`, whose MASTER_ADDR is `host`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,15 +43,15 @@ class SharedEtcd:
     host: str
     port: int
     is_owner: bool | None
-    """This node starts it; None: if the host is this one."""
+    """Whether this node starts it; None: it does if `host` is this machine."""
     master_port: int | None = None
-    """Static: MASTER_PORT, with `host` as MASTER_ADDR."""
+    """MASTER_PORT of `static`, whose MASTER_ADDR is `host`."""
     or_there: bool = False
-    """An etcd that listens there already is as good."""
+    """Whether an etcd that already listens there is accepted instead."""
 
     @property
     def target(self) -> str:
-        """Where everybody finds it."""
+        """The address at which all nodes dial it: HOST:PORT."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
@@ -58,7 +59,7 @@ RdzvBackend = ExternalEtcd | StandaloneEtcd | SharedEtcd
 
 
 def resolve_backend(namespace: argparse.Namespace, conf: RdzvConf) -> RdzvBackend:
-    """Where to meet; UsageError for what cannot be."""
+    """Return the backend of this command line. Raise UsageError for an impossible combination of options."""
     backend: str = namespace.rdzv_backend
     if namespace.standalone:
         return StandaloneEtcd()
@@ -68,7 +69,7 @@ def resolve_backend(namespace: argparse.Namespace, conf: RdzvConf) -> RdzvBacken
         return _c10d(namespace, conf)
     if backend == "static":
         return _static(namespace, conf)
-    why = _UNSUPPORTED.get(backend, "known are etcd, c10d and static (or --standalone)")
+    why = _UNSUPPORTED.get(backend, "the known backends are etcd, c10d and static (or use --standalone)")
     raise UsageError(f"--rdzv-backend {backend}: {why}")
 
 
@@ -82,8 +83,8 @@ def _c10d(namespace: argparse.Namespace, conf: RdzvConf) -> RdzvBackend:
 
 def _static(namespace: argparse.Namespace, conf: RdzvConf) -> RdzvBackend:
     nodes = values.parse_nnodes(namespace.nnodes)
-    nothing_said = not namespace.rdzv_endpoint and namespace.master_port is None
-    if nothing_said and nodes.max == 1:
+    has_no_address = not namespace.rdzv_endpoint and namespace.master_port is None
+    if has_no_address and nodes.max == 1:
         return StandaloneEtcd()
     master_port = values.parse_port("master-port", namespace.master_port or str(STATIC_PORT))
     host, port = namespace.master_addr.strip("[]"), master_port
@@ -91,14 +92,17 @@ def _static(namespace: argparse.Namespace, conf: RdzvConf) -> RdzvBackend:
         host, port = _split(namespace.rdzv_endpoint, master_port)
     rank = values.parse_positive_int("node-rank", namespace.node_rank or "0")
     if rank >= nodes.max:
-        raise UsageError(f"--node-rank {rank}: with --nnodes {namespace.nnodes} the last one is {nodes.max - 1}")
+        raise UsageError(f"--node-rank {rank}: with --nnodes {namespace.nnodes} the highest rank is {nodes.max - 1}")
     if nodes.max == 1 and not conf.etcd_port and (is_loopback(host) or not namespace.rdzv_endpoint):
         return StandaloneEtcd(host, port)
     return SharedEtcd(host=host, port=conf.etcd_port or port + 1, is_owner=rank == 0, master_port=port)
 
 
 def is_loopback(host: str) -> bool:
-    """No other machine can dial this host. A name other than localhost may be this machine's for others, too."""
+    """Whether `host` is the loopback interface, which no other machine can dial.
+
+    Of names only localhost counts: other machines may be able to resolve any other name of this machine.
+    """
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -108,6 +112,6 @@ def is_loopback(host: str) -> bool:
 def _split(endpoint: str, default_port: int) -> tuple[str, int]:
     targets = values.parse_endpoint(endpoint, default_port)
     if len(targets) > 1:
-        raise UsageError(f"--rdzv-endpoint {endpoint}: only with --rdzv-backend etcd may there be several")
+        raise UsageError(f"--rdzv-endpoint {endpoint}: only --rdzv-backend etcd takes several endpoints; name one")
     host, _, port = targets[0].rpartition(":")
     return host.strip("[]"), int(port)

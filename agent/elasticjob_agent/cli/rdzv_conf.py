@@ -1,7 +1,7 @@
-"""PURE: `--rdzv-conf KEY=VALUE,…`: torchrun's keys, ours, and those of torchrun's that cannot mean anything here.
+"""The values of `--rdzv-conf KEY=VALUE,…`: torchrun's keys, our own, and torchrun's keys without an effect here.
 
-Unknown keys are refused. Keys that torchrun's own backends take and that have no counterpart are kept in `unused`,
-for `remarks.py` to say so.
+Unknown keys are refused. Keys of torchrun's own backends that have no counterpart are listed in `unused`;
+`ignored_options.py` warns about them.
 """
 
 import math
@@ -27,11 +27,11 @@ _INTERVAL_S = 5.0
 _FILES = {"cacert": "ca", "ca_cert": "ca", "cert": "cert", "ssl_cert": "cert", "key": "key", "ssl_cert_key": "key"}
 _IGNORED_BY_US = {"is_host", "etcd_port", "protocol"}
 UNUSED = {
-    "close_timeout": "no node of this rendezvous ever waits for its closing",
+    "close_timeout": "no node waits for this rendezvous to close",
     "heartbeat_timeout": "keep_alive is the time after which a silent node counts as lost",
-    "read_timeout": "every request to etcd has its own bound of 3 s and is repeated until join_timeout",
-    "store_type": "the shared state is etcd's",
-    "use_libuv": "the shared state is etcd's",
+    "read_timeout": "each request to etcd has a limit of 3 s and is repeated until join_timeout",
+    "store_type": "the shared state is in etcd",
+    "use_libuv": "the shared state is in etcd",
     "etcd_prefix": "the keys are under /elasticjob/cli/<rdzv id>",
     "rank": "use --node-rank",
 }
@@ -42,7 +42,7 @@ _NO = {"0": False, "false": False, "f": False, "no": False, "n": False}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RdzvConf:
-    """What was said; None where nothing was."""
+    """The parsed values; None for a key that is not given. Times are in seconds."""
 
     join_timeout_s: float | None = None
     last_call_timeout_s: float | None = None
@@ -60,12 +60,12 @@ class RdzvConf:
 
 
 def parse_conf(text: str) -> RdzvConf:
-    """Every key checked; the value of the last wins."""
-    said = dict(_pair(word) for word in text.split(",") if word.strip())
-    seconds = {key: _seconds(key, value) for key, value in said.items() if key in _SECONDS}
-    files = {_FILES[key]: value for key, value in said.items() if key in _FILES}
-    if said.get("protocol", "").lower() == "https" and not files:
-        raise UsageError("--rdzv-conf protocol=https: name the authority that signed etcd's certificate: cacert=FILE")
+    """Return the values of all keys; the last of several values for a key counts. Raise UsageError for a wrong one."""
+    given = dict(_pair(word) for word in text.split(",") if word.strip())
+    seconds = {key: _seconds(key, value) for key, value in given.items() if key in _SECONDS}
+    files = {_FILES[key]: value for key, value in given.items() if key in _FILES}
+    if given.get("protocol", "").lower() == "https" and not files:
+        raise UsageError("--rdzv-conf protocol=https: name the CA that signed etcd's certificate: cacert=FILE")
     return RdzvConf(
         join_timeout_s=seconds.get("join_timeout", seconds.get("timeout")),
         last_call_timeout_s=seconds.get("last_call_timeout"),
@@ -77,9 +77,9 @@ def parse_conf(text: str) -> RdzvConf:
         ca_cert=files.get("ca"),
         cert=files.get("cert"),
         key=files.get("key"),
-        is_host=_parse_bool("is_host", said["is_host"]) if "is_host" in said else None,
-        etcd_port=_port(said["etcd_port"]) if "etcd_port" in said else None,
-        unused=tuple(key for key in said if key in UNUSED),
+        is_host=_parse_bool("is_host", given["is_host"]) if "is_host" in given else None,
+        etcd_port=_port(given["etcd_port"]) if "etcd_port" in given else None,
+        unused=tuple(key for key in given if key in UNUSED),
     )
 
 
@@ -104,7 +104,7 @@ def _seconds(key: str, value: str) -> float:
 
 
 def _lease_ttl_s(seconds: dict[str, float]) -> float | None:
-    """A silent node counts as lost after so long; torchrun says it as interval times attempts."""
+    """Return the seconds after which a silent node counts as lost; torchrun's form is interval times attempts."""
     if "keep_alive" in seconds:
         return seconds["keep_alive"]
     if "keep_alive_interval" not in seconds and "keep_alive_max_attempt" not in seconds:

@@ -1,4 +1,4 @@
-"""One run of `elasticjob-agent`: parse, find or start the etcd, be a node, and say how it ended."""
+"""One run of `elasticjob-agent`: parse the command line, find or start the etcd, run the node, report how it ended."""
 
 import argparse
 import asyncio
@@ -36,16 +36,16 @@ log = logging.getLogger("elasticjob_agent")
 
 
 def run(argv: list[str], environment: Mapping[str, str]) -> int:
-    """Be one node; returns the exit code."""
+    """Run one node and return the exit code."""
     _log_to_stderr(environment.get(constants.ENV_LOG_LEVEL) or environment.get("LOGLEVEL") or "info")
-    told: list[signal.Signals] = []
+    received: list[signal.Signals] = []
     try:
         namespace = build_parser(environment).parse_args(_after_separator(argv))
         if namespace.version:
             print(f"elasticjob-agent {_version()}")
             return ExitCode.OK
         with _log_dir(namespace, environment) as log_dir:
-            outcome = asyncio.run(_run(namespace, environment, log_dir, told))
+            outcome = asyncio.run(_run(namespace, environment, log_dir, received))
     except (UsageError, OSError) as error:
         print(f"elasticjob-agent: {error}", file=sys.stderr)
         return ExitCode.USAGE
@@ -55,17 +55,17 @@ def run(argv: list[str], environment: Mapping[str, str]) -> int:
         outcome = Outcome(ExitCode.SUPERSEDED, str(error))
     except SupervisorError as error:
         outcome = Outcome(ExitCode.INTERNAL, str(error))
-    return _exit(outcome, told, environment)
+    return _exit(outcome, received, environment)
 
 
 def _version() -> str:
-    import importlib.metadata  # noqa: PLC0415  # 15 ms and 3 MB that no agent at work has to pay
+    import importlib.metadata  # noqa: PLC0415  # 15 ms and 3 MB that a normal run does not need
 
     return importlib.metadata.version("elasticjob")
 
 
 def _after_separator(argv: list[str]) -> list[str]:
-    """`--pod -- command` is `--pod command`: what follows is the command, whatever it looks like."""
+    """Return the arguments without the first `--`: `--pod -- command` is the same as `--pod command`."""
     if "--" not in argv:
         return argv
     at = argv.index("--")
@@ -91,32 +91,32 @@ async def _run_node(
     for sentence in ignored_option_warnings(namespace, environment):
         log.warning("%s", sentence)
     async with _etcd(backend) as (targets, server):
-        made = config.from_command_line(namespace, environment, log_dir, targets=targets, backend=backend)
+        settings = config.from_command_line(namespace, environment, log_dir, targets=targets, backend=backend)
         if server is None:
-            return await _run_with_external_etcd(made, backend, received)
+            return await _run_with_external_etcd(settings, backend, received)
         from elasticjob_agent.cli.shared_etcd import wait_etcd_exited  # noqa: PLC0415  # as below
 
-        outcome = await run_node_until(wait_etcd_exited(server), made, received)
+        outcome = await run_node_until(wait_etcd_exited(server), settings, received)
         if isinstance(backend, SharedEtcd) and outcome.world is not None:
             from elasticjob_agent.cli.shared_etcd import wait_for_others  # noqa: PLC0415  # as below
 
-            await wait_for_others(made.profile.keys, server)
+            await wait_for_others(settings.profile.keys, server)
         return outcome
 
 
 @contextlib.asynccontextmanager
 async def _etcd(backend: RdzvBackend) -> "AsyncIterator[tuple[tuple[str, ...], EmbeddedEtcd | None]]":
-    """Where etcd is, and the server if this agent has started it."""
+    """Yield the addresses of etcd, and the server if this agent started it."""
     if isinstance(backend, ExternalEtcd):
         yield backend.targets, None
         return
-    # An etcd of the job's own is loaded only by who has one: 10 ms of a start.
+    # Only an agent that may start an etcd loads the code for it: 10 ms of a start.
     import tempfile  # noqa: PLC0415
 
     from elasticjob_agent.cli.shared_etcd import shared_etcd  # noqa: PLC0415
     from elasticjob_etcd.embedded import EmbeddedEtcd  # noqa: PLC0415
 
-    # Not in the log folder: an etcd whose disk the workers have filled ends.
+    # Not in the log folder: an etcd ends when the workers have filled its disk.
     with tempfile.TemporaryDirectory(prefix="elasticjob-etcd-") as folder:
         if isinstance(backend, SharedEtcd):
             async with shared_etcd(backend, Path(folder)) as reached:
@@ -129,13 +129,15 @@ async def _etcd(backend: RdzvBackend) -> "AsyncIterator[tuple[tuple[str, ...], E
             await server.stop()
 
 
-async def _run_with_external_etcd(made: NodeSettings, backend: RdzvBackend, told: list[signal.Signals]) -> Outcome:
-    """Be a node of a job whose etcd is not this agent's; when one of the nodes has started it, until that is gone."""
+async def _run_with_external_etcd(
+    settings: NodeSettings, backend: RdzvBackend, received: list[signal.Signals]
+) -> Outcome:
+    """Run a node of a job whose etcd this agent did not start; stop it if the node that started the etcd is gone."""
     if not isinstance(backend, SharedEtcd):
-        return await run_node(made, told)
+        return await run_node(settings, received)
     from elasticjob_agent.cli.shared_etcd import wait_owner_gone  # noqa: PLC0415  # as above
 
-    return await run_node_until(wait_owner_gone(backend, made.endpoint), made, told)
+    return await run_node_until(wait_owner_gone(backend, settings.endpoint), settings, received)
 
 
 # -- files -------------------------------------------------------------------------------------------
@@ -143,18 +145,18 @@ async def _run_with_external_etcd(made: NodeSettings, backend: RdzvBackend, told
 
 @contextlib.contextmanager
 def _log_dir(namespace: argparse.Namespace, environment: Mapping[str, str]) -> Iterator[Path]:
-    """The pod's folder; or one for this run, in the folder that was asked for; or one that goes at the end."""
+    """Yield the log folder: the pod's, or a new one in --log-dir, or a temporary one that is deleted at the end."""
     if environment.get(constants.ENV_LOG_DIR) and not namespace.log_dir:
         folder = Path(environment[constants.ENV_LOG_DIR])
         folder.mkdir(parents=True, exist_ok=True)
         yield folder.absolute()
         return
-    import tempfile  # noqa: PLC0415  # a megabyte that an agent in a pod has no use for
+    import tempfile  # noqa: PLC0415  # a megabyte that an agent in a pod does not need
 
     wants_files = not namespace.pod and config.output_of(namespace, environment).wants_files
     if not namespace.log_dir and not wants_files:
-        with tempfile.TemporaryDirectory(prefix="elasticjob-") as passing:
-            yield Path(passing)
+        with tempfile.TemporaryDirectory(prefix="elasticjob-") as temporary:
+            yield Path(temporary)
         return
     root = Path(namespace.log_dir).absolute() if namespace.log_dir else None
     if root is not None:
@@ -176,7 +178,10 @@ def _log_to_stderr(level: str) -> None:
 
 
 def _exit(outcome: Outcome, received: list[signal.Signals], environment: Mapping[str, str]) -> int:
-    """Say it everywhere where it is looked for; the exit code, which for a signal is 128 + its number."""
+    """Write the outcome to the log, the termination log and the error file. Return the exit code.
+
+    For a signal the exit code is 128 + its number.
+    """
     left = outcome.code == ExitCode.LEFT
     code = exit_code_of(-received[0]) if left and received else outcome.code
     good = left or code == ExitCode.OK
@@ -188,12 +193,12 @@ def _exit(outcome: Outcome, received: list[signal.Signals], environment: Mapping
 
 
 def _error_record(detail: str, code: int) -> str:
-    """As torchrun writes it for its parent."""
+    """Return the content of an error file in the format that torchrun writes for its parent."""
     extra = {"py_callstack": "", "timestamp": str(int(time.time()))}
     return json.dumps({"message": {"message": detail, "extraInfo": extra, "errorCode": code}})
 
 
 def _write(path: str | None, text: str) -> None:
     if path:
-        with contextlib.suppress(OSError):  # a root file system that is read-only: the log says it anyway
+        with contextlib.suppress(OSError):  # the root file system may be read-only; the log has the text anyway
             Path(path).write_text(text)

@@ -1,7 +1,7 @@
-"""Nodes of one machine: whether a place is on this one, which node starts its etcd, and what is believed at its port.
+"""Nodes of one machine: whether an address is local, which node starts its etcd, and which listener is trusted.
 
-They meet on a Unix socket that other users cannot reach (`elasticjob_etcd.socket_dir`). At a port of the loopback
-interface anybody may listen, so nothing there is believed unless it is this user's or root's.
+The nodes meet on a Unix socket that other users cannot reach (`elasticjob_etcd.socket_dir`). Every user may listen on
+a port of the loopback interface. So a server there is trusted only if it belongs to this user or to root.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ from elasticjob_etcd.listening import Listening
 from elasticjob_etcd.socket_dir import NONE, VARIABLE, Claim, answers, claim, port_folder
 
 _START_TIMEOUT_S = 45.0
-"""For the etcd of another node that is about to start it: longer than that node itself waits for it."""
+"""Seconds to wait for an etcd that another node starts: longer than that node itself waits."""
 _RETRY_S = 0.05
 _SLOW_RETRY_S = 0.25
-"""The same after the first second: a joiner may wait for minutes."""
+"""The same, after the first second: a joiner may wait for minutes."""
 _DIAL_S = 1.0
 _CURES = f"name the machine's address, or set {VARIABLE}={NONE} on all nodes"
 _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
@@ -34,7 +34,10 @@ log = logging.getLogger(__name__)
 
 
 def rendezvous_dir(address: SharedEtcd) -> Path | None:
-    """Where nodes of this machine meet for `address`; None if it is elsewhere, or they are to meet at the port."""
+    """Return the folder in which nodes of this machine meet for `address`.
+
+    None if the address belongs to another machine, or if the nodes have to meet at the port.
+    """
     if not is_loopback(address.host) and not is_local(address.host):
         return None
     try:
@@ -45,14 +48,18 @@ def rendezvous_dir(address: SharedEtcd) -> Path | None:
 
 
 def fall_back_to_port(address: SharedEtcd, error: ServerError) -> None:
-    """Say why nodes meet at the port; raise UsageError if they cannot."""
+    """Log why the nodes meet at the port. Raise UsageError for a loopback address, where the port is not safe."""
     if is_loopback(address.host):
         raise UsageError(str(error)) from error
-    log.warning("nodes of this machine meet at the port, as those of others: %s", error)
+    log.warning("nodes of this machine meet at the port, like nodes of other machines: %s", error)
 
 
 async def try_claim(folder: Path) -> Claim | None:
-    """The right to start the etcd there; None if another node has started one. Raises `ServerError`."""
+    """Return the right to start the etcd of `folder`; None if the etcd of another node answers there.
+
+    Raises:
+        ServerError: another process locks the folder, and no etcd answers within 45 s.
+    """
     until = time.monotonic() + _START_TIMEOUT_S
     while True:
         if (found := claim(folder)) is not None:
@@ -60,20 +67,23 @@ async def try_claim(folder: Path) -> Claim | None:
         if await answers(folder):
             return None
         if time.monotonic() >= until:
-            locked = f"it is locked by another process (fuser {folder}), and nothing answers there"
+            locked = f"another process locks it (fuser {folder} shows which), and no etcd answers there"
             raise ServerError(f"nodes of this machine cannot meet in {folder}: {locked}")
-        await asyncio.sleep(_RETRY_S)  # it is starting, or was killed and its etcd is about to end
+        await asyncio.sleep(_RETRY_S)  # the owner is starting, or was killed and its etcd is about to end
 
 
 async def peer_endpoint(address: SharedEtcd, folder: Path) -> Endpoint:
-    """Where a node finds the etcd that another one starts."""
+    """Return the endpoint at which a node dials the etcd that another node starts."""
     if is_loopback(address.host) or await answers(folder):
         return Listening(folder).socket
     return Endpoint((address.target,))
 
 
 async def find_endpoint(address: SharedEtcd, *, within_s: float) -> Endpoint:
-    """The same where it may be one that was there before: known as soon as something is, or else after a while."""
+    """Return the endpoint of an etcd that another node starts, or that existed before.
+
+    For a loopback address this waits at most `within_s` seconds for an etcd at the socket or the port.
+    """
     folder, begun_s = rendezvous_dir(address), time.monotonic()
     if folder is None:
         return Endpoint((address.target,))
@@ -87,21 +97,21 @@ async def find_endpoint(address: SharedEtcd, *, within_s: float) -> Endpoint:
 
 
 async def warn_of_untrusted(address: SharedEtcd) -> None:
-    """Log it, if there is anything."""
-    if why := await untrusted_reason(address):
-        log.warning("%s", why)
+    """Log a warning if a server at the port is not trusted."""
+    if reason := await untrusted_reason(address):
+        log.warning("%s", reason)
 
 
 async def untrusted_reason(address: SharedEtcd) -> str:
-    """Why what is at the port is not taken for the etcd of this place, with the cures; empty if nothing is there."""
+    """Return why the server at the port is not trusted as the job's etcd, with the cures; empty if there is none."""
     if not address.or_there or not is_loopback(address.host) or is_trusted(address.port):
         return ""
     if strangers := sorted(set(listeners(address.port, _rows())) - {os.geteuid(), 0}):
         uids = ", ".join(str(uid) for uid in strangers)
-        return f"what listens at {address.target} is of the user with uid {uids}, and is not believed; {_CURES}"
+        return f"the server at {address.target} belongs to the user with uid {uids} and is not trusted; {_CURES}"
     if await _is_answered(address):
-        unknown = "no listener there is known to be this user's or root's, so it is not believed"
-        return f"something answers at {address.target}, and {unknown}; {_CURES}"
+        unknown = "no listener there is known to belong to this user or root, so it is not trusted"
+        return f"a server answers at {address.target}, but {unknown}; {_CURES}"
     return ""
 
 
@@ -117,17 +127,17 @@ async def _is_answered(address: SharedEtcd) -> bool:
 
 
 def is_there(address: SharedEtcd) -> bool:
-    """Something listens at the port of this machine that is to be taken for the etcd of this place."""
+    """Whether a server listens at the port of this machine that counts as the etcd of `address`."""
     if is_loopback(address.host):
         return address.or_there and is_trusted(address.port)
     return is_taken(address.port)
 
 
 def is_local(host: str) -> bool:
-    """An address of `host` is one of this machine's: it can be bound."""
+    """Whether `host` has an address of this machine, that is, one that can be bound."""
     try:
         found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
-    except OSError:  # a name that is not known yet is another host's
+    except OSError:  # a name that cannot be resolved yet belongs to another host
         return False
     return any(_bindable(family, address) for family, _, _, _, address in found)
 
@@ -142,7 +152,7 @@ def _bindable(family: int, address: tuple[object, ...]) -> bool:
 
 
 def is_taken(port: int) -> bool:
-    """Somebody, whoever it is, has this port of the loopback interface."""
+    """Whether any process has bound this port of the loopback interface."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -153,13 +163,13 @@ def is_taken(port: int) -> bool:
 
 
 def is_trusted(port: int) -> bool:
-    """Somebody listens at this port, at whatever address, and all who do are this user or root."""
+    """Whether there are listeners at this port, on any address, and all belong to this user or to root."""
     owners = set(listeners(port, _rows()))
     return bool(owners) and owners <= {os.geteuid(), 0}
 
 
 def listeners(port: int, rows: Iterable[str]) -> Iterator[int]:
-    """The users who listen at this port, by `rows` of the kernel's tables."""
+    """Return the uid of each listener at this port, from `rows` of the kernel's tables."""
     for row in rows:
         _, local, _, state, _, _, _, uid = row.split()[:8]
         if state == _STATE_LISTEN and int(local.rpartition(":")[2], 16) == port:

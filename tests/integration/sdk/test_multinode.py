@@ -475,7 +475,7 @@ def test_another_user_who_has_the_port_already_is_not_met_and_told_of(
 ) -> None:
     port = free_port()
     nodes = Nodes(f"127.0.0.1:{port}", tmp_path)
-    told = f"what listens at 127.0.0.1:{port} is of the user with uid 65534"
+    told = f"the server at 127.0.0.1:{port} belongs to the user with uid 65534"
     try:
         with other_user.listening(port):
             with pytest.raises(NoRendezvous, match=f"no node calls for .*{told}"):

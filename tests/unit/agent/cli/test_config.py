@@ -84,7 +84,7 @@ def test_in_a_pod_a_join_timeout_that_is_no_time_is_refused(text: str) -> None:
 def test_in_a_pod_what_cannot_be_read_of_the_spec_is_said_and_read_in_etcd(caplog: pytest.LogCaptureFixture) -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
     assert config.from_pod(namespace, {**POD, constants.ENV_SPEC: "7 6.0 2 what"}, LOGS).profile.bootstrap is None
-    assert "ignored ELASTICJOB_SPEC, the spec is read in etcd: " in caplog.text
+    assert "ignored ELASTICJOB_SPEC, the agent reads the spec from etcd instead: " in caplog.text
 
 
 ETCD = "--rdzv-backend etcd --rdzv-endpoint 127.0.0.1 --rdzv-id r"

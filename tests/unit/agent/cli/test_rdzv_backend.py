@@ -53,10 +53,10 @@ def test_where_nodes_meet(line: str, expected: RdzvBackend) -> None:
     [
         ("--rdzv-backend etcd", "--rdzv-endpoint is missing"),
         ("--rdzv-backend c10d", "--rdzv-endpoint is missing"),
-        ("--rdzv-backend c10d --rdzv-endpoint a:1,b:1", "only with --rdzv-backend etcd may there be several"),
-        ("--rdzv-backend etcd-v2 --rdzv-endpoint h:1", "API v2 is history"),
-        ("--rdzv-backend zeus", "known are etcd, c10d and static"),
-        ("--nnodes 2 --node-rank 2", "the last one is 1"),
+        ("--rdzv-backend c10d --rdzv-endpoint a:1,b:1", "only --rdzv-backend etcd takes several endpoints"),
+        ("--rdzv-backend etcd-v2 --rdzv-endpoint h:1", "API v2 is obsolete"),
+        ("--rdzv-backend zeus", "the known backends are etcd, c10d and static"),
+        ("--nnodes 2 --node-rank 2", "the highest rank is 1"),
         ("--nnodes 2 --master-port http", "it must be a port"),
     ],
 )

@@ -49,7 +49,7 @@ def test_settings(text: str, conf: RdzvConf) -> None:
         ("colour=1", "colour=1: known keys are backoff, backoff_max, ca_cert, cacert"),
         ("is_host=perhaps", "is_host=perhaps: it must be true or false"),
         ("etcd_port=0", "etcd_port=0: it must be a port"),
-        ("protocol=https", "protocol=https: name the authority"),
+        ("protocol=https", "protocol=https: name the CA"),
     ],
 )
 def test_settings_that_are_none(text: str, why: str) -> None:

@@ -94,7 +94,7 @@ async def test_who_joins_is_told_that_another_users_etcd_is_passed_over(caplog: 
         here = place("127.0.0.1", probe.getsockname()[1], or_there=True)
     with other_user.listening(here.port), caplog.at_level(logging.WARNING):
         await find_endpoint(here, within_s=0.1)
-    assert f"what listens at {here.target} is of the user with uid 65534" in caplog.text
+    assert f"the server at {here.target} belongs to the user with uid 65534" in caplog.text
     assert "name the machine's address, or set ELASTICJOB_SOCKET_DIR=none" in caplog.text
     assert caplog.text.count(here.target) == 1
 
@@ -106,7 +106,7 @@ async def test_what_answers_and_is_nobodys_that_the_kernel_tells_of_is_passed_ov
     with socket.create_server(("127.0.0.1", 0)) as there:
         here = place("127.0.0.1", there.getsockname()[1], or_there=True)
         said = await untrusted_reason(here)
-    assert said.startswith(f"something answers at {here.target}, and no listener there is known to be this user's")
+    assert said.startswith(f"a server answers at {here.target}, but no listener there is known to belong to this user")
     assert "name the machine's address, or set ELASTICJOB_SOCKET_DIR=none" in said
 
 
@@ -141,7 +141,7 @@ async def test_a_folder_that_stays_locked_while_nothing_answers_is_told_with_the
     assert folder is not None
     held = claim(folder)
     assert held is not None
-    told = rf"{folder}: it is locked by another process \(fuser {folder}\)"
+    told = rf"{folder}: another process locks it \(fuser {folder} shows which\)"
     with pytest.raises(ServerError, match=told):
         await try_claim(folder)
     with pytest.raises(UsageError, match=told):

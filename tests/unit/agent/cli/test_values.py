@@ -65,7 +65,7 @@ def test_numbers_of_nodes(text: str, nodes: NodeRange) -> None:
     assert values.parse_nnodes(text) == nodes
 
 
-SHAPE = "it must be MIN or MIN:MAX, as 2 or 2:4"
+SHAPE = "it must be MIN or MIN:MAX, for example 2 or 2:4"
 RANGE = "MIN must be at least 1 and at most MAX"
 
 
@@ -163,7 +163,7 @@ def test_streams(text: str, both: list[tuple[bool, bool]]) -> None:
 def test_streams_that_are_none(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         values.parse_streams("tee", text)
-    assert str(refused.value) == f"--tee {text}: it must be 0, 1, 2 or 3, or RANK:VALUE,… as 0:3,1:1"
+    assert str(refused.value) == f"--tee {text}: it must be 0, 1, 2 or 3, or RANK:VALUE,… for example 0:3,1:1"
 
 
 def test_ranks_and_no_ranks() -> None:
@@ -173,7 +173,7 @@ def test_ranks_and_no_ranks() -> None:
 
 @pytest.mark.parametrize("text", ["one", "0,", "-1"])
 def test_ranks_that_are_none(text: str) -> None:
-    with pytest.raises(UsageError, match="it must be local ranks separated by commas, as 0,2"):
+    with pytest.raises(UsageError, match="it must be local ranks separated by commas, for example 0,2"):
         values.parse_ranks("local-ranks-filter", text)
 
 
