@@ -1,7 +1,7 @@
-"""How many accelerators this machine shows, from the file system alone: no driver is opened, no library loaded.
+"""The number of accelerators that this machine shows, from the file system: no driver is opened, no library loaded.
 
-NVIDIA by /dev/nvidia<n>, AMD by the kernel's list of compute nodes, Intel by the vendor of the render nodes. The
-variables by which a user hides devices are followed as the vendors' own libraries do.
+NVIDIA GPUs are counted by /dev/nvidia<n>, AMD GPUs by the kernel's list of compute nodes, Intel GPUs by the vendor of
+the render nodes. Variables with which a user hides devices count as in the vendors' own libraries.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _XPU_VARIABLE = "ZE_AFFINITY_MASK"
 
 
 def count_gpus(environment: Mapping[str, str], root: Path = ROOT) -> int:
-    """GPUs of NVIDIA, else of AMD, that are to be seen."""
+    """Return the number of visible GPUs: of NVIDIA, or if there are none, of AMD."""
     for variable in _GPU_VARIABLES:
         if variable in environment:
             return _count_named(environment[variable])
@@ -23,7 +23,7 @@ def count_gpus(environment: Mapping[str, str], root: Path = ROOT) -> int:
 
 
 def count_xpus(environment: Mapping[str, str], root: Path = ROOT) -> int:
-    """Discrete GPUs of Intel; the graphics of a processor are none (they have another driver)."""
+    """Return the number of visible discrete GPUs of Intel. Integrated graphics use another driver and do not count."""
     if _XPU_VARIABLE in environment:
         return _count_named(environment[_XPU_VARIABLE])
     return sum(1 for device in (root / "sys/class/drm").glob("renderD*/device") if _is_xpu(device))

@@ -1,9 +1,11 @@
-"""Which processors belong together on this machine, read from the kernel's own files: nodes, sockets, cores, caches.
+"""The processor topology of this machine, read from the kernel's files: NUMA nodes, sockets, cores, caches.
 
-Only processors that this process may use are in it: what a container has been denied is not there. A machine without
-NUMA has one node. GPUs of NVIDIA are there with the node that the kernel says they are on, in the order of their bus
-addresses, which is that of the driver with CUDA_DEVICE_ORDER=PCI_BUS_ID; only those that the driver shows here: a
-container sees the machine's whole bus, but not all of its GPUs.
+It contains only processors that this process may use, so none that a container is denied. A machine without NUMA has
+one node.
+
+NVIDIA GPUs are listed with the node that the kernel reports for them. They are in the order of their bus addresses,
+which is the driver's order with CUDA_DEVICE_ORDER=PCI_BUS_ID. Only GPUs that the driver shows here are listed: a
+container can read the machine's whole bus, but does not have all of its GPUs.
 """
 
 import os
@@ -13,7 +15,7 @@ from pathlib import Path
 
 SYSTEM = Path("/sys")
 DRIVER = Path("/proc/driver/nvidia/gpus")
-"""A folder for each GPU, named by its bus address; a container's runtime leaves out those of others."""
+"""It has a folder for each GPU, named by its bus address; a container runtime hides the GPUs of other containers."""
 _NVIDIA, _DISPLAY = "0x10de", "0x03"
 
 Cpus = frozenset[int]
@@ -21,20 +23,25 @@ Cpus = frozenset[int]
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Groups of processors, each by its smallest member."""
+    """Groups of processors, sorted by the smallest processor of each group."""
 
     nodes: dict[int, Cpus]
-    """NUMA node → its processors, without nodes that have none."""
+    """NUMA node → its processors; nodes without processors are omitted."""
     sockets: tuple[Cpus, ...]
     cores: tuple[Cpus, ...]
     caches: tuple[Cpus, ...]
-    """Those that share a last-level cache."""
+    """Groups of processors that share a last-level cache."""
     gpus: tuple[int, ...]
-    """The node of each GPU; -1 where the kernel does not know."""
+    """The NUMA node of each GPU; -1 if the kernel does not know it."""
 
 
 def read_topology(allowed: Iterable[int] | None = None, system: Path = SYSTEM, driver: Path = DRIVER) -> Topology:
-    """That of this machine, of the processors `allowed` (None: those of this process); raises OSError, ValueError."""
+    """Return the topology of the processors `allowed`; None: those that this process may use.
+
+    Raises:
+        OSError: a file of the kernel cannot be read.
+        ValueError: a file of the kernel has an unknown format.
+    """
     usable = frozenset(os.sched_getaffinity(0) if allowed is None else allowed)
     nodes = {}
     for folder in sorted((system / "devices/system/node").glob("node[0-9]*"), key=_number):
@@ -51,7 +58,7 @@ def read_topology(allowed: Iterable[int] | None = None, system: Path = SYSTEM, d
 
 
 def parse_cpus(text: str) -> Cpus:
-    """`0-3,8` as the kernel writes it; raises ValueError."""
+    """Return the processors of a list such as `0-3,8`, the kernel's format; raises ValueError."""
     found: set[int] = set()
     for part in text.strip().split(","):
         if part:
@@ -61,7 +68,7 @@ def parse_cpus(text: str) -> Cpus:
 
 
 def format_cpus(cpus: Cpus) -> str:
-    """As `parse_cpus` reads it: `0-3,8`."""
+    """Return processors in the format that `parse_cpus` reads: `0-3,8`."""
     numbers = sorted(cpus)
     firsts = [number for number in numbers if number - 1 not in cpus]
     lasts = [number for number in numbers if number + 1 not in cpus]
@@ -80,7 +87,7 @@ def _by_number(folder: Path, usable: Cpus, file: str) -> tuple[Cpus, ...]:
 
 
 def _by_list(folder: Path, usable: Cpus, file: str) -> tuple[Cpus, ...]:
-    """Groups that each of its members names; a processor that names none is one by itself."""
+    """Return the groups that the files of the processors list; a processor without a list is a group of its own."""
     groups = {(parse_cpus(_text(folder / f"cpu{cpu}" / file)) & usable) or frozenset({cpu}) for cpu in usable}
     return tuple(sorted(groups, key=min))
 

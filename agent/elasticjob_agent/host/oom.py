@@ -1,8 +1,8 @@
-"""Whether the kernel killed for want of memory: the counters of this container's cgroup, version 2 or 1.
+"""Detection of out-of-memory kills by the counters of this container's cgroup, version 2 or 1.
 
-Only a counter that has grown is evidence; its value before the workers started is not theirs. Where no counter can be
-read nothing is claimed. Kernels before 4.13 do not count kills (`memory.oom_control` without `oom_kill`): there
-`memory.failcnt`, which counts every hit of the limit, has to do.
+Only a counter that has grown is evidence: its value from before the start of the workers is not caused by them. If no
+counter can be read, no kill is reported. Kernels before 4.13 do not count kills (`memory.oom_control` without
+`oom_kill`). There `memory.failcnt` is used, which counts each hit of the limit.
 """
 
 import signal
@@ -12,28 +12,28 @@ _CGROUP = Path("/sys/fs/cgroup")
 _PROC = Path("/proc/self/cgroup")
 _KILLED_EXIT = 128 + signal.SIGKILL
 _OOM_MESSAGE = "killed by signal: Killed"
-"""What a data loader says of its worker process."""
+"""The part of a data loader's message by which it reports that its worker process was killed."""
 
 
 class OomCounter:
-    """The counter of one cgroup's folder; `has_grown` since the last `take_baseline`."""
+    """The kill counter of one cgroup's folder; `has_grown` compares it with the last `take_baseline`."""
 
     def __init__(self, folder: Path | None) -> None:
-        """`folder` holds the memory controller's files; None: there are none."""
+        """`folder` has the files of the memory controller; None: there are none."""
         self._folder = folder
         self._baseline: int | None = None
 
     def take_baseline(self) -> None:
-        """Workers start: what is counted from now on is theirs."""
+        """Remember the counter's value at the start of workers; kills from now on are theirs."""
         self._baseline = self.read()
 
     def has_grown(self) -> bool:
-        """Somebody was killed since the mark."""
+        """Whether the kernel has killed a process since the baseline."""
         now = self.read()
         return self._baseline is not None and now is not None and now > self._baseline
 
     def read(self) -> int | None:
-        """Kills so far; None where nothing counts them."""
+        """Return the number of kills so far; None if no file counts them."""
         if self._folder is None:
             return None
         for name in ("memory.events", "memory.oom_control"):
@@ -43,12 +43,12 @@ class OomCounter:
 
 
 def may_be_oom(exit_code: int, message: str) -> bool:
-    """It ended as those do whom the kernel kills, or whose child it killed."""
+    """Whether exit code or message are those of a process that the kernel killed, or whose child it killed."""
     return exit_code in {-signal.SIGKILL, _KILLED_EXIT} or _OOM_MESSAGE in message
 
 
 def find_folder(cgroup: Path = _CGROUP, proc: Path = _PROC) -> Path | None:
-    """The folder of this process's memory cgroup; in a container that is usually the root it sees."""
+    """Return the folder of this process's memory cgroup; in a container usually the root of what is mounted there."""
     paths = dict(_controllers(_text(proc)))
     candidates = []
     if "memory" in paths:  # version 1, or both at once
@@ -59,7 +59,7 @@ def find_folder(cgroup: Path = _CGROUP, proc: Path = _PROC) -> Path | None:
 
 
 def _controllers(text: str) -> list[tuple[str, str]]:
-    """(controller, path) of each line `7:memory:/a/b`; version 2 is `0::/a/b`, controller empty."""
+    """Return (controller, path) for each line `7:memory:/a/b`; version 2 is `0::/a/b`, with an empty controller."""
     lines = [line.split(":", 2) for line in text.splitlines()]
     parts = [line for line in lines if len(line) == 3]  # noqa: PLR2004 -- id, controllers, path
     return [(name, path.strip("/")) for _, names, path in parts for name in names.split(",")]

@@ -1,33 +1,33 @@
-"""PURE: when is it suspected that a job hangs? A suspicion is shown, with stacks; nothing is stopped because of it.
+"""The rule by which a job is suspected to hang. A suspicion is shown, with stacks; it stops nothing.
 
-For the whole of progressDeadlineSeconds no worker of the node has written or reported anything. Each of them has either
-done nothing (it waits for a peer) or kept a core busy without a pause (it spins for one). A worker that computes
-between silences is not suspected; one that only computes must report or beat now and then.
+For the whole of progressDeadlineSeconds no worker of the node has written or reported anything. And each worker was
+either idle (it waits for a peer) or kept a core busy without a pause (it spins for one). A worker whose load is between
+these is not suspected. A worker that only computes must report progress or send heartbeats now and then.
 """
 
 from dataclasses import dataclass
 
 _IDLE_SHARE = 0.02
-"""Share of one core below which a worker does nothing."""
+"""Share of one core below which a worker counts as idle."""
 _SPINNING_SHARE = 0.95
-"""Share of one core from which on a worker does not pause."""
+"""Share of one core above which a worker counts as spinning."""
 
 
 @dataclass(frozen=True, slots=True)
 class ActivitySample:
-    """Signs of life of a node's workers, each a count that only grows."""
+    """Signs of life of a node's workers; each is a count that only grows."""
 
     round: int
     written_bytes: int
-    """Bytes that they have written to anything."""
+    """Bytes that the workers have written to any file, pipe or socket."""
     progress_count: int
     """Lines of progress and heartbeats."""
     cpu_s: tuple[float, ...]
-    """Processor time by worker, its descendants' included."""
+    """Processor seconds of each worker with its descendants."""
 
 
 class HangDetector:
-    """Fed with signs now and then; returns since when nothing has moved, once that is long enough."""
+    """Compares samples; returns the time since which nothing has moved, once that is long enough."""
 
     def __init__(self, deadline_s: float) -> None:
         """`deadline_s` is progressDeadlineSeconds."""
@@ -36,9 +36,9 @@ class HangDetector:
         self._last_sample: ActivitySample | None = None
 
     def observe(self, now_s: float, sample: ActivitySample | None) -> float | None:
-        """Since when (monotonic seconds) the workers are suspected to hang; None while they are not.
+        """Return the time (monotonic seconds) since which the workers seem to hang; None if they do not.
 
-        `sample` None: they cannot be seen, or none run.
+        `sample` None: the workers cannot be sampled, or none runs.
         """
         if sample is None or self._last_sample is None or _has_progressed(self._last_sample, sample):
             self._since_s, self._last_sample = now_s, sample
@@ -51,7 +51,7 @@ class HangDetector:
         return self._since_s
 
     def discount(self, sample: ActivitySample | None) -> None:
-        """What has been written up to now was our own doing (a dump of stacks): it is no sign of life."""
+        """Take `sample` as the new baseline of writes: the agent caused the writes before it by a dump of stacks."""
         if sample is not None and self._last_sample is not None and sample.round == self._last_sample.round:
             self._last_sample = ActivitySample(
                 sample.round, sample.written_bytes, sample.progress_count, self._last_sample.cpu_s

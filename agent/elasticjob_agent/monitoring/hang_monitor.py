@@ -1,7 +1,8 @@
-"""Looks at the workers now and then. When a hang is suspected, it requests their stacks on stderr and reports it.
+"""Samples the workers periodically. When a hang is suspected, it requests their stacks on stderr and reports it.
 
-The signal for stacks goes only to processes that asked for it (`worker.dump_stacks_on_request`): anything else might
-die of it. Of the others the kernel's view is logged: where each of them waits. Counts are read from /proc alone.
+The signal for stacks goes only to processes that registered for it (`worker.dump_stacks_on_request`): it might kill any
+other process. For each worker the agent also logs the kernel's view: its state, and where it waits. All counts are
+read from /proc.
 """
 
 import asyncio
@@ -18,17 +19,17 @@ from elasticjob_agent.monitoring.progress import ProgressFifo
 from elasticjob_api.records import WorkerReport, WorkerState
 
 _SAMPLES_PER_DEADLINE = 10
-"""So many times within the deadline the workers are looked at."""
+"""Samples within one deadline."""
 _MAX_INTERVAL_S = 30.0
 _STACKS_S = 1.0
-"""Seconds that stacks get to be written."""
+"""Seconds that processes get to write their stacks."""
 _PROC = Path("/proc")
 
 log = logging.getLogger(__name__)
 
 
 class HangMonitor:
-    """One node's watch over its workers; `on_change` is called when the suspicion begins or ends."""
+    """Watches the workers of one node; `on_change` is called when a suspicion begins or ends."""
 
     def __init__(
         self,
@@ -38,34 +39,34 @@ class HangMonitor:
         clock: Callable[[], float],
         on_change: Callable[[], None],
     ) -> None:
-        """`workers` gives the round and its workers; `clock` is monotonic seconds."""
+        """`workers` returns the round and its workers; `clock` is monotonic seconds."""
         self._workers = workers
         self._progress = progress
         self._clock = clock
         self._on_change = on_change
         self.stalled_for_s: float | None = None
-        """How long nothing has moved, when that is suspicious."""
+        """Seconds without activity if a hang is suspected, else None."""
 
     async def run(self, deadline_s: float) -> None:
         """Watch until cancelled."""
-        suspicion = HangDetector(deadline_s)
+        detector = HangDetector(deadline_s)
         while True:
             await asyncio.sleep(min(deadline_s / _SAMPLES_PER_DEADLINE, _MAX_INTERVAL_S))
             now_s = self._clock()
-            since_s = suspicion.observe(now_s, self.sample())
-            begins, ends = self.stalled_for_s is None, since_s is None
+            since_s = detector.observe(now_s, self.sample())
+            was_active, is_active = self.stalled_for_s is None, since_s is None
             self.stalled_for_s = None if since_s is None else now_s - since_s
-            if begins is ends:
+            if was_active is is_active:
                 continue
-            if ends:
-                log.warning("the workers move again")
+            if is_active:
+                log.warning("the workers are active again")
             else:
                 await self._log_and_dump(now_s - (since_s or 0.0))
-                suspicion.discount(self.sample())
+                detector.discount(self.sample())
             self._on_change()
 
     def sample(self) -> ActivitySample | None:
-        """The workers' signs of life; None if none run or they cannot be seen."""
+        """Return the workers' signs of life; None if none runs, one has ended, or one cannot be read."""
         round_, workers = self._workers()
         alive = [worker for worker in workers if worker.state is WorkerState.HEALTHY]
         if not alive or len(alive) < len(workers):
@@ -74,19 +75,19 @@ class HangMonitor:
             families = [_process_tree(worker.pid) for worker in alive]
             written = sum(_written(process.pid) for family in families for process in family)
             cpu_s = tuple(sum(_cpu_s(process) for process in family) for family in families)
-        except (psutil.Error, OSError):  # one has just ended, or is another user's: nothing can be said
+        except (psutil.Error, OSError):  # a process has just ended, or belongs to another user: there is no sample
             return None
         return ActivitySample(round_, written, self._progress.messages, cpu_s)
 
     async def _log_and_dump(self, silent_s: float) -> None:
         round_, workers = self._workers()
         log.warning(
-            "round %d: no worker has written or reported anything for %.0f s, and each is idle or spins: do they hang?",
+            "round %d: no worker has written or reported anything for %.0f s, and each is idle or spins; they may hang",
             round_,
             silent_s,
         )
         for worker in workers:
-            log.warning("rank %d: %s", worker.rank, _kernel_counters(worker.pid))
+            log.warning("rank %d: %s", worker.rank, _kernel_view(worker.pid))
             for process in _process_tree_or_none(worker.pid):
                 self._request_stacks(process.pid)
         await asyncio.sleep(_STACKS_S)
@@ -95,7 +96,7 @@ class HangMonitor:
         number = self._progress.stack_signals.get(pid)
         if number is None:
             return
-        log.warning("asking process %d for its stacks, by %s", pid, signal.Signals(number).name)
+        log.warning("requesting stacks from process %d by %s", pid, signal.Signals(number).name)
         try:
             os.kill(pid, number)
         except ProcessLookupError:
@@ -120,7 +121,7 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 def _written(pid: int) -> int:
-    """Bytes given to write(2) by this process, to whatever: the kernel counts them."""
+    """Return the bytes that this process has passed to write(2), as the kernel counts them."""
     for line in (_PROC / str(pid) / "io").read_text().splitlines():
         name, _, value = line.partition(": ")
         if name == "wchar":
@@ -128,7 +129,7 @@ def _written(pid: int) -> int:
     return 0
 
 
-def _kernel_counters(pid: int) -> str:
+def _kernel_view(pid: int) -> str:
     try:
         state = psutil.Process(pid).status()
         where = (_PROC / str(pid) / "wchan").read_text()

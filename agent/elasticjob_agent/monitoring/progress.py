@@ -1,11 +1,11 @@
 """Progress reports of the training: JSON lines into the FIFO named in ELASTICJOB_PROGRESS.
 
-`{"step", "total", "metrics"}` is progress, `{"alive": true}` a mere heartbeat, `{"stacks": {"pid", "signal"}}` a
-process that shows its stacks on a signal.
+`{"step", "total", "metrics"}` is progress. `{"alive": true}` is a heartbeat. `{"stacks": {"pid", "signal"}}` registers
+a process that writes its stacks on a signal.
 
-No import is needed in the worker. Lines that are not JSON objects, or too long, are dropped: progress is for
-showing and may never hurt a run. The agent keeps the last one; it holds a write end itself, so that a worker
-that closes the FIFO does not end it.
+The worker needs no import. Lines that are not JSON objects, or too long, are dropped: progress is for display and must
+never harm a run. The agent keeps the newest progress. It holds a write end itself, so that the FIFO stays open when a
+worker closes it.
 """
 
 import asyncio
@@ -27,16 +27,16 @@ _STACK_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2}
 
 
 class ProgressFifo:
-    """One node's FIFO; `last` is the newest progress told."""
+    """The FIFO of one node; `last` is the newest progress received."""
 
     def __init__(self, path: Path, on_progress: Callable[[], None]) -> None:
-        """Make the FIFO at `path` and read it in the running event loop."""
+        """Create the FIFO at `path` and read it in the running event loop."""
         self.path = path
         self.last: Progress | None = None
         self.messages = 0
         """Lines of progress and heartbeats so far: signs of life."""
         self.stack_signals: dict[int, int] = {}
-        """Process → the signal on which it shows its stacks."""
+        """Pid → the signal on which that process writes its stacks."""
         self._on_progress = on_progress
         self._partial_line = b""
         os.mkfifo(path, 0o622)
@@ -45,7 +45,7 @@ class ProgressFifo:
         asyncio.get_running_loop().add_reader(self._fd, self._read)
 
     def forget(self) -> None:
-        """Begin a new round: reports of the last one are over."""
+        """Drop the progress of the last round; a new round begins."""
         self.last, self._partial_line = None, b""
         self.stack_signals.clear()
 
@@ -63,25 +63,25 @@ class ProgressFifo:
             return
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         self._partial_line = self._partial_line[:_MAX_LINE]
-        told = [progress for line in lines if (progress := self._on_line(line)) is not None]
-        if told:
-            self.last = told[-1]
+        received = [progress for line in lines if (progress := self._on_line(line)) is not None]
+        if received:
+            self.last = received[-1]
             self._on_progress()
 
     def _on_line(self, line: bytes) -> Progress | None:
-        """Note what this line says; the progress in it, if any."""
+        """Count or register the message in a line. Return its progress, None if it has none."""
         value = _mapping(line)
         if value is None:
             return None
-        if (asked := _stacks(value.get("stacks"))) is not None:
-            self.stack_signals.update([asked])
+        if (registered := _stacks(value.get("stacks"))) is not None:
+            self.stack_signals.update([registered])
             return None
         self.messages += 1
         return None if value == {"alive": True} else _progress(value)
 
 
 def parse_progress(line: bytes) -> Progress | None:
-    """The progress in one line; None when it is none."""
+    """Return the progress in one line; None if it has none."""
     value = _mapping(line)
     return None if value is None else _progress(value)
 
@@ -100,7 +100,7 @@ def _progress(value: dict[str, Any]) -> Progress:
 
 
 def _stacks(value: Any) -> tuple[int, int] | None:
-    """(process, signal): only signals that are nobody's but the user's."""
+    """Return (pid, signal); None unless the signal is one that is reserved for users: SIGUSR1, SIGUSR2."""
     if not isinstance(value, dict):
         return None
     pid, number = _as_int(value.get("pid")), _as_int(value.get("signal"))

@@ -1,7 +1,8 @@
-"""PURE: how long the steps of a round took one agent, out of its trace points.
+"""The duration of each step of a round on one agent, from its trace points.
 
-One clock, the agent's own, so nothing here compares machines. A step that this agent did not take part in is None:
-a joiner has stopped no workers, and only who opened a round knows how long it took to find out that one is needed.
+All times are of the agent's own clock, so no clocks of two machines are compared. A step in which this agent took no
+part is None. For example, a joiner has stopped no workers, and only the agent that opened a round knows how long the
+detection took.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ _REACTION_S = 5.0
 
 
 def recovery_timings(points: Mapping[str, TracedPoint], round_: int, started_ns: int) -> RecoveryTimings:
-    """The steps of `round_`, whose last worker here was started at `started_ns`."""
+    """Return the steps of `round_`; `started_ns` is the start of the last worker of this node."""
     return RecoveryTimings(
         detect_s=_detect_s(points, round_),
         stop_s=_between_s(points, "saw forming", "ready", round_),
@@ -24,27 +25,29 @@ def recovery_timings(points: Mapping[str, TracedPoint], round_: int, started_ns:
 
 
 def _detect_s(points: Mapping[str, TracedPoint], round_: int) -> float | None:
-    """From the end of a worker here, or of a peer's link, to the round that was opened here because of it."""
+    """Return the time from the end of a worker of this node, or of a peer's link, to the round that it opened here."""
     if (opened_ns := _at_ns(points, "proposed", round_)) is not None:
         return _elapsed_s(_failed_ns(points, round_ - 1), opened_ns)
     if (opened_ns := _at_ns(points, "opened for a loss", round_)) is None:
         return None
-    ended, proved, closer = (_at_ns(points, name, 0) for name in ("link ended", "link proved", "closer proved gone"))
+    ended, proved, leader = (_at_ns(points, name, 0) for name in ("link ended", "link proved", "closer proved gone"))
     if _is_within(proved, opened_ns) and _elapsed_s(ended, proved) is not None:
         return _elapsed_s(ended, opened_ns)
-    return _elapsed_s(closer, opened_ns) if _is_within(closer, opened_ns) else None
+    return _elapsed_s(leader, opened_ns) if _is_within(leader, opened_ns) else None
 
 
 def _is_within(proved_ns: int | None, opened_ns: int) -> bool:
-    """A proof is acted upon at once; an older one is of another loss, and this one was found by a lease's end."""
+    """Whether the proof led to this round."""
+    # A round follows a proof at once. An older proof is of another loss; the end of a lease revealed this one.
     passed_s = _elapsed_s(proved_ns, opened_ns)
     return passed_s is not None and passed_s <= _REACTION_S
 
 
 def _failed_ns(points: Mapping[str, TracedPoint], round_: int) -> int | None:
-    """When the worker failed; many frameworks stamp their error file in whole seconds, which measures nothing."""
-    told_ns = _at_ns(points, "failed", round_)
-    return told_ns if told_ns and told_ns % _NS else _at_ns(points, "detected", round_)
+    """Return the time at which the worker failed; the time of detection if its error file has no exact time."""
+    # Many frameworks write whole seconds into their error file, which is too coarse to measure.
+    reported_ns = _at_ns(points, "failed", round_)
+    return reported_ns if reported_ns and reported_ns % _NS else _at_ns(points, "detected", round_)
 
 
 def _between_s(points: Mapping[str, TracedPoint], begin: str, end: str, round_: int) -> float | None:
@@ -52,12 +55,12 @@ def _between_s(points: Mapping[str, TracedPoint], begin: str, end: str, round_: 
 
 
 def _at_ns(points: Mapping[str, TracedPoint], name: str, round_: int) -> int | None:
-    mark = points.get(name)
-    return mark.at_ns if mark is not None and mark.round == round_ else None
+    point = points.get(name)
+    return point.at_ns if point is not None and point.round == round_ else None
 
 
 def _elapsed_s(begin_ns: int | None, end_ns: int | None) -> float | None:
-    """Seconds, to a tenth of a millisecond; None when one is missing, or the clock was set back in between."""
+    """Return the seconds between, to 0.1 ms; None if a time is missing or the clock was set back in between."""
     if begin_ns is None or end_ns is None or end_ns < begin_ns:
         return None
     return round((end_ns - begin_ns) / _NS, 4)

@@ -1,8 +1,8 @@
-"""Worker states and samples of one node, as `P/r/<slot>.<incarnation>`.
+"""Worker states and samples of one node, written to `P/r/<slot>.<incarnation>`.
 
-A change of state is written at once (changes within 20 ms together), samples of memory, cpu and progress every
-report period, and once ten seconds after a round began to run. Reports decide nothing: one that cannot be written is
-replaced by the next. A refused one shows that the own key is gone.
+A change of state is written at once; changes within 20 ms go together. Samples of memory, cpu and progress are written
+in every report period, and once ten seconds after a change. No decision depends on a report, so a report that cannot
+be written is replaced by the next. A refused report shows that this node's own key is gone.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _COALESCE_S = 0.02
 _RETRY_S = 1.0
 _FIRST_SAMPLE_S = 10.0
-"""Seconds after a change of state: what its workers use is known then, and need not wait for the period."""
+"""Seconds after a change of state to the first sample, which need not wait for the period."""
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Reporter:
         workers.on_report = self._changed.set
 
     async def run(self) -> None:
-        """Report on every change and every period, and watch for hangs if the job wants that."""
+        """Report at every change and in every period, and watch for hangs if the job asks for it."""
         async with asyncio.TaskGroup() as group:
             await self._run(group)
 
@@ -85,7 +85,7 @@ class Reporter:
     def _watch_for_hangs(self, group: asyncio.TaskGroup, deadline_s: float) -> None:
         if deadline_s <= 0 or self._hang_monitor is not None:
             return
-        from elasticjob_agent.monitoring.hang_monitor import HangMonitor  # noqa: PLC0415  # psutil: a job has to ask for it
+        from elasticjob_agent.monitoring.hang_monitor import HangMonitor  # noqa: PLC0415  # psutil: only for a job with a deadline
 
         self._hang_monitor = HangMonitor(
             workers=lambda: (
@@ -112,7 +112,7 @@ class Reporter:
                 self._session_lost(session)
 
     def _session_lost(self, session: Session) -> None:
-        # Only if that stay is still the one: a report under way while the node came back says nothing of the new one.
+        # A report that was under way while the node joined again concerns the old session only.
         if self._member.session is session:
             self._member.session_lost()
 
@@ -142,6 +142,6 @@ class Reporter:
 
 
 def _with_usage(worker: WorkerReport, used: Mapping[int, Usage]) -> WorkerReport:
-    """With what it uses; without, if it has ended or is about to."""
+    """Return the report with the worker's usage; unchanged if the worker has ended or is not healthy."""
     use = used.get(worker.pid) if worker.state is WorkerState.HEALTHY else None
     return worker if use is None else replace(worker, cpu_percent=use.cpu_percent, memory_bytes=use.memory_bytes)

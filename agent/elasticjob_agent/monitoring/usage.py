@@ -1,10 +1,14 @@
-"""Cpu and memory of workers with all the processes of their sessions, from one pass over the machine for all of them.
+"""Cpu and memory of workers with all processes of their sessions, from one pass over the machine's processes.
 
-A worker leads a session of its own, so its data loaders and helpers count for it; only what has made itself a session
-leaves it. Cpu is the mean since the sample before, the first one since the worker was started, and never over less
-than `MIN_INTERVAL_S`: the kernel counts in hundredths of a second. Never more than one pass in that time either,
-however often it is asked: a restart of all workers costs none. Only what is the workers' is read: a machine has
-thousands of others, and this is most of what an agent does in a quiet minute.
+A worker leads a session of its own, so its data loaders and helpers count for it. Only a process that begins a new
+session leaves it.
+
+Cpu is the mean since the sample before; the first is the mean since the worker was started. The mean is never over less
+than `MIN_INTERVAL_S`, because the kernel counts in hundredths of a second. There is at most one pass in that time,
+however often `measure` is called, so a restart of all workers costs none.
+
+Only processes of the workers are read: a machine has thousands of others. This is most of an agent's work in a quiet
+minute.
 """
 
 import os
@@ -15,30 +19,30 @@ from pathlib import Path
 from elasticjob_agent.supervisor import sessions
 
 MIN_INTERVAL_S = 5.0
-"""Seconds: the least that a share of cpu is a mean over."""
+"""Seconds over which cpu is a mean, at least."""
 _PROC = Path("/proc")
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _UTIME, _CSTIME, _RSS = 11, 14, 21
-"""Fields of /proc/PID/stat, counted from the state, which is the first behind the command's closing parenthesis."""
+"""Fields of /proc/PID/stat, counted from the state, the first field after the command's closing parenthesis."""
 
 
 Members = Callable[[Collection[int]], Mapping[int, int]]
-"""Session by pid, of all processes in the sessions that are asked for."""
+"""A function that returns pid → session, for all processes of the given sessions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of one worker; 100 is one core. Memory is what is resident, shared pages counted with each who has them."""
+    """The usage of one worker. Memory is the resident memory; a shared page counts for each process that has it."""
 
     cpu_percent: float | None
-    """None until it was seen for long enough."""
+    """100 is one core; None until the worker was measured for long enough."""
     memory_bytes: int
 
 
 @dataclass(slots=True)
 class _Sample:
-    """Of one session when its cpu was last taken."""
+    """The last cpu sample of one session."""
 
     at_s: float
     ticks: int
@@ -58,7 +62,7 @@ class UsageMeter:
         self._sampled_at_s = float("-inf")
 
     def measure(self, leaders: Collection[int]) -> Mapping[int, Usage]:
-        """By the pid of the worker, which is its session's; one that is new or has just ended is missing."""
+        """Return pid → usage of the workers, which lead their sessions; a new or just ended worker is missing."""
         now_s = self._clock()
         for leader in leaders:
             self._samples.setdefault(leader, _Sample(now_s, 0))
@@ -73,7 +77,7 @@ class UsageMeter:
         for pid, session in self._members(leaders).items():
             try:
                 spent, resident = self._cpu_ticks(pid)
-            except OSError:  # it has ended, or is hidden from us
+            except OSError:  # the process has ended, or is hidden from this user
                 continue
             ticks[session] = ticks.get(session, 0) + spent
             pages[session] = pages.get(session, 0) + resident
@@ -81,16 +85,16 @@ class UsageMeter:
         self._found = {leader: Usage(self._samples[leader].percent, count * _PAGE) for leader, count in pages.items()}
 
     def _sample(self, leader: int, ticks: int, now_s: float) -> _Sample:
-        """Its cpu, anew if enough time has passed."""
+        """Return a new cpu sample if enough time has passed, else the one before."""
         before = self._samples[leader]
         if now_s - before.at_s < MIN_INTERVAL_S:
             return before
-        # A process that nobody waits for takes its ticks with it: less than nothing was not used.
+        # The ticks of a process that its parent does not wait for are lost, so the sum may fall: usage is at least 0.
         spent_s = max(0, ticks - before.ticks) / _TICKS
         return _Sample(now_s, ticks, round(100 * spent_s / (now_s - before.at_s), 1))
 
     def _cpu_ticks(self, pid: int) -> tuple[int, int]:
-        """Ticks, those of children that it has waited for too, and resident pages."""
+        """Return the ticks of a process, with those of children that it has waited for, and its resident pages."""
         text = (self._proc / str(pid) / "stat").read_bytes()
         fields = text[text.rindex(b")") + 2 :].split()
         return sum(int(ticks) for ticks in fields[_UTIME : _CSTIME + 1]), int(fields[_RSS])

@@ -1,7 +1,7 @@
-"""MASTER_PORT as the user gave it (`--rdzv-backend static`): the same in every round.
+"""MASTER_PORT from the user (`--rdzv-backend static`): the same in every round.
 
-Held like a chosen one while no worker runs; if it cannot be had just now, the worker's own bind will say so. It has no
-mark: two runs that were given one port are the user's to tell apart.
+The agent holds it like a chosen port while no worker runs. If it cannot be bound now, the worker's own bind will fail
+and report it. The port has no reservation socket: giving two runs different ports is up to the user.
 """
 
 from contextlib import suppress
@@ -10,16 +10,16 @@ from elasticjob_agent.net.master_port import MasterPort, bind
 
 
 class FixedPort(MasterPort):
-    """One port for ever, on `address`."""
+    """The same port in every round, on `address`."""
 
     def __init__(self, address: str, port: int) -> None:
         super().__init__(address)
         self._number = (address, port)
 
     def acquire(self) -> int:
-        """Hold the port if it is free; its number."""
+        """Hold the port if it is free, and return its number."""
         self.close()
         address, port = self._number
-        with suppress(OSError):  # not an address of this host, or in use: the worker finds out
+        with suppress(OSError):  # not an address of this host, or in use: the worker's bind reports it
             self._socket.append(bind(address, port))
         return port

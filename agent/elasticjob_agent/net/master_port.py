@@ -1,8 +1,8 @@
 """The port that rank 0 will listen on: chosen before the round closes, held until its workers start.
 
-Held as a bound socket that does not listen, with SO_REUSEADDR, so that whether somebody *listens* there can still be
-asked; what keeps other agents and launches off, also after `release`, is its mark (`port_choice`). One that is
-forgotten lets go of everything.
+It is held by a bound socket that does not listen, with SO_REUSEADDR. So it can still be checked whether another process
+*listens* there. Its reservation socket (`net.ports`) keeps other agents and launches off, also after `release`. If the
+object is garbage-collected, both sockets are closed.
 """
 
 import errno
@@ -25,31 +25,31 @@ class MasterPort:
     """One port at a time, on `address`."""
 
     def __init__(self, address: str, choose: PickPort = pick_random) -> None:
-        """`choose(low, high)` gives a number from low to high, both included."""
+        """`choose(low, high)` returns a number from low to high, both included."""
         self._address = address
         self._choose = choose
         self._socket: list[socket.socket] = []
-        """The port's own socket, as long as it is held, and last its mark."""
+        """The port's own socket, as long as it is held, and after it the reservation socket."""
         weakref.finalize(self, _close, self._socket)
 
     def acquire(self) -> int:
-        """Hold a fresh port and let go of the last; its number."""
+        """Hold a new port, give the previous one up, and return the number of the new one."""
         number, fresh = self._pick()
         self.close()
         self._socket.extend(fresh)
         return number
 
     def release(self) -> None:
-        """Let go: the worker is about to bind it. Other agents still keep away. Idempotent."""
+        """Unbind the port for the worker that is about to bind it; the reservation stays. Idempotent."""
         if self._socket:
             self._socket[0].close()
 
     def close(self) -> None:
-        """Let go of it altogether. Idempotent."""
+        """Give up the port and its reservation. Idempotent."""
         _close(self._socket)
 
     def is_taken(self, port: int) -> bool:
-        """Somebody listens at this port, at whatever address: rank 0 cannot have it on all of them."""
+        """Whether a process listens on this port at any address, so that rank 0 cannot bind it on all addresses."""
         family, anywhere = (socket.AF_INET6, "::") if ":" in self._address else (socket.AF_INET, "")
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -67,11 +67,11 @@ class MasterPort:
         for address in (self._address, ""):
             with suppress(OSError):
                 return self._reserve(address, 0, last_resort=True)
-        # The address is not one of this host (it is translated on the way).
+        # The address does not belong to this host (NAT translates it).
         return self._reserve("::", 0, last_resort=True)
 
     def _reserve(self, address: str, candidate: int, *, last_resort: bool = False) -> tuple[int, list[socket.socket]]:
-        """This port and its mark, or with 0 one of the kernel's; raises OSError."""
+        """Return the port's number, and its socket with the reservation; 0: the kernel chooses. Raises OSError."""
         held = bind(address, candidate)
         try:
             number: int = held.getsockname()[1]
@@ -82,7 +82,7 @@ class MasterPort:
 
 
 def bind(address: str, number: int) -> socket.socket:
-    """A socket that holds this port (0: one of the kernel's) and does not listen; raises OSError."""
+    """Return a socket that holds this port and does not listen; 0: the kernel chooses. Raises OSError."""
     made = cloexec_socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:

@@ -1,4 +1,4 @@
-"""Where others reach this host, as far as it can know: the address from which it reaches etcd."""
+"""The address at which other hosts probably reach this one: the address from which it reaches etcd."""
 
 import socket
 
@@ -7,10 +7,13 @@ _LOOPBACK = "127.0.0.1"
 
 
 def own_address(target: str) -> str:
-    """The address from which this host reaches `target` (HOST:PORT); nothing is sent.
+    """Return the address from which this host reaches `target` (HOST:PORT); no packet is sent.
 
-    Of a Unix socket it is the loopback address: all who meet there are on this machine. Raises socket.gaierror when
-    the host is not known, another OSError when there is no way to it.
+    For a Unix socket it is the loopback address, because all its clients are on this machine.
+
+    Raises:
+        socket.gaierror: the host name cannot be resolved.
+        OSError: there is no route to the host.
     """
     if target.startswith(_UNIX):
         return _LOOPBACK

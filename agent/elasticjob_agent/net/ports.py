@@ -1,9 +1,11 @@
-"""Which ports are worth trying for rank 0, and the mark by which those who choose one keep off each other's.
+"""Candidates for the port of rank 0, and reservations that keep agents from choosing the same port.
 
-Outside the range from which the kernel serves outgoing connections and `bind(0)`, if there is room, so that nothing
-takes one by accident. A bound socket alone does not reserve a port: who holds one with SO_REUSEADDR does not exclude
-another who does, and in the moment between letting go and the worker's own bind nobody holds it. So each choice also
-has an abstract unix socket that is named for the port; such names belong to a network namespace exactly as ports do.
+Candidates are outside of the ephemeral range, if there is room. The kernel uses that range for outgoing connections and
+`bind(0)`, so a port in it may be taken by accident.
+
+A bound socket alone does not reserve a port. Two sockets with SO_REUSEADDR may be bound to one port. And between
+the agent's release and the worker's own bind no socket holds the port. So each chosen port also has a reservation: an
+abstract Unix socket that is named after the port. Such names belong to a network namespace, as ports do.
 """
 
 import random
@@ -20,19 +22,19 @@ _RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _DEFAULT_EPHEMERAL = (32768, 60999)
 
 PickPort = Callable[[int, int], int]
-"""From the lowest and the highest number to one of them, both included."""
+"""A function that picks a number from the lowest to the highest, both included."""
 pick_random: PickPort = random.randint
 
 
 def candidates(ephemeral: tuple[int, int], pick: PickPort) -> Iterable[int]:
-    """Numbers to try: outside this range, below it if possible, else above; none if there is no room."""
+    """Return ports to try outside of `ephemeral`: below it if possible, else above it; none if there is no room."""
     first, last = ephemeral
     low, high = (_LOWEST, first - 1) if first > _LOWEST else (last + 1, _HIGHEST)
     return (pick(low, high) for _ in range(_MAX_TRIES if low <= high else 0))
 
 
 def ephemeral_range(file: Path = _RANGE_FILE) -> tuple[int, int]:
-    """The ports that the kernel gives out by itself: the first and the last."""
+    """Return the first and the last port that the kernel assigns by itself."""
     try:
         first, last = file.read_text().split()
         return int(first), int(last)
@@ -41,20 +43,24 @@ def ephemeral_range(file: Path = _RANGE_FILE) -> tuple[int, int]:
 
 
 def reserve(number: int) -> socket.socket:
-    """The mark of this port, until it is closed; raises OSError when another choice has it."""
-    mark = cloexec_socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    """Return the reservation socket of this port; closing it ends the reservation.
+
+    Raises:
+        OSError: another process has reserved the port.
+    """
+    reservation = cloexec_socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
-        mark.bind(f"\0elasticjob-port-{number}")
+        reservation.bind(f"\0elasticjob-port-{number}")
     except OSError:
-        mark.close()
+        reservation.close()
         raise
-    return mark
+    return reservation
 
 
 def reserve_or_none(number: int) -> list[socket.socket]:
-    """The mark of this port, in a list that is empty where it cannot be had.
+    """Return the reservation socket of this port in a list; an empty list if the reservation fails.
 
-    For the last resort alone: any user of the host can take all marks, and must not stop others by that.
+    Only for the last resort: a user of the host can reserve all ports, and must not stop other users by it.
     """
     try:
         return [reserve(number)]
@@ -63,9 +69,9 @@ def reserve_or_none(number: int) -> list[socket.socket]:
 
 
 def cloexec_socket(family: socket.AddressFamily, kind: socket.SocketKind) -> socket.socket:
-    """A socket that no process started here ever has.
+    """Return a socket that no process started by this one inherits.
 
-    A fork for another launch would copy it, and would keep the port from rank 0 after its release.
+    A fork for another launch would copy the socket, and rank 0 could not bind the port after its release.
     """
     made = socket.socket(family, kind)
     fd_registry.register_object(made)

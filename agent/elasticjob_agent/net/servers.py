@@ -1,4 +1,4 @@
-"""The end of an asyncio server: accepted connections are handed over first, so that their owner can close them.
+"""The end of an asyncio server: accepted connections reach their protocol first, so that their owner can close them.
 
 asyncio accepts a connection in one turn of its loop and makes the transport in the next. If the server is closed in
 between, the transport is left half-initialised: `Server._attach` fails, and only debug mode logs it. No callback of the
@@ -8,13 +8,13 @@ protocol runs, the socket stays open until it is garbage-collected, and the clie
 import asyncio
 
 _ACCEPTING = 3
-"""Turns: the transport is made, the protocol is called, the task of a callback that is a coroutine begins."""
+"""Turns of the loop: create the transport, call the protocol, begin the task of a callback that is a coroutine."""
 
 
 async def close_server(server: asyncio.Server) -> None:
-    """Accept no more, hand over what was accepted, and close the listener; idempotent.
+    """Stop accepting, hand accepted connections to their protocol, and close the listener; idempotent.
 
-    Connections stay as they are. One that the kernel has and asyncio has not accepted is reset.
+    Open connections stay open. A connection that the kernel has, but asyncio has not accepted, is reset.
     """
     loop = server.get_loop()
     for listener in server.sockets:

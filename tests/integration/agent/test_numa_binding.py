@@ -55,5 +55,5 @@ def test_without_either_workers_run_where_the_agent_may() -> None:
 def test_more_workers_than_cores_cannot_have_their_own_and_nothing_is_started() -> None:
     run = agent("--numa-binding", "exclusive", "--nproc-per-node", "1024")
     assert run.returncode == 2
-    assert re.search(r"--numa-binding exclusive: .* cores for \d+ workers that want their own", run.stderr)
+    assert re.search(r"--numa-binding exclusive: .* cores for \d+ workers that each need their own", run.stderr)
     assert "Traceback" not in run.stderr

@@ -91,12 +91,12 @@ def test_each_mode_gives_what_it_says(
 
 
 def test_more_workers_than_cores_cannot_have_their_own(two: Topology) -> None:
-    with pytest.raises(numa.CannotBind, match="node 0 has 4 cores for 5 workers that want their own"):
+    with pytest.raises(numa.CannotBind, match="NUMA node 0 has 4 cores for 5 workers that each need their own"):
         numa.bind_to_mode(two, AffinityMode.EXCLUSIVE, [0] * 5)
 
 
 def test_where_it_cannot_be_it_is_an_error() -> None:
-    with pytest.raises(NotImplementedError, match=r"cannot be bound to processors \(affinity mode 'exclusive'\): node"):
+    with pytest.raises(NotImplementedError, match=r"bound to processors \(affinity mode 'exclusive'\): NUMA node"):
         numa.cpu_bindings(NumaOptions(AffinityMode.EXCLUSIVE), 5000)
 
 

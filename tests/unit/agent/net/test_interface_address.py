@@ -11,5 +11,5 @@ def test_an_interface_has_its_ipv4_address_first() -> None:
 
 
 def test_an_interface_that_is_not_there_is_refused_with_those_that_are() -> None:
-    with pytest.raises(UsageError, match=r"agent.interface is net7, and this pod has only .*\blo\b"):
+    with pytest.raises(UsageError, match=r"agent.interface is net7, but this pod has only .*\blo\b"):
         interface_address("net7")
