@@ -1,6 +1,6 @@
 """TORCHELASTIC_HEALTH_CHECK_PORT: a port on which the agent answers over HTTP while its event loop turns.
 
-For a kubelet's probe or the agent's parent. Without the variable nothing is imported, opened or started.
+A kubelet's probe or the agent's parent reads it. Without the variable nothing is imported, opened or started.
 """
 
 import asyncio
@@ -12,16 +12,16 @@ from elasticjob_api.constants import ENV_HEALTH_CHECK_PORT
 
 _HEARTBEAT_S = 1.0
 _MAX_DELAY_S = 10.0
-"""A loop that has not turned for so long hangs: nothing in it may take a tenth of that."""
+"""Seconds without a turn after which the loop counts as hung; no step in it may take a tenth of that."""
 
 
 @contextlib.asynccontextmanager
 async def serving_liveness(environment: Mapping[str, str]) -> AsyncIterator[None]:
-    """Answer while inside; a port that is taken is logged, and nothing is answered."""
+    """Answer on the port while inside; if the port is in use, a log line reports it and there is no answer."""
     if not environment.get(ENV_HEALTH_CHECK_PORT):
         yield
         return
-    from elasticjob_agent.server import health  # noqa: PLC0415  # an HTTP server that hardly any agent needs
+    from elasticjob_agent.server import health  # noqa: PLC0415  # an HTTP server, which few agents need
 
     beat_s = time.monotonic()
 

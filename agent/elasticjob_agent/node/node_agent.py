@@ -1,7 +1,8 @@
 """The agent of a node: the loop of `SimpleElasticAgent` over the workers of this node and the rendezvous of its job.
 
-It runs in a thread of its own, beside the event loop in which its workers (`NodeWorkers`) and its rendezvous live. The
-loop never waits for the agent, and the agent waits only for its inbox. Signals reach it through `stop`.
+It runs in a thread of its own. Its workers (`NodeWorkers`) and its rendezvous run in the event loop of another thread.
+The loop never waits for the agent, and the agent waits only for its mailbox and for calls into the loop. Signals reach
+it through `stop`.
 """
 
 import asyncio
@@ -26,31 +27,31 @@ T = TypeVar("T")
 _STATES = {Workers.SUCCEEDED: WorkerState.SUCCEEDED, Workers.FAILED: WorkerState.FAILED}
 _ENDED = {Workers.NONE, Workers.SUCCEEDED}
 POLL_S = 3600.0
-"""Everything is pushed; this is only how long a push may be lost."""
+"""Seconds between polls. Each change wakes the agent, so this only limits the time for which a wake-up can be lost."""
 
 
 class BackgroundLoop:
-    """The event loop of another thread, in which all of this is made."""
+    """The event loop of the thread that creates this object, for calls from other threads."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> "concurrent.futures.Future[T]":
-        """Run it there."""
+        """Run a coroutine in that loop, and return a future of its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
 
 class _NoHandlers(SignalHandlers):
-    """The event loop has the signals."""
+    """Installs no signal handlers, because the event loop handles the signals."""
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """Nothing stands."""
+        """Do nothing."""
         yield
 
 
 class NodeAgent(SimpleElasticAgent):
-    """One node's agent; its workers are started, stopped and judged in the loop."""
+    """The agent of one node; the event loop starts, watches and stops its workers."""
 
     def __init__(
         self, spec: WorkerSpec, *, workers: NodeWorkers, handler: EtcdRendezvousHandler, loop: BackgroundLoop, host: str
@@ -73,7 +74,7 @@ class NodeAgent(SimpleElasticAgent):
     def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:
         assignment, config = self._handler.assignment, self._handler.runtime_config
         if assignment is None or config is None:
-            raise AssertionError("workers are started in a round only")
+            raise AssertionError("workers can be started in a round only")
         worker_group.spec.max_restarts = config.max_restarts
         self._reported_failures = 0
         self._loop.submit(self._workers.start(assignment, config)).result()
@@ -87,19 +88,21 @@ class NodeAgent(SimpleElasticAgent):
             return RunResult(state, failures={f.failure.rank: _process_failure(f) for f in self._workers.failures})
         return RunResult(state)
 
-    def _failures_for_job(self, result: RunResult) -> Sequence[LocalFailure]:  # noqa: ARG002 - the workers know more
-        """Those that were not told yet, with all that is known of them."""
-        untold = self._workers.failures[self._reported_failures :]
-        self._reported_failures += len(untold)
-        return [LocalFailure(local_rank=f.local_rank, exit_code=f.failure.exit_code, record=f.failure) for f in untold]
+    def _failures_for_job(self, result: RunResult) -> Sequence[LocalFailure]:  # noqa: ARG002 - the workers have the records
+        """Return the failures that were not reported yet, with their complete records."""
+        unreported = self._workers.failures[self._reported_failures :]
+        self._reported_failures += len(unreported)
+        return [
+            LocalFailure(local_rank=f.local_rank, exit_code=f.failure.exit_code, record=f.failure) for f in unreported
+        ]
 
     def _stop_workers(self, worker_group: WorkerGroup) -> None:
-        """As the rendezvous orders, else within the short grace; failures that come meanwhile are told."""
+        """Stop the workers with the grace that the rendezvous orders, else the short one; report failures meanwhile."""
         self._end_all()
         if late := self._failures_for_job(RunResult(worker_group.state)):
             self._handler.workers_failed(late)
 
-    def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, timeout: float = 30) -> None:  # noqa: ARG002 - the job says how
+    def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, timeout: float = 30) -> None:  # noqa: ARG002 - the job sets both
         self._end_all()
 
     def _end_all(self) -> None:
@@ -111,7 +114,7 @@ class NodeAgent(SimpleElasticAgent):
         elif config is not None:
             grace_s, name = config.failure_stop_grace_s, config.stop_signal
         else:
-            raise AssertionError("workers run in a round only")
+            raise AssertionError("workers can run in a round only")
         self._loop.submit(self._start_stopping(grace_s, name)).result()
         while self._workers.phase not in _ENDED:
             self._mailbox.wait(None)
@@ -130,8 +133,8 @@ class NodeAgent(SimpleElasticAgent):
 
 
 def _process_failure(failed: FailureRecord) -> ProcessFailure:
-    """As the API has it; the error file has been read."""
+    """Return the failure as the type of the public API, without an error file: it has been read already."""
     record = failed.failure
-    made = ProcessFailure(local_rank=failed.local_rank, pid=record.pid, exitcode=record.exit_code, error_file="")
-    made.message = record.message or made.message
-    return made
+    failure = ProcessFailure(local_rank=failed.local_rank, pid=record.pid, exitcode=record.exit_code, error_file="")
+    failure.message = record.message or failure.message
+    return failure

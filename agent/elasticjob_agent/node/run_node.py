@@ -1,7 +1,7 @@
-"""One node agent, put together: supervisor, etcd, workers, rendezvous, reports; and its end.
+"""The composition of one node agent from supervisor, etcd, workers, rendezvous and reports; and its end.
 
-The supervisor's starter is exec'd first, while this process is small and has no connection. SIGTERM leaves the
-job in order; SIGINT and SIGQUIT likewise; a second one kills the workers at once.
+The fork server is exec'd first, while this process is small and has no connection. On SIGTERM, SIGINT, SIGQUIT or
+SIGHUP the node leaves the job in order. A second signal kills the workers at once.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Etcd
 
 _STOP_S = 15.0
-"""Seconds for the workers of a job that is over; their short grace is 5."""
+"""Seconds for the workers of a job that is over to end; their short grace is 5."""
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 
 log = logging.getLogger(__name__)
@@ -59,21 +59,26 @@ class NodeSettings:
     trace: str | None = None
     termination_log: str | None = None
     signals: tuple[signal.Signals, ...] = _SIGNALS
-    """Those on which the node leaves in order."""
+    """Signals on which the node leaves the job in order."""
     fixed_port: int | None = None
-    """MASTER_PORT if the user chose it."""
+    """MASTER_PORT, if the user chose it."""
     output: Output = DEFAULT_OUTPUT
     virtual_local_rank: bool = False
     cpus: tuple[Cpus, ...] = ()
-    """By local rank, if workers are bound to processors."""
+    """The processors of each local rank, if workers are bound; else empty."""
 
 
 async def run_node(settings: NodeSettings, received_signals: list[signal.Signals] | None = None) -> Outcome:
-    """Be one node of the job until it ends or this node leaves; raises RendezvousError, EtcdError, SupervisorError.
+    """Run one node until the job ends or this node leaves. Return the outcome.
 
-    Signals that tell it to leave are added to `told`.
+    Signals on which the node leaves are appended to `received_signals`.
+
+    Raises:
+        RendezvousError: the rendezvous failed.
+        EtcdError: etcd refused or did not answer.
+        SupervisorError: the fork server failed.
     """
-    supervisor = Supervisor.begin()  # it comes up while this node joins
+    supervisor = Supervisor.begin()  # it starts while this node joins
     consoles = Console(1), Console(2)
     trace = Tracer(settings.trace, settings.profile.pod)
     progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}", lambda: None)
@@ -81,18 +86,17 @@ async def run_node(settings: NodeSettings, received_signals: list[signal.Signals
     if settings.cpus:
         log.info("workers are bound to CPUs, by local rank: %s", "; ".join(map(format_cpus, settings.cpus)))
     try:
-        workers = NodeWorkers(
-            supervisor=supervisor, template=_job(settings, progress, consoles), port=port, wall_ns=time.time_ns
-        )
+        template = _worker_template(settings, progress, consoles)
+        workers = NodeWorkers(supervisor=supervisor, template=template, port=port, wall_ns=time.time_ns)
         loop = BackgroundLoop()
 
-        async def live(etcd: Etcd, member: RendezvousMember) -> Outcome:
+        async def run_member(etcd: Etcd, member: RendezvousMember) -> Outcome:
             reporter = Reporter(
                 etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns, trace=trace
             )
             return await _run_all(member, reporter, SelfFencing(etcd, member))
 
-        handler = EtcdRendezvousHandler(_handler_deps(settings, loop=loop, port=port, trace=trace, live=live))
+        handler = EtcdRendezvousHandler(_handler_deps(settings, loop=loop, port=port, trace=trace, run=run_member))
         agent = NodeAgent(
             _spec(settings, handler), workers=workers, handler=handler, loop=loop, host=settings.profile.host
         )
@@ -110,7 +114,7 @@ async def run_node(settings: NodeSettings, received_signals: list[signal.Signals
 async def run_node_until(
     end: Coroutine[Any, Any, str], settings: NodeSettings, received_signals: list[signal.Signals] | None = None
 ) -> Outcome:
-    """As `run_node`, but the job is over for this node as soon as `end` returns, with the sentence that it gives."""
+    """Run one node as `run_node` does, but only until `end` returns; its sentence is then the outcome's detail."""
     node = asyncio.create_task(run_node(settings, received_signals), name="node")
     over = asyncio.create_task(end, name="end of etcd")
     await asyncio.wait({node, over}, return_when=asyncio.FIRST_COMPLETED)
@@ -118,12 +122,12 @@ async def run_node_until(
     if node.done():
         return node.result()
     node.cancel()
-    await asyncio.wait({node}, timeout=_STOP_S)  # who is not done by then is cancelled once more as the loop ends
+    await asyncio.wait({node}, timeout=_STOP_S)  # a node that is not done by then is cancelled again when the loop ends
     return Outcome(ExitCode.UNAVAILABLE, over.result())
 
 
 async def _run_agent(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome:
-    """The agent in a thread of its own; cancelled, it ends without a word, its workers within the short grace."""
+    """Run the agent in a thread of its own. If cancelled, it ends without an outcome; workers get the short grace."""
     run = asyncio.create_task(asyncio.to_thread(_run_until_ended, agent, handler), name="agent")
     try:
         return await asyncio.shield(run)
@@ -134,20 +138,20 @@ async def _run_agent(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcom
 
 
 def _run_until_ended(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome:
-    """How the member ended is how the node ended, whatever that means to the agent."""
-    fault: Exception | None = None
+    """Run the agent. Return the outcome of the member, or raise its error; only without both the agent's counts."""
+    agent_error: Exception | None = None
     try:
         agent.run()
     except (multiprocessing.SignalException, RendezvousError) as error:
-        fault = error
+        agent_error = error
     ended = handler.run_result()
     if isinstance(ended, Outcome):
         return ended
     if isinstance(ended, Exception):
         raise ended
-    if isinstance(fault, RendezvousError):
-        raise fault
-    return Outcome(ExitCode.LEFT, "left; the others learn it when the lease ends")
+    if isinstance(agent_error, RendezvousError):
+        raise agent_error
+    return Outcome(ExitCode.LEFT, "left the job; the other nodes detect it when the lease ends")
 
 
 def _spec(settings: NodeSettings, handler: EtcdRendezvousHandler) -> WorkerSpec:
@@ -167,7 +171,7 @@ def _handler_deps(
     loop: BackgroundLoop,
     port: MasterPort,
     trace: Tracer,
-    live: Callable[[Etcd, RendezvousMember], Coroutine[Any, Any, Outcome]],
+    run: Callable[[Etcd, RendezvousMember], Coroutine[Any, Any, Outcome]],
 ) -> HandlerDeps:
     @contextlib.asynccontextmanager
     async def connect() -> AsyncIterator[Etcd]:
@@ -188,11 +192,13 @@ def _handler_deps(
         draw=lambda: secrets.token_hex(4),
         trace=trace,
         join_timeout_s=settings.join_timeout_s,
-        run=live,
+        run=run,
     )
 
 
-def _job(settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console, Console]) -> WorkerTemplate:
+def _worker_template(
+    settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console, Console]
+) -> WorkerTemplate:
     return WorkerTemplate(
         argv=settings.argv,
         environment=settings.environment,
@@ -207,7 +213,7 @@ def _job(settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console
         output=settings.output,
         virtual_local_rank=settings.virtual_local_rank,
         cpus=settings.cpus,
-        received_signals=lambda: progress.last,
+        last_progress=lambda: progress.last,
     )
 
 
@@ -217,7 +223,7 @@ def _master_port(settings: NodeSettings) -> MasterPort:
 
 
 async def _run_all(member: RendezvousMember, reporter: Reporter, isolation: SelfFencing) -> Outcome:
-    """The member's end is the node's; a fault in what runs beside it ends all."""
+    """Return the outcome of the member when it ends; an error of any task ends all."""
     tasks = {
         asyncio.create_task(member.run(), name="member"),
         asyncio.create_task(reporter.run(), name="reporter"),
@@ -238,7 +244,7 @@ async def _run_all(member: RendezvousMember, reporter: Reporter, isolation: Self
 def _signals(
     numbers: tuple[signal.Signals, ...], received: list[signal.Signals], stop: Callable[[signal.Signals], None]
 ) -> Iterator[None]:
-    """Each reaches the agent as a request to stop; the second one is urgent to it."""
+    """Pass each signal to the agent as a request to stop while inside; the agent treats the second one as urgent."""
     loop = asyncio.get_running_loop()
 
     def on_signal(number: signal.Signals) -> None:

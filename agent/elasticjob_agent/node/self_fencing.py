@@ -1,8 +1,8 @@
-"""`isolationGraceSeconds`: an agent that etcd has not answered for so long stops its workers and leaves by itself.
+"""Self-fencing: an agent without an answer of etcd for `isolationGraceSeconds` stops its workers and leaves.
 
-For data that two must not touch: an agent that is cut off cannot know whether its place was given to another. By
-default this is off, since an outage of etcd must not stop training. It never acts before the lease of the stay has
-ended, because until then the place is its own; and never while etcd answers.
+It protects data that two agents must not write at once. An agent that is cut off cannot know whether another pod
+has its slot now. By default it is off, because an outage of etcd must not stop training. It never acts before the
+lease of the session has ended, because until then the slot is the agent's own. It never acts while etcd answers.
 """
 
 import asyncio
@@ -15,20 +15,20 @@ from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.leases import LeaseKeeper
 
 _CHECK_S = 1.0
-"""Between two looks at a member that joins or comes back; nothing is looked at while its lease lives."""
+"""Seconds between checks of a member that joins or comes back; while its lease is alive there are no checks."""
 
 log = logging.getLogger(__name__)
 
 
 class SelfFencing:
-    """The watch over one member's way to etcd."""
+    """Watches one member's connection to etcd."""
 
     def __init__(self, etcd: Etcd, member: RendezvousMember) -> None:
         self._etcd = etcd
         self._member = member
 
     async def run(self) -> None:
-        """Watch until cancelled; after the member was told to leave there is nothing more to do."""
+        """Watch until cancelled; after the request to leave, only wait for the cancellation."""
         while True:
             session = self._member.session
             if session is None:
@@ -36,13 +36,13 @@ class SelfFencing:
                 continue
             keeper = session.keeper
             await keeper.lost.wait()
-            if await self._is_session_alive(session, keeper):
+            if await self._is_isolated_too_long(session, keeper):
                 log.error("etcd has not answered for isolationGraceSeconds: stopping the workers and leaving")
                 self._member.request_leave()
                 await asyncio.Event().wait()
 
-    async def _is_session_alive(self, session: Session, keeper: LeaseKeeper) -> bool:
-        """Whether this loss of the lease lasts for as long as the job allows; else it has ended."""
+    async def _is_isolated_too_long(self, session: Session, keeper: LeaseKeeper) -> bool:
+        """Return True when etcd is out of reach for longer than the job allows; False when this loss is over."""
         since_s = asyncio.get_running_loop().time() - keeper.lease.ttl_s  # no refresh sent since then was answered
         while self._member.session is session and session.keeper is keeper:
             grace_s = session.runtime_config.isolation_grace_s

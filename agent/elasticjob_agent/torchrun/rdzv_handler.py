@@ -1,12 +1,13 @@
-"""Our rendezvous for an unmodified torchrun: `torchrun --rdzv-backend elasticjob --rdzv-endpoint HOST:PORT …`.
+"""The rendezvous for an unmodified torchrun: `torchrun --rdzv-backend elasticjob --rdzv-endpoint HOST:PORT …`.
 
 torchrun finds `get_handler` by the entry point `elasticjob` of the group `torchrun.handlers`. torch is imported only
-inside functions that torchrun calls; nothing else of this package imports this module.
+inside functions that torchrun calls. Of this package only `torchrun_handler` imports this module.
 
-torch's agent tells its rendezvous little, so the handler reads it from what is called: a second `next_rendezvous`
-without an order is a failure of this node's workers; the exit barrier in the store is their success; a shutdown
-without either is a spent budget, which ends the job for all, as torch's own rendezvous does. A signal calls none of
-them: then leaving in order is left to the interpreter's exit. Budgets stay torch's, per agent.
+torch's agent passes little to its rendezvous, so the handler infers events from the calls. A second `next_rendezvous`
+without an order to stop is a failure of this node's workers. The exit barrier in the store is their success. A
+shutdown without either means that the restarts are used up; it ends the job for all nodes, as torch's own rendezvous
+does. After a signal torch calls none of these; then the node leaves in order when the interpreter exits. Budgets remain
+torch's own, per agent.
 """
 
 import atexit
@@ -48,12 +49,12 @@ log = logging.getLogger(__name__)
 
 
 def get_handler() -> Callable[[Any], "TorchrunRendezvous"]:
-    """For torchrun's registry: what makes a handler of torch's RendezvousParameters."""
+    """Return the factory for torchrun's registry, which makes a handler from torch's RendezvousParameters."""
     return create
 
 
 def create(parameters: Any) -> "TorchrunRendezvous":
-    """The handler of one torchrun; raises ValueError for what cannot be."""
+    """Return the handler of one torchrun process. Raise ValueError for an impossible parameter."""
     conf = rdzv_conf.parse_conf(",".join(f"{key}={value}" for key, value in parameters.config.items()))
     targets = values.parse_endpoint(parameters.endpoint)
     address = parameters.local_addr or own_address(targets[0])
@@ -73,7 +74,7 @@ def create(parameters: Any) -> "TorchrunRendezvous":
         pod_uid=secrets.token_hex(8),
         host=socket.gethostname(),
         address=address,
-        nproc=1,  # torch's agent does not tell; it counts workers itself, through the store
+        nproc=1,  # torch's agent does not pass its number; it counts workers itself, through the store
         lease_ttl_s=conf.keep_alive_s or _LEASE_TTL_S,
         own_spec=spec,
     )
@@ -82,7 +83,7 @@ def create(parameters: Any) -> "TorchrunRendezvous":
 
 
 class TorchrunRendezvous:
-    """What torch calls a RendezvousHandler, for one torchrun process."""
+    """An implementation of torch's RendezvousHandler, for one torchrun process."""
 
     def __init__(self, *, endpoint: Endpoint, identity: NodeIdentity, run_id: str) -> None:
         self._background: Background = background()
@@ -111,26 +112,26 @@ class TorchrunRendezvous:
 
     @contextlib.asynccontextmanager
     async def _connection(self) -> AsyncIterator[Etcd]:
-        """The one client, which the store uses too; closed with the process."""
+        """Yield the one client, which the store uses too; it is closed with the process."""
         yield self._etcd
 
-    # -- what torch calls ------------------------------------------------------------------------
+    # -- called by torch -------------------------------------------------------------------------
 
     def get_backend(self) -> str:
-        """The name after --rdzv-backend."""
+        """Return the name after --rdzv-backend."""
         return BACKEND
 
     @property
     def use_agent_store(self) -> bool:
-        """False: rank 0's worker opens the workers' store at MASTER_PORT."""
+        """False, because the worker of rank 0 opens the workers' store at MASTER_PORT."""
         return False
 
     def get_run_id(self) -> str:
-        """The name after --rdzv-id."""
+        """Return the name after --rdzv-id."""
         return self._inner.get_run_id()
 
     def next_rendezvous(self) -> Any:
-        """Wait for a round that names this node, and until all of its nodes have taken it; torch's RendezvousInfo."""
+        """Wait for a round with this node in it, and until all of its nodes have joined it. Return a RendezvousInfo."""
         while True:
             try:
                 info = self._inner.next_rendezvous()
@@ -138,37 +139,37 @@ class TorchrunRendezvous:
                 raise _to_torch(error) from error
             store = self._store = self._new_store(info)
             try:
-                # A node that died with the round already written is found out here, not inside torch's rank exchange.
+                # A node that died after the round was written is noticed here, and not inside torch's rank exchange.
                 store.set(f"arrived/{info.rank}", b"1")
                 store.wait([f"arrived/{rank}" for rank in range(info.world_size)])
             except (RoundEnded, TimeoutError) as error:
-                log.info("round given up before it began: %s", error)
+                log.info("abandoned a round before it began: %s", error)
                 continue
             return _to_torch_info(info, store)
 
     def num_nodes_waiting(self) -> int:
-        """1 when the agent has to stop its workers and come to the next rendezvous, for whatever reason."""
+        """Return 1 if the agent has to stop its workers and join the next rendezvous, for any reason; else 0."""
         return int(self._is_over())
 
     def is_closed(self) -> bool:
-        """The job has ended for this node."""
+        """Whether the job has ended for this node."""
         return self._inner.is_closed()
 
     def set_closed(self) -> None:
-        """End the job for all: every agent's next rendezvous is refused."""
+        """End the job for all nodes: every agent's next rendezvous is refused."""
         try:
             self._background.submit(self._delete()).result(_LEAVE_TIMEOUT_S)
         except (EtcdError, TimeoutError) as error:
             log.warning("could not end the job for the others; they wait for this node: %s", error)
 
     def shutdown(self) -> bool:
-        """The agent has ended: leave; if that was neither success nor the job's own end, end it for all."""
+        """Leave, because torch's agent has ended; without success or the end of the job, end the job for all nodes."""
         atexit.unregister(self._leave)
         if not self._succeeded and not self._inner.is_closed():
             self.set_closed()
         return self._inner.shutdown()
 
-    # -- inside ----------------------------------------------------------------------------------
+    # -- internal --------------------------------------------------------------------------------
 
     def _leave(self) -> None:
         self._inner.shutdown()
@@ -201,7 +202,7 @@ class TorchrunRendezvous:
 
 
 class AgentStore(RoundStore):
-    """A round's store, in which torch's exit barrier is our own end: all done, or another round."""
+    """The store of a round; torch's exit barrier in it waits for the end of the job, or for another round."""
 
     def __init__(self, *, succeeded: Callable[[], None], is_done: Callable[[], bool], **store: Any) -> None:
         super().__init__(**store)
@@ -209,14 +210,14 @@ class AgentStore(RoundStore):
         self._is_done = is_done
 
     def add(self, key: str, amount: int) -> int:
-        """As any; at the exit barrier this node's workers have succeeded."""
+        """Add to a number; at the exit barrier, report that this node's workers have succeeded."""
         if not key.startswith(_EXIT_BARRIER):
             return super().add(key, amount)
         self._succeeded()
         return 0
 
     def wait(self, keys: Any, timeout: Any = None) -> None:
-        """As any; at the exit barrier wait until the job has ended. RoundOver if it goes on instead."""
+        """Wait for keys; at the exit barrier, wait until the job has ended. Raise RoundEnded if it continues."""
         if not all(key.startswith(_EXIT_BARRIER) for key in keys):
             super().wait(keys, timeout)
             return
@@ -233,13 +234,13 @@ def _to_torch_info(info: RendezvousInfo, store: RoundStore) -> Any:
     )
     from torch.distributed.elastic.rendezvous.api import RendezvousStoreInfo as TorchsStoreInfo  # noqa: PLC0415  # as above
 
-    at = info.bootstrap_store_info
-    master = None if at is None else TorchsStoreInfo(at.master_addr, at.master_port)
+    address = info.bootstrap_store_info
+    master = None if address is None else TorchsStoreInfo(address.master_addr, address.master_port)
     return TorchsInfo(store, info.rank, info.world_size, master)
 
 
 def _to_torch(error: errors.RendezvousError) -> Exception:
-    """The same kind in torch's own tree, which is what its agent catches."""
+    """Return the corresponding error of torch, which torch's agent catches."""
     from torch.distributed.elastic.rendezvous import api  # noqa: PLC0415  # only ever inside torchrun
 
     kinds = (
@@ -250,5 +251,5 @@ def _to_torch(error: errors.RendezvousError) -> Exception:
         (errors.RendezvousStateError, api.RendezvousStateError),
     )
     kind = next((theirs for ours, theirs in kinds if isinstance(error, ours)), api.RendezvousError)
-    made: Exception = kind(str(error))
-    return made
+    converted: Exception = kind(str(error))
+    return converted

@@ -1,7 +1,7 @@
-"""The key-value store that torch's agent wants for one round, over etcd: what one node sets the others get.
+"""The key-value store that torch's agent needs for one round, over etcd: all nodes read the keys of each node.
 
-It lives below the job's prefix, apart from the rendezvous, and is cleared away with the job. A waiting reader of a key
-is freed when the round is over, since then the key may never come.
+Its keys are below the job's prefix, apart from those of the rendezvous, and are deleted with the job. A read that waits
+for a key ends when the round is over, because the key may never be set then.
 """
 
 import asyncio
@@ -17,21 +17,21 @@ from elasticjob_etcd.mirror import Mirror
 
 _TIMEOUT = timedelta(minutes=5)
 _MAX_CONCURRENT = 100
-"""etcd takes 128 operations in a transaction."""
+"""Keys that are written in one transaction; etcd accepts 128 operations."""
 
 T = TypeVar("T")
 Submit = Callable[[Coroutine[Any, Any, Any]], "concurrent.futures.Future[Any]"]
 
 
 class RoundEnded(RendezvousClosedError):
-    """The round ended while a key of it was waited for."""
+    """The round ended while a caller waited for one of its keys."""
 
 
 class RoundStore:
-    """Implements what torch's agent calls of a store; every method waits and may be called from any thread."""
+    """The methods of a store that torch's agent calls; each of them blocks and may be called from any thread."""
 
     def __init__(self, *, etcd: Etcd, prefix: str, submit: Submit, is_over: Callable[[], bool]) -> None:
-        """`submit` runs a coroutine in the loop that `etcd` belongs to; `wake` must follow when `is_over` changes."""
+        """`submit` runs a coroutine in the loop of `etcd`; when `is_over` changes, the caller must call `wake`."""
         self._etcd = etcd
         self._prefix = f"{prefix.rstrip('/')}/"
         self._submit = submit
@@ -40,37 +40,37 @@ class RoundStore:
         self.timeout = _TIMEOUT
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """How long a get or wait may take."""
+        """Set the time that a get or wait may take."""
         self.timeout = timeout
 
     def set(self, key: str, value: str | bytes) -> None:
-        """Write."""
+        """Write a key."""
         self.multi_set([key], [value])
 
     def multi_set(self, keys: Sequence[str], values: Sequence[str | bytes]) -> None:
-        """Write several at once."""
+        """Write several keys, up to 100 in one transaction."""
         self._submit(self._put(keys, [v.encode() if isinstance(v, str) else bytes(v) for v in values])).result()
 
     def get(self, key: str) -> bytes:
-        """Wait for it; raises TimeoutError, RoundOver."""
+        """Wait for a key and return its value; raises TimeoutError, RoundEnded."""
         return self.multi_get([key])[0]
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Wait for all of them."""
-        got: list[bytes] = self._submit(self._wait(list(keys), self.timeout.total_seconds())).result()
-        return got
+        """Wait for all keys and return their values; raises TimeoutError, RoundEnded."""
+        values: list[bytes] = self._submit(self._wait(list(keys), self.timeout.total_seconds())).result()
+        return values
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
-        """Wait until all are there."""
+        """Wait until all keys exist; raises TimeoutError, RoundEnded."""
         self._submit(self._wait(list(keys), (timeout or self.timeout).total_seconds())).result()
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a number, which begins as 0; the sum."""
+        """Add to a number, which begins as 0, and return the sum."""
         total: int = self._submit(self._add(key, amount)).result()
         return total
 
     def wake(self) -> None:
-        """Have waiters look again whether the round is over; called inside the loop."""
+        """Wake the waiting calls, which check again whether the round is over. Call it inside the loop."""
         if self._changed is not None:
             self._changed.set()
 
@@ -92,20 +92,20 @@ class RoundStore:
                     changed.clear()
                 return [mirror.items[key].value for key in wanted]
         except TimeoutError as error:
-            raise TimeoutError(f"{', '.join(keys)} did not come within {timeout_s:g} s") from error
+            raise TimeoutError(f"{', '.join(keys)} was not set within {timeout_s:g} s") from error
 
     def _require_round(self, mirror: Mirror, keys: list[str]) -> None:
         if mirror.failure is not None:
             raise mirror.failure
         if self._is_over():
-            raise RoundEnded(f"the round is over; {', '.join(keys)} may never come")
+            raise RoundEnded(f"the round is over; {', '.join(keys)} may never be set")
 
     async def _until(self, is_true: Callable[[], bool], timeout_s: float) -> None:
         changed = self._changed = asyncio.Event()
         async with asyncio.timeout(timeout_s):
             while not is_true():
                 if self._is_over():
-                    raise RoundEnded("the job goes on with another round")
+                    raise RoundEnded("the job continues with another round")
                 await changed.wait()
                 changed.clear()
 

@@ -1,11 +1,11 @@
-"""The fork server: the user's own Python with its modules imported once, forking function workers from then on.
+"""The fork server with preload: the user's own Python imports modules once, and then forks function workers.
 
 Run as `python [flags] preload_server.py PLAN SOCKET_FD AGENT_PID`; PLAN is JSON {"preload", "sys_path", "supervisor"}.
-The standard library and the two files of `supervisor` that it names are all it needs, and Python 3.8 is enough.
+It needs only the standard library, the two modules below that it imports from the folder `supervisor`, and Python 3.8.
 
-It forks only while it has one thread: a fork copies no other thread, but every lock that one holds. So a module
-that starts threads when it is imported cannot be preloaded, and this says so instead of hanging later; but for
-threads that themselves give way to a fork, as those of OpenBLAS do, which numpy starts.
+It forks only while it has one thread: a fork copies no other thread, but copies every lock that one holds. So a module
+that starts threads when it is imported is refused with a message, instead of a hang later. Threads that end before a
+fork by themselves are allowed, such as those of OpenBLAS, which numpy starts.
 """
 
 import importlib
@@ -21,7 +21,7 @@ _MAX_ERROR_LENGTH = 3000
 
 
 def main() -> None:
-    """Import, then serve."""
+    """Import the modules, then serve the agent."""
     plan = json.loads(sys.argv[1])
     agent = socket.socket(fileno=int(sys.argv[2]))
     agent_pid = int(sys.argv[3])
@@ -32,16 +32,16 @@ def main() -> None:
     refusal = _preload(plan["preload"])
     if refusal:
         agent.send(b"refused " + refusal.encode("utf-8", "replace")[-_MAX_ERROR_LENGTH:])
-        os._exit(1)  # at once: a thread of theirs may never end
+        os._exit(1)  # at once: a thread of these modules may never end
     serve(agent, agent_pid, worker)
 
 
 def _preload(names: "list[str]") -> str:
-    """Import these; return why that is no use, or nothing."""
+    """Import the modules. Return why they cannot be preloaded, or an empty text."""
     for name in names:
         try:
             importlib.import_module(name)
-        except BaseException:  # noqa: BLE001 - whatever a module raises, the agent is told
+        except BaseException:  # noqa: BLE001 - the agent reports any error of a module
             return "cannot import " + repr(name) + ":\n" + traceback.format_exc()
     if _threads() > 1:
         _test_fork()
@@ -55,15 +55,15 @@ def _preload(names: "list[str]") -> str:
 
 
 def _threads() -> int:
-    return len(os.listdir("/proc/self/task"))  # noqa: PTH208 - without pathlib: counts native threads, too
+    return len(os.listdir("/proc/self/task"))  # noqa: PTH208 - without pathlib; includes native threads
 
 
 def _test_fork() -> None:
-    """Threads that a library ends before each fork (pthread_atfork), and begins anew when it needs them, end here."""
+    """Fork once, so that libraries end the threads that they end before each fork (pthread_atfork)."""
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", DeprecationWarning
-        )  # newer Pythons warn of a fork beside threads: that is the trial
+        )  # newer Pythons warn of a fork beside threads, which this fork is meant to be
         pid = os.fork()
     if pid == 0:
         os._exit(0)

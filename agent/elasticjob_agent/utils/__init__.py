@@ -1,1 +1,1 @@
-"""Helpers that programs know by path: `utils.store`."""
+"""Helpers that programs import by this path: `utils.store`."""

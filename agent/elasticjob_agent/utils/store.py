@@ -1,8 +1,8 @@
-"""Meeting through a key-value store: time-outs for a while, everybody's data, barriers.
+"""Synchronisation through a key-value store: temporary time-outs, exchange of data, barriers.
 
-Works with any store that has `set`, `get`, `add`, `wait`, `multi_get`, `timeout` and `set_timeout`; what a
-store raises when its time is up differs, and is raised on unchanged where nothing better is known. Key names
-are fixed, since nodes of several versions may meet: `<prefix><rank>`, `<prefix>/num_members`,
+The functions work with any store that has `set`, `get`, `add`, `wait`, `multi_get`, `timeout` and `set_timeout`. Each
+store raises its own error at a time-out; it is raised unchanged unless a barrier knows which ranks are missing. Key
+names are fixed, because nodes of several versions may meet: `<prefix><rank>`, `<prefix>/num_members`,
 `<prefix>/last_member`.
 """
 
@@ -20,38 +20,38 @@ _IGNORED = "<val_ignored>"
 
 
 class KeyValueStore(Protocol):
-    """What these functions need of a store."""
+    """The methods of a store that these functions call."""
 
     @property
     def timeout(self) -> timedelta:
-        """How long a wait may take."""
+        """The time that a wait may take."""
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """Change it."""
+        """Set the time that a wait may take."""
 
     def set(self, key: str, value: str | bytes) -> None:
         """Write a value."""
 
     def get(self, key: str) -> bytes:
-        """Wait for the key, and read it."""
+        """Wait for the key and return its value."""
 
     def add(self, key: str, amount: int) -> int:
-        """Add to a counter; its new value."""
+        """Add to a counter and return its new value."""
 
     def wait(self, keys: Sequence[str]) -> None:
         """Wait until all keys exist."""
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """Wait for all keys, and read them."""
+        """Wait for all keys and return their values."""
 
 
 class BarrierTimeout(TimeoutError):
-    """Somebody did not come to a barrier in time; the message says who, as far as it is known."""
+    """A rank did not reach a barrier in time; the message names the missing ranks as far as they are known."""
 
 
 @contextlib.contextmanager
 def store_timeout(store: KeyValueStore, timeout: float) -> Iterator[None]:
-    """The store's time-out is `timeout` seconds inside, and afterwards what it was, also after an error."""
+    """Set the store's time-out to `timeout` seconds inside; afterwards, also after an error, restore it."""
     before = store.timeout
     store.set_timeout(timedelta(seconds=timeout))
     try:
@@ -61,10 +61,10 @@ def store_timeout(store: KeyValueStore, timeout: float) -> Iterator[None]:
 
 
 def get_all(store: KeyValueStore, rank: int, prefix: str, world_size: int) -> list[bytes]:
-    """Everybody's data in rank order; rank 0, which may host the store, returns when the last has read."""
+    """Return the data of all ranks in rank order."""
     data = store.multi_get([f"{prefix}{other}" for other in range(world_size)])
     last_key = _arrive(store, world_size, f"{prefix}/finished")
-    if rank == 0:
+    if rank == 0:  # it may host the store, so it returns only after the last rank has read
         store.wait([last_key])
     return data
 
@@ -72,7 +72,7 @@ def get_all(store: KeyValueStore, rank: int, prefix: str, world_size: int) -> li
 def synchronize(  # noqa: PLR0917 - the order of the API
     store: KeyValueStore, data: bytes, rank: int, world_size: int, key_prefix: str, timeout: float = 300
 ) -> list[bytes]:
-    """Give one's own data, get everybody's in rank order; at most `timeout` seconds for each wait."""
+    """Write the data of `rank`, and return the data of all ranks in rank order; each wait takes at most `timeout` s."""
     with store_timeout(store, timeout):
         store.set(f"{key_prefix}{rank}", data)
         return get_all(store, rank, key_prefix, world_size)
@@ -87,25 +87,25 @@ def barrier(  # noqa: PLR0917 - the order of the API
     rank_tracing_decoder: Callable[[int], str] | None = None,
     trace_timeout: float = 10,
 ) -> None:
-    """Wait until `world_size` callers are here, at most `barrier_timeout` seconds.
+    """Wait until `world_size` callers have reached the barrier, at most `barrier_timeout` seconds.
 
     Args:
-        store: where they meet.
-        world_size: how many there are.
-        key_prefix: names this barrier; used once.
+        store: the store of all callers.
+        world_size: the number of callers.
+        key_prefix: the name of this barrier; it can be used once.
         barrier_timeout: seconds.
-        rank: who calls; with it a time-out names those who are missing.
-        rank_tracing_decoder: a rank in words, for that message.
-        trace_timeout: seconds that finding out who is missing may take.
+        rank: the rank of the caller; with it the error of a time-out names the missing ranks.
+        rank_tracing_decoder: returns the text for a rank in that message.
+        trace_timeout: seconds that the search for missing ranks may take.
 
     Raises:
-        BarrierTimeout: with `rank`, when the missing ones could be told; else whatever the store raises.
+        BarrierTimeout: `rank` was given, and missing ranks were found. Otherwise the store's own error is raised.
     """
     with store_timeout(store, barrier_timeout):
         last_key = _arrive(store, world_size, key_prefix)
         try:
             store.wait([last_key])
-        except Exception as error:  # each store has its own error; who is missing is told in ours, or theirs goes on
+        except Exception as error:  # each store has its own error; ours names missing ranks, else the store's is raised
             if rank is None:
                 raise
             missing = _missing_ranks(store, world_size, key_prefix, rank=rank, trace_timeout=trace_timeout)
@@ -119,7 +119,7 @@ def barrier(  # noqa: PLR0917 - the order of the API
 
 
 def _arrive(store: KeyValueStore, world_size: int, key_prefix: str) -> str:
-    """Count oneself; the key that exists once all have."""
+    """Count this caller. Return the key that exists once all callers are counted."""
     last_key = key_prefix + _LAST_MEMBER
     if store.add(key_prefix + _MEMBERS, 1) == world_size:
         store.set(last_key, _IGNORED)
@@ -129,11 +129,11 @@ def _arrive(store: KeyValueStore, world_size: int, key_prefix: str) -> str:
 def _missing_ranks(
     store: KeyValueStore, world_size: int, key_prefix: str, *, rank: int, trace_timeout: float
 ) -> list[int]:
-    """Who did not come; rank 0 finds out and tells the others, so that n nodes ask n questions, not n squared."""
+    """Return the missing ranks. Rank 0 finds and publishes them, so that n nodes make n requests, not n squared."""
     store.set(f"{key_prefix}{rank}{_TRACE}", _IGNORED)
     answer = key_prefix + _MISSING
     if rank != 0:
-        with store_timeout(store, 2 * trace_timeout):  # rank 0 may need all of its time before it answers
+        with store_timeout(store, 2 * trace_timeout):  # rank 0 may need all of its time before it publishes
             return [int(r) for r in json.loads(store.get(answer))] if _appears(store, answer) else [0]
     with store_timeout(store, trace_timeout):
         late = _is_missing(store, [f"{key_prefix}{other}{_TRACE}" for other in range(1, world_size)])
@@ -143,22 +143,22 @@ def _missing_ranks(
 
 
 def _is_missing(store: KeyValueStore, keys: Sequence[str]) -> list[int]:
-    """Indices of those keys that do not appear in time: one wait for all, then a look at each."""
+    """Return the indices of keys that do not appear in time: one wait for all, then a short wait for each."""
     try:
         store.wait(keys)
-    except Exception:  # noqa: BLE001 - which keys are missing is what is asked; each store has its own error
+    except Exception:  # noqa: BLE001 - each store has its own error; all of them mean that a key is missing
         with store_timeout(store, _POLL_S):
             return [index for index, key in enumerate(keys) if not _appears(store, key)]
     return []
 
 
 _POLL_S = 0.01
-"""Seconds for a look: the least that stores with whole milliseconds do not take for "for ever"."""
+"""Seconds for the wait for one key: stores that round to whole milliseconds must not get 0, which means for ever."""
 
 
 def _appears(store: KeyValueStore, key: str) -> bool:
     try:
         store.wait([key])
-    except Exception:  # noqa: BLE001 - the answer is no; each store has its own error
+    except Exception:  # noqa: BLE001 - each store has its own error; all of them mean no
         return False
     return True

@@ -1,1 +1,1 @@
-"""The workers of a node as one gang."""
+"""The workers of a node as one group."""

@@ -1,7 +1,7 @@
-"""`--numa-binding`: which processors each worker of this node is bound to, as `numa_options` of the library.
+"""`--numa-binding`: the processors that each worker of this node is bound to, like `numa_options` of the library.
 
-Looked up once, before anything is started: a machine that does not allow it is a wrong command line, not a worker's
-failure. The binding itself is made by the starter before the worker's program begins.
+They are computed once, before anything is started. So an impossible binding is an error of the command line, and not a
+failure of a worker. The fork server makes the binding before the worker's program begins.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,13 +14,16 @@ from elasticjob_agent.host.numa import AffinityMode, CannotBind, bind_to_mode, n
 def parse_binding(
     mode: str | None, nproc: int, environment: Mapping[str, str], read: Callable[[], Topology] = read_topology
 ) -> tuple[Cpus, ...]:
-    """The processors of each local rank; nothing if no binding is asked for. Raises UsageError.
+    """Return the processors of each local rank; an empty tuple if workers are not bound.
 
     Args:
         mode: node, socket, exclusive or core-complex; None: workers are not bound.
         nproc: workers on this node.
-        environment: where CUDA_VISIBLE_DEVICES may be.
-        read: how the machine is built.
+        environment: may have CUDA_VISIBLE_DEVICES.
+        read: returns the topology of the machine.
+
+    Raises:
+        UsageError: the workers cannot be bound in this way.
     """
     if mode is None:
         return ()
@@ -29,11 +32,11 @@ def parse_binding(
         return tuple(bind_to_mode(topology, AffinityMode(mode), numa_nodes_of(topology, nproc, environment)))
     except (CannotBind, OSError, ValueError) as error:
         raise UsageError(
-            f"--numa-binding {mode}: workers cannot be bound to processors here: {error}; leave it out, or take "
+            f"--numa-binding {mode}: workers cannot be bound to processors here: {error}; omit the option, or use "
             f"another of {', '.join(AffinityMode)}"
         ) from error
 
 
 def cpus_of_rank(cpus: tuple[Cpus, ...], local_rank: int) -> Cpus:
-    """Those of one worker; empty: it is not bound."""
+    """Return the processors of one worker; empty if it is not bound."""
     return cpus[local_rank] if cpus else frozenset()

@@ -1,7 +1,7 @@
-"""PURE: the environment of a worker: the container's own, torchrun's contract, a few of ours, none of the agent's.
+"""The environment of a worker: the container's own variables, torchrun's contract, and a few of elasticjob.
 
-The table is that of torchrun, value by value, so that a script sees no difference. Variables that configure the agent
-alone (where its keys and logs are) are taken out. So are those that could leak from its own interpreter.
+Each variable of torchrun has the same value as in torchrun, so a script sees no difference. Variables that configure
+only the agent (where its keys and logs are) are removed. So are variables of the libraries in the agent's process.
 """
 
 from collections.abc import Mapping
@@ -40,19 +40,19 @@ def worker_environment(
     paths: WorkerPaths,
     virtual: bool = False,
 ) -> dict[str, str]:
-    """Everything worker `local_rank` sees; `base` is the environment in which the agent was started."""
-    kept = {
+    """Return the environment of worker `local_rank`; `base` is the environment in which the agent was started."""
+    inherited = {
         name: value
         for name, value in base.items()
         if name not in _AGENT_ONLY and not name.startswith(_AGENT_ONLY_PREFIXES)
     }
-    kept.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
+    inherited.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
     if assignment.nproc > 1:
-        kept.setdefault("OMP_NUM_THREADS", "1")
+        inherited.setdefault("OMP_NUM_THREADS", "1")
     if virtual:
-        kept["CUDA_VISIBLE_DEVICES"] = _device_of_rank(base.get("CUDA_VISIBLE_DEVICES"), local_rank)
+        inherited["CUDA_VISIBLE_DEVICES"] = _device_of_rank(base.get("CUDA_VISIBLE_DEVICES"), local_rank)
     return {
-        **kept,
+        **inherited,
         "RANK": str(assignment.base_rank + local_rank),
         "LOCAL_RANK": "0" if virtual else str(local_rank),
         "GROUP_RANK": str(assignment.group_rank),
@@ -67,7 +67,7 @@ def worker_environment(
         "TORCHELASTIC_RESTART_COUNT": str(assignment.restart_count),
         "TORCHELASTIC_MAX_RESTARTS": str(max_restarts),
         "TORCHELASTIC_RUN_ID": run_id,
-        # torch would expect a store server of its own at MASTER_PORT; without it rank 0 opens one there.
+        # With True, torch expects the agent's store server at MASTER_PORT; with False, rank 0 opens one there.
         "TORCHELASTIC_USE_AGENT_STORE": "False",
         "TORCHELASTIC_ERROR_FILE": paths.error_file,
         constants.ENV_ROUND: str(assignment.round),
@@ -76,7 +76,7 @@ def worker_environment(
 
 
 def _device_of_rank(visible: str | None, local_rank: int) -> str:
-    """The one device of this worker, which it then calls 0; a list that is too short leaves it without one."""
+    """Return the one device that this worker sees, as its device 0; empty if the list of devices is too short."""
     if visible is None:
         return str(local_rank)
     devices = [device.strip() for device in visible.split(",")]
@@ -84,5 +84,5 @@ def _device_of_rank(visible: str | None, local_rank: int) -> str:
 
 
 def worker_arguments(arguments: tuple[str, ...], local_rank: int) -> tuple[str, ...]:
-    """Arguments with torchrun's `${local_rank}` macro filled in; everything else stays verbatim."""
+    """Return the arguments with torchrun's macro `${local_rank}` replaced; all other text stays verbatim."""
     return tuple(argument.replace("${local_rank}", str(local_rank)) for argument in arguments)

@@ -1,7 +1,7 @@
-"""A failed worker's own report: its error file, else the last words on its stderr.
+"""The error report of a failed worker: its error file, else the end of its stderr.
 
-The file is the worker's: it may be missing, huge, a FIFO, a link or nonsense. It is opened without following
-links, without blocking, and only the beginning of a regular file is read.
+The worker writes the file, so it may be missing, huge, a FIFO, a link or invalid. It is opened without following links
+and without blocking, and only a regular file of at most 256 KiB is used.
 """
 
 import json
@@ -14,30 +14,30 @@ from pathlib import Path
 from typing import Any
 
 TAIL_BYTES = 4096
-"""The part of stderr that is kept."""
+"""Bytes of stderr that are kept: its end."""
 
 _MAX_BYTES = 256 * 1024
 _MAX_TEXT = 1024
 _MAX_DIGITS = 40
 _MAX_TIME_S = 1 << 33
 _PREFIX_SEARCH = 16 * TAIL_BYTES
-"""How much of one piece is looked at: lines may be short and prefixes long."""
+"""Bytes of one piece that are searched for prefixes: lines may be short and prefixes long."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorFileContents:
-    """The content of an error file; empty and 0 without one."""
+    """The contents of an error file; the defaults if there is no usable one."""
 
     message: str = ""
     time_ns: int = 0
-    """When the error was caught, wall clock."""
+    """The time at which the error was caught, wall clock; 0 if unknown."""
 
 
 EMPTY = ErrorFileContents()
 
 
 def read_error_file(path: Path) -> ErrorFileContents:
-    """What the file at `path` says, as torchrun's `record` writes it."""
+    """Return the contents of the file at `path`, whose format is that of torchrun's `record`."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -57,19 +57,19 @@ def read_error_file(path: Path) -> ErrorFileContents:
 
 
 def _message(value: Any) -> str:
-    """`{"message": "text"}` or `{"message": {"message": "text", …}}`."""
+    """Return the text of `{"message": "text"}` or `{"message": {"message": "text", …}}`; else an empty text."""
     for _ in range(2):
         value = value.get("message", "") if isinstance(value, dict) else value
     return value if isinstance(value, str) else ""
 
 
 def _time_ns(value: Any) -> int:
-    """`message.extraInfo.timestamp`: seconds, as a whole number, a float, or either as text; else 0."""
+    """Return `message.extraInfo.timestamp` in ns. It is in seconds: an int, a float, or text of one; else return 0."""
     for name in ("message", "extraInfo", "timestamp"):
         value = value.get(name) if isinstance(value, dict) else None
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return 0
-    from decimal import Decimal, InvalidOperation  # noqa: PLC0415 - few agents ever read one
+    from decimal import Decimal, InvalidOperation  # noqa: PLC0415 - few agents read an error file
 
     try:
         seconds = Decimal(str(value)[:_MAX_DIGITS])
@@ -79,22 +79,22 @@ def _time_ns(value: Any) -> int:
 
 
 class StderrTail:
-    """The end of a stream that passes by, prefixes taken off."""
+    """The end of a stream, without the prefixes of its lines."""
 
     def __init__(self, prefix: bytes, clock: Callable[[], float] = time.monotonic) -> None:
         self._prefix = prefix
         self._clock = clock
         self._buffer = b""
         self.at_s = 0.0
-        """When something came last (monotonic seconds)."""
+        """The time of the last data (monotonic seconds)."""
 
     def add(self, data: bytes) -> None:
-        """Take in whole prefixed lines."""
+        """Add whole lines with prefixes."""
         self.at_s = self._clock()
         lines = data[-_PREFIX_SEARCH:].split(b"\n")
         self._buffer = (self._buffer + b"\n".join(line.removeprefix(self._prefix) for line in lines))[-TAIL_BYTES:]
 
     @property
     def text(self) -> str:
-        """The end of stderr, 4 KiB at most; bytes that are no text are left out."""
+        """The end of stderr, at most 4 KiB; bytes that are not UTF-8 are left out."""
         return self._buffer.decode(errors="ignore").strip("\n")

@@ -1,8 +1,8 @@
-"""PURE: the line on stderr with the reason why a worker ended, though libraries wrote more after it.
+"""The line of stderr with the reason why a worker ended, even if libraries wrote more lines after it.
 
-Python writes the exception last; but at its exit torch warns of a process group that was not destroyed, and
-multiprocessing of semaphores that leaked. A worker that fails because of a peer is recognised by its last line, so
-these warnings must not be taken for it. Only lines that are surely no more than a warning are passed over.
+Python writes the exception last. But at exit torch warns of a process group that was not destroyed, and
+multiprocessing warns of leaked semaphores. A worker that fails because of a peer is recognised by its last line, so
+such a warning must not count as the last line. Only lines that are certainly mere warnings are skipped.
 
 A worker that receives SIGTERM while an exception is unwinding exits by signal. A traceback at the end of stderr still
 shows that the exception came first: Python prints none for SIGTERM.
@@ -13,24 +13,27 @@ import re
 MAX_CHARACTERS = 1024
 
 _WARNING = re.compile(
-    r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\]"  # as c10 writes what is no error
-    r"|\S+:\d+: \w*Warning: |\s+warnings\.warn\("  # as Python does, with the line of the program that it belongs to
+    r"(\[rank\d+\]:)?\[[IW]\d{4} [\d:.]+ \S+:\d+\]"  # c10's format for messages below error
+    r"|\S+:\d+: \w*Warning: |\s+warnings\.warn\("  # Python's format, and the program's line after it
     r"|\s*$"
 )
 _RANK = re.compile(r"\[rank\d+\]: ?")
 _TRACEBACK = "Traceback (most recent call last):"
 _SIGNAL_NOTICE = "KeyboardInterrupt"
-"""Python's answer to SIGINT, which may be the signal that stops workers."""
+"""Python raises it at SIGINT, which may be the signal that stops workers."""
 
 
 def error_line(text: str) -> str:
-    """Return the last line that is no warning, cut; else the last one that is not blank; else nothing."""
+    """Return the last line that is not a warning, else the last that is not blank, else an empty text.
+
+    At most 1024 characters.
+    """
     lines = [line for line in text.splitlines() if line.strip()]
     return (_meaningful_lines(lines) or lines or [""])[-1].strip()[:MAX_CHARACTERS]
 
 
 def traceback_tail(text: str) -> str:
-    """The exception whose traceback is the end of all that was said, in one line; empty if it ends otherwise."""
+    """Return the exception, in one line, if the text ends with its traceback; else an empty text."""
     lines = [_RANK.sub("", line, count=1) for line in _meaningful_lines(text.splitlines())]
     after = next((lines[-at:] for at in range(1, len(lines) + 1) if lines[-at] == _TRACEBACK), [])
     below = [line for line in after[1:] if not line.startswith(" ")]

@@ -1,6 +1,6 @@
-"""Where the logs of rounds and ranks are: `<dir>/round_<r>/<rank>/{stdout.log,stderr.log,error.json}`.
+"""The log files of rounds and ranks: `<dir>/round_<r>/<rank>/{stdout.log,stderr.log,error.json}`.
 
-Kept for the newest rounds only; the agent deletes what is older, and nothing else ever.
+Only the newest rounds are kept; the agent deletes the folders of older rounds.
 """
 
 import stat
@@ -20,25 +20,26 @@ class WorkerLogs:
 
     @property
     def stdout(self) -> Path:
-        """Everything it wrote to stdout."""
+        """All that the worker wrote to stdout."""
         return self.folder / "stdout.log"
 
     @property
     def stderr(self) -> Path:
-        """Everything it wrote to stderr."""
+        """All that the worker wrote to stderr."""
         return self.folder / "stderr.log"
 
     @property
     def error_file(self) -> Path:
-        """Written by the worker's own error handler, if it has one."""
+        """The file that the worker's own error handler writes, if it has one."""
         return self.folder / "error.json"
 
 
 def worker_logs(log_dir: Path, round_: int, rank: int) -> WorkerLogs:
-    """The files of `rank` in `round_`; their folder is made.
+    """Create the folder of `rank` in `round_`, and return its files.
 
-    A worker of an earlier round may have left anything there: a link that leads elsewhere, a FIFO on which an open
-    would wait. That is removed, unfollowed; no worker puts it back, since all have ended between two rounds.
+    A worker of an earlier round may have left anything there. A link may lead to another place, and a FIFO would block
+    an open. Such entries are removed, and links are not followed. No worker can restore them, because all workers have
+    ended between two rounds.
     """
     log_dir.mkdir(parents=True, exist_ok=True)
     logs = WorkerLogs(log_dir / f"{_ROUND}{round_}" / str(rank))
@@ -62,7 +63,7 @@ def _remove_unless(path: Path, is_right: Callable[[int], bool]) -> None:
 
 
 def prune(log_dir: Path, newest_round: int) -> None:
-    """Delete the folders of rounds that are too old to be kept."""
+    """Delete the folders of all rounds but the newest ten."""
     for folder in log_dir.glob(f"{_ROUND}*"):
         number = folder.name.removeprefix(_ROUND)
         if number.isdecimal() and int(number) <= newest_round - MAX_ROUNDS:
@@ -70,6 +71,6 @@ def prune(log_dir: Path, newest_round: int) -> None:
 
 
 def _remove_tree(folder: Path, *, ignore_errors: bool = False) -> None:
-    import shutil  # noqa: PLC0415  # with all its archives: 3 ms of a start that has nothing to remove
+    import shutil  # noqa: PLC0415  # it loads its archive formats: 3 ms of a start that has nothing to remove
 
     shutil.rmtree(folder, ignore_errors=ignore_errors)

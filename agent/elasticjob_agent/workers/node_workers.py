@@ -1,8 +1,10 @@
-"""The workers of one node as a group: start them for a round, see the first failure at once, stop them all.
+"""The workers of one node as a group: start them for a round, detect the first failure at once, stop them all.
 
-A gang: the first worker that fails by itself makes the group FAILED, and whoever drives it stops the rest.
-`SUCCEEDED` and `NONE` are said only when nothing of the workers' trees is left. A worker that cannot be started is
-a failure with its reason, not an exception: a missing command on one node is for the whole job to know.
+The first worker that fails by itself makes the group FAILED, and the caller then stops the rest. The phase is
+`SUCCEEDED` or `NONE` only when no process of the workers' trees is left.
+
+A worker that cannot be started is a failure with a reason, not an exception. So the whole job learns of a missing
+command on one node.
 """
 
 import asyncio
@@ -32,16 +34,16 @@ from elasticjob_api.records import WorkerReport, WorkerState
 from elasticjob_api.runtime_config import RuntimeConfig
 
 _MAX_TAILS = 16
-"""Failures of one round with the end of their stderr: all go into one transaction, which etcd bounds."""
+"""Failures of a round that include the end of stderr: all are in one transaction, whose size etcd limits."""
 _STDERR_DRAIN_S = 0.05
-"""How long a failure waits for the worker's last line of stderr; it is there already unless a grandchild writes."""
+"""Seconds that a failure waits for the end of stderr, which is complete unless a child of the worker holds it open."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerTemplate:
-    """What is run on this node, the same in every round."""
+    """The command of this node's workers with its settings, the same in every round."""
 
     argv: tuple[str, ...]
     environment: Mapping[str, str]
@@ -57,9 +59,9 @@ class WorkerTemplate:
     output: Output = DEFAULT_OUTPUT
     virtual_local_rank: bool = False
     cpus: tuple[Cpus, ...] = ()
-    """By local rank, if workers are bound to processors."""
-    received_signals: Callable[[], object | None] = lambda: None
-    """The newest progress that a worker of this node has told; another object with each."""
+    """The processors of each local rank, if workers are bound; else empty."""
+    last_progress: Callable[[], object | None] = lambda: None
+    """Returns the newest progress that a worker of this node reported; each report is another object."""
 
 
 _Launch = tuple[Command, logs.WorkerLogs, error_file.StderrTail]
@@ -76,7 +78,7 @@ class _Worker:
 
 
 class NodeWorkers:
-    """The workers of one node; implements `rendezvous.ports.WorkersPort`."""
+    """The workers of one node; implements `rendezvous.protocol.interfaces.WorkersPort`."""
 
     def __init__(
         self,
@@ -87,14 +89,14 @@ class NodeWorkers:
         wall_ns: Callable[[], int],
         memory: OomCounter | None = None,
     ) -> None:
-        """`wall_ns` is the wall clock in nanoseconds, for reports only; `memory` counts kills: this container's."""
+        """`wall_ns` is the wall clock in ns, for reports only; `memory` None: the kill counter of this container."""
         self._supervisor = supervisor
         self._template = template
         self._port = port
         self._wall_ns = wall_ns
         counter = memory or OomCounter(find_folder())
         self._failure_recorder = FailureRecorder(
-            pod=template.pod, host=template.host, port=port, memory=counter, progress=template.received_signals
+            pod=template.pod, host=template.host, port=port, memory=counter, progress=template.last_progress
         )
         self._workers: list[_Worker] = []
         self._assignment: Assignment | None = None
@@ -110,39 +112,37 @@ class NodeWorkers:
 
     @property
     def phase(self) -> Workers:
-        """How they are; raises what went wrong in here, so that a fault of ours ends the agent, not its job."""
-        if self._error is not None:
+        """The phase of the group. Raises the error of an internal task, if one failed."""
+        if self._error is not None:  # an error of this code ends the agent, not the job
             raise self._error
         return self._phase
 
     @property
     def assignment(self) -> Assignment | None:
-        """This node's place in the round started last."""
+        """The assignment of this node in the round that was started last."""
         return self._assignment
 
     @property
     def started_ns(self) -> int | None:
-        """Wall clock at which the last worker of that round was started; None before."""
+        """The wall clock time (ns) at which the last worker of that round was started; None before."""
         return max((worker.child.started_at_ns for worker in self._workers), default=None)
 
     def renew_master_port(self) -> int:
-        """Hold a fresh port for the next round's rank 0."""
+        """Hold a new port for rank 0 of the next round, and return it."""
         return self._port.acquire()
 
     # -- start -----------------------------------------------------------------------------------
 
     async def start(self, assignment: Assignment, config: RuntimeConfig) -> None:
-        """Begin to start all workers of `assignment`; what cannot be started makes the group FAILED.
-
-        Does not wait for them: an exec may hang on a dead file system, and this node must still be able to leave.
-        """
+        """Begin to start all workers of `assignment`, without waiting; a worker that cannot start makes it FAILED."""
+        # An exec may hang on a dead file system, and this node must still be able to leave. So this does not wait.
         self._assignment, self.failures, self._workers, self._stopping = assignment, [], [], False
         self._port.release()
         logs.prune(self._template.log_dir, assignment.round)
-        drafts = [self._prepare(assignment, config, local_rank) for local_rank in range(assignment.nproc)]
+        launches = [self._prepare(assignment, config, local_rank) for local_rank in range(assignment.nproc)]
         self._failure_recorder.round_started(assignment, time.monotonic())
         self._phase = Workers.RUNNING
-        self._starting = self._spawn_task(self._start_all(assignment, drafts))
+        self._starting = self._spawn_task(self._start_all(assignment, launches))
 
     async def _start_all(self, assignment: Assignment, launches: list[_Launch]) -> None:
         try:
@@ -209,11 +209,9 @@ class NodeWorkers:
             self.on_report()
 
     async def _record_failure(self, worker: _Worker, end: Exit) -> None:
-        """The worker's last words are part of the failure; they wait for nothing else.
-
-        Who was signalled by us and ended of that has no failure. But it may have crashed, or told of an error, and
-        only looked alive: peers that lose their connection to it can be faster than its own end.
-        """
+        """Record the failure of a worker, with the end of its stderr."""
+        # A worker that ended by our signal has no failure. But it may have crashed or reported an error before. Its
+        # peers can notice the lost connection, and fail, before the agent notices its end.
         assignment = self._assignment
         if assignment is None:
             return
@@ -247,7 +245,7 @@ class NodeWorkers:
         self._changed()
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
-        """Begin to stop them all; a second call may shorten the grace."""
+        """Begin to stop all workers; a second call may shorten the grace."""
         if self._phase in {Workers.NONE, Workers.SUCCEEDED}:
             return
         self._stopping = True
@@ -255,24 +253,24 @@ class NodeWorkers:
         self._spawn_task(self._stop(grace_s, signal.Signals[signal_name]))
 
     def kill(self) -> None:
-        """Stop them at once: told twice."""
+        """Kill all workers at once, as after a second signal."""
         self.stop(grace_s=0.0, signal_name=signal.SIGKILL.name)
 
     async def _stop(self, grace_s: float, sig: signal.Signals) -> None:
         if self._starting is not None:
             await asyncio.wait([self._starting])  # a half-started worker cannot be stopped; the spawn itself is atomic
         await self._supervisor.stop([worker.child for worker in self._workers], sig=sig, grace_s=grace_s)
-        # Failures are recorded before this node says that it is ready: the barrier is the settle window.
+        # Failures are recorded before this node reports that it is ready, so the leader has all of them at the barrier.
         await asyncio.gather(*self._finishing)
         self._finishing.clear()
         if self._phase is Workers.STOPPING:
             self._phase = Workers.NONE
         self._changed()
 
-    # -- what is shown ---------------------------------------------------------------------------
+    # -- reports ---------------------------------------------------------------------------------
 
     def reports(self) -> tuple[WorkerReport, ...]:
-        """Each worker as it is now; memory and cpu are the reporter's to add."""
+        """Return the current state of each worker; the reporter adds memory and cpu."""
         return tuple(
             WorkerReport(
                 rank=worker.rank,

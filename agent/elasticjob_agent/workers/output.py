@@ -1,8 +1,8 @@
 """The destinations of a worker's stdout and stderr: console, file, both or neither.
 
-torchrun's table of --redirects, --tee and --local-ranks-filter, with two differences that lose nothing: several
-workers on a node are told apart by a prefix even when nothing was asked for, and stderr always passes through the
-agent, which keeps the last words of a failure.
+The table of --redirects, --tee and --local-ranks-filter is torchrun's, with two differences that lose no output.
+Lines of several workers on a node have a prefix even without an option. And stderr always passes through the agent,
+which keeps its end for the record of a failure.
 """
 
 import os
@@ -23,7 +23,7 @@ Write = Callable[[bytes], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """What the command line says of the workers' streams; as it stands, nothing."""
+    """The options of the command line for the workers' streams; the defaults are those without options."""
 
     redirects: StreamSelection = NO_STREAMS_SELECTED
     tee: StreamSelection = NO_STREAMS_SELECTED
@@ -35,14 +35,14 @@ class Output:
 
     @property
     def wants_files(self) -> bool:
-        """Somebody will look for files afterwards."""
+        """Whether an option asks for log files, so that they must remain after the run."""
         streams = (self.redirects, self.tee)
         return any(each.all_ranks or each.by_rank for each in streams) or bool(
             self.stdout_filters or self.stderr_filters
         )
 
     def prefix(self, assignment: Assignment, local_rank: int) -> bytes:
-        """What each line of a worker begins with on the console; nothing for the only one."""
+        """Return the prefix of a worker's lines on the console; empty for a single worker without --tee."""
         rank = assignment.base_rank + local_rank
         if self.prefix_template is not None:
             values = {"role_name": assignment.role, "rank": rank, "local_rank": local_rank}
@@ -51,7 +51,7 @@ class Output:
         return f"[rank{rank}] ".encode() if assignment.nproc > 1 or teed else b""
 
     def stdout(self, assignment: Assignment, local_rank: int, files: WorkerLogs, write: Write) -> Sink:
-        """Where stdout of this worker goes; a single one has the console itself, terminal and all."""
+        """Return the destination of a worker's stdout; a single worker inherits the console, which can be a tty."""
         teed = self.tee.stdout(local_rank)
         if self.redirects.stdout(local_rank) and not teed:
             return FileSink(files.stdout)
@@ -63,7 +63,7 @@ class Output:
         return LineSink(files.stdout, self.prefix(assignment, local_rank), copy)
 
     def stderr(self, assignment: Assignment, local_rank: int, files: WorkerLogs, write: Write, tail: Write) -> Sink:
-        """Where stderr goes; `tail` hears all of it."""
+        """Return the destination of a worker's stderr; `tail` receives all of it."""
         teed = self.tee.stderr(local_rank)
         prefix = self.prefix(assignment, local_rank)
         if not self._is_shown(local_rank) or (self.redirects.stderr(local_rank) and not teed):
@@ -76,11 +76,11 @@ class Output:
 
 
 DEFAULT_OUTPUT = Output()
-"""Nothing was said."""
+"""The destinations without any option."""
 
 
 def filter_lines(path: Path, patterns: tuple[str, ...], write: Write) -> Write:
-    """`write`, and lines with one of `patterns` to `path` as well."""
+    """Return a function that calls `write`, and appends lines with one of `patterns` to the file `path`."""
     if not patterns:
         return write
     wanted = [word.encode() for word in patterns]
@@ -94,7 +94,7 @@ def filter_lines(path: Path, patterns: tuple[str, ...], write: Write) -> Write:
 
 
 def _append(path: Path, data: bytes) -> None:
-    """One write at the end of the file, which several workers share; a full disk costs the copy, not the run."""
+    """Append with one write, because several workers share the file. An error loses this copy and is ignored."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         try:

@@ -89,7 +89,7 @@ def test_sums_of_all_nodes_lose_nothing(round_: Round) -> None:
 def test_a_wait_ends_at_its_time(round_: Round) -> None:
     store = round_.store()
     store.set_timeout(timedelta(seconds=0.1))
-    with pytest.raises(TimeoutError, match=r"never did not come within 0\.1 s"):
+    with pytest.raises(TimeoutError, match=r"never was not set within 0\.1 s"):
         store.get("never")
 
 

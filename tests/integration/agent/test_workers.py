@@ -57,7 +57,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
             progress=tmp_path / "progress",
             stdout=lambda _: None,
             stderr=lambda _: None,
-            received_signals=told,
+            last_progress=told,
         )
         return NodeWorkers(
             supervisor=supervisor,

@@ -1,8 +1,8 @@
-"""Optional help for a training script: tell how far it is, be alive, stop in good order, show its stacks.
+"""Optional helper for a training script: report progress, send heartbeats, stop in order, show stacks.
 
-One file, the standard library alone, Python 3.8 or newer: import it as `from elasticjob_agent import worker`, or
-copy it. Every function may be called anywhere: where no elasticjob agent listens, it does nothing. None ever blocks
-or raises because of the agent: telling is for showing, and may not hurt a run.
+It is one file that needs only the standard library of Python 3.8 or newer. Import it as `from elasticjob_agent import
+worker`, or copy it. Each function can be called anywhere; without an elasticjob agent it does nothing. No function
+blocks or raises because of the agent: reports are for display, and must not harm a run.
 
     worker.dump_stacks_on_request()
     worker.catch_stop()
@@ -26,11 +26,11 @@ from typing import Any, Dict, Optional
 PROGRESS = "ELASTICJOB_PROGRESS"
 """The variable that names the agent's FIFO."""
 MAX_LINE = 4096
-"""Bytes that a FIFO takes in one piece: no other worker's line lands inside."""
+"""Bytes that a FIFO accepts atomically, so that lines of two workers do not mix."""
 
 
 class _State:
-    """What is remembered of the agent: its FIFO, and that it has asked to stop."""
+    """The agent's FIFO, and the time at which the agent asked this worker to stop."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -39,7 +39,7 @@ class _State:
         self.stop_at_s = None  # type: Optional[float]
 
     def fifo(self) -> int:
-        """The FIFO's descriptor, opened once; -1 if no agent reads it."""
+        """Return the FIFO's descriptor, opened once; -1 if no agent reads it."""
         path = os.environ.get(PROGRESS, "")
         if path != self.path or self.fd < 0:
             self.path = path
@@ -54,24 +54,24 @@ _state = _State()
 
 
 def report(step: Optional[int] = None, total: Optional[int] = None, **metrics: Any) -> bool:
-    """Tell the step just done, of how many, and any metrics: a name and a number or short text each.
+    """Report the step just done, the total number of steps, and metrics: each a name and a number or a short text.
 
-    True if the agent has it; False where there is none, or it is busy: the next report says more anyway.
+    Return True if the report was written; False if there is no agent or it is busy. The next report replaces it anyway.
     """
-    said = {name: _truncate(value) for name, value in metrics.items()}
-    return _send({"step": _as_int(step), "total": _as_int(total), "metrics": said})
+    texts = {name: _truncate(value) for name, value in metrics.items()}
+    return _send({"step": _as_int(step), "total": _as_int(total), "metrics": texts})
 
 
 def heartbeat() -> bool:
-    """Say no more than that this worker is alive, as in a long step without output. True if the agent has it."""
+    """Report that this worker is alive, for example in a long step without output. Return True if it was written."""
     return _send({"alive": True})
 
 
 def catch_stop(signum: int = signal.SIGTERM) -> None:
-    """From now on the agent's friendly signal does not end this process: `stop_requested` is true instead.
+    """Catch the agent's stop signal: it no longer ends this process, but makes `stop_requested` return True.
 
-    It comes before every planned change (nodes come or go, a preemption) and after failures elsewhere; the grace that
-    follows is the job's gracefulShutdown, or short after a failure. Call it in the main thread.
+    The agent sends it before every planned change (nodes come or go, a preemption) and after failures elsewhere. The
+    grace that follows is the job's gracefulShutdown; after a failure it is short. Call this in the main thread.
     """
 
     def stop(_number: int, _frame: Any) -> None:
@@ -82,19 +82,19 @@ def catch_stop(signum: int = signal.SIGTERM) -> None:
 
 
 def stop_requested() -> bool:
-    """True once the agent has asked this worker to stop: save, and return."""
+    """Return True once the agent has asked this worker to stop; then save and return."""
     return _state.stop_at_s is not None
 
 
 def seconds_since_stop() -> float:
-    """How long ago that was; 0.0 if it was not."""
+    """Return the seconds since that request; 0.0 without one."""
     return 0.0 if _state.stop_at_s is None else time.monotonic() - _state.stop_at_s
 
 
 def dump_stacks_on_request(signum: int = signal.SIGUSR1) -> bool:
-    """Let the agent have the stacks of all threads on stderr when it suspects that the job hangs.
+    """Write the stacks of all threads to stderr when the agent suspects that the job hangs.
 
-    It sends `signum` only to processes that have called this. True if the agent knows.
+    The agent sends `signum` only to processes that have called this. Return True if the agent was informed.
     """
     stderr = sys.__stderr__
     if stderr is None:
@@ -111,7 +111,7 @@ def _send(message: Dict[str, Any]) -> bool:
         fd = _state.fifo()
         try:
             return fd >= 0 and os.write(fd, line) == len(line)
-        except OSError:  # full: the agent is busy; or broken: it is gone
+        except OSError:  # the FIFO is full (the agent is busy) or broken (it is gone)
             return False
 
 

@@ -62,7 +62,7 @@ def test_without_the_option_nobody_is_bound() -> None:
 
 
 def test_what_the_machine_does_not_allow_is_a_wrong_command_line(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--numa-binding exclusive: .* node 0 has 2 cores for 3 workers .*; leave it"):
+    with pytest.raises(UsageError, match=r"--numa-binding exclusive: .* node 0 has 2 cores for 3 workers .*; omit the"):
         bound_on(machine(tmp_path, nodes=1, cores=2), "exclusive", 3)
 
 
