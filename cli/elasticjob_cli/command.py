@@ -1,6 +1,6 @@
-"""A command: its description, examples, arguments, and the function that runs it.
+"""A command of the program: its description, examples, arguments, and the function that runs it.
 
-The catalog names the module of each command, so that only the one that is asked for is imported.
+The registry names the module of each command, so that the program imports only the command that is run.
 """
 
 import argparse
@@ -15,19 +15,19 @@ PROGRAM = "elasticjob"
 
 
 class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence."""
+    """An argument parser that reports an error in one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        """Print it and exit."""
+        """Print the error with a suggestion, and exit with `ExitCode.USAGE`."""
         self.exit(ExitCode.USAGE, f"{self.prog}: {message}{_with_suggestion(message)}; see `{self.prog} -h`\n")
 
 
 def _with_suggestion(message: str) -> str:
-    """For a choice that there is not: the one that looks like it."""
+    """Return a suggestion for an invalid choice; empty for any other error."""
     head, invalid, rest = message.partition("invalid choice: ")
     if not (invalid and head):
         return ""
-    import difflib  # noqa: PLC0415  # only for this sentence
+    import difflib  # noqa: PLC0415  # only an error needs it
 
     given, _, choices = rest.partition(" (choose from ")
     known = [choice.strip(" '\")") for choice in choices.split(",")]
@@ -37,20 +37,20 @@ def _with_suggestion(message: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandPage:
-    """One command."""
+    """The help page and the function of one command."""
 
     description: str
     examples: Sequence[tuple[str, str]]
-    """A command line without the program's name, and what it does."""
+    """Pairs of a command line, without the program's name, and a remark, which may be empty."""
     configure: Callable[[argparse.ArgumentParser], Any]
-    """Adds its arguments."""
+    """The function that adds the arguments to the parser."""
     run: Callable[[argparse.Namespace], int]
-    """Does it; returns the exit code."""
+    """The function that runs the command and returns the exit code."""
     notes: str = ""
-    """What else its help says, after the examples."""
+    """The paragraph of the help after the examples."""
 
     def parser(self, name: str, *, program: str = PROGRAM) -> Parser:
-        """The parser of this command."""
+        """Return the parser of this command."""
         parser = Parser(
             prog=f"{program} {name}",
             description=paragraph(self.description),

@@ -1,6 +1,6 @@
-"""PURE: completion scripts of three shells, from the parsers of all commands.
+"""Completion scripts for three shells, made from the parsers of all commands.
 
-Commands, options and values of choices are in the script; names of jobs are asked for by `elasticjob get -o name`.
+A script contains commands, options and choices. It gets the names of jobs from `elasticjob get -o name`.
 """
 
 import argparse
@@ -24,7 +24,7 @@ class Option:
 
 
 def options(name: str) -> Iterator[Option]:
-    """The options of a command."""
+    """Yield the options of a command."""
     for action in ENTRIES[name].page().parser(name)._actions:  # noqa: SLF001  # argparse has no other list of them
         if action.option_strings:
             choices = tuple(map(str, action.choices or ()))
@@ -33,12 +33,12 @@ def options(name: str) -> Iterator[Option]:
 
 
 def takes_job(name: str) -> bool:
-    """Whether its argument is a job's name."""
+    """Return whether the argument of a command is a job."""
     return any(action.dest == "job" for action in ENTRIES[name].page().parser(name)._actions)  # noqa: SLF001  # as above
 
 
 def positional_choices(name: str) -> tuple[str, ...]:
-    """The values of its argument, if it has a few."""
+    """Return the choices of a command's argument; empty without choices."""
     actions = ENTRIES[name].page().parser(name)._actions  # noqa: SLF001  # as above
     found = [action for action in actions if not action.option_strings and action.choices]
     return tuple(map(str, found[0].choices or ())) if found else ()
@@ -127,4 +127,4 @@ def _fish() -> str:
 
 
 SHELLS: Mapping[str, Callable[[], str]] = {"bash": _bash, "zsh": _zsh, "fish": _fish}
-"""Shell → its script."""
+"""Name of a shell → the function that returns its script."""

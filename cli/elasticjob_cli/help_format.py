@@ -1,6 +1,6 @@
-"""Text of help pages as the terminal has room for it; what is not a terminal is a page of eighty columns.
+"""Format the text of help for the width of the terminal; without a terminal, for eighty columns.
 
-Only what argparse imports anyway: a help page must not take longer than it takes to read.
+This module imports only modules that argparse imports anyway, so that help appears at once.
 """
 
 import shutil
@@ -8,21 +8,21 @@ import textwrap
 from collections.abc import Sequence
 
 _MIN_COLUMNS, _MAX_COLUMNS = 40, 118
-"""Columns: narrower is unreadable, wider is tiring."""
+"""Columns: fewer are unreadable, more are tiring."""
 
 
 def columns() -> int:
-    """Of a line of help; as argparse takes it for its own lines."""
+    """Return the columns of a line of help, computed as argparse does."""
     return min(_MAX_COLUMNS, max(_MIN_COLUMNS, shutil.get_terminal_size().columns - 2))
 
 
 def paragraph(text: str) -> str:
-    """One, however its source is broken into lines."""
+    """Return the text as one wrapped paragraph, without the line breaks of its source."""
     return textwrap.fill(" ".join(text.split()), columns(), break_on_hyphens=False, break_long_words=False)
 
 
 def entry(head: str, text: str) -> str:
-    """A line with a head of fixed width, and its text, which goes on below itself."""
+    """Return a line with a head of fixed width and a text that continues below itself."""
     width = columns()
     lines = textwrap.wrap(
         text, max(_MIN_COLUMNS // 2, width - len(head)), break_on_hyphens=False, break_long_words=False
@@ -31,7 +31,7 @@ def entry(head: str, text: str) -> str:
 
 
 def examples(shown: Sequence[tuple[str, str]]) -> list[str]:
-    """Command lines with what they do: beside them where all of it fits, else below."""
+    """Return command lines with their remarks: beside them if all fit, otherwise below."""
     widest = max(len(command) for command, _ in shown)
     beside = [f"  {command:<{widest}}  {remark}".rstrip() for command, remark in shown]
     if max(map(len, beside)) <= columns():

@@ -1,4 +1,4 @@
-"""A job as it changes, gathered in a thread of its own, for a view that must never wait for the API server."""
+"""The newest state of a job, fetched by threads, so that a view never waits for the API server."""
 
 import contextlib
 import math
@@ -21,7 +21,7 @@ _ENDED = (constants.Phase.SUCCEEDED, constants.Phase.FAILED)
 
 
 class JobWatcher:
-    """Keeps the newest of a job; `changed` is set after each change."""
+    """The newest state of a job; `changed` is set after each change."""
 
     def __init__(self, cluster: Cluster, job: Mapping[str, Any]) -> None:
         self._cluster = cluster
@@ -35,43 +35,44 @@ class JobWatcher:
         self.error: ElasticJobError | None = None
         self.deleted = False
         self.ended = False
-        """Nothing more will come."""
+        """Whether no change will follow."""
 
     def start(self) -> None:
-        """Begin; the threads end with the process."""
-        for work in (self._run, self._look_after_changes):
+        """Start the threads; they end with the process."""
+        for work in (self._run, self._fetch_after_changes):
             threading.Thread(target=work, name="elasticjob-watch", daemon=True).start()
 
     def fetch(self) -> None:
-        """Events and metrics, as of now, if the last look is not too recent."""
+        """Fetch events and metrics, unless the last fetch was too recent."""
         now_s = time.monotonic()
         if now_s - self._events_s >= _EVENTS_EVERY_S:
             self._events_s = now_s
             self.moments = list(moments(self._cluster, self.job))
-        if now_s - self._metrics_s >= _METRICS_EVERY_S and not self._fetch_usage():
+        if now_s - self._metrics_s >= _METRICS_EVERY_S and not self._reports_usage():
             self._metrics_s = now_s
-            self.usage = self._measured()
+            self.usage = self._pod_metrics()
 
-    def _fetch_usage(self) -> bool:
+    def _reports_usage(self) -> bool:
         nodes = (self.job.get("status") or {}).get("nodes") or ()
         return any("cpuPercent" in node for node in nodes)
 
-    def _measured(self) -> Mapping[str, Usage]:
+    def _pod_metrics(self) -> Mapping[str, Usage]:
         meta = self.job["metadata"]
         path = f"/apis/metrics.k8s.io/v1beta1/namespaces/{meta['namespace']}/pods"
         query = {"labelSelector": f"{constants.LABEL_JOB_UID}={meta['uid']}"}
         try:
             return parse_pod_metrics(self._cluster.request("GET", path, tried="read metrics of pods", query=query))
         except ElasticJobError:
-            return {}  # most clusters for tests have no metrics server; the view shows none then
+            return {}  # without a metrics server, the view shows no usage
 
-    def _look_after_changes(self) -> None:
-        """At once, and again: the operator writes its events after the status that tells the same."""
+    def _fetch_after_changes(self) -> None:
+        """Fetch events and metrics after each change of the job, and again a second later."""
+        # The operator writes an event after the status that it belongs to.
         while not self.ended:
             self._changed.wait(_METRICS_EVERY_S)
             self._changed.clear()
             for pause_s in (_EVENTS_EVERY_S, 0.0):
-                with contextlib.suppress(ElasticJobError):  # whoever follows the job says what is wrong
+                with contextlib.suppress(ElasticJobError):  # the thread that watches the job keeps the error
                     self.fetch()
                 self.changed.set()
                 time.sleep(pause_s)

@@ -1,7 +1,7 @@
-"""The command `elasticjob`: the command line, and the one place where its errors become sentences and exit codes.
+"""The `elasticjob` program: it parses the command line, and turns errors into sentences and exit codes.
 
-Only the module of the command that was asked for is imported, and nothing heavy before it runs. `kubectl elasticjob`
-is the same program under another name.
+It imports only the module of the chosen command, and nothing large before that runs. `kubectl elasticjob` is the
+same program under another name.
 """
 
 import os
@@ -18,11 +18,11 @@ from elasticjob_cli.terminal import printable
 
 _PLUGIN = "kubectl-elasticjob"
 _GLOBAL = ("-n", "--namespace", "--context", "--kubeconfig")
-"""Options of all commands that ask a cluster; as with kubectl they may also stand before the command."""
+"""Options of all commands that use a cluster; as with kubectl, they may precede the command."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command; return the exit code."""
     program = "kubectl elasticjob" if os.path.basename(sys.argv[0]) == _PLUGIN else PROGRAM  # noqa: PTH119 -- pathlib costs a tenth of the start
     words = _command_first(list(sys.argv[1:] if argv is None else argv))
     if not words or words[0] not in ENTRIES:
@@ -34,13 +34,13 @@ def _with_command(program: str, name: str, rest: Sequence[str]) -> int:
     page = ENTRIES[name].page()
     try:
         arguments = page.parser(name, program=program).parse_args(rest)
-    except SystemExit as end:  # help was printed, or what is wrong
+    except SystemExit as end:  # the parser has printed the help or the error
         return int(end.code or ExitCode.OK)
     return page.run(arguments)
 
 
 def _run_guarded(program: str, command: Callable[[], int]) -> int:
-    """Its exit code, or that of the error it ends with."""
+    """Run a command; return its exit code, or that of its error."""
     try:
         code = command()
         sys.stdout.flush()
@@ -49,14 +49,16 @@ def _run_guarded(program: str, command: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # Python would try again at exit, and complain.
+        # Otherwise Python flushes again at exit and reports an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = CLOSED_OUTPUT
-    except Exception as error:  # noqa: BLE001  # the outermost place: a fault of ours is shown whole and has a code of its own
+    except Exception as error:  # noqa: BLE001  # outermost: a bug gets a traceback and its own exit code
         if (known := _code_of_sdk(error)) is not None:
             return _print_error(f"{program}: {error}", known)
         sys.excepthook(type(error), error, error.__traceback__)
-        return _print_error(f"{program}: a fault of elasticjob itself, see above; please report it", ExitCode.INTERNAL)
+        return _print_error(
+            f"{program}: this is a bug in elasticjob; please report it with the traceback above", ExitCode.INTERNAL
+        )
     return int(code)
 
 
@@ -66,7 +68,7 @@ def _print_error(sentence: str, code: ExitCode) -> int:
 
 
 def _command_first(words: list[str]) -> list[str]:
-    """`-n team get` as `get -n team`."""
+    """Return the words with the command first: `-n team get` becomes `get -n team`."""
     moved: list[str] = []
     while words and words[0].partition("=")[0] in _GLOBAL:
         count = 1 if "=" in words[0] else 2
@@ -90,10 +92,14 @@ def _without_command(program: str, words: Sequence[str]) -> int:
 
 
 def help_text(program: str = PROGRAM) -> str:
-    """What `elasticjob --help` prints."""
+    """Return the output of `elasticjob --help`."""
     width = max(map(len, ENTRIES)) + 2
     lines = ["Elastic distributed training, on this machine and on Kubernetes.", ""]
-    lines += [f"usage: {program} COMMAND ...", f"       {program} COMMAND --help    arguments and examples of one", ""]
+    lines += [
+        f"usage: {program} COMMAND ...",
+        f"       {program} COMMAND --help    arguments and examples of a command",
+        "",
+    ]
     for title, entries in GROUPS.items():
         lines += [f"{title}:", *(help_format.entry(f"  {entry.name:<{width}}", entry.help) for entry in entries), ""]
     lines += ["examples:", *(f"  {program} {example}" for example in _EXAMPLES), ""]
@@ -111,7 +117,7 @@ _EXAMPLES = (
 
 
 def _code_of_sdk(error: Exception) -> ExitCode | None:
-    """Its errors are whole sentences, which need a code only; None for anything else."""
+    """Return the exit code for an error of the SDK; None for any other error."""
     errors = sys.modules.get("elasticjob.errors")
     if errors is None or not isinstance(error, errors.ElasticJobError):
         return None

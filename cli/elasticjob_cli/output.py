@@ -1,4 +1,4 @@
-"""Objects as YAML and JSON, in and out; PyYAML is in an extra, and its absence is one sentence."""
+"""Read and write objects as YAML and JSON. PyYAML is in an extra; without it, an error names the extra."""
 
 import json
 import re
@@ -11,51 +11,54 @@ from elasticjob_api.nesting import JOB_LEVELS, cut, is_deeper
 from elasticjob_cli.errors import InvalidManifest, MissingExtra
 
 _C1 = re.compile("[\x7f-\x9f]")
-"""What a terminal may obey as it does an escape sequence, and JSON does not escape by itself."""
+"""Control characters that a terminal may obey and that JSON does not escape."""
 _MOST_LEVELS = JOB_LEVELS + 20
-"""Of a list of jobs, each as deep as a job may be."""
+"""Levels of a list of jobs, each as deep as a job may be."""
 
 
 def of_server(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """An object as kubectl prints it: without who has written which field."""
+    """Return an object as kubectl prints it: without `managedFields`."""
     meta = {name: value for name, value in (manifest.get("metadata") or {}).items() if name != "managedFields"}
     return {**manifest, "metadata": meta}
 
 
 def as_json(value: Any) -> str:
-    """Indented by two, with a newline at the end."""
+    """Return JSON, indented by two, with a newline at the end."""
     text = json.dumps(_shallow(value), indent=2, ensure_ascii=False)
     return _C1.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def as_yaml(value: Any) -> str:
-    """In the order given."""
+    """Return YAML with the fields in their order."""
     text: str = _yaml().safe_dump(_shallow(value), sort_keys=False, allow_unicode=True, width=120)
     return text
 
 
 def _shallow(value: Any) -> Any:
-    """What can be written of it: an API server stores more levels than Python writes. Only a bad job has them."""
+    """Return the value, cut where it is nested too deeply to be written."""
+    # An API server stores more levels than Python can write. Only an invalid job has so many.
     return cut(value, _MOST_LEVELS) if is_deeper(value, _MOST_LEVELS) else value
 
 
 def read_yaml(name: str) -> Any:
-    """The one document in a file, or in standard input for `-`; raises InvalidManifest."""
+    """Return the only document of a file, or of standard input for `-`; raise InvalidManifest."""
     yaml = _yaml()
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
         documents = [document for document in _documents(name, text) if document is not None]
     except FileNotFoundError as error:
-        raise InvalidManifest(f"{name}: there is no such file; give the path of a manifest, or - for stdin") from error
+        raise InvalidManifest(
+            f"{name}: there is no such file; give the path of a manifest, or - for standard input"
+        ) from error
     except OSError as error:
         raise InvalidManifest(f"{name}: cannot be read: {error.strerror}; give the path of a manifest") from error
     except (UnicodeDecodeError, yaml.YAMLError) as error:
-        said = " ".join(str(error).split())
-        raise InvalidManifest(f"{name}: is not YAML: {said}; check indentation, colons and quotes there") from error
+        reason = " ".join(str(error).split())
+        raise InvalidManifest(f"{name}: is not YAML: {reason}; check indentation, colons and quotes there") from error
     except RecursionError as error:
         raise InvalidManifest(f"{name}: is nested too deeply to be read; give a flatter manifest") from error
     if len(documents) != 1:
-        raise InvalidManifest(f"{name}: has {len(documents)} documents; give one at a time")
+        raise InvalidManifest(f"{name}: has {len(documents)} documents; give a file with exactly one")
     return documents[0]
 
 
@@ -74,7 +77,7 @@ def _documents(name: str, text: str) -> Iterator[Any]:
 
 def _yaml() -> Any:
     try:
-        import yaml  # noqa: PLC0415  # only whoever reads or writes YAML waits for it, and it is in an extra
+        import yaml  # noqa: PLC0415  # in an extra, and slow to import
     except ModuleNotFoundError as error:
         raise MissingExtra("PyYAML is not installed: pip install 'elasticjob[cli]'") from error
     return yaml

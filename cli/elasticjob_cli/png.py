@@ -1,4 +1,4 @@
-"""A picture's shapes as PNG; Pillow, in the extra `[cli]`, draws them."""
+"""Draw a picture as PNG, with Pillow of the extra `[cli]`."""
 
 import io
 from typing import Any
@@ -7,16 +7,16 @@ from elasticjob_cli.errors import MissingExtra
 from elasticjob_cli.views.svg import Box, Label, Picture
 
 _SCALE = 2
-"""Pixels for each unit: readable on screens of today."""
+"""Pixels for each unit, for the screens of today."""
 _PLAIN = str.maketrans({"×": "x", "…": "..."})
-"""Letters that the font which comes with Pillow does not have."""
+"""Characters that Pillow's font does not have, and their replacements."""
 _ANCHORS = {"start": "ls", "middle": "ms", "end": "rs"}
 
 
 def as_png(picture: Picture) -> bytes:
-    """The bytes of a PNG file; raises MissingExtra."""
+    """Return the bytes of a PNG file; raise MissingExtra without Pillow."""
     try:
-        from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415  # only who asks for a PNG needs Pillow
+        from PIL import Image, ImageDraw, ImageFont  # noqa: PLC0415  # only PNGs need Pillow
     except ModuleNotFoundError as error:
         raise MissingExtra(
             "Pillow, which draws PNGs, is not installed: pip install 'elasticjob[cli]'; or use --svg"

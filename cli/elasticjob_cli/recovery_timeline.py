@@ -1,20 +1,20 @@
-"""PURE: where the time of each recovery went, out of the trace files that the agents of one job wrote.
+"""The parts of each recovery's time, from the trace files that the agents of one job wrote.
 
-    points = timeline.read(path.read_text().splitlines())      lines of one file or of several, in any order
-    for recovery in timeline.recoveries(points): print(timeline.show(recovery))
+    points = recovery_timeline.read(path.read_text().splitlines())    lines of one or more files, in any order
+    for recovery in recovery_timeline.recoveries(points): print(recovery_timeline.show(recovery))
 
-A round is a recovery from the first sign that it is needed to the last start of its workers. Its steps follow each
-other: each ends with the *last* agent that took it (detect and propose: the first), so that they add up. All agents
-share one line of time: those of one machine do, those of several as far as their clocks agree. A line that cannot be
-read is left out, a step that nobody traced has no length: nothing here raises.
+A recovery lasts from the first sign that a round is needed to the last start of the round's workers. Its steps follow
+each other, so they add up. A step ends with the last agent that took it; detect, propose and close end with the first.
+The agents' clocks must agree: on one machine they do. A line that cannot be parsed is ignored, and a step without
+trace points is left out. Nothing here raises an error.
 """
 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-_SYMBOLS = ("exits", "failed", "detected", "link ended", "closer proved gone", "link proved", "lost", "joined")
-"""What can be the reason of a round, and is not of that round itself."""
+_SIGNS = ("exits", "failed", "detected", "link ended", "closer proved gone", "link proved", "lost", "joined")
+"""Points that can be the reason of a round and do not belong to that round."""
 _STEPS = (
     ("detect", ("detected", "link proved", "closer proved gone"), min),
     ("propose", ("saw forming", "proposed"), min),
@@ -23,13 +23,13 @@ _STEPS = (
     ("close", ("saw active",), min),
     ("start", ("started", "running"), max),
 )
-"""Name, the points that end it, and whether the first or the last of them does."""
+"""Name, the points that end the step, and whether the first (min) or the last (max) of them does."""
 _WHOLE_SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TracePoint:
-    """One line of a trace; `round` is 0 for what belongs to none."""
+    """One line of a trace; `round` is 0 for a point that belongs to none."""
 
     at_us: int
     agent: str
@@ -39,7 +39,7 @@ class TracePoint:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A part of a recovery, µs since its begin; `agent` is the one that ended it."""
+    """A part of a recovery, in µs since its begin; `agent` ended it."""
 
     name: str
     begin_us: int
@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """How one round came to be; `begin_us` is wall clock, everything else counts from there."""
+    """The recovery that led to one round; `begin_us` is wall-clock time, and steps count from there."""
 
     round: int
     begin_us: int
@@ -59,20 +59,20 @@ class Recovery:
 
 
 def read(lines: Iterable[str]) -> list[TracePoint]:
-    """The points in these lines, in order of time."""
+    """Return the points of these lines, in order of time."""
     return sorted(point for line in lines if (point := _point(line)) is not None)
 
 
 def _point(line: str) -> TracePoint | None:
     try:
-        said = json.loads(line)
-        return TracePoint(int(said["t_us"]), str(said["agent"]), int(said["round"]), str(said["point"]))
+        fields = json.loads(line)
+        return TracePoint(int(fields["t_us"]), str(fields["agent"]), int(fields["round"]), str(fields["point"]))
     except (ValueError, TypeError, KeyError):
         return None
 
 
 def recoveries(points: Sequence[TracePoint]) -> list[Recovery]:
-    """One for each round that workers were started in, in order; the first round is the start of the job."""
+    """Return a recovery for each round that started workers, in order; the first is the start of the job."""
     rounds = sorted({point.round for point in points if point.name == "started"})
     found: list[Recovery] = []
     after_us = 0
@@ -84,10 +84,10 @@ def recoveries(points: Sequence[TracePoint]) -> list[Recovery]:
 
 
 def _recovery(points: Sequence[TracePoint], round_: int, after_us: int) -> Recovery:
-    own = [point for point in points if point.round == round_ and point.name not in _SYMBOLS]
+    own = [point for point in points if point.round == round_ and point.name not in _SIGNS]
     opened_us = min(point.at_us for point in own)
     signs = [
-        point for point in points if point.name in _SYMBOLS and after_us < point.at_us <= opened_us and _is_exact(point)
+        point for point in points if point.name in _SIGNS and after_us < point.at_us <= opened_us and _is_exact(point)
     ]
     end_us = max(point.at_us for point in own if point.name in {"started", "running"})
     begin_us = min((point.at_us for point in signs), default=opened_us)
@@ -96,7 +96,8 @@ def _recovery(points: Sequence[TracePoint], round_: int, after_us: int) -> Recov
 
 
 def _is_exact(point: TracePoint) -> bool:
-    """A worker's end may be told by its error file, which many frameworks stamp in whole seconds."""
+    """Return whether the time of a point is exact."""
+    # The end of a worker may come from its error file, which many frameworks stamp in whole seconds.
     return point.name != "failed" or point.at_us % _WHOLE_SECOND_US != 0
 
 
@@ -112,7 +113,7 @@ def _steps(points: Sequence[TracePoint], begin_us: int) -> Iterable[Step]:
 
 
 def show(recovery: Recovery, *, points: bool = True) -> str:
-    """Lines for a terminal: the steps with how long each took, then every point, in µs since the begin."""
+    """Return lines for a terminal: each step with its duration, and each point in µs since the begin."""
     lines = [f"round {recovery.round}: {recovery.took_us:,} µs"]
     lines += [
         f"  {step.name:<8} {step.end_us - step.begin_us:>12,} µs   ended by {step.agent}" for step in recovery.steps

@@ -1,4 +1,4 @@
-"""The commands by name: which module has each, and the line that `elasticjob --help` says of it."""
+"""The registry of commands: name, module and the line in `elasticjob --help`."""
 
 import importlib
 from collections.abc import Mapping
@@ -9,36 +9,36 @@ from elasticjob_cli.command import CommandPage
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One command."""
+    """The entry of one command."""
 
     name: str
     module: str
     help: str
 
     def page(self) -> CommandPage:
-        """Import it."""
+        """Import the module of the command and return its page."""
         pages: Mapping[str, CommandPage] = importlib.import_module(f"elasticjob_cli.commands.{self.module}").PAGES
         return pages[self.name]
 
 
 GROUPS: Mapping[str, tuple[Entry, ...]] = {
-    "on this machine": (Entry("run", "run", "run a manifest on this machine, with processes for pods"),),
-    "look": (
-        Entry("get", "get", "list jobs, or show one: phase, nodes, restarts, why it does not run"),
-        Entry("watch", "watch", "live view of a job: nodes, ranks, cpu, memory, progress, last failure"),
-        Entry("describe", "describe", "what happened to a job and why, in sentences"),
-        Entry("logs", "logs", "what the workers wrote: by rank, of all, of earlier rounds, of the one that failed"),
-        Entry("timeline", "timeline", "workers of each round, failures and gaps; text, SVG, PNG or HTML"),
+    "on this machine": (Entry("run", "run", "run a manifest on this machine, with processes as pods"),),
+    "inspect": (
+        Entry("get", "get", "list jobs, or show one: phase, nodes, restarts, reason"),
+        Entry("watch", "watch", "show a live view: nodes, ranks, cpu, memory, progress, last failure"),
+        Entry("describe", "describe", "describe in sentences what happened to a job and why"),
+        Entry("logs", "logs", "print the output of workers: by rank, by round, or of the worker that failed"),
+        Entry("timeline", "timeline", "show workers of each round, failures and gaps: as text, SVG, PNG or HTML"),
     ),
     "change": (
-        Entry("scale", "mutate", "change the number of nodes while the job runs"),
-        Entry("suspend", "mutate", "give the pods back; counters and history stay"),
-        Entry("resume", "mutate", "let a suspended job go on"),
-        Entry("restart", "mutate", "restart all workers once, gracefully; nothing is charged"),
+        Entry("scale", "mutate", "change the number of nodes of a running job"),
+        Entry("suspend", "mutate", "stop a job and delete its pods; counters and history remain"),
+        Entry("resume", "mutate", "continue a suspended job"),
+        Entry("restart", "mutate", "restart all workers once, gracefully; not counted toward maxRestarts"),
     ),
     "set up": (
-        Entry("doctor", "doctor", "check cluster, CRD, rights, operator, etcd, clocks, versions, images"),
-        Entry("convert", "convert", "a PyTorchJob, another system's ElasticJob or a torchrun line as an ElasticJob"),
+        Entry("doctor", "doctor", "check cluster, CRD, permissions, operator, etcd, clocks, versions, images"),
+        Entry("convert", "convert", "convert a PyTorchJob, a foreign ElasticJob or a torchrun command line"),
         Entry("crd", "crd", "print the CustomResourceDefinition"),
         Entry("completion", "completion", "print a completion script for bash, zsh or fish"),
         Entry("version", "version", "print the version"),

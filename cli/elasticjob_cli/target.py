@@ -1,6 +1,6 @@
-"""What a command looks at: a job of a cluster with its events, or the folder of a run with its log. Both tell the same.
+"""The target of a command: a job of a cluster with its events, or the folder of a run with its log.
 
-A folder is known by its `job.yaml`; everything else is a job's name.
+A folder with a `job.yaml` is the folder of a run; any other text is the name of a job.
 """
 
 import argparse
@@ -25,14 +25,14 @@ _LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) (\w+) \S*(?:saying
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One job as it was seen."""
+    """One job and its events, as read."""
 
     job: Mapping[str, Any]
     moments: Sequence[HistoryEntry]
 
 
 def find(arguments: argparse.Namespace) -> Target:
-    """The job or the run that was named."""
+    """Return the job or the run that the argument names."""
     if (folder := run_folder(arguments.job)) is not None:
         return recorded(folder)
     cluster = connect(arguments)
@@ -41,35 +41,37 @@ def find(arguments: argparse.Namespace) -> Target:
 
 
 def run_folder(text: str) -> Path | None:
-    """The folder of a run, if that is what the words mean; raises InvalidManifest for a path that is none."""
+    """Return the folder of a run if the text names one, else None; raise InvalidManifest for another path."""
     path = Path(text)
     if (path / "job.yaml").is_file():
         return path
     if path.is_dir() or text.startswith(("./", "../", "/", "runs/")):
-        raise InvalidManifest(f"{text}: is no folder of a run: it has no job.yaml; give one of runs/, or a job's name")
+        raise InvalidManifest(
+            f"{text}: is not the folder of a run: it has no job.yaml; give a folder in runs/, or the name of a job"
+        )
     return None
 
 
 def recorded(folder: Path) -> Target:
-    """A run as its folder keeps it."""
+    """Return the job and the events that the folder of a run contains."""
     job = read_yaml(str(folder / "job.yaml"))
     if not isinstance(job, Mapping):
-        raise InvalidManifest(f"{folder / 'job.yaml'}: is no ElasticJob")
+        raise InvalidManifest(f"{folder / 'job.yaml'}: is not an ElasticJob")
     log = folder / "elasticjob.log"
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     return Target(job, list(moments_of_log(text)))
 
 
 def moments_of_log(text: str) -> Iterator[HistoryEntry]:
-    """The operator's events as the log of a run has them."""
+    """Yield the operator's events from the log of a run."""
     for found in filter(None, map(_LINE.match, text.splitlines())):
         at, milliseconds, level, reason, message = found.groups()
-        seconds = time.mktime(time.strptime(at, "%Y-%m-%d %H:%M:%S"))  # the log is in this machine's own time
+        seconds = time.mktime(time.strptime(at, "%Y-%m-%d %H:%M:%S"))  # the log has local time
         yield HistoryEntry(seconds + int(milliseconds) / 1000, reason, message, warning=level != "INFO")
 
 
 def moments(cluster: "Cluster", job: Mapping[str, Any]) -> Iterator[HistoryEntry]:
-    """The events of a job; who may not read events gets none."""
+    """Yield the events of a job; none without the permission to read events."""
     from elasticjob.errors import Forbidden  # noqa: PLC0415  # with the cluster
 
     meta = job["metadata"]
@@ -83,7 +85,8 @@ def moments(cluster: "Cluster", job: Mapping[str, Any]) -> Iterator[HistoryEntry
 
 
 def moments_of_events(events: Sequence[Mapping[str, Any]]) -> Iterator[HistoryEntry]:
-    """Of what the API server says, in the order of the story: within a second, in that of their writing."""
+    """Yield entries for events of the API server, in the order in which they were written."""
+    # Their times are whole seconds; the resource version orders those of the same second.
     for event in sorted(events, key=_version):
         at_s = moment(event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp"))
         if at_s is not None:

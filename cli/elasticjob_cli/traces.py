@@ -1,6 +1,6 @@
-"""The microseconds of recoveries, out of the trace that the agents of a run wrote.
+"""The recoveries of a run in microseconds, from the trace that its agents wrote.
 
-What the points mean is the agent's matter, and in its package.
+The agent's package defines the points of a trace.
 """
 
 from pathlib import Path
@@ -12,32 +12,31 @@ _NAME = "trace.jsonl"
 
 
 class NoTrace(CliError):
-    """There is no trace, or none of the round."""
+    """There is no trace, or it does not contain the round."""
 
 
 def read_trace(where: str, number: int | None) -> str:
-    """The steps of every recovery, or one of them with all its points; raises NoTrace.
+    """Return the steps of every recovery, or of one with all its points; raise NoTrace.
 
     Args:
-        where: the folder of a run, or a file that agents wrote by ELASTICJOB_TRACE.
-        number: of the round; None: all.
+        where: the folder of a run, or a file that agents wrote because of ELASTICJOB_TRACE.
+        number: the round; None for all.
     """
     path = Path(where) / _NAME if Path(where).is_dir() else Path(where)
     try:
         points = recovery_timeline.read(path.read_text(encoding="utf-8").splitlines())
     except OSError as error:
         raise NoTrace(
-            f"{path}: there is no trace to read. Give the folder of a run, or the file that agents on a cluster "
+            f"{path}: there is no trace. Give the folder of a run, or the file that agents on a cluster "
             "write when the template sets ELASTICJOB_TRACE"
         ) from error
     found = recovery_timeline.recoveries(points)
     if number is None:
         return (
-            "\n".join(recovery_timeline.show(each, points=False) for each in found)
-            or f"{path}: no worker was ever started"
+            "\n".join(recovery_timeline.show(each, points=False) for each in found) or f"{path}: no worker was started"
         )
     one = next((each for each in found if each.round == number), None)
     if one is None:
         known = ", ".join(str(each.round) for each in found) or "none"
-        raise NoTrace(f"{path}: has no round {number}; there are {known}")
+        raise NoTrace(f"{path}: has no round {number}; its rounds: {known}")
     return recovery_timeline.show(one)

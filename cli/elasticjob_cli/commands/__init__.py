@@ -1,1 +1,1 @@
-"""One module a group of commands: what each takes, and the few lines from there to what does the work."""
+"""The commands: each module has the arguments of a command or a group, and calls the code that does the work."""

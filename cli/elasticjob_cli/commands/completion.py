@@ -1,4 +1,4 @@
-"""`elasticjob completion`: a script for the shell, made from the commands' own parsers, so that it forgets nothing."""
+"""`elasticjob completion`: a script for the shell, made from the parsers of all commands."""
 
 import argparse
 
@@ -18,7 +18,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 PAGES = {
     "completion": CommandPage(
-        description="Print a script that lets the shell complete commands, options, their values and names of jobs.",
+        description="Print a script for the shell that completes commands, options, their values and names of jobs.",
         examples=(
             ("completion bash > ~/.local/share/bash-completion/completions/elasticjob", ""),
             ('completion zsh > "${fpath[1]}/_elasticjob"', ""),

@@ -1,4 +1,4 @@
-"""`elasticjob crd`: the CustomResourceDefinition that this version speaks."""
+"""`elasticjob crd`: the CustomResourceDefinition of this version."""
 
 import argparse
 from pathlib import Path
@@ -10,9 +10,10 @@ _IN_THE_TREE = Path(__file__).resolve().parents[3] / "crds" / "elasticjob.yaml"
 
 
 def crd_text() -> str:
-    """As it is in the distribution, which may be a zip file; in a working tree, as it is there."""
-    from importlib.resources import files  # noqa: PLC0415  # the help need not wait for it
+    """Return the CRD as YAML, from the installed distribution or from the working tree."""
+    from importlib.resources import files  # noqa: PLC0415  # --help does not need it
 
+    # The distribution may be a zip file, which `files` can read.
     packaged = files("elasticjob_cli").joinpath("crds/elasticjob.yaml")
     return (packaged if packaged.is_file() else _IN_THE_TREE).read_text(encoding="utf-8")
 
@@ -20,7 +21,7 @@ def crd_text() -> str:
 def _run(arguments: argparse.Namespace) -> int:
     text = crd_text()
     if arguments.output == "json":
-        import yaml  # noqa: PLC0415  # the usual form needs no library
+        import yaml  # noqa: PLC0415  # only JSON needs the library
 
         from elasticjob_cli.output import as_json  # noqa: PLC0415  # the same
 
@@ -30,15 +31,17 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml", help="its form")
+    parser.add_argument(
+        "-o", "--output", choices=("yaml", "json"), default="yaml", help="output format (default: yaml)"
+    )
 
 
 PAGES = {
     "crd": CommandPage(
-        description="Print the CustomResourceDefinition of ElasticJobs, of this very version.",
+        description="Print the CustomResourceDefinition of ElasticJob that belongs to this version.",
         examples=(
-            ("crd | kubectl apply --server-side -f -", "install it, or bring it up to date"),
-            ("crd | kubectl diff -f -", "what would change"),
+            ("crd | kubectl apply --server-side -f -", "install or update it"),
+            ("crd | kubectl diff -f -", "show the changes first"),
         ),
         configure=_configure,
         run=_run,

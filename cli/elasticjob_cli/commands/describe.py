@@ -1,4 +1,4 @@
-"""`elasticjob describe`: the page of sentences, or the facts that it is made of."""
+"""`elasticjob describe`: a job in sentences, or the data behind them."""
 
 import argparse
 import dataclasses
@@ -16,28 +16,28 @@ from elasticjob_cli.views.text import wrap_hanging
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser, recorded=True)
-    parser.add_argument("-o", "--output", choices=("json", "yaml"), help="the job and its events instead of sentences")
+    parser.add_argument("-o", "--output", choices=("json", "yaml"), help="print the job and its events as data instead")
     add_cluster_options(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    subject = find(arguments)
+    target = find(arguments)
     if arguments.output:
-        facts = {"job": of_server(subject.job), "events": [dataclasses.asdict(each) for each in subject.moments]}
+        facts = {"job": of_server(target.job), "events": [dataclasses.asdict(each) for each in target.moments]}
         print((as_json if arguments.output == "json" else as_yaml)(facts), end="")
     else:
         folder = arguments.job if run_folder(arguments.job) is not None else ""
-        for line in describe(subject.job, subject.moments, now_s=time.time(), command=PROGRAM, folder=folder):
+        for line in describe(target.job, target.moments, now_s=time.time(), command=PROGRAM, folder=folder):
             show("\n".join(wrap_hanging(printable(line), width()) if is_terminal() else [line]))
     return ExitCode.OK
 
 
 PAGES = {
     "describe": CommandPage(
-        description="Describe in sentences what a job is doing, what happened to it and why, and what to do about it.",
+        description="Describe a job in sentences: what it does, what happened to it and why, and what to do about it.",
         examples=(
             ("describe digits", ""),
-            ("describe digits -n team -o json", "the facts, for programs"),
+            ("describe digits -n team -o json", "the same as data, for programs"),
             ("describe runs/digits-20260101T120000Z-1a2b", "a run on this machine"),
         ),
         configure=_configure,

@@ -1,4 +1,4 @@
-"""`elasticjob doctor`: every check in order, a line each, and the cure below what is wrong."""
+"""`elasticjob doctor`: run each check, print a line for each finding, and the cure below a fault."""
 
 import argparse
 import dataclasses
@@ -17,12 +17,13 @@ from elasticjob_cli.views.text import wrap_lines
 
 _STYLES = {Severity.OK: Style.GOOD, Severity.WARN: Style.WARN, Severity.FAIL: Style.BAD, Severity.SKIP: Style.DIM}
 _MARGIN, _MAX_LINES = 24, 10
-"""Columns before the words, and lines of them."""
+"""Columns left of the message, and the most lines of a message."""
+_NO_LIBRARIES = "not checked: the libraries for a cluster are not installed"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=("json", "yaml"), help="the findings, for programs")
-    parser.add_argument("--machine", action="store_true", help="only this machine; no cluster is asked")
+    parser.add_argument("-o", "--output", choices=("json", "yaml"), help="print the findings as data, for programs")
+    parser.add_argument("--machine", action="store_true", help="check only this machine, without a cluster")
     add_cluster_options(parser)
 
 
@@ -39,7 +40,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
-    from elasticjob_cli.doctor.machine import check_machine  # noqa: PLC0415  # the help need not wait for it
+    from elasticjob_cli.doctor.machine import check_machine  # noqa: PLC0415  # --help does not need it
 
     yield from check_machine()
     if not arguments.machine:
@@ -53,10 +54,10 @@ def _of_cluster(arguments: argparse.Namespace) -> Iterator[Finding]:
     try:
         context = CheckContext(cluster=connect(arguments), version=version(), now_s=time.time)
     except MissingExtra:
-        yield fail("cluster", "none can be asked from here", "pip install 'elasticjob[cli]'; --machine leaves it out")
+        yield fail("cluster", _NO_LIBRARIES, "pip install 'elasticjob[cli]', or use --machine to skip the cluster")
         return
     except NoCluster as error:
-        yield fail("kubeconfig", str(error), "name one with --kubeconfig, and a context with --context")
+        yield fail("kubeconfig", str(error), "select a file with --kubeconfig, and a context with --context")
         return
     checks: tuple[Check, ...] = (
         cluster.check_server,
@@ -72,21 +73,26 @@ def _of_cluster(arguments: argparse.Namespace) -> Iterator[Finding]:
         try:
             yield from check(context)
         except Unreachable as error:
-            yield fail("API server", str(error), _cure_of_silence(str(error)))
+            yield fail("API server", str(error), _cure_of_unreachable(str(error)))
             return
         except ClusterError as error:
-            yield fail(check.__name__.removeprefix("check_").replace("_", " "), str(error), "see the server's words")
+            yield fail(
+                check.__name__.removeprefix("check_").replace("_", " "),
+                str(error),
+                "see the answer of the API server above",
+            )
 
 
-def _cure_of_silence(words: str) -> str:
-    """A certificate out of its time is mostly one that is looked at with a wrong clock."""
-    if "certificate is not yet valid" in words or "certificate has expired" in words:
-        return "see that the clock of this machine is right (NTP); else have the API server's certificate renewed"
-    return "see that the cluster is up, and that kubectl reaches it"
+def _cure_of_unreachable(message: str) -> str:
+    """Return the cure for an API server that does not answer."""
+    # A certificate that seems out of date is mostly the sign of a wrong clock.
+    if "certificate is not yet valid" in message or "certificate has expired" in message:
+        return "check the clock of this machine (NTP); if it is right, renew the certificate of the API server"
+    return "check that the cluster runs and that kubectl reaches it"
 
 
 def show(finding: Finding, *, columns: int | None) -> None:
-    """Print it on a terminal so wide; None: into a pipe, where each finding is one line."""
+    """Print a finding, wrapped at `columns`; None, for a pipe, prints message and cure on a line each."""
     columns = columns or sys.maxsize
     grade = paint(f"{finding.grade:<4}", _STYLES[finding.grade], colour=has_colour())
     first, *rest = wrap_lines(printable(finding.message), columns - _MARGIN, most=_MAX_LINES)
@@ -101,13 +107,14 @@ def show(finding: Finding, *, columns: int | None) -> None:
 PAGES = {
     "doctor": CommandPage(
         description=(
-            "Check that jobs can run: this machine, kubeconfig, API server, CRD, your rights, a trial job (dry run,\n"
-            "nothing is created), clocks, operator and its rights, etcd, versions, jobs, images.\n"
-            "Each fault has its cure on the line below; checks that you have no right to are skipped."
+            "Check that jobs can run. First: this machine, kubeconfig, API server, CRD, your permissions, and a\n"
+            "trial job (a dry run that creates nothing). Then: clocks, the operator and its permissions, etcd,\n"
+            "versions, jobs, images. The cure of a fault is on the line below it. A check is skipped if you lack a\n"
+            "permission that it needs."
         ),
         examples=(
             ("doctor", ""),
-            ("doctor -n team --context prod", "your rights are those in this namespace"),
+            ("doctor -n team --context prod", "check your permissions in this namespace"),
             ("doctor -o json", "for programs"),
         ),
         configure=_configure,

@@ -1,4 +1,4 @@
-"""`elasticjob get`: jobs as a table, as names, or whole."""
+"""`elasticjob get`: jobs as a table, as names or as full objects."""
 
 import argparse
 import time
@@ -15,10 +15,14 @@ from elasticjob_cli.views.columns import table
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", nargs="?", help="name of a job, or the folder of a run; none: all jobs")
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="of all namespaces")
-    parser.add_argument("-l", "--selector", default="", metavar="LABELS", help="only jobs with these labels, as team=a")
-    parser.add_argument("-o", "--output", choices=("json", "yaml", "wide", "name"), help="instead of the short table")
+    parser.add_argument("job", metavar="JOB", nargs="?", help="name of a job, or folder of a run (default: all jobs)")
+    parser.add_argument("-A", "--all-namespaces", action="store_true", help="list the jobs of all namespaces")
+    parser.add_argument(
+        "-l", "--selector", default="", metavar="LABELS", help="only jobs with these labels, for example team=a"
+    )
+    parser.add_argument(
+        "-o", "--output", choices=("json", "yaml", "wide", "name"), help="output format (default: a short table)"
+    )
     add_cluster_options(parser)
 
 
@@ -51,7 +55,7 @@ def _show(jobs: list[dict[str, Any]], arguments: argparse.Namespace) -> None:
         for job in jobs:
             show(f"{constants.PLURAL}.{constants.GROUP}/{job['metadata']['name']}")
     elif not jobs:
-        where = "any namespace" if arguments.all_namespaces else "this namespace; -A lists those of all"
+        where = "any namespace" if arguments.all_namespaces else "this namespace; -A lists the jobs of all namespaces"
         print(f"no jobs in {where}")
     else:
         wide = arguments.output == "wide"
@@ -63,8 +67,8 @@ PAGES = {
         description="List the jobs of a namespace, or show one.",
         examples=(
             ("get", "the jobs of the context's namespace"),
-            ("get -A -o wide", "of all namespaces, with round, progress, reason and message"),
-            ("get digits -o yaml", "one job, whole"),
+            ("get -A -o wide", "all namespaces, with round, progress, reason and message"),
+            ("get digits -o yaml", "the full object of one job"),
             ("get runs/digits-20260101T120000Z-1a2b", "a run on this machine"),
         ),
         configure=_configure,

@@ -1,4 +1,4 @@
-"""`elasticjob logs`: lines of a job's pods through the API server, or of a run's folder."""
+"""`elasticjob logs`: the output of workers, from the API server or from the folder of a run."""
 
 import argparse
 import sys
@@ -22,33 +22,35 @@ if TYPE_CHECKING:
     from elasticjob import Cluster, ElasticJob, LogLine
 
 _NOTES = """\
-Rounds are separated by the time of their lines, so --round and --previous need a node's log that goes so far back.
-A pod that is gone has taken its log along; of the last failure the job's status keeps the last words.
+--round and --previous select lines by their time. They need logs on the nodes that go back to that round.
+The log of a pod is deleted with the pod; status.lastFailure of the job keeps the message of the last failure.
 """
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser, recorded=True)
-    parser.add_argument("-r", "--rank", type=_number, action="append", default=[], metavar="N", help="only this rank")
+    parser.add_argument(
+        "-r", "--rank", type=_number, action="append", default=[], metavar="N", help="only this rank; repeatable"
+    )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--round", type=_number, metavar="N", help="only what was written in this round")
-    which.add_argument("-p", "--previous", action="store_true", help="only the round before the last")
-    which.add_argument("--failed", action="store_true", help="the worker that failed last, in the round it failed in")
-    parser.add_argument("-f", "--follow", action="store_true", help="go on as lines come, until the job has ended")
-    parser.add_argument("--tail", type=_number, metavar="N", help="only the last lines, of each rank or pod")
-    parser.add_argument("--timestamps", action="store_true", help="with the time at which the node took each line")
+    which.add_argument("--round", type=_number, metavar="N", help="only the lines of this round")
+    which.add_argument("-p", "--previous", action="store_true", help="only the lines of the round before the last")
+    which.add_argument("--failed", action="store_true", help="only the worker that failed last, in its round")
+    parser.add_argument("-f", "--follow", action="store_true", help="print also new lines, until the job has ended")
+    parser.add_argument("--tail", type=_number, metavar="N", help="only the last N lines of each rank or pod")
+    parser.add_argument("--timestamps", action="store_true", help="print the time at which the node received each line")
     add_cluster_options(parser)
 
 
 def _number(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, 0 or more")
     return int(text)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.follow and (arguments.round is not None or arguments.previous or arguments.failed):
-        raise _Contradiction("-f goes on with what comes; leave out --round, --previous and --failed")
+        raise _Contradiction("-f follows the newest output; leave out --round, --previous and --failed")
     if (folder := run_folder(arguments.job)) is not None:
         return _of_run(folder, arguments)
     cluster = connect(arguments)
@@ -63,7 +65,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 class _Contradiction(CliError):
-    """Options that exclude each other."""
+    """The command line has options that exclude each other."""
 
     code = ExitCode.USAGE
 
@@ -79,7 +81,7 @@ def _lines(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace)
     ranks: set[int] = set(arguments.rank)
     only = arguments.rank[0] if len(ranks) == 1 else None
     chosen = arguments.previous or arguments.round is not None or len(ranks) > 1
-    cut_here = chosen and not arguments.follow  # the node knows neither ranks nor rounds
+    cut_here = chosen and not arguments.follow  # a node can select neither ranks nor rounds
     lines = (
         line
         for line in job.logs(rank=only, follow=arguments.follow, tail=None if cut_here else arguments.tail)
@@ -90,7 +92,7 @@ def _lines(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace)
 
 def _time_of(line: "LogLine") -> float | None:
     whole, dot, rest = line.time.rstrip("Z").partition(".")
-    return moment(f"{whole}{dot}{rest[:6]}Z" if dot else line.time)  # the node writes nanoseconds
+    return moment(f"{whole}{dot}{rest[:6]}Z" if dot else line.time)  # the time of a node has nanoseconds
 
 
 def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace) -> Iterator["LogLine"]:
@@ -115,15 +117,17 @@ def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namesp
             )
     except (NotFound, Rejected) as error:
         failure = (job.manifest.get("status") or {}).get("lastFailure") or {}
-        gone = "is gone, and its log with it" if isinstance(error, NotFound) else f"has no log now: {error}"
-        raise NoSuchRound(f"the pod {pod} {gone}; what the status keeps: {failure_text(failure)}") from error
+        gone = "was deleted, and its log with it" if isinstance(error, NotFound) else f"has no log now: {error}"
+        raise NoSuchRound(f"the pod {pod} {gone}; the job's status has: {failure_text(failure)}") from error
 
 
 def _of_run(folder: Path, arguments: argparse.Namespace) -> int:
-    from elasticjob_cli.local import logs  # noqa: PLC0415  # most jobs are on a cluster
+    from elasticjob_cli.local import logs  # noqa: PLC0415  # only the folder of a run needs it
 
     if arguments.follow:
-        raise _Contradiction(f"{folder} is the folder of a run, which shows its lines itself; leave out -f")
+        raise _Contradiction(
+            f"{folder} is the folder of a run, whose new lines `elasticjob run` prints itself; leave out -f"
+        )
     found = logs.select_files(folder, recorded(folder), arguments)
     alone = len({each.rank for each in found}) == 1
     colour = has_colour()
@@ -138,15 +142,15 @@ def _of_run(folder: Path, arguments: argparse.Namespace) -> int:
 PAGES = {
     "logs": CommandPage(
         description=(
-            "Print the workers' output: of all ranks in order of time, of one, of an earlier round, or of the worker\n"
-            "that failed. Lines of the agent itself have the pod's name in front."
+            "Print the output of workers: of all ranks in order of time, of one rank, of an earlier round, or of the\n"
+            "worker that failed. A line of the agent itself begins with the pod's name."
         ),
         examples=(
-            ("logs digits -r 0 -f", "rank 0, wherever it is, until the job has ended"),
-            ("logs digits --failed", "the root cause in its own words"),
+            ("logs digits -r 0 -f", "rank 0, on any node, until the job has ended"),
+            ("logs digits --failed", "the output of the worker that is the root cause"),
             ("logs digits --round 2 -r 3", "rank 3 in round 2"),
-            ("logs digits --tail 20", "of every pod the last lines"),
-            ("logs runs/digits-20260101T120000Z-1a2b --previous", "a run on this machine, the round before its last"),
+            ("logs digits --tail 20", "the last 20 lines of every pod"),
+            ("logs runs/digits-20260101T120000Z-1a2b --previous", "a run on this machine, the round before the last"),
         ),
         notes=_NOTES,
         configure=_configure,

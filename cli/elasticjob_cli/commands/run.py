@@ -1,4 +1,4 @@
-"""`elasticjob run`: the arguments, and the call of the column in `elasticjob_cli.local.run`."""
+"""`elasticjob run`: the arguments; `elasticjob_cli.local.run` runs the job."""
 
 import argparse
 from pathlib import Path
@@ -15,40 +15,44 @@ _EXTRA = {
     "elasticjob_operator": "the operator",
     "aiohttp": "aiohttp",
 }
-"""What a run needs and an installation for clusters alone (the plugin by krew) does not have."""
+"""Module → name in the error. A local run needs them; an installation for clusters only (krew) lacks them."""
 
 _NOTES = """\
-faults: kill-worker[:rank=R], kill-agent[:slot=S], term-agent[:slot=S], delete-pod[:slot=S], scale:N,
-  each with @SHARE% of the progress that the training reports (50% unless given) or SECONDSs, as @5s
+faults: kill-worker[:rank=R], kill-agent[:slot=S], term-agent[:slot=S], delete-pod[:slot=S], scale:N.
+Each may have a time: @30% of the progress that the training reports (default: @50%), or @5s after all workers ran.
 """
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("manifest", metavar="MANIFEST", type=Path, help="file with one ElasticJob")
-    parser.add_argument("--run-dir", type=Path, metavar="DIR", help="folder of the run (default: runs/NAME-TIME-ID)")
-    parser.add_argument("--inject", action="append", default=[], metavar="FAULT", help="break something; repeatable")
-    parser.add_argument("-o", "--output", choices=("yaml", "json"), help="print the resource in the end")
+    parser.add_argument("manifest", metavar="MANIFEST", type=Path, help="file that contains one ElasticJob")
+    parser.add_argument(
+        "--run-dir", type=Path, metavar="DIR", help="folder for the files of the run (default: runs/NAME-TIME-ID)"
+    )
+    parser.add_argument(
+        "--inject", action="append", default=[], metavar="FAULT", help="cause a fault, see below; repeatable"
+    )
+    parser.add_argument("-o", "--output", choices=("yaml", "json"), help="print the resource at the end")
     parser.add_argument(
         "--etcd-port",
         type=_port,
         metavar="PORT",
-        help="give etcd a port, for all users of this machine (default: none)",
+        help="serve etcd on a TCP port, open to all users of this machine (default: none)",
     )
-    parser.add_argument("--etcd-binary", type=Path, metavar="PATH", help="etcd to start (default: the one found)")
+    parser.add_argument("--etcd-binary", type=Path, metavar="PATH", help="the etcd to start (default: the one found)")
     parser.add_argument(
         "--ui",
         type=_port,
         nargs="?",
         const=0,
         metavar="PORT",
-        help="a web page of the run on this machine (a free port)",
+        help="serve a web page of the run on this machine (default: a free port)",
     )
 
 
 def _run(arguments: argparse.Namespace) -> int:
     try:
         from elasticjob_cli.local.run import Options, run_job  # noqa: PLC0415  # the same
-        from elasticjob_cli.local.stack import EtcdOptions  # noqa: PLC0415  # `elasticjob run -h` need not wait for it
+        from elasticjob_cli.local.stack import EtcdOptions  # noqa: PLC0415  # --help does not need it
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise
@@ -67,23 +71,24 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) >= _PORTS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port; it must be from 0 to {_PORTS - 1}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to {_PORTS - 1}")
     return int(text)
 
 
 PAGES = {
     "run": CommandPage(
         description=(
-            "Run one ElasticJob on this machine: the same manifest and the same operator as on Kubernetes,\n"
-            "an embedded etcd, and processes for containers. Everything is kept in one folder; Ctrl-C stops all of it."
+            "Run one ElasticJob on this machine, with the same manifest and operator as on Kubernetes. etcd\n"
+            "is embedded, and processes take the place of containers. All files of the run are in one folder. Ctrl-C\n"
+            "stops everything."
         ),
         examples=(
             ("run job.yaml", ""),
             ("run job.yaml --inject kill-worker", "kill rank 1 at half of its reported progress"),
-            ("run job.yaml --inject kill-worker:rank=3@5s", "kill rank 3 five seconds after all workers ran"),
+            ("run job.yaml --inject kill-worker:rank=3@5s", "kill rank 3 five seconds after all workers have started"),
             ("run job.yaml --inject delete-pod:slot=0@30% --inject scale:4@60%", ""),
-            ("run job.yaml --ui", "every rank and round on a web page, while it runs"),
-            ("run job.yaml -o yaml > result.yaml", "the resource with its status; all other lines on stderr"),
+            ("run job.yaml --ui", "show every rank and round on a web page"),
+            ("run job.yaml -o yaml > result.yaml", "keep the resource and its status; stderr has the rest"),
         ),
         notes=_NOTES,
         configure=_configure,

@@ -1,4 +1,4 @@
-"""`elasticjob timeline`: a story in the form that was asked for."""
+"""`elasticjob timeline`: the history of a job as text, picture, page or data."""
 
 import argparse
 import dataclasses
@@ -23,39 +23,37 @@ _ALL_ROUNDS = 0
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser, recorded=True)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--svg", action="store_true", help="a picture, on standard output")
-    form.add_argument("--png", action="store_true", help="the same as PNG (needs Pillow)")
-    form.add_argument(
-        "--html", action="store_true", help="one page with picture, rounds and events; needs nothing else"
-    )
+    form.add_argument("--svg", action="store_true", help="print a picture")
+    form.add_argument("--png", action="store_true", help="print a picture as PNG (needs Pillow)")
+    form.add_argument("--html", action="store_true", help="print one page with picture, rounds and events")
     form.add_argument(
         "--trace",
         type=_round,
         nargs="?",
         const=_ALL_ROUNDS,
         metavar="ROUND",
-        help="where the microseconds of each recovery went, or those of one round point by point; of a run's folder",
+        help="print the microseconds of each recovery, or each point of one round; JOB is the folder of a run",
     )
-    form.add_argument("-o", "--output", choices=("json", "yaml"), help="rounds and events, for programs")
+    form.add_argument("-o", "--output", choices=("json", "yaml"), help="print rounds and events as data, for programs")
     add_cluster_options(parser)
 
 
 def _round(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} must be the number of a round")
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a round")
     return int(text)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     if arguments.trace is not None:
-        from elasticjob_cli.traces import read_trace  # noqa: PLC0415  # most do not ask for it
+        from elasticjob_cli.traces import read_trace  # noqa: PLC0415  # only --trace needs it
 
         print(read_trace(arguments.job, arguments.trace or None))
         return ExitCode.OK
-    subject = find(arguments)
-    history = job_history(subject.job, subject.moments, now_s=time.time())
+    target = find(arguments)
+    history = job_history(target.job, target.moments, now_s=time.time())
     if arguments.png:
-        from elasticjob_cli.png import as_png  # noqa: PLC0415  # most do not ask for it
+        from elasticjob_cli.png import as_png  # noqa: PLC0415  # only --png needs it
 
         data = as_png(timeline_picture(history))
         sys.stdout.flush()
@@ -78,7 +76,8 @@ def _text(history: JobHistory, arguments: argparse.Namespace) -> str:
 
 
 def _plain(value: object) -> object:
-    """Tuples as lists: YAML has no others."""
+    """Return the value with a list for each tuple."""
+    # YAML has no tuples.
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
@@ -87,12 +86,12 @@ def _plain(value: object) -> object:
 PAGES = {
     "timeline": CommandPage(
         description=(
-            "Show which workers ran in each round, why it began, failures, and the gaps without training.\n"
-            "Of a job on a cluster, or of a run on this machine by its folder."
+            "Show the workers of each round, why the round began, failures, and the gaps without training.\n"
+            "JOB is a job on a cluster, or the folder of a run on this machine."
         ),
         examples=(
-            ("timeline digits", "in the terminal"),
-            ("timeline digits --html > digits.html", "one page that needs nothing else"),
+            ("timeline digits", "as text"),
+            ("timeline digits --html > digits.html", "one page without other files"),
             ("timeline runs/digits-20260101T120000Z-1a2b --svg > run.svg", ""),
             ("timeline runs/digits-20260101T120000Z-1a2b --trace 2", "the recovery of round 2 in microseconds"),
             ("timeline digits -o json | jq .gaps_s", "for programs"),

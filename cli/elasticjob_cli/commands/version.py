@@ -1,4 +1,4 @@
-"""`elasticjob version`: of this program, of the CRD that it carries, and of what it runs with."""
+"""`elasticjob version`: the versions of this program, of its CRD and of Python."""
 
 import argparse
 import importlib.metadata
@@ -10,7 +10,7 @@ from elasticjob_cli.command import CommandPage
 
 
 def version() -> str:
-    """Of the distribution."""
+    """Return the version of the installed distribution."""
     return importlib.metadata.version("elasticjob")
 
 
@@ -23,13 +23,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--long", action="store_true", help="also the resource and the Python")
+    parser.add_argument("--long", action="store_true", help="also print the API version and the version of Python")
 
 
 PAGES = {
     "version": CommandPage(
         description="Print the version. `elasticjob doctor` compares it with the operator's.",
-        examples=(("version", ""), ("version --long", "also its API version and its Python")),
+        examples=(("version", ""), ("version --long", "with the API version and the version of Python")),
         configure=_configure,
         run=_run,
     )

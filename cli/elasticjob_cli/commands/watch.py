@@ -1,4 +1,4 @@
-"""`elasticjob watch`: the live view on a terminal; a line for each change where there is none."""
+"""`elasticjob watch`: a live view on a terminal, or a line for each change in a pipe."""
 
 import argparse
 import contextlib
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _REDRAW_S = 0.5
 _MIN_INTERVAL_S = 0.1
-"""Between two drawings, however often the job changes."""
+"""Seconds between two drawings, even if the job changes more often."""
 _TALL = 10_000
 _ENTER, _LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l"
 _HOME, _TO_END_OF_LINE, _TO_END = "\x1b[H", "\x1b[K", "\x1b[J"
@@ -35,15 +35,15 @@ _QUIT = b"qQ\x03\x04"
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser, recorded=True)
-    parser.add_argument("--once", action="store_true", help="show it as it is now, and end")
+    parser.add_argument("--once", action="store_true", help="print the current state and exit")
     add_cluster_options(parser)
 
 
 def _run(arguments: argparse.Namespace) -> int:
     if (folder := run_folder(arguments.job)) is not None:
-        subject = recorded(folder)
-        history = job_history(subject.job, subject.moments, now_s=time.time())
-        _print(WatchState(job=subject.job, now_s=time.time(), story=history))
+        target = recorded(folder)
+        history = job_history(target.job, target.moments, now_s=time.time())
+        _print(WatchState(job=target.job, now_s=time.time(), story=history))
         return ExitCode.OK
     from elasticjob_cli.job_watcher import JobWatcher  # noqa: PLC0415  # see `connection`
 
@@ -77,14 +77,14 @@ def _exit_code(watcher: "JobWatcher") -> int:
 
 
 def _lines(watcher: "JobWatcher") -> bool:
-    """A line for each event, and one for each change of phase; False when the job has ended."""
-    told: set[HistoryEntry] = set()
+    """Print a line for each event and each change of phase; return False when the job has ended."""
+    printed: set[HistoryEntry] = set()
     phase = None
     while True:
-        ended = watcher.ended  # before the look: nothing comes after it
+        ended = watcher.ended  # read first: no change follows it
         watcher.changed.clear()
-        for each in [each for each in watcher.moments if each not in told]:
-            told.add(each)
+        for each in [each for each in watcher.moments if each not in printed]:
+            printed.add(each)
             show(f"{clock(each.time_s)} {each.reason}: {one_line(each.message)}")
         now = str((watcher.job.get("status") or {}).get("phase") or "Pending")
         if now != phase:
@@ -99,7 +99,7 @@ def _lines(watcher: "JobWatcher") -> bool:
 
 
 def _live(watcher: "JobWatcher") -> bool:
-    """The view, until the job has ended (False) or somebody quits (True)."""
+    """Show the live view; return False when the job has ended, True when the user quits."""
     colour, drawn_s = has_colour(), 0.0
     with _screen():
         while not watcher.ended:
@@ -118,7 +118,7 @@ def _live(watcher: "JobWatcher") -> bool:
 
 
 def _pressed_quit(watcher: "JobWatcher", drawn_s: float) -> bool:
-    """Wait for a key, a change or the next second; whether the key was one that quits."""
+    """Wait for a key, a change or the next drawing; return whether a key that quits was pressed."""
     while time.monotonic() < drawn_s + _REDRAW_S:
         ready, _, _ = select.select([sys.stdin], [], [], _MIN_INTERVAL_S)
         if ready:
@@ -130,7 +130,7 @@ def _pressed_quit(watcher: "JobWatcher", drawn_s: float) -> bool:
 
 @contextlib.contextmanager
 def _screen() -> Iterator[None]:
-    """Another screen, without a cursor and without echo; all of it is taken back, however it ends."""
+    """Switch to the alternate screen, without cursor and echo, and restore the terminal in the end."""
     before = termios.tcgetattr(sys.stdin)
     tty.setcbreak(sys.stdin)
     sys.stdout.write(_ENTER)
@@ -145,13 +145,13 @@ def _screen() -> Iterator[None]:
 PAGES = {
     "watch": CommandPage(
         description=(
-            "Live view of one job: phase, progress, nodes, ranks, cpu, memory, rounds, the last failure, events. Few\n"
-            "nodes are a table, many a map with a letter a rank. Ends with the job; q or Ctrl-C end it before. Into a\n"
-            "pipe it writes a line for each event."
+            "Show a live view of one job: phase, progress, nodes, ranks, cpu, memory, rounds, the last failure,\n"
+            "events. Few nodes are a table, many a map with a letter for each rank. The view ends with the job; q or\n"
+            "Ctrl-C end it earlier. In a pipe it is a line for each event."
         ),
         examples=(
             ("watch digits", ""),
-            ("watch digits -n team --once", "one picture of now"),
+            ("watch digits -n team --once", "the current state, once"),
             ("watch digits | tee digits.log", "a line for each event"),
         ),
         notes="Ranks: ■ running, ▸ starting, · pending, ✓ succeeded, ✗ failed, ▪ stopped, ? unknown.",

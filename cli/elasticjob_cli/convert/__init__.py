@@ -1,1 +1,1 @@
-"""PURE: other systems' jobs as ElasticJobs, with a note by name for every field that cannot be carried over."""
+"""Convert jobs of other systems to ElasticJobs, with a note for every field that cannot be carried over."""

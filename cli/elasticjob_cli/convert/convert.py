@@ -1,4 +1,4 @@
-"""Which conversion a source needs, and whether its result is an ElasticJob that an operator takes."""
+"""Choose the conversion for a source, and check that an operator accepts the result."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,9 +18,9 @@ _KINDS: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Converted]] = {
 
 
 def convert_object(source: Any, where: str) -> Converted:
-    """The ElasticJob of a parsed manifest; raises InvalidManifest for a kind that cannot be converted."""
+    """Return the ElasticJob of a parsed manifest; raise InvalidManifest for a kind that cannot be converted."""
     if not isinstance(source, Mapping):
-        raise InvalidManifest(f"{where}: is no Kubernetes object; give a manifest, or a command line after --")
+        raise InvalidManifest(f"{where}: is not a Kubernetes object; give a manifest, or a command line after --")
     group = str(source.get("apiVersion", "")).partition("/")[0]
     convert = _KINDS.get((group, str(source.get("kind", ""))))
     if convert is None:
@@ -30,13 +30,14 @@ def convert_object(source: Any, where: str) -> Converted:
 
 def _unknown(group: str, source: Mapping[str, Any]) -> str:
     if group == constants.GROUP and source.get("kind") == constants.KIND:
-        return "is an ElasticJob of ours already; kubectl apply -f it"
+        return "is already an ElasticJob of {constants.GROUP}; use `kubectl apply -f`"
     known = ", ".join(f"{kind} of {of}" for of, kind in _KINDS)
-    return f"{source.get('kind')} of {group or 'no group'} cannot be converted; known are {known}"
+    return f"{source.get('kind')} of {group or 'no group'} cannot be converted; the known kinds are {known}"
 
 
 def validate(made: Converted) -> Converted:
-    """With a note for everything that an operator would refuse, which the source did not have to say."""
+    """Return the result with a note for each fault that an operator would reject."""
+    # A source may lack fields that an ElasticJob requires.
     try:
         parse_job(made.manifest)
     except InvalidSpec as error:

@@ -1,6 +1,6 @@
-"""PURE: DLRover's ElasticJob (elastic.iml.github.io/v1alpha1) as ours.
+"""Convert DLRover's ElasticJob (elastic.iml.github.io/v1alpha1).
 
-Only its workers: parameter servers, chiefs and evaluators are roles, and all nodes here are alike.
+Only its workers are converted: parameter servers, chiefs and evaluators are roles, and all nodes are alike here.
 """
 
 from collections.abc import Mapping
@@ -11,25 +11,25 @@ from elasticjob_cli.convert.fields import Fields, job_of
 from elasticjob_cli.convert.result import Converted, Kind, Note, manifest
 
 _LEFT_OUT = {
-    "optimizeMode": "nothing is tuned: write replicas and resources",
-    "brainService": "nothing is tuned: write replicas and resources",
-    "enableDynamicSharding": "data is not handed out: shard by RANK and WORLD_SIZE, save where you are",
+    "optimizeMode": "nothing is tuned automatically: set replicas and resources",
+    "brainService": "nothing is tuned automatically: set replicas and resources",
+    "enableDynamicSharding": "data is not distributed: shard it by RANK and WORLD_SIZE, and save the position",
     "enableElasticScheduling": "jobs are always elastic between minReplicas and maxReplicas",
-    "resourceLimits": "write a ResourceQuota for the namespace",
-    "envs": "write them to spec.template.spec.containers[].env",
+    "resourceLimits": "create a ResourceQuota for the namespace",
+    "envs": "move them to spec.template.spec.containers[].env",
 }
 _OTHER_ROLES = "all nodes of an ElasticJob are alike: run it as a job or Deployment of its own"
 _WORKER = {
-    "autoScale": "write a HorizontalPodAutoscaler for the ElasticJob",
-    "restartCount": "failed pods are counted together: spec.backoffLimit",
-    "restartTimeout": "spec.lostPodTimeoutSeconds replaces pods that fell silent",
-    "priority": "write it to spec.template.spec.priorityClassName",
-    "replicaManagerParams": "the operator has no managers of replicas",
+    "autoScale": "create a HorizontalPodAutoscaler for the ElasticJob",
+    "restartCount": "spec.backoffLimit counts the failed pods of all nodes",
+    "restartTimeout": "spec.lostPodTimeoutSeconds replaces pods that stop answering",
+    "priority": "move it to spec.template.spec.priorityClassName",
+    "replicaManagerParams": "the operator has no replica managers",
 }
 
 
 def convert(source: Mapping[str, Any]) -> Converted:
-    """The ElasticJob and its notes."""
+    """Return the ElasticJob and its notes."""
     notes: list[Note] = []
     job = job_of(source, notes)
     metadata, spec = pods.metadata(job), job.inner("spec")
@@ -40,7 +40,7 @@ def convert(source: Mapping[str, Any]) -> Converted:
     roles = spec.inner("replicaSpecs")
     worker = roles.inner("worker")
     for name in roles.names():
-        why = "there is no master: the agents agree among themselves" if "master" in name else _OTHER_ROLES
+        why = "there is no master: the agents elect a leader" if "master" in name else _OTHER_ROLES
         roles.leave_out(name, why)
     made, sizes = _worker(worker)
     job.finish()
@@ -57,12 +57,12 @@ def _strategy(spec: Fields) -> None:
 def _worker(worker: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
     template, where = pods.template(worker)
     index = pods.trainer_index(template, "main")
-    said = pods.unwrap_command(template, index, where)
+    options = pods.unwrap_command(template, index, where)
     if index:
-        said["trainerContainer"] = "main"
+        options["trainerContainer"] = "main"
     for name, why in _WORKER.items():
         worker.leave_out(name, why)
     if policy := worker.pop("restartPolicy"):
         worker.add_note("restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead")
     sizes = {name: worker.pop(name) for name in ("replicas", "minReplicas", "maxReplicas")}
-    return template, pods.resolve_conflict(said, sizes, where)
+    return template, pods.resolve_conflict(options, sizes, where)

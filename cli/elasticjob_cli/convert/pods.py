@@ -1,4 +1,4 @@
-"""The common parts of all sources: metadata, pod templates, a command or a launcher's line, a run policy."""
+"""The common parts of all sources: metadata, pod templates, a command or a launcher's command line, a run policy."""
 
 import copy
 from collections.abc import Mapping
@@ -12,31 +12,32 @@ from elasticjob_cli.convert.result import Kind
 _SERVERS_OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _FORCED = {
-    "restartPolicy": "the operator sets it to Never: what fails is restarted by the agent or replaced",
-    "hostname": "the operator sets it, every node needs its own",
+    "restartPolicy": "the operator sets it to Never: the agent restarts workers, the operator replaces pods",
+    "hostname": "the operator sets it: every node needs its own",
     "subdomain": "the operator sets it to the job's headless service",
 }
 FILL_IN = "FILL-IN"
 
 
 def metadata(source: Fields) -> dict[str, Any]:
-    """Name, namespace, labels and annotations; what the server wrote is nobody's loss."""
+    """Return name, namespace, labels and annotations."""
+    # Fields that the API server sets are dropped without a note.
     meta = source.inner("metadata")
-    kept = {name: meta.pop(name) for name in ("name", "namespace", "labels", "annotations") if name in meta}
+    result = {name: meta.pop(name) for name in ("name", "namespace", "labels", "annotations") if name in meta}
     for name in _SERVERS_OWN:
         meta.pop(name)
-    annotations = {name: value for name, value in kept.pop("annotations", {}).items() if name != _LAST_APPLIED}
-    if "name" not in kept:
-        kept["name"] = "job"
-        meta.add_note("name", Kind.CHANGED, f"there is none, so it is {kept['name']}")
-    return {**kept, **({"annotations": annotations} if annotations else {})}
+    annotations = {name: value for name, value in result.pop("annotations", {}).items() if name != _LAST_APPLIED}
+    if "name" not in result:
+        result["name"] = "job"
+        meta.add_note("name", Kind.CHANGED, f"is missing, so it is {result['name']}")
+    return {**result, **({"annotations": annotations} if annotations else {})}
 
 
 def template(role: Fields) -> tuple[dict[str, Any], Fields]:
-    """A copy of the pod template that may be changed, and where notes about its pod belong."""
+    """Return a copy of the pod template that may be changed, and the fields for notes about its pod."""
     value = role.pop("template")
     if not isinstance(value, Mapping):
-        role.add_note("template", Kind.FILL_IN, "there is none: write the pod template with image and command")
+        role.add_note("template", Kind.FILL_IN, "is missing: write the pod template with image and command")
         value = {}
     made: dict[str, Any] = copy.deepcopy(dict(value))
     made.pop("status", None)
@@ -54,7 +55,7 @@ def template(role: Fields) -> tuple[dict[str, Any], Fields]:
 
 
 def trainer_index(made: Mapping[str, Any], container_name: str) -> int:
-    """Which container trains: the one of this name, else the first."""
+    """Return the index of the container that trains: the one of this name, else the first."""
     containers = made["spec"].setdefault("containers", [])
     if not containers:
         containers.append({"name": "trainer"})
@@ -64,21 +65,23 @@ def trainer_index(made: Mapping[str, Any], container_name: str) -> int:
 def unwrap_command(
     made: Mapping[str, Any], index: int, where: Fields, *, bare_arguments_are_launchers: bool = False
 ) -> dict[str, Any]:
-    """Take a launcher out of the trainer's command; the spec fields that its options mean.
+    """Remove a launcher from the trainer's command; return the spec fields for its options.
 
-    An ElasticJob names the whole command; the image's own ENTRYPOINT cannot be known.
+    An ElasticJob needs the whole command, because the image's ENTRYPOINT is unknown.
     """
     container = made["spec"]["containers"][index]
     path = f"containers[{index}]"
     container.setdefault("name", "trainer")
     if container["name"].startswith(constants.RESERVED_PREFIX):
         where.add_note(
-            f"{path}.name", Kind.CHANGED, f"{container['name']} is trainer: {constants.RESERVED_PREFIX}* is ours"
+            f"{path}.name",
+            Kind.CHANGED,
+            f"{container['name']} is now trainer: {constants.RESERVED_PREFIX}* is reserved",
         )
         container["name"] = "trainer"
     if not container.get("image"):
         container["image"] = FILL_IN
-        where.add_note(f"{path}.image", Kind.FILL_IN, "there is none: name the image")
+        where.add_note(f"{path}.image", Kind.FILL_IN, "is missing: set the image")
     command, arguments = list(container.get("command") or ()), list(container.get("args") or ())
     if bare_arguments_are_launchers and not command:
         command = ["torchrun"]
@@ -87,7 +90,7 @@ def unwrap_command(
         where.add_note(
             f"{path}.command",
             Kind.FILL_IN,
-            "is absent, and what the image starts by itself cannot be known: write its ENTRYPOINT, without a launcher",
+            "is missing, and the image's ENTRYPOINT is unknown: write the command, without a launcher",
         )
         container["command"] = [FILL_IN]
         return {}
@@ -105,7 +108,7 @@ def unwrap_command(
 
 
 def run_policy(policy: Fields) -> dict[str, Any]:
-    """`runPolicy` as the training operators have it."""
+    """Return the spec fields for a `runPolicy` of the training operators."""
     spec: dict[str, Any] = {
         "cleanPodPolicy": policy.pop("cleanPodPolicy"),
         "ttlSecondsAfterFinished": policy.pop("ttlSecondsAfterFinished"),
@@ -113,30 +116,28 @@ def run_policy(policy: Fields) -> dict[str, Any]:
         "backoffLimit": policy.pop("backoffLimit"),
         "suspend": policy.pop("suspend") or None,
     }
-    policy.leave_out(
-        "managedBy", "another controller's name means nothing here; write spec.managedBy by hand if you need it"
-    )
+    policy.leave_out("managedBy", "it names another controller; set spec.managedBy if you need it")
     scheduling = policy.inner("schedulingPolicy")
-    scheduling.leave_out("minAvailable", "there is no gang: a round begins with minReplicas nodes")
-    scheduling.leave_out("queue", "label the job for your queue, as kueue.x-k8s.io/queue-name")
-    scheduling.leave_out("minResources", "there is no gang: requests of the template decide")
-    scheduling.leave_out("priorityClass", "write it to spec.template.spec.priorityClassName")
+    scheduling.leave_out("minAvailable", "there is no gang scheduling: a round begins with minReplicas nodes")
+    scheduling.leave_out("queue", "label the job for your queue, for example kueue.x-k8s.io/queue-name")
+    scheduling.leave_out("minResources", "there is no gang scheduling: the requests of the template count")
+    scheduling.leave_out("priorityClass", "move it to spec.template.spec.priorityClassName")
     scheduling.leave_out("scheduleTimeoutSeconds", "spec.startupDeadlineSeconds ends a job that does not start")
     return spec
 
 
 def exit_code_rule(policy: str | None) -> dict[str, Any]:
-    """`restartPolicy: ExitCode`: 1 to 127 are permanent."""
+    """Return the failure policy for `restartPolicy: ExitCode`: codes 1 to 127 are permanent."""
     if policy != "ExitCode":
         return {}
     rule = {"name": "permanent", "action": "FailJob", "onExitCodes": {"operator": "In", "values": list(range(1, 128))}}
     return {"failurePolicy": {"rules": [rule]}}
 
 
-def resolve_conflict(said: Mapping[str, Any], wanted: Mapping[str, Any], where: Fields) -> dict[str, Any]:
-    """What the launcher's line said, under what the object says: both set the same fields, and the object wins."""
+def resolve_conflict(options: Mapping[str, Any], wanted: Mapping[str, Any], where: Fields) -> dict[str, Any]:
+    """Return the spec fields of the launcher's options and of the object; the object's fields win."""
     made = {name: value for name, value in wanted.items() if value is not None}
-    for name, value in said.items():
+    for name, value in options.items():
         if value is not None and made.get(name, value) != value:
-            where.add_note(f"launcher's {name}", Kind.LEFT_OUT, f"{value} yields to the object's own {made[name]}")
-    return {**said, **made}
+            where.add_note(f"launcher's {name}", Kind.LEFT_OUT, f"{value} is overridden by the object's {made[name]}")
+    return {**options, **made}

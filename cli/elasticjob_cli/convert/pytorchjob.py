@@ -1,6 +1,6 @@
-"""PURE: a Kubeflow PyTorchJob (kubeflow.org/v1) as an ElasticJob.
+"""Convert a Kubeflow PyTorchJob (kubeflow.org/v1).
 
-Master and Worker are one set of nodes here: ranks are agreed in each round, and rank 0 is wherever it falls.
+Master and Worker become one set of nodes: each round assigns the ranks, and rank 0 may be on any node.
 """
 
 from collections.abc import Mapping
@@ -15,32 +15,32 @@ _ELASTIC = {
     "rdzvBackend": "the operator and its etcd are the rendezvous",
     "rdzvPort": "the operator and its etcd are the rendezvous",
     "rdzvHost": "the operator and its etcd are the rendezvous",
-    "rdzvId": "the job's uid is the id",
+    "rdzvId": "the id is the job's uid",
     "standalone": "the operator and its etcd are the rendezvous",
-    "metrics": "write a HorizontalPodAutoscaler for the ElasticJob: it has the scale subresource",
+    "metrics": "create a HorizontalPodAutoscaler for the ElasticJob: it has the scale subresource",
 }
 
 
 def convert(source: Mapping[str, Any]) -> Converted:
-    """The ElasticJob and its notes."""
+    """Return the ElasticJob and its notes."""
     notes: list[Note] = []
     job = job_of(source, notes)
     metadata, spec = pods.metadata(job), job.inner("spec")
     fields = pods.run_policy(spec.inner("runPolicy"))
-    template, said, sizes = _roles(spec.inner("pytorchReplicaSpecs"))
+    template, options, sizes = _roles(spec.inner("pytorchReplicaSpecs"))
     nproc = spec.pop("nprocPerNode")
     if nproc is not None:
         sizes["nprocPerNode"] = _nproc(spec, "nprocPerNode", nproc)
-    fields |= pods.resolve_conflict(said, {**sizes, **_elastic(spec.inner("elasticPolicy"))}, spec)
+    fields |= pods.resolve_conflict(options, {**sizes, **_elastic(spec.inner("elasticPolicy"))}, spec)
     job.finish()
     return Converted(manifest(metadata, fields, template), notes)
 
 
 def _roles(roles: Fields) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """One template, what its command says, and the number of nodes."""
+    """Return one pod template, the spec fields of the launcher in its command, and the number of nodes."""
     found = {name: roles.inner(name) for name in roles.names() if name in {"Master", "Worker"}}
     if not found:
-        roles.add_note("Worker", Kind.FILL_IN, "there are no replicas: write the pod template")
+        roles.add_note("Worker", Kind.FILL_IN, "is missing: write the pod template")
         found = {"Worker": roles.inner("Worker")}
     nodes = sum(int(role.pop("replicas", 1)) for role in found.values())
     made = {name: pods.template(role) for name, role in found.items()}
@@ -48,7 +48,7 @@ def _roles(roles: Fields) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any
     if len(made) > 1 and made["Master"][0] != made["Worker"][0]:
         found["Master"].add_note("template", Kind.LEFT_OUT, "it differs from Worker's, and all nodes have one template")
     index = pods.trainer_index(template, _CONTAINER)
-    said = pods.unwrap_command(template, index, where)
+    options = pods.unwrap_command(template, index, where)
     fields: dict[str, Any] = {"replicas": nodes, "trainerContainer": _CONTAINER if index else None}
     policies = [(role, role.pop("restartPolicy")) for role in found.values()]
     for role, policy in policies:
@@ -57,7 +57,7 @@ def _roles(roles: Fields) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any
                 "restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead"
             )
     fields |= pods.exit_code_rule("ExitCode" if any(p == "ExitCode" for _, p in policies) else None)
-    return template, said, fields
+    return template, options, fields
 
 
 def _elastic(policy: Fields) -> dict[str, Any]:
@@ -68,10 +68,10 @@ def _elastic(policy: Fields) -> dict[str, Any]:
     }
     if (nproc := policy.pop("nProcPerNode")) is not None:
         fields["nprocPerNode"] = _nproc(policy, "nProcPerNode", nproc)
-    said: list[tuple[str, Kind, str]] = []
+    notes: list[tuple[str, Kind, str]] = []
     pairs = [f"{each.get('key')}={each.get('value')}" for each in policy.pop("rdzvConf") or ()]
-    fields |= torchrun_args.conf(",".join(pairs), said)
-    for option, kind, message in said:
+    fields |= torchrun_args.conf(",".join(pairs), notes)
+    for option, kind, message in notes:
         policy.add_note(option.replace("--rdzv-conf ", "rdzvConf."), kind, message)
     for name, why in _ELASTIC.items():
         policy.leave_out(name, why)
@@ -79,8 +79,8 @@ def _elastic(policy: Fields) -> dict[str, Any]:
 
 
 def _nproc(where: Fields, name: str, value: Any) -> int | str:
-    said: list[tuple[str, Kind, str]] = []
-    made = torchrun_args.nproc(str(value), name, said)
-    for path, kind, message in said:
+    notes: list[tuple[str, Kind, str]] = []
+    made = torchrun_args.nproc(str(value), name, notes)
+    for path, kind, message in notes:
         where.add_note(path, kind, message)
     return made

@@ -1,4 +1,4 @@
-"""The result of a conversion: the manifest, and a note for everything that is not in it or must be looked at."""
+"""The result of a conversion: the manifest, and a note for each field that is missing from it or needs attention."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,23 +9,23 @@ from elasticjob_api import constants
 
 
 class Kind(StrEnum):
-    """How a note is meant."""
+    """The kind of a note."""
 
-    LEFT_OUT = "left out"  # it has no equal here
-    CHANGED = "changed"  # it is there in another form
-    FILL_IN = "fill in"  # the result cannot run before somebody writes it
+    LEFT_OUT = "left out"  # it has no equivalent here
+    CHANGED = "changed"  # it is in the result, in another form
+    FILL_IN = "fill in"  # the user must add it before the job can run
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One field of the source, by its path, and what became of it."""
+    """A note about one field of the source, named by its path."""
 
     path: str
     kind: Kind
     message: str
 
     def __str__(self) -> str:
-        """One line."""
+        """Return the note as one line."""
         return f"{self.kind}: {self.path}: {self.message}"
 
 
@@ -38,12 +38,12 @@ class Converted:
 
     @property
     def complete(self) -> bool:
-        """Nothing has to be filled in."""
+        """Whether nothing has to be filled in."""
         return all(note.kind is not Kind.FILL_IN for note in self.notes)
 
 
 def manifest(metadata: Mapping[str, Any], spec: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, Any]:
-    """An ElasticJob, in the order in which people write one; fields that are None are not there."""
+    """Return an ElasticJob with its fields in the usual order, without those that are None."""
     fields = {name: spec[name] for name in _ORDER if spec.get(name) is not None}
     rest = {name: value for name, value in spec.items() if name not in fields and value is not None}
     return {

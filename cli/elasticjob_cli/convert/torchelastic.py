@@ -1,6 +1,6 @@
-"""PURE: TorchElastic's ElasticJob (elastic.pytorch.org/v1alpha1) as ours: the same word, another resource.
+"""Convert TorchElastic's ElasticJob (elastic.pytorch.org/v1alpha1), another resource of the same name.
 
-Its images start the launcher by themselves, so `args` alone are the launcher's options.
+Its images start the launcher by themselves, so `args` without a command are the launcher's options.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from elasticjob_cli.convert.result import Converted, Kind, Note, manifest
 
 
 def convert(source: Mapping[str, Any]) -> Converted:
-    """The ElasticJob and its notes."""
+    """Return the ElasticJob and its notes."""
     notes: list[Note] = []
     job = job_of(source, notes)
     metadata, spec = pods.metadata(job), job.inner("spec")
@@ -20,14 +20,14 @@ def convert(source: Mapping[str, Any]) -> Converted:
     for name in ("cleanPodPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit"):
         if name in spec:
             fields[name] = spec.pop(name)
-    spec.leave_out("rdzvEndpoint", "the operator and its etcd are the rendezvous: no etcd of the job's own is needed")
+    spec.leave_out("rdzvEndpoint", "the operator and its etcd are the rendezvous: the job needs no etcd of its own")
     roles = spec.inner("replicaSpecs")
     worker = roles.inner("Worker")
     template, where = pods.template(worker)
     if policy := worker.pop("restartPolicy"):
         worker.add_note("restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead")
     index = pods.trainer_index(template, "elasticjob-worker")
-    said = pods.unwrap_command(template, index, where, bare_arguments_are_launchers=True)
+    options = pods.unwrap_command(template, index, where, bare_arguments_are_launchers=True)
     if index:
         fields["trainerContainer"] = template["spec"]["containers"][index]["name"]
     sizes = {
@@ -35,6 +35,6 @@ def convert(source: Mapping[str, Any]) -> Converted:
         "minReplicas": spec.pop("minReplicas"),
         "maxReplicas": spec.pop("maxReplicas"),
     }
-    fields |= pods.resolve_conflict(said, sizes, where)
+    fields |= pods.resolve_conflict(options, sizes, where)
     job.finish()
     return Converted(manifest(metadata, fields, template), notes)

@@ -1,4 +1,4 @@
-"""PURE: a command line of torchrun (or one of its relatives) as an ElasticJob."""
+"""Convert a command line of torchrun or of a similar launcher."""
 
 import re
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ _MOST = 51
 
 
 def convert(words: Sequence[str], *, name: str, image: str) -> Converted:
-    """The ElasticJob and its notes; empty `name` and `image` are derived, or to be filled in."""
+    """Return the ElasticJob and its notes; an empty `name` is derived, an empty `image` must be filled in."""
     found = torchrun_args.unwrap(words)
     if found is None:
-        raise InvalidManifest(f"{words[0]}: is no launcher that is known; give a line of torchrun, or a manifest")
+        raise InvalidManifest(f"{words[0]}: is not a known launcher; give a torchrun command line, or a manifest")
     notes = [Note(option, kind, message) for option, kind, message in found.notes]
     if not image:
-        notes.append(Note("image", Kind.FILL_IN, "a command line has none: name it, or give --image"))
+        notes.append(Note("image", Kind.FILL_IN, "a command line has none: set it, or give --image"))
     spec = {"replicas": 1, "nprocPerNode": 1, "maxRestarts": 0, **found.spec}
     if spec.get("minReplicas") == spec.get("maxReplicas"):
         spec |= {"minReplicas": None, "maxReplicas": None}

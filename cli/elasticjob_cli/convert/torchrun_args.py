@@ -1,6 +1,6 @@
-"""PURE: command lines of torchrun and its relatives: what they start, and which fields of the spec their options mean.
+"""Parse command lines of torchrun and similar launchers: the command that they start, and the spec fields of options.
 
-The options are those of torchrun's own table, which the agent keeps; DLRover's and TorchElastic's additions are here.
+The agent has the table of torchrun's options; the additions of DLRover and TorchElastic are here.
 """
 
 import argparse
@@ -25,62 +25,62 @@ _MODULES = {
     "dlrover.trainer.torch.main",
 }
 _DLROVER_FLAGS = {
-    "network-check": "there is no check of the network before the first round",
-    "comm-perf-test": "there is no test of the network",
-    "auto-tunning": "nothing is tuned",
-    "auto-config": "write replicas and nprocPerNode",
+    "network-check": "there is no network check before the first round",
+    "comm-perf-test": "there is no network test",
+    "auto-tunning": "nothing is tuned automatically",
+    "auto-config": "set replicas and nprocPerNode",
     "exclude-straggler": "slow nodes are not excluded",
-    "save-at-breakpoint": "let the workers save on SIGTERM: spec.gracefulShutdown",
+    "save-at-breakpoint": "save in the workers on SIGTERM: see spec.gracefulShutdown",
     "precheck": "there is no check before the first round",
 }
 _DLROVER_VALUES = {
-    "accelerator": "nothing here depends on the kind of accelerator",
+    "accelerator": "nothing depends on the kind of accelerator",
     "training-port": "the agents choose MASTER_PORT",
     "rdzv-timeout": "spec.rendezvous.joinTimeoutSeconds bounds the start",
 }
 _UNSET = object()
-_OWN_MATTER = "the operator and its etcd are the rendezvous"
+_OWN_RENDEZVOUS = "the operator and its etcd are the rendezvous"
 _REASONS = {
-    "rdzv-backend": _OWN_MATTER,
-    "rdzv-endpoint": _OWN_MATTER,
-    "rdzv-id": "the job's uid is the id",
-    "standalone": _OWN_MATTER,
-    "node-rank": "ranks are agreed in each round",
+    "rdzv-backend": _OWN_RENDEZVOUS,
+    "rdzv-endpoint": _OWN_RENDEZVOUS,
+    "rdzv-id": "the id is the job's uid",
+    "standalone": _OWN_RENDEZVOUS,
+    "node-rank": "each round assigns the ranks",
     "master-addr": "the pod of rank 0 is the master",
-    "master-port": "the agents choose it anew in each round",
+    "master-port": "the agents choose a port for each round",
     "local-addr": "it is the pod's IP; spec.agent.interface names another interface",
     "role": "all nodes of an ElasticJob have one role",
-    "monitor-interval": "nothing here polls",
+    "monitor-interval": "the agent does not poll",
     "start-method": "workers are commands, which are exec'ed",
     "event-log-handler": "the operator writes Kubernetes events",
-    "log-dir": "logs of rounds and ranks are kept in the pod's volume elasticjob-logs",
-    "redirects": "the pod's log has all streams; files are kept beside it",
-    "tee": "the pod's log has all streams; files are kept beside it",
+    "log-dir": "the pod's volume elasticjob-logs has the logs of each round and rank",
+    "redirects": "the pod's log has all streams; the log volume has a file for each",
+    "tee": "the pod's log has all streams; the log volume has a file for each",
     "local-ranks-filter": "the pod's log has all ranks; elasticjob logs --rank shows one",
-    "duplicate-stdout-filters": "filter what elasticjob logs prints",
-    "duplicate-stderr-filters": "filter what elasticjob logs prints",
+    "duplicate-stdout-filters": "filter the output of elasticjob logs",
+    "duplicate-stderr-filters": "filter the output of elasticjob logs",
     "logs-specs": "its classes need torch in the agent",
-    "numa-binding": "start the workers by numactl",
+    "numa-binding": "start the workers with numactl",
     "virtual-local-rank": "workers have their own LOCAL_RANK; narrow CUDA_VISIBLE_DEVICES in the script",
-    "signals-to-handle": "the agent leaves in order on the signals that Kubernetes sends",
+    "signals-to-handle": "the agent leaves gracefully on the signals that Kubernetes sends",
 }
 _RUN_PATH = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
 
 
 @dataclass(slots=True)
 class Unwrapped:
-    """What a launcher's line means."""
+    """The parts of a launcher's command line."""
 
     program: str
     command: tuple[str, ...]
     spec: dict[str, Any] = field(default_factory=dict)
     notes: list[tuple[str, Kind, str]] = field(default_factory=list)
     given: Mapping[str, Any] = field(default_factory=dict)
-    """The options that were given, by name."""
+    """The given options, by name."""
 
 
 def unwrap(words: Sequence[str]) -> Unwrapped | None:
-    """The launcher's line taken apart, or None if the words begin with no launcher that is known."""
+    """Return the parts of a launcher's command line; None if it begins with no known launcher."""
     python, program, rest = _split(words)
     if not program:
         return None
@@ -101,7 +101,7 @@ def unwrap(words: Sequence[str]) -> Unwrapped | None:
 
 
 def _split(words: Sequence[str]) -> tuple[str, str, list[str]]:
-    """The Python, the launcher, and its arguments."""
+    """Return the Python, the launcher, and its arguments; empty texts without a launcher."""
     rest = list(words)
     name = PurePosixPath(rest[0]).name if rest else ""
     if name in _PROGRAMS:
@@ -114,8 +114,8 @@ def _split(words: Sequence[str]) -> tuple[str, str, list[str]]:
 
 
 def _without_foreign_options(words: list[str], *, ours: bool) -> tuple[list[str], dict[str, str]]:
-    """The words without the options of DLRover and of old launchers, and those."""
-    kept: list[str] = []
+    """Return the words without the options of DLRover and of old launchers, and these options."""
+    rest: list[str] = []
     found: dict[str, str] = {}
     known = {spelling for option in OPTIONS for spelling in option.flags}
     flags = {spelling for option in OPTIONS if option.flag for spelling in option.flags}
@@ -124,7 +124,7 @@ def _without_foreign_options(words: list[str], *, ours: bool) -> tuple[list[str]
         name, equals, value = word.partition("=")
         plain = name.removeprefix("--").replace("_", "-")
         if not word.startswith("-"):
-            return [*kept, word, *words], found
+            return [*rest, word, *words], found
         if not ours and plain in _DLROVER_FLAGS:
             found[plain] = value or "true"
         elif not ours and plain in {*_DLROVER_VALUES, "node-unit"}:
@@ -134,15 +134,15 @@ def _without_foreign_options(words: list[str], *, ours: bool) -> tuple[list[str]
         elif plain == "use-env":  # of torch.distributed.launch
             found[plain] = "true"
         else:
-            kept.append(word)
+            rest.append(word)
             if name in known - flags and not equals and words:
                 value, *words = words
-                kept.append(value)
-    return kept, found
+                rest.append(value)
+    return rest, found
 
 
 class _QuietError(Exception):
-    """What argparse would have printed."""
+    """The error that argparse would have printed."""
 
 
 def _parse(parser: argparse.ArgumentParser, words: list[str], program: str) -> argparse.Namespace:
@@ -158,7 +158,7 @@ def _parse(parser: argparse.ArgumentParser, words: list[str], program: str) -> a
 
 def _command(python: str, namespace: argparse.Namespace, given: Mapping[str, Any]) -> tuple[str, ...]:
     if not namespace.script:
-        raise InvalidManifest("the launcher's line has no script; put it after the options")
+        raise InvalidManifest("the launcher's command line has no script; put it after the options")
     rest = tuple(namespace.script_args)
     if given.get("no-python"):
         return (namespace.script, *rest)
@@ -175,7 +175,7 @@ def _sizes(found: Unwrapped, given: Mapping[str, Any]) -> None:
         except UsageError as error:
             if not given["nnodes"].startswith("$"):
                 raise InvalidManifest(str(error)) from error
-            found.notes.append(("--nnodes", Kind.CHANGED, f"{given['nnodes']} is known in the pod only; see replicas"))
+            found.notes.append(("--nnodes", Kind.CHANGED, f"{given['nnodes']} is known only in the pod; set replicas"))
         else:
             found.spec |= {"replicas": nodes.max, "minReplicas": nodes.min, "maxReplicas": nodes.max}
     if given.get("standalone"):
@@ -187,13 +187,13 @@ def _sizes(found: Unwrapped, given: Mapping[str, Any]) -> None:
 
 
 def nproc(value: str, path: str, remarks: list[tuple[str, Kind, str]]) -> int | str:
-    """A number, or `auto`, which here means the GPUs in the container's limits."""
+    """Return a number, or `auto`, which means the GPUs in the container's limits."""
     if value.isdecimal():
         return int(value)
     if value not in {"auto", "gpu"}:
-        remarks.append((path, Kind.CHANGED, f"{value} has become auto, the GPUs in the limits, else 1; write a number"))
+        remarks.append((path, Kind.CHANGED, f"{value} is now auto: the GPUs in the limits, else 1; set a number"))
     elif value == "gpu":
-        remarks.append((path, Kind.CHANGED, "gpu has become auto: the GPUs in the container's limits"))
+        remarks.append((path, Kind.CHANGED, "gpu is now auto: the GPUs in the container's limits"))
     return "auto"
 
 
@@ -201,7 +201,7 @@ def _whole(found: Unwrapped, option: str, value: Any, name: str) -> None:
     if str(value).isdecimal():
         found.spec[name] = int(value)
     else:
-        found.notes.append((f"--{option}", Kind.LEFT_OUT, f"{value} is no whole number; write spec.{name}"))
+        found.notes.append((f"--{option}", Kind.LEFT_OUT, f"{value} is not a whole number; set spec.{name}"))
 
 
 def _times(found: Unwrapped, given: Mapping[str, Any]) -> None:
@@ -221,14 +221,14 @@ _CONF = {
 
 
 def conf(text: str, remarks: list[tuple[str, Kind, str]]) -> dict[str, Any]:
-    """`--rdzv-conf` as `rendezvous`."""
+    """Return the `rendezvous` field for the text of `--rdzv-conf`."""
     made: dict[str, int] = {}
     for word in filter(None, text.split(",")):
         key, _, value = word.partition("=")
         try:
             made[_CONF[key.strip()]] = max(1, round(float(value)))
         except (KeyError, ValueError):
-            why = UNUSED.get(key, "the operator is configured with etcd, its certificates and its times")
+            why = UNUSED.get(key, "the operator's settings have the endpoints, certificates and timeouts of etcd")
             remarks.append((f"--rdzv-conf {key}", Kind.LEFT_OUT, why))
     return {"rendezvous": made} if made else {}
 

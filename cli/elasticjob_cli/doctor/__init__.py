@@ -1,1 +1,1 @@
-"""Checks of an installation: a check a function, each with its finding and its cure."""
+"""Checks of an installation: each check is a function that yields findings, with the cure of a fault."""

@@ -1,4 +1,4 @@
-"""Checks of the cluster itself: whether it answers, its version, its CRD, the user's rights, the clocks."""
+"""Checks of the cluster: the API server and its version, the CRD, the user's permissions, the clocks."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ _CRD = f"{constants.PLURAL}.{constants.GROUP}"
 _CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{_CRD}"
 _INSTALL = "elasticjob crd | kubectl apply --server-side -f -"
 _OLDEST_MINOR = 30
-"""CEL over preserved fields, on which the rules of the CRD depend, is stable since."""
+"""CEL over preserved fields, which the rules of the CRD need, is stable since this minor version."""
 _SKEW_S = 2.0
 _RIGHTS = (
     (constants.GROUP, constants.PLURAL, "", ("get", "list", "watch", "create", "patch", "delete")),
@@ -24,19 +24,19 @@ _RIGHTS = (
 
 
 def check_server(context: CheckContext) -> Iterator[Finding]:
-    """It answers, and is new enough."""
-    said = context.cluster.request("GET", "/version", tried="ask for the version")
-    version = str(said.get("gitVersion") or "?")
-    minor = "".join(filter(str.isdigit, str(said.get("minor") or "0"))) or "0"
+    """Check that the API server answers, and that it is new enough."""
+    info = context.cluster.request("GET", "/version", tried="read the version")
+    version = str(info.get("gitVersion") or "?")
+    minor = "".join(filter(str.isdigit, str(info.get("minor") or "0"))) or "0"
     if int(minor) < _OLDEST_MINOR:
-        cure = "update the cluster; rules of the CRD may not hold on this version"
+        cure = "update the cluster; this version may not apply the rules of the CRD"
         yield warn("API server", f"{context.cluster.server} is {version}, older than v1.{_OLDEST_MINOR}", cure)
     else:
         yield ok("API server", f"{context.cluster.server}, {version}; namespace {context.cluster.namespace}")
 
 
 def check_crd(context: CheckContext) -> Iterator[Finding]:
-    """It is there, served, and not older than this program."""
+    """Check that the CRD is installed, established, and not older than this program."""
     try:
         found = context.cluster.request("GET", _CRD_PATH, tried="read the CRD")
     except NotFound:
@@ -45,36 +45,36 @@ def check_crd(context: CheckContext) -> Iterator[Finding]:
     except Forbidden:
         yield from _served(context)
         return
-    said = {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
-    if (said.get("Established") or {}).get("status") != "True":
-        why = (said.get("NamesAccepted") or {}).get("message") or "the API server gives no reason"
+    conditions = {each["type"]: each for each in (found.get("status") or {}).get("conditions") or ()}
+    if (conditions.get("Established") or {}).get("status") != "True":
+        why = (conditions.get("NamesAccepted") or {}).get("message") or "the API server gives no reason"
         yield fail("CRD", f"{_CRD} is not established: {why}", f"kubectl describe crd {_CRD}")
         return
     yield _compared(found)
 
 
 def _served(context: CheckContext) -> Iterator[Finding]:
-    """Without the right to read CRDs, the list of resources tells whether it is there."""
+    """Check the CRD by the list of resources, without the permission to read CRDs."""
     try:
         context.cluster.request("GET", f"/apis/{constants.API_VERSION}", tried="list resources")
     except (CrdMissing, NotFound):
-        yield fail("CRD", f"{_CRD} is not installed", f"have an administrator run: {_INSTALL}")
+        yield fail("CRD", f"{_CRD} is not installed", f"ask an administrator to run: {_INSTALL}")
     else:
-        yield ok("CRD", f"{_CRD} is served; its version cannot be compared without the right to read CRDs")
+        yield ok("CRD", f"{_CRD} is served; comparing versions needs the permission to read CRDs")
 
 
 def _compared(found: Mapping[str, Any]) -> Finding:
     ours, theirs = own_fields(), fields_of(found)
     if missing := sorted(ours - theirs):
         shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")  # noqa: PLR2004 -- three are an example
-        return warn("CRD", f"it is older than this program: it has no {shown}", _INSTALL)
+        return warn("CRD", f"it is older than this program: it lacks {shown}", _INSTALL)
     if theirs - ours:
-        return warn("CRD", "it is newer than this program", "install the elasticjob of the operator's version")
+        return warn("CRD", "it is newer than this program", "install the same version of elasticjob as the operator's")
     return ok("CRD", f"{_CRD}/{constants.VERSION}, of this version")
 
 
 def check_rights(context: CheckContext) -> Iterator[Finding]:
-    """What whoever asks may do in the namespace."""
+    """Check the permissions of the user in the namespace."""
     namespace = context.cluster.namespace
     denied = [
         f"{verb} {resource}{'/' + sub if sub else ''}"
@@ -83,14 +83,14 @@ def check_rights(context: CheckContext) -> Iterator[Finding]:
         if not _may(context, verb, {"group": group, "resource": resource, "subresource": sub})
     ]
     if denied:
-        cure = f"have an administrator bind a role with these verbs in {namespace}, or name another one with -n"
+        cure = f"ask an administrator for a role with these verbs in {namespace}, or select another namespace with -n"
         yield fail("your rights", f"in {namespace} you may not {', '.join(denied)}", cure)
     else:
         yield ok("your rights", f"in {namespace}: jobs, pods, logs and events")
 
 
 def _may(context: CheckContext, verb: str, what: Mapping[str, str]) -> bool:
-    """SelfSubjectAccessReview in the patient's namespace."""
+    """Return whether a SelfSubjectAccessReview allows the verb in the user's namespace."""
     attributes = {"verb": verb, "namespace": context.cluster.namespace, **what}
     body = {
         "apiVersion": "authorization.k8s.io/v1",
@@ -98,26 +98,26 @@ def _may(context: CheckContext, verb: str, what: Mapping[str, str]) -> bool:
         "spec": {"resourceAttributes": attributes},
     }
     path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-    found = context.cluster.request("POST", path, tried="ask for your rights", body=body)
+    found = context.cluster.request("POST", path, tried="check your permissions", body=body)
     return bool((found.get("status") or {}).get("allowed"))
 
 
 def check_creation(context: CheckContext) -> Iterator[Finding]:
-    """A job would be taken (dry run), and the API server's clock is as ours."""
+    """Check that a job would be accepted (dry run), and that the API server's clock agrees with this machine."""
     namespace = context.cluster.namespace
     path = f"/apis/{constants.API_VERSION}/namespaces/{namespace}/{constants.PLURAL}"
     before_s = context.now_s()
     try:
-        made = context.cluster.request("POST", path, tried="try a job", query={"dryRun": "All"}, body=_trial())
+        made = context.cluster.request("POST", path, tried="create a trial job", query={"dryRun": "All"}, body=_trial())
     except CrdMissing:
-        return  # said already
+        return  # the check of the CRD reports it
     except Forbidden as error:
         yield skip("a trial job", str(error))
         return
     except (Rejected, NotFound, AlreadyExists, ClusterError) as error:
-        yield fail("a trial job", str(error), "an admission webhook or a quota may be in the way; its words are here")
+        yield fail("a trial job", str(error), "check admission webhooks and quotas; the message above has the reason")
         return
-    yield ok("a trial job", f"would be taken in {namespace} (dry run)")
+    yield ok("a trial job", f"would be accepted in {namespace} (dry run)")
     created_s = moment(made["metadata"].get("creationTimestamp"))
     if created_s is not None:
         yield _clock(created_s, before_s, context.now_s())
@@ -134,7 +134,8 @@ def _trial() -> dict[str, Any]:
 
 
 def _clock(created_s: float, before_s: float, after_s: float) -> Finding:
-    """The server's moment is cut to whole seconds."""
+    """Return the finding for the clock of the API server."""
+    # The server's time is cut to whole seconds.
     skew_s = max(created_s - after_s, before_s - created_s - 1.0, 0.0)
     if skew_s > _SKEW_S:
         side = "ahead of" if created_s > after_s else "behind"
@@ -144,12 +145,13 @@ def _clock(created_s: float, before_s: float, after_s: float) -> Finding:
 
 
 def check_node_clocks(context: CheckContext) -> Iterator[Finding]:
-    """No node renews its lease in the future: recovery never depends on it, the times in records do."""
+    """Check that no node renews its lease in the future."""
+    # Recovery does not depend on these clocks, but the times in records do.
     path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
     try:
         leases = context.cluster.request("GET", path, tried="read the nodes' leases").get("items") or ()
     except (Forbidden, NotFound):
-        yield skip("clocks of nodes", "you may not read leases in kube-node-lease")
+        yield skip("clocks of nodes", "you may not list the leases in kube-node-lease")
         return
     now_s = context.now_s()
     ahead = {}
@@ -162,4 +164,4 @@ def check_node_clocks(context: CheckContext) -> Iterator[Finding]:
         words = f"{len(ahead)} of {len(leases)} nodes are ahead, {worst} by {duration(ahead[worst])}"
         yield warn("clocks of nodes", words, "synchronise the nodes by NTP")
     elif leases:
-        yield ok("clocks of nodes", f"no lease of {len(leases)} nodes is of the future")
+        yield ok("clocks of nodes", f"no lease of {len(leases)} nodes is from the future")

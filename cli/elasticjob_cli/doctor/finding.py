@@ -1,4 +1,4 @@
-"""The finding of a check: its level, in words, and the cure of a fault."""
+"""The finding of a check: its severity, a message, and the cure of a fault."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """How it stands."""
+    """The severity of a finding."""
 
     OK = "ok"
     WARN = "warn"
     FAIL = "FAIL"
-    SKIP = "skip"  # it cannot be known, mostly because of missing rights
+    SKIP = "skip"  # the check was not possible, mostly for a missing permission
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,33 +30,33 @@ class Finding:
 
 @dataclass(slots=True, kw_only=True)
 class CheckContext:
-    """What checks look at; the installation is filled in by the check that finds it."""
+    """The input of checks; the check that finds the operator sets `namespace`."""
 
     cluster: "Cluster"
     version: str
     now_s: Callable[[], float]
     namespace: str = ""
-    """Where the operator is; empty until found."""
+    """Namespace of the operator; empty until it is found."""
 
 
 Check = Callable[[CheckContext], Iterable[Finding]]
 
 
 def ok(what: str, message: str) -> Finding:
-    """It is as it should be."""
+    """Return a finding without a fault."""
     return Finding(what, Severity.OK, message)
 
 
 def warn(what: str, message: str, cure: str) -> Finding:
-    """It works, and something should be done."""
+    """Return a finding of a part that works but needs attention."""
     return Finding(what, Severity.WARN, message, cure)
 
 
 def fail(what: str, message: str, cure: str) -> Finding:
-    """It cannot work."""
+    """Return a finding of a part that cannot work."""
     return Finding(what, Severity.FAIL, message, cure)
 
 
 def skip(what: str, message: str, cure: str = "") -> Finding:
-    """Nobody may look."""
+    """Return a finding of a check that was not possible."""
     return Finding(what, Severity.SKIP, message, cure)

@@ -1,4 +1,4 @@
-"""Checks of what is installed: the operator and its rights, etcd as the operator reports it, images, versions."""
+"""Checks of the installation: the operator and its permissions, etcd as the operator reports it, images, versions."""
 
 import json
 import re
@@ -25,14 +25,14 @@ _NEEDED = (
 
 
 def check_operator(context: CheckContext) -> Iterator[Finding]:
-    """It is there, once, and ready."""
+    """Check that there is one operator, and that it is ready."""
     try:
         found = _list(context, "/apis/apps/v1/deployments", _OPERATOR, "look for the operator")
     except Forbidden:
         yield skip("operator", "you may not list Deployments of all namespaces", "ask an administrator to run doctor")
         return
     if not found:
-        yield fail("operator", "no Deployment of it in any namespace", _INSTALL)
+        yield fail("operator", "there is no Deployment of the operator in any namespace", _INSTALL)
         return
     for each in found:
         yield from _deployment(context, each)
@@ -52,7 +52,7 @@ def _deployment(context: CheckContext, deployment: Mapping[str, Any]) -> Iterato
         yield fail("operator", f"{where} ({image}) is not ready{': ' + why if why else ''}", cure)
     elif wanted > 1:
         cure = f"kubectl -n {meta['namespace']} scale deployment {meta['name']} --replicas=1"
-        yield warn("operator", f"{where} has {wanted} replicas, which do each other's work again", cure)
+        yield warn("operator", f"{where} has {wanted} replicas, which repeat each other's work", cure)
     else:
         yield ok("operator", f"{where} is ready, image {image}")
     yield from _versions(context, image)
@@ -66,7 +66,9 @@ def _image(deployment: Mapping[str, Any]) -> str:
 def _versions(context: CheckContext, image: str) -> Iterator[Finding]:
     tag = image.rpartition("/")[2].partition("@")[0].partition(":")[2]
     if not tag or not tag.lstrip("v")[:1].isdigit():
-        yield skip("versions", f"this program is {context.version}; the operator's tag {tag or 'latest'} has none")
+        yield skip(
+            "versions", f"this program is {context.version}; the operator's image tag {tag or 'latest'} has no version"
+        )
     elif tag.lstrip("v") != context.version:
         yield warn(
             "versions", f"this program is {context.version}, the operator {tag}", "install the same version of both"
@@ -76,17 +78,17 @@ def _versions(context: CheckContext, image: str) -> Iterator[Finding]:
 
 
 def _why_not_ready(context: CheckContext, deployment: Mapping[str, Any]) -> str:
-    """The first reason that a pod of it gives."""
+    """Return the first reason that a pod of the operator reports."""
     namespace = deployment["metadata"]["namespace"]
     for pod in _list(context, f"/api/v1/namespaces/{namespace}/pods", _OPERATOR, "look at the operator's pods"):
-        if words := waiting(pod):
-            return words
+        if reason := waiting(pod):
+            return reason
     conditions = (deployment.get("status") or {}).get("conditions") or ()
     return next((str(c.get("message")) for c in conditions if c.get("status") == "False"), "")
 
 
 def waiting(pod: Mapping[str, Any]) -> str:
-    """Why a container of a pod does not run; empty if all do."""
+    """Return the reason why a container of a pod does not run; empty if all run."""
     status = pod.get("status") or {}
     for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         state = (each.get("state") or {}).get("waiting") or {}
@@ -106,13 +108,13 @@ def _operators_rights(context: CheckContext, deployment: Mapping[str, Any]) -> I
             if not _account_may(context, account, verb, {"group": group, "resource": resource, "subresource": sub})
         ]
     except Forbidden:
-        yield skip("operator's rights", "you may not ask for the rights of others")
+        yield skip("operator's rights", "you may not check the permissions of other accounts")
         return
     if denied:
         words = f"the service account {account} may not {', '.join(denied)} in {context.cluster.namespace}"
         yield fail("operator's rights", words, "kubectl apply -f deploy/rbac.yaml, or see rbac in the chart's values")
     else:
-        yield ok("operator's rights", f"{account} may do what it needs in {context.cluster.namespace}")
+        yield ok("operator's rights", f"{account} has the permissions that it needs in {context.cluster.namespace}")
 
 
 def _account_may(context: CheckContext, account: str, verb: str, what: Mapping[str, str]) -> bool:
@@ -127,26 +129,26 @@ def _account_may(context: CheckContext, account: str, verb: str, what: Mapping[s
         },
     }
     path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    found = context.cluster.request("POST", path, tried="ask for the operator's rights", body=body)
+    found = context.cluster.request("POST", path, tried="check the operator's permissions", body=body)
     return bool((found.get("status") or {}).get("allowed"))
 
 
 def check_etcd(context: CheckContext) -> Iterator[Finding]:
-    """As the operator says in its log; its own pods, if the chart's etcd is used."""
+    """Check etcd by the operator's log, and by its pods if it is the chart's etcd."""
     if not context.namespace:
         return
     yield from _etcd_pods(context)
     try:
-        said = _operator_log_lines(context)
+        lines = _operator_log_lines(context)
     except ClusterError:
         yield skip("etcd", "the operator's log cannot be read")
         return
-    last = next((line for line in reversed(said) if _ETCD_LINE.search(line)), "")
+    last = next((line for line in reversed(lines) if _ETCD_LINE.search(line)), "")
     if "does not answer" in last:
-        cure = "see that etcd runs, and --etcd-endpoints of the operator; running jobs go on meanwhile"
+        cure = "check that etcd runs, and --etcd-endpoints of the operator; running jobs continue meanwhile"
         yield fail("etcd", last[last.index("etcd does not answer") :], cure)
-    elif said:
-        yield ok("etcd", "the operator has no complaint about it")
+    elif lines:
+        yield ok("etcd", "the operator reports no fault of etcd")
 
 
 def _operator_log_lines(context: CheckContext) -> list[str]:
@@ -161,12 +163,12 @@ def _operator_log_lines(context: CheckContext) -> list[str]:
 
 
 def _log_message(line: str) -> str:
-    """Of a line of the operator's log, which is an object or plain text."""
+    """Return the message of a line of the operator's log, which is a JSON object or plain text."""
     try:
-        said = json.loads(line)
+        record = json.loads(line)
     except json.JSONDecodeError:
         return line
-    return str(said.get("message")) if isinstance(said, dict) else line
+    return str(record.get("message")) if isinstance(record, dict) else line
 
 
 def _etcd_pods(context: CheckContext) -> Iterator[Finding]:

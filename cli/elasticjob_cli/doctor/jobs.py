@@ -16,25 +16,25 @@ _PULL = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverP
 
 
 def check_jobs(context: CheckContext) -> Iterator[Finding]:
-    """Of all namespaces, or of the one that may be seen."""
+    """Check the jobs of all namespaces, or of the one that the user may read."""
     try:
         jobs, where = _jobs(context)
     except CrdMissing:
-        return  # said already
+        return  # the check of the CRD reports it
     except ClusterError as error:
         yield skip("jobs", str(error))
         return
     not_picked_up = [job for job in jobs if _is_not_picked_up(job, context.now_s())]
     if not_picked_up:
-        words = f"{pluralize(len(not_picked_up), 'job')} without a word of an operator, as {_name(not_picked_up[0])}"
-        yield fail("jobs", words, "see that an operator runs and watches the namespace (its option --namespace)")
+        message = f"{pluralize(len(not_picked_up), 'job')} without a status, for example {_name(not_picked_up[0])}"
+        yield fail("jobs", message, "check that an operator runs and watches the namespace (its option --namespace)")
     troubled = [job for job in jobs if _trouble(job)]
     for job in troubled[:_MAX_JOBS]:
         meta = job["metadata"]
         cure = f"elasticjob describe {meta['name']} -n {meta['namespace']}"
         yield warn("jobs", f"{_name(job)}: {cut(_trouble(job), 160)}", cure)
     if not not_picked_up and not troubled:
-        yield ok("jobs", f"{pluralize(len(jobs), 'job')} in {where}, none in trouble")
+        yield ok("jobs", f"{pluralize(len(jobs), 'job')} in {where}, none with a problem")
     yield from _images(context, where)
 
 
@@ -73,12 +73,12 @@ def _images(context: CheckContext, where: str) -> Iterator[Finding]:
     except ClusterError:
         yield skip("images", "you may not list pods")
         return
-    said = {f"{p['metadata']['namespace']}/{p['metadata']['name']}": waiting(p) for p in pods}
-    unpulled = {name: words for name, words in said.items() if words.startswith(_PULL)}
-    for name, words in list(unpulled.items())[:_MAX_JOBS]:
+    reasons = {f"{p['metadata']['namespace']}/{p['metadata']['name']}": waiting(p) for p in pods}
+    unpulled = {name: reason for name, reason in reasons.items() if reason.startswith(_PULL)}
+    for name, reason in list(unpulled.items())[:_MAX_JOBS]:
         cure = (
-            "see the image's name, the registry, and imagePullSecrets (of the agent's image: the operator's settings)"
+            "check the image's name, the registry and imagePullSecrets (for the agent's image: the operator's settings)"
         )
-        yield fail("images", f"{name}: {cut(one_line(words), 160)}", cure)
+        yield fail("images", f"{name}: {cut(one_line(reason), 160)}", cure)
     if not unpulled:
         yield ok("images", f"no pod of {len(pods)} waits for an image")

@@ -1,4 +1,4 @@
-"""Checks of this machine: what `elasticjob run` and this program need here. No cluster is asked."""
+"""Checks of this machine, for `elasticjob run` and for this program. They connect to no cluster."""
 
 import importlib.util
 import platform
@@ -12,7 +12,7 @@ _LIBRARIES = {"yaml": "PyYAML", "kubernetes": "kubernetes"}
 
 
 def check_machine() -> Iterator[Finding]:
-    """Python, libraries, an etcd for local runs."""
+    """Check Python, its libraries, and the etcd for local runs."""
     missing = [name for module, name in _LIBRARIES.items() if importlib.util.find_spec(module) is None]
     if missing:
         yield warn("this machine", f"{', '.join(missing)} is not installed", "pip install 'elasticjob[cli]'")

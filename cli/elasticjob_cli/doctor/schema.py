@@ -1,4 +1,4 @@
-"""PURE: the fields that a CRD knows, as paths, to compare two versions of it."""
+"""The fields of a CRD as paths, to compare two versions of it."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,14 +8,14 @@ from elasticjob_cli.commands.crd import crd_text
 
 
 def own_fields() -> frozenset[str]:
-    """Of the CRD that this program carries."""
+    """Return the fields of the CRD that this program contains."""
     import yaml  # noqa: PLC0415  # in an extra, and only here
 
     return fields_of(yaml.safe_load(crd_text()))
 
 
 def fields_of(crd: Mapping[str, Any]) -> frozenset[str]:
-    """Of the version that this program speaks; none if the CRD does not have it."""
+    """Return the fields of this program's API version; empty if the CRD does not have that version."""
     versions = {each["name"]: each for each in crd["spec"]["versions"]}
     if constants.VERSION not in versions:
         return frozenset()

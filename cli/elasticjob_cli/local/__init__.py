@@ -1,1 +1,1 @@
-"""Running a job on this machine: manifest, volumes, environment, and a kubelet whose containers are processes."""
+"""Run a job on this machine: manifest, volumes, environment, and a kubelet whose containers are processes."""

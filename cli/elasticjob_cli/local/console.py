@@ -1,9 +1,9 @@
-"""The one voice of a run: our own lines with the time since the start, and the workers' lines as they wrote them.
+"""The console of a run: lines of elasticjob with the time since the start, and the workers' lines unchanged.
 
-The last lines of the pods are kept for a while, so that no later line repeats them (`repeats`).
+It keeps the last lines of the pods for a while, so that no later line repeats them (`repeats`).
 
-A line is never torn and never blocks the event loop (`supervisor.Console` has the thread that may block). Colour
-only on a terminal, and not with NO_COLOR. Our own lines are plain ASCII but for what they quote.
+A line is never torn and never blocks the event loop (`supervisor.Console` has the thread that may block). Colour is
+used only on a terminal, and not with NO_COLOR. The lines of elasticjob are ASCII, except for text that they quote.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _RESET = "\x1b[0m"
 
 
 class TextStyle(Enum):
-    """How a line is meant; the value is its colour on a terminal."""
+    """A style of a line; the value is its colour on a terminal."""
 
     PLAIN = ""
     NOTE = "\x1b[2m"
@@ -34,10 +34,10 @@ class TextStyle(Enum):
 
 
 class RunConsole:
-    """Writes to one stream; `on_broken` is called, in the event loop, when nobody reads it any more."""
+    """Write to one stream; `on_broken` is called in the event loop when its reader has closed it."""
 
     def __init__(self, stream: TextIO, *, environ: Mapping[str, str], on_broken: Callable[[], None]) -> None:
-        """Begin now: this is the moment that lines count from."""
+        """Start the clock of the lines."""
         self._fd = stream.fileno()
         self._console = Console(self._fd)
         self._colour = stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
@@ -47,16 +47,16 @@ class RunConsole:
         self._loop = asyncio.get_running_loop()
         self._watched = _is_pipe(self._fd)
         if self._watched:
-            # The end of a pipe's reader is an error condition of our end, and that wakes a wait for reading.
+            # When the reader of a pipe closes it, a wait for reading at this end wakes up with an error condition.
             self._loop.add_reader(self._fd, self._on_broken_pipe)
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the console was created."""
         return time.monotonic() - self._since_s
 
     def info(self, text: str, tone: TextStyle = TextStyle.PLAIN) -> None:
-        """One line of ours; of a text of several lines the others are indented."""
+        """Write a line of elasticjob; further lines of the text are indented."""
         mark = f"[elasticjob {self.elapsed_s:5.1f}s]"
         body = "\n  ".join(printable(text).splitlines()) or ""
         if self._colour:
@@ -64,24 +64,24 @@ class RunConsole:
         self._write(f"{mark} {body}\n".encode(errors="replace"))
 
     def print(self, text: str) -> None:
-        """Several lines as they are, as a table."""
+        """Write lines without a mark, for example a table."""
         self._write(f"{printable(text)}\n".encode(errors="replace"))
 
     def forward(self, pod: str, lines: bytes) -> None:
-        """Whole lines that a pod's containers wrote; what names no rank gets the pod's name in front."""
+        """Write whole lines of a pod's containers; a line without a rank gets the pod's name in front."""
         self.recent.record(lines)
         if shown := attribute_ranks(pod, lines):
             self._write(shown)
 
     def close(self) -> None:
-        """Write what is waiting, for a moment at most."""
+        """Write the lines that are still queued, within a short time limit."""
         self._unwatch()
         self._console.close()
 
     def _write(self, data: bytes) -> None:
         self._console.write(data)
         if self._console.error is not None:
-            self._loop.call_soon_threadsafe(self._on_broken_pipe)  # a library may log from a thread of its own
+            self._loop.call_soon_threadsafe(self._on_broken_pipe)  # a library may log from its own thread
 
     def _on_broken_pipe(self) -> None:
         self._unwatch()
@@ -94,9 +94,9 @@ class RunConsole:
 
 
 def attribute_ranks(pod: str, lines: bytes) -> bytes:
-    """`lines`, each with `[rank…]` or the pod in front; the agent has put the ranks there where it has several.
+    """Return the lines, each with `[rank…]` or the pod in front; the agent writes the ranks where it has several.
 
-    The agents' lines about the job's end are left out: the summary has their content.
+    Lines of agents about the end of the job are left out: the summary has their content.
     """
     prefix = f"[{pod}] ".encode()
     # Not splitlines: it would cut at the carriage returns of progress bars too.
@@ -109,12 +109,12 @@ def _is_pipe(fd: int) -> bool:
 
 
 def print_resource(text: str) -> bool:
-    """The one thing for stdout when a format was asked for; False if nobody reads it."""
+    """Write the resource to stdout; return False if the reader has closed it."""
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python would try again at exit, and complain.
+        # Otherwise Python flushes again at exit and reports an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return False
     return True

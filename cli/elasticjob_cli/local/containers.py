@@ -1,8 +1,8 @@
-"""A container as a process of this machine: words, environment, working directory, files. Pure, but for `make_files`.
+"""A container as a process of this machine: argv, environment, working directory, files. Only `make_files` does I/O.
 
-The image is ignored: a container's own environment is that of this program, with this Python's folder first in
-PATH, so that `python` and `elasticjob-agent` are the ones of this installation. Of a surrounding job's own
-variables nothing is passed on.
+The image is ignored. A container's base environment is that of this program, with this Python's folder first in
+PATH. So `python` and `elasticjob-agent` are those of this installation. The variables of a surrounding job are not
+passed on.
 """
 
 import os
@@ -15,7 +15,7 @@ from elasticjob_cli.local.environment import PodFacts, expand, resolve
 from elasticjob_cli.local.pod_template import Json
 from elasticjob_cli.local.volumes import PathMap, Places, path_map, prepare, volume_folders
 
-_OF_A_SURROUNDING_POD = {
+_SURROUNDING_POD_VARIABLES = {
     constants.ENV_PREFIX,
     constants.ENV_ENDPOINTS,
     constants.ENV_SLOT,
@@ -35,26 +35,26 @@ _OF_A_SURROUNDING_POD = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """What this machine offers every pod."""
+    """The parts of this machine that every pod uses."""
 
     environ: Mapping[str, str]
-    """The environment that stands for an image's own."""
+    """The base environment, instead of that of an image."""
     bin: Path
-    """Comes first in PATH."""
+    """First in PATH."""
     cwd: Path
-    """Where containers run, unless their workingDir lies in a volume."""
+    """Working directory of containers, unless their workingDir is in a volume."""
     pods: Path
-    """Folders of pods: volumes and termination logs."""
+    """Parent of the pods' folders with volumes and termination logs."""
     volumes: Path
-    """hostPaths that this machine does not have; shared by all pods."""
+    """Folder for hostPaths that this machine does not have; shared by all pods."""
     logs: Path
-    """Folders of pods with what their containers wrote."""
+    """Parent of the pods' folders with the output of containers."""
     ip: str = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPlan:
-    """One container, ready to be started."""
+    """A container, ready to be started."""
 
     name: str
     image: str
@@ -65,12 +65,12 @@ class ContainerPlan:
     stderr: Path
     termination_log: Path
     logs_on_error: bool
-    """An empty termination log of a failure is replaced by the end of its output."""
+    """Whether the end of the output replaces an empty termination log after a failure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodPlan:
-    """One pod, ready to be started."""
+    """A pod, ready to be started."""
 
     folders: tuple[Path, ...]
     init: tuple[ContainerPlan, ...]
@@ -78,7 +78,7 @@ class PodPlan:
 
 
 def plan_pod(facts: PodFacts, host: Host, folder: str) -> PodPlan:
-    """Everything that is to be made and started for a pod; `folder` is its name among the pods' folders."""
+    """Return what must be created and started for a pod; `folder` is its name among the pods' folders."""
     spec = facts.pod["spec"]
     folders = volume_folders(spec, Places(pod=host.pods / folder, host=host.volumes))
 
@@ -110,7 +110,7 @@ def _plan(container: Json, facts: PodFacts, host: Host, folder: str, folders: Ma
 def _environment(
     own: Mapping[str, str], facts: PodFacts, host: Host, paths: PathMap, termination_log: Path
 ) -> dict[str, str]:
-    env = {name: value for name, value in host.environ.items() if name not in _OF_A_SURROUNDING_POD}
+    env = {name: value for name, value in host.environ.items() if name not in _SURROUNDING_POD_VARIABLES}
     env["HOSTNAME"] = str(facts.pod["spec"].get("hostname") or facts.pod["metadata"]["name"])
     env[constants.ENV_TERMINATION_LOG] = str(termination_log)
     env |= {name: paths.rewrite(value) for name, value in own.items()}
@@ -119,14 +119,15 @@ def _environment(
 
 
 def _cwd(container: Json, host: Host, paths: PathMap) -> Path:
-    """A workingDir in a volume is that folder; one in the image is nowhere here."""
+    """Return the working directory: a folder of a volume, else that of the host."""
+    # A workingDir in the image does not exist here.
     wanted = container.get("workingDir") or ""
     mapped = paths.rewrite(wanted)
     return Path(mapped) if mapped != wanted else host.cwd
 
 
 def make_files(plan: PodPlan) -> None:
-    """Make volumes, log folders and empty termination logs; OSError when one cannot be made."""
+    """Create volumes, log folders and empty termination logs; raise OSError if one cannot be created."""
     prepare(plan.folders)
     for container in (*plan.init, *plan.containers):
         prepare([container.stdout.parent, container.termination_log.parent, container.cwd])

@@ -1,7 +1,7 @@
-"""A container's environment, as a kubelet makes it: literals, `$(VAR)`, fields of the pod, resources. Pure.
+"""A container's environment, as a kubelet makes it: literals, `$(VAR)`, fields of the pod, resources.
 
-What only a cluster has (config maps, secrets) is refused by `environment_faults`, before anything starts; an
-optional one is left out, as a cluster that lacks it does. `resolve` may be called only for what passed.
+`environment_faults` rejects references that need a cluster (config maps, secrets) before anything starts. Optional
+references are left out, as on a cluster without their object. `resolve` needs a pod without faults.
 """
 
 import os
@@ -39,7 +39,7 @@ _KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What a container without limits may use."""
+    """The resources of a container without limits."""
 
     cpus: int = field(default_factory=lambda: os.cpu_count() or 1)
     memory_bytes: int = field(default_factory=lambda: os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -47,7 +47,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodFacts:
-    """What the kubelet knows of a pod beside its spec."""
+    """The facts about a pod that are not in its spec."""
 
     pod: Json
     node_name: str
@@ -56,11 +56,11 @@ class PodFacts:
     machine: Machine = field(default_factory=Machine)
 
 
-# --- refusing ----------------------------------------------------------------------------------------------------
+# --- checks ----------------------------------------------------------------------------------------------------
 
 
 def environment_faults(pod_spec: Json, path: str) -> Iterator[FieldError]:
-    """Everything in the containers' environment that this machine cannot give."""
+    """Yield a fault for each part of the containers' environment that this machine cannot provide."""
     for place, container in containers_of(pod_spec):
         for i, source in enumerate(container.get("envFrom") or []):
             yield from _source_faults(source, f"{path}.{place}.envFrom[{i}]")
@@ -71,7 +71,7 @@ def environment_faults(pod_spec: Json, path: str) -> Iterator[FieldError]:
 def _source_faults(source: Json, path: str) -> Iterator[FieldError]:
     for kind in ("configMapRef", "secretRef"):
         if kind in source and not _is_optional(source[kind]):
-            yield _refused(f"{path}.{kind}", f"the variables of {_KINDS[kind]} {source[kind].get('name', '')!r}")
+            yield _unavailable(f"{path}.{kind}", f"the variables of {_KINDS[kind]} {source[kind].get('name', '')!r}")
 
 
 def _variable_faults(variable: Json, path: str) -> Iterator[FieldError]:
@@ -94,7 +94,7 @@ def _reference_faults(name: str, kind: str, reference: Json, *, path: str) -> It
     elif kind == "resourceFieldRef":
         yield from _resource_faults(reference, path)
     elif not _is_optional(reference):
-        yield _refused(path, f"variable {name!r} from {_KINDS.get(kind, kind)}")
+        yield _unavailable(path, f"variable {name!r} from {_KINDS.get(kind, kind)}")
 
 
 def _resource_faults(reference: Json, path: str) -> Iterator[FieldError]:
@@ -112,15 +112,15 @@ def _is_optional(reference: Json) -> bool:
     return reference.get("optional") is True
 
 
-def _refused(path: str, what: str) -> FieldError:
-    return FieldError(path, f"{what} cannot be had without a cluster; give it as a literal `value` to run here")
+def _unavailable(path: str, source: str) -> FieldError:
+    return FieldError(path, f"{source} can be read only on a cluster; to run here, give a literal `value`")
 
 
 # --- resolving ---------------------------------------------------------------------------------------------------
 
 
 def resolve(container: Json, facts: PodFacts) -> dict[str, str]:
-    """The variables that the container's `env` defines, in order; each may use those above it."""
+    """Return the variables of the container's `env`, in order; each may refer to those above it."""
     env: dict[str, str] = {}
     for variable in container.get("env") or []:
         if not variable.get("valueFrom"):
@@ -131,7 +131,7 @@ def resolve(container: Json, facts: PodFacts) -> dict[str, str]:
 
 
 def expand(text: str, env: Mapping[str, str]) -> str:
-    """`$(NAME)` becomes the variable's value, `$$` one dollar sign; an unknown name stays as it is written."""
+    """Return the text with `$(NAME)` replaced by its value and `$$` by `$`; an unknown name remains."""
 
     def replacement(match: re.Match[str]) -> str:
         return "$" if match[1] else env.get(match[2], match[0])
@@ -140,7 +140,7 @@ def expand(text: str, env: Mapping[str, str]) -> str:
 
 
 def _referred(source: Json, container: Json, facts: PodFacts) -> str | None:
-    """The value, or None for an optional reference to what is not there."""
+    """Return the value, or None for an optional reference to a missing object."""
     if "fieldRef" in source:
         return _field(source["fieldRef"]["fieldPath"], facts)
     if "resourceFieldRef" in source:
@@ -167,7 +167,7 @@ def _resource(reference: Json, container: Json, facts: PodFacts) -> int:
     kind, _, resource = reference["resource"].partition(".")
     owner = _container_named(reference.get("containerName"), container, facts)
     resources = owner.get("resources") or {}
-    # As in a cluster: a request that is not given is the limit, and a limit that is not given is the machine.
+    # As on a cluster: a missing request is the limit, and a missing limit is the machine.
     kinds = ("requests", "limits") if kind == "requests" else ("limits",)
     given = [resources[k][resource] for k in kinds if resource in (resources.get(k) or {})]
     machine = {"cpu": facts.machine.cpus, "memory": facts.machine.memory_bytes}

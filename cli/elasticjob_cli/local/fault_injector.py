@@ -1,7 +1,7 @@
-"""Doing what `--inject` asks for: each fault waits for its moment and its victim, strikes once, and says so.
+"""The faults of `--inject`: each waits for its time and its target, is injected once, and is reported.
 
-It never signals a process that is not of this run: a pid is struck only through a handle (pidfd) of a process that
-is still a descendant of this one.
+Only processes of this run are signalled. A pid is signalled through a handle (pidfd), and only while its process
+is a descendant of this one.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from elasticjob_operator.model.cluster_interface import Object, Resource
 
 
 class FaultInjector:
-    """The faults of one run; `run` ends when all have struck, `left` names those that have not."""
+    """The faults of one run; `run` ends when all were injected, and `left` has the others."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class FaultInjector:
         agent_pids: Callable[[str], Sequence[int]],
         report: Callable[[str], None],
     ) -> None:
-        """Nothing is struck yet; `agent_pids` takes a pod's uid, `report` one line."""
+        """Keep the faults; `agent_pids` takes the uid of a pod, `report` takes one line."""
         self.left = list(faults)
         self._view = view
         self._cluster = cluster
@@ -39,7 +39,7 @@ class FaultInjector:
         self._report = report
 
     async def run(self) -> None:
-        """Strike each in its moment; cancelled at the end of the run."""
+        """Inject each fault at its time; cancelled at the end of the run."""
         async with asyncio.TaskGroup() as group:
             for fault in list(self.left):
                 group.create_task(self._inject(fault))
@@ -47,7 +47,7 @@ class FaultInjector:
     async def _inject(self, fault: Fault) -> None:
         await self._reach(fault.when)
         while not await self._try(fault):
-            # The victim is just not there, as between two rounds: the next change of anything may bring it.
+            # The target is missing for now, for example between two rounds: any change may bring it back.
             await self._view.next_change()
         self.left.remove(fault)
 
@@ -61,12 +61,12 @@ class FaultInjector:
         await asyncio.sleep(since_s + when.seconds - asyncio.get_running_loop().time())
 
     async def _try(self, fault: Fault) -> bool:
-        """True if it struck."""
+        """Return whether the fault was injected."""
         if fault.kind is Kind.SCALE:
             self._report(f"inject {fault}: scaling to {fault.target} nodes")
             metadata = objects.metadata(self._view.job)
-            where = (metadata["namespace"], metadata["name"])
-            await self._cluster.patch_spec(Resource.JOB, *where, {"replicas": fault.target})
+            job = (metadata["namespace"], metadata["name"])
+            await self._cluster.patch_spec(Resource.JOB, *job, {"replicas": fault.target})
             return True
         if fault.kind is Kind.KILL_WORKER:
             return self._kill_worker(fault)
@@ -87,18 +87,18 @@ class FaultInjector:
             await self._cluster.delete(Resource.POD, objects.namespace_of(pod), name, uid=objects.uid_of(pod))
             return True
         sig = signal.SIGKILL if fault.kind is Kind.KILL_AGENT else signal.SIGTERM
-        struck = [pid for pid in self._agent_pids(objects.uid_of(pod)) if signal_descendant(pid, sig)]
-        if struck:
-            self._report(f"inject {fault}: {sig.name} to the agent of pod {name}, pid {struck[0]}")
-        return bool(struck)
+        signalled = [pid for pid in self._agent_pids(objects.uid_of(pod)) if signal_descendant(pid, sig)]
+        if signalled:
+            self._report(f"inject {fault}: {sig.name} to the agent of pod {name}, pid {signalled[0]}")
+        return bool(signalled)
 
 
 def signal_descendant(pid: int, sig: signal.Signals) -> bool:
-    """Signal this process if it lives and is ours; True if it was."""
+    """Send a signal to a living descendant of this process; return whether it was sent."""
     with suppress(ProcessLookupError, psutil.NoSuchProcess):
         handle = os.pidfd_open(pid)
         try:
-            # Handle first, lineage second: the signal cannot reach one that got the pid in between.
+            # The handle comes before the check: a process that gets the pid later cannot be signalled.
             if os.getpid() not in [parent.pid for parent in psutil.Process(pid).parents()]:
                 return False
             signal.pidfd_send_signal(handle, sig)

@@ -1,13 +1,13 @@
-"""The grammar of `--inject`: what is to go wrong, to whom, and when. Pure; `strikes` does it.
+"""The grammar of `--inject`: a fault, its target and its time. `fault_injector` injects it.
 
     kill-worker[:rank=R][@WHEN]    SIGKILL to one worker
-    kill-agent[:slot=S][@WHEN]     SIGKILL to a pod's agent: a node dies
-    term-agent[:slot=S][@WHEN]     SIGTERM to a pod's agent: a node leaves in order
-    delete-pod[:slot=S][@WHEN]     what `kubectl delete pod` does
-    scale:N[@WHEN]                 what `kubectl scale --replicas=N` does
+    kill-agent[:slot=S][@WHEN]     SIGKILL to a pod's agent, as if a node was lost
+    term-agent[:slot=S][@WHEN]     SIGTERM to a pod's agent: the node leaves gracefully
+    delete-pod[:slot=S][@WHEN]     as `kubectl delete pod`
+    scale:N[@WHEN]                 as `kubectl scale --replicas=N`
 
-WHEN is a share of the progress that the training reports (`50%`, the default), or seconds since all workers of the
-first round ran (`5s`). R and S are 1 unless given, or 0 where there is only one.
+WHEN is a share of the progress that the training reports (`50%`, the default). Or it is a number of seconds since all
+workers of the first round were running (`5s`). R and S are 1 by default, or 0 where there is only one.
 """
 
 import re
@@ -23,7 +23,7 @@ _WHOLE = 100
 
 
 class Kind(StrEnum):
-    """What is done."""
+    """The kind of a fault."""
 
     KILL_WORKER = "kill-worker"
     KILL_AGENT = "kill-agent"
@@ -39,23 +39,23 @@ _FORMS = "kill-worker[:rank=R], kill-agent[:slot=S], term-agent[:slot=S], delete
 
 @dataclass(frozen=True, slots=True)
 class AtShare:
-    """When the training has reported this much of its work, in per cent."""
+    """The time when the training has reported this percentage of its work."""
 
     percent: int
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Return the text of `--inject`."""
         return f"{self.percent}%"
 
 
 @dataclass(frozen=True, slots=True)
 class AfterSeconds:
-    """So long after all workers of the first round ran."""
+    """The time this many seconds after all workers of the first round were running."""
 
     seconds: float
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Return the text of `--inject`."""
         return f"{self.seconds:g}s"
 
 
@@ -64,26 +64,26 @@ When = AtShare | AfterSeconds
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One thing that goes wrong, once."""
+    """A fault, injected once."""
 
     kind: Kind
     target: int
-    """Rank, slot, or for a scale the number of nodes."""
+    """Rank or slot; for a scale the number of nodes."""
     when: When
 
     def __str__(self) -> str:
-        """As it is written, in full."""
+        """Return the full text of `--inject`."""
         return f"{self.kind}:{_TARGETS.get(self.kind, _SLOT)}{self.target}@{self.when}"
 
 
 def parse_fault(text: str, job: ElasticJob) -> Fault:
-    """The fault that `text` asks for; InvalidFault when it is none, or can never strike this job."""
-    what, _, when = text.partition("@")
-    name, _, target = what.partition(":")
+    """Return the fault of `text`; raise InvalidFault if it is malformed, or can never affect this job."""
+    fault_text, _, when = text.partition("@")
+    name, _, target = fault_text.partition(":")
     try:
         kind = Kind(name)
     except ValueError:
-        raise InvalidFault(f"--inject {text}: {name!r} is no fault; it must be {_FORMS}") from None
+        raise InvalidFault(f"--inject {text}: {name!r} is not a fault; it must be {_FORMS}") from None
     fault = Fault(kind, _target(kind, target, job, text), _when(when, text))
     _check(fault, job, text)
     return fault
@@ -95,9 +95,9 @@ def _target(kind: Kind, given: str, job: ElasticJob, text: str) -> int:
     if number.isascii() and number.isdigit() and given.startswith(form):
         return int(number)
     if given:
-        raise InvalidFault(f"--inject {text}: {given!r} is not {form}N with a whole number N")
+        raise InvalidFault(f"--inject {text}: {given!r} is not {form}N, where N is a whole number")
     if kind is Kind.SCALE:
-        raise InvalidFault(f"--inject {text}: how many nodes? Write scale:N")
+        raise InvalidFault(f"--inject {text}: the number of nodes is missing; write scale:N")
     return min(1, _count(kind, job) - 1)
 
 
@@ -107,11 +107,11 @@ def _when(given: str, text: str) -> When:
             return AtShare(percent)
     elif match := _SECONDS.fullmatch(given):
         return AfterSeconds(float(match[1]))
-    raise InvalidFault(f"--inject {text}: {given!r} is no moment; give a share of the progress, 50%, or seconds, 5s")
+    raise InvalidFault(f"--inject {text}: {given!r} is not a time; give a share of the progress (50%) or seconds (5s)")
 
 
 def _count(kind: Kind, job: ElasticJob) -> int:
-    """How many ranks or slots there can ever be."""
+    """Return the largest number of ranks or slots that the job can have."""
     return job.spec.effective_max * (nproc_per_node(job.spec) if kind is Kind.KILL_WORKER else 1)
 
 
@@ -125,4 +125,4 @@ def _check(fault: Fault, job: ElasticJob, text: str) -> None:
             )
     elif fault.target >= (count := _count(fault.kind, job)):
         noun = "rank" if fault.kind is Kind.KILL_WORKER else "slot"
-        raise InvalidFault(f"--inject {text}: the job has no {noun} above {count - 1}")
+        raise InvalidFault(f"--inject {text}: the highest {noun} of the job is {count - 1}")

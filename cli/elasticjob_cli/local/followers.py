@@ -1,7 +1,7 @@
-"""From the watches of a run to its view, and to a line for everything that a person wants to know.
+"""From the watches of a run to its view, and to a line for each change that a user wants to see.
 
-The job's changes are the operator's own events, word for word. Causes that a worker has written already are cut, and
-the job's end is left to the summary (`repeats`). The pods' changes come from their status. Nothing is decided here.
+A change of the job is an event of the operator, word for word. A cause that a worker has written already is left out,
+and the summary has the end of the job (`repeats`). A change of a pod comes from its status.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _GOOD = {constants.EventReason.SUCCEEDED}
 
 
 async def follow_job(cluster: InMemoryCluster, view: RunView) -> None:
-    """Keep the job and its status."""
+    """Keep the job and its status in the view."""
     async for event in cluster.watch(Resource.JOB):
         if event.change in {Change.SYNCED, Change.DELETED}:
             continue
@@ -44,7 +44,7 @@ def _all_run(status: Any) -> bool:
 
 
 async def follow_pods(cluster: InMemoryCluster, view: RunView, report: PrintLine) -> None:
-    """Keep the pods, and tell what becomes of them."""
+    """Keep the pods in the view, and report their changes."""
     async for event in cluster.watch(Resource.POD):
         if event.change is Change.SYNCED:
             continue
@@ -56,18 +56,18 @@ async def follow_pods(cluster: InMemoryCluster, view: RunView, report: PrintLine
             report(text, tone)
         if event.change is Change.DELETED:
             view.deleted.add(name)
-            report(f"pod {name} is gone", TextStyle.PLAIN)
+            report(f"pod {name} was deleted", TextStyle.PLAIN)
         view.changed()
 
 
 def report_pod(before: Object | None, after: Object) -> Iterator[tuple[str, TextStyle]]:
-    """What a person should know of this change of a pod."""
+    """Yield the lines for a change of a pod."""
     name, node = objects.name_of(after), (after.get("spec") or {}).get("nodeName", "")
     was, phase = objects.pod_phase(before or {}), objects.pod_phase(after)
     if phase != was and phase == "Running":
-        yield f"pod {name} runs on {node}", TextStyle.PLAIN
+        yield f"pod {name} is running on {node}", TextStyle.PLAIN
     if phase != was and phase == "Succeeded":
-        yield f"pod {name} has ended well", TextStyle.PLAIN
+        yield f"pod {name} succeeded", TextStyle.PLAIN
     if phase != was and phase == "Failed" and not objects.is_terminating(after) and not _only_a_peer_failed(after):
         yield f"pod {name} failed: {why_failed(after)}", TextStyle.BAD
     if objects.is_terminating(after) and not objects.is_terminating(before or {}) and phase == "Running":
@@ -80,11 +80,11 @@ def _only_a_peer_failed(pod: Object) -> bool:
 
 
 def why_failed(pod: Object) -> str:
-    """The reason in words: the kubelet's, else how each container ended that did not end well."""
+    """Return the reason in words: that of the kubelet, else the end of each container that failed."""
     status = pod.get("status") or {}
     if status.get("reason"):
         return f"{status['reason']}: {status.get('message', '')}"
-    return "; ".join(f"{name} {_describe_end(end)}" for name, end in _bad_ends(pod)) or "its containers ended"
+    return "; ".join(f"{name} {_describe_end(end)}" for name, end in _bad_ends(pod)) or "its containers exited"
 
 
 def _bad_ends(pod: Object) -> list[tuple[str, dict[str, Any]]]:
@@ -95,19 +95,19 @@ def _bad_ends(pod: Object) -> list[tuple[str, dict[str, Any]]]:
 
 def _describe_end(end: dict[str, Any]) -> str:
     sig = end.get("signal")
-    how = f"was killed by {describe_code(-sig)}" if sig else f"exited with {end['exitCode']}"
-    # A container that ran has said it itself, a line above; of one that never ran nobody else knows.
-    return f"{how}: {end['message']}" if end.get("reason") == "StartError" else how
+    end_text = f"was killed by {describe_code(-sig)}" if sig else f"exited with {end['exitCode']}"
+    # A container that ran has written its reason itself, in a line above. One that never ran has no other line.
+    return f"{end_text}: {end['message']}" if end.get("reason") == "StartError" else end_text
 
 
 async def follow_events(cluster: InMemoryCluster, report: PrintLine, recent: RecentOutput) -> None:
     """Write the operator's events, without causes that the pods have written already."""
     async for event in cluster.watch(Resource.EVENT):
         if event.change in {Change.LISTED, Change.ADDED, Change.MODIFIED}:
-            told = event.object
-            line = event_line(str(told.get("reason", "")), str(told.get("message", "")), recent)
+            event_object = event.object
+            line = event_line(str(event_object.get("reason", "")), str(event_object.get("message", "")), recent)
             if line is not None:
-                report(line, _tone(told))
+                report(line, _tone(event_object))
 
 
 def _tone(event: Object) -> TextStyle:
@@ -117,7 +117,7 @@ def _tone(event: Object) -> TextStyle:
 
 
 async def follow_reports(etcd: Etcd, keys: Keys, view: RunView) -> None:
-    """Keep what the agents report; a report outlives its agent here."""
+    """Keep the agents' reports in the view; a report remains there after its agent has ended."""
     listing = await etcd.range(keys.reports)
     for kv in listing.kvs:
         _apply_report(kv.value, view)

@@ -1,9 +1,8 @@
-"""A kubelet whose containers are processes of this machine: every pod gets a node of its own name, `local-<n>`.
+"""A kubelet whose containers are processes of this machine; each pod gets its own node name, `local-<n>`.
 
-It watches pods and says what becomes of them, over four calls (`PodApi`) that `cluster.memory.MemoryCluster` has
-and that a real API server can give too. It decides nothing about jobs. A pod without a node is taken, a pod with
-another's node is not looked at; a deleted pod is stopped within its grace and its removal confirmed only when
-nothing of it runs any more.
+It watches pods and writes their status, through four calls (`PodApi`) that `cluster.memory.MemoryCluster` has and a
+real API server can provide. It decides nothing about jobs. It runs pods without a node and ignores pods of another
+node. It stops a deleted pod within its grace period, and confirms the removal only when no process of it is left.
 """
 
 import asyncio
@@ -26,35 +25,35 @@ Start = Callable[[Coroutine[Any, Any, None]], "asyncio.Task[None]"]
 
 
 class PodApi(Protocol):
-    """What a kubelet asks of a cluster. No call fails for a pod that is gone, or that is another of that name."""
+    """The calls of a kubelet to a cluster. No call fails for a pod that is gone or was replaced under its name."""
 
     def watch(self, resource: Resource) -> AsyncIterator[ObjectEvent]:
-        """All pods as LISTED, one SYNCED, then every change."""
+        """Yield all pods as LISTED, one SYNCED, then every change."""
 
     async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """Schedule the pod: from now on its deletion waits for `remove_pod`."""
+        """Schedule the pod: from now on, its deletion waits for `remove_pod`."""
 
     async def patch_pod_status(self, namespace: str, name: str, uid: str, status: Mapping[str, Any]) -> None:
         """Merge into the pod's status; lists are replaced."""
 
     async def remove_pod(self, namespace: str, name: str, uid: str) -> None:
-        """Confirm that nothing of the pod runs any more."""
+        """Confirm that no process of the pod is left."""
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A pod of this kubelet; without a life when it is refused."""
+    """A pod of this kubelet; a rejected pod has no runner."""
 
     pod: Object
     node: str
     faults: list[FieldError]
-    life: PodRunner | None = None
+    runner: PodRunner | None = None
     task: "asyncio.Task[None] | None" = None
     removing: bool = False
 
 
 class Kubelet:
-    """See the module. `run` until cancelled, then `stop`."""
+    """A kubelet; `run` it until cancelled, then `stop` it."""
 
     def __init__(
         self,
@@ -65,14 +64,14 @@ class Kubelet:
         now: Callable[[], str],
         write: Callable[[str, bytes], None],
     ) -> None:
-        """Nothing runs yet.
+        """Create a kubelet without pods.
 
         Args:
-            api: where pods are.
+            api: the cluster that has the pods.
             supervisor: starts and ends the processes.
-            host: what this machine gives every pod.
-            now: the moment as RFC 3339.
-            write: takes the name of a pod and whole lines that it wrote; must not block.
+            host: the parts of this machine that every pod uses.
+            now: returns the time as RFC 3339.
+            write: takes the name of a pod and whole lines of its output; must not block.
         """
         self._api = api
         self._supervisor = supervisor
@@ -84,27 +83,27 @@ class Kubelet:
         self._max_grace_s = math.inf
 
     async def run(self) -> None:
-        """Follow the pods for ever; a fault of ours in one pod's life ends it all."""
+        """Run the pods until cancelled; a bug in the code for one pod ends them all."""
         async with asyncio.TaskGroup() as group:
             async for event in self._api.watch(Resource.POD):
                 if event.change is not Change.SYNCED:
                     self._on_pod(event, group.create_task)
 
     def close(self, grace_s: float) -> None:
-        """Take no more pods, and give no deletion more grace than this; a later call may shorten it."""
+        """Accept no more pods, and limit the grace of a deletion to this; a later call may shorten it."""
         self._max_grace_s = min(grace_s, self._max_grace_s)
 
     async def stop(self, grace_s: float) -> None:
-        """Close, stop all pods, return when nothing of them runs. `run` must still be running."""
+        """Close, stop all pods, and return when no process of them is left. `run` must still be running."""
         self.close(grace_s)
         entries = list(self._pods.values())
-        await asyncio.gather(*(entry.life.stop(grace_s) for entry in entries if entry.life))
+        await asyncio.gather(*(entry.runner.stop(grace_s) for entry in entries if entry.runner))
         await asyncio.gather(*(entry.task for entry in entries if entry.task))
 
     def pids_of(self, uid: str) -> tuple[int, ...]:
-        """The main processes of a pod's containers that run now."""
+        """Return the main processes of a pod's containers that are running."""
         entry = self._pods.get(uid)
-        return entry.life.pids if entry and entry.life else ()
+        return entry.runner.pids if entry and entry.runner else ()
 
     @property
     def _closed(self) -> bool:
@@ -120,24 +119,25 @@ class Kubelet:
                 entry = self._pods[objects.uid_of(pod)] = self._entry(pod)
                 entry.task = start(self._run_pod(entry))
         elif deleted or objects.is_terminating(pod):
-            # A pod that went at once, removed by force, is stopped at once.
+            # A pod that disappears at once was removed by force, and is stopped at once.
             start(self._stop(entry, 0.0 if deleted else min(_grace_s(pod), self._max_grace_s)))
             if not entry.removing:
                 entry.removing = True
                 start(self._remove(entry))
 
     def _entry(self, pod: Object) -> _Entry:
-        """Everything about a pod, without an await: whoever deletes it finds its life, even if not yet begun."""
+        """Return the entry of a new pod."""
+        # There is no await here: a deletion finds the runner, even if it has not begun.
         entry = _Entry(pod=pod, node=f"local-{self._nodes}", faults=pod_faults(pod.get("spec") or {}, "spec"))
         self._nodes += 1
         if not entry.faults:
-            entry.life = self._pod_task(entry)
+            entry.runner = self._pod_task(entry)
         return entry
 
     def _pod_task(self, entry: _Entry) -> PodRunner:
         facts = PodFacts(pod=entry.pod, node_name=entry.node, pod_ip=self._host.ip, host_ip=self._host.ip)
         name = objects.name_of(entry.pod)
-        # A pod of a name that was there before must not find its predecessor's files.
+        # A pod must not find the files of an earlier pod of its name.
         folder = name if not (self._host.pods / name).exists() else f"{name}.{objects.uid_of(entry.pod)}"
         return PodRunner(
             plan_pod(facts, self._host, folder),
@@ -150,8 +150,8 @@ class Kubelet:
 
     async def _run_pod(self, entry: _Entry) -> None:
         await self._api.bind_pod(*_pod_key(entry.pod), entry.node)
-        if entry.life:
-            await entry.life.run()
+        if entry.runner:
+            await entry.runner.run()
             return
         state = PodState(
             start_time=self._now(),
@@ -162,8 +162,8 @@ class Kubelet:
         await self._report(entry, pod_status(state, self._now()))
 
     async def _stop(self, entry: _Entry, grace_s: float) -> None:
-        if entry.life:
-            await entry.life.stop(grace_s)
+        if entry.runner:
+            await entry.runner.stop(grace_s)
 
     async def _remove(self, entry: _Entry) -> None:
         if entry.task:
@@ -180,7 +180,7 @@ def _pod_key(pod: Object) -> tuple[str, str, str]:
 
 
 def _is_free(pod: Object) -> bool:
-    """Nobody's pod, and still wanted."""
+    """Return whether the pod has no node, was not deleted and has not ended."""
     node = (pod.get("spec") or {}).get("nodeName")
     return not node and not objects.is_terminating(pod) and objects.pod_phase(pod) not in objects.ENDED_PHASES
 

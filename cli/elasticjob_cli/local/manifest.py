@@ -1,8 +1,7 @@
-"""From a file to one valid ElasticJob that this machine can run, or one sentence for every fault.
+"""From a file to a valid ElasticJob that this machine can run, or to one sentence for each fault.
 
-Every sentence begins with file and line, names the field, and ends with the cure. Nothing is started here and
-nothing is changed: what a manifest means is said by the contract and the operator, what a machine alone
-cannot do by `support`.
+Each sentence begins with file and line, names the field, and ends with the cure. Nothing is started or changed here.
+`elasticjob_api` and the operator define a valid manifest; `supported` checks what this machine can run.
 """
 
 import re
@@ -32,9 +31,9 @@ _TIMESTAMP = "tag:yaml.org,2002:timestamp"
 
 
 class _Loader(yaml.SafeLoader):
-    """As Kubernetes reads YAML: what looks like a date stays text."""
+    """Read YAML as Kubernetes does: text that looks like a date remains text."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML reads this very class attribute
+    yaml_implicit_resolvers = {  # noqa: RUF012  # PyYAML reads this class attribute
         first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
@@ -42,7 +41,7 @@ class _Loader(yaml.SafeLoader):
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One manifest that can be run here: the object as written, and what it means."""
+    """A manifest that can run here: the object as written, and the parsed job."""
 
     path: Path
     object: Mapping[str, Any]
@@ -50,15 +49,15 @@ class Manifest:
 
     @property
     def folder(self) -> Path:
-        """Where the workers run: relative paths in their command mean files beside the manifest."""
+        """Working directory of the workers: relative paths in their command are beside the manifest."""
         return self.path.resolve().parent
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The one ElasticJob in the file; raises InvalidManifest with a line for every fault found."""
+    """Return the only ElasticJob in the file; raise InvalidManifest with a line for each fault."""
     document = _only_document(path, _text(path))
     if document is None:
-        raise InvalidManifest(f"{path}: the file is empty; it must hold one {constants.KIND}")
+        raise InvalidManifest(f"{path}: the file is empty; it must contain one {constants.KIND}")
     check_size(str(path), document)
     if faults := list(_duplicates(document)):
         raise _invalid(path, document, faults)
@@ -93,11 +92,11 @@ def _only_document(path: Path, text: str) -> yaml.Node | None:
     except yaml.YAMLError as error:
         raise InvalidManifest(_yaml_sentence(path, error)) from error
     except RecursionError as error:
-        raise InvalidManifest(f"{path}: is not YAML that can be read: it is nested too deeply") from error
+        raise InvalidManifest(f"{path}: is nested too deeply to be read; give a flatter manifest") from error
     if len(documents) > 1:
         raise InvalidManifest(
-            f"{path}:{_line(documents[1])}: a second document begins here; `elasticjob run` takes one {constants.KIND}"
-            ": move the others to files of their own"
+            f"{path}:{_line(documents[1])}: a second document begins here; `elasticjob run` accepts one"
+            f" {constants.KIND}: move the other documents to their own files"
         )
     return documents[0] if documents else None
 
@@ -121,29 +120,31 @@ def _construct(path: Path, document: yaml.Node) -> Any:
         problem = getattr(error, "problem", None) or error
         mark = getattr(error, "problem_mark", None)
         place = f"{path}:{mark.line + 1}" if mark else f"{path}"
-        raise InvalidManifest(f"{place}: is not YAML that a manifest may use: {problem}") from error
+        raise InvalidManifest(f"{place}: is YAML that a manifest must not use: {problem}") from error
     finally:
         loader.dispose()
 
 
 def _duplicates(node: yaml.Node, path: str = "") -> Iterator[FieldError]:
-    """YAML's silent trap: of two equal keys the last would win."""
+    """Yield a fault for each key that is given twice."""
+    # YAML itself would silently use the last one.
     if isinstance(node, yaml.SequenceNode):
         for i, item in enumerate(node.value):
             yield from _duplicates(item, f"{path}[{i}]")
     if isinstance(node, yaml.MappingNode):
-        seen: set[str] = set()
+        names: set[str] = set()
         for key, item in node.value:
             name = str(key.value)
             field = f"{path}.{name}" if path else name
-            if name in seen:
-                yield FieldError(field, "is given twice; keep one of them")
-            seen.add(name)
+            if name in names:
+                yield FieldError(field, "is given twice; remove one of them")
+            names.add(name)
             yield from _duplicates(item, field)
 
 
 def _shape_errors(value: Any) -> Iterator[FieldError]:
-    """Asked first: whoever reads the pod after this may rely on lists being lists."""
+    """Yield the faults in the shape of the pod template."""
+    # Later checks rely on lists being lists.
     for step in ("spec", "template", "spec"):
         value = value.get(step) if isinstance(value, dict) else None
     if isinstance(value, dict):
@@ -151,18 +152,19 @@ def _shape_errors(value: Any) -> Iterator[FieldError]:
 
 
 def _local_errors(job: ElasticJob) -> Iterator[FieldError]:
-    """What a cluster could do and one machine cannot, and what only the API server checks of any object."""
+    """Yield faults of a job that only a cluster could run, and faults that otherwise the API server finds."""
     if not _NAME.fullmatch(job.metadata.namespace):
         why = f"is {job.metadata.namespace!r}; it must be lower-case letters, digits and '-', 63 at most"
         yield FieldError("metadata.namespace", why)
     yield from pod_faults(job.spec.template["spec"], _TEMPLATE)
     yield from process_faults(job.spec, Machine())
     if job.spec.suspend:
-        yield FieldError("spec.suspend", "is true; such a job never starts: set it to false, or remove it")
+        yield FieldError("spec.suspend", "is true, so the job would never start; set it to false, or remove it")
 
 
 def _reserved_errors(job: ElasticJob) -> Iterator[FieldError]:
-    """Names that the operator needs for itself; it joins its sentences, each `field: …`, into one."""
+    """Yield a fault for each name that the operator reserves."""
+    # The operator joins its sentences, each `field: …`, into one.
     try:
         validate(job)
     except RenderError as error:
@@ -172,10 +174,10 @@ def _reserved_errors(job: ElasticJob) -> Iterator[FieldError]:
 
 
 _CURES = {
-    "spec.nprocPerNode": "it must be a whole number from 1, or auto",
-    "spec.replicas": "it must be a whole number from 1",
+    "spec.nprocPerNode": "it must be a whole number, 1 or more, or auto",
+    "spec.replicas": "it must be a whole number, 1 or more",
 }
-"""For a value of the wrong type, of which the contract says only that."""
+"""Cures for a value of the wrong type, where the parser names the type only."""
 
 
 def _invalid(path: Path, document: yaml.Node, faults: Iterable[FieldError]) -> InvalidManifest:
@@ -193,7 +195,7 @@ def _line(node: yaml.Node) -> int:
 
 
 def _line_of(document: yaml.Node, field: str) -> int:
-    """The line of `field`, or of the deepest part of its path that is there."""
+    """Return the line of `field`, or of the deepest part of its path that exists."""
     node, line = document, _line(document)
     for step in _STEP.findall(field):
         entry = _entry(node, step)
@@ -208,6 +210,6 @@ def _entry(node: yaml.Node, step: str) -> tuple[int, yaml.Node] | None:
         index = int(step[1:-1])
         return (_line(node.value[index]), node.value[index]) if index < len(node.value) else None
     if isinstance(node, yaml.MappingNode):
-        # The last of equal keys: of a key given twice, that is the one too many.
+        # Of a key that is given twice, the last one is the fault.
         return next(((_line(key), value) for key, value in reversed(node.value) if key.value == step), None)
     return None

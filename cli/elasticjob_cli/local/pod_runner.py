@@ -1,11 +1,11 @@
-"""One pod's life on this machine: its containers as processes, from Pending to its end, and its deletion.
+"""One pod on this machine: its containers as processes, from Pending to its end, and its deletion.
 
-The containers' states are changed here and nowhere else; each change is told in a whole status. A container is its
-main process: when that ends, whatever it left behind is killed, as with a container. Containers are never
-restarted (restartPolicy Never), images, probes and hooks are ignored.
+Only this module changes the states of the containers, and it reports each change as a whole status. A container is
+its main process: when that ends, the processes that it left behind are killed. Containers are never restarted
+(restartPolicy Never). Images, probes and hooks are ignored.
 
-A deletion may come at any moment, also between two spawns: `stop` signals what runs, and what is spawned after it
-is stopped as soon as it is there. `run` always returns, and then nothing of the pod is left.
+A deletion may come at any time, also between two spawns. `stop` signals all processes, and stops a process that is
+spawned later at once. `run` always returns, and then no process of the pod is left.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ Write = Callable[[bytes], None]
 
 
 class PodRunner:
-    """See the module; `run` once, `stop` at any time and any number of times."""
+    """One pod; call `run` once, and `stop` at any time and any number of times."""
 
     def __init__(
         self,
@@ -33,15 +33,15 @@ class PodRunner:
         report: Report,
         write: Write,
     ) -> None:
-        """Nothing is started yet.
+        """Create the states; start nothing yet.
 
         Args:
-            plan: what to start.
+            plan: the containers to start.
             supervisor: starts and ends the processes.
             ips: the pod's address and the host's.
-            now: the moment as RFC 3339.
-            report: takes the whole status at each change.
-            write: takes whole lines that the containers wrote; must not block.
+            now: returns the time as RFC 3339.
+            report: takes the whole status after each change.
+            write: takes whole lines of the containers' output; must not block.
         """
         self._plan = plan
         self._supervisor = supervisor
@@ -58,15 +58,15 @@ class PodRunner:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """The main processes that still run."""
+        """The main processes that are still running."""
         return tuple(child.pid for child in self._children if not child.ended)
 
     async def run(self) -> None:
-        """Start everything, wait for its end, tell each change."""
+        """Start all containers, wait for their end, and report each change."""
         try:
             make_files(self._plan)
         except OSError as error:
-            await self._fail("FailedMount", f"a folder of the pod cannot be made: {error}")
+            await self._fail("FailedMount", f"a folder of the pod cannot be created: {error}")
             return
         await self._report_status()
         for state, plan in zip(self._init, self._plan.init, strict=True):
@@ -80,7 +80,7 @@ class PodRunner:
                 group.create_task(self._run_container(state, plan))
 
     async def stop(self, grace_s: float) -> None:
-        """SIGTERM to every container, SIGKILL to all that is left after the grace; a later call may shorten it."""
+        """Send SIGTERM to each container, and SIGKILL to the rest after the grace; a later call may shorten it."""
         stop_by_s = asyncio.get_running_loop().time() + grace_s
         self._stop_by_s = stop_by_s if self._stop_by_s is None else min(stop_by_s, self._stop_by_s)
         await self._signal()
@@ -104,7 +104,7 @@ class PodRunner:
             await self._report_status()
             return
         self._children.append(child)
-        if self._is_stopping():  # asked for while it was being started: it was not among those signalled
+        if self._is_stopping():  # stop() came during the start, and did not signal this process
             await self._signal()
         state.started_at = self._now()
         await self._report_status()
@@ -113,7 +113,7 @@ class PodRunner:
     async def _wait(self, child: Child, state: ContainerState, plan: ContainerPlan) -> None:
         exit_ = await child.exit
         await self._supervisor.sweep([child])
-        await child.drained  # its last lines are shown before its end is
+        await child.drained  # its last lines come before the line about its end
         self._children.remove(child)
         state.ended = self._end(plan, exit_.code)
         await self._report_status()
@@ -130,8 +130,8 @@ class PodRunner:
 
     def _end(self, plan: ContainerPlan, code: int, *, reason: str = "", message: str = "") -> ContainerEnd:
         output: Sequence[Any] = (plan.stderr, plan.stdout) if plan.logs_on_error and code != 0 else ()
-        said = message or termination_message(plan.termination_log, *output)
-        return ContainerEnd(code=code, at=self._now(), message=said, reason=reason)
+        text = message or termination_message(plan.termination_log, *output)
+        return ContainerEnd(code=code, at=self._now(), message=text, reason=reason)
 
     async def _fail(self, reason: str, message: str) -> None:
         self._failure = (reason, message)

@@ -1,4 +1,4 @@
-"""A pod's status as a kubelet writes it, made of the states of its containers. Pure, but for `termination_message`."""
+"""A pod's status as a kubelet writes it, from the states of its containers. Only `termination_message` does I/O."""
 
 import os
 import stat
@@ -15,29 +15,29 @@ _LOG_BYTES = 2048
 
 @dataclass(slots=True)
 class ContainerState:
-    """How far one container has come; the kubelet changes it, and nobody else."""
+    """The state of one container; only the pod's runner changes it."""
 
     name: str
     image: str = ""
     started_at: str = ""
-    """Empty: it waits, or could never be started."""
+    """Empty while it waits, or if it could not be started."""
     ended: "ContainerEnd | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerEnd:
-    """How it ended; `code` as in `subprocess`."""
+    """The end of a container; `code` as in `subprocess`."""
 
     code: int
     at: str
     message: str = ""
     reason: str = ""
-    """Why it could not be started; empty: the code says it."""
+    """The reason why it could not be started; empty if it ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodState:
-    """All that the status says of a pod."""
+    """The state of a pod and its containers."""
 
     start_time: str
     pod_ip: str
@@ -45,11 +45,11 @@ class PodState:
     init: Sequence[ContainerState] = ()
     containers: Sequence[ContainerState] = ()
     failure: tuple[str, str] | None = None
-    """Reason and message of a pod that the kubelet itself gave up."""
+    """Reason and message of a pod that the kubelet rejected."""
 
 
 def pod_status(state: PodState, now: str) -> dict[str, Any]:
-    """The whole status."""
+    """Return the whole status."""
     phase = pod_phase(state)
     ready = "True" if phase == "Running" and all(_is_running(c) for c in state.containers) else "False"
     reason, message = state.failure or ("", "")
@@ -70,7 +70,7 @@ def pod_status(state: PodState, now: str) -> dict[str, Any]:
 
 
 def pod_phase(state: PodState) -> str:
-    """Pending until its containers run; ended when each of them has ended, or one of the initial ones failed."""
+    """Return the phase: Running once a container ran, ended when all have ended or an init container failed."""
     if state.failure or any(c.ended and c.ended.code != 0 for c in state.init):
         return "Failed"
     ends = [c.ended for c in state.containers]
@@ -115,7 +115,7 @@ def _terminated(end: ContainerEnd, started_at: str) -> dict[str, Any]:
 
 
 def termination_message(termination_log: Path, *output: Path) -> str:
-    """The end of the termination log, else of the first of `output` that has any; never more than 4 KiB."""
+    """Return the end of the termination log, else of the first of `output` that is not empty; at most 4 KiB."""
     for path, most in ((termination_log, _MESSAGE_BYTES), *((log, _LOG_BYTES) for log in output)):
         if text := _tail_bytes(path, most).strip():
             return text
@@ -123,7 +123,8 @@ def termination_message(termination_log: Path, *output: Path) -> str:
 
 
 def _tail_bytes(path: Path, most: int) -> str:
-    """The last bytes of a regular file; the container may have put anything else in its place."""
+    """Return the last bytes of a regular file, else an empty text."""
+    # The container may have replaced the file by anything.
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

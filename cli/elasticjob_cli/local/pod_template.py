@@ -1,7 +1,7 @@
-"""The shape of those parts of a pod template that a kubelet reads, so that nothing after it meets a surprise. Pure.
+"""The shape of the parts of a pod template that the kubelet reads, so that later code can rely on it.
 
-The contract keeps the template as a plain dictionary, because unknown fields must reach the pod untouched. An API
-server checks the known ones; here this module does. Everything not named in the schema passes.
+The parser keeps the template as a plain dictionary, because unknown fields must reach the pod unchanged. On a cluster
+the API server checks the known fields; here this module does. Fields outside of the schema are not checked.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from elasticjob_api.errors import FieldError
 
 Json = Mapping[str, Any]
 
-_WORDS: dict[type, str] = {str: "a text; put it in quotes", int: "a whole number"}
+_TYPE_NAMES: dict[type, str] = {str: "a string; put it in quotes", int: "a whole number"}
 _ENV = {
     "name": str,
     "value": str,
@@ -43,7 +43,7 @@ _POD = {
 
 
 def shape_faults(pod_spec: Any, path: str) -> Iterator[FieldError]:
-    """Every known part of the pod's spec that is not what Kubernetes says it is."""
+    """Yield a fault for each known part of the pod's spec with the wrong type, and for a missing name."""
     faults = list(_faults(_POD, pod_spec, path))
     yield from faults
     if faults:
@@ -53,7 +53,7 @@ def shape_faults(pod_spec: Any, path: str) -> Iterator[FieldError]:
             yield FieldError(f"{path}.{place}.name", "is required")
         if place.startswith("init") and container.get("restartPolicy"):
             yield FieldError(
-                f"{path}.{place}.restartPolicy", "makes it a sidecar, which is not run here; move it to containers"
+                f"{path}.{place}.restartPolicy", "makes it a sidecar, which cannot run here; move it to containers"
             )
 
 
@@ -63,7 +63,7 @@ def _faults(schema: Any, value: Any, path: str) -> Iterator[FieldError]:
     elif isinstance(schema, list):
         yield from _list_faults(schema[0], value, path)
     elif not isinstance(value, schema) or isinstance(value, bool):
-        yield FieldError(path, f"{value!r:.60} is not {_WORDS[schema]}")
+        yield FieldError(path, f"{value!r:.60} is not {_TYPE_NAMES[schema]}")
 
 
 def _object_faults(schema: Json, value: Any, path: str) -> Iterator[FieldError]:
@@ -71,7 +71,7 @@ def _object_faults(schema: Json, value: Any, path: str) -> Iterator[FieldError]:
         yield FieldError(path, f"{value!r:.60} is not an object")
         return
     for name, below in schema.items():
-        if value.get(name) is not None:  # an explicit null is as good as nothing
+        if value.get(name) is not None:  # null means that the field is not given
             yield from _faults(below, value[name], f"{path}.{name}")
 
 
@@ -85,7 +85,7 @@ def _list_faults(schema: Any, value: Any, path: str) -> Iterator[FieldError]:
 
 
 def containers_of(pod_spec: Json) -> Iterator[tuple[str, Json]]:
-    """All containers of a pod, the initial ones first, with their place below the pod's spec."""
+    """Yield all containers of a pod with their path in its spec, init containers first."""
     for kind in ("initContainers", "containers"):
         for i, container in enumerate(pod_spec.get(kind) or []):
             yield f"{kind}[{i}]", container

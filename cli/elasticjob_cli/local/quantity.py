@@ -1,4 +1,4 @@
-"""Kubernetes' quantities (`500m`, `2Gi`) as numbers, as far as `resourceFieldRef` needs them. Pure."""
+"""Kubernetes quantities (`500m`, `2Gi`) as numbers, as far as `resourceFieldRef` needs them."""
 
 import re
 from decimal import ROUND_CEILING, Decimal
@@ -15,7 +15,7 @@ _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))([eE][+-]?\d+|[A-Za-z]{0,2})"
 
 
 def parse_quantity(value: str | float) -> Decimal:
-    """`"500m"` → 0.5, `"1Gi"` → 1073741824; ValueError for what is no quantity."""
+    """Return the number: 0.5 for `"500m"`, 1073741824 for `"1Gi"`; raise ValueError for other text."""
     match = _QUANTITY.fullmatch(str(value).strip())
     if match is None:
         raise ValueError(f"{value!r} is not a quantity such as 500m, 2 or 4Gi")
@@ -23,10 +23,10 @@ def parse_quantity(value: str | float) -> Decimal:
     if suffix[:1] in {"e", "E"} and len(suffix) > 1 and suffix != "Ei":
         return Decimal(number + suffix)
     if suffix not in _SUFFIXES:
-        raise ValueError(f"{value!r} is not a quantity: {suffix!r} is no suffix of one")
+        raise ValueError(f"{value!r} is not a quantity: {suffix!r} is not a suffix of one")
     return Decimal(number) * _SUFFIXES[suffix]
 
 
 def in_units_of(quantity: Decimal, divisor: Decimal) -> int:
-    """How many whole divisors it is, rounded up, as the downward API does."""
+    """Return the number of whole divisors, rounded up, as the downward API does."""
     return int((quantity / divisor).to_integral_value(rounding=ROUND_CEILING))

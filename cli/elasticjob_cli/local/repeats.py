@@ -1,7 +1,7 @@
-"""PURE: lines that a run leaves out of its stream, because the stream or the summary has their content.
+"""Lines that a run leaves out of its stream, because the stream or the summary has their content.
 
-The stream has each cause once: in the worker's own words, else in the operator's event. The summary alone has the
-job's end. The run folder keeps everything.
+The stream has each cause once: as the worker wrote it, else in the operator's event. Only the summary has the end of
+the job. The run folder keeps everything.
 """
 
 import re
@@ -10,9 +10,9 @@ from collections import deque
 from elasticjob_api.constants import EventReason
 from elasticjob_api.exit_codes import ExitCode
 
-_AGENT_S_END = re.compile(rb"elasticjob-agent: .* \(exit code (\d+)\)\s*")
+_AGENT_END = re.compile(rb"elasticjob-agent: .* \(exit code (\d+)\)\s*")
 _OWN_ENDS = {ExitCode.SUPERSEDED, ExitCode.JOB_DELETED, ExitCode.JOIN_TIMEOUT, ExitCode.UNAVAILABLE, ExitCode.INTERNAL}
-"""Codes of an agent's end that is not the job's: no other line is about it."""
+"""Exit codes of an agent that ends for a reason of its own: no other line reports it."""
 _FAILURE = re.compile(r"(rank \d+ on \S+ .*? in round \d+): (.*)", re.DOTALL)
 _ROUND = re.compile(r"(round \d+: .*?; after: rank \d+ on \S+ (?:exited with|was killed by) [^:;]*): (.*)", re.DOTALL)
 _RANKS = re.compile(rb"(?:\[rank\d+\]:? ?)*")
@@ -21,19 +21,19 @@ _BLOCK_END = 4096
 
 
 class RecentOutput:
-    """The last output of the pods; of a large block only the end, since a cause is the last line."""
+    """The last output of the pods; of a large block only the end, since a cause is in the last line."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Begin without output."""
         self._blocks: deque[bytes] = deque(maxlen=_MAX_BLOCKS)
         self._failure = b""
 
     def record(self, lines: bytes) -> None:
-        """Remember it, for a while."""
+        """Keep a block of output for a while."""
         self._blocks.append(lines[-_BLOCK_END:])
 
     def failed(self, message: str) -> None:
-        """Remember the message of the last failure."""
+        """Keep the message of the last failure."""
         self._failure = message.encode(errors="replace")
 
     def has(self, text: str) -> bool:
@@ -42,7 +42,7 @@ class RecentOutput:
         return bool(last) and any(_has_line(block, last) for block in reversed(self._blocks) if last in block)
 
     def is_known(self, text: str) -> bool:
-        """Return whether a pod has written it, or the last failure's message has it."""
+        """Return whether a pod has written the last line of `text`, or the last failure's message has it."""
         last = _last_line(text)
         return self.has(text) or (bool(last) and _has_line(self._failure, last))
 
@@ -52,14 +52,15 @@ def _last_line(text: str) -> bytes:
 
 
 def _has_line(block: bytes, line: bytes) -> bool:
-    """Return whether this is a line of the block, or all of one after a colon: a cause may be short, as `7`."""
+    """Return whether `line` is a line of the block, or the whole rest of one after a colon."""
+    # A cause may be as short as `7`.
     written = (_RANKS.sub(b"", each, count=1).strip() for each in block.splitlines())
     return any(each == line or each.endswith(b": " + line) for each in written)
 
 
 def is_end_of_job(line: bytes) -> bool:
-    """Return whether this line of a pod is its agent's line about the end of the whole job."""
-    end = _AGENT_S_END.fullmatch(line)
+    """Return whether a pod's line is its agent's line about the end of the job."""
+    end = _AGENT_END.fullmatch(line)
     return end is not None and int(end[1]) not in _OWN_ENDS
 
 
@@ -83,5 +84,5 @@ def _round_line(message: str, recent: RecentOutput) -> str:
         return message
     if recent.is_known(after[2]):
         return after[1]
-    cause, _, what_follows = after[2].rpartition("; ")
-    return f"{after[1]}; {what_follows}" if cause and recent.is_known(cause) else message
+    cause, _, rest = after[2].rpartition("; ")
+    return f"{after[1]}; {rest}" if cause and recent.is_known(cause) else message

@@ -1,7 +1,7 @@
-"""`elasticjob run`: one manifest on this machine, from the file to the final table. This page is the column of it.
+"""`elasticjob run`: one manifest on this machine, from the file to the summary.
 
-Read and check everything, then start etcd, operator and kubelet, create the job, follow it to its end, stop what
-is left, say how it was. Nothing outlives it and nothing is written outside the run folder, however it ends.
+It reads and checks everything, and starts etcd, operator and kubelet. It creates the job and follows it to its end.
+Then it stops the rest, and prints the summary. No process outlives it, and it writes only to the run folder.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.ui import PageServer, PageState
 
-_TONES: Mapping[int, TextStyle] = {
+_STYLES: Mapping[int, TextStyle] = {
     ExitCode.OK: TextStyle.GOOD,
     ExitCode.INTERRUPTED: TextStyle.PLAIN,
     ExitCode.LEFT: TextStyle.PLAIN,
@@ -48,13 +48,13 @@ _NOT_STARTED = {ExitCode.NOT_EXECUTABLE, ExitCode.NOT_FOUND}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The command line."""
+    """The options of the command line."""
 
     manifest: Path
     run_dir: Path | None = None
     inject: Sequence[str] = ()
     output: str | None = None
-    """`yaml` or `json`: the resource in the end on stdout, everything else on stderr."""
+    """`yaml` or `json`: print the resource to stdout at the end, and everything else to stderr."""
     etcd: EtcdOptions
     ui: int | None = None
     """Port of the web page, 0 for any free one; None: no page."""
@@ -62,19 +62,19 @@ class Options:
 
 @dataclass(slots=True, kw_only=True)
 class _Run:
-    """What the steps of one run share."""
+    """The parts that the steps of one run share."""
 
     manifest: Manifest
     faults: Sequence[Fault]
     folder: RunDir
     options: Options
-    voice: RunConsole
-    interrupts: SignalWaiter
+    console: RunConsole
+    signals: SignalWaiter
     view: RunView
 
 
 def run_job(options: Options) -> int:
-    """Run it; returns the exit code, raises CliError when it could not begin or go on."""
+    """Run the job; return the exit code, and raise CliError if it could not begin or continue."""
     manifest = read_manifest(options.manifest)
     faults = [parse_fault(text, manifest.job) for text in options.inject]
     default = default_path(
@@ -96,8 +96,8 @@ async def _main(manifest: Manifest, faults: Sequence[Fault], folder: RunDir, opt
             faults=faults,
             folder=folder,
             options=options,
-            voice=console,
-            interrupts=signals,
+            console=console,
+            signals=signals,
             view=RunView(),
         )
         try:
@@ -111,22 +111,22 @@ async def _run(run: _Run) -> int:
     try:
         async with AsyncExitStack() as stack:
             page_state = PageState() if run.options.ui is not None else None
-            rig = await run.interrupts.or_interrupted(
+            local = await run.signals.or_interrupted(
                 build_stack(
                     stack,
                     folder=run.folder,
                     cwd=run.manifest.folder,
                     environ=os.environ,
                     options=run.options.etcd,
-                    write=run.voice.forward,
+                    write=run.console.forward,
                     observer=page_state,
                 )
             )
             if page_state is not None:
                 await _show_page(run, stack, page_state)
-            code = await _run_pods(run, rig)
+            code = await _run_pods(run, local)
     except Interrupted as stopped:
-        run.voice.info(f"{stopped.request.reason}: stopped before the job began")
+        run.console.info(f"{stopped.request.reason}: stopped before the job was created")
         return stopped.request.code
     except ExceptionGroup as group:
         if own := group.subgroup(CliError):
@@ -136,34 +136,34 @@ async def _run(run: _Run) -> int:
 
 
 async def _show_page(run: _Run, stack: AsyncExitStack, page_state: PageState) -> None:
-    """The web page of the run, until it has ended."""
+    """Serve the web page of the run until the run has ended."""
     meta = run.manifest.job.metadata
     try:
         page = await stack.enter_async_context(PageServer(page_state, port=run.options.ui or 0))
     except OperatorError as error:
         raise PageNotShown(str(error)) from error
-    run.voice.info(f"look at it: {page.url}#/{meta.namespace or 'default'}/{meta.name}")
+    run.console.info(f"web page: {page.url}#/{meta.namespace or 'default'}/{meta.name}")
 
 
 def _print_header(run: _Run) -> None:
-    spec, say = run.manifest.job.spec, run.voice.info
+    spec, info = run.manifest.job.spec, run.console.info
     elastic = (
         f" (at least {spec.effective_min}, at most {spec.effective_max})"
         if spec.effective_min != spec.effective_max
         else ""
     )
     nodes = f"{pluralize(spec.replicas, 'node')}{elastic}"
-    say(f"job {run.manifest.job.metadata.name}: {nodes}; everything is kept in {run.folder.path}")
+    info(f"job {run.manifest.job.metadata.name}: {nodes}; all files are in {run.folder.path}")
     if images := images_of(run.manifest.object):
-        say(
+        info(
             f"image {', '.join(images)} is ignored: commands run on this machine, in {run.manifest.folder}",
             TextStyle.NOTE,
         )
 
 
 async def _run_pods(run: _Run, stack: LocalStack) -> int:
-    """The job from its creation until nothing of it runs; the exit code."""
-    view, say = run.view, run.voice.info
+    """Create the job and run it until no process of it is left; return the exit code."""
+    view, info = run.view, run.console.info
     view.job = await stack.cluster.create(Resource.JOB, localized(run.manifest.object))
     write_resource(run.folder, view.job)
     injector = FaultInjector(
@@ -171,30 +171,30 @@ async def _run_pods(run: _Run, stack: LocalStack) -> int:
         view=view,
         cluster=stack.cluster,
         agent_pids=stack.kubelet.pids_of,
-        report=lambda text: say(text, TextStyle.BAD),
+        report=lambda text: info(text, TextStyle.BAD),
     )
     async with asyncio.TaskGroup() as group:
         work = [
             watch_etcd(stack.server, run.folder),
             stack.kubelet.run(),
             followers.follow_job(stack.cluster, view),
-            followers.follow_pods(stack.cluster, view, say),
-            followers.follow_events(stack.cluster, say, run.voice.recent),
+            followers.follow_pods(stack.cluster, view, info),
+            followers.follow_events(stack.cluster, info, run.console.recent),
             followers.follow_reports(stack.etcd, _keys(stack, view.job), view),
             save_periodically(view, run.folder),
             injector.run(),
             stack.operator.run(),
         ]
         tasks = [group.create_task(each) for each in work]
-        ask = await _wait_until_ended(run)
-        if ask is None:
-            await shutdown.wait_pods_done(stack, view, run.interrupts)
+        request = await _wait_until_ended(run)
+        if request is None:
+            await shutdown.wait_pods_done(stack, view, run.signals)
         else:
-            say(f"{ask.reason}: stopping the job within {shutdown.STOP_S:g} s; once more kills everything at once")
-            await shutdown.stop(stack, view, ask.code)
+            info(f"{request.reason}: stopping the job within {shutdown.STOP_S:g} s; a second signal kills everything")
+            await shutdown.stop(stack, view, request.code)
         for task in tasks:
             task.cancel()
-    return ask.code if ask else _code(view, injector, run.voice)
+    return request.code if request else _code(view, injector, run.console)
 
 
 def _keys(stack: LocalStack, job: Object) -> Keys:
@@ -204,52 +204,55 @@ def _keys(stack: LocalStack, job: Object) -> Keys:
 
 async def _wait_until_ended(run: _Run) -> StopRequest | None:
     try:
-        await run.interrupts.or_interrupted(run.view.until(lambda: run.view.finished))
+        await run.signals.or_interrupted(run.view.until(lambda: run.view.finished))
     except Interrupted as stopped:
         return stopped.request
     return None
 
 
 def _code(view: RunView, injector: FaultInjector, console: RunConsole) -> int:
-    """0 for success; a command that could not be started keeps its code, every other failure is 1."""
+    """Return 0 for success; the code of a command that could not be started; 1 for any other failure."""
     if view.status.get("phase") == constants.Phase.FAILED:
         code = (view.status.get("lastFailure") or {}).get("exitCode", ExitCode.FAILED)
         return int(code) if code in _NOT_STARTED else ExitCode.FAILED
     for fault in injector.left:
-        console.info(f"inject {fault}: never struck: the job had ended before its moment came", TextStyle.BAD)
+        console.info(f"inject {fault}: not injected: the job ended before its time", TextStyle.BAD)
     return ExitCode.FAILED if injector.left else ExitCode.OK
 
 
 def _print_summary(run: _Run, code: int) -> bool:
-    """Say how it was; False if nobody reads it."""
-    say, view = run.voice.info, run.view
+    """Print the summary; return False if the reader of the output has closed it."""
+    info, view = run.console.info, run.view
     if table := rank_table(view):
-        run.voice.print(table)
-    say(summary(view, elapsed_s=run.voice.elapsed_s, logs=run.folder.logs), _TONES.get(code, TextStyle.BAD))
+        run.console.print(table)
+    info(summary(view, elapsed_s=run.console.elapsed_s, logs=run.folder.logs), _STYLES.get(code, TextStyle.BAD))
     try:
         write_resource(run.folder, view.job)
     except OSError as error:
-        say(f"{run.folder.resource} cannot be written ({error.strerror}): it is as the job was created", TextStyle.BAD)
-    say(f"logs, volumes and the resource are in {run.folder.path}", TextStyle.NOTE)
+        info(
+            f"{run.folder.resource} cannot be written ({error.strerror}); it has an earlier state of the job",
+            TextStyle.BAD,
+        )
+    info(f"logs, volumes and the resource are in {run.folder.path}", TextStyle.NOTE)
     if not run.options.output:
         return True
     return print_resource(as_yaml(view.job) if run.options.output == "yaml" else json.dumps(view.job, indent=2) + "\n")
 
 
 def _log_to(folder: RunDir, console: RunConsole) -> None:
-    """The libraries' log goes into the run folder; what is an error is said as well."""
+    """Write the log of the libraries to the run folder, and errors also to the console."""
     file = logging.FileHandler(folder.log)
     file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[file, _ConsoleHandler(console)], force=True)
 
 
 class _ConsoleHandler(logging.Handler):
-    """Errors in the voice of the run."""
+    """A handler that writes errors to the console."""
 
     def __init__(self, console: RunConsole) -> None:
         super().__init__(logging.ERROR)
-        self._voice = console
+        self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say it."""
-        self._voice.info(self.format(record), TextStyle.BAD)
+        """Write the record."""
+        self._console.info(self.format(record), TextStyle.BAD)

@@ -1,6 +1,6 @@
-"""Keeps the job of a run as it is now in the run's folder, for `watch`, `describe`, `timeline` and `get` meanwhile.
+"""Save the current job of a run to the run's folder, so that `watch`, `describe`, `timeline` and `get` can read it.
 
-Whoever reads the file finds a whole job: a new one takes the place of the old one at once.
+A reader always finds a complete job: a new file replaces the old one atomically.
 """
 
 import asyncio
@@ -16,26 +16,26 @@ _PAUSE_S = 1.0
 
 
 def as_yaml(job: Object) -> str:
-    """In the order of the API server."""
+    """Return the job as YAML, in the order of its fields."""
     return yaml.safe_dump(job, sort_keys=False, allow_unicode=True, width=120)
 
 
 def write_resource(folder: RunDir, job: Object) -> None:
-    """Write it; OSError when it cannot be: what was there before is still there then."""
+    """Write the job; raise OSError and keep the earlier file if that fails."""
     new = folder.resource.with_suffix(".new")
-    new.touch(mode=0o600)  # its pods have values of the environment, maybe of a manifest that nobody else may read
+    new.touch(mode=0o600)  # the manifest may contain secret values of the environment
     new.write_text(as_yaml(job), encoding="utf-8")
     new.replace(folder.resource)
 
 
 async def save_periodically(view: RunView, folder: RunDir, *, pause_s: float = _PAUSE_S) -> None:
-    """Write it after each change, but not more often than once in `pause_s` seconds, until cancelled."""
-    kept = view.job
+    """Write the job after each change, at most once in `pause_s` seconds, until cancelled."""
+    saved = view.job
     while True:
-        if view.job is kept:
+        if view.job is saved:
             await view.next_change()
             continue
-        kept = view.job
-        with contextlib.suppress(OSError):  # the last write, after the end, says it
-            write_resource(folder, kept)
+        saved = view.job
+        with contextlib.suppress(OSError):  # the last write, after the end, reports the error
+            write_resource(folder, saved)
         await asyncio.sleep(pause_s)

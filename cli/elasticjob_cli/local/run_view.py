@@ -1,7 +1,7 @@
-"""The last known state of one run: the job, its pods and its workers; and waiting for a change of it.
+"""The last known state of one run: the job, its pods and its workers. Callers can wait for a change of it.
 
-Only the followers (`follow`) write into it, each from one watch; whoever reads it between two awaits sees one state.
-What is gone stays here as it was last: the final table is made of it.
+Only `followers` writes to it, each task from one watch. Code between two awaits reads one consistent state. Deleted
+pods and ended workers keep their last state, for the summary.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _WHOLE = 100
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """One worker as its agent last reported it."""
+    """A worker as its agent last reported it."""
 
     pod: str
     round: int
@@ -29,47 +29,45 @@ class Worker:
 
 @dataclass(slots=True)
 class RunView:
-    """See the module."""
+    """The last known state of one run."""
 
     job: Object = field(default_factory=dict)
     pods: dict[str, Object] = field(default_factory=dict)
-    """By name; also those that are gone."""
+    """Pods by name, including deleted ones."""
     deleted: set[str] = field(default_factory=set)
-    """Names of pods whose object is gone."""
+    """Names of deleted pods."""
     reports: dict[str, NodeReport] = field(default_factory=dict)
-    """By pod; also of agents that are gone."""
+    """Reports by pod, including those of agents that have ended."""
     running_since_s: float | None = None
-    """When all workers of a round first ran, on the event loop's clock."""
+    """The time when all workers of a round were first running, on the event loop's clock."""
     _waiters: set["asyncio.Future[None]"] = field(default_factory=set)
 
     @property
     def status(self) -> Mapping[str, Any]:
-        """The job's status as last written."""
+        """The last status of the job."""
         status: Mapping[str, Any] = self.job.get("status") or {}
         return status
 
     @property
     def finished(self) -> bool:
-        """The job has come to its end."""
+        """Whether the job has ended."""
         return self.status.get("phase") in {constants.Phase.SUCCEEDED, constants.Phase.FAILED}
 
     @property
     def percentage(self) -> int:
-        """How much of its work the training has told to be done.
-
-        From the reports, which the status follows: there it is written less often.
-        """
-        told = [report.progress for report in self.reports.values() if report.progress]
-        shares = [_WHOLE * (p.step or 0) // p.total for p in told if p.total]
+        """The share of the work that the training has reported as done, in percent."""
+        # The reports are newer than the status, which is written less often.
+        progress = [report.progress for report in self.reports.values() if report.progress]
+        shares = [_WHOLE * (p.step or 0) // p.total for p in progress if p.total]
         return max(shares, default=0)
 
     def live_pods(self) -> list[Object]:
-        """Pods of which something may still run."""
+        """Return the pods that may still have a running process."""
         present = (pod for name, pod in self.pods.items() if name not in self.deleted)
         return [pod for pod in present if objects.pod_phase(pod) not in objects.ENDED_PHASES]
 
     def training_pods(self) -> list[Object]:
-        """Pods whose trainer has not ended; other containers beside it may never end."""
+        """Return the pods whose trainer has not ended; their other containers may never end."""
         return [pod for pod in self.live_pods() if not self._trainer_ended(pod)]
 
     def _trainer_ended(self, pod: Object) -> bool:
@@ -78,13 +76,13 @@ class RunView:
         return any(status["name"] == name and "terminated" in status["state"] for status in statuses)
 
     def pod_in_slot(self, slot: int) -> Object | None:
-        """The running pod of a slot; of several the youngest."""
+        """Return the running pod of a slot; the newest of several."""
         label = {constants.LABEL_SLOT: str(slot)}
         running = [p for p in self.live_pods() if objects.matches(p, label) and objects.pod_phase(p) == "Running"]
         return next((pod for pod in reversed(running) if not objects.is_terminating(pod)), None)
 
     def workers(self) -> list[Worker]:
-        """All workers of the newest round that anyone reported."""
+        """Return all reported workers of the newest round."""
         newest = max((report.round for report in self.reports.values()), default=0)
         return [
             Worker(pod, report.round, report.restart_count, worker)
@@ -94,25 +92,25 @@ class RunView:
         ]
 
     def running_worker(self, rank: int) -> Worker | None:
-        """The worker that has this rank now and runs."""
+        """Return the running worker that has this rank now."""
         alive = (w for w in self.workers() if w.pod not in self.deleted and w.report.state is WorkerState.HEALTHY)
         return next((worker for worker in alive if worker.report.rank == rank), None)
 
     def changed(self) -> None:
-        """Something was seen: whoever waits looks again."""
+        """Wake the tasks that wait for a change."""
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
     async def next_change(self) -> None:
-        """Return when anything more was seen."""
+        """Wait for the next change."""
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.add(waiter)
         await waiter
 
     async def until(self, condition: Callable[[], bool], *, at_most_s: float | None = None) -> bool:
-        """Return True as soon as it holds, or False after `at_most_s`."""
+        """Wait until the condition is true; return False if it is not after `at_most_s`."""
         try:
             async with asyncio.timeout(at_most_s):
                 while not condition():

@@ -1,8 +1,8 @@
-"""The end of a run: letting its pods end, or stopping them in order and in time.
+"""The end of a run: wait for its pods, or stop them gracefully within a time limit.
 
-Stopping is suspending: the operator tells the agents through the world, so workers are stopped as for a planned
-change, and then deletes the pods. What is left when the grace is over is killed. `STOP_S` is a promise: when it is
-over and anything still stands in the way, everything is killed.
+To stop a job is to suspend it. The operator writes that to the rendezvous state, the agents stop their workers as for
+a planned change, and the operator deletes the pods. Processes that are left after the grace are killed. After `STOP_S`
+everything is killed, whatever is still running.
 """
 
 import asyncio
@@ -15,18 +15,18 @@ from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Resource
 
 STOP_S = 5.0
-"""From the first signal until nothing runs."""
+"""Seconds from the first signal until no process is left."""
 _MARGIN_S = 0.2
 _GRACE_S = 2.5
-"""For the workers to end in their own way, out of STOP_S."""
+"""Seconds for the workers to end by themselves, out of STOP_S."""
 _STATUS_S = 1.0
-"""For the operator to say it in the status: it writes once a second."""
+"""Seconds for the operator to update the status, which it writes once a second."""
 _END_S = 10.0
-"""For the agents of an ended job to end by themselves; they do at once."""
+"""Seconds for the agents of an ended job to end by themselves; usually they end at once."""
 
 
 async def wait_pods_done(stack: LocalStack, view: RunView, signals: SignalWaiter) -> None:
-    """After the job's end: wait for its agents' ends, stop what else there is, wait for the last status."""
+    """After the end of the job, wait for the trainers, stop the other containers, and wait for the last status."""
     try:
         await signals.or_interrupted(view.until(lambda: not view.training_pods(), at_most_s=_END_S))
         await signals.or_interrupted(stack.kubelet.stop(_GRACE_S))
@@ -36,7 +36,7 @@ async def wait_pods_done(stack: LocalStack, view: RunView, signals: SignalWaiter
 
 
 async def stop(stack: LocalStack, view: RunView, code: int) -> None:
-    """Suspend the job and wait for that; `code` is the exit code if the time is over before it is done."""
+    """Suspend the job and wait for its end; `code` is the exit code if the time limit is reached first."""
     asyncio.get_running_loop().call_later(STOP_S - _MARGIN_S, kill_everything, code)
     stack.kubelet.close(_GRACE_S)
     metadata = objects.metadata(view.job)

@@ -1,7 +1,7 @@
-"""The stop of a run: the first signal asks, the second one ends everything at once.
+"""Signals to a run: the first one asks it to stop, the second one kills everything at once.
 
-`stop_request` is the one place that says so; a closed standard output asks too. Nothing is stopped here but by
-`at_once`, which kills every process below this one and leaves without another look.
+A request to stop is in `stop_request`; a closed standard output is one too. This module stops nothing, except by
+`at_once`, which kills every process below this one and exits.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from elasticjob_api.exit_codes import ExitCode, exit_code_of
 T = TypeVar("T")
 
 CLOSED_OUTPUT = exit_code_of(-signal.SIGPIPE)
-"""As a program ends that dies of writing to a pipe nobody reads."""
+"""The exit code of a program that SIGPIPE ends."""
 _CODES = {
     signal.SIGINT: ExitCode.INTERRUPTED,
     signal.SIGTERM: ExitCode.LEFT,
@@ -29,46 +29,46 @@ _CODES = {
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
-    """Why the run should stop, and the exit code for it."""
+    """A request to stop the run: the reason, and the exit code."""
 
     reason: str
     code: int
 
 
 class Interrupted(Exception):
-    """The run was asked to stop before it had begun."""
+    """The run was asked to stop before the work was done."""
 
-    def __init__(self, ask: StopRequest) -> None:
-        super().__init__(ask.reason)
-        self.request = ask
+    def __init__(self, request: StopRequest) -> None:
+        super().__init__(request.reason)
+        self.request = request
 
 
 class SignalWaiter:
-    """A context manager: signals are caught while it is open."""
+    """A context manager that catches signals while it is open."""
 
     def __init__(self, at_once: Callable[[int], NoReturn]) -> None:
-        """`at_once` takes the exit code."""
+        """Prepare a stop request; `at_once` takes the exit code."""
         self._at_once = at_once
         self._loop = asyncio.get_running_loop()
         self.stop_request: asyncio.Future[StopRequest] = self._loop.create_future()
 
     def __enter__(self) -> Self:
-        """Begin to catch signals."""
+        """Catch signals from now on."""
         for number, code in _CODES.items():
             self._loop.add_signal_handler(number, self._on_signal, number, int(code))
         return self
 
     def __exit__(self, *_: object) -> None:
-        """From here on signals have their usual effect."""
+        """Restore the usual effect of signals."""
         for number in _CODES:
             self._loop.remove_signal_handler(number)
 
     def output_closed(self) -> None:
-        """Nobody reads what we say."""
-        self._request_stop(StopRequest("the reader of the output has gone", CLOSED_OUTPUT))
+        """Request a stop because the output cannot be written any more."""
+        self._request_stop(StopRequest("the reader of the output closed it", CLOSED_OUTPUT))
 
     async def or_interrupted(self, work: Awaitable[T]) -> T:
-        """The result of `work`; once asked to stop, `work` is cancelled and Interrupted raised."""
+        """Return the result of `work`; after a request to stop, cancel it and raise Interrupted."""
         task = asyncio.ensure_future(work)
         either: set[asyncio.Future[Any]] = {task, self.stop_request}
         try:
@@ -85,13 +85,13 @@ class SignalWaiter:
             self._at_once(code)
         self._request_stop(StopRequest(signal.Signals(number).name, code))
 
-    def _request_stop(self, ask: StopRequest) -> None:
+    def _request_stop(self, request: StopRequest) -> None:
         if not self.stop_request.done():
-            self.stop_request.set_result(ask)
+            self.stop_request.set_result(request)
 
 
 def kill_everything(code: int) -> NoReturn:
-    """SIGKILL to every process below this one, then this one's own end with `code`; nothing is tidied up."""
+    """Kill every process below this one with SIGKILL, then exit with `code` without any cleanup."""
     for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):
             process.kill()

@@ -1,7 +1,7 @@
 """The surroundings of a job on this machine: etcd, the operator over a cluster in memory, and a kubelet.
 
-Built in one step and taken down in reverse by the caller's exit stack, whatever happened. The operator is the one
-of a real cluster: nothing here plans anything. All of it dies with this process, whatever that dies of.
+They are started in one step, and the caller's exit stack always stops them in reverse order. The operator is that of
+a real cluster: nothing here plans anything. All of it ends with this process, even if that is killed.
 """
 
 import sys
@@ -29,12 +29,12 @@ from elasticjob_operator.settings import Settings
 
 _ETCD_STOP_S = 0.5
 _AGENT_LOG_LEVEL = "warning"
-"""What agents say of rounds is told from the status; only their troubles are news."""
+"""The status reports the rounds, so agents log only warnings and errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtcdOptions:
-    """How the embedded etcd is started: at a port only if one is given; no binary is the one that is found."""
+    """Options of the embedded etcd: without a port it has none, without a path the binary is searched for."""
 
     port: int | None = None
     binary: Path | None = None
@@ -42,7 +42,7 @@ class EtcdOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalStack:
-    """Everything that runs; `operator.run` and `kubelet.run` are the caller's to start."""
+    """The parts of a local stack; the caller starts `operator.run` and `kubelet.run`."""
 
     server: EmbeddedEtcd
     etcd: EtcdClient
@@ -62,16 +62,16 @@ async def build_stack(
     write: Callable[[str, bytes], None],
     observer: ReconcileObserver | None = None,
 ) -> LocalStack:
-    """Start etcd and put the rest together; raises EtcdNotStarted.
+    """Start etcd and connect the other parts; raise EtcdNotStarted.
 
     Args:
-        stack: takes everything down again; each part is pushed in the same step in which it began.
-        folder: where all of it writes.
-        cwd: where containers run.
-        environ: their environment before the manifest's.
-        options: of etcd.
-        write: takes a pod's name and lines that it wrote.
-        observer: sees what the operator does.
+        stack: stops everything; each part is added in the step that starts it.
+        folder: the folder that all parts write to.
+        cwd: the working directory of containers.
+        environ: their environment before that of the manifest.
+        options: options of etcd.
+        write: takes the name of a pod and lines of its output.
+        observer: receives the operator's reconciles.
     """
     # First, while this process has no threads and no connections.
     supervisor = await Supervisor.create()
@@ -128,6 +128,6 @@ def _uids() -> Iterator[str]:
 
 
 async def watch_etcd(server: EmbeddedEtcd, folder: RunDir) -> None:
-    """Return never; EtcdNotStarted when etcd has ended: without it a run can only wait."""
+    """Raise EtcdNotStarted when etcd has ended: without it, a run could only wait."""
     await server.ended()
-    raise EtcdNotStarted(f"etcd ended in the middle of the run; its last words are in {folder.etcd / 'etcd.log'}")
+    raise EtcdNotStarted(f"etcd ended during the run; its last log lines are in {folder.etcd / 'etcd.log'}")

@@ -1,4 +1,4 @@
-"""The end of a run in words: a table of ranks, the counters, the root cause. Pure text from what was last seen."""
+"""The end of a run as text: a table of ranks, the counters, the root cause, from the last known state."""
 
 import signal
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,14 +26,14 @@ _HEAD = ("RANK", "NODE", "POD", "STATE", "RESTARTS", "PID", "EXIT")
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One rank."""
+    """The row of one rank."""
 
     rank: int | None
     cells: tuple[str, ...]
 
 
 def rank_table(view: RunView) -> str:
-    """A line for each rank of the last round, by rank; nothing for a job without nodes, as when suspended."""
+    """Return a line for each rank of the last round, in order; empty for a job without nodes, as when suspended."""
     rows = sorted(_rows(view), key=lambda row: (row.rank is None, row.rank or 0))
     if not rows:
         return ""
@@ -65,7 +65,7 @@ def _cells(node: Mapping[str, Any], rank: int | None, letter: str, worker: Worke
     if worker is not None:
         restarts, pid, code = worker.restarts, worker.report.pid or None, worker.report.exit_code
     if letter == _SUCCEEDED:
-        code = 0  # an agent may end before it has reported its last worker's end
+        code = 0  # an agent may end before it reports the end of its last worker
     known = (_format_number(restarts), _format_number(pid), describe_code(code))
     place = ("-" if rank is None else str(rank), node.get("nodeName") or "-", node.get("podName") or "-")
     return (*place, _STATES.get(letter, letter), *known)
@@ -76,7 +76,7 @@ def _format_number(number: int | None) -> str:
 
 
 def describe_code(code: int | None) -> str:
-    """An exit code as in `subprocess`, a signal by its name, `-` for none."""
+    """Return an exit code as in `subprocess`: a signal by its name, `-` for none."""
     if code is None:
         return "-"
     if code >= 0:
@@ -88,7 +88,7 @@ def describe_code(code: int | None) -> str:
 
 
 def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns as wide as their widest cell, two spaces between them."""
+    """Return lines of columns that are as wide as their widest cell, with two spaces between them."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -124,7 +124,7 @@ def _is_about(failure: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
 
 
 def _describe_consequence(status: Mapping[str, Any]) -> str:
-    """Return the verdict, without the cause in front of it if the summary has that in a line of its own."""
+    """Return the verdict, without its cause if the summary has that in its own line."""
     message = str(status.get("message", ""))
     cause, limit = message.rpartition("; ")[::2]
     return limit if cause and _is_about(status.get("lastFailure") or {}, status) else message
@@ -135,8 +135,8 @@ def _counted(count: int, noun: str, plural: str = "") -> str:
 
 
 def describe_failure(failure: Mapping[str, Any]) -> str:
-    """The root cause in words."""
-    how = f"was killed by {failure['signal']}" if failure.get("signal") else f"exited with {failure['exitCode']}"
+    """Return the root cause in words."""
+    end = f"was killed by {failure['signal']}" if failure.get("signal") else f"exited with {failure['exitCode']}"
     node = f" on {failure['nodeName']}" if failure.get("nodeName") else ""
-    said = f": {failure['message']}" if failure.get("message") else ""
-    return f"rank {failure['rank']} in pod {failure['podName']}{node} {how} in round {failure['round']}{said}"
+    message = f": {failure['message']}" if failure.get("message") else ""
+    return f"rank {failure['rank']} in pod {failure['podName']}{node} {end} in round {failure['round']}{message}"

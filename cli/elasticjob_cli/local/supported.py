@@ -1,4 +1,4 @@
-"""Which pods this machine can run: asked for a manifest before anything starts, and for every pod that comes. Pure."""
+"""The check whether this machine can run a pod: for a manifest before anything starts, and for each new pod."""
 
 from elasticjob_api.errors import FieldError
 from elasticjob_cli.local.environment import environment_faults
@@ -7,7 +7,7 @@ from elasticjob_cli.local.volumes import volume_faults
 
 
 def pod_faults(pod_spec: Json, path: str) -> list[FieldError]:
-    """Everything that stands in the way, below `path`; nothing: the pod can run here."""
+    """Return every fault that prevents the pod from running here, below `path`; empty if it can run."""
     if faults := list(shape_faults(pod_spec, path)):
         return faults
     return [*volume_faults(pod_spec, path), *environment_faults(pod_spec, path)]

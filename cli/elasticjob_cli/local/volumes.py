@@ -1,12 +1,12 @@
-"""A pod's volumes as folders of this machine, and mount paths in words rewritten to them. Pure, but for `prepare`.
+"""A pod's volumes as folders of this machine, and mount paths rewritten to them. Only `prepare` does I/O.
 
-A process sees no mounts. So wherever a container's command, args or variables name a mount path (`/ckpt`,
-`--out=/ckpt/last`, `sh -c "ls /ckpt"`), the folder's path is put in its place; `/ckpts` and `s3://b/ckpt` are other
-words and stay. A path that a program has inside it cannot be changed: it must take it as an argument or variable.
+A process has no mounts. So in a container's command, args and variables, a mount path (`/ckpt`, `--out=/ckpt/last`,
+`sh -c "ls /ckpt"`) is replaced by the path of its folder. Other words, such as `/ckpts` and `s3://b/ckpt`, remain. A
+path inside a program cannot be changed: the program must read it from an argument or a variable.
 
-emptyDir is a folder of the pod, whatever its medium. hostPath is that very path if it exists; if not, a folder
-of the run that all pods share, as pods of one host do: nothing is ever made outside the run folder. /dev/shm is
-the machine's own. Everything else a cluster must have: it is refused by a sentence that names the volume.
+An emptyDir is a folder of the pod, whatever its medium. A hostPath is that path if it exists. Otherwise it is a folder
+of the run that all pods share, because nothing is created outside the run folder. /dev/shm is that of the machine.
+Any other volume needs a cluster, and is rejected by a sentence that names it.
 """
 
 import re
@@ -17,9 +17,9 @@ from pathlib import Path
 from elasticjob_api.errors import FieldError
 from elasticjob_cli.local.pod_template import Json, containers_of
 
-SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a mount path in a manifest, not a file that we make
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a mount path in a manifest, not a file that this program creates
 TERMINATION_LOG = "/dev/termination-log"
-"""Where a container writes its last words unless `terminationMessagePath` says otherwise."""
+"""The file for the last message of a container, unless `terminationMessagePath` names another."""
 
 _SUPPORTED = ("emptyDir", "hostPath")
 _KINDS = {
@@ -33,40 +33,40 @@ _KINDS = {
     "image": "an image volume",
 }
 _BEFORE = r"(?<![\w./~)}-])"
-"""A path begins here: not in the middle of a name, of a longer path, or behind `${HOME}`."""
+"""Begin of a path: not inside a name or a longer path, and not after `${HOME}`."""
 _AFTER = r"(?![\w.-])"
 
 
 @dataclass(frozen=True, slots=True)
 class PathMap:
-    """Mount path → folder, for one container."""
+    """Mount path → folder of one container."""
 
     folders: Mapping[str, Path]
 
     def rewrite(self, text: str) -> str:
-        """`text` with every mount path replaced; of nested mounts the innermost counts."""
+        """Return `text` with every mount path replaced; of nested mounts the innermost counts."""
         if not self.folders:
             return text
-        # Longest first: of two alternatives that both match, the first one is taken.
+        # Longest first: of two alternatives that match, the first one is used.
         paths = "|".join(re.escape(path) for path in sorted(self.folders, key=len, reverse=True))
         return re.sub(f"{_BEFORE}(?:{paths}){_AFTER}", lambda match: str(self.folders[match[0]]), text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Folders of the run that volumes are put in."""
+    """Folders of the run that contain volumes."""
 
     pod: Path
-    """The pod's own; its emptyDirs are in `volumes` below."""
+    """The folder of the pod, with its emptyDirs in `volumes`."""
     host: Path
-    """Shared by all pods: hostPaths that this machine does not have."""
+    """The folder of hostPaths that this machine does not have, shared by all pods."""
 
 
-# --- refusing ----------------------------------------------------------------------------------------------------
+# --- checks ----------------------------------------------------------------------------------------------------
 
 
 def volume_faults(pod_spec: Json, path: str) -> Iterator[FieldError]:
-    """Every volume and mount that this machine cannot give."""
+    """Yield a fault for each volume and mount that this machine cannot provide."""
     names: set[str] = set()
     for i, volume in enumerate(pod_spec.get("volumes") or []):
         if not volume.get("name"):
@@ -86,17 +86,17 @@ def _one_volume_faults(volume: Json, path: str) -> Iterator[FieldError]:
         if kind not in _SUPPORTED and not (volume[kind] or {}).get("optional"):
             yield FieldError(
                 f"{path}.{kind}",
-                f"volume {name!r} is {_KINDS.get(kind, kind)}, which only a cluster has; "
-                "use an emptyDir or a hostPath to run here",
+                f"volume {name!r} is {_KINDS.get(kind, kind)}, which needs a cluster; "
+                "to run here, use an emptyDir or a hostPath",
             )
     if "hostPath" in kinds and not str((volume["hostPath"] or {}).get("path", "")).startswith("/"):
-        yield FieldError(f"{path}.hostPath.path", f"volume {name!r} needs an absolute path")
+        yield FieldError(f"{path}.hostPath.path", f"volume {name!r} must have an absolute path")
 
 
 def _mount_faults(mount: Json, names: set[str], path: str) -> Iterator[FieldError]:
     mount_path = str(mount.get("mountPath") or "")
     if mount.get("name") not in names:
-        yield FieldError(f"{path}.name", f"is {mount.get('name')!r}; no volume has that name")
+        yield FieldError(f"{path}.name", f"is {mount.get('name')!r}; it must be the name of a volume")
     if not mount_path.startswith("/") or not mount_path.strip("/"):
         yield FieldError(f"{path}.mountPath", f"is {mount_path!r}; it must be an absolute path below /")
     if ".." in str(mount.get("subPath") or "").split("/"):
@@ -107,7 +107,7 @@ def _mount_faults(mount: Json, names: set[str], path: str) -> Iterator[FieldErro
 
 
 def volume_folders(pod_spec: Json, places: Places) -> dict[str, Path]:
-    """Volume name → folder; nothing is made yet."""
+    """Return volume name → folder; create nothing yet."""
     return {volume["name"]: _folder(volume, places) for volume in pod_spec.get("volumes") or []}
 
 
@@ -119,7 +119,7 @@ def _folder(volume: Json, places: Places) -> Path:
 
 
 def path_map(container: Json, folders: Mapping[str, Path], termination_log: Path) -> PathMap:
-    """What each path of this container is here."""
+    """Return the path map of this container."""
     mounts = {
         str(mount["mountPath"]).rstrip("/"): folders[mount["name"]] / str(mount.get("subPath") or "")
         for mount in container.get("volumeMounts") or []
@@ -129,7 +129,7 @@ def path_map(container: Json, folders: Mapping[str, Path], termination_log: Path
 
 
 def prepare(folders: Iterable[Path]) -> None:
-    """Make the folders that are not there; OSError when one cannot be made."""
+    """Create the folders that do not exist; raise OSError if one cannot be created."""
     for folder in folders:
         if not folder.exists():
             folder.mkdir(parents=True, exist_ok=True)

@@ -1,1 +1,1 @@
-"""PURE: from what was seen of a job to text, pictures and pages. Nothing here asks anybody anything."""
+"""Views: pure functions from the state of a job to text, pictures and pages."""

@@ -1,4 +1,4 @@
-"""PURE: what a person can do about a job, by the reason that its status gives. Only commands that exist are named."""
+"""Advice for a job, by the reason in its status. It names only commands that exist."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,13 +9,13 @@ Facts = Mapping[str, Any]
 _NOT_STARTED = {126, 127}
 _COMMAND = re.compile(r"command '.*?' (not found|cannot be executed)", re.DOTALL)
 
-_PULL = "see that the image's name is right, that the node may pull it, and spec.template.spec.imagePullSecrets"
+_PULL = "check the image's name, the node's access to the registry, and spec.template.spec.imagePullSecrets"
 
 
 def advice(meta: Facts, spec: Facts, status: Facts, *, command: str, folder: str = "") -> list[str]:
-    """Sentences, the most likely cure first; none for a job with which nothing is wrong.
+    """Return sentences with the most likely cure first; empty for a job without a problem.
 
-    `folder` is that of a run on this machine, which no cluster knows.
+    `folder` is the folder of a run on this machine, which is not on a cluster.
     """
     if folder:
         return _of_run(_JobContext(command, folder, "", spec, status))
@@ -25,7 +25,7 @@ def advice(meta: Facts, spec: Facts, status: Facts, *, command: str, folder: str
     if not phase:
         return [f"`{command} doctor` shows whether an operator runs and watches this namespace."]
     if phase == "Suspended":
-        return [f"`{command} resume {name}{where}` lets it go on."]
+        return [f"`{command} resume {name}{where}` continues the job."]
     found = _BY_REASON.get(reason)
     if found is not None:
         return found(job)
@@ -33,17 +33,17 @@ def advice(meta: Facts, spec: Facts, status: Facts, *, command: str, folder: str
 
 
 class _JobContext:
-    """What sentences are made of."""
+    """The parts of the sentences."""
 
     def __init__(self, command: str, name: str, where: str, spec: Facts, status: Facts) -> None:
         self.command, self.name, self.where, self.spec, self.status = command, name, where, spec, status
 
     def call(self, verb: str, options: str = "") -> str:
-        """A command line of ours."""
+        """Return a command line of this program."""
         return f"`{self.command} {verb} {self.name}{self.where}{' ' + options if options else ''}`"
 
     def pod(self) -> str:
-        """The pod that a reason is about: the first that does not run."""
+        """Return the first pod that does not run: a reason is usually about this pod."""
         nodes = self.status.get("nodes") or ()
         return next((str(n.get("podName")) for n in nodes if n.get("state") not in {"Running", "Succeeded"}), "POD")
 
@@ -51,7 +51,7 @@ class _JobContext:
 def _of_run(job: _JobContext) -> list[str]:
     phase = job.status.get("phase")
     if phase == "Suspended":
-        return ["It was stopped before its end: run its manifest again, and it begins from its newest checkpoint."]
+        return ["The run was stopped before its end. Run the manifest again; it begins from its newest checkpoint."]
     if phase != "Failed":
         return []
     return _max_restarts(job) if job.status.get("reason") == "MaxRestartsExceeded" else _of_failure(job)
@@ -63,7 +63,7 @@ def command_cure(spec: Facts, status: Facts) -> str:
     if failure.get("exitCode") not in _NOT_STARTED or not _COMMAND.search(str(failure.get("message") or "")):
         return ""
     field = f"spec.template.spec.containers[{_trainer(spec)}].command"
-    return f"Correct {field}, its PATH or the image: the node has no such program that it can execute."
+    return f"Correct {field}, its PATH or the image: the node cannot find or execute this program."
 
 
 def _trainer(spec: Facts) -> str:
@@ -75,7 +75,7 @@ def _of_failure(job: _JobContext) -> list[str]:
     if cure := command_cure(job.spec, job.status):
         rule = "A rule of spec.failurePolicy with action FailJob and onExitCodes 126 and 127 ends such a job at once."
         return [cure, rule]
-    return [f"{job.call('logs', '--failed')} shows what the worker that failed first wrote."]
+    return [f"{job.call('logs', '--failed')} shows the output of the worker that failed first."]
 
 
 def _max_restarts(job: _JobContext) -> list[str]:
@@ -84,31 +84,31 @@ def _max_restarts(job: _JobContext) -> list[str]:
     return [
         *_of_failure(job),
         (
-            f"If such failures are to be expected, raise spec.maxRestarts above {job.spec.get('maxRestarts', 3)}, "
-            "or let old ones count no more with spec.restartWindowSeconds."
+            f"If you expect such failures, raise spec.maxRestarts above {job.spec.get('maxRestarts', 3)}, "
+            "or count only recent ones with spec.restartWindowSeconds."
         ),
     ]
 
 
 def _pull(job: _JobContext) -> list[str]:
-    return [f"The image cannot be pulled: {_PULL}; `kubectl describe pod {job.pod()}{job.where}` has the details."]
+    return [f"The image cannot be pulled: {_PULL}; `kubectl describe pod {job.pod()}{job.where}` shows the details."]
 
 
 def _unschedulable(job: _JobContext) -> list[str]:
     return [
         f"No node has room: `kubectl describe pod {job.pod()}{job.where}` shows what is missing.",
-        f"{job.call('scale', '--replicas N')} makes do with fewer nodes, if minReplicas allows it.",
+        f"{job.call('scale', '--replicas N')} runs the job with fewer nodes, if minReplicas allows it.",
     ]
 
 
 def _etcd(job: _JobContext) -> list[str]:
-    return [f"`{job.command} doctor` shows whether etcd runs; running workers go on meanwhile."]
+    return [f"`{job.command} doctor` shows whether etcd runs; running workers continue meanwhile."]
 
 
 def _unreachable(job: _JobContext) -> list[str]:
     return [
-        "the agents have no lease in etcd, but their pods run: look at network policies, DNS and the CNI between them",
-        f"`{job.command} logs` shows whether the workers train on.",
+        "The agents have no lease in etcd, but their pods run: check network policies, DNS and the CNI between them.",
+        f"`{job.command} logs` shows whether the workers still train.",
     ]
 
 
@@ -123,8 +123,8 @@ def _unknown_fields(job: _JobContext) -> list[str]:
 
 def _stalled(job: _JobContext) -> list[str]:
     return [
-        f"{job.call('logs')} has the stacks of all workers, which were dumped when the hang was suspected.",
-        f"{job.call('restart')} starts them anew from their newest checkpoint.",
+        f"{job.call('logs')} has the stacks of all workers, written when a hang was suspected.",
+        f"{job.call('restart')} restarts them from their newest checkpoint.",
     ]
 
 
@@ -135,7 +135,7 @@ def _deadline(_: _JobContext) -> list[str]:
 def _backoff(job: _JobContext) -> list[str]:
     return [
         (
-            "Pods failed more often than spec.backoffLimit allows; the reasons are in their own ends: "
+            "Pods failed more often than spec.backoffLimit allows; their statuses have the reasons: "
             f"`kubectl get pods -l elasticjob.io/job-name={job.name}{job.where}`."
         ),
         *_of_failure(job),

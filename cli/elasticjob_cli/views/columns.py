@@ -1,4 +1,4 @@
-"""PURE: jobs as rows, for `elasticjob get`: the CRD's own columns, and more of them when wide."""
+"""Jobs as rows for `elasticjob get`: the columns of the CRD, and more of them with -o wide."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,7 +10,7 @@ _WIDE = ("ROUND", "WORKERS", "LOSSES", "PROGRESS", "RANK 0", "REASON", "MESSAGE"
 
 
 def table(jobs: Sequence[Mapping[str, Any]], *, now_s: float, wide: bool, namespaces: bool) -> list[str]:
-    """A line for the head and one for each job."""
+    """Return a line for the head and one for each job."""
     head = (*(["NAMESPACE"] if namespaces else []), *_HEAD, *(_WIDE if wide else ("REASON",)))
     return align([head, *(_row(job, now_s, wide=wide, namespaces=namespaces) for job in jobs)])
 

@@ -1,6 +1,6 @@
-"""PURE: one picture of the live view: what a terminal of this size shows of a job at this moment.
+"""One picture of the live view: a job, for a terminal of a given size.
 
-As many lines as fit, the important ones first; `node_lines` has those of nodes and ranks.
+It has as many lines as fit, the important ones first; `node_lines` makes those of nodes and ranks.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ from elasticjob_cli.views.text import age, clock, duration, moment, one_line, pl
 from elasticjob_cli.views.usage import Usage
 
 _BAR, _SHORT_BAR, _WIDE = 30, 16, 100
-"""Columns of the progress bar, and of a terminal that has room for the long one."""
+"""Columns of the long and the short progress bar, and of a terminal with room for the long one."""
 _MAX_MOMENTS = 6
 _MIN_FOOTER = 3
-"""The rounds and the last event, however many nodes there are."""
+"""Lines for the rounds and the last event, for any number of nodes."""
 _MIN_WIDTH = 40
 _PHASES = {
     "Running": Style.GOOD,
@@ -35,19 +35,19 @@ _PHASES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchState:
-    """What the view is made of."""
+    """The input of the view."""
 
     job: Mapping[str, Any]
     now_s: float
     story: JobHistory
     usage: Mapping[str, Usage] = field(default_factory=dict)
-    """By pod, of a metrics server; the status has its own where the operator samples."""
+    """Usage by pod, from a metrics server; where the operator samples, the status has it."""
     notice: str = ""
-    """What is wrong with seeing itself."""
+    """A problem with the watch itself, for example its error."""
 
 
 def dashboard(state: WatchState, *, width: int, height: int, colour: bool) -> list[str]:
-    """At most `height` lines of at most `width` columns."""
+    """Return at most `height` lines of at most `width` columns."""
     width = max(_MIN_WIDTH, width)
     head, foot = list(_head(state, width)), list(_foot(state))
     room = height - len(head)
@@ -61,8 +61,8 @@ def dashboard(state: WatchState, *, width: int, height: int, colour: bool) -> li
 def _head(state: WatchState, width: int) -> Iterator[StyledLine]:
     status = state.job.get("status") or {}
     yield _title(state, status, width)
-    if (told := _progress(status, state.now_s, _BAR if width >= _WIDE else _SHORT_BAR)) is not None:
-        yield told
+    if (progress := _progress(status, state.now_s, _BAR if width >= _WIDE else _SHORT_BAR)) is not None:
+        yield progress
     if status.get("reason") or status.get("message"):
         words = ": ".join(filter(None, (str(status.get("reason") or ""), one_line(str(status.get("message") or "")))))
         tone = Style.BAD if status.get("phase") == "Failed" else Style.WARN
@@ -81,7 +81,7 @@ def _head(state: WatchState, width: int) -> Iterator[StyledLine]:
 
 
 def _title(state: WatchState, status: Mapping[str, Any], width: int) -> StyledLine:
-    """Where it is too long, without what has not happened, and with as short a time as kubectl's."""
+    """Return the title line; if it is too long, without zero counts and with times as short as kubectl's."""
     meta, phase = state.job.get("metadata") or {}, str(status.get("phase") or "Pending")
     wanted = status.get("desiredReplicas") or (state.job.get("spec") or {}).get("replicas") or 1
     counts = [
@@ -95,8 +95,8 @@ def _title(state: WatchState, status: Mapping[str, Any], width: int) -> StyledLi
     begun_s, ended_s = moment(status.get("startTime")), moment(status.get("completionTime"))
     took_s = None if begun_s is None else (state.now_s if ended_s is None else ended_s) - begun_s
     happened = [each for each in counts if not each.startswith("no ")]
-    for said, took in ((counts, duration), (happened, duration), (happened, age)):
-        words = "  ".join([*said, *([] if took_s is None else [took(took_s)])])
+    for parts, took in ((counts, duration), (happened, duration), (happened, age)):
+        words = "  ".join([*parts, *([] if took_s is None else [took(took_s)])])
         if len(f"{name}  {phase}  {words}") <= width:
             break
     tone = _PHASES.get(phase, Style.PLAIN)
@@ -104,19 +104,19 @@ def _title(state: WatchState, status: Mapping[str, Any], width: int) -> StyledLi
 
 
 def _progress(status: Mapping[str, Any], now_s: float, bar: int) -> StyledLine | None:
-    told = status.get("progress") or {}
-    if told.get("step") is None:
+    progress = status.get("progress") or {}
+    if progress.get("step") is None:
         return None
-    share = told.get("percentage")
+    share = progress.get("percentage")
     pieces: list[tuple[str, Style]] = []
     if share is not None:
         full = round(bar * int(share) / 100)
         pieces = [("█" * full, Style.GOOD), ("░" * (bar - full), Style.DIM), (f" {share}%", Style.BOLD)]
-    of = f"/{told['total']}" if told.get("total") else ""
-    metrics = "".join(f"  {name} {value}" for name, value in (told.get("metrics") or {}).items())
-    at_s = moment(told.get("lastUpdatedTime"))
+    of = f"/{progress['total']}" if progress.get("total") else ""
+    metrics = "".join(f"  {name} {value}" for name, value in (progress.get("metrics") or {}).items())
+    at_s = moment(progress.get("lastUpdatedTime"))
     when = "" if at_s is None else f"  ({age(now_s - at_s)} ago)"
-    return StyledLine((*pieces, (f"  step {told['step']}{of}{metrics}", Style.PLAIN), (when, Style.DIM)))
+    return StyledLine((*pieces, (f"  step {progress['step']}{of}{metrics}", Style.PLAIN), (when, Style.DIM)))
 
 
 _NAMES = ("running", "starting", "pending", "succeeded", "failed", "stopped", "unknown")

@@ -1,7 +1,7 @@
-"""PURE: a job's life as rounds and moments, from its status and its events; the timeline and `describe` tell it.
+"""The history of a job as rounds and moments, from its status and its events, for the timeline and `describe`.
 
-The rounds are those that the operator keeps in the status, with who took part, in milliseconds. A job whose status
-has none (an older operator) gets them from its events, without who, and in seconds.
+The status has the rounds with their slots, in milliseconds. If it has none (an older operator), the rounds come from
+the events, without slots and in seconds.
 """
 
 import re
@@ -15,7 +15,7 @@ _ROUND = re.compile(r"round (\d+): (?:(\d+) nodes?, (\d+) workers?)(?:; after: (
 _ENDS_A_ROUND = frozenset({"WorkerFailed", "Restarting", "NodeLost", "Suspended", "Succeeded", "Failed"})
 _OPENS_A_ROUND = frozenset({"WorkerFailed", "NodeLost", "ScaledUp", "ScaledDown", "Resumed"})
 _EVENT_DELAY_S = 3.0
-"""An event may come so long after what it tells: it is written with the status, which is batched."""
+"""Seconds by which an event may be late: it is written after the status, which is batched."""
 _FAILURES = frozenset(
     {"WorkerFailed", "NodeLost", "Failed", "Stalled", "RendezvousUnavailable", "AgentsUnreachable", "InvalidSpec"}
 )
@@ -23,7 +23,7 @@ _FAILURES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """Something that happened."""
+    """An event of a job."""
 
     time_s: float
     reason: str
@@ -33,13 +33,13 @@ class HistoryEntry:
 
     @property
     def is_failure(self) -> bool:
-        """It is marked in the timeline."""
+        """Whether the timeline marks it as a failure."""
         return self.reason in _FAILURES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One round; `slots` is empty when nobody knows who took part."""
+    """One round; `slots` is empty if they are unknown."""
 
     number: int
     start_s: float
@@ -53,18 +53,18 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHistory:
-    """All of it; times are seconds since 1970."""
+    """The history of a job; times are seconds since 1970."""
 
     name: str
     phase: str
     start_s: float
     end_s: float
-    """Of a job that lives: now."""
+    """The present for a job that has not ended."""
     live: bool
     rounds: Sequence[Round] = ()
     moments: Sequence[HistoryEntry] = ()
     exact: bool = True
-    """The rounds are the operator's own, in milliseconds."""
+    """Whether the rounds are those of the status, in milliseconds."""
     restarts: int = 0
     losses: int = 0
 
@@ -74,40 +74,40 @@ class JobHistory:
         return sum(max(0.0, self.end_of(each) - max(each.start_s, self.start_s)) for each in self.rounds)
 
     def end_of(self, one: Round) -> float:
-        """When it ended, or the end of what is told."""
+        """Return the end of a round, or of the history for a round without an end."""
         return self.end_s if one.end_s is None else one.end_s
 
     def gaps(self) -> list[float]:
-        """Before each round: seconds since the one before ended, or since the beginning."""
+        """Return for each round the seconds since the end of the round before, or since the job began."""
         ends = [self.start_s, *(self.end_of(each) for each in self.rounds)]
         return [max(0.0, each.start_s - ended) for each, ended in zip(self.rounds, ends, strict=False)]
 
     def failures(self) -> list[tuple[float, str]]:
-        """When what failed: by what opened each round, and by those events that tell of something else."""
+        """Return time and text of each failure: the causes of rounds, and the events about other failures."""
         ends = [self.start_s, *(self.end_of(each) for each in self.rounds)]
         pairs = zip(self.rounds, ends, strict=False)
         found = [(ended, f"{each.cause}: {each.message}") for each, ended in pairs if each.cause in _FAILURES]
         known = [at_s for at_s, _ in found]
         for each in self.moments:
-            told = any(at_s - 1.0 < each.time_s < at_s + _EVENT_DELAY_S for at_s in known)
-            if each.is_failure and not told:
+            is_known = any(at_s - 1.0 < each.time_s < at_s + _EVENT_DELAY_S for at_s in known)
+            if each.is_failure and not is_known:
                 found.append((each.time_s, f"{each.reason}: {each.message}"))
         return sorted(found)
 
     def slots(self) -> tuple[int, ...]:
-        """Every slot that took part at some time."""
+        """Return every slot that was in some round."""
         return tuple(sorted({slot for each in self.rounds for slot in each.slots}))
 
 
 def job_history(job: Mapping[str, Any], moments: Iterable[HistoryEntry], *, now_s: float) -> JobHistory:
-    """The life of a job as its object and its events tell it."""
+    """Return the history of a job from its object and its events."""
     meta, status = job.get("metadata") or {}, job.get("status") or {}
-    told = sorted(moments, key=lambda each: each.time_s)
-    kept = tuple(_kept(each) for each in status.get("rounds") or ())
-    rounds = kept or _from_moments(told)
+    entries = sorted(moments, key=lambda each: each.time_s)
+    recorded = tuple(_round(each) for each in status.get("rounds") or ())
+    rounds = recorded or _from_moments(entries)
     ended_s = moment(status.get("completionTime"))
     created_s = moment(meta.get("creationTimestamp"))
-    known = [each.start_s for each in rounds] + [each.time_s for each in told]
+    known = [each.start_s for each in rounds] + [each.time_s for each in entries]
     start_s = min([*known, *([created_s] if created_s is not None else [])], default=now_s)
     last_s = max([*known, *(each.end_s for each in rounds if each.end_s is not None)], default=start_s)
     return JobHistory(
@@ -117,14 +117,14 @@ def job_history(job: Mapping[str, Any], moments: Iterable[HistoryEntry], *, now_
         end_s=now_s if ended_s is None else max(ended_s, last_s),
         live=ended_s is None,
         rounds=_closed(rounds, None if ended_s is None else max(ended_s, last_s)),
-        moments=tuple(told),
-        exact=bool(kept),
+        moments=tuple(entries),
+        exact=bool(recorded),
         restarts=int(status.get("restarts") or 0),
         losses=int(status.get("nodeLosses") or 0),
     )
 
 
-def _kept(record: Mapping[str, Any]) -> Round:
+def _round(record: Mapping[str, Any]) -> Round:
     return Round(
         number=int(record.get("round") or 0),
         start_s=moment(record.get("startTime")) or 0.0,
@@ -138,7 +138,7 @@ def _kept(record: Mapping[str, Any]) -> Round:
 
 
 def parse_slots(text: str) -> tuple[int, ...]:
-    """`0-2,5` → 0, 1, 2, 5, in this order; what was cut off (`...`) is not there."""
+    """Return the slots of a text such as `0-2,5`, in its order; a cut-off rest (`...`) is ignored."""
     found: list[int] = []
     for word in text.split(","):
         first, _, last = word.partition("-")
@@ -159,14 +159,14 @@ def _from_moments(moments: Iterable[HistoryEntry]) -> tuple[Round, ...]:
             if rounds and rounds[-1].end_s is None:
                 rounds[-1] = replace(rounds[-1], end_s=each.time_s)
             number, nodes, workers = (int(part or 0) for part in found.groups()[:3])
-            said = found.group(4) or cause
-            rounds.append(Round(number=number, start_s=each.time_s, nodes=nodes, workers=workers, message=said))
+            message = found.group(4) or cause
+            rounds.append(Round(number=number, start_s=each.time_s, nodes=nodes, workers=workers, message=message))
             cause = ""
     return tuple(rounds)
 
 
 def _closed(rounds: Sequence[Round], end_s: float | None) -> tuple[Round, ...]:
-    """No round goes on after the job's end, nor after the next one's beginning."""
+    """Return the rounds with an end for each that was followed by another round or by the end of the job."""
     starts = [*(each.start_s for each in rounds[1:]), end_s]
     return tuple(
         replace(each, end_s=limit) if each.end_s is None and limit is not None else each

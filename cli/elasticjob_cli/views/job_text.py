@@ -1,6 +1,6 @@
-"""PURE: what happened to a job, and why, in sentences; and what to do about it.
+"""The description of a job in sentences: what happened to it and why, and what to do about it.
 
-All sentences come from the status and the events that the operator wrote; nothing is concluded beyond them.
+All sentences come from the status and the events of the operator; nothing is concluded beyond them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ _RUNNING = {"Running", "Succeeded"}
 def describe(
     job: Mapping[str, Any], moments: Sequence[HistoryEntry], *, now_s: float, command: str, folder: str = ""
 ) -> list[str]:
-    """The page; `command` is how the user calls this program, for what to do; `folder` that of a run that is meant."""
+    """Return the lines; `command` is the name of this program, `folder` is the folder if the job is a local run."""
     meta, spec, status = job.get("metadata") or {}, job.get("spec") or {}, job.get("status") or {}
     lines = [_headline(meta, spec, status, now_s)]
     lines += [*_trouble(status), *_progress(status, now_s), *_counts(spec, status), *_last_failure(status, now_s)]
@@ -62,28 +62,28 @@ def _took(status: Mapping[str, Any]) -> str:
 
 def _trouble(status: Mapping[str, Any]) -> Iterator[str]:
     if status.get("reason"):
-        verdict = "Why" if status.get("phase") in _ENDED else "It does not run as wished"
+        verdict = "Why" if status.get("phase") in _ENDED else "It does not run as requested"
         yield f"{verdict}: {status['reason']}: {_sentence(str(status.get('message') or 'no message'))}"
     elif status.get("message"):
         yield _sentence(str(status["message"]))
 
 
 def _sentence(text: str) -> str:
-    """One line with an end; its beginning stays, it may be a name."""
+    """Return one line that ends like a sentence; its beginning is unchanged, since it may be a name."""
     line = one_line(text)
     return line if line.endswith((".", "!", "?", "…")) else f"{line}."
 
 
 def _progress(status: Mapping[str, Any], now_s: float) -> Iterator[str]:
-    told = status.get("progress") or {}
-    if told.get("step") is None:
+    progress = status.get("progress") or {}
+    if progress.get("step") is None:
         return
-    of = f" of {told['total']}" if told.get("total") else ""
-    share = f" ({told['percentage']} %)" if told.get("percentage") is not None else ""
-    metrics = "".join(f", {name} {value}" for name, value in (told.get("metrics") or {}).items())
-    at_s = moment(told.get("lastUpdatedTime"))
+    of = f" of {progress['total']}" if progress.get("total") else ""
+    share = f" ({progress['percentage']} %)" if progress.get("percentage") is not None else ""
+    metrics = "".join(f", {name} {value}" for name, value in (progress.get("metrics") or {}).items())
+    at_s = moment(progress.get("lastUpdatedTime"))
     when = "" if at_s is None else f", as reported {age(now_s - at_s)} ago"
-    yield f"The training has done step {told['step']}{of}{share}{metrics}{when}."
+    yield f"The training has done step {progress['step']}{of}{share}{metrics}{when}."
 
 
 def _counts(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[str]:
@@ -96,11 +96,11 @@ def _counts(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[str]
             f"maxRestarts is {most}, so {left or 'none'} more would be allowed."
         )
     if losses := int(status.get("nodeLosses") or 0):
-        yield f"Nodes were lost {_times(losses)}, which is never charged to maxRestarts."
+        yield f"Nodes were lost {_times(losses)}, which never counts toward maxRestarts."
     if replaced := int(status.get("podReplacements") or 0):
         yield f"{pluralize(replaced, 'failed pod')} replaced; backoffLimit is {spec.get('backoffLimit', 6)}."
     if not (restarts or losses or replaced) and status.get("rendezvousRound"):
-        yield "Nothing has failed so far." if status.get("phase") not in _ENDED else "Nothing failed on the way."
+        yield "Nothing has failed so far." if status.get("phase") not in _ENDED else "Nothing failed."
 
 
 def _times(count: int) -> str:
@@ -117,16 +117,16 @@ def _last_failure(status: Mapping[str, Any], now_s: float) -> Iterator[str]:
 
 
 def failure_text(failure: Mapping[str, Any]) -> str:
-    """The root cause in one line."""
-    said = one_line(str(failure.get("message") or ""))
+    """Return the root cause in one line."""
+    message = one_line(str(failure.get("message") or ""))
     if failure.get("reason") == "NodeLost":
-        return _sentence(said or f"pod {failure.get('podName')} was lost")
-    how = f"was killed by {failure['signal']}" if failure.get("signal") else f"exited with {failure.get('exitCode')}"
+        return _sentence(message or f"pod {failure.get('podName')} was lost")
+    end = f"was killed by {failure['signal']}" if failure.get("signal") else f"exited with {failure.get('exitCode')}"
     if failure.get("reason") == "OOMKilled":
-        how += ", out of memory"
+        end += ", out of memory"
     node = f" on {failure['nodeName']}" if failure.get("nodeName") else ""
-    words = f"rank {failure.get('rank')} in pod {failure.get('podName')}{node} {how} in round {failure.get('round')}"
-    return _sentence(f"{words}: {said}" if said else words)
+    words = f"rank {failure.get('rank')} in pod {failure.get('podName')}{node} {end} in round {failure.get('round')}"
+    return _sentence(f"{words}: {message}" if message else words)
 
 
 def _nodes(status: Mapping[str, Any]) -> Iterator[str]:
@@ -142,9 +142,9 @@ def _nodes(status: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _moments(moments: Sequence[HistoryEntry]) -> Iterator[str]:
-    told = list(moments)[-_MAX_MOMENTS:]
-    if len(moments) > len(told):
-        yield f"  ({len(moments) - len(told)} earlier ones are left out)"
-    for each in told:
+    shown = list(moments)[-_MAX_MOMENTS:]
+    if len(moments) > len(shown):
+        yield f"  ({len(moments) - len(shown)} earlier events are left out)"
+    for each in shown:
         again = f" ({each.count} times)" if each.count > 1 else ""
         yield f"  {clock(each.time_s)}  {each.reason}: {_sentence(each.message)}{again}"

@@ -1,4 +1,4 @@
-"""PURE: which lines of a job's logs are meant, and how a line is shown."""
+"""Select the lines of a job's logs, and format a line."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 _COLOURS = (Style.INFO, Style.GOOD, Style.WARN)
 _EARLY_S = 0.5
-"""The operator sees a round begin when its workers have begun already: they may have written by then."""
+"""Seconds: the operator sees a round begin later than its workers, which may have written lines by then."""
 
 
 class NoSuchRound(CliError):
-    """The job has had no such round, or nobody remembers when it was."""
+    """The job had no such round, or its time is unknown."""
 
 
 def span_of(history: JobHistory, number: int | None) -> tuple[float, float]:
-    """When the lines of this round were written: until those of the next one. None: of the round before the last.
+    """Return the time span of a round's lines, until those of the next round; None: of the round before the last.
 
-    What workers write while they are stopped belongs to the round that ends. No line is in two rounds, or in none.
+    Output of workers that are being stopped belongs to the round that ends. Each line is in exactly one round.
     """
     rounds = list(history.rounds)
     index = rounds.index(_wanted(history, rounds, number))
@@ -36,30 +36,30 @@ def _wanted(history: JobHistory, rounds: Sequence[Round], number: int | None) ->
     if number is None:
         if len(rounds) > 1:
             return rounds[-2]
-        raise NoSuchRound(f"{history.name} has had no round before the current one; leave --previous out")
+        raise NoSuchRound(f"{history.name} had no round before the current one; leave out --previous")
     found = next((each for each in rounds if each.number == number), None)
     if found is not None:
         return found
     known = ", ".join(str(each.number) for each in rounds) or "none"
-    raise NoSuchRound(f"{history.name} has no round {number} that is remembered; known are {known}")
+    raise NoSuchRound(f"the history of {history.name} has no round {number}; it has {known}")
 
 
 def last(lines: Iterable["LogLine"], count: int | None, *, by_rank: bool) -> Iterable["LogLine"]:
-    """The last lines of each rank, or of each pod, in their order; None: all of them."""
+    """Return the last lines of each rank, or of each pod, in their order; None for all of them."""
     if count is None:
         return lines
     left: Counter[int | str | None] = Counter()
-    kept = []
+    selected = []
     for line in reversed([*lines]):
-        whose = line.rank if by_rank else line.pod
-        left[whose] += 1
-        if left[whose] <= count:
-            kept.append(line)
-    return reversed(kept)
+        origin = line.rank if by_rank else line.pod
+        left[origin] += 1
+        if left[origin] <= count:
+            selected.append(line)
+    return reversed(selected)
 
 
 def shown(rank: int | None, pod: str, text: str, *, alone: bool, time: str, colour: bool) -> str:
-    """One line: of one rank alone as it was written, else with whose it is in front."""
+    """Return one line: unchanged for a single rank, else with its rank or pod in front."""
     when = f"{time} " if time else ""
     if alone:
         return when + text
@@ -69,9 +69,9 @@ def shown(rank: int | None, pod: str, text: str, *, alone: bool, time: str, colo
 
 
 def failed_place(job: Mapping[str, Any]) -> tuple[int, int, str, int]:
-    """Rank, round and pod of the last failure, and its local rank; raises NoSuchRound when nothing has failed."""
+    """Return rank, round, pod and local rank of the last failure; raise NoSuchRound if there is none."""
     failure = (job.get("status") or {}).get("lastFailure")
     if not failure:
         name = (job.get("metadata") or {}).get("name")
-        raise NoSuchRound(f"nothing of {name} has failed; leave --failed out")
+        raise NoSuchRound(f"{name} has no failed worker; leave out --failed")
     return int(failure["rank"]), int(failure["round"]), str(failure["podName"]), int(failure["localRank"])

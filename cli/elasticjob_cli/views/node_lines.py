@@ -1,8 +1,8 @@
-"""PURE: the nodes and ranks of the live view, in as many lines as there is room for.
+"""The nodes and ranks of the live view, in as many lines as there is room for.
 
-Few nodes are a table, below it cpu and memory of each rank; more of them are a map with one letter a rank, in rank
-order, and below it those nodes that do not run, and what the others use as a map with a bar a rank. Where even that
-does not fit, the extremes are told with their names.
+Few nodes are a table, with cpu and memory of each rank below it. Many nodes are a map with one letter for each rank,
+in rank order. Below it are the nodes that do not run, and the usage of the others as a map with a bar for each rank.
+Without room for these maps, only the extremes are shown, with their names.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from elasticjob_cli.views.text import pluralize, size
 from elasticjob_cli.views.usage import RankUsage, Usage, outliers, rank_usages, usage_levels, usages
 
 _MOST_MISSING = 6
-"""Nodes that do not run, before the use of those that do takes the room."""
+"""Lines for nodes that do not run, before the usage of the others gets the room."""
 _GAP = 3
 """Columns between two cells of ranks."""
 
@@ -23,7 +23,7 @@ _Node = Mapping[str, Any]
 
 
 def node_lines(status: Mapping[str, Any], measured: Mapping[str, Usage], room: int, width: int) -> Iterator[StyledLine]:
-    """About `room` lines of at most `width` columns; `measured` is by pod, of a metrics server."""
+    """Yield about `room` lines of at most `width` columns; `measured` is by pod, from a metrics server."""
     nodes: Sequence[_Node] = sorted(status.get("nodes") or (), key=_by_rank)
     used = usages(nodes, measured)
     ranks = rank_usages(nodes, used)
@@ -55,12 +55,12 @@ def _by_rank(node: _Node) -> tuple[bool, int]:
 
 
 def _away(missing: Sequence[_Node], room: int) -> Iterator[StyledLine]:
-    """Nodes that do not run, those that failed first, and how many more there are."""
-    told = sorted(missing, key=lambda node: node.get("state") != "Failed")[:room]
-    yield from (plain(_missing(node), Style.WARN) for node in told)
-    if len(missing) > len(told):
-        rest = pluralize(len(missing) - len(told), "more node" if told else "node")
-        yield plain(f"and {rest} not running" if told else f"{rest} not running", Style.WARN)
+    """Yield the nodes that do not run, failed ones first, and the number of the others."""
+    shown = sorted(missing, key=lambda node: node.get("state") != "Failed")[:room]
+    yield from (plain(_missing(node), Style.WARN) for node in shown)
+    if len(missing) > len(shown):
+        rest = pluralize(len(missing) - len(shown), "more node" if shown else "node")
+        yield plain(f"and {rest} not running" if shown else f"{rest} not running", Style.WARN)
 
 
 def _missing(node: _Node) -> str:
@@ -70,7 +70,7 @@ def _missing(node: _Node) -> str:
 
 
 def _used_by_ranks(ranks: Sequence[RankUsage], room: int, width: int) -> list[StyledLine]:
-    """The extremes with their pods, where a line has the room for that."""
+    """Return the extremes, with their pods if the line has room for them."""
     heads = outliers({f"rank {each.rank} in {each.pod}": each.usage for each in ranks}, "rank")
     if max(map(len, heads), default=0) > width:
         heads = outliers({f"rank {each.rank}": each.usage for each in ranks}, "rank")
@@ -82,7 +82,7 @@ def _used_by_nodes(nodes: Sequence[_Node], used: Mapping[str, Usage], room: int,
 
 
 def _used(heads: Sequence[str], each: Sequence[Usage], room: int, width: int) -> list[StyledLine]:
-    """Cpu and memory: a line each, and below it a map of them all where the terminal is tall enough."""
+    """Return a line each for cpu and memory, with a map of all below it if the terminal is tall enough."""
     if not heads:
         return []
     maps = [
@@ -113,7 +113,7 @@ def _table(nodes: Sequence[_Node], used: Mapping[str, Usage], width: int) -> Ite
         rows.append((ranks, *place, *use, letters, str(node.get("reason") or "")))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if sum(widths) + 2 * len(widths) > width:
-        widths[_NODE] = -2  # the pod says more
+        widths[_NODE] = -2  # the pod is more useful
     for row in rows:
         yield StyledLine(_cells(row, widths, head=row is rows[0]))
 
@@ -139,7 +139,7 @@ def _cells(row: Sequence[str], widths: Sequence[int], *, head: bool) -> list[tup
 
 
 def _each_rank(ranks: Sequence[RankUsage], room: int, width: int) -> list[StyledLine]:
-    """Every rank with its cpu and memory, in columns; or what they use as of many nodes, if that does not fit."""
+    """Return every rank with its cpu and memory in columns; if they do not fit, the usage as for many nodes."""
     words = [(str(each.rank), *_words(each.usage)) for each in ranks]
     heads = ("RANK", "CPU", "MEMORY")
     of_rank, of_cpu, of_memory = (max(map(len, column)) for column in zip(heads, *words, strict=True))
@@ -150,7 +150,7 @@ def _each_rank(ranks: Sequence[RankUsage], room: int, width: int) -> list[Styled
     columns = -(-len(ranks) // lines)
     head = f"{heads[0]:>{of_rank}}   {heads[1]:>{of_cpu}} {heads[2]:>{of_memory}}"
     made = [plain(""), plain((" " * _GAP).join([head] * columns), Style.DIM)]
-    for first in range(lines):  # down, then to the right, as ls has it
+    for first in range(lines):  # down, then to the right, as in ls
         pieces: list[tuple[str, Style]] = []
         for each, (rank, cpu, memory) in zip(ranks[first::lines], words[first::lines], strict=True):
             glyph = (GLYPHS.get(each.letter, each.letter), STYLES.get(each.letter, Style.PLAIN))

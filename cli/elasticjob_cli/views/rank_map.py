@@ -1,6 +1,6 @@
-"""PURE: all ranks of a job as one letter each, in rank order: five hundred of them in nine lines of eighty columns.
+"""All ranks of a job as one letter each, in rank order: five hundred of them in nine lines of eighty columns.
 
-What nodes use is a map of the same form, a bar of eighths for each.
+The usage of nodes is a map of the same form, with a bar in eighths for each.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Any
 from elasticjob_cli.terminal import Style
 
 GLYPHS = {"R": "■", "S": "▸", "P": "·", "C": "✓", "F": "✗", "T": "▪", "U": "?"}
-"""What stands for the letters of `status.nodes[].ranks`; each is told from the others without colour, too."""
+"""Glyphs for the letters of `status.nodes[].ranks`; they differ without colour, too."""
 STYLES = {
     "R": Style.GOOD,
     "S": Style.INFO,
@@ -27,7 +27,7 @@ Pieces = list[tuple[str, Style]]
 
 
 def rank_map(nodes: Sequence[Mapping[str, Any]], *, width: int) -> Iterator[Pieces]:
-    """Lines of blocks of ten, each line with its first rank; nodes outside the round come last, after a `+`."""
+    """Yield lines of blocks of ten that begin with their first rank; nodes outside the round are last, after a `+`."""
     letters = "".join(str(node.get("ranks") or "") for node in nodes if node.get("rank") is not None)
     outside = "".join(str(node.get("ranks") or "P") for node in nodes if node.get("rank") is None)
     row = _row(width)
@@ -38,7 +38,7 @@ def rank_map(nodes: Sequence[Mapping[str, Any]], *, width: int) -> Iterator[Piec
 
 
 def level_map(levels: str, *, width: int) -> Iterator[Pieces]:
-    """The same of nodes, one level each; each line begins with the number of its first node."""
+    """Yield such lines for nodes, with one level each; a line begins with the number of its first node."""
     row = _row(width)
     for first in range(0, len(levels), row):
         part = levels[first : first + row]
@@ -51,7 +51,8 @@ def _row(width: int) -> int:
 
 
 def _pieces(letters: str) -> Pieces:
-    """Neighbours of one state are one piece: a terminal is quicker with few changes of colour."""
+    """Return the letters as pieces, one for neighbours in the same state."""
+    # A terminal is faster with fewer changes of colour.
     pieces: Pieces = []
     column = 0
     for letter, run in groupby(letters):

@@ -1,4 +1,4 @@
-"""PURE: a line of a terminal, as pieces with their styles."""
+"""A line of a terminal, as pieces of text with their styles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ class StyledLine:
     pieces: Sequence[tuple[str, Style]]
 
     def render(self, width: int, *, colour: bool) -> str:
-        """At most `width` columns."""
+        """Return the line, cut to `width` columns."""
         out, left = [], width
         for text, style in self.pieces:
             shown = cut(printable(text), left)
@@ -26,5 +26,5 @@ class StyledLine:
 
 
 def plain(text: str, style: Style = Style.PLAIN) -> StyledLine:
-    """A line in one style."""
+    """Return a line in one style."""
     return StyledLine(((text, style),))

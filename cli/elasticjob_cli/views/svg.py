@@ -1,4 +1,4 @@
-"""PURE: a picture as a few shapes, and the shapes as SVG. What draws them otherwise (PNG) reads the same shapes."""
+"""A picture as a few shapes, and the shapes as SVG. PNGs are drawn from the same shapes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Anchor = Literal["start", "middle", "end"]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A filled rectangle; `title` is shown under the mouse."""
+    """A filled rectangle; a browser shows `title` under the mouse."""
 
     x: float
     y: float
@@ -47,7 +47,7 @@ class Picture:
 
 
 def as_svg(picture: Picture) -> str:
-    """A whole SVG document, which also stands inside a page."""
+    """Return an SVG document, which may also be part of a page."""
     size = f'viewBox="0 0 {picture.width} {picture.height}" width="{picture.width}" height="{picture.height}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="{FONT}" role="img">'
     body = [f"<title>{escape(picture.title)}</title>", *map(_shape, picture.shapes)]

@@ -1,4 +1,4 @@
-"""PURE: small words and numbers as people read them, and cells in columns."""
+"""Words and numbers in readable form, and cells in columns."""
 
 import re
 import textwrap
@@ -14,13 +14,13 @@ _TWO_UNITS_BELOW = 10
 
 
 def pluralize(count: int, noun: str, plural: str = "") -> str:
-    """`1 node`, `2 nodes`, `no nodes`."""
+    """Return `1 node`, `2 nodes` or `no nodes`."""
     word = noun if count == 1 else plural or f"{noun}s"
     return f"{count or 'no'} {word}"
 
 
 def duration(seconds: float) -> str:
-    """`0.13 s`, `7.1 s`, `42 s`, `5 min 3 s`, `2 h 5 min`, `3 d 4 h`."""
+    """Return a duration such as `0.13 s`, `7.1 s`, `42 s`, `5 min 3 s`, `2 h 5 min` or `3 d 4 h`."""
     if seconds < 1:
         return f"{max(0.0, seconds):.2f} s"
     if seconds < _SHORT_S:
@@ -35,7 +35,7 @@ def duration(seconds: float) -> str:
 
 
 def age(seconds: float) -> str:
-    """As kubectl writes it: `5s`, `4m10s`, `3h`, `12d`."""
+    """Return an age as kubectl prints it: `5s`, `4m10s`, `3h`, `12d`."""
     whole = max(0, int(seconds))
     for size, unit, smaller, small in ((_DAY, "d", _HOUR, "h"), (_HOUR, "h", _MINUTE, "m"), (_MINUTE, "m", 1, "s")):
         if whole >= size:
@@ -46,7 +46,7 @@ def age(seconds: float) -> str:
 
 
 def size(count: float) -> str:
-    """Bytes: `512 B`, `1.5 GiB`."""
+    """Return a number of bytes such as `512 B` or `1.5 GiB`."""
     for unit in _UNITS[:-1]:
         if count < _STEP:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -55,7 +55,7 @@ def size(count: float) -> str:
 
 
 def moment(text: object) -> float | None:
-    """An RFC 3339 time as seconds since 1970; None for anything else."""
+    """Return an RFC 3339 time as seconds since 1970; None for anything else."""
     if not isinstance(text, str) or not text:
         return None
     try:
@@ -65,18 +65,18 @@ def moment(text: object) -> float | None:
 
 
 def clock(seconds: float, *, fine: bool = False) -> str:
-    """`10:02:03` UTC, `10:02:03.412` when fine."""
+    """Return a time in UTC, such as `10:02:03`, or `10:02:03.412` when fine."""
     at = datetime.fromtimestamp(seconds, tz=UTC)
     return at.strftime("%H:%M:%S.%f")[:-3] if fine else at.strftime("%H:%M:%S")
 
 
 def day(seconds: float) -> str:
-    """`2026-11-21 10:02:03 UTC`."""
+    """Return a date and time such as `2026-11-21 10:02:03 UTC`."""
     return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def align(rows: Sequence[Sequence[str]], *, gap: str = "   ") -> list[str]:
-    """Columns as wide as their widest cell."""
+    """Return the rows in columns that are as wide as their widest cell."""
     if not rows:
         return []
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -84,18 +84,18 @@ def align(rows: Sequence[Sequence[str]], *, gap: str = "   ") -> list[str]:
 
 
 def cut(text: str, width: int) -> str:
-    """At most `width` characters, the last of them an ellipsis if something is missing."""
+    """Return at most `width` characters; the last one is an ellipsis if text is missing."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
 def wrap_lines(text: str, width: int, *, most: int = 3) -> list[str]:
-    """At most `most` lines of at most `width` columns; what does not fit is cut."""
+    """Return at most `most` lines of at most `width` columns; the last one is cut if text is missing."""
     lines = textwrap.wrap(text, max(10, width), break_on_hyphens=False) or [""]
     return lines if len(lines) <= most else [*lines[: most - 1], cut(" ".join(lines[most - 1 :]), width)]
 
 
 def wrap_hanging(line: str, width: int) -> list[str]:
-    """The line in as many as it needs, those after the first below the words of the first."""
+    """Return the line wrapped, with further lines indented below the first one's text."""
     if len(line) <= width:
         return [line]
     moment = _MOMENT.match(line)
@@ -104,5 +104,5 @@ def wrap_hanging(line: str, width: int) -> list[str]:
 
 
 def one_line(text: str) -> str:
-    """Without line breaks, and without what would move a terminal's cursor."""
+    """Return the text without line breaks and control characters."""
     return "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))

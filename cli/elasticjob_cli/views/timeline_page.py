@@ -1,4 +1,4 @@
-"""PURE: a story as one HTML page that needs nothing else: the picture, the rounds, everything that happened."""
+"""The history of a job as one HTML page without external files: the picture, the rounds, the events."""
 
 from html import escape
 
@@ -22,10 +22,10 @@ td.number { font-variant-numeric: tabular-nums; white-space: nowrap }
 
 
 def timeline_page(history: JobHistory) -> str:
-    """The page."""
+    """Return the page."""
     title = f"{escape(history.name)}: rounds over time"
-    rounds = _table(("Round", "Began", "Ran", "Gap before", "Nodes", "Workers", "Who", "Why"), _rounds(history))
-    moments = _table(("When", "What", ""), _moments(history))
+    rounds = _table(("Round", "Began", "Ran", "Gap before", "Nodes", "Workers", "Slots", "Why"), _rounds(history))
+    moments = _table(("Time", "Event", "Message"), _moments(history))
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'

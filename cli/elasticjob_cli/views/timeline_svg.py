@@ -1,4 +1,4 @@
-"""PURE: a story as a picture: time to the right, a row for each group of nodes, a colour for why the round began."""
+"""The history of a job as a picture: time to the right, a row for each group of nodes, a colour for each cause."""
 
 from collections.abc import Iterator, Sequence
 
@@ -28,12 +28,12 @@ _MEANING = {
     "NodeLost": "after a node was lost",
     "NodeLeft": "after a node left",
     "NodeJoined": "after a change of size",
-    "RestartRequested": "after a restart was asked for",
+    "RestartRequested": "after a requested restart",
 }
 
 
 def timeline_picture(history: JobHistory) -> Picture:
-    """The picture; its height grows with the groups of nodes."""
+    """Return the picture; its height grows with the groups of nodes."""
     rows = grouped(history)
     height = _TOP + _ROW * len(rows) + 84
     shapes = [Box(0, 0, _WIDTH, height, "#ffffff"), *_head(history), *_axis(history, len(rows))]
@@ -73,14 +73,14 @@ def _bar(history: JobHistory, one: Round, y: float) -> Box:
     begin, end = _x(history, one.start_s), _x(history, history.end_of(one))
     ran = duration(history.end_of(one) - one.start_s)
     title = f"round {one.number}: {one.nodes} nodes, {one.workers} workers, {ran}; {reason_text(one)}"
-    # A gap of a pixel stays visible between two rounds, however short it was.
+    # One pixel remains between two rounds, so that even a short gap is visible.
     return Box(begin, y, max(1.0, end - begin - 1), _BAR, _COLOURS.get(one.cause, _OTHER), title)
 
 
 def _failures(history: JobHistory, rows: int) -> Iterator[Shape]:
-    for time_s, said in history.failures():
+    for time_s, text in history.failures():
         x = _x(history, time_s)
-        yield Box(x - 1, _TOP - 10, 2, _ROW * rows + 12, _RED, f"{clock(time_s)} {said}")
+        yield Box(x - 1, _TOP - 10, 2, _ROW * rows + 12, _RED, f"{clock(time_s)} {text}")
         yield Label(x, _TOP - 12, "×", 14, _RED, "middle")
 
 

@@ -1,6 +1,6 @@
-"""PURE: a story for the terminal: a line for each round, and a chart with a row for each group of nodes.
+"""The history of a job for the terminal: a line for each round, and a chart with a row for each group of nodes.
 
-Nodes that took part in the same rounds share a row, so that five hundred of them are as readable as three.
+Nodes that were in the same rounds share a row, so that five hundred of them are as readable as three.
 """
 
 from collections import defaultdict
@@ -13,23 +13,23 @@ _ON, _OFF, _FAILED = "█", "·", "×"
 _MOST_ROWS = 24
 _LABEL = 24
 _MIN_REASON, _INDENT = 40, 7
-"""Columns for the reason of a round, beside its numbers; and before it, below them."""
+"""Least columns for the reason beside the numbers of a round, and its indentation below them."""
 
 
 def timeline(history: JobHistory, *, width: int) -> list[str]:
-    """The lines; at most `width` columns each."""
+    """Return the lines, of at most `width` columns each."""
     lines = [*wrap_lines(headline(history), width), f"from {day(history.start_s)} to {day(history.end_s)}", ""]
     if not history.rounds:
-        return [*lines, "no round has run yet" if history.live else "no round ever ran"]
+        return [*lines, "no round has run yet" if history.live else "no round has run"]
     lines += _table(history, width)
     lines += ["", *chart(history, width=width)]
     if not history.exact:
-        lines += ["", "(from the job's events, to the second: its status keeps no rounds)"]
+        lines += ["", "(from the job's events, in whole seconds: its status has no rounds)"]
     return lines
 
 
 def headline(history: JobHistory) -> str:
-    """Counts, and the share of time in rounds."""
+    """Return the counts, and the share of time in rounds."""
     total_s = max(history.end_s - history.start_s, 1e-9)
     share = 100 * min(1.0, history.in_rounds_s / total_s)
     counts = f"{pluralize(history.restarts, 'restart')}, {pluralize(history.losses, 'node loss', 'node losses')}"
@@ -38,7 +38,7 @@ def headline(history: JobHistory) -> str:
 
 
 def _table(history: JobHistory, width: int) -> list[str]:
-    """A line for each round; why it began goes on below itself, or stands below the numbers if it is narrow there."""
+    """Return a line for each round; its reason is beside the numbers, or below them on a narrow terminal."""
     rows = list(_rows(history))
     plain = align([_HEAD[:-1], *(row[:-1] for row in rows)], gap="  ")
     room = max(map(len, plain)) + 2
@@ -66,14 +66,14 @@ def _rows(history: JobHistory) -> Iterable[tuple[str, ...]]:
 
 
 def reason_text(one: Round) -> str:
-    """Why the round was opened."""
+    """Return the reason why the round began."""
     first = {"First": "the job began", "Resumed": "the job was resumed"}
-    said = one_line(one.message)
-    return said or first.get(one.cause, one.cause) or ("the job began" if one.number == 1 else "-")
+    message = one_line(one.message)
+    return message or first.get(one.cause, one.cause) or ("the job began" if one.number == 1 else "-")
 
 
 def chart(history: JobHistory, *, width: int) -> list[str]:
-    """Rows of blocks, a row of marks for failures, and an axis."""
+    """Return rows of blocks, a row of marks for failures, and an axis."""
     rows = grouped(history)
     label = min(_LABEL, max([len(name) for name, _ in rows] + [8]))
     columns = max(10, width - label - 2)
@@ -87,7 +87,7 @@ def chart(history: JobHistory, *, width: int) -> list[str]:
 
 
 def grouped(history: JobHistory) -> list[tuple[str, Sequence[Round]]]:
-    """Names of nodes and the rounds that they took part in, those with the same rounds together."""
+    """Return names of nodes with the rounds that they were in; nodes with the same rounds share a name."""
     if not history.slots():
         return [("all nodes", history.rounds)]
     taken: dict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -100,11 +100,11 @@ def grouped(history: JobHistory) -> list[tuple[str, Sequence[Round]]]:
     if len(found) <= _MOST_ROWS:
         return found
     rest = {id(each): each for _, rounds in found[_MOST_ROWS - 1 :] for each in rounds}
-    return [*found[: _MOST_ROWS - 1], (f"{len(found) - _MOST_ROWS + 1} groups more", list(rest.values()))]
+    return [*found[: _MOST_ROWS - 1], (f"{len(found) - _MOST_ROWS + 1} more groups", list(rest.values()))]
 
 
 def slots_text(slots: Sequence[int]) -> str:
-    """`3`, or `[0-2,5]`."""
+    """Return `3` for one slot, or `[0-2,5]`."""
     runs: list[list[int]] = []
     for slot in slots:
         if runs and slot == runs[-1][1] + 1:
@@ -116,7 +116,7 @@ def slots_text(slots: Sequence[int]) -> str:
 
 
 def _blocks(history: JobHistory, rounds: Iterable[Round], columns: int, step_s: float) -> str:
-    """A column is on when a round ran for more than half of it."""
+    """Return the blocks of a row; a column is on if rounds ran for more than half of it."""
     share = [0.0] * columns
     for each in rounds:
         begin, end = each.start_s - history.start_s, history.end_of(each) - history.start_s

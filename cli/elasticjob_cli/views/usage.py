@@ -1,6 +1,6 @@
-"""PURE: cpu and memory of nodes and ranks: from the status, where the operator samples, else from a metrics server.
+"""Cpu and memory of nodes and ranks: from the status if the operator samples, else from a metrics server.
 
-A metrics server knows nodes only, and so does the status where its list would become too long.
+A metrics server knows nodes only. The status too, if its list of ranks would become too long.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,25 +18,25 @@ _EIGHTHS = "▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Of one node or rank; 100 is one core."""
+    """Usage of one node or rank; 100 is one core."""
 
     cpu_percent: float | None = None
     memory_bytes: float | None = None
 
 
 def usages(nodes: Sequence[Mapping[str, Any]], measured: Mapping[str, Usage]) -> dict[str, Usage]:
-    """By pod."""
+    """Return the usage of each pod."""
     found = {}
     for node in nodes:
         pod = str(node.get("podName"))
-        told = Usage(node.get("cpuPercent"), node.get("memoryBytes"))
-        found[pod] = measured.get(pod, told) if told == Usage() else told
+        reported = Usage(node.get("cpuPercent"), node.get("memoryBytes"))
+        found[pod] = measured.get(pod, reported) if reported == Usage() else reported
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class RankUsage:
-    """What one rank of the round uses."""
+    """The usage of one rank of the round."""
 
     rank: int
     pod: str
@@ -45,7 +45,7 @@ class RankUsage:
 
 
 def rank_usages(nodes: Sequence[Mapping[str, Any]], of_nodes: Mapping[str, Usage]) -> list[RankUsage]:
-    """Of each rank, in order, if it is known of them all; `nodes` are in the order of their ranks."""
+    """Return the usage of each rank in order, or nothing if one is unknown; `nodes` are in the order of ranks."""
     found: list[RankUsage] = []
     for node in nodes:
         if node.get("rank") is None:
@@ -72,7 +72,7 @@ def _of_workers(node: Mapping[str, Any], workers: int, of_node: Usage) -> list[U
 
 
 def parse_pod_metrics(answer: Mapping[str, Any]) -> dict[str, Usage]:
-    """What `metrics.k8s.io` says of pods."""
+    """Return the usage of pods in an answer of `metrics.k8s.io`."""
     found = {}
     for item in answer.get("items") or ():
         used = [each.get("usage") or {} for each in item.get("containers") or ()]
@@ -83,7 +83,7 @@ def parse_pod_metrics(answer: Mapping[str, Any]) -> dict[str, Usage]:
 
 
 def quantity(text: str) -> float:
-    """`250m`, `1Gi`, `3`; 0 for what is no quantity."""
+    """Return the number for `250m`, `1Gi` or `3`; 0 for other text."""
     for suffixes in (_BINARY, _SUFFIXES):
         for suffix, factor in suffixes.items():
             if text.endswith(suffix):
@@ -99,7 +99,7 @@ def _number(text: str) -> float:
 
 
 def outliers(used: Mapping[str, Usage], unit: str) -> list[str]:
-    """A line of cpu and one of memory, with the extremes by name: for more `unit`s than can be listed."""
+    """Return a line for cpu and one for memory, with the names of the extremes; `unit` is node or rank."""
     cpu = {name: use.cpu_percent for name, use in used.items() if use.cpu_percent is not None}
     memory = {name: use.memory_bytes for name, use in used.items() if use.memory_bytes is not None}
     if not cpu or not memory:
@@ -113,7 +113,7 @@ def outliers(used: Mapping[str, Usage], unit: str) -> list[str]:
 
 
 def usage_levels(found: Sequence[float | None]) -> str:
-    """A glyph for each: its share of the largest in eighths, or a dot where there is no sample."""
+    """Return a glyph for each: its share of the largest in eighths, or a dot without a sample."""
     most = max((each for each in found if each is not None), default=0.0)
     return "".join("·" if each is None else _EIGHTHS[_eighth(each, most)] for each in found)
 

@@ -59,7 +59,7 @@ HERE: Sequence[Mistake] = (
         typed=RUN,
         says=("job.yaml: there is no such file", "give the path of a manifest"),
     ),
-    Mistake(name="the manifest is empty", typed=RUN, text="", says=("is empty", "it must hold one ElasticJob")),
+    Mistake(name="the manifest is empty", typed=RUN, text="", says=("is empty", "it must contain one ElasticJob")),
     Mistake(
         name="a tab in YAML",
         typed=RUN,
@@ -70,7 +70,7 @@ HERE: Sequence[Mistake] = (
         name="two documents in a file",
         typed=RUN,
         text=text() + "---\n" + text(),
-        says=("a second document begins here", "move the others to files of their own"),
+        says=("a second document begins here", "move the other documents to their own files"),
     ),
     Mistake(
         name="a misspelt field",
@@ -118,7 +118,7 @@ HERE: Sequence[Mistake] = (
         name="a number as a text",
         typed=RUN,
         text=text(nprocPerNode='"two"'),
-        says=("spec.nprocPerNode: 'two'", "it must be a whole number from 1, or auto"),
+        says=("spec.nprocPerNode: 'two'", "it must be a whole number, 1 or more, or auto"),
     ),
     Mistake(
         name="a volume that only a cluster has",
@@ -145,7 +145,7 @@ HERE: Sequence[Mistake] = (
     Mistake(
         name="scaled to nothing",
         typed=("scale", "digits", "--replicas", "0"),
-        says=("'0' must be a whole number from 1", "suspend gives all pods back"),
+        says=("'0' must be a whole number, 1 or more", "`elasticjob suspend` deletes all pods"),
     ),
     Mistake(
         name="nnodes the wrong way round",
@@ -156,19 +156,19 @@ HERE: Sequence[Mistake] = (
         name="a manifest that cannot be converted",
         typed=("convert", "job.yaml"),
         text=text(),
-        says=("is an ElasticJob of ours already", "kubectl apply -f it"),
+        says=("is already an ElasticJob of elasticjob.io", "use `kubectl apply -f`"),
     ),
     Mistake(
         name="a folder that is no run",
         typed=("timeline", "runs/digits"),
-        says=("runs/digits: is no folder of a run", "give one of runs/, or a job's name"),
+        says=("runs/digits: is not the folder of a run", "give a folder in runs/, or the name of a job"),
     ),
     Mistake(
         name="no kubeconfig",
         typed=("get",),
         environ={"KUBECONFIG": "nowhere.yaml"},
         code=124,
-        says=("nowhere.yaml", "name a kubeconfig by $KUBECONFIG"),
+        says=("nowhere.yaml", "set $KUBECONFIG to a kubeconfig"),
     ),
 )
 """Made on any machine."""
@@ -184,25 +184,25 @@ ON_A_CLUSTER: Sequence[Mistake] = (
         name="the wrong namespace",
         typed=("logs", "digits", "-n", "default"),
         code=1,
-        says=("there is no job digits in the namespace default, but in test-", "use -n test-"),
+        says=("there is no job digits in the namespace default, but there is one in test-", "use -n test-"),
     ),
     Mistake(
         name="a context that there is not",
         typed=("get", "--context", "prod"),
         code=124,
-        says=("no context prod in ", "`kubectl config get-contexts` lists those that there are"),
+        says=("no context prod in ", "`kubectl config get-contexts` lists the contexts"),
     ),
     Mistake(
         name="more nodes than maxReplicas",
         typed=("scale", "digits", "--replicas", "9"),
         code=1,
-        says=("cannot scale the job digits to 9: it may have 1 to 4 nodes", "scale within, or change those"),
+        says=("cannot scale the job digits to 9: it must have 1 to 4 nodes", "scale within these limits, or change them"),
     ),
     Mistake(
         name="the failure of a job that has none",
         typed=("logs", "digits", "--failed"),
         code=1,
-        says=("nothing of digits has failed", "leave --failed out"),
+        says=("digits has no failed worker", "leave out --failed"),
     ),
 )
 """Made on a cluster where a job `digits` is."""

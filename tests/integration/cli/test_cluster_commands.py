@@ -27,7 +27,7 @@ def test_get_shows_a_table_names_and_the_whole(stage: Stage, command: Command, j
 
 
 def test_a_namespace_without_jobs_says_so(command: Command) -> None:
-    assert command("get").out == "no jobs in this namespace; -A lists those of all\n"
+    assert command("get").out == "no jobs in this namespace; -A lists the jobs of all namespaces\n"
 
 
 def test_changes_are_made_and_said(command: Command, job: ElasticJob) -> None:
@@ -118,7 +118,7 @@ def test_of_the_worker_that_failed_beside_sidecars_the_trainer_is_read(
 def test_of_a_failed_pod_that_is_gone_the_last_words_are_told(stage: Stage, job: ElasticJob, command: Command) -> None:
     stage.says(job, phase="Running", lastFailure=FAILURE)
     said = command("logs", job.name, "--failed", code=1).err
-    assert "the pod b is gone, and its log with it; what the status keeps: rank 1 in pod b exited with 3" in said
+    assert "the pod b was deleted, and its log with it; the job's status has: rank 1 in pod b exited with 3" in said
     assert said.endswith("no data.\n")
 
 

@@ -35,7 +35,7 @@ def test_who_may_do_nothing_learns_which_rights_are_missing(namespace: Namespace
     nobody = Command(namespace.server.kubeconfig("nobody", namespace=namespace.name), tmp_path)
     ended = nobody("doctor", code=1)
     assert f"in {namespace.name} you may not get elasticjobs" in ended.out
-    assert "-> have an administrator bind a role with these verbs" in ended.out
+    assert "-> ask an administrator for a role with these verbs" in ended.out
 
 
 def operator(namespace: Namespace, **status: Any) -> None:

@@ -99,7 +99,7 @@ def test_a_clock_so_wrong_that_no_certificate_is_valid_is_suspected(command: Com
     clock.jump_to(-48)
     said = command("doctor", code=1, **clock.environment).out
     assert "certificate is not yet valid" in said
-    assert "-> see that the clock of this machine is right" in said
+    assert "-> check the clock of this machine" in said
 
 
 def test_a_node_whose_clock_is_ahead_is_named(namespace: Namespace, command: Command) -> None:

@@ -63,5 +63,5 @@ def test_a_cluster_that_does_not_answer_is_named(crd: ApiServer, tmp_path: Path)
     path = tmp_path / "dead.kubeconfig"
     path.write_text(json.dumps(config))
     ended = Command(path, tmp_path)("get", code=124)
-    read_in_order(ended.err, ("https://127.0.0.1:1 did not answer", "is it up, and reachable?"))
+    read_in_order(ended.err, ("https://127.0.0.1:1 did not answer", "check that it runs and is reachable"))
     assert ended.err.count("\n") == 1

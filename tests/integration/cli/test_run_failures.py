@@ -43,7 +43,7 @@ def test_a_deleted_pod_is_replaced(cli: Cli) -> None:
     cli.manifest(_UNTIL_RESTARTED)
     ended = cli.run("--inject", "delete-pod:slot=1@0s")
     assert (ended.code, cli.status()["restarts"]) == (0, 0)
-    assert re.search(r"pod tiny-1-\w+ runs on local-2\n", ended.out)
+    assert re.search(r"pod tiny-1-\w+ is running on local-2\n", ended.out)
 
 
 def test_a_job_may_be_scaled(cli: Cli) -> None:
@@ -56,7 +56,7 @@ def test_a_fault_that_never_struck_is_named_and_is_a_failure(cli: Cli) -> None:
     cli.manifest("true")
     ended = cli.run("--inject", "kill-worker@99%")
     assert ended.code == 1
-    assert "inject kill-worker:rank=1@99%: never struck" in ended.out
+    assert "inject kill-worker:rank=1@99%: not injected" in ended.out
     assert cli.status()["phase"] == "Succeeded"
 
 

@@ -56,7 +56,7 @@ def test_a_run_folder_that_cannot_be_made_is_refused(cli: Cli) -> None:
     cli.manifest("true")
     ended = cli.end(cli.begin("run", "job.yaml", "--run-dir", "job.yaml/x"))
     assert (ended.code, ended.out) == (2, "")
-    assert "run folder job.yaml/x: cannot be made or written: Not a directory" in ended.err
+    assert "run folder job.yaml/x: cannot be created or written: Not a directory" in ended.err
 
 
 @pytest.fixture

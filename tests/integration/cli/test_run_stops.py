@@ -21,7 +21,7 @@ def test_a_signal_suspends_the_job_and_ends_the_run(cli: Cli, sig: signal.Signal
     process.send_signal(sig)
     ended = cli.end(process)
     assert (ended.code, cli.status()["phase"]) == (code, "Suspended")
-    assert f"{sig.name}: stopping the job within 5 s; once more kills everything at once" in ended.out
+    assert f"{sig.name}: stopping the job within 5 s; a second signal kills everything" in ended.out
     assert cli.census.found() == []
 
 
@@ -96,7 +96,7 @@ def test_etcd_gone_in_the_middle_ends_the_run_with_a_sentence(cli: Cli) -> None:
     ended = cli.end(process)
     assert (ended.code, ended.err) == (
         124,
-        "elasticjob run: etcd ended in the middle of the run; its last words are in out/etcd/etcd.log\n",
+        "elasticjob run: etcd ended during the run; its last log lines are in out/etcd/etcd.log\n",
     )
 
 

@@ -40,7 +40,7 @@ async def test_the_page_is_there_while_the_job_runs(tmp_path: Path) -> None:
         async with asyncio.timeout(WITHIN_S):
             assert run.stdout is not None
             while not (
-                found := re.search(r"look at it: (http://127\.0\.0\.1:\d+/)#/default/mine", await said(run.stdout))
+                found := re.search(r"web page: (http://127\.0\.0\.1:\d+/)#/default/mine", await said(run.stdout))
             ):
                 pass
             await until_it_runs(f"{found[1]}api/jobs/default/mine")

@@ -49,7 +49,7 @@ def test_remarks_stand_beside_their_examples_where_there_is_room_and_else_below(
     assert "  elasticjob logs digits --tail 20    " in ENTRIES["logs"].page().parser("logs").format_help()
     monkeypatch.setenv("COLUMNS", "80")
     narrow = ENTRIES["logs"].page().parser("logs").format_help()
-    assert "  elasticjob logs digits --tail 20\n      of every pod the last lines\n" in narrow
+    assert "  elasticjob logs digits --tail 20\n      the last 20 lines of every pod\n" in narrow
 
 
 def test_help_has_all_commands_and_all_exit_codes(
@@ -111,4 +111,4 @@ def test_doctor_without_the_libraries_for_a_cluster_says_so_among_its_findings()
     done = subprocess.run([sys.executable, "-c", script, "doctor"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")
     assert "FAIL  cluster" in done.stdout
-    assert "-> pip install 'elasticjob[cli]'; --machine leaves it out" in done.stdout
+    assert "-> pip install 'elasticjob[cli]', or use --machine to skip the cluster" in done.stdout

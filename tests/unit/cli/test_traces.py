@@ -42,7 +42,7 @@ def test_one_recovery_is_told_point_by_point(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "number", "words"), [(".", 9, "has no round 9; there are 1, 2"), ("x", 1, "there is no trace to read")]
+    ("where", "number", "words"), [(".", 9, "has no round 9; its rounds: 1, 2"), ("x", 1, "there is no trace")]
 )
 def test_a_trace_that_is_not_there_is_a_sentence(folder: Path, where: str, number: int, words: str) -> None:
     with pytest.raises(NoTrace, match=words):

@@ -66,7 +66,7 @@ def test_many_groups_of_nodes_are_cut() -> None:
     rounds = [a_round(i, -90 + i, -89 + i, str(i)) for i in range(60)]
     rows = [line for line in timeline(told(rounds=rounds), width=80) if "·" in line]
     assert len(rows) == 24
-    assert "37 groups more" in rows[-1]
+    assert "37 more groups" in rows[-1]
 
 
 def test_slots_are_short() -> None:

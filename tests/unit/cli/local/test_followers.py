@@ -22,11 +22,11 @@ def _failed(*containers: dict[str, Any], **status: Any) -> dict[str, Any]:
     [
         pytest.param(None, a_pod(phase="Pending"), [], id="a new pod is no news"),
         pytest.param(
-            a_pod(phase="Pending"), a_pod(), [("pod j-0-abcde runs on local-0", TextStyle.PLAIN)], id="that it runs is"
+            a_pod(phase="Pending"), a_pod(), [("pod j-0-abcde is running on local-0", TextStyle.PLAIN)], id="that it runs is"
         ),
         pytest.param(a_pod(), a_pod(labels={}), [], id="once"),
         pytest.param(
-            a_pod(), a_pod(phase="Succeeded"), [("pod j-0-abcde has ended well", TextStyle.PLAIN)], id="a good end"
+            a_pod(), a_pod(phase="Succeeded"), [("pod j-0-abcde succeeded", TextStyle.PLAIN)], id="a good end"
         ),
         pytest.param(
             a_pod(),
@@ -69,7 +69,7 @@ def test_a_change_of_a_pod_is_told_in_a_line(
         (_failed(_ended(exitCode=127, reason="StartError", message="no x")), "trainer exited with 127: no x"),
         (_failed(_ended(exitCode=1, reason="Error", message="said already")), "trainer exited with 1"),
         (_failed(_ended(exitCode=0), _ended(exitCode=2)), "trainer exited with 2"),
-        (_failed(), "its containers ended"),
+        (_failed(), "its containers exited"),
     ],
 )
 def test_a_failed_pod_has_a_reason(pod: dict[str, Any], why: str) -> None:

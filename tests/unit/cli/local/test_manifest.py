@@ -50,13 +50,13 @@ def test_what_looks_like_a_date_stays_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        pytest.param("", "job.yaml: the file is empty; it must hold one ElasticJob", id="empty"),
+        pytest.param("", "job.yaml: the file is empty; it must contain one ElasticJob", id="empty"),
         pytest.param("a: [", "job.yaml:1: is not YAML: expected the node content", id="not YAML"),
         pytest.param("kind: ElasticJob\n\tspec: 1\n", "job.yaml:2: is not YAML: found character '\\t'", id="a tab"),
         pytest.param(b"\xff\xfe\x00", "job.yaml: is not YAML: it is not UTF-8 text", id="not text"),
         pytest.param("a\x00b", "job.yaml: is not YAML: special characters are not allowed", id="not printable"),
-        pytest.param("a: !!python/name:x 1", "job.yaml:1: is not YAML that a manifest may use", id="a foreign tag"),
-        pytest.param("a: &a [*a]", "job.yaml: is not YAML that a manifest may use: a part", id="an endless one"),
+        pytest.param("a: !!python/name:x 1", "job.yaml:1: is YAML that a manifest must not use", id="a foreign tag"),
+        pytest.param("a: &a [*a]", "job.yaml: an alias makes a part of it contain itself", id="an endless one"),
         pytest.param("hello", "job.yaml:1: manifest: is not an object", id="a word"),
         pytest.param(f"{_GOOD}---\n{_GOOD}", "job.yaml:14: a second document begins here;", id="two documents"),
         pytest.param(
@@ -86,7 +86,7 @@ def test_what_looks_like_a_date_stays_text(tmp_path: Path) -> None:
         ),
         pytest.param(
             _GOOD.replace("replicas: 2", "replicas: 2\n  replicas: 3"),
-            "job.yaml:7: spec.replicas: is given twice; keep one of them",
+            "job.yaml:7: spec.replicas: is given twice; remove one of them",
             id="a key twice",
         ),
         pytest.param(
@@ -106,7 +106,7 @@ def test_what_looks_like_a_date_stays_text(tmp_path: Path) -> None:
         ),
         pytest.param(
             _GOOD.replace("replicas: 2", "replicas: 2\n  suspend: true"),
-            "job.yaml:7: spec.suspend: is true; such a job never starts",
+            "job.yaml:7: spec.suspend: is true, so the job would never start",
             id="suspended",
         ),
     ],
@@ -148,14 +148,14 @@ def bomb(levels: int) -> str:
 
 
 def test_aliases_that_stand_for_very_much_are_refused_at_once(tmp_path: Path) -> None:
-    assert _fault(tmp_path, bomb(40)).endswith("values, of at most 100,000; use fewer")
-    with pytest.raises(InvalidManifest, match="with its aliases written out it has 123,456,799 values"):
+    assert _fault(tmp_path, bomb(40)).endswith("values with its aliases expanded, of at most 100,000; use fewer aliases")
+    with pytest.raises(InvalidManifest, match="has 123,456,799 values with its aliases expanded"):
         read_yaml(str(_write(tmp_path, bomb(8))))
 
 
 def test_what_contains_itself_or_is_too_deep_is_refused_in_a_sentence(tmp_path: Path) -> None:
     for text in ("a: &a [*a]", "a: &a {b: *a}"):
-        with pytest.raises(InvalidManifest, match="a part of it contains itself"):
+        with pytest.raises(InvalidManifest, match="makes a part of it contain itself"):
             read_yaml(str(_write(tmp_path, text)))
     with pytest.raises(InvalidManifest, match="is nested too deeply to be read"):
         read_yaml(str(_write(tmp_path, "[" * 5000 + "]" * 5000)))

@@ -24,8 +24,8 @@ def test_a_job_that_fits_is_run(replicas: int, nproc: int | Literal["auto"]) -> 
 def test_more_nodes_than_the_memory_holds_are_refused_with_the_numbers_and_the_cure() -> None:
     [fault] = faults_of(20_000, 2)
     assert fault == (
-        "spec.replicas: is 20000: with 2 workers a node that is 60000 processes, and this machine's memory holds"
-        " some 170; set a smaller spec.replicas or spec.nprocPerNode"
+        "spec.replicas: is 20000: with 2 workers per node that is 60000 processes, but the memory of this machine"
+        " is enough for about 170; set a smaller spec.replicas or spec.nprocPerNode"
     )
 
 

@@ -35,11 +35,11 @@ def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
-    with pytest.raises(RunFolderError, match="is not empty; name a new one with --run-dir"):
+    with pytest.raises(RunFolderError, match="is not empty; name a new folder with --run-dir"):
         make_run_dir(tmp_path)
 
 
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(RunFolderError, match="cannot be made or written: Not a directory; name another one"):
+    with pytest.raises(RunFolderError, match="cannot be created or written: Not a directory; name another folder"):
         make_run_dir(tmp_path / "file" / "run")

@@ -24,11 +24,11 @@ def test_nothing_said_is_as_good_as_null() -> None:
 @pytest.mark.parametrize(
     ("container", "fault"),
     [
-        ({"args": ["--n", 3]}, "s.containers[0].args[1]: 3 is not a text; put it in quotes"),
+        ({"args": ["--n", 3]}, "s.containers[0].args[1]: 3 is not a string; put it in quotes"),
         ({"args": "--n 3"}, "s.containers[0].args: '--n 3' is not a list; write it in brackets, as [--n, 3]"),
         ({"env": {"A": "1"}}, "s.containers[0].env: {'A': '1'} is not a list; write it in brackets, as [...]"),
         ({"env": ["A=1"]}, "s.containers[0].env[0]: 'A=1' is not an object"),
-        ({"env": [{"name": "A", "value": 1}]}, "s.containers[0].env[0].value: 1 is not a text; put it in quotes"),
+        ({"env": [{"name": "A", "value": 1}]}, "s.containers[0].env[0].value: 1 is not a string; put it in quotes"),
         ({"env": [{"name": "A", "valueFrom": "x"}]}, "s.containers[0].env[0].valueFrom: 'x' is not an object"),
         ({"volumeMounts": ["/data"]}, "s.containers[0].volumeMounts[0]: '/data' is not an object"),
         ({"name": ""}, "s.containers[0].name: is required"),

@@ -34,7 +34,7 @@ def test_on_a_terminal_a_line_goes_on_below_its_own_words() -> None:
 
 def test_of_a_run_on_this_machine_nothing_is_advised_that_needs_a_cluster() -> None:
     for phase, words in [
-        ("Suspended", "run its manifest again"),
+        ("Suspended", "Run the manifest again"),
         ("Failed", "`elasticjob logs runs/d-1 --failed` shows"),
     ]:
         job = a_job(phase=phase, reason="Unschedulable")
@@ -48,7 +48,7 @@ def test_a_job_that_failed_says_why_and_how_to_see_more() -> None:
     lines = said(a_job(phase="Failed", reason="MaxRestartsExceeded", message=message, completionTime=at(-10)))
     assert lines[0] == "team/digits has failed after 1 min 30 s, at 2025-12-31 23:59:50 UTC."
     assert lines[1] == "Why: MaxRestartsExceeded: more than 3 failures."
-    assert "  `elasticjob logs digits -n team --failed` shows what the worker that failed first wrote." in lines
+    assert "  `elasticjob logs digits -n team --failed` shows the output of the worker that failed first." in lines
 
 
 def test_nodes_that_wait_are_named_with_what_they_wait_for() -> None:

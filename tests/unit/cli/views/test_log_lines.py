@@ -31,7 +31,7 @@ def test_the_round_before_the_last_is_the_previous_one() -> None:
 
 
 def test_a_round_that_nobody_remembers_is_named_with_those_that_are_known() -> None:
-    with pytest.raises(NoSuchRound, match="digits has no round 7 that is remembered; known are 1, 2, 3"):
+    with pytest.raises(NoSuchRound, match="the history of digits has no round 7; it has 1, 2, 3"):
         span_of(told(), 7)
     with pytest.raises(NoSuchRound, match="no round before the current one"):
         span_of(job_history(a_job(), [], now_s=NOW_S), None)
@@ -49,7 +49,7 @@ def test_the_last_lines_are_those_of_each_rank_or_pod_in_their_order() -> None:
 
 def test_the_place_of_the_last_failure_is_read_from_the_status() -> None:
     assert failed_place(a_job(lastFailure=FAILURE)) == (3, 1, "digits-1-abcde", 1)
-    with pytest.raises(NoSuchRound, match="nothing of digits has failed"):
+    with pytest.raises(NoSuchRound, match="digits has no failed worker"):
         failed_place(a_job())
 
 
@@ -86,7 +86,7 @@ def test_of_a_run_the_last_round_is_shown_and_others_when_asked_for(run: Path) -
 
 
 def test_a_log_that_a_run_does_not_have_is_named_with_those_that_it_has(run: Path) -> None:
-    with pytest.raises(NoSuchRound, match="there are rounds 1, 2; ranks 0 to 1"):
+    with pytest.raises(NoSuchRound, match="it has rounds 1, 2; ranks 0 to 1"):
         lines(run, rank=[7])
 
 
