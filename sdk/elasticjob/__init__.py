@@ -1,8 +1,8 @@
 """`import elasticjob`: jobs on a cluster, and the launchers for this machine, under one name.
 
-Nothing is imported before it is used: the import itself costs a millisecond and needs none of the extras. `ElasticJob`
-and what belongs to it need `elasticjob[cli]` as soon as a cluster or YAML is met; `launch`, `spawn`, `start_processes`
-and `record` need nothing.
+Each name is imported at its first use: the import of the package takes a millisecond and needs none of the extras.
+`ElasticJob` and its parts need `elasticjob[cli]` when they connect to a cluster or read YAML. `launch`, `spawn`,
+`start_processes` and `record` need no extra.
 """
 
 from importlib import import_module
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from elasticjob_api.spec import JobSpec as JobSpec
     from elasticjob_api.status import JobStatus as JobStatus
 
-_WHERE = {
+_MODULES = {
     "ALL_NAMESPACES": "elasticjob.cluster",
     "Cluster": "elasticjob.cluster",
     "ConditionType": "elasticjob_api.constants",
@@ -42,17 +42,17 @@ _WHERE = {
     "spawn": "elasticjob_agent.spawn",
     "start_processes": "elasticjob_agent.multiprocessing",
 }
-__all__ = sorted(_WHERE)  # noqa: PLE0605  # one list, that of where they are
+__all__ = sorted(_MODULES)  # noqa: PLE0605  # the table of modules is the only list
 
 
 def __getattr__(name: str) -> Any:
-    """The name, from where it is."""
-    if name not in _WHERE:
+    """Return a public name from its module, which is imported at the first use."""
+    if name not in _MODULES:
         raise AttributeError(f"module 'elasticjob' has no attribute {name!r}; it has {', '.join(__all__)}")
-    found = globals()[name] = getattr(import_module(_WHERE[name]), name)
+    found = globals()[name] = getattr(import_module(_MODULES[name]), name)
     return found
 
 
 def __dir__() -> list[str]:
-    """With the names that were not used yet."""
+    """Return all names, including those that were not used yet."""
     return sorted({*globals(), *__all__})

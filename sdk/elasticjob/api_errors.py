@@ -1,4 +1,4 @@
-"""PURE: an API server's refusal as an error of ours, with its own sentence and the cure."""
+"""Turn an error response of the API server into an error of the SDK, with the server's message and the cure."""
 
 import json
 from typing import Any
@@ -17,37 +17,38 @@ _KINDS: dict[int, type[ClusterError]] = {
     422: Rejected,
 }
 _CURES: dict[type[ClusterError], str] = {
-    Forbidden: "ask an administrator of the cluster for the right to do it",
+    Forbidden: "ask an administrator of the cluster for the permission",
     NotFound: "check name, namespace and context",
     CrdMissing: "install the operator, or kubectl apply -f crds/elasticjob.yaml",
-    AlreadyExists: "delete it first, or give another name",
+    AlreadyExists: "delete it first, or choose another name",
     Rejected: "correct the manifest",
     Unreachable: "try again",
 }
 
 
 def error_from_response(status: int, request: str, body: bytes) -> ClusterError:
-    """The error for an answer with this HTTP status; `request` is a clause: "create the job digits"."""
-    said = _status(body)
-    kind = _kind(status, said)
-    words = str(said.get("message") or body[:200].decode(errors="replace")).strip() or f"HTTP status {status}"
+    """Return the error for a response with this HTTP status; `request` is a clause: "create the job digits"."""
+    fields = _status(body)
+    kind = _kind(status, fields)
+    message = str(fields.get("message") or body[:200].decode(errors="replace")).strip() or f"HTTP status {status}"
     cure = _CURES.get(kind, "see the server's message")
     if status == _UNAUTHORIZED:
-        words, cure = "it does not know this user", "the token or certificate of the kubeconfig has ended: log in again"
+        message = "the server does not know this user"
+        cure = "the token or certificate of the kubeconfig has expired: log in again"
     if kind is CrdMissing:
-        words = f"the cluster does not know {constants.PLURAL}.{constants.GROUP}"
-    return kind(f"cannot {request}: {words}; {cure}")
+        message = f"the cluster does not know {constants.PLURAL}.{constants.GROUP}"
+    return kind(f"cannot {request}: {message}; {cure}")
 
 
 def _status(body: bytes) -> dict[str, Any]:
     try:
-        said = json.loads(body)
+        fields = json.loads(body)
     except ValueError:
         return {}
-    return said if isinstance(said, dict) else {}
+    return fields if isinstance(fields, dict) else {}
 
 
-def _kind(status: int, said: dict[str, Any]) -> type[ClusterError]:
-    if status == _NOT_FOUND:  # of an object the answer has the name, of a missing kind it has not
-        return NotFound if (said.get("details") or {}).get("name") else CrdMissing
+def _kind(status: int, fields: dict[str, Any]) -> type[ClusterError]:
+    if status == _NOT_FOUND:  # the response names a missing object, but not a missing kind
+        return NotFound if (fields.get("details") or {}).get("name") else CrdMissing
     return _KINDS.get(status, Unreachable if status in _TRANSIENT else ClusterError)

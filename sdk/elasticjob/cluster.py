@@ -1,8 +1,8 @@
-"""One API server, as a user of it sees it: requests and streams of lines over plain dictionaries.
+"""The API server of a cluster, for its users: requests and streams of lines over plain dictionaries.
 
-The only file here that imports kubernetes, and it does so when a cluster is connected to. Bodies never pass through
-typed models, which would drop fields that they do not know. Every error of the libraries below ends here. An object
-may be used by several threads at once: the connections are a pool.
+Only this module imports kubernetes, and only when it connects to a cluster. Bodies never pass through typed models,
+which would drop fields that they do not know. Errors of the libraries below are turned into errors of the SDK here.
+Several threads may use one object at once: it has a pool of connections.
 """
 
 import os
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 ALL_NAMESPACES = ""
-"""Where a namespace is asked for: all of them."""
+"""Value of a namespace argument that means all namespaces."""
 _ANSWER_S = 30.0
-"""For a request and its answer; a stream is silent for as long as its caller allows."""
+"""Seconds for a request and its response. A stream has the limit that its caller sets."""
 _CONNECT_S = 10.0
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _MERGE = "application/merge-patch+json"
@@ -32,7 +32,7 @@ _JSON = "application/json"
 
 
 class Cluster:
-    """An API server, and the namespace that is meant when none is named. `Cluster.connect()` makes one."""
+    """An API server and a default namespace. `Cluster.connect()` returns one."""
 
     def __init__(self, api: "ApiClient", namespace: str) -> None:
         self._api = api
@@ -42,22 +42,22 @@ class Cluster:
     def connect(
         cls, *, kubeconfig: str | os.PathLike[str] | None = None, context: str | None = None, namespace: str = ""
     ) -> "Cluster":
-        """As kubectl finds it: this file, else $KUBECONFIG, else in a pod its service account, else ~/.kube/config.
+        """Find a cluster as kubectl does: this file, else $KUBECONFIG, in a pod its service account, ~/.kube/config.
 
-        Nothing is asked of the server yet.
+        No request is sent yet.
 
         Args:
-            kubeconfig: a file, or several with colons between them.
-            context: one of the file's contexts instead of its current one.
-            namespace: instead of the context's.
+            kubeconfig: a file, or several, separated by colons.
+            context: a context of the file, instead of its current one.
+            namespace: a namespace, instead of that of the context.
 
         Raises:
-            MissingExtra: without the extra `[cli]`.
+            MissingExtra: the extra `[cli]` is not installed.
             NoCluster: there is no kubeconfig, it cannot be used, or it has no such context.
         """
         client, config = _library()
         settings = client.Configuration()
-        settings.retries = False  # whoever waits asks again; whoever asks once shall know at once
+        settings.retries = False  # `wait` retries by itself, and any other call must fail at once
         named = os.fspath(kubeconfig) if kubeconfig else os.environ.get("KUBECONFIG")
         try:
             if not named and not context and "KUBERNETES_SERVICE_HOST" in os.environ:
@@ -72,27 +72,27 @@ class Cluster:
 
     @property
     def server(self) -> str:
-        """Its address."""
+        """The address of the API server."""
         return str(self._api.configuration.host)
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         self._api.rest_client.pool_manager.clear()
 
     def request(
         self, method: str, path: str, *, tried: str, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> dict[str, Any]:
-        """One request and its answer as JSON.
+        """Send a request and return its response as JSON.
 
         Args:
-            method: a PATCH is a merge patch.
-            path: below the server, as `/api/v1/nodes`.
-            tried: what this does, for the error: "create the job digits".
-            query: parameters.
-            body: is sent as JSON.
+            method: the HTTP method; a PATCH is a merge patch.
+            path: the path on the server, for example `/api/v1/nodes`.
+            tried: the purpose, for the error: "create the job digits".
+            query: query parameters.
+            body: the body, which is sent as JSON.
 
         Raises:
-            ClusterError: one of its kinds.
+            ClusterError: or one of its subclasses.
         """
         with self._open(method, path, tried=tried, query=query, body=body, timeout_s=_ANSWER_S) as response:
             try:
@@ -105,9 +105,9 @@ class Cluster:
     def lines(
         self, path: str, *, tried: str, query: Mapping[str, Any], silence_s: float | None = None
     ) -> Iterator[Lines]:
-        """The lines of an endless answer, without their ends, as they come.
+        """Yield the lines of an endless response as they arrive, without their line ends.
 
-        Raises Unreachable when the connection breaks, or after `silence_s` without a byte (None: never).
+        Raise Unreachable when the connection breaks, or after `silence_s` without a byte (None: no limit).
         """
         with self._open("GET", path, tried=tried, query=query, body=None, timeout_s=silence_s) as response:
             yield Lines(response)
@@ -133,22 +133,22 @@ class Cluster:
                 raise error_from_response(response.status, tried, response.data)
             yield response
         except (HTTPError, OSError, _api_exception()) as error:
-            said = " ".join(str(error).split()) or type(error).__name__
+            reason = " ".join(str(error).split()) or type(error).__name__
             raise Unreachable(
-                f"cannot {tried}: {self.server} did not answer: {said}; is it up, and reachable?"
+                f"cannot {tried}: {self.server} did not answer: {reason}; check that it runs and is reachable"
             ) from error
         finally:
             if response is not None:
-                response.close()  # of one that was read to its end the connection is in the pool already
+                response.close()  # after a complete read, the connection is in the pool already
 
 
 def jobs_path(namespace: str, name: str = "") -> str:
-    """Where jobs are: those of a namespace, of all of them, or one."""
+    """Return the path of the jobs of a namespace or of all namespaces, or of one job."""
     return _within(f"/apis/{constants.API_VERSION}", namespace, constants.PLURAL, name)
 
 
 def pods_path(namespace: str, name: str = "") -> str:
-    """Where pods are."""
+    """Return the path of pods."""
     return _within("/api/v1", namespace, "pods", name)
 
 
@@ -159,10 +159,10 @@ def _within(root: str, namespace: str, plural: str, name: str) -> str:
 
 def _library() -> tuple[Any, Any]:
     try:
-        from kubernetes import client, config  # noqa: PLC0415  # 0.2 s, and in an extra: only for whoever has a cluster
+        from kubernetes import client, config  # noqa: PLC0415  # takes 0.2 s, and is in an extra
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            "kubernetes is not installed, so no cluster can be asked: pip install 'elasticjob[cli]'"
+            "the library kubernetes, which connects to clusters, is not installed: pip install 'elasticjob[cli]'"
         ) from error
     return client, config
 
@@ -182,11 +182,12 @@ def _pod_namespace() -> str:
 
 
 def _load_kubeconfig(config: Any, named: str | None, context: str | None, settings: Any) -> str:
-    """Take what it says into `settings`; the context's namespace. As `load_kube_config`, which does not tell that."""
+    """Load a kubeconfig into `settings`, and return the namespace of its context."""
+    # `load_kube_config` does the same without returning the namespace.
     files = config.kube_config
     merged = files.KubeConfigMerger(named or files.KUBE_CONFIG_DEFAULT_LOCATION)
     if merged.config is None:
-        raise config.ConfigException("there is no such file, or nothing in it")
+        raise config.ConfigException("the file does not exist or is empty")
     loader = files.KubeConfigLoader(
         config_dict=merged.config,
         active_context=context,
@@ -199,10 +200,8 @@ def _load_kubeconfig(config: Any, named: str | None, context: str | None, settin
 
 def _no_cluster(named: str | None, context: str | None, error: Exception) -> str:
     where = named or "~/.kube/config"
-    asked = f" with context {context}" if context else ""
-    said = " ".join(str(error).split())
-    if context and f"with name {context} in" in said:
-        return f"no context {context} in {where}; `kubectl config get-contexts` lists those that there are"
-    return (
-        f"no way to a cluster by {where}{asked}: {said}; name a kubeconfig by $KUBECONFIG, and see that kubectl works"
-    )
+    with_context = f" with context {context}" if context else ""
+    reason = " ".join(str(error).split())
+    if context and f"with name {context} in" in reason:
+        return f"no context {context} in {where}; `kubectl config get-contexts` lists the contexts"
+    return f"cannot use {where}{with_context}: {reason}; set $KUBECONFIG to a kubeconfig with which kubectl works"

@@ -1,29 +1,29 @@
-"""Errors for callers of `elasticjob`, as one tree; every message has what was tried and what cures it.
+"""Errors for callers of `elasticjob`, as one tree; every message names what was tried and the cure.
 
     ElasticJobError
-    ├── InvalidJob         a manifest that no operator will act on; `faults` has every fault with its field
+    ├── InvalidJob         the manifest is invalid; `faults` has every fault with its field
     ├── MissingExtra       a library of the extra `[cli]` is not installed; the message names the pip command
-    ├── ClusterError       the API server was asked, and did not do it
-    │   ├── NoCluster      neither in a pod nor a usable kubeconfig: it is not known whom to ask
-    │   ├── Unreachable    no answer, or a passing trouble of the server's own: asking again may help
-    │   ├── Forbidden      the server knows who asks, or does not, and refuses
+    ├── ClusterError       the API server did not carry out a request
+    │   ├── NoCluster      this is not a pod, and there is no usable kubeconfig
+    │   ├── Unreachable    no answer, or a temporary error of the server: trying again may help
+    │   ├── Forbidden      the server does not know the user, or denies the request
     │   ├── NotFound       there is no such object
-    │   ├── CrdMissing     the cluster does not know ElasticJobs
-    │   ├── AlreadyExists  the name is taken
+    │   ├── CrdMissing     the cluster does not have the CRD of ElasticJob
+    │   ├── AlreadyExists  the name is in use
     │   └── Rejected       the object breaks a rule of the CRD or of an admission webhook
-    ├── JobFailed          it was waited for, and it failed; `status` has the reason
-    ├── CannotHappen       it was waited for something that an ended job will never come to
-    ├── JobGone            it was deleted meanwhile, or is another job of the same name
-    ├── WaitTimeout        the time was up (a TimeoutError too)
-    ├── NoLogs             no pod has these logs, now
+    ├── JobFailed          `wait` ended because the job failed; `status` has the reason
+    ├── CannotHappen       `wait` ended because the job has ended and can never reach the condition
+    ├── JobGone            the job was deleted, or replaced by another job of the same name
+    ├── WaitTimeout        `wait` reached its time limit (a TimeoutError too)
+    ├── NoLogs             no pod has these logs at present
     ├── Unreadable         the object is of another version of ElasticJob
-    └── CallError          `launch_nodes` or `join_nodes` did not come to a result
-        ├── CallFailed     a rank failed for good; `failures` has each with its traceback
-        ├── TooFewNodes    not enough nodes came in time
-        ├── CallerGone     for a node that had joined: whoever asked is gone
-        └── NoRendezvous   the nodes cannot meet: no etcd, or nobody calls there, or somebody else does
+    └── CallError          `launch_nodes` or `join_nodes` had no result
+        ├── CallFailed     a rank failed permanently; `failures` has each with its traceback
+        ├── TooFewNodes    not enough nodes joined in time
+        ├── CallerGone     for a node that had joined: the driver has ended
+        └── NoRendezvous   the nodes cannot meet: no etcd, no driver, or another driver uses the rdzv_id
 
-Errors of libraries below never reach the caller: they are the `__cause__`.
+Errors of libraries never reach the caller directly: they are the `__cause__`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,11 +60,11 @@ __all__ = [
 
 
 class ElasticJobError(Exception):
-    """Anything that goes wrong here."""
+    """The base of all errors of this package."""
 
 
 class InvalidJob(ElasticJobError):
-    """A manifest with faults; the message has one line for each."""
+    """The manifest is invalid; the message has a line for each fault."""
 
     def __init__(self, message: str, faults: Sequence[FieldError] = ()) -> None:
         super().__init__(message)
@@ -72,39 +72,39 @@ class InvalidJob(ElasticJobError):
 
 
 class MissingExtra(ElasticJobError):
-    """The installation is not complete."""
+    """A library is not installed."""
 
 
 class ClusterError(ElasticJobError):
-    """The API server did not do what it was asked."""
+    """The API server did not carry out a request."""
 
 
 class NoCluster(ClusterError):
-    """There is no cluster to ask."""
+    """No cluster is configured."""
 
 
 class Unreachable(ClusterError):
-    """No answer, or not now."""
+    """The API server does not answer, or cannot at present."""
 
 
 class Forbidden(ClusterError):
-    """Not for this user."""
+    """The user does not have the permission."""
 
 
 class NotFound(ClusterError):
-    """No such object."""
+    """The object does not exist."""
 
 
 class CrdMissing(ClusterError):
-    """No such kind of object."""
+    """The cluster does not have the CRD of ElasticJob."""
 
 
 class AlreadyExists(ClusterError):
-    """The name is taken."""
+    """The name is in use."""
 
 
 class Rejected(ClusterError):
-    """Against a rule."""
+    """The object breaks a rule."""
 
 
 class JobFailed(ElasticJobError):
@@ -116,43 +116,43 @@ class JobFailed(ElasticJobError):
 
 
 class CannotHappen(ElasticJobError):
-    """The job has ended, and differently."""
+    """The job has ended, and not as the caller waited for."""
 
 
 class JobGone(ElasticJobError):
-    """There is no such job any more."""
+    """The job does not exist any more."""
 
 
 class WaitTimeout(ElasticJobError, TimeoutError):
-    """The time was up."""
+    """`wait` reached its time limit."""
 
 
 class NoLogs(ElasticJobError):
-    """Nothing to read from."""
+    """No pod has these logs."""
 
 
 class Unreadable(ElasticJobError):
-    """Of another version."""
+    """The object is of another version."""
 
 
 class CallError(ElasticJobError):
-    """A function over several nodes came to nothing."""
+    """A call over several nodes had no result."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankFailure:
-    """How one rank of a call failed."""
+    """The failure of one rank of a call."""
 
     rank: int
     host: str
     error: str
-    """`ValueError: text`, with what it was about where it was not the function itself."""
+    """`ValueError: text`; it begins with the step that failed, if that was not the function itself."""
     traceback: str
-    """Of the rank's own interpreter."""
+    """Traceback of the rank's interpreter."""
 
 
 class CallFailed(CallError):
-    """A rank failed; the message has the root cause first, then the traceback of every rank that could tell one."""
+    """A rank failed; the message has the root cause, and the traceback of every rank that could send one."""
 
     def __init__(self, message: str, failures: Mapping[int, RankFailure]) -> None:
         super().__init__(message)
@@ -160,11 +160,11 @@ class CallFailed(CallError):
 
 
 class TooFewNodes(CallError):
-    """The call never had, or no longer has, the least number of nodes."""
+    """The call has fewer nodes than its minimum."""
 
 
 class CallerGone(CallError):
-    """The node that asked is gone, and with it the use of results."""
+    """The driver of the call has ended, so that results have no receiver."""
 
 
 class NoRendezvous(CallError):

@@ -1,12 +1,12 @@
-"""`ElasticJob`: a job on a cluster, in the five or six verbs that people use.
+"""`ElasticJob`: a job on a cluster, with a few methods for its whole life.
 
     job = ElasticJob.from_yaml("job.yaml").create()
     job.wait(phase="Running", timeout_s=120)
     job.scale(8)
     job.wait()
 
-It holds the object as it was last seen, exactly; every verb that asks the server keeps the answer. It decides nothing
-that operator or agent decide. One object is for one thread at a time.
+It has the object as last read, unchanged. Each method that sends a request keeps the response. It decides nothing that
+operator or agent decide. Only one thread at a time may use an object.
 """
 
 import math
@@ -39,37 +39,37 @@ def _fresh_id() -> str:
 
 
 class ElasticJob:
-    """One job. Made by `from_yaml`, `from_text` or `from_dict` and then `create()`, or by `get` and `list`."""
+    """One job. `from_yaml`, `from_text` or `from_dict` and then `create()` make one; `get` and `list` read it."""
 
     def __init__(self, manifest: Mapping[str, Any], cluster: Cluster | None = None) -> None:
         self._object: dict[str, Any] = dict(manifest)
         self._cluster = cluster
 
-    # --- from somewhere --------------------------------------------------------------------------------------
+    # --- constructors - --------------------------------------------------------------------------------------
 
     @classmethod
     def from_yaml(cls, path: str | PathLike[str]) -> "ElasticJob":
-        """The one job in a file; raises InvalidJob with every fault found. Nothing is asked of a cluster."""
+        """Return the only job in a file; raise InvalidJob with every fault. No request is sent."""
         return cls(manifests.read_file(Path(path)))
 
     @classmethod
     def from_text(cls, text: str) -> "ElasticJob":
-        """The one job in a text of YAML or JSON; raises InvalidJob."""
+        """Return the only job in a text of YAML or JSON; raise InvalidJob."""
         return cls(manifests.read_text(text))
 
     @classmethod
     def from_dict(cls, manifest: Mapping[str, Any]) -> "ElasticJob":
-        """A job from its manifest, which is copied; raises InvalidJob."""
+        """Return a job with a copy of this manifest; raise InvalidJob."""
         return cls(manifests.validate(manifest))
 
     @classmethod
     def get(cls, name: str, *, namespace: str = "", cluster: Cluster | None = None) -> "ElasticJob":
-        """A job of the cluster; raises NotFound.
+        """Return a job of the cluster; raise NotFound.
 
         Args:
-            name: of the job.
-            namespace: of the job; the cluster's own when empty.
-            cluster: as by `Cluster.connect()` when None.
+            name: the name of the job.
+            namespace: its namespace; empty for the default of the cluster.
+            cluster: the cluster; None for `Cluster.connect()`.
         """
         found = cluster or Cluster.connect()
         path = jobs_path(namespace or found.namespace, name)
@@ -79,7 +79,7 @@ class ElasticJob:
     def list(
         cls, *, namespace: str | None = None, labels: Mapping[str, str] | None = None, cluster: Cluster | None = None
     ) -> tuple["ElasticJob", ...]:
-        """The jobs of a namespace (None: the cluster's own; `ALL_NAMESPACES`: all) that have these labels, by name."""
+        """Return the jobs with these labels in a namespace, by name (None: the default, `ALL_NAMESPACES`: all)."""
         found = cluster or Cluster.connect()
         selector = ",".join(f"{name}={value}" for name, value in (labels or {}).items())
         path = jobs_path(found.namespace if namespace is None else namespace)
@@ -88,53 +88,53 @@ class ElasticJob:
         kinds = {"apiVersion": listed["apiVersion"], "kind": listed["kind"].removesuffix("List")}
         return tuple(cls({**kinds, **item}, found) for item in listed["items"])
 
-    # --- what it is ------------------------------------------------------------------------------------------
+    # --- properties -----------------------------------------------------------------------------------------
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """The object as it was last seen, or as it will be created."""
+        """The object as last read, or as it will be created."""
         return self._object
 
     @property
     def name(self) -> str:
-        """Of the job."""
+        """The name of the job."""
         return str(self._object["metadata"]["name"])
 
     @property
     def namespace(self) -> str:
-        """Of the job; empty as long as neither the manifest nor a cluster has said it."""
+        """The namespace of the job; empty if neither the manifest nor a cluster names one."""
         return str(self._object["metadata"].get("namespace") or (self._cluster.namespace if self._cluster else ""))
 
     @property
     def uid(self) -> str:
-        """What tells it from another job of the same name; empty before it is created."""
+        """The uid, which differs between jobs of the same name; empty before the job is created."""
         return str(self._object["metadata"].get("uid") or "")
 
     @property
     def spec(self) -> JobSpec:
-        """What is wanted."""
+        """The requested state."""
         return read_known(JobSpec, self._object.get("spec"), "spec")
 
     @property
     def status(self) -> JobStatus:
-        """How it was when it was last seen; `refresh()` looks again."""
+        """The status as last read; `refresh()` reads it again."""
         return read_known(JobStatus, self._object.get("status"), "status")
 
     @property
     def phase(self) -> Phase | str:
-        """The one word of `kubectl get`; a plain text if this version does not know it."""
+        """The phase as in `kubectl get`; plain text if this version does not know it."""
         return self.status.phase
 
     def __repr__(self) -> str:
         return f"<ElasticJob {self.namespace or '?'}/{self.name}: {self.phase if self.uid else 'not created'}>"
 
-    # --- verbs -----------------------------------------------------------------------------------------------
+    # --- methods ---------------------------------------------------------------------------------------------
 
     def create(self, *, cluster: Cluster | None = None) -> "ElasticJob":
-        """Create it; raises AlreadyExists when the name is taken, Rejected with the field that breaks a rule."""
+        """Create the job; raise AlreadyExists if the name is in use, Rejected for a field that breaks a rule."""
         self._cluster = cluster or self._cluster or Cluster.connect()
         body = manifests.without_status(self._object)
-        # What the manifest has no namespace for goes where the context says, as with kubectl.
+        # As with kubectl, the context has the namespace for a manifest without one.
         self._object = self._cluster.request(
             "POST",
             jobs_path(self.namespace),
@@ -145,7 +145,7 @@ class ElasticJob:
         return self
 
     def refresh(self) -> "ElasticJob":
-        """Look at it again; raises JobGone when it is not there any more, or is another of that name."""
+        """Read the job again; raise JobGone if it was deleted, or replaced by another of that name."""
         try:
             found = self._require_cluster().request("GET", self._path, tried=f"get the job {self.name}")
         except NotFound as error:
@@ -153,24 +153,24 @@ class ElasticJob:
         return self._store(found)
 
     def scale(self, replicas: int) -> "ElasticJob":
-        """Want so many nodes; raises Rejected outside of minReplicas and maxReplicas."""
+        """Set the number of nodes; raise Rejected outside of minReplicas and maxReplicas."""
         try:
             return self._patch({"spec": {"replicas": replicas}}, f"scale the job {self.name} to {replicas}")
         except Rejected as error:
             least, most = self.spec.min_replicas, self.spec.max_replicas
             if least is None or most is None or least <= replicas <= most:
                 raise
-            bound = f"it may have {least} to {most} nodes (spec.minReplicas, spec.maxReplicas)"
+            limits = f"it must have {least} to {most} nodes (spec.minReplicas, spec.maxReplicas)"
             raise Rejected(
-                f"cannot scale the job {self.name} to {replicas}: {bound}; scale within, or change those"
+                f"cannot scale the job {self.name} to {replicas}: {limits}; scale within these limits, or change them"
             ) from error
 
     def suspend(self) -> "ElasticJob":
-        """Give its pods back; the workers may save first. `resume()` goes on from there."""
+        """Delete its pods, after the workers could save; `resume()` continues the job."""
         return self._patch({"spec": {"suspend": True}}, f"suspend the job {self.name}")
 
     def resume(self) -> "ElasticJob":
-        """Let a suspended job go on."""
+        """Continue a suspended job."""
         return self._patch({"spec": {"suspend": False}}, f"resume the job {self.name}")
 
     def restart(self, *, new_id: Callable[[], str] = _fresh_id) -> "ElasticJob":
@@ -180,7 +180,7 @@ class ElasticJob:
         )
 
     def delete(self) -> None:
-        """Delete it, with its pods; one that is gone already is no error, and another of its name is left alone."""
+        """Delete the job and its pods. It is no error if it is gone; another job of its name is not deleted."""
         body: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         if self.uid:
             body["preconditions"] = {"uid": self.uid}
@@ -196,47 +196,47 @@ class ElasticJob:
         condition: ConditionType | str | None = None,
         timeout_s: float | None = None,
     ) -> "ElasticJob":
-        """Wait until it is in this phase or has this condition; without either, until it has succeeded.
+        """Wait until the job is in this phase or has this condition; without either, until it has succeeded.
 
-        An API server that is away is waited for.
+        While the API server is away, the method continues to wait.
 
         Args:
             phase: one of `Phase`.
-            condition: a `ConditionType`, with "=False" or "=Unknown" after it unless True is meant.
-            timeout_s: seconds; None: for ever.
+            condition: a `ConditionType`, with "=False" or "=Unknown" after it if not True is meant.
+            timeout_s: seconds; None for no limit.
 
         Raises:
-            JobFailed: it failed, which was not what was waited for; `status` has why.
-            CannotHappen: it ended otherwise.
-            JobGone: it was deleted.
-            WaitTimeout: the time was up.
+            JobFailed: the job failed, and the caller did not wait for that; `status` has the reason.
+            CannotHappen: the job ended otherwise.
+            JobGone: the job was deleted.
+            WaitTimeout: the time limit was reached.
         """
-        aim = wait_condition(phase, condition)
+        goal = wait_condition(phase, condition)
         cluster, until = self._require_cluster(), time.monotonic() + (math.inf if timeout_s is None else timeout_s)
-        late = f"job {self.name} did not come to {aim} within {timeout_s or 0:g} s"
+        late = f"job {self.name} did not reach {goal} within {timeout_s or 0:g} s"
         try:
             for found in changes(cluster, self.namespace, self.name, until=until, stop=CancelToken()):
                 if found is None:
                     raise self._raise_deleted()
-                if self._has_reached(aim, found):
+                if self._has_reached(goal, found):
                     return self
         except Unreachable as error:
-            raise WaitTimeout(f"{late}, as far as can be seen: {error}") from error
+            raise WaitTimeout(f"{late}; its last state is unknown: {error}") from error
         now = self.status
-        why = f", {now.reason}: {now.message}" if now.reason else ""
-        raise WaitTimeout(f"{late}; it is {now.phase}{why}")
+        reason = f", {now.reason}: {now.message}" if now.reason else ""
+        raise WaitTimeout(f"{late}; it is {now.phase}{reason}")
 
     def logs(self, *, rank: int | None = None, follow: bool = False, tail: int | None = None) -> Iterator[LogLine]:
-        """What the workers wrote, line by line: of one rank, or of all pods in order of time.
+        """Return the output of workers, line by line: of one rank, or of all pods in order of time.
 
         Args:
-            rank: global rank as of now; None: every pod, and what the agents themselves say.
-            follow: go on as lines come, also with the pods that replace lost ones, until the job has ended.
-            tail: only so many lines of the rank, or of each pod; when following, of each pod's past. None: all that
-                the node has kept.
+            rank: the present global rank; None for every pod, with the lines of the agents.
+            follow: continue with new lines, also of pods that replace lost ones, until the job has ended.
+            tail: only this many last lines, of the rank or of each pod; when following, of each pod's earlier output.
+                None for all lines that the node has.
 
         Raises:
-            NoLogs: no pod has the rank, or none that was asked has a log.
+            NoLogs: no pod has the rank, or no pod of the job has a log.
         """
         self.refresh()
         source = Source(self._require_cluster(), self.namespace, str(trainer_container(self.spec)["name"]))
@@ -244,17 +244,17 @@ class ElasticJob:
             return read_logs(source, self.name, self.status, rank=rank, tail=tail)
         return follow_logs(source, self._statuses, rank=rank, tail=tail)
 
-    # --- inside ----------------------------------------------------------------------------------------------
+    # --- helpers ----------------------------------------------------------------------------------------------
 
     def _has_reached(self, condition: WaitCondition, found: dict[str, Any]) -> bool:
-        """Whether it is there; raises when it will never be."""
+        """Return whether the condition is reached; raise if it never can be."""
         status = self._store(found).status
-        if (never := unreachable_reason(condition, self.name, status)) is not None:
-            raise never
+        if (error := unreachable_reason(condition, self.name, status)) is not None:
+            raise error
         return is_reached(condition, status)
 
     def _statuses(self, stop: CancelToken) -> Iterator[JobStatus]:
-        """As it changes, until it has ended or is gone."""
+        """Yield the status after each change, until the job has ended or was deleted."""
         for found in changes(self._require_cluster(), self.namespace, self.name, until=math.inf, stop=stop):
             if found is None or found["metadata"]["uid"] != self.uid:
                 return
@@ -269,9 +269,7 @@ class ElasticJob:
 
     def _require_cluster(self) -> Cluster:
         if self._cluster is None:
-            raise ElasticJobError(
-                f"the job {self.name} is only a manifest yet: create() it, or get() it from a cluster"
-            )
+            raise ElasticJobError(f"the job {self.name} is not on a cluster: call create(), or read it with get()")
         return self._cluster
 
     def _patch(self, change: Mapping[str, Any], tried: str) -> "ElasticJob":
@@ -287,4 +285,4 @@ class ElasticJob:
         return self
 
     def _raise_deleted(self) -> JobGone:
-        return JobGone(f"the job {self.name} (uid {self.uid}) of namespace {self.namespace} is gone: it was deleted")
+        return JobGone(f"the job {self.name} (uid {self.uid}) in namespace {self.namespace} was deleted")

@@ -1,7 +1,7 @@
-"""An API server's objects of a job, as the dataclasses of the contract.
+"""Objects of the API server as the dataclasses of `elasticjob_api`.
 
-Fields that this version does not know are left out: a newer operator or CRD must not make a job unreadable for an
-older program. What is written by people is read strictly instead (`manifests`).
+Fields that this version does not know are ignored: an older program must be able to read the jobs of a newer operator
+or CRD. Manifests of users are parsed strictly instead (`manifests`).
 """
 
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def read_known(cls: type[T], value: Any, path: str) -> T:
-    """`value` as a `cls`, without what it does not have; raises Unreadable naming the field."""
+    """Return `value` as a `cls`, without fields that it does not have; raise Unreadable, which names the field."""
     try:
         return codec.read_known(cls, value if value is not None else {}, path)
     except CodecError as error:

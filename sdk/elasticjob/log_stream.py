@@ -1,8 +1,8 @@
-"""Logs as they come: a reader for every pod that the job has or gets, until the job has ended and all was read.
+"""New log lines: a reader for every pod of the job, until the job has ended and all lines were read.
 
-One thread watches the job and starts a reader for each pod it has not seen; every reader goes on after a broken
-connection from the last line it has. Whoever iterates gets lines of all of them through one bounded buffer: who reads
-slowly is waited for. Ending the iteration ends all threads.
+One thread watches the job and starts a reader for each new pod. After a broken connection, a reader continues from its
+last line. All lines pass through one bounded buffer, so a slow caller slows the readers. The end of the iteration ends
+all threads.
 """
 
 import threading
@@ -18,9 +18,9 @@ from elasticjob.streams import CancelToken
 from elasticjob_api.status import JobStatus
 
 _BUFFER_LINES = 1000
-"""Lines that wait for a slow reader."""
+"""Lines that may wait for a slow caller."""
 _PAUSE_S = 0.5
-"""Before a pod that has no log yet, or whose log broke off, is asked again."""
+"""Seconds before another try with a pod that has no log yet, or whose log ended early."""
 _WHOLE_SECONDS = len("2026-01-01T00:00:00")
 _ENDED = ("Succeeded", "Failed")
 
@@ -28,7 +28,7 @@ _ENDED = ("Succeeded", "Failed")
 def follow_logs(
     source: Source, statuses: Callable[[CancelToken], Iterator[JobStatus]], *, rank: int | None, tail: int | None
 ) -> Iterator[LogLine]:
-    """Lines of one rank, wherever it is, or of all pods."""
+    """Yield the lines of one rank, in whichever pod it is, or of all pods."""
     with closing(_LogFollower(source, tail)) as following:
         following.begin(statuses)
         for line in following.lines():
@@ -37,7 +37,7 @@ def follow_logs(
 
 
 class _LogFollower:
-    """What the threads share. All of it is guarded by one condition."""
+    """The state that the threads share; one condition guards all of it."""
 
     def __init__(self, source: Source, tail: int | None) -> None:
         self._source = source
@@ -51,7 +51,7 @@ class _LogFollower:
         self._pod_ranks: dict[str, Ranks | None] = {}
         self._started_pods: set[str] = set()
         self._last: dict[str, str] = {}
-        """Pod → time of its last line; of each pod only its own reader asks."""
+        """Pod → time of its last line; only the reader of a pod uses its entry."""
         self._finished = False
         self._error: ElasticJobError | None = None
 
@@ -60,7 +60,7 @@ class _LogFollower:
         self._start(lambda: self._watch_pods(statuses(self._stop)))
 
     def lines(self) -> Iterator[LogLine]:
-        """All of them, until the last reader has ended; raises what a thread could not go on after."""
+        """Yield all lines until the last reader has ended; raise an error after which a thread could not continue."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._buffer or not self._busy or self._error)
@@ -73,13 +73,13 @@ class _LogFollower:
             yield line
 
     def close(self) -> None:
-        """End all threads; they have ended when it returns."""
+        """Stop all threads, and return when they have ended."""
         self._stop.cancel()
         with self._changed:
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._busy)
 
-    # --- in threads ------------------------------------------------------------------------------------------
+    # --- threads --- ------------------------------------------------------------------------------------------
 
     def _start(self, work: Callable[[], None]) -> None:
         with self._changed:
@@ -100,25 +100,26 @@ class _LogFollower:
 
     def _watch_pods(self, statuses: Iterator[JobStatus]) -> None:
         for status in statuses:
-            placed = ranks_by_pod(status)
+            pod_ranks = ranks_by_pod(status)
             with self._changed:
-                self._pod_ranks = placed
-                fresh = [pod for pod in placed if pod and pod not in self._started_pods]
-                self._started_pods.update(fresh)
-            for pod in fresh:
+                self._pod_ranks = pod_ranks
+                new_pods = [pod for pod in pod_ranks if pod and pod not in self._started_pods]
+                self._started_pods.update(new_pods)
+            for pod in new_pods:
                 self._start(lambda pod=pod: self._read(pod))  # type: ignore[misc]
         with self._changed:
             self._finished = True
 
     def _read(self, pod: str) -> None:
         while not self._stop.is_cancelled:
-            with suppress(NotFound, Rejected, Unreachable):  # no pod or container yet; or server or node is away
-                self._read_on(pod)
+            with suppress(NotFound, Rejected, Unreachable):  # no pod or container yet, or the server or node is away
+                self._read_new_lines(pod)
             if self._has_ended(pod) or self._stop.pause(_PAUSE_S):
                 return
 
-    def _read_on(self, pod: str) -> None:
-        """From the last line on; what is asked again is of whole seconds, so some come twice and are left out."""
+    def _read_new_lines(self, pod: str) -> None:
+        """Read the lines after the last one."""
+        # A request can begin only at a whole second, so some lines arrive twice and are left out.
         last = self._last.get(pod, "")
         tail = None if last else self._tail
         since = last[:_WHOLE_SECONDS] + "Z" if last else ""
@@ -134,7 +135,7 @@ class _LogFollower:
         try:
             found = self._cluster.request("GET", pods_path(self._namespace, pod), tried=f"get the pod {pod}")
         except NotFound:
-            return self._finished or pod not in self._pod_ranks  # a pod is in the status before it is made
+            return self._finished or pod not in self._pod_ranks  # a pod is in the status before it is created
         except Unreachable:
             return False
         return (found.get("status") or {}).get("phase") in _ENDED

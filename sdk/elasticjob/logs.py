@@ -1,7 +1,7 @@
-"""What workers wrote, read from their pods through the API server, as it is now (`following` goes on from there).
+"""The existing output of workers, read from their pods through the API server (`log_stream` reads new lines).
 
-A pod that is being made, or gone, has no log: that is no error of a job's log, which is made of many pods, unless it
-is so of all of them. Lines of one pod keep their order; those of several are put in order of time.
+A pod that is being created or is gone has no log. That is an error only if it is true for all pods of the job. Lines
+of one pod keep their order; lines of several pods are in order of time.
 """
 
 import heapq
@@ -18,40 +18,40 @@ from elasticjob.streams import Lines
 from elasticjob_api.status import JobStatus
 
 SILENCE_S = 30.0
-"""For the next lines of a log that is there already."""
+"""Seconds to wait for the next lines of an existing log."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One line."""
+    """One line of output."""
 
     pod: str
     rank: int | None
-    """Global rank of who wrote it; None: the agent."""
+    """Global rank of its worker; None for a line of the agent."""
     text: str
-    """Without the mark of its rank and without its end."""
+    """The line without the prefix of its rank and without its line end."""
     time: str
-    """When the node took it, RFC 3339 with nanoseconds."""
+    """The time when the node received it, as RFC 3339 with nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where the logs of a job are."""
+    """The source of a job's logs."""
 
     cluster: Cluster
     namespace: str
     container: str
-    """The one that trains; a pod with sidecars has several, and the API server would not choose."""
+    """The trainer: a pod with sidecars has several containers, and the API server would not choose one."""
 
 
 def read_logs(source: Source, name: str, status: JobStatus, *, rank: int | None, tail: int | None) -> Iterator[LogLine]:
-    """What is there now; raises NoLogs when no pod has the rank, or none that is asked for a log."""
+    """Return the existing lines; raise NoLogs if no pod has the rank, or none of its pods has a log."""
     pods = {pod: ranks for pod, ranks in pods_of(status, name, rank).items() if pod}
     if not pods:
-        raise NoLogs(f"no log of the job {name}: it has no pods now")
+        raise NoLogs(f"no log of the job {name}: it has no pods at present")
     if rank is None or tail is None:
         return _merge_lines(source, pods, name, rank=rank, tail=tail)
-    return _last_lines(_merge_lines(source, pods, name, rank=rank, tail=None), tail)  # the node does not know ranks
+    return _last_lines(_merge_lines(source, pods, name, rank=rank, tail=None), tail)  # a node cannot select ranks
 
 
 def _last_lines(lines: Iterator[LogLine], tail: int) -> Iterator[LogLine]:
@@ -63,7 +63,7 @@ def _merge_lines(
 ) -> Iterator[LogLine]:
     with ExitStack() as stack:
         streams = []
-        why = "its pods are gone, and their logs with them"
+        reason = "its pods were deleted, and their logs with them"
         for pod in pods:
             try:
                 lines = stack.enter_context(
@@ -71,12 +71,12 @@ def _merge_lines(
                 )
             except NotFound:
                 continue
-            except Rejected as error:  # mostly not yet a container
-                why = str(error)
+            except Rejected as error:  # mostly: the container does not run yet
+                reason = str(error)
             else:
                 streams.append(parse_lines(lines, pod, partial(pods.get, pod)))
         if not streams:
-            raise NoLogs(f"no log of the job {name}: {why}")
+            raise NoLogs(f"no log of the job {name}: {reason}")
         for line in heapq.merge(*streams, key=lambda line: line.time):
             if rank in {None, line.rank}:
                 yield line
@@ -92,9 +92,9 @@ def log_of(
     tail: int | None = None,
     since: str = "",
 ) -> AbstractContextManager[Lines]:
-    """The lines of one pod, each with its time before it; `since` is to the second.
+    """Return the lines of one pod, each with its time in front; `since` has whole seconds.
 
-    Without a container the pod's only one is meant; one with several is Rejected.
+    Without a container the pod must have only one; otherwise the request is Rejected.
     """
     query: dict[str, str | int] = {"timestamps": "true"}
     if container:
@@ -110,7 +110,7 @@ def log_of(
 
 
 def parse_lines(lines: Lines, pod: str, ranks: Callable[[], Ranks | None]) -> Iterator[LogLine]:
-    """Lines as records; `ranks` are asked for at each line, since they change from round to round."""
+    """Yield the lines as records; `ranks` is called for each line, since they change from round to round."""
     for line in lines:
         time, _, text = line.decode(errors="replace").partition(" ")
         rank, bare = rank_of_line(text, ranks())

@@ -1,6 +1,6 @@
-"""From YAML or a dictionary to one checked ElasticJob manifest. Strict: every fault is reported, with its field.
+"""Read one ElasticJob manifest from YAML or a dictionary. The parser is strict: it reports every fault with its field.
 
-The manifest is kept as it was written, so that the API server stores what the user meant and no defaults of ours.
+The manifest remains as it was written, so the API server stores the user's fields without defaults of this package.
 """
 
 import copy
@@ -15,7 +15,7 @@ from elasticjob_api.job import parse_job
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The one ElasticJob in the file."""
+    """Return the only ElasticJob in the file."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -26,42 +26,42 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def read_text(text: str, *, where: str = "the manifest") -> dict[str, Any]:
-    """The one ElasticJob in a text of YAML (or JSON, which is YAML); `where` begins what is said of its faults."""
+    """Return the only ElasticJob in a text of YAML (or JSON, which is YAML); messages begin with `where`."""
     yaml = _yaml()
     try:
         documents = [document for document in yaml.safe_load_all(text) if document is not None]
     except yaml.YAMLError as error:
-        said = " ".join(str(error).split())
-        raise InvalidJob(f"{where}: is not YAML: {said}; check indentation, colons and quotes there") from error
+        reason = " ".join(str(error).split())
+        raise InvalidJob(f"{where}: is not YAML: {reason}; check indentation, colons and quotes there") from error
     if len(documents) != 1:
-        raise InvalidJob(f"{where}: has {len(documents)} documents; it must be one {constants.KIND}")
+        raise InvalidJob(f"{where}: has {len(documents)} documents; it must have exactly one {constants.KIND}")
     return validate(documents[0], where=where)
 
 
 def validate(manifest: Any, *, where: str = "the manifest") -> dict[str, Any]:
-    """A copy of the manifest; raises InvalidJob with every fault found."""
+    """Return a copy of the manifest; raise InvalidJob with every fault."""
     try:
         parse_job(manifest)
     except InvalidSpec as error:
         raise InvalidJob("\n".join(f"{where}: {fault}" for fault in error.errors), error.errors) from error
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        # A pod template is any object to the contract: what is no object where it must be one is found by use.
-        raise InvalidJob(f"{where}: cannot be understood: {error}; compare it with the reference of fields") from error
+        # The parser accepts any object as a pod template. A wrong type inside it appears only at its use.
+        raise InvalidJob(f"{where}: cannot be parsed: {error}; compare it with the reference of fields") from error
     found: dict[str, Any] = copy.deepcopy(dict(manifest))
     return found
 
 
 def without_status(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """What may be created: a job that was read from one cluster can be given to another."""
-    ours = {"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"}
-    kept = {name: item for name, item in manifest.items() if name != "status"}
-    kept["metadata"] = {name: item for name, item in manifest["metadata"].items() if name not in ours}
-    return kept
+    """Return the fields that can be created, so that a job of one cluster can be created on another."""
+    server_fields = {"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink"}
+    result = {name: item for name, item in manifest.items() if name != "status"}
+    result["metadata"] = {name: item for name, item in manifest["metadata"].items() if name not in server_fields}
+    return result
 
 
 def _yaml() -> Any:
     try:
-        import yaml  # noqa: PLC0415  # only whoever reads YAML needs it, and it is in an extra
+        import yaml  # noqa: PLC0415  # in an extra, and only needed for YAML
     except ModuleNotFoundError as error:
         raise MissingExtra("PyYAML, which reads manifests, is not installed: pip install 'elasticjob[cli]'") from error
     return yaml

@@ -1,4 +1,4 @@
-"""PURE: what is waited for, and what a status says about it: reached, not yet, or never."""
+"""Conditions for `wait`, and whether a status has reached them, has not yet, or never can."""
 
 from dataclasses import dataclass
 
@@ -18,14 +18,14 @@ class WaitCondition:
     status: str = "True"
 
     def __str__(self) -> str:
-        """For "… was waited for"."""
+        """Return the text for messages."""
         if self.condition is not None:
             return f"condition {self.condition}={self.status}"
         return f"phase {self.phase or Phase.SUCCEEDED}"
 
 
 def wait_condition(phase: Phase | str | None, condition: ConditionType | str | None) -> WaitCondition:
-    """What `wait(phase=…)`, `wait(condition="Degraded=False")` and `wait()` mean; raises ValueError."""
+    """Return the condition of `wait(phase=…)`, `wait(condition="Degraded=False")` or `wait()`; raise ValueError."""
     if phase is not None and condition is not None:
         raise ValueError("wait() takes a phase or a condition, not both: wait for one, then for the other")
     if phase is not None:
@@ -37,33 +37,33 @@ def wait_condition(phase: Phase | str | None, condition: ConditionType | str | N
 
 
 def has_ended(status: JobStatus) -> bool:
-    """Whether nothing will happen to it any more."""
+    """Return whether the job has ended."""
     return status.phase in _ENDED
 
 
 def is_reached(condition: WaitCondition, status: JobStatus) -> bool:
-    """Whether it is so now."""
+    """Return whether the status has reached the condition."""
     if condition.condition is not None:
         return any(each.type == condition.condition and each.status == condition.status for each in status.conditions)
     return status.phase is (condition.phase or Phase.SUCCEEDED)
 
 
 def unreachable_reason(condition: WaitCondition, name: str, status: JobStatus) -> ElasticJobError | None:
-    """The error to raise when it is not so, and can never be."""
+    """Return the error to raise if the condition was not reached and never can be."""
     if not has_ended(status) or is_reached(condition, status):
         return None
     if status.phase is Phase.FAILED:
         return JobFailed(f"job {name} failed: {failure(status)}", status)
-    return CannotHappen(f"job {name} has ended as {status.phase}, so it will never come to {condition}")
+    return CannotHappen(f"job {name} has ended as {status.phase}, so it can never reach {condition}")
 
 
 def failure(status: JobStatus) -> str:
-    """Why it failed, in one sentence: what decided it, and the root cause."""
+    """Return the reason of a failure in one sentence: the verdict and the root cause."""
     failed = next((each for each in status.conditions if each.type == ConditionType.FAILED), None)
-    decided = f"{failed.reason}: {failed.message}" if failed else (status.message or "no reason was given")
+    verdict = f"{failed.reason}: {failed.message}" if failed else (status.message or "no reason was given")
     last = status.last_failure
     if last is None:
-        return decided
+        return verdict
     cause = f"rank {last.rank} in pod {last.pod_name} ended with exit code {last.exit_code}"
-    words = last.message.strip().splitlines()
-    return f"{decided}; last failure: {cause}" + (f": {words[-1]}" if words else "")
+    lines = last.message.strip().splitlines()
+    return f"{verdict}; last failure: {cause}" + (f": {lines[-1]}" if lines else "")

@@ -1,6 +1,6 @@
-"""One job as it changes: a read, then a watch from there, again and again; a server that is away is asked again.
+"""One job and its changes: a read, then a watch from there, and so on; while the server is away, it is tried again.
 
-Nothing is missed that matters: what is yielded is level, never an event, and each new watch begins with a read.
+No state is missed for long: each value is a whole job, not an event, and each new watch begins with a read.
 """
 
 import math
@@ -15,18 +15,18 @@ from elasticjob.streams import CancelToken
 from elasticjob_api.nesting import read_json
 
 _WATCH_S = 300.0
-"""The server ends a watch after that, and it is begun anew."""
+"""Seconds after which the server ends a watch; then a new one begins."""
 _PAUSES_S = (0.1, 0.2, 0.5, 1.0, 2.0)
-"""Between two tries while the server is away; the last one for ever."""
+"""Seconds between tries while the server is away; the last value repeats."""
 
 
 def changes(
     cluster: Cluster, namespace: str, name: str, *, until: float, stop: CancelToken
 ) -> Iterator[dict[str, Any] | None]:
-    """The job now and after each change, until the monotonic moment `until` or `stop`; None and the end when gone.
+    """Yield the job now and after each change, until monotonic time `until` or `stop`; None as the last, if it is gone.
 
-    It is looked at once even when the moment is over. Raises ClusterError for what asking again does not cure, and
-    Unreachable if the server was away in that moment.
+    The job is read once even after `until`. Raise ClusterError for an error that a new try does not cure, and
+    Unreachable if the server was away at `until`.
     """
     failures = 0
     while True:
@@ -54,7 +54,8 @@ def changes(
 
 
 def _watch(cluster: Cluster, found: dict[str, Any], until: float, stop: CancelToken) -> Iterator[dict[str, Any] | None]:
-    """What follows on `found`, until the watch ends, for whatever reason: the next read tells whether it matters."""
+    """Yield the changes after `found`, until the watch ends for any reason."""
+    # The next read shows whether the end of the watch matters.
     meta = found["metadata"]
     left_s = min(until - time.monotonic(), _WATCH_S)
     if left_s <= 0:
@@ -70,7 +71,7 @@ def _watch(cluster: Cluster, found: dict[str, Any], until: float, stop: CancelTo
     with suppress(Unreachable), opened as lines, stop.attached(lines):
         for line in lines:
             event = read_json(line)
-            if event["type"] == "ERROR":  # the version is too old: the next read is a new beginning
+            if event["type"] == "ERROR":  # the version is too old: the next read begins again
                 return
             yield None if event["type"] == "DELETED" else event["object"]
             if time.monotonic() >= until:

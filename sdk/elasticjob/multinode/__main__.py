@@ -1,4 +1,4 @@
-"""`python -m elasticjob.nodes HOST:PORT`: this machine takes part in a call of `launch_nodes`, and ends with it."""
+"""`python -m elasticjob.nodes HOST:PORT`: join a call of `launch_nodes` with this machine, and exit when it ends."""
 
 import argparse
 import logging
@@ -11,17 +11,17 @@ from elasticjob_api.exit_codes import ExitCode, exit_code_of
 
 
 def main() -> int:
-    """Join; the exit code."""
+    """Join a call; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m elasticjob.nodes",
         description=__doc__,
-        epilog="The nodes share a secret: $ELASTICJOB_CALL_SECRET, or in the file $ELASTICJOB_CALL_SECRET_FILE.",
+        epilog="The nodes share a secret: $ELASTICJOB_CALL_SECRET, or the file $ELASTICJOB_CALL_SECRET_FILE.",
     )
-    parser.add_argument("rdzv_endpoint", metavar="HOST:PORT", help="as launch_nodes has it")
-    parser.add_argument("--nprocs", type=int, help="processes on this node (default: as many as on the asker's)")
-    parser.add_argument("--rdzv-id", default="none", help="as launch_nodes has it (default: none)")
+    parser.add_argument("rdzv_endpoint", metavar="HOST:PORT", help="rdzv_endpoint of launch_nodes")
+    parser.add_argument("--nprocs", type=int, help="processes on this node (default: as on the driver)")
+    parser.add_argument("--rdzv-id", default="none", help="rdzv_id of launch_nodes (default: none)")
     parser.add_argument(
-        "--join-timeout", type=float, default=600.0, metavar="S", help="wait so long for the call (600)"
+        "--join-timeout", type=float, default=600.0, metavar="S", help="seconds to wait for the call (default: 600)"
     )
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="elasticjob: %(message)s", stream=sys.stderr)

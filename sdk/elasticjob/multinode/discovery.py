@@ -1,7 +1,7 @@
-"""A node that joins: finds the asker by the rendezvous' etcd, gets function and terms, and watches the asker.
+"""A node that joins: it finds the driver through the rendezvous' etcd, receives the call, and watches the driver.
 
-One connection to the asker lasts for the whole call: when it ends without the asker's last message, so does this node's
-part. A network that loses it silently is noticed by the kernel's keep-alive within half a minute.
+One connection to the driver lasts for the whole call. If it ends without the driver's last message, this node stops
+too. If the network drops it silently, the kernel's keep-alive notices that within half a minute.
 """
 
 import asyncio
@@ -31,13 +31,13 @@ log = logging.getLogger(__name__)
 
 
 def invitation_key(rdzv_id: str) -> str:
-    """Where the asker says how to reach it; leased."""
+    """Return the key of the driver's address in etcd; it has a lease."""
     return f"/elasticjob/call/{rdzv_id}"
 
 
 @dataclass(frozen=True, slots=True)
 class DriverConnection:
-    """What the asker has given, and the connection to it, which `close` ends."""
+    """The call, and the connection to its driver, which `close` ends."""
 
     spec: protocol.CallSpec
     payload: bytes
@@ -47,7 +47,7 @@ class DriverConnection:
     _writer: asyncio.StreamWriter
 
     async def is_over(self) -> bool:
-        """Return when the call is over (True), or when the asker is gone before that."""
+        """Wait for the end of the connection; return whether the call is over, not only the driver."""
         try:
             Authenticator(self.where.key, protocol.DONE, self._nonce).require(
                 await self._reader.readexactly(LINE_BYTES)
@@ -57,21 +57,21 @@ class DriverConnection:
         return True
 
     def close(self) -> None:
-        """Go."""
+        """Close the connection."""
         self._writer.close()
 
 
 async def connect(
     endpoint: Endpoint, rdzv_id: str, secret: str | None, *, within_s: float, waited_s: float
 ) -> DriverConnection:
-    """Wait for an invitation, and follow it; raises NoRendezvous if none that can be followed comes in time.
+    """Wait for an invitation and connect to its driver; raise NoRendezvous if that does not succeed in time.
 
-    The time for it is `within_s`, of which `waited_s` is over.
+    The time limit is `within_s`, of which `waited_s` has passed.
 
-    With a secret only an asker that has it is believed, whatever etcd says.
+    With a secret, only a driver that has it is accepted, whatever etcd contains.
     """
     etcd, key = EtcdClient(endpoint), invitation_key(rdzv_id)
-    trouble = f"no node calls for {rdzv_id!r}"
+    problem = f"no driver has called for {rdzv_id!r}"
     try:
         async with asyncio.timeout(within_s - waited_s), Mirror(etcd, key) as found:
             while True:
@@ -82,21 +82,23 @@ async def connect(
                     where = replace(where, key=call_key(secret, rdzv_id))
                 try:
                     return await _connect_once(where)
-                except (OSError, EOFError, ValueError) as error:  # one that is gone leaves its invitation for seconds
-                    why = error or type(error).__name__
-                    trouble = f"the asker at {where.host}:{where.port} does not hand over the call ({why})"
-                    log.warning("%s; asking again", trouble)
+                except (OSError, EOFError, ValueError) as error:  # an ended driver's invitation remains for seconds
+                    reason = error or type(error).__name__
+                    problem = f"the driver at {where.host}:{where.port} does not send the call ({reason})"
+                    log.warning("%s; trying again", problem)
                 await asyncio.sleep(_RETRY_S)
     except TimeoutError as error:
-        cure = "call launch_nodes with this rdzv_endpoint and rdzv_id on one node, where this one can reach it"
-        raise NoRendezvous(f"{','.join(endpoint.targets)}: {trouble}, after {within_s:g} s; {cure}") from error
+        cure = "call launch_nodes with this rdzv_endpoint and rdzv_id on a node that this one can reach"
+        raise NoRendezvous(f"{','.join(endpoint.targets)}: {problem}, after {within_s:g} s; {cure}") from error
     finally:
         await etcd.close()
 
 
 async def _connect_once(address: protocol.Invitation) -> DriverConnection:
     if not address.key:
-        raise AuthenticationError("it has a secret, and this node has none: set ELASTICJOB_CALL_SECRET_FILE on both")
+        raise AuthenticationError(
+            "the driver has a secret, this node has none: set ELASTICJOB_CALL_SECRET_FILE on both"
+        )
     async with asyncio.timeout(_DIAL_S):
         reader, writer = await asyncio.open_connection(address.host, address.port, limit=protocol.LINE_LIMIT)
     try:
@@ -107,15 +109,15 @@ async def _connect_once(address: protocol.Invitation) -> DriverConnection:
         )
         line = await reader.readline()
         seal = Authenticator(address.key, protocol.CALL, nonce.encode(), line)
-        seal.require(await reader.readexactly(LINE_BYTES))  # before as much is read as the line wants
-        terms = protocol.CallSpec(**protocol.fields_of(line))
-        payload = await reader.readexactly(terms.size)
+        seal.require(await reader.readexactly(LINE_BYTES))  # checked before the size in the line is used
+        spec = protocol.CallSpec(**protocol.fields_of(line))
+        payload = await reader.readexactly(spec.size)
         seal.update(payload)
         seal.require(await reader.readexactly(LINE_BYTES))
-        return DriverConnection(terms, payload, address, nonce.encode(), reader, writer)
+        return DriverConnection(spec, payload, address, nonce.encode(), reader, writer)
     except asyncio.IncompleteReadError as error:
         writer.close()
-        raise EOFError("it ended the connection; do both nodes have the same secret?") from error
+        raise EOFError("the driver closed the connection; check that both nodes have the same secret") from error
     except BaseException:
         writer.close()
         raise

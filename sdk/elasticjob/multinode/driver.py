@@ -1,4 +1,4 @@
-"""The node that asks: sees that there is an etcd, invites the others, is a node itself, and judges how it all ended."""
+"""The driver of a call: it makes sure that etcd runs, invites nodes, is a node itself, and collects the results."""
 
 import asyncio
 import contextlib
@@ -42,27 +42,27 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LaunchRequest:
-    """What is asked for."""
+    """The arguments of a call."""
 
     spec: protocol.CallSpec
     content: bytes
     rdzv_endpoint: str
     rdzv_id: str
     secret: str | None = None
-    """What the nodes share; None: whoever reads their etcd may take part."""
+    """The secret that the nodes share; None: any client of their etcd may take part."""
 
 
 async def run_driver(call: LaunchRequest, context: CallContext) -> dict[int, Any]:
-    """Rank → result; raises CallError."""
+    """Run a call; return rank → result, or raise CallError."""
     key = secrets.token_hex(16) if call.secret is None else call_key(call.secret, call.rdzv_id)
     results = context.folder / "results"
     results.mkdir()
-    desk = ResultServer(results, key, call.spec, call.content)
+    result_server = ResultServer(results, key, call.spec, call.content)
     address = _rendezvous_address(call)
     async with _etcd(address, context) as (endpoint, server):
         host = _host(address, server)
         everywhere = call.spec.max_nodes > 1 and not is_loopback(host)
-        where = protocol.Invitation(host=host, port=await desk.open(everywhere=everywhere), key=key)
+        where = protocol.Invitation(host=host, port=await result_server.open(everywhere=everywhere), key=key)
         settings = node_settings(
             call.spec,
             call.content,
@@ -74,16 +74,16 @@ async def run_driver(call: LaunchRequest, context: CallContext) -> dict[int, Any
         )
         try:
             async with _connect_first(endpoint, call, where, settings.profile.keys):
-                outcome = await _run_node(settings, desk, context, server)
+                outcome = await _run_node(settings, result_server, context, server)
         finally:
-            await desk.close()
+            await result_server.close()
         if server and outcome.world is not None:
             await wait_for_others(settings.profile.keys, server)
-    return _results_or_error(outcome, desk)
+    return _results_or_error(outcome, result_server)
 
 
 def _rendezvous_address(call: LaunchRequest) -> SharedEtcd | None:
-    """Where nodes meet; None for a call of one node, whose etcd needs no port."""
+    """Return the address where the nodes meet; None for a call of one node, whose etcd needs no port."""
     if not call.rdzv_endpoint:
         return None
     address = rendezvous_address(call.rdzv_endpoint)
@@ -91,26 +91,26 @@ def _rendezvous_address(call: LaunchRequest) -> SharedEtcd | None:
 
 
 def _host(address: SharedEtcd | None, server: EmbeddedEtcd | None) -> str:
-    """Where the others find this node."""
+    """Return the address of this node for the others."""
     if address is None:
         return LOOPBACK
     return address.host if server else own_address(address.target)
 
 
 async def _run_node(
-    settings: NodeSettings, desk: ResultServer, context: CallContext, server: EmbeddedEtcd | None
+    settings: NodeSettings, result_server: ResultServer, context: CallContext, server: EmbeddedEtcd | None
 ) -> Outcome:
-    """The end of this node; guests are told that the call is over only if it is."""
+    """Run this node until its end; the joined nodes get the message that the call is over only if it is."""
     try:
         if server is None:
             outcome = await run_node(settings, context.received_signals)
         else:
             outcome = await run_node_until(wait_etcd_exited(server), settings, context.received_signals)
-    except Superseded as error:  # the guests were enough, and have ended the call before this node was in it
-        desk.finish_call()
-        return Outcome(ExitCode.FAILED if desk.failures() else ExitCode.OK, str(error))
+    except Superseded as error:  # the other nodes ended the call without this one
+        result_server.finish_call()
+        return Outcome(ExitCode.FAILED if result_server.failures() else ExitCode.OK, str(error))
     if outcome.world is not None and outcome.world.state.is_final:
-        desk.finish_call()
+        result_server.finish_call()
     return outcome
 
 
@@ -120,16 +120,16 @@ def _results_or_error(outcome: Outcome, server: ResultServer) -> dict[int, Any]:
     round_ = server.last_round if outcome.world is None else outcome.world.round
     found = server.results(round_)
     if found is None:
-        raise CallFailed(f"not all results of round {round_} came, though it succeeded ({outcome.detail})", {})
+        raise CallFailed(f"results of round {round_} are missing, although it succeeded ({outcome.detail})", {})
     return found
 
 
 def fail(outcome: Outcome, server: ResultServer | None) -> NoReturn:
-    """Raise what the end of a node means to whoever called."""
+    """Raise the error of the caller for the end of a node."""
     if outcome.code == ExitCode.UNAVAILABLE:
         raise NoRendezvous(outcome.detail)
     if outcome.code == ExitCode.JOIN_TIMEOUT:
-        raise TooFewNodes(f"{outcome.detail}; start join_nodes on more of them, or lower nnodes")
+        raise TooFewNodes(f"{outcome.detail}; run join_nodes on more nodes, or lower nnodes")
     failures = server.failures() if server is not None else {}
     shown = "".join(
         f"\n\n-- rank {each.rank} on {each.host}: {each.error}\n{each.traceback}" for each in failures.values()
@@ -141,7 +141,7 @@ def fail(outcome: Outcome, server: ResultServer | None) -> NoReturn:
 async def _etcd(
     address: SharedEtcd | None, context: CallContext
 ) -> AsyncIterator[tuple[Endpoint, EmbeddedEtcd | None]]:
-    """Where this process finds etcd, and the server if this process has started it."""
+    """Yield the endpoint of etcd, and the server if this process started it."""
     if address is None:
         server = await EmbeddedEtcd.start(context.folder / "etcd")
         try:
@@ -157,9 +157,9 @@ async def _etcd(
 async def _connect_first(
     endpoint: Endpoint, call: LaunchRequest, where: protocol.Invitation, keys: Keys
 ) -> AsyncIterator[None]:
-    """Begin the call, and invite other nodes as long as the asker lives; raises NoRendezvous.
+    """Begin the call, and invite other nodes while the driver lives; raise NoRendezvous.
 
-    A call of one node invites none: any user of the machine could read the invitation in etcd, and its key with it.
+    A call of one node invites no others: any user of the machine could read the invitation in etcd, with its key.
     """
     etcd = EtcdClient(endpoint)
     spec = Put(keys.spec, records.encode(call_spec(call.spec)))
@@ -170,15 +170,15 @@ async def _connect_first(
             return
         if call.secret is None:
             log.warning("%s", _OPEN)
-        posted = where if call.secret is None else replace(where, key="")
-        post = functools.partial(_advertise, etcd, call.rdzv_id, protocol.line_of(posted))
+        invitation = where if call.secret is None else replace(where, key="")
+        post = functools.partial(_advertise, etcd, call.rdzv_id, protocol.line_of(invitation))
         keeper = await _within(call.spec.join_timeout_s, endpoint, post(spec))
-        minding = asyncio.create_task(_keep_advertised(etcd, keeper, post), name="invitation")
+        advertising = asyncio.create_task(_keep_advertised(etcd, keeper, post), name="invitation")
         try:
             yield
         finally:
-            minding.cancel()
-            await asyncio.wait({minding})
+            advertising.cancel()
+            await asyncio.wait({advertising})
     finally:
         await etcd.close()
 
@@ -189,7 +189,9 @@ async def _within(seconds: float, endpoint: Endpoint, work: Coroutine[Any, Any, 
             return await work
     except TimeoutError as error:
         at = ",".join(endpoint.targets)
-        raise NoRendezvous(f"no etcd answered at {at} within {seconds:g} s; is it up, and reachable?") from error
+        raise NoRendezvous(
+            f"no etcd answered at {at} within {seconds:g} s; check that it runs and is reachable"
+        ) from error
 
 
 async def _write(etcd: EtcdClient, put: Put) -> None:
@@ -205,31 +207,33 @@ async def _write(etcd: EtcdClient, put: Put) -> None:
 async def _keep_advertised(
     etcd: EtcdClient, keeper: LeaseKeeper, post: Callable[[], Coroutine[Any, Any, LeaseKeeper]]
 ) -> None:
-    """Post the invitation again where etcd was away for so long that the lease is lost; withdraw it at the end."""
+    """Write the invitation again after etcd was away until the lease expired; delete it at the end."""
     try:
         while True:
             await keeper.lost.wait()
-            log.info("nodes that want to join are invited anew: %s", keeper.reason)
+            log.info("the invitation of nodes is written again: %s", keeper.reason)
             await keeper.close()
             keeper = await post()
     finally:
         await keeper.close()
-        with contextlib.suppress(EtcdError):  # else it expires
+        with contextlib.suppress(EtcdError):  # otherwise it expires
             await etcd.lease_revoke(keeper.lease.id)
 
 
 async def _advertise(etcd: EtcdClient, rdzv_id: str, line: bytes, *beside: Put) -> LeaseKeeper:
-    """Write the invitation, and what is written `beside` it in the same step."""
+    """Write the invitation, and the records `beside` it in the same transaction."""
     key = invitation_key(rdzv_id)
     while True:
         try:
             lease = await etcd.lease_grant(KEEP_ALIVE_S)
-            written = await etcd.txn(Txn((absent(key),), (Put(key, line, lease=lease.id), *beside), (Get(key),)))
-            if written.succeeded:
+            result = await etcd.txn(Txn((absent(key),), (Put(key, line, lease=lease.id), *beside), (Get(key),)))
+            if result.succeeded:
                 return LeaseKeeper(etcd, lease)
-            found = reads_of(written)[0]
+            found = reads_of(result)[0]
             if found.value != line:
-                raise NoRendezvous(f"somebody else calls for {rdzv_id!r} there; give this call another rdzv_id")
-            return LeaseKeeper(etcd, Lease(found.lease, lease.ttl_s))  # written before, by one without an answer
+                raise NoRendezvous(
+                    f"another driver uses rdzv_id {rdzv_id!r} there; choose another rdzv_id for this call"
+                )
+            return LeaseKeeper(etcd, Lease(found.lease, lease.ttl_s))  # an earlier write without an answer
         except Unavailable:
             await asyncio.sleep(_RETRY_S)

@@ -1,4 +1,4 @@
-"""A node that joins: has the function from the asker, is a node until all is over, and ends when the asker is gone."""
+"""A node that joins: it receives the function from the driver, and runs until the call or the driver has ended."""
 
 import asyncio
 import logging
@@ -19,7 +19,7 @@ from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_api.exit_codes import ExitCode
 
 _STOP_S = 15.0
-"""For the workers of a node whose asker is gone; their short grace is 5."""
+"""Seconds for the workers of a node without a driver to stop; their short grace is 5."""
 
 log = logging.getLogger(__name__)
 
@@ -33,15 +33,15 @@ async def join(
     nprocs: int | None,
     join_timeout_s: float,
 ) -> None:
-    """Take part once; raises CallError."""
+    """Join one call; raise CallError."""
     begun_s = time.monotonic()
     endpoint = await find_endpoint(address, within_s=join_timeout_s)
     waited_s = time.monotonic() - begun_s
     try:
         connection = await discovery.connect(endpoint, rdzv_id, secret, within_s=join_timeout_s, waited_s=waited_s)
     except NoRendezvous as error:
-        if why := await untrusted_reason(address):
-            raise NoRendezvous(f"{error}. And {why}") from error
+        if reason := await untrusted_reason(address):
+            raise NoRendezvous(f"{error}. Also: {reason}") from error
         raise
     try:
         settings = node_settings(
@@ -66,12 +66,12 @@ async def join(
 async def _until_end(node: asyncio.Task[Outcome], over: asyncio.Task[bool], connection: DriverConnection) -> None:
     await asyncio.wait({node, over}, return_when=asyncio.FIRST_COMPLETED)
     if not node.done() and over.result():
-        await asyncio.wait({node}, timeout=_STOP_S)  # it sees the end in etcd
+        await asyncio.wait({node}, timeout=_STOP_S)  # the node reads the end from etcd
     if not node.done():
         await _stop(node, connection, is_over=over.result())
     try:
         outcome = node.result()
-    except Superseded as error:  # the asker's spec is gone: the call has ended, and this node was not in it
+    except Superseded as error:  # no spec of the driver is left: the call has ended without this node
         await _explain(error, over)
         return
     if outcome.code != ExitCode.OK:
@@ -82,12 +82,13 @@ async def _stop(node: asyncio.Task[Outcome], connection: DriverConnection, *, is
     node.cancel()
     await asyncio.wait({node}, timeout=_STOP_S)
     if is_over:
-        raise CallerGone("the call is over, and this node could not learn how it ended; it has stopped")
-    raise CallerGone(f"the asker at {connection.where.host}:{connection.where.port} is gone; this node has stopped")
+        raise CallerGone("the call is over, but this node could not read its result from etcd; the node has stopped")
+    where = f"{connection.where.host}:{connection.where.port}"
+    raise CallerGone(f"the driver at {where} has ended or is unreachable; this node has stopped")
 
 
 async def _explain(error: Superseded, over: asyncio.Task[bool]) -> None:
-    """Return if the call is over; raises CallError otherwise."""
+    """Return if the call is over; raise CallError otherwise."""
     await asyncio.wait({over}, timeout=_STOP_S)
     if not over.done() or not over.result():
         raise NoRendezvous(f"this node cannot take part in the call: {error}") from error

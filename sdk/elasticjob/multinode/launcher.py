@@ -1,7 +1,7 @@
-"""`launch_nodes` and `join_nodes`: a call's arguments, and the one place where its end becomes results or an error.
+"""`launch_nodes` and `join_nodes`: check the arguments of a call, and turn its end into results or an error.
 
-The asker's node and those of its guests are ordinary nodes of the rendezvous, whose workers are commands: `worker`,
-with the function in a file. So ranks, restarts, lost nodes and joiners are what they are for every other job.
+The driver and the nodes that join are ordinary nodes of the rendezvous. Their workers run the command `worker`, with
+the function in a file. So ranks, restarts, lost nodes and joining nodes are handled as for every other job.
 """
 
 import asyncio
@@ -44,48 +44,48 @@ def launch_nodes(
     max_result_bytes: int = 1 << 30,
     secret: str | None = None,
 ) -> dict[int, Any]:
-    """Run `fn(*args)` in `nprocs` processes on each of several nodes, this one among them; every rank's result.
+    """Run `fn(*args)` in `nprocs` processes on this node and on others; return every rank's result.
 
     The other nodes call `join_nodes(rdzv_endpoint)`. Each process has torchrun's environment (RANK, WORLD_SIZE,
-    MASTER_ADDR, …). A node that joins or is lost within `nnodes` begins a new round: the function starts anew on
-    every rank, and only results of the round that lasts count.
+    MASTER_ADDR, …). A node that joins or is lost, within `nnodes`, begins a new round. The function starts again on
+    every rank then, and only the results of the last round count.
 
     Args:
-        fn: importable by its name on every node, or defined in the main script, which must be there too.
-        args: for every rank the same; pickled once, sent to each node once.
+        fn: a function that is importable by its name, or defined in the main script; every node needs the code.
+        args: its arguments, the same for every rank; pickled once, sent to each node once.
         nprocs: processes per node.
-        nnodes: how many nodes: "2", or "1:4" for from one to four.
-        rdzv_endpoint: HOST:PORT where nodes meet. If HOST is this machine and nothing listens there, an etcd is
-            started there for the call; else it is an etcd's. On a loopback address one that is started has no port,
-            and nodes of this user alone find it. Empty, for one node: one of its own.
-        rdzv_id: tells calls at one endpoint apart.
-        max_restarts: failures of ranks after which the call is tried anew; lost nodes are not counted.
-        join_timeout_s: seconds for the least number of nodes to come together, at the start and after a loss.
-        last_call_timeout_s: seconds to wait for more nodes at the start, from when there are enough; 0: do not wait.
-            A node that comes later is still taken in, with a new round.
-        max_result_bytes: the most that one rank's pickled result may have; they come over TCP from each rank's node
-            straight to this one, not through etcd, and wait in a temporary folder.
-        secret: shared by all nodes, 16 characters at least; nothing is unpickled from one that does not have it. None:
-            $ELASTICJOB_CALL_SECRET, the file $ELASTICJOB_CALL_SECRET_FILE, or, if nodes meet on the loopback interface,
-            a file of this user's. With none of them, whoever can read the nodes' etcd can take part.
+        nnodes: the number of nodes: "2", or "1:4" for one to four.
+        rdzv_endpoint: HOST:PORT where the nodes meet. If HOST is this machine and nothing listens there, an etcd is
+            started for the call; otherwise it is the address of an etcd. With a loopback address, the started etcd has
+            no port, and only nodes of this user find it. Empty, for one node: an etcd of its own.
+        rdzv_id: the name of the call, if several use one endpoint.
+        max_restarts: how many failures of ranks restart the call; lost nodes do not count.
+        join_timeout_s: seconds for the minimum of nodes to join, at the start and after a loss.
+        last_call_timeout_s: seconds to wait for more nodes at the start, once there are enough; 0 for no wait.
+            A node that joins later begins a new round.
+        max_result_bytes: bytes of a rank's pickled result at most. Results are sent over TCP from each rank's node to
+            this one, not through etcd, and are stored in a temporary folder.
+        secret: a secret of all nodes, at least 16 characters; data of a node without it is never unpickled. None:
+            $ELASTICJOB_CALL_SECRET, the file $ELASTICJOB_CALL_SECRET_FILE, or, if the nodes meet on the loopback
+            interface, a file of this user. Without any of them, every client that can read the nodes' etcd can join.
 
     Returns:
-        Global rank → result, in order of ranks.
+        The results by global rank: rank → result, in order of ranks.
 
     Raises:
-        CallFailed: a rank failed for good; with the tracebacks of all that failed in the last round.
-        TooFewNodes: not enough nodes came in time.
-        NoRendezvous: etcd cannot be reached or started, or this rdzv_id is being called for.
-        MainProcessError: SIGINT, SIGTERM, SIGQUIT or SIGHUP; all nodes have stopped, or will within seconds.
-        ValueError: the arguments do not go together.
+        CallFailed: a rank failed permanently; with the tracebacks of all ranks that failed in the last round.
+        TooFewNodes: not enough nodes joined in time.
+        NoRendezvous: etcd cannot be reached or started, or another driver uses this rdzv_id.
+        MainProcessError: SIGINT, SIGTERM, SIGQUIT or SIGHUP; all nodes have stopped, or will stop within seconds.
+        ValueError: the arguments contradict each other.
     """
     nodes = _nodes(nnodes)
     if nodes[1] > 1 and not rdzv_endpoint:
-        raise ValueError(f"nnodes={nnodes!r} needs rdzv_endpoint='HOST:PORT', where the other nodes find this one")
+        raise ValueError(f"nnodes={nnodes!r} needs rdzv_endpoint='HOST:PORT' at which other nodes reach this one")
     if nprocs < 1 or max_restarts < 0:
         raise ValueError(f"nprocs={nprocs} must be at least 1, and max_restarts={max_restarts} at least 0")
     content = serialization.pickle_call(fn, args)
-    terms = protocol.CallSpec(
+    spec = protocol.CallSpec(
         run_id=f"{_run_name(rdzv_id)}-{secrets.token_hex(4)}",
         nprocs=nprocs,
         min_nodes=nodes[0],
@@ -97,7 +97,7 @@ def launch_nodes(
         size=len(content),
     )
     shared = _secret(secret, rdzv_endpoint) if rdzv_endpoint else None
-    return _run(lambda context: run_driver(LaunchRequest(terms, content, rdzv_endpoint, rdzv_id, shared), context))
+    return _run(lambda context: run_driver(LaunchRequest(spec, content, rdzv_endpoint, rdzv_id, shared), context))
 
 
 def join_nodes(
@@ -108,22 +108,22 @@ def join_nodes(
     join_timeout_s: float = JOIN_TIMEOUT_S,
     secret: str | None = None,
 ) -> None:
-    """Take part in a call of `launch_nodes` as one more node; return when it has its results.
+    """Join a call of `launch_nodes` as one more node; return when the call has its results.
 
-    What is run comes from the asker: join only those you would let run code here.
+    The driver sends the code to run: join only a driver that may run code on this machine.
 
     Args:
-        rdzv_endpoint: as the asker has it.
-        nprocs: processes on this node; None: as many as on the asker's.
-        rdzv_id: as the asker has it.
+        rdzv_endpoint: the value of the driver.
+        nprocs: processes on this node; None for the value of the driver.
+        rdzv_id: the value of the driver.
         join_timeout_s: seconds to wait for the call.
-        secret: as the asker has it; nothing is taken from an asker that does not have it.
+        secret: the value of the driver; no data of a driver without it is used.
 
     Raises:
         CallFailed: the call has failed.
-        CallerGone: the asker's process or machine is gone, or cannot be reached.
-        NoRendezvous: nobody called in time.
-        MainProcessError: a signal; this node has left, the others go on.
+        CallerGone: the driver's process or machine has ended, or is unreachable.
+        NoRendezvous: no driver called in time.
+        MainProcessError: a signal; this node has left, and the others continue.
     """
     name = _run_name(rdzv_id)
     shared = _secret(secret, rdzv_endpoint)
@@ -131,13 +131,13 @@ def join_nodes(
     _run(lambda context: join(address, name, shared, context, nprocs=nprocs, join_timeout_s=join_timeout_s))
 
 
-def _run(live: Callable[[CallContext], Coroutine[Any, Any, T]]) -> T:
-    """Live in a loop of this thread and a folder that goes at the end; errors of the layers below become ours."""
+def _run(work: Callable[[CallContext], Coroutine[Any, Any, T]]) -> T:
+    """Run `work` in a new event loop with a temporary folder; turn errors of lower layers into CallError."""
     _refuse_a_running_loop()
     with tempfile.TemporaryDirectory(prefix="elasticjob-") as folder:
         context = CallContext(Path(folder))
         try:
-            return asyncio.run(live(context))
+            return asyncio.run(work(context))
         except UsageError as error:
             raise NoRendezvous(str(error)) from error
         except (EtcdError, RendezvousError) as error:
@@ -145,7 +145,7 @@ def _run(live: Callable[[CallContext], Coroutine[Any, Any, T]]) -> T:
         except SupervisorError as error:
             raise CallError(f"the workers of this node cannot be started: {error}") from error
         finally:
-            if context.received_signals:  # whatever else it was: this process was asked to end
+            if context.received_signals:  # a signal counts more than any other error
                 raise MainProcessError(signal_no=context.received_signals[0])
 
 
@@ -160,10 +160,10 @@ def _secret(given: str | None, rdzv_endpoint: str) -> str | None:
 def _refuse_a_running_loop() -> None:
     try:
         asyncio.get_running_loop()
-    except RuntimeError:  # as it should be
+    except RuntimeError:  # the usual case
         return
     raise RuntimeError(
-        "this thread runs an event loop, as in a notebook, and a call over several nodes would block it: "
+        "this thread runs an event loop, as in a notebook, and the call would block it; use "
         "await asyncio.to_thread(elasticjob.launch_nodes, …)"
     )
 
@@ -172,7 +172,7 @@ def _nodes(text: str) -> tuple[int, int]:
     try:
         found = parse_nnodes(text)
     except UsageError as error:
-        raise ValueError(f"nnodes={text!r} must be 'MIN' or 'MIN:MAX', as '2' or '1:4'") from error
+        raise ValueError(f"nnodes={text!r} must be 'MIN' or 'MIN:MAX', for example '2' or '1:4'") from error
     return found.min, found.max
 
 

@@ -1,4 +1,4 @@
-"""A node of a call as the agent knows it: who it is, what the rendezvous is told, what its workers run."""
+"""A node of a call as settings of the agent: its identity, its spec record, and the command of its workers."""
 
 import json
 import os
@@ -30,12 +30,12 @@ _COMMAND = "from elasticjob.multinode.worker import main; main()"
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What this process has for one call."""
+    """The state of this process for one call."""
 
     folder: Path
-    """Goes at the end."""
+    """A temporary folder, removed at the end."""
     received_signals: list[signal.Signals] = field(default_factory=list)
-    """Signals that came."""
+    """The signals that this process received."""
 
 
 def node_settings(
@@ -48,7 +48,7 @@ def node_settings(
     context: CallContext,
     nprocs: int,
 ) -> NodeSettings:
-    """Everything the agent must know to be this node; the function is written where its workers find it."""
+    """Return the settings of the agent for this node, and write the function to a file for its workers."""
     file, logs = context.folder / "call", context.folder / "logs"
     logs.mkdir()
     report = {**asdict(where), "max_result_bytes": spec.max_result_bytes}
@@ -71,7 +71,8 @@ def _without_secret(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def call_spec(spec: CallSpec) -> SpecRecord:
-    """What the rendezvous is told of a call. The asker alone writes it, once, so that no node can repeat the call."""
+    """Return the spec record of a call."""
+    # Only the driver writes it, and only once, so that no other node can repeat the call.
     return SpecRecord(
         min=spec.min_nodes,
         max=spec.max_nodes,
@@ -84,10 +85,10 @@ def call_spec(spec: CallSpec) -> SpecRecord:
     )
 
 
-def _identity(terms: CallSpec, address: str, nprocs: int) -> NodeIdentity:
+def _identity(spec: CallSpec, address: str, nprocs: int) -> NodeIdentity:
     host = socket.gethostname()
     return NodeIdentity(
-        keys=Keys(cli_prefix(terms.run_id)),
+        keys=Keys(cli_prefix(spec.run_id)),
         pod=f"{host}-{os.getpid()}-{secrets.token_hex(2)}",
         pod_uid=secrets.token_hex(8),
         host=host,
@@ -98,7 +99,7 @@ def _identity(terms: CallSpec, address: str, nprocs: int) -> NodeIdentity:
 
 
 def rendezvous_address(rdzv_endpoint: str) -> SharedEtcd:
-    """Where nodes meet: at an etcd that is there, or else one that the node which asks starts if it is there."""
+    """Return the address where the nodes meet: an existing etcd, or one that the driver starts on that host."""
     target = parse_endpoint(rdzv_endpoint, C10D_PORT)[0]
     host, _, port = target.rpartition(":")
     return SharedEtcd(host=host.strip("[]"), port=int(port), is_owner=None, or_there=True)

@@ -1,9 +1,9 @@
-"""What asker, guests and workers say to each other: one line of JSON, then as many bytes as it says; and what it means.
+"""The messages between driver, joining nodes and workers: one line of JSON, then as many bytes as it announces.
 
-The asker begins with a challenge. The other end answers with a line that tells who it is, sealed with the call's key;
-all that follows from either end is sealed too, and nothing is unpickled before its seal was checked. The key comes from
-the secret that the nodes share. Where there is none it is in the invitation, for all who can read the rendezvous' etcd.
-The data are not encrypted.
+The driver begins with a challenge. The other end answers with a line that identifies it, sealed with the call's key.
+All further data of either end is sealed too, and is unpickled only after its seal was checked. The key is derived from
+the secret that the nodes share. Without a secret the key is in the invitation, and all clients of the rendezvous' etcd
+can read it. The data is not encrypted.
 """
 
 import json
@@ -13,17 +13,17 @@ from typing import Any
 LINE_LIMIT = 64 * 1024
 CHUNK_BYTES = 1 << 20
 HELLO, CALL, RESULT_HELLO = b"hello", b"call", b"result"
-"""What is sealed: who connects, what a guest is given, what a rank brings."""
+"""Purposes of seals: the hello of a connection, the call for a node, the result of a rank."""
 ACK = b"taken"
-"""The asker has a result, whole; until then whoever sends it does not end."""
+"""Purpose of the seal by which the driver confirms a whole result; until then its sender waits."""
 DONE = b"over"
-"""The asker's last word to a guest: the call has ended."""
+"""Purpose of the seal of the driver's last message to a node: the call has ended."""
 JOIN, RESULT = "join", "result"
 
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """Where the asker is; what is in etcd, there without the key if the nodes share a secret."""
+    """The address of the driver, as in etcd; without the key there if the nodes share a secret."""
 
     host: str
     port: int
@@ -32,7 +32,7 @@ class Invitation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSpec:
-    """What all nodes of a call must agree on; the function itself follows as bytes."""
+    """The parameters that all nodes of a call share; the pickled function follows as bytes."""
 
     run_id: str
     nprocs: int
@@ -47,28 +47,28 @@ class CallSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """The first line of a connection; `kind` says which, the rest is of RESULT."""
+    """The first line of a connection; a RESULT uses all fields, another `kind` only the first three."""
 
     nonce: str
-    """The challenge to the asker, which seals its answers with it."""
+    """The challenge to the driver, which seals its answers with it."""
     kind: str
     host: str
     round: int = 0
     rank: int = 0
     world_size: int = 0
     outcome: str = ""
-    """How the function ended: a kind of `function_child`."""
+    """The end of the function: one of the kinds in `function_child`."""
     size: int = 0
 
 
 def line_of(record: Invitation | CallSpec | Hello) -> bytes:
-    """A record as a line."""
+    """Return a record as a line."""
     return json.dumps(asdict(record)).encode() + b"\n"
 
 
 def fields_of(line: bytes) -> dict[str, Any]:
-    """A line's fields; raises ValueError."""
+    """Return the fields of a line; raise ValueError."""
     found = json.loads(line)
     if not isinstance(found, dict):
-        raise ValueError(f"{found!r:.60} is no record")  # noqa: TRY004  # as for any other line that is none
+        raise ValueError(f"{found!r:.60} is not a record")  # noqa: TRY004  # as for any other invalid line
     return found

@@ -1,7 +1,7 @@
-"""The asker's end of a call: hands the function to nodes that join, takes the ranks' results, reports the end.
+"""The driver's server: it sends the function to nodes that join, receives the ranks' results, and reports the end.
 
-Lives in one event loop. Results go to files as they come, a chunk at a time, and are read when all are there, so a call
-holds in memory what it returns and no more. A result of a round that did not last counts for nothing.
+It runs in one event loop. Results are written to files in chunks as they arrive, and read when all are there. So a call
+holds only its results in memory. A result of a round that did not last is ignored.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ from elasticjob_agent.net.servers import close_server
 from elasticjob_agent.supervisor import function_worker as ends
 
 LOOPBACK = "127.0.0.1"
-"""Where a call of one node has its desk."""
+"""The address of the server for a call of one node."""
 _KEEPALIVE_S = 10.0
-"""For a connection to say who it is."""
+"""Seconds for a new connection to identify itself."""
 _SILENCE_S = 60.0
-"""For the next piece of a result."""
+"""Seconds for the next chunk of a result."""
 _PHRASES = {
-    ends.NOT_STARTED: "the function never began: ",
+    ends.NOT_STARTED: "the function did not start: ",
     ends.UNPICKLABLE: "the result cannot be sent: ",
-    ends.EXITED: "it left with an exit code: ",
-    ends.INTERRUPTED: "it was interrupted: ",
+    ends.EXITED: "the function exited with a code: ",
+    ends.INTERRUPTED: "the function was interrupted: ",
 }
 
 log = logging.getLogger(__name__)
@@ -42,14 +42,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _RankResult:
-    """What came from one rank."""
+    """The result of one rank, in a file."""
 
     hello: Hello
     file: Path
 
 
 class ResultServer:
-    """See the module; `open`, then `close`."""
+    """The server of a call; `open` it, then `close` it."""
 
     def __init__(self, folder: Path, key: str, spec: protocol.CallSpec, payload: bytes) -> None:
         self._folder = folder
@@ -62,21 +62,22 @@ class ResultServer:
         self._is_over = False
         self._closing = asyncio.Event()
         self._numbers = itertools.count()
-        """Of deliveries: one that comes again must not be written over the earlier one, which is then deleted."""
+        """Numbers of result files: a repeated result must not overwrite the earlier file, which is deleted later."""
 
     async def open(self, *, everywhere: bool) -> int:
-        """Listen on all addresses, or on the loopback interface alone; the port."""
+        """Listen on all addresses, or only on the loopback interface; return the port."""
         sock = _everywhere() if everywhere else socket.create_server((LOOPBACK, 0))
         self._server = await asyncio.start_server(self._serve, limit=protocol.LINE_LIMIT, sock=sock)
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     def finish_call(self) -> None:
-        """The call has its end: `close` tells the guests. They take a connection that just ends for a lost asker."""
+        """Let `close` report the end of the call to the nodes."""
+        # Without that message, they would take the closed connection for a lost driver.
         self._is_over = True
 
     async def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._closing.set()
         if self._server is not None:
             await close_server(self._server)
@@ -87,19 +88,19 @@ class ResultServer:
 
     @property
     def last_round(self) -> int:
-        """The last one of which anything came; 0: none."""
+        """The newest round with any result; 0 without results."""
         return max((of for of, _ in self._results), default=0)
 
     def results(self, round_: int) -> dict[int, Any] | None:
-        """Rank → value of this round, or None if not all of its ranks have delivered one."""
-        came = {rank: each for (of, rank), each in self._results.items() if of == round_}
-        whole = came and set(came) == set(range(next(iter(came.values())).hello.world_size))
-        if not whole or any(each.hello.outcome != ends.VALUE for each in came.values()):
+        """Return rank → value of this round; None if a rank's value is missing."""
+        arrived = {rank: each for (of, rank), each in self._results.items() if of == round_}
+        complete = arrived and set(arrived) == set(range(next(iter(arrived.values())).hello.world_size))
+        if not complete or any(each.hello.outcome != ends.VALUE for each in arrived.values()):
             return None
-        return {rank: pickle.loads(came[rank].file.read_bytes()) for rank in sorted(came)}  # noqa: S301  # see wire
+        return {rank: pickle.loads(arrived[rank].file.read_bytes()) for rank in sorted(arrived)}  # noqa: S301  # sealed, see protocol
 
     def failures(self) -> Mapping[int, RankFailure]:
-        """Rank → how it failed, of the last round in which one did."""
+        """Return rank → failure, of the newest round with a failure."""
         failed = {place: each for place, each in self._results.items() if each.hello.outcome != ends.VALUE}
         last = max((of for of, _ in failed), default=0)
         return {rank: _failure(each) for (of, rank), each in sorted(failed.items()) if of == last}
@@ -117,16 +118,16 @@ class ResultServer:
                 await self._serve_node(hello, writer)
             else:
                 await self._receive_result(hello, challenge, reader)
-                await self._read_word(protocol.ACK, hello, writer)
+                await self._send_seal(protocol.ACK, hello, writer)
         except (OSError, TimeoutError, ValueError, EOFError, TypeError) as error:
             peer = writer.get_extra_info("peername")
-            log.warning("a connection from %s came to nothing: %s", peer and peer[0], error or type(error).__name__)
+            log.warning("a connection from %s failed: %s", peer and peer[0], error or type(error).__name__)
         finally:
             self._tasks.discard(task)
             writer.close()
 
     async def _authenticate(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[Hello, bytes]:
-        """Who it is, and the challenge that it has answered. Nothing of a line without its seal is looked at."""
+        """Return the hello of a connection and the challenge that it answered; use no line without its seal."""
         challenge = secrets.token_hex(16).encode() + b"\n"
         writer.write(challenge)
         line = await reader.readline()
@@ -135,18 +136,18 @@ class ResultServer:
         seal.require(await reader.readexactly(LINE_BYTES))
         return Hello(**protocol.fields_of(line)), challenge
 
-    async def _read_word(self, word: bytes, hello: Hello, writer: asyncio.StreamWriter) -> None:
-        writer.write(Authenticator(self._key, word, hello.nonce.encode()).line)
+    async def _send_seal(self, purpose: bytes, hello: Hello, writer: asyncio.StreamWriter) -> None:
+        writer.write(Authenticator(self._key, purpose, hello.nonce.encode()).line)
         await writer.drain()
 
     async def _serve_node(self, hello: Hello, writer: asyncio.StreamWriter) -> None:
-        """A guest: it has the connection until it goes, or all is over."""
+        """Send the call to a node, and keep the connection until the call is over."""
         log.info("node %s joins", hello.host)
-        terms = protocol.line_of(self._spec)
-        writer.write(terms)
-        seal = Authenticator(self._key, protocol.CALL, hello.nonce.encode(), terms)
+        spec = protocol.line_of(self._spec)
+        writer.write(spec)
+        seal = Authenticator(self._key, protocol.CALL, hello.nonce.encode(), spec)
         writer.write(seal.line)
-        for begin in range(0, len(self._payload), protocol.CHUNK_BYTES):  # one copy a guest would be too many
+        for begin in range(0, len(self._payload), protocol.CHUNK_BYTES):  # a copy for each node would be too much
             piece = self._payload[begin : begin + protocol.CHUNK_BYTES]
             seal.update(piece)
             writer.write(piece)
@@ -155,7 +156,7 @@ class ResultServer:
         await writer.drain()
         await self._closing.wait()
         if self._is_over:
-            await self._read_word(protocol.DONE, hello, writer)
+            await self._send_seal(protocol.DONE, hello, writer)
 
     async def _receive_result(self, hello: Hello, challenge: bytes, reader: asyncio.StreamReader) -> None:
         file = self._folder / f"{hello.round}.{hello.rank}.{next(self._numbers)}"
@@ -170,14 +171,16 @@ class ResultServer:
             earlier.file.unlink()
 
     async def _receive(self, hello: Hello, seal: Authenticator, file: Path, reader: asyncio.StreamReader) -> None:
-        """The whole result into a file; raises BadSealError if that is not what the rank has sent."""
+        """Write a whole result to a file; raise AuthenticationError if its seal is wrong."""
         left = hello.size
         with file.open("wb") as whole:
             while left:
                 async with asyncio.timeout(_SILENCE_S):
                     piece = await reader.read(min(left, protocol.CHUNK_BYTES))
                 if not piece:
-                    raise EOFError(f"rank {hello.rank} was cut off with {left:,} of {hello.size:,} bytes missing")
+                    raise EOFError(
+                        f"rank {hello.rank} closed its connection with {left:,} of {hello.size:,} bytes left"
+                    )
                 seal.update(piece)
                 whole.write(piece)
                 left -= len(piece)
@@ -186,7 +189,7 @@ class ResultServer:
 
 
 def _everywhere() -> socket.socket:
-    """On all addresses, both families at one port where there is IPv6."""
+    """Return a socket that listens on all addresses, of IPv4 and IPv6 if possible."""
     if socket.has_dualstack_ipv6():
         with contextlib.suppress(OSError):
             return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
@@ -194,9 +197,9 @@ def _everywhere() -> socket.socket:
 
 
 def _failure(delivery: _RankResult) -> RankFailure:
-    said = json.loads(delivery.file.read_bytes())
+    fields = json.loads(delivery.file.read_bytes())
     phrase = _PHRASES.get(delivery.hello.outcome, "")
-    error = f"{said['type']}: {said['text']}" if said["text"] else said["type"]
+    error = f"{fields['type']}: {fields['text']}" if fields["text"] else fields["type"]
     return RankFailure(
-        rank=delivery.hello.rank, host=delivery.hello.host, error=phrase + error, traceback=said["traceback"]
+        rank=delivery.hello.rank, host=delivery.hello.host, error=phrase + error, traceback=fields["traceback"]
     )

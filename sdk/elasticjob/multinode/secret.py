@@ -1,7 +1,7 @@
-"""The secret that all nodes of a call share: from the caller, the environment, or this user's own file.
+"""The secret that all nodes of a call share: from the caller, the environment, or a file of this user.
 
-It never goes through etcd. Where the nodes meet on the loopback interface they are on one machine, and a file that only
-this user can read is enough; it is made at the first call.
+It is never sent through etcd. Nodes that meet on the loopback interface are on one machine. For them, a file that only
+this user can read is enough; the first call creates it.
 """
 
 import contextlib
@@ -17,13 +17,13 @@ from elasticjob_agent.cli.rdzv_backend import is_loopback
 VARIABLE = "ELASTICJOB_CALL_SECRET"
 VARIABLE_FILE = "ELASTICJOB_CALL_SECRET_FILE"
 _MIN_LENGTH = 16
-"""Characters: who hears a call's connection may try out short ones."""
+"""Characters: a listener on a call's connection could find a short secret by trying."""
 
 log = logging.getLogger(__name__)
 
 
 def find_secret(given: str | None, host: str, environment: Mapping[str, str]) -> str | None:
-    """The secret of calls that meet at `host`, or None if none was agreed on; raises ValueError, OSError."""
+    """Return the secret of calls that meet at `host`; None without one. Raise ValueError or OSError."""
     if given is not None:
         return _validate(given, "secret")
     if VARIABLE in environment:
@@ -36,17 +36,17 @@ def find_secret(given: str | None, host: str, environment: Mapping[str, str]) ->
 def _validate(text: str, name: str) -> str:
     if len(text) < _MIN_LENGTH:
         raise ValueError(
-            f"{name} has {len(text)} characters and needs {_MIN_LENGTH}: make one with `openssl rand -hex 32`"
+            f"{name} has {len(text)} characters but needs {_MIN_LENGTH}: create one with `openssl rand -hex 32`"
         )
     return text
 
 
 def _read(path: Path, name: str) -> str:
-    """Raises ValueError for a file that others may read, or that belongs to another user."""
+    """Return the secret in a file; raise ValueError if others may read it, or if it belongs to another user."""
     with path.open() as file:
         found = os.fstat(file.fileno())
         if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
-            raise ValueError(f"{name}: {path} must belong to this user and be for it alone: chmod 600 {path}")
+            raise ValueError(f"{name}: {path} must belong to this user, and no other may read it: chmod 600 {path}")
         return _validate(file.read().strip(), name)
 
 
@@ -58,13 +58,13 @@ def _own_file(environment: Mapping[str, str]) -> Path:
 def _own_if_possible(path: Path) -> str | None:
     try:
         return _own(path)
-    except OSError as error:  # a home that cannot be written to
-        log.warning("a secret for the nodes of this machine cannot be kept in %s: %s", path, error.strerror)
+    except OSError as error:  # for example a read-only home
+        log.warning("cannot store a secret for the nodes of this machine in %s: %s", path, error.strerror)
         return None
 
 
 def _own(path: Path) -> str:
-    """This user's secret, which is made if there is none."""
+    """Return this user's secret, and create it if it is missing."""
     if not path.exists():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")

@@ -1,7 +1,7 @@
-"""One rank: the interpreter that the node's agent starts. Runs the function, gives its result to the asker, exits.
+"""The worker of one rank: it runs the function, sends the result to the driver, and exits.
 
-It exits 0 only when the asker has the whole result, so a job that has succeeded has all of them. How a function ended
-is told in the words of `supervisor.function_child`. Nothing here needs etcd or a cluster.
+It exits with 0 only when the driver has the whole result, so a job that succeeded has all results. The end of a
+function is one of the kinds in `supervisor.function_child`. Nothing here needs etcd or a cluster.
 """
 
 import json
@@ -27,25 +27,25 @@ from elasticjob.multinode.serialization import unpickle_call
 from elasticjob_agent.supervisor import function_worker as ends
 
 ENV_CALL = "ELASTICJOB_CALL"
-"""The file with everything: a line of where to report, then the parcel."""
+"""Variable with the path of the call's file: a line with the driver's address, then the pickled function."""
 _DIAL_S = 5.0
 _DELIVERY_TIMEOUT_S = 30.0
-"""For an asker that does not answer; a node whose asker is gone is ended by its guest before that."""
+"""Seconds to try a driver that does not answer; a node that lost its driver stops its workers earlier."""
 _PAUSE_S = 0.2
 
 
 class _End(NamedTuple):
-    """How the function ended."""
+    """The end of the function."""
 
-    how: str
+    kind: str
     payload: bytes
     code: int
-    """What to exit with; negative: the signal to die of."""
+    """The exit code; negative for the signal to die by."""
 
 
 def main() -> None:
-    """Never returns."""
-    with open(os.environ.pop(ENV_CALL), "rb") as file:  # noqa: PTH123  # pathlib is not worth its import here
+    """Run the worker; never return."""
+    with open(os.environ.pop(ENV_CALL), "rb") as file:  # noqa: PTH123  # pathlib would slow the start
         where = json.loads(file.readline())
         end = _limit_size(_run(file), where["max_result_bytes"])
     delivered = _deliver(end, where)
@@ -59,7 +59,7 @@ def main() -> None:
 def _run(file: IO[bytes]) -> _End:
     try:
         fn, args = unpickle_call(file)
-    except BaseException as error:  # noqa: BLE001  # whatever the user's import raises is told
+    except BaseException as error:  # noqa: BLE001  # any error of the user's import is reported
         return _failed(ends.NOT_STARTED, error)
     try:
         value = fn(*args)
@@ -67,11 +67,11 @@ def _run(file: IO[bytes]) -> _End:
         return _exit_end(error)
     except KeyboardInterrupt as error:
         return _End(ends.INTERRUPTED, ends.describe(error), -signal.SIGINT)
-    except BaseException as error:  # noqa: BLE001  # whatever it is, the asker learns of it
+    except BaseException as error:  # noqa: BLE001  # any error is reported to the driver
         return _failed(ends.RAISED, error)
     try:
         return _End(ends.VALUE, pickle.dumps(value), 0)
-    except BaseException as error:  # noqa: BLE001  # a __reduce__ of the user's may raise anything
+    except BaseException as error:  # noqa: BLE001  # a user's __reduce__ may raise anything
         return _failed(ends.UNPICKLABLE, error)
 
 
@@ -83,26 +83,26 @@ def _exit_end(error: SystemExit) -> _End:
     return _End(ends.EXITED, ends.describe(error), error.code & 0xFF if isinstance(error.code, int) else 1)
 
 
-def _failed(how: str, error: BaseException) -> _End:
-    from elasticjob_agent.multiprocessing.errors import get_error_handler  # noqa: PLC0415  # 50 ms, for failures alone
+def _failed(kind: str, error: BaseException) -> _End:
+    from elasticjob_agent.multiprocessing.errors import get_error_handler  # noqa: PLC0415  # takes 50 ms, and only failures need it
 
     traceback.print_exception(error)
     get_error_handler().record_exception(error)  # for the agent, whose failure record names the root cause
-    return _End(how, ends.describe(error), 1)
+    return _End(kind, ends.describe(error), 1)
 
 
 def _limit_size(end: _End, most: int) -> _End:
-    """A result that is too big is a failure that says so."""
-    if end.how != ends.VALUE or len(end.payload) <= most:
+    """Return the end, or a failure with the cure if the result is too large."""
+    if end.kind != ends.VALUE or len(end.payload) <= most:
         return end
     cure = "give launch_nodes a higher max_result_bytes, or write it to files and return their names"
     return _failed(
-        ends.UNPICKLABLE, ValueError(f"the result has {len(end.payload):,} bytes of at most {most:,}; {cure}")
+        ends.UNPICKLABLE, ValueError(f"the result has {len(end.payload):,} bytes, of at most {most:,}; {cure}")
     )
 
 
 def _deliver(end: _End, where: dict[str, object]) -> bool:
-    """Whether the asker has it."""
+    """Send the result until the driver has it or the time is over; return whether it has it."""
     hello = Hello(
         nonce=secrets.token_hex(16),
         kind=RESULT,
@@ -110,7 +110,7 @@ def _deliver(end: _End, where: dict[str, object]) -> bool:
         round=int(os.environ["ELASTICJOB_ROUND"]),
         rank=int(os.environ["RANK"]),
         world_size=int(os.environ["WORLD_SIZE"]),
-        outcome=end.how,
+        outcome=end.kind,
         size=len(end.payload),
     )
     until = time.monotonic() + _DELIVERY_TIMEOUT_S
@@ -120,8 +120,8 @@ def _deliver(end: _End, where: dict[str, object]) -> bool:
         except OSError as error:
             if time.monotonic() >= until:
                 print(
-                    f"rank {hello.rank}: {hello.host} could not give its result to the asker at {where['host']}:"
-                    f"{where['port']}: {error}; is that address reachable from here?",
+                    f"rank {hello.rank}: {hello.host} could not send its result to the driver at {where['host']}:"
+                    f"{where['port']}: {error}; check that this node can reach that address",
                     file=sys.stderr,
                 )
                 return False
@@ -141,5 +141,5 @@ def _send(hello: Hello, payload: bytes, address: tuple[str, int], key: str) -> b
                 connection.sendall(seal.line)
             Authenticator(key, ACK, hello.nonce.encode()).require(answers.readline(LINE_BYTES))
         except AuthenticationError as error:
-            raise ConnectionError(f"it ended the connection before it had everything, or {error}") from error
+            raise ConnectionError(f"the driver closed the connection before it had everything, or {error}") from error
     return True

@@ -196,7 +196,10 @@ ON_A_CLUSTER: Sequence[Mistake] = (
         name="more nodes than maxReplicas",
         typed=("scale", "digits", "--replicas", "9"),
         code=1,
-        says=("cannot scale the job digits to 9: it must have 1 to 4 nodes", "scale within these limits, or change them"),
+        says=(
+            "cannot scale the job digits to 9: it must have 1 to 4 nodes",
+            "scale within these limits, or change them",
+        ),
     ),
     Mistake(
         name="the failure of a job that has none",

@@ -116,7 +116,7 @@ def test_without_a_cluster_the_environments_kubeconfig_is_meant(stage: Stage, mo
 
 
 def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(NoCluster, match=r"no way to a cluster by .*none: .*; name a kubeconfig by \$KUBECONFIG"):
+    with pytest.raises(NoCluster, match=r"cannot use .*none: .*; set \$KUBECONFIG to a kubeconfig"):
         Cluster.connect(kubeconfig=tmp_path / "none")
 
 

@@ -72,7 +72,7 @@ def test_a_pod_that_is_gone_leaves_the_others_to_be_read(stage: Stage, kubelet: 
 
 def test_where_no_pod_has_a_log_that_is_told_and_why(stage: Stage, two: ElasticJob) -> None:
     stage.runs(two, "gone", "too")
-    with pytest.raises(NoLogs, match="its pods are gone, and their logs with them"):
+    with pytest.raises(NoLogs, match="its pods were deleted, and their logs with them"):
         list(two.logs())
     stage.says(two, phase="Suspended", nodes=[])
     with pytest.raises(NoLogs, match="it has no pods now"):

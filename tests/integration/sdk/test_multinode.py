@@ -278,7 +278,7 @@ def test_a_stranger_who_invites_is_not_believed(nodes: Nodes, tmp_path: Path) ->
             stream.read()
         assert guest.wait(LIMIT_S) == 1
     assert not (tmp_path / "trapped").exists()
-    assert "does not hand over the call (it does not have the key of this call)" in nodes.said
+    assert "does not send the call (the other end does not have the key of this call)" in nodes.said
 
 
 def test_without_the_secret_a_node_has_no_part_in_a_call(nodes: Nodes) -> None:
@@ -286,7 +286,7 @@ def test_without_the_secret_a_node_has_no_part_in_a_call(nodes: Nodes) -> None:
     with pytest.raises(TooFewNodes):
         nodes.launch(functions.place, nnodes="2", join_timeout_s=10.0, secret="the secret of this call")
     assert nodes.processes[0].wait(LIMIT_S) == 1
-    assert "it ended the connection; do both nodes have the same secret?" in nodes.said
+    assert "the driver closed the connection; check that both nodes have the same secret" in nodes.said
 
 
 def test_with_the_secret_nodes_come_together(nodes: Nodes, tmp_path: Path) -> None:
@@ -374,7 +374,7 @@ def test_when_the_asker_is_interrupted_the_others_stop_and_do_not_go_on_without_
     eventually(lambda: len(rounds_of(tmp_path)) == 2, within_s=LIMIT_S, what="both ranks run")
     caller.send_signal(signal.SIGINT)
     assert guest.wait(LIMIT_S) == 1
-    assert "is gone; this node has stopped" in nodes.said
+    assert "has ended or is unreachable; this node has stopped" in nodes.said
     pids = [int(path.name.rpartition(".")[2]) for path in tmp_path.glob("*.[01].*")]
     eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids), within_s=LIMIT_S, what="no worker lives")
 
@@ -402,25 +402,27 @@ def test_when_the_asker_is_gone_the_others_stop(nodes: Nodes, tmp_path: Path) ->
     eventually(lambda: len(list(tmp_path.glob("*.[01].*"))) == 2, within_s=LIMIT_S, what="both ranks run")
     asker.kill()
     assert guest.wait(LIMIT_S) == 1
-    assert "is gone; this node has stopped" in nodes.said
+    assert "has ended or is unreachable; this node has stopped" in nodes.said
     pids = [int(path.name.rpartition(".")[2]) for path in tmp_path.glob("*.[01].*")]
     eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids), within_s=LIMIT_S, what="no worker lives")
 
 
 def test_too_few_nodes_are_told_in_words(nodes: Nodes) -> None:
-    with pytest.raises(TooFewNodes, match="start join_nodes on more of them, or lower nnodes"):
+    with pytest.raises(TooFewNodes, match="run join_nodes on more nodes, or lower nnodes"):
         nodes.launch(functions.place, nnodes="2", join_timeout_s=5.0)
 
 
 def test_a_node_that_nobody_calls_says_so(nodes: Nodes) -> None:
-    with pytest.raises(NoRendezvous, match=f"no node calls for '{nodes.rdzv_id}', after 0.2 s; call launch_nodes"):
+    with pytest.raises(
+        NoRendezvous, match=f"no driver has called for '{nodes.rdzv_id}', after 0.2 s; call launch_nodes"
+    ):
         join_nodes(nodes.endpoint, rdzv_id=nodes.rdzv_id, join_timeout_s=0.2)
 
 
 def test_two_that_ask_under_one_name_are_told_apart(nodes: Nodes, tmp_path: Path) -> None:
     def ask_too() -> None:
         eventually(lambda: list(tmp_path.glob("*.0.*")), within_s=LIMIT_S, what="the first one runs")
-        with pytest.raises(NoRendezvous, match=r"somebody else calls for .*; give this call another rdzv_id"):
+        with pytest.raises(NoRendezvous, match=r"another driver uses rdzv_id .*; choose another rdzv_id"):
             nodes.launch(functions.place, nnodes="1:2")
         nodes.join()
 
@@ -478,7 +480,7 @@ def test_another_user_who_has_the_port_already_is_not_met_and_told_of(
     told = f"the server at 127.0.0.1:{port} belongs to the user with uid 65534"
     try:
         with other_user.listening(port):
-            with pytest.raises(NoRendezvous, match=f"no node calls for .*{told}"):
+            with pytest.raises(NoRendezvous, match=f"no driver has called for .*{told}"):
                 join_nodes(nodes.endpoint, rdzv_id=nodes.rdzv_id, join_timeout_s=0.5)
             caplog.clear()
             nodes.join()

@@ -44,7 +44,7 @@ def test_the_secret_that_a_call_on_this_machine_keeps_is_of_the_test_alone(own_c
 
 
 def test_a_result_beyond_the_bound_is_a_failure_that_names_it() -> None:
-    with pytest.raises(CallFailed, match=r"the result has 1,0.. bytes of at most 1,000; give launch_nodes a higher"):
+    with pytest.raises(CallFailed, match=r"the result has 1,0.. bytes, of at most 1,000; give launch_nodes a higher"):
         launch_nodes(functions.big, (1000,), max_result_bytes=1000)
 
 
@@ -61,7 +61,7 @@ def test_exit_0_is_success_without_a_value() -> None:
 def test_another_exit_code_is_a_failure_with_it() -> None:
     with pytest.raises(CallFailed, match="exited with code 3") as caught:
         launch_nodes(functions.leaves, (3,))
-    assert caught.value.failures[0].error == "it left with an exit code: SystemExit: 3"
+    assert caught.value.failures[0].error == "the function exited with a code: SystemExit: 3"
 
 
 def test_a_lambda_is_refused_before_anything_starts() -> None:

@@ -66,7 +66,7 @@ def test_a_job_that_fails_meanwhile_is_an_error_with_its_reason(stage: Stage, jo
 
 def test_what_an_ended_job_will_not_come_to_is_not_waited_for(stage: Stage, job: ElasticJob) -> None:
     stage.says(job, phase="Succeeded")
-    with pytest.raises(CannotHappen, match="has ended as Succeeded, so it will never come to phase Running"):
+    with pytest.raises(CannotHappen, match="has ended as Succeeded, so it can never reach phase Running"):
         job.wait(phase="Running")
 
 
@@ -77,7 +77,7 @@ def test_a_job_that_is_deleted_meanwhile_is_gone(stage: Stage, job: ElasticJob) 
 
 def test_when_the_time_is_up_it_says_how_the_job_is(stage: Stage, job: ElasticJob) -> None:
     stage.says(job, phase="Pending", reason="Unschedulable", message="no node has 8 GPUs")
-    said = "did not come to phase Running within 0.2 s; it is Pending, Unschedulable: no node has 8 GPUs"
+    said = "did not reach phase Running within 0.2 s; it is Pending, Unschedulable: no node has 8 GPUs"
     with pytest.raises(WaitTimeout, match=said) as caught:
         job.wait(phase="Running", timeout_s=0.2)
     assert isinstance(caught.value, TimeoutError)
@@ -111,5 +111,5 @@ def test_an_api_server_that_is_away_for_a_while_is_waited_for(stage: Stage, way:
 def test_an_api_server_that_stays_away_is_told_when_the_time_is_up(way: tuple[Proxy, ElasticJob]) -> None:
     between, job = way
     between.refuse()
-    with pytest.raises(WaitTimeout, match=r"as far as can be seen: cannot get the job digits: .*did not answer"):
+    with pytest.raises(WaitTimeout, match=r"its last state is unknown: cannot get the job digits: .*did not answer"):
         job.wait(phase="Running", timeout_s=0.5)

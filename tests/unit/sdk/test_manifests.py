@@ -64,5 +64,5 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_a_job_that_is_only_a_manifest_says_what_it_lacks() -> None:
-    with pytest.raises(ElasticJobError, match=r"only a manifest yet: create\(\) it"):
+    with pytest.raises(ElasticJobError, match=r"is not on a cluster: call create\(\)"):
         ElasticJob.from_dict(MINIMAL).suspend()

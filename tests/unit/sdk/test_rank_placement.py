@@ -37,7 +37,7 @@ def test_before_the_first_round_no_rank_has_a_log() -> None:
 def test_behind_a_node_that_was_cut_from_the_status_nothing_is_counted() -> None:
     cut = JobStatus(phase=Phase.RUNNING, nodes=(node("a", 0, "RR"), node("c", 2, "RR")), nodes_truncated=True)
     assert ranks_by_pod(cut) == {"a": Ranks(0, 2)}
-    with pytest.raises(NoLogs, match="of those that its status has room for"):
+    with pytest.raises(NoLogs, match="its status has no room for more"):
         pod_of(cut, "digits", 2)
 
 

@@ -64,7 +64,7 @@ def test_a_failed_job_that_should_succeed_says_why_it_failed() -> None:
 def test_a_job_that_succeeded_will_never_run() -> None:
     never = unreachable_reason(wait_condition("Running", None), "digits", JobStatus(phase=Phase.SUCCEEDED))
     assert isinstance(never, CannotHappen)
-    assert str(never) == "job digits has ended as Succeeded, so it will never come to phase Running"
+    assert str(never) == "job digits has ended as Succeeded, so it can never reach phase Running"
 
 
 @pytest.mark.parametrize("phase", [Phase.PENDING, Phase.SUSPENDED, Phase.RESTARTING])

@@ -110,12 +110,12 @@ def _faults(container: dict[str, Any]) -> list[str]:
     [
         pytest.param(
             {"env": [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]},
-            "spec.containers[0].env[0].valueFrom.secretKeyRef: variable 'TOKEN' from a Secret can be read only on a cluster",
+            "spec.containers[0].env[0].valueFrom.secretKeyRef: variable 'TOKEN' from a Secret can be read only",
             id="a secret",
         ),
         pytest.param(
             {"envFrom": [{"configMapRef": {"name": "settings"}}]},
-            "spec.containers[0].envFrom[0].configMapRef: the variables of a ConfigMap 'settings' can be read only on a cluster",
+            "spec.containers[0].envFrom[0].configMapRef: the variables of a ConfigMap 'settings' can be read only",
             id="all of a config map",
         ),
         pytest.param(

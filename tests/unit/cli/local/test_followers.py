@@ -22,7 +22,10 @@ def _failed(*containers: dict[str, Any], **status: Any) -> dict[str, Any]:
     [
         pytest.param(None, a_pod(phase="Pending"), [], id="a new pod is no news"),
         pytest.param(
-            a_pod(phase="Pending"), a_pod(), [("pod j-0-abcde is running on local-0", TextStyle.PLAIN)], id="that it runs is"
+            a_pod(phase="Pending"),
+            a_pod(),
+            [("pod j-0-abcde is running on local-0", TextStyle.PLAIN)],
+            id="that it runs is",
         ),
         pytest.param(a_pod(), a_pod(labels={}), [], id="once"),
         pytest.param(

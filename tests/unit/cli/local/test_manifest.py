@@ -148,7 +148,9 @@ def bomb(levels: int) -> str:
 
 
 def test_aliases_that_stand_for_very_much_are_refused_at_once(tmp_path: Path) -> None:
-    assert _fault(tmp_path, bomb(40)).endswith("values with its aliases expanded, of at most 100,000; use fewer aliases")
+    assert _fault(tmp_path, bomb(40)).endswith(
+        "values with its aliases expanded, of at most 100,000; use fewer aliases"
+    )
     with pytest.raises(InvalidManifest, match="has 123,456,799 values with its aliases expanded"):
         read_yaml(str(_write(tmp_path, bomb(8))))
 

@@ -101,8 +101,12 @@ def test_folders_are_made_once(tmp_path: Path) -> None:
         pytest.param(_pod({"secret": {"secretName": "s"}}), "volume 'v' is a Secret", id="a secret"),
         pytest.param(_pod({"configMap": {"name": "c"}}), "volume 'v' is a ConfigMap", id="a config map"),
         pytest.param(_pod({"glusterfs": {}}), "volume 'v' is glusterfs", id="some other kind"),
-        pytest.param(_pod({"hostPath": {"path": "data"}}), "volume 'v' must have an absolute path", id="a relative path"),
-        pytest.param(_pod({"emptyDir": {}}, name="w"), "is 'w'; it must be the name of a volume", id="a mount of nothing"),
+        pytest.param(
+            _pod({"hostPath": {"path": "data"}}), "volume 'v' must have an absolute path", id="a relative path"
+        ),
+        pytest.param(
+            _pod({"emptyDir": {}}, name="w"), "is 'w'; it must be the name of a volume", id="a mount of nothing"
+        ),
         pytest.param(_pod({"emptyDir": {}}, mountPath="/"), "must be an absolute path below /", id="a mount at root"),
         pytest.param(_pod({"emptyDir": {}}, subPath="a/../.."), "must not contain '..'", id="a way out"),
     ],

@@ -109,7 +109,7 @@ async def test_who_does_not_have_the_key_gets_nothing_and_brings_nothing(
     assert await office.deliver("evil", key="another", world_size=1) == b""
     assert await office.bring(protocol.line_of(replace(HELLO, kind=protocol.JOIN)), key="another") == b""
     assert office.desk.results(1) is None
-    assert "it does not have the key of this call" in caplog.text
+    assert "the other end does not have the key of this call" in caplog.text
 
 
 async def test_a_result_that_was_changed_on_the_way_does_not_count(office: Office, tmp_path: Path) -> None:

@@ -43,15 +43,17 @@ def test_on_the_loopback_interface_it_is_this_users_own_and_stays_the_same(host:
 def test_a_home_where_nothing_can_be_kept_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("")
     assert find_secret(None, "localhost", {"XDG_CONFIG_HOME": str(tmp_path / "file")}) is None
-    assert "a secret for the nodes of this machine cannot be kept in" in caplog.text
+    assert "cannot store a secret for the nodes of this machine in" in caplog.text
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660])
 def test_a_file_that_others_may_read_is_refused(mode: int, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"must belong to this user and be for it alone: chmod 600 "):
+    with pytest.raises(ValueError, match=r"must belong to this user, and no other may read it: chmod 600 "):
         find_secret(None, "head", {"ELASTICJOB_CALL_SECRET_FILE": kept(tmp_path / "file", mode)})
 
 
 def test_a_short_one_is_refused_with_its_cure() -> None:
-    with pytest.raises(ValueError, match=r"secret has 5 characters and needs 16: make one with `openssl rand -hex 32`"):
+    with pytest.raises(
+        ValueError, match=r"secret has 5 characters but needs 16: create one with `openssl rand -hex 32`"
+    ):
         find_secret("short", "head", {})
