@@ -1,7 +1,7 @@
-"""What a plan may ask for. Each is one piece of I/O with all it needs; none decides anything.
+"""The actions of a plan. Each is one piece of I/O with all its arguments, and decides nothing.
 
-A plan either writes the spec or acts on the map: pods are created and deleted only from a map that has come
-back through the watch.
+A plan either writes the spec record or acts on the slot map. Pods are created and deleted only for a slot map that the
+watch has delivered.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from elasticjob_operator.render.pod_source import PodSource
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Create or update an object that stands beside the pods: service, disruption budget."""
+    """Create or update an object that belongs to the job beside its pods: a service or a disruption budget."""
 
     resource: Resource
     body: Mapping[str, Any]
@@ -27,18 +27,18 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class CreatePod:
-    """Create a pod whose name this process wrote and no pod has had."""
+    """Create a pod whose name this process wrote into the slot map and no pod has had."""
 
     name: str
     slot: int
     source: PodSource
     strict: bool = False
-    """Refuse a field that the API server does not know, instead of dropping it."""
+    """Reject fields that the API server does not know, instead of dropping them."""
 
 
 @dataclass(frozen=True, slots=True)
 class GetPod:
-    """Ask the API server whether a pod of this name is there; `uids` are those that agents claim to be of it."""
+    """Read the pod of this name from the API server; agents have reported `uids` for it."""
 
     name: str
     uids: frozenset[str] = frozenset()
@@ -46,31 +46,34 @@ class GetPod:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Delete what an earlier `Apply` of this kind has made for the job; nothing of anybody else's."""
+    """Delete the job's object that an earlier `Apply` of this kind created; no object of another owner."""
 
     resource: Resource
 
 
 @dataclass(frozen=True, slots=True)
 class DeletePods:
-    """Delete these pods (name → uid); with `spec_revision` only if the spec, read now, is still that one."""
+    """Delete these pods (name → uid); with `spec_revision` only if the spec record still has that revision."""
 
     pods: Mapping[str, str]
     spec_revision: int | None
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Name → resourceVersion; a pod that has changed since is looked at again first."""
+    """Name → resourceVersion; a pod that has changed since is not deleted, but reconciled again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Write the proof, then revoke the lease."""
+    """Write the tombstone, then revoke the lease."""
 
     eviction: Eviction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteSpec:
-    """One transaction: the spec, and with it a world and the expected slots, if nothing has changed since."""
+    """Write the spec record in one transaction, with a rendezvous state and the expected slots.
+
+    The transaction fails if the spec record or the state has changed since.
+    """
 
     record: SpecRecord
     spec_revision: int
@@ -78,14 +81,14 @@ class WriteSpec:
     world: RendezvousState | None = None
     expected: frozenset[int] | None = None
     expected_pods: frozenset[str] = frozenset()
-    """Pod names that no map had before."""
+    """Pod names that no slot map had before."""
     events: tuple[Event, ...] = ()
-    """What it does, for people; told if it is written."""
+    """Events about the change, which are written only after the transaction succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteExpected:
-    """Rewrite the expected slots while the spec is this one."""
+    """Write the expected slots again, if the spec record still has this revision."""
 
     slots: frozenset[int]
     spec_revision: int
@@ -93,18 +96,18 @@ class WriteExpected:
 
 @dataclass(frozen=True, slots=True)
 class ForceDelete:
-    """Delete a pod that is stuck in its deletion without waiting for its node, if that node, looked at now, is dead."""
+    """Force-delete a pod that is stuck in its deletion, if its node is dead when it is read now."""
 
     name: str
     uid: str
     node_name: str
     only_proof: bool = False
-    """A node that is not ready does not count as dead: its kubelet may only be cut off."""
+    """Whether a node that is not ready counts as alive: its kubelet may only be cut off."""
 
 
 @dataclass(frozen=True, slots=True)
 class IssueCertificate:
-    """Give the job a user in etcd, and a new certificate in `secret`."""
+    """Create the job's user in etcd, and write a new certificate into `secret`."""
 
     secret: Mapping[str, Any]
 
@@ -145,7 +148,7 @@ Action = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to do now, what to say, and in how many seconds to look again at the latest."""
+    """The actions to carry out now, the status to write, and the seconds until the next reconcile at the latest."""
 
     actions: tuple[Action, ...] = ()
     status: JobStatus | None = None

@@ -1,8 +1,8 @@
-"""What the operator may ask of a cluster: six calls and one stream, over plain dictionaries.
+"""The interface of a cluster as the operator uses it: calls and one stream, over plain dictionaries.
 
-`memory.MemoryCluster` keeps objects in this process (for `elasticjob run` and for tests), `kube.KubeCluster`
-is the API server. Objects are Kubernetes' own JSON; nothing here knows what an ElasticJob means. Every method
-may raise `errors.ClusterError` and nothing else of the cluster's.
+`in_memory.MemoryCluster` keeps objects in this process, for `elasticjob run` and tests; `kube.KubeCluster` uses the API
+server. Objects are Kubernetes' own JSON; no code here knows the meaning of an ElasticJob. Methods raise no errors of
+the cluster but `errors.ClusterError`.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 class Resource(Enum):
-    """Kinds that the operator touches."""
+    """The kinds of objects that the operator uses."""
 
     JOB = "elasticjobs"
     POD = "pods"
@@ -30,7 +30,7 @@ class Resource(Enum):
 
 
 class Change(Enum):
-    """What happened to an object; LISTED marks one of the first listing, SYNCED the end of that listing."""
+    """The kind of a change; LISTED marks an object of the first list, SYNCED the end of that list."""
 
     LISTED = "LISTED"
     SYNCED = "SYNCED"
@@ -46,35 +46,35 @@ class ObjectEvent:
     change: Change
     object: Object
     unlisted: frozenset[str] = frozenset()
-    """Of SYNCED: namespaces that could not be listed; what is known of them is neither confirmed nor gone."""
+    """With SYNCED: namespaces that could not be listed, whose known objects are neither confirmed nor gone."""
 
 
 class SecretStore(Protocol):
-    """A cluster as far as whole objects are concerned: Secrets with certificates, and the Lease of an election."""
+    """The calls for whole objects: Secrets with certificates, and the Lease of an election."""
 
     async def create(self, resource: Resource, body: Object) -> Object:
-        """Create an object and return it as stored; AlreadyExists when its name is taken."""
+        """Create an object and return it as stored; AlreadyExists if its name is taken."""
 
     async def replace(self, resource: Resource, body: Object) -> Object | None:
-        """Overwrite an object; None when it is not there, Conflict when `body` names a version that it has no more."""
+        """Replace an object; return None if it does not exist. Conflict if it has another version than `body`."""
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Read one object from the source of truth, never from a cache."""
+        """Read one object from the API server, never from a cache."""
 
 
 class Cluster(Protocol):
     """One cluster, as far as the operator needs it."""
 
     async def create(self, resource: Resource, body: Object) -> Object:
-        """Create an object and return it as stored; AlreadyExists when its name is taken."""
+        """Create an object and return it as stored; AlreadyExists if its name is taken."""
 
     async def create_strictly(self, resource: Resource, body: Object) -> Object:
-        """As `create`; InvalidObject also when `body` has a field that the API server does not know."""
+        """Create an object with strict validation; InvalidObject also for a field that the API server does not know."""
 
     async def apply(self, resource: Resource, body: Object) -> Object:
-        """Server-side apply with the operator as field manager; creates or updates.
+        """Create or update an object by server-side apply, with the operator as field manager.
 
-        An object with an owner is applied only over one of the same owner: Conflict when it is somebody else's.
+        An object with an owner is applied only over an object of the same owner; Conflict if it has another owner.
         """
 
     async def patch_status(
@@ -87,17 +87,17 @@ class Cluster(Protocol):
         uid: str | None = None,
         version: str | None = None,
     ) -> None:
-        """Replace what we own of an object's status; no error when the object is gone.
+        """Replace the operator's own fields of an object's status; no error if the object is gone.
 
-        With `uid` only of that very one: another of the same name counts as gone. `version` is the last one known.
+        With `uid`, another object of the same name counts as gone. `version` is the last known one.
         """
 
     async def claim(self, resource: Resource, namespace: str, name: str, own: Mapping[str, Any], version: str) -> str:
-        """Set these fields of the status, which `patch_status` then leaves as they are; return the object's version.
+        """Set fields of the status that `patch_status` does not change; return the object's version.
 
-        No error if the object is gone; then the version is the one that was given.
+        If the object is gone, there is no error, and the given version is returned.
 
-        Conflict when it is not of this version any more: of two that claim it, one succeeds.
+        Conflict if the object does not have this version any more: of two claims one succeeds.
         """
 
     async def delete(
@@ -110,13 +110,16 @@ class Cluster(Protocol):
         version: str | None = None,
         grace_s: float | None = None,
     ) -> None:
-        """Delete one object, with `uid` or `version` only that very one (else Conflict); no error when it is gone."""
+        """Delete one object; no error if it is gone.
+
+        Conflict if `uid` or `version` is given and the object has another one.
+        """
 
     async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:
-        """Delete all objects whose labels have all of `selector`."""
+        """Delete all objects that have all labels of `selector`."""
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Read one object from the source of truth, never from a cache."""
+        """Read one object from the API server, never from a cache."""
 
     def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
-        """All objects as LISTED, one SYNCED, then every change; survives reconnects by listing anew."""
+        """Yield all objects as LISTED, one SYNCED, then every change; after a lost connection list everything again."""

@@ -1,4 +1,4 @@
-"""PURE: records compared by some of their fields: for what is asked of every report, where a copy would cost most."""
+"""Comparison of records by some of their fields, without a copy: it runs for every report."""
 
 from collections.abc import Callable
 from dataclasses import fields
@@ -7,5 +7,5 @@ from typing import Any
 
 
 def fields_except(record: type, *without: str) -> Callable[[Any], Any]:
-    """What such a record says in all its fields but these, as something to compare."""
+    """Return a function from such a record to the values of all its fields but these, for comparison."""
     return attrgetter(*(each.name for each in fields(record) if each.name not in without))

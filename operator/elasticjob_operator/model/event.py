@@ -1,4 +1,4 @@
-"""An event for people, as a record; `render/event.py` makes a Kubernetes object of it."""
+"""An event for users, as a record; `render/event.py` makes the Kubernetes object."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from elasticjob_api.constants import ConditionType, EventReason
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Written only after what it speaks of."""
+    """An event about a job; it is written only after the change that it describes."""
 
     reason: EventReason | ConditionType
     message: str

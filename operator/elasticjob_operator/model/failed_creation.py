@@ -1,17 +1,17 @@
-"""The last failed attempt to create pods of one job: `policy.creation_backoff` makes it, the ledger keeps it."""
+"""The last failed attempt to create pods of a job; `creation_backoff` makes the record, the job state stores it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class FailedCreation:
-    """It lasts until a batch succeeds."""
+    """A failed attempt; the record lasts until a batch succeeds."""
 
     message: str
-    """The API server's own sentence, or why there was no answer."""
+    """The API server's message, or why there was no answer."""
     attempts: int
-    """Failures in a row."""
+    """Consecutive failures."""
     retry_at_s: float
-    """Monotonic clock."""
+    """Time of the next attempt, on the monotonic clock."""
     invalid: bool = False
-    """The template is at fault: it was refused before this life had any pod."""
+    """Whether the template is at fault: it was rejected before the job had any pod since its start or resume."""

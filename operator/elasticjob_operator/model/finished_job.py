@@ -1,7 +1,7 @@
-"""PURE: the part of an ended job that is kept: it decides when the job and its pods are deleted, and has its status.
+"""The part of an ended job that is kept: its status, and the fields that decide when the job and its pods are deleted.
 
-Thousands of them may stay for years, and none is started again. So they take nothing of what jobs may take that run.
-It is also enough to suspend a job for which there is no room.
+Thousands of ended jobs may exist for years, and none is started again. So they use none of the memory for running jobs.
+The part is also enough to suspend a job that does not fit into the memory.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ from elasticjob_operator.model.cluster_interface import Object
 FINAL_CONDITIONS = frozenset({ConditionType.COMPLETE, ConditionType.FAILED})
 _FIELDS = frozenset({codec.json_name(field.name) for field in fields(JobSpec)}) - {"template"}
 _MAX_FIELD_BYTES = 2 << 10
-"""Bytes of memory of one field."""
+"""Most bytes of memory of one field."""
 _MAX_LIMITS = 8
 
 
 def has_ended(job: Mapping[str, Any]) -> bool:
-    """The stored status says so, and was written for this very job."""
+    """Return whether the stored status has ended and was written for this very object."""
     status = job.get("status")
     if not isinstance(status, dict):
         return False
@@ -36,27 +36,30 @@ def has_ended(job: Mapping[str, Any]) -> bool:
 
 
 def is_to_stop(job: Mapping[str, Any]) -> bool:
-    """The job is suspended and may have pods: an operator has taken it up, and written a condition `Suspended`."""
+    """Return whether the job is suspended and may have pods.
+
+    It may if an operator has started it, or has written a condition `Suspended`.
+    """
     spec, status = job.get("spec"), job.get("status")
     if not isinstance(spec, dict) or spec.get("suspend") is not True or not isinstance(status, dict):
         return False
     given = status.get("conditions")
-    told = [each.get("type") for each in given if isinstance(each, dict)] if isinstance(given, list) else []
-    return bool(status.get("startTime")) or ConditionType.SUSPENDED in told
+    types = [each.get("type") for each in given if isinstance(each, dict)] if isinstance(given, list) else []
+    return bool(status.get("startTime")) or ConditionType.SUSPENDED in types
 
 
 def minimal_job(job: Object) -> Object:
-    """`job` without its template, but for the number of its workers, and without any field that is large."""
+    """Return `job` with the size of its template only, and without large fields."""
     spec = job.get("spec")
     if not isinstance(spec, dict):
         return job
-    kept = {
+    small = {
         name: value for name, value in spec.items() if name in _FIELDS and size_of(value).memory <= _MAX_FIELD_BYTES
     }
     trainer = _trainer(spec)
     template = {"spec": {"containers": [_minimal_trainer(trainer)]}} if trainer else {}
     metadata = {name: value for name, value in objects.metadata(job).items() if _is_kept(name, value)}
-    return {**job, "metadata": metadata, "spec": {**kept, "template": template}}
+    return {**job, "metadata": metadata, "spec": {**small, "template": template}}
 
 
 def _is_kept(name: str, value: Any) -> bool:
@@ -73,7 +76,7 @@ def _trainer(spec: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _minimal_trainer(trainer: Mapping[str, Any]) -> Object:
-    """Name and GPUs; that it has a command was checked when the job began."""
+    """Return the name and the GPUs; the command was checked when the job was started."""
     resources = trainer.get("resources")
     limits = resources.get("limits") if isinstance(resources, dict) else None
     given = limits.items() if isinstance(limits, dict) else ()
@@ -81,5 +84,5 @@ def _minimal_trainer(trainer: Mapping[str, Any]) -> Object:
         (name, count) for name, count in given if validation.is_gpu(name) and size_of(count).memory <= _MAX_FIELD_BYTES
     ]
     command = ["-"] if trainer.get("command") else []
-    kept = {"name": trainer.get("name"), "command": command, "resources": {"limits": dict(gpus[:_MAX_LIMITS])}}
-    return {name: value for name, value in kept.items() if size_of(value).memory <= _MAX_FIELD_BYTES}
+    minimal = {"name": trainer.get("name"), "command": command, "resources": {"limits": dict(gpus[:_MAX_LIMITS])}}
+    return {name: value for name, value in minimal.items() if size_of(value).memory <= _MAX_FIELD_BYTES}

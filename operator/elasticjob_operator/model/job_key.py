@@ -1,4 +1,4 @@
-"""Which job: namespace, name and uid, because a re-created job is another one; and where its keys are."""
+"""The identity of a job (namespace, name and uid, because a re-created job is another one), and its keys in etcd."""
 
 import functools
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from elasticjob_operator.model.cluster_interface import Object
 
 @dataclass(frozen=True, slots=True, order=True)
 class JobKey:
-    """One job for ever."""
+    """The key of one job, which no other job ever has."""
 
     namespace: str
     name: str
     uid: str
 
     def keys(self, cluster_id: str) -> Keys:
-        """Its keys in etcd."""
+        """Return its keys in etcd."""
         return Keys(job_prefix(cluster=cluster_id, namespace=self.namespace, name=self.name, uid=self.uid))
 
     def __str__(self) -> str:
@@ -26,25 +26,25 @@ class JobKey:
 
 
 def key_of_job(obj: Object) -> JobKey:
-    """The key of an ElasticJob."""
+    """Return the key of an ElasticJob."""
     return JobKey(objects.namespace_of(obj), objects.name_of(obj), objects.uid_of(obj))
 
 
 def key_of_pod(obj: Object) -> JobKey | None:
-    """The key of the job that a pod belongs to, by its labels and its owner; None for a pod that is no job's."""
+    """Return the key of the job that a pod belongs to, by its labels and its owner; None for a pod of no job."""
     key = key_of_labels(obj)
     return key if key is not None and key.uid in objects.owner_uids(obj) else None
 
 
 def key_of_labels(obj: Object) -> JobKey | None:
-    """The key of the job that a pod's labels name: anybody may set those."""
+    """Return the key of the job that a pod's labels name; any user may set those labels."""
     labels = objects.labels_of(obj)
     name, uid = labels.get(constants.LABEL_JOB_NAME), labels.get(constants.LABEL_JOB_UID)
     return JobKey(objects.namespace_of(obj), name, uid) if name and uid else None
 
 
 def key_of_etcd_key(key: str) -> JobKey | None:
-    """The job in `/elasticjob/<cluster>/<namespace>/<name>/<uid>/…`; None for any other key."""
+    """Return the job in `/elasticjob/<cluster>/<namespace>/<name>/<uid>/…`; None for any other key."""
     if not key.startswith(f"{ROOT}/"):
         return None
     _, _, _, *parts = key.split("/", _PARTS)
@@ -58,4 +58,4 @@ def parse(etcd_key: str) -> ParsedKey | None:
 
 _PARTS, _UID = 6, 3
 _key_of = functools.lru_cache(maxsize=4096)(JobKey)
-"""It is asked of every report."""
+"""Cached, because it is called for every report."""

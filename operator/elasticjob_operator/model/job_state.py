@@ -1,8 +1,9 @@
-"""A process's knowledge of one job beyond its caches: which names are its own, and which pods it has seen go.
+"""The knowledge of this process about one job beyond its caches: which names it wrote, and which pods were deleted.
 
-A pod's name may be created only by the process that wrote it into the map, at most once. It is never created after the
-API server reported that it does not exist. All of this is lost with the process, on purpose: a new process owns no
-name, so it looks before it believes a cache. Only the job's own worker touches its ledger.
+A pod's name may be created only by the process that wrote it into the slot map, at most once. It is never created after
+the API server reported that it does not exist. All of this is deliberately lost with the process. A new process has
+written no name, so it reads from the API server before it trusts a cache. Only the job's own worker task uses its
+state.
 """
 
 from collections.abc import Iterable, Mapping
@@ -21,26 +22,26 @@ from elasticjob_operator.model.revision import Revision
 from elasticjob_operator.model.slot_history import SlotHistory
 
 CACHE_DELAY_S = 60.0
-"""A request without an answer takes effect by then, or never: the API server gives up on it itself."""
+"""Seconds after which an unanswered request has taken effect or never will: the API server has timed out by then."""
 NOTHING: Mapping[str, Any] = {}
-"""What is applied where nothing is wanted."""
+"""The applied object where none is wanted."""
 UNREACHABLE_SHOWN_S = 5.0
-"""What was written and has not come back through a watch for so long is not believed any more."""
+"""Seconds after which a written object is doubted if no watch has delivered it."""
 
 
 class NameState(Enum):
-    """What is known of a name whose pod is in no cache."""
+    """The state of a pod name whose pod is in no cache."""
 
-    EXPECTED = "ours"  # written by this process, and certainly not created: it may be
-    CREATED = "coming"  # it exists; the watch will show it
-    UNKNOWN = "doubtful"  # written by another process, or the answer to its creation was lost: look
-    ABSENT = "vanished"  # it was there and went: it needs another name
-    NEVER_CREATED = "never created"  # its creation had no answer and did not happen: it needs another name
+    EXPECTED = "ours"  # written by this process, and certainly not created yet
+    CREATED = "coming"  # it exists; the watch will deliver it
+    UNKNOWN = "doubtful"  # written by another process, or the creation had no answer: read it
+    ABSENT = "vanished"  # it existed and is gone: the slot needs another name
+    NEVER_CREATED = "never created"  # its creation failed without an answer: the slot needs another name
 
 
 @dataclass(frozen=True, slots=True)
 class Certified:
-    """The job has a certificate, and its user is in the etcd of this number of wipes."""
+    """The job's certificate, whose user was created in the etcd after this number of wipes."""
 
     store: int
     renew_at_s: float
@@ -48,94 +49,94 @@ class Certified:
 
 @dataclass(slots=True)
 class JobState:
-    """The memory of one job's worker; moments are seconds of the monotonic clock."""
+    """The state of one job in this process; times are seconds of the monotonic clock."""
 
     expected_pods: set[str] = field(default_factory=set)
     sent_creations: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """Name of a pod whose creation was sent, and that no watch has shown yet → its slot, and when it was sent."""
+    """Name of a pod whose creation was sent and that no watch has delivered → its slot, and the time of the request."""
     created_at_s: dict[str, float] = field(default_factory=dict)
     absent_pods: set[str] = field(default_factory=set)
     unanswered_creations: set[str] = field(default_factory=set)
-    """Names whose creation this process asked for, without an answer."""
+    """Names whose creation this process requested without an answer."""
     deleted_uids: set[str] = field(default_factory=set)
-    """Pods that were seen to be deleted, or whose name another pod has."""
+    """Pods that were deleted, or whose name another pod has."""
     agent_seen: set[str] = field(default_factory=set)
     """Uids of pods whose agent has joined at some time."""
     agentless_since_s: dict[str, float] = field(default_factory=dict)
     """Uid of a running pod → since when it has no live agent."""
     unreachable: frozenset[str] = frozenset()
-    """Those of them that are left alone, because many agents fell silent at once."""
+    """The uids among them that are exempt, because many agents became unreachable at once."""
     written: tuple[int, int] = (0, 0)
-    """Store (how many wipes there were) and revision of our last write: no plan is made from an older view."""
+    """Number of wipes of etcd and revision of our last write: no plan is made from an older view."""
     applied: dict[Resource, Mapping[str, Any]] = field(default_factory=dict)
-    """Service and disruption budget as last applied by this process; `NOTHING` of what was removed."""
+    """Service and disruption budget as last applied by this process; `NOTHING` for a removed one."""
     resync_at_s: float = 0.0
-    """What was applied before is applied again from then on; 0 before the first look."""
+    """The time from which earlier objects are applied again; 0 before the first reconcile."""
     certified: Certified | None = None
-    """The certificate that this process has made last."""
+    """The last certificate that this process issued."""
     has_user: bool = False
-    """This process has made the job's user in etcd, or has tried to."""
+    """Whether this process has created the job's user in etcd, or has tried to."""
     avoided_until_s: dict[str, float] = field(default_factory=dict)
-    """Nodes that lost a pod lately: a replacement goes elsewhere if it can."""
+    """Nodes that lost a pod recently; replacements avoid them."""
     slot_histories: Mapping[int, SlotHistory] | None = None
-    """Slot → how it went with its pods; None until the first look."""
+    """Slot → history of its pods; None until the first reconcile."""
     failed_creation_reason: str = ""
-    """The last refusal of the API server, in words, while it lasts."""
+    """The API server's last error message, as long as it applies."""
     failed_creation: FailedCreation | None = None
     """The last attempt to create pods, if it failed."""
     status: JobStatus | None = None
-    """As last written by this process: newer than the job's cache."""
+    """The status last written by this process; it is newer than the cached job's."""
     status_written_s: float = float("-inf")
     deferred_writes: int = 0
-    """How often in a row a status was not written, because the API server had all it can do."""
+    """Number of consecutive status writes that were deferred because the API server was saturated."""
     last_write_was_progress_only: bool = False
-    """That write changed progress and samples alone: its echo needs no action."""
+    """Whether that write changed progress and samples alone, so that its watch event needs no action."""
     node_checked_s: dict[str, float] = field(default_factory=dict)
-    """Uid of a pod that is stuck → when its node was last looked at."""
+    """Uid of a stuck pod → when its node was last read."""
     recorded_events: dict[Event, tuple[float, int]] = field(default_factory=dict)
-    """Event → when it was first written (wall clock: it is a field of the event), and how often."""
+    """Event → when it was first written (wall clock, because the event has it as a field), and how often."""
     recovery: RecoveryTracker = field(default_factory=RecoveryTracker)
     last_seen: LastSeen = field(default_factory=LastSeen)
     history: tuple[RoundStatus, ...] | None = None
-    """The job's last rounds, newer than any status; None until the first look."""
+    """The job's last rounds, newer than any status; None until the first reconcile."""
     installation: str = ""
-    """Ours, once the job's status names it."""
+    """Our installation, once the job's status names it."""
     is_ignored: Event | None = None
-    """Told of a job that belongs to another installation; nothing else is known of it."""
+    """The event for a job that belongs to another installation; then no other field is set."""
     revision: Revision | None = None
-    """Of the present life, as far as this process knows; no pod of another one is created in it."""
+    """The revision of the current life, as far as this process knows it; new pods get no other one."""
     corrected_version: str = ""
     """The job's resourceVersion for which a foreign status was last overwritten."""
     has_unknown_status: bool = False
-    """The status that this process found has fields that only a newer operator knows."""
+    """Whether the status that this process found has fields that only a newer operator knows."""
     written_status: Mapping[str, Any] = field(default_factory=dict)
     """`status` as JSON."""
     parser: CachingJobParser = field(default_factory=CachingJobParser)
 
     def expect(self, name: str) -> None:
-        """This process writes `name` into the map; say so before the transaction is sent."""
+        """Record that this process writes `name` into the slot map; call this before the transaction is sent."""
         self.expected_pods.add(name)
 
     def creation_started(self, name: str, slot: int, monotonic_s: float) -> None:
-        """The request to create `name` is sent: until there is an answer, it may or may not exist."""
+        """Record that the request to create `name` is sent: until there is an answer, the pod may or may not exist."""
         self.expected_pods.discard(name)
         self.unanswered_creations.add(name)
         self.sent_creations[name] = slot, monotonic_s
 
     def creation_failed(self, name: str) -> None:
-        """The API server certainly did not create it: it may be tried again."""
+        """Record that the API server certainly did not create it, so that it may be tried again."""
         self.unanswered_creations.discard(name)
         self.sent_creations.pop(name, None)
         self.expected_pods.add(name)
 
     def observed(self, name: str, monotonic_s: float) -> None:
-        """Note that the API server has it."""
+        """Record that the API server has the pod."""
         self.expected_pods.discard(name)
         self.unanswered_creations.discard(name)
         self.created_at_s[name] = monotonic_s
 
     def observed_absent(self, name: str, uid: str = "") -> None:
-        """The API server said that it is not there, or told its deletion (with its uid)."""
+        """Record that the API server reported that the pod does not exist, or its deletion (with its uid)."""
         self.expected_pods.discard(name)
         self.created_at_s.pop(name, None)
         self.absent_pods.add(name)
@@ -158,25 +159,25 @@ class JobState:
         )
 
     def record_agents(self, *, running: set[str], with_agent: set[str], monotonic_s: float) -> None:
-        """Keep the times since when running pods (uids) are without an agent."""
+        """Record since when running pods (uids) are without an agent."""
         self.agent_seen = (self.agent_seen | with_agent) & (running | with_agent)
         alone = running - with_agent
         self.agentless_since_s = {uid: self.agentless_since_s.get(uid, monotonic_s) for uid in alone}
 
     def record_unreachable(self, unreachable: frozenset[str], *, anew: frozenset[str], monotonic_s: float) -> None:
-        """Keep which silent pods are left alone; the silence of those in `anew` counts from now."""
+        """Record which silent pods are exempt; the silence of those in `anew` counts from now."""
         self.unreachable = unreachable
         self.agentless_since_s |= dict.fromkeys(anew & self.agentless_since_s.keys(), monotonic_s)
 
     def record_shown(self, names: Iterable[str], monotonic_s: float) -> None:
-        """Drop what was sent and is shown now, or was sent so long ago that it will not come any more."""
+        """Drop requests whose pod the watch has delivered, or that are so old that it never will."""
         shown, from_s = set(names), monotonic_s - CACHE_DELAY_S
         self.sent_creations = {
             n: sent for n, sent in self.sent_creations.items() if n not in shown and sent[1] > from_s
         }
 
     def forget(self, *, names: set[str], uids: set[str]) -> None:
-        """Drop what concerns neither these names nor these pod uids; called when nothing is in flight."""
+        """Drop all entries for other names and pod uids than these; called when no request is in flight."""
         self.expected_pods &= names
         self.absent_pods &= names
         self.unanswered_creations &= names

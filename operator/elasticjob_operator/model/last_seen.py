@@ -1,7 +1,7 @@
-"""Records that the operator remembers after they go: last reports, the pods of members, nodes lost from a round.
+"""Records that the operator remembers after they are deleted: last reports, the pods of members, lost nodes.
 
-Agents take their keys with them, and two changes may come as one. Nothing here decides anything: it only lets the
-status show what was seen. Lost with the process; the status that is written then has to do.
+Agents remove their keys when they exit, and two changes may arrive as one. This module decides nothing: it lets the
+status show earlier observations. They are lost with the process; then the status that it has written must suffice.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,37 +20,37 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class PodLocation:
-    """Where a member is or was."""
+    """The location of a present or former member."""
 
     pod: str
     node_name: str = ""
     exit_code: int | None = None
-    """Of the pod's trainer container, if it has ended."""
+    """Exit code of the pod's trainer container, if it has ended."""
 
 
 @dataclass(slots=True)
 class LastSeen:
-    """Of one job; as large as its last two rounds."""
+    """The last observations about one job; their size is that of its last two rounds."""
 
     reports: dict[Member, NodeReport] = field(default_factory=dict)
     locations: dict[Member, PodLocation] = field(default_factory=dict)
     lost_nodes: tuple[LostNode, ...] = ()
-    """Of the last round that lost any."""
+    """The lost nodes of the last round that lost any."""
     membership: Membership | None = None
     first_reports: NodeReport | None = None
-    """The first report of the last round with progress: the speed is measured from there."""
+    """The first report of the last round with progress, from which the speed is measured."""
 
     def record(self, view: RendezvousView, pods: Mapping[str, Pod]) -> None:
-        """Take in what is seen now."""
+        """Record the current view and pods."""
         self._record_losses(view)
         if self.first_reports is None or self.first_reports.round != view.closed_round:
             self.first_reports = furthest(view.reports.values(), view.closed_round)
         members = self.membership.members if self.membership else ()
-        kept = {*view.nodes, *members, *(lost.member for lost in self.lost_nodes)}
-        self.reports = _retain({**self.reports, **view.reports}, kept)
+        relevant = {*view.nodes, *members, *(lost.member for lost in self.lost_nodes)}
+        self.reports = _retain({**self.reports, **view.reports}, relevant)
         named = {member: node.record.pod for member, node in view.nodes.items()}
         self.locations = _retain(
-            {**{member: PodLocation(pod) for member, pod in named.items()}, **self.locations}, kept
+            {**{member: PodLocation(pod) for member, pod in named.items()}, **self.locations}, relevant
         )
         self.locations = {
             member: _merge_location(location, pods.get(location.pod)) for member, location in self.locations.items()
@@ -59,16 +59,16 @@ class LastSeen:
     def _record_losses(self, view: RendezvousView) -> None:
         before, after, world = self.membership, view.membership, view.world
         if before and after and after.round > before.round:
-            self._record_lost_since(view, before)  # unless the round between was seen, when more was known
+            self._record_lost_since(view, before)  # unless it was recorded while that round formed
         if after and world and world.state is RoundPhase.FORMING and not world.has_verdict:
             self.lost_nodes = lost_nodes(view, after) or self.lost_nodes
         elif after and world and world.state is RoundPhase.FORMING:
             self._record_lost_since(view, after)
         self.membership = after
 
-    def _record_lost_since(self, view: RendezvousView, judged: Membership) -> None:
-        if all(lost.round != judged.round for lost in self.lost_nodes):
-            self.lost_nodes = lost_nodes(view, judged) or self.lost_nodes
+    def _record_lost_since(self, view: RendezvousView, membership: Membership) -> None:
+        if all(lost.round != membership.round for lost in self.lost_nodes):
+            self.lost_nodes = lost_nodes(view, membership) or self.lost_nodes
 
 
 def _retain(items: Mapping[Member, T], members: Iterable[Member]) -> dict[Member, T]:

@@ -1,7 +1,7 @@
-"""Reading and changing Kubernetes objects as plain JSON, without any client library.
+"""Access to Kubernetes objects as plain JSON, without a client library.
 
-Only functions of their arguments: no function here changes what it is given, and none knows what an
-ElasticJob means. Missing parts of an object read as empty, because an API server leaves empty parts out.
+The functions depend on their arguments only and do not change them. None knows the meaning of an ElasticJob. Missing
+parts of an object read as empty, because an API server omits empty parts.
 """
 
 from collections.abc import Mapping
@@ -9,88 +9,88 @@ from typing import Any
 
 ENDED_PHASES = frozenset({"Succeeded", "Failed"})
 DEFAULT_GRACE_S = 30.0
-"""What an API server fills in for `terminationGracePeriodSeconds`."""
+"""The API server's default for `terminationGracePeriodSeconds`."""
 ORPHAN_FINALIZER = "orphan"
-"""Of `kubectl delete --cascade=orphan`."""
+"""The finalizer that `kubectl delete --cascade=orphan` sets."""
 NOT_RETAINED = "elasticjob.io/unkept"
-"""Field of a job of which only the head is kept: why. No API server stores such a field."""
+"""Field of a job that is kept without its spec; it has the reason. No API server stores such a field."""
 TOO_LARGE = "elasticjob.io/too-large"
-"""Field of such a job: it would not be kept whatever room there was."""
+"""Field of such a job if it would not be kept with any amount of free memory."""
 
 
 def metadata(obj: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The object's metadata, or nothing."""
+    """Return the object's metadata, or an empty mapping."""
     return obj.get("metadata") or {}
 
 
 def name_of(obj: Mapping[str, Any]) -> str:
-    """The object's name, or an empty text."""
+    """Return the object's name, or an empty text."""
     return str(metadata(obj).get("name") or "")
 
 
 def namespace_of(obj: Mapping[str, Any]) -> str:
-    """The object's namespace; objects without one are in `default`."""
+    """Return the object's namespace; objects without one are in `default`."""
     return str(metadata(obj).get("namespace") or "default")
 
 
 def uid_of(obj: Mapping[str, Any]) -> str:
-    """The object's uid, or an empty text before it was created."""
+    """Return the object's uid, or an empty text before it was created."""
     return str(metadata(obj).get("uid") or "")
 
 
 def version_of(obj: Mapping[str, Any]) -> str:
-    """The object's resourceVersion: it changes with every write; an empty text before it was created."""
+    """Return the object's resourceVersion, which changes with every write; an empty text before it was created."""
     return str(metadata(obj).get("resourceVersion") or "")
 
 
 def identity(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """The object's name, uid and version, and nothing else of it."""
+    """Return the object with only its name, uid and version."""
     known = metadata(obj)
     return {"metadata": {name: known.get(name) for name in ("name", "namespace", "uid", "resourceVersion")}}
 
 
 def with_version(obj: dict[str, Any], version: str) -> dict[str, Any]:
-    """The object with this resourceVersion."""
+    """Return the object with this resourceVersion."""
     return {**obj, "metadata": {**metadata(obj), "resourceVersion": version}}
 
 
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
-    """The object's labels."""
+    """Return the object's labels."""
     return metadata(obj).get("labels") or {}
 
 
 def owner_uids(obj: Mapping[str, Any]) -> frozenset[str]:
-    """The uids of all owners."""
+    """Return the uids of all owners."""
     return frozenset(str(owner.get("uid")) for owner in metadata(obj).get("ownerReferences") or [])
 
 
 def not_retained_reason(obj: Mapping[str, Any]) -> str:
-    """Why only the head of a job is here; empty if all of it is."""
+    """Return the reason why the operator does not keep the job's spec; empty if it does."""
     return str(obj.get(NOT_RETAINED) or "")
 
 
 def is_too_large(obj: Mapping[str, Any]) -> bool:
-    """Only the head of a job is here, and there will never be room for more of it."""
+    """Return whether the job's spec would not be kept with any amount of free memory."""
     return bool(obj.get(TOO_LARGE))
 
 
 def is_terminating(obj: Mapping[str, Any]) -> bool:
-    """Deletion was asked for and has not come to its end."""
+    """Return whether the object's deletion was requested and is not complete."""
     return bool(metadata(obj).get("deletionTimestamp"))
 
 
 def matches(obj: Mapping[str, Any], selector: Mapping[str, str]) -> bool:
-    """The object has every label of `selector`."""
+    """Return whether the object has every label of `selector`."""
     return selector.items() <= dict(labels_of(obj)).items()
 
 
 def pod_phase(pod: Mapping[str, Any]) -> str:
-    """`status.phase`; a pod nobody has looked at is Pending."""
+    """Return `status.phase`; Pending if no component has set it."""
     return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """`target` after a JSON merge patch (RFC 7386): null removes, objects merge, anything else replaces."""
+    """Return `target` after a JSON merge patch (RFC 7386): null removes, objects merge, anything else replaces."""
     if not isinstance(patch, Mapping):
         return patch
     merged = dict(target) if isinstance(target, Mapping) else {}

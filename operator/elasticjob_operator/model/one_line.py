@@ -1,7 +1,7 @@
-"""PURE: untrusted text in one line, without control characters of a terminal: a reader is never shown a forged line."""
+"""Untrusted text as one line without terminal control characters, so that it cannot forge lines of output."""
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """Return the text with a space in place of line breaks and control characters, at most so many characters of it."""
-    kept = text[:most]
-    return kept if kept.isprintable() else "".join(c if c.isprintable() else " " for c in " ".join(kept.split()))
+    """Return the text with spaces instead of line breaks and control characters, at most `most` characters of it."""
+    cut = text[:most]
+    return cut if cut.isprintable() else "".join(c if c.isprintable() else " " for c in " ".join(cut.split()))

@@ -1,7 +1,7 @@
-"""PURE: one pod as the policies see it, read from Kubernetes' JSON.
+"""One pod as the policies use it, parsed from Kubernetes' JSON.
 
-Missing or odd parts of a pod read as "not known". A pod's status comes from kubelets of every age, and nothing in it
-may crash the reconciler. Nothing here decides anything.
+Missing or unexpected parts of a pod read as "not known". A pod's status comes from kubelets of any version, and no part
+of it may crash the reconciler. This module decides nothing.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.model.timestamps import from_rfc3339
 
 _DISRUPTED_REASONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLost", "Shutdown", "Terminated"})
-"""`status.reason` of pods that the cluster ended; kubelets without DisruptionTarget say it only there."""
+"""`status.reason` of pods that the cluster ended; a kubelet without the condition DisruptionTarget has only that."""
 _REJECTED_REASONS = frozenset({
     "NodeAffinity", "NodeName", "NodePorts", "NodeUnschedulable", "PodFitsHostPorts", "TaintToleration",
     "UnexpectedAdmissionError", "TopologyAffinityError", "AppArmor", "SysctlForbidden", "InvalidNodeInfo",
@@ -23,11 +23,11 @@ _REJECTED_REASONS = frozenset({
     "PodFeatureUnsupported", "PodLevelResourcesNotSupported", "SupplementalGroupsPolicyNotSupported",
     "VolumeAttachmentLimitExceeded",
 })  # fmt: skip
-"""`status.reason` of pods that a kubelet did not admit: nothing of them ever ran."""
+"""`status.reason` of pods that a kubelet did not admit: no container of them ever ran."""
 _OUT_OF_RESOURCE = "OutOf"
-"""A kubelet's word before a resource that its node has no more of: OutOfcpu, OutOfnvidia.com/gpu."""
+"""The kubelet's prefix of a resource that its node has exhausted: OutOfcpu, OutOfnvidia.com/gpu."""
 _REJECTED = "Pod was rejected"
-"""The beginning of a kubelet's message in every refusal, since Kubernetes 1.27."""
+"""The beginning of the kubelet's message for every rejected pod, since Kubernetes 1.27."""
 
 
 INIT_FAILED = "InitContainerFailed"
@@ -42,59 +42,59 @@ class Pod:
     name: str
     uid: str
     version: str = ""
-    """Its resourceVersion."""
+    """The resourceVersion."""
     slot: int | None = None
     prefix: str = ""
-    """Where its agent has the job's keys in etcd."""
+    """The prefix of the job's keys in etcd, as its agent uses it."""
     installation: str = ""
-    """Which installation of the operator made it; empty for one of a version that did not write it down."""
+    """The installation of the operator that created it; empty for a pod of a version that did not record it."""
     template_hash: str = ""
-    """Of what it was made from; empty for a pod of an operator that set no such label."""
+    """Hash of its template; empty for a pod of an operator that set no such label."""
     agent_image: str = ""
-    """Image that its agent comes from; empty where the pod's own image has the agent."""
+    """Image of its agent; empty if the pod's own image contains the agent."""
     phase: str = "Pending"
-    """Ended with the trainer: a sidecar that runs on is no progress."""
+    """The phase, which ends with the trainer: a sidecar that still runs is no progress."""
     has_running_sidecar: bool = False
-    """The trainer has ended, and another container has not."""
+    """Whether the trainer has ended and another container has not."""
     terminating: bool = False
     grace_ends_s: float | None = None
-    """When a deletion that was asked for should have come to its end."""
+    """When a requested deletion should be complete."""
     created_s: float = 0.0
     running_since_s: float | None = None
-    """Start of the trainer container, or of the pod when that is not known."""
+    """Start of the trainer container, or of the pod if that is not known."""
     ended_s: float | None = None
-    """When the trainer, or an init container that failed, has ended; None where no kubelet reported it."""
+    """When the trainer, or a failed init container, ended; None if no kubelet reported it."""
     node_name: str = ""
     exit_code: int | None = None
-    """Of the trainer container, once it has ended."""
+    """Exit code of the trainer container, once it has ended."""
     reason: str = ""
-    """The most specific reason: why it ended, or why it does not start."""
+    """The most specific reason why it ended, or why it does not start."""
     message: str = ""
     conditions: Mapping[str, str] = field(default_factory=dict)
     """Type → status."""
     is_rejected: bool = False
-    """A kubelet did not admit it."""
+    """Whether a kubelet did not admit it."""
     is_disrupted: bool = False
-    """Ended by the cluster (eviction, preemption, drain), not by what ran in it."""
+    """Whether the cluster ended it (eviction, preemption, drain), not a program in it."""
 
     @property
     def ended(self) -> bool:
-        """Its trainer has ended for good, or all of its containers."""
+        """Whether its trainer has ended for good, or all of its containers."""
         return self.phase in objects.ENDED_PHASES
 
     @property
     def is_live(self) -> bool:
-        """True if it runs or may yet run, and its end was not requested."""
+        """Whether it runs or may run, and its deletion was not requested."""
         return not self.ended and not self.terminating
 
     @property
     def running(self) -> bool:
-        """True if its containers run, and its end was not requested."""
+        """Whether its containers run, and its deletion was not requested."""
         return self.is_live and self.phase == "Running"
 
     @property
     def is_blocked(self) -> bool:
-        """True if it does not run and the cluster gives a reason: it is not expected soon."""
+        """Whether it does not run and the cluster gives a reason, so that it is not expected soon."""
         return self.phase == "Pending" and bool(self.reason)
 
 
@@ -103,24 +103,24 @@ _progress_of = fields_except(Pod, "version", "phase", "running_since_s", "node_n
 
 
 def is_same(before: Pod | None, after: Pod) -> bool:
-    """Nothing of it has changed that anybody reads."""
+    """Return whether no field that is used has changed."""
     return before is not None and _state(before) == _state(after)
 
 
 def is_progressing(before: Pod | None, after: Pod) -> bool:
-    """Return True if the change is normal start-up progress, which needs no action."""
+    """Return whether the change is normal start-up progress, which needs no action."""
     return after.is_live and not after.reason and (before is None or _progress_of(before) == _progress_of(after))
 
 
 def parse_pod(obj: Mapping[str, Any]) -> Pod:
-    """The pod in `obj`; the container that counts is the one with the agent, or the first."""
+    """Return the pod in `obj`; the trainer is the container with the agent, or else the first."""
     status = obj.get("status") or {}
     container = _trainer_status(obj, status)
     state = container.get("state") or {}
     ended = state.get("terminated") or {}
     conditions = {str(c.get("type")): c for c in status.get("conditions") or []}
     created_s = from_rfc3339(objects.metadata(obj).get("creationTimestamp")) or 0.0
-    reason, message = _reason(status, state, conditions)  # a container writes its own, a tenant whole statuses
+    reason, message = _reason(status, state, conditions)  # untrusted: containers and tenants write them
     return Pod(
         name=objects.name_of(obj),
         uid=objects.uid_of(obj),
@@ -170,7 +170,7 @@ def _prefix(obj: Mapping[str, Any]) -> str:
 
 
 def _agent_image(obj: Mapping[str, Any]) -> str:
-    """As the operator wrote it down; of a pod of an older version as its init container has it."""
+    """Return the image in the annotation; for a pod of an older version that of its init container."""
     if image := _annotations(obj).get(constants.ANNOTATION_AGENT_IMAGE):
         return str(image)
     containers = (obj.get("spec") or {}).get("initContainers") or []
@@ -201,7 +201,7 @@ def _ended_s(status: Mapping[str, Any], ended: Mapping[str, Any]) -> float | Non
 
 
 def _reason(status: Mapping[str, Any], state: Mapping[str, Any], conditions: Mapping[str, Any]) -> tuple[str, str]:
-    """Why it ended, else why a container waits, else why it is not scheduled."""
+    """Return reason and message of the end, else of a waiting container, else of the failed scheduling."""
     if (failed := _failed_init(status)) is not None:
         return failed
     ended, waiting = state.get("terminated") or {}, state.get("waiting") or {}
@@ -218,15 +218,15 @@ def _reason(status: Mapping[str, Any], state: Mapping[str, Any], conditions: Map
 
 
 def _failed_init(status: Mapping[str, Any]) -> tuple[str, str] | None:
-    """An init container that failed: the others then never start, and have no status."""
+    """Return reason and message of a failed init container; the others then never start and have no status."""
     if status.get("phase") != "Failed" or status.get("reason"):
         return None
     for container in status.get("initContainerStatuses") or []:
         ended = (container.get("state") or {}).get("terminated") or {}
         if ended.get("exitCode"):
             why = ended.get("message") or ended.get("reason") or ""
-            said = f"init container {container.get('name')} ended with exit code {ended['exitCode']}"
-            return INIT_FAILED, f"{said}: {why}".rstrip(": ")
+            message = f"init container {container.get('name')} ended with exit code {ended['exitCode']}"
+            return INIT_FAILED, f"{message}: {why}".rstrip(": ")
     return None
 
 

@@ -1,14 +1,14 @@
-"""Names and places inside a pod that are ours: one place, so that what reserves them and what uses them agree."""
+"""The operator's names and paths inside a pod, in one place for all code that reserves or uses them."""
 
 AGENT_VOLUME = "elasticjob-agent"
 AGENT_HOME = "/opt/elasticjob"
-"""The payload is built for this path."""
+"""The agent's payload is built for this path."""
 INJECTED_AGENT = f"{AGENT_HOME}/bin/elasticjob-agent"
 PROVIDED_AGENT = "elasticjob-agent"
 
 INIT_CONTAINER = "elasticjob-inject"
 INJECT_TARGET = "/elasticjob-target"
-"""Where the init container sees the volume: its own payload is at AGENT_HOME."""
+"""Mount path of the volume in the init container, because that has its own payload at AGENT_HOME."""
 
 SHM_VOLUME = "elasticjob-shm"
 SHM_PATH = "/dev/shm"  # noqa: S108 -- a mount point inside the pod, not a temporary file of ours
@@ -17,12 +17,12 @@ LOG_DIR = "/var/log/elasticjob"
 
 CREDENTIALS_VOLUME = "elasticjob-etcd-tls"
 CREDENTIALS_DIR = "/var/run/elasticjob/etcd"
-"""Where the agent finds the job's certificate."""
+"""Directory of the job's certificate for the agent."""
 
 TERMINATION_LOG = "/dev/termination-log"
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
-"""What tells the workers' libraries which network interface to use."""
+"""Variables that set the network interface of the workers' libraries."""
 OMP_NUM_THREADS = "OMP_NUM_THREADS"
 
 GRACE_MARGIN_S = 10
-"""Beyond the workers' grace, for the agent to write its last records before the kubelet kills it."""
+"""Seconds beyond the workers' grace, for the agent to write its last records before the kubelet kills it."""

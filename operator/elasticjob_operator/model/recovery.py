@@ -1,7 +1,7 @@
-"""How fast one job's rounds come about, from what its agents report: for the metrics, never for a decision.
+"""The time that each round of a job took to start, from the reports of its agents; for metrics only.
 
-A round is measured once, when all its members have reported that their workers were started. One that the status had
-already when this process first looked is not: its predecessor has measured it.
+A round is measured once, when all its members have reported that their workers have started. A round that the status
+had before this process first reconciled the job is left out: the previous process has measured it.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,41 +12,41 @@ from elasticjob_api.rendezvous_state import Cause, RendezvousState
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 
 NO_FAULT = frozenset({Cause.FIRST, Cause.RESUMED})
-"""Nothing had run before: nobody recovers from anything."""
+"""No round ran before, so this is no recovery."""
 RESIZE = frozenset({Cause.NODE_JOINED, Cause.SCALED_DOWN})
-"""Nothing was wrong: the job got another size."""
+"""No fault: the job got another size."""
 MAX_RECOVERY_S = 7 * 86_400.0
-"""Of a step: a node may be waited for over a weekend."""
+"""Longest plausible step: a job may wait for a node over a weekend."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoverySample:
-    """A round all of whose workers were started."""
+    """A round whose workers have all started."""
 
     round: int
     cause: Cause
     steps: Mapping[str, float]
-    """Seconds of `detect`, `stop`, `agree`, `start`; what no agent has measured is not in it."""
+    """Seconds of `detect`, `stop`, `agree`, `start`; a step that no agent has measured is left out."""
 
     @property
     def total_s(self) -> float:
-        """The steps follow each other."""
+        """Seconds of all steps, which follow each other."""
         return sum(self.steps.values())
 
 
 @dataclass(slots=True)
 class RecoveryTracker:
-    """Of one job."""
+    """The measurement of one job's rounds."""
 
     _round: int | None = None
-    """The active round seen last; None before the first look."""
+    """The last active round that was observed; None before the first."""
     _forming: bool = False
-    """It has not been measured yet."""
+    """Whether that round has not been measured yet."""
 
     def record(self, view: RendezvousView, *, in_status: int) -> tuple[RendezvousState | None, RecoverySample | None]:
-        """Return the round that has just become active, and the one that was just measured.
+        """Return the round that has just become active, and the sample of the round that was just measured.
 
-        `in_status` is the last round that the status has. It counts at the first look only.
+        `in_status` is the last round in the status. It is used at the first call only.
         """
         world = view.is_active
         if self._round is None:
@@ -60,18 +60,18 @@ class RecoveryTracker:
 
     def _sample(self, view: RendezvousView, world: RendezvousState) -> RecoverySample | None:
         reports = [view.reports.get(member) for member in world.members]
-        told = [report.recovery for report in reports if report is not None and report.round == world.round]
-        whole = [recovery for recovery in told if recovery is not None]
-        if len(whole) < len(world.members):
+        reported = [report.recovery for report in reports if report is not None and report.round == world.round]
+        complete = [recovery for recovery in reported if recovery is not None]
+        if len(complete) < len(world.members):
             return None
         self._forming = False
-        return RecoverySample(world.round, world.cause, step_durations(whole))
+        return RecoverySample(world.round, world.cause, step_durations(complete))
 
 
 def step_durations(timings: Iterable[RecoveryTimings]) -> dict[str, float]:
-    """The steps of a round out of its members': each lasts as long as for the slowest.
+    """Return the duration of each step of a round: that of the slowest member.
 
-    Agreeing begins when the last one is ready, and that is the one that waits least for it.
+    `agree` begins when the last member is ready, so the shortest time counts there.
     """
     timings = tuple(timings)
     known = {
@@ -84,5 +84,5 @@ def step_durations(timings: Iterable[RecoveryTimings]) -> dict[str, float]:
 
 
 def _is_plausible(timings: Iterable[float | None]) -> list[float]:
-    """A job's own word goes into the sums of all jobs: one that is no number, or no length of time, is left out."""
+    """Return the values that are plausible durations; jobs report them, and they add to the sums of all jobs."""
     return [value for value in timings if value is not None and 0.0 <= value <= MAX_RECOVERY_S]

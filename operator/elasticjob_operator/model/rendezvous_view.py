@@ -1,7 +1,7 @@
-"""PURE: what the operator sees below one job's prefix, parsed, as of one revision of etcd.
+"""The keys below one job's prefix, decoded, at one revision of etcd.
 
-Everything here is a claim of the job about itself: it decides about that job only. Records that could not be
-read are named in `unreadable` and left out.
+All of it is the job's claim about itself, so it decides about that job only. Records that cannot be decoded are named
+in `unreadable` and left out.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState,
 
 @dataclass(frozen=True, slots=True)
 class NodeEntry:
-    """A node key that exists: the stay of one agent whose lease lives."""
+    """An existing node key: the session of one agent whose lease is alive."""
 
     record: NodeRecord
     lease: int
@@ -23,9 +23,9 @@ class NodeEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class RendezvousView:
-    """One job at one revision; what follows from it is computed once.
+    """One job at one revision; derived values are computed once.
 
-    The revision of a key that does not exist is 0, of one that cannot be read -1.
+    The revision of a key that does not exist is 0; that of a key that cannot be decoded is -1.
     """
 
     revision: int = 0
@@ -38,24 +38,24 @@ class RendezvousView:
     nodes: Mapping[Member, NodeEntry] = field(default_factory=dict)
     reports: Mapping[Member, NodeReport] = field(default_factory=dict)
     failures: Mapping[str, WorkerFailure] = field(default_factory=dict)
-    """By their name below `P/c/failures/`, as `RendezvousState.root` spells it."""
+    """Failures by their name below `P/c/failures/`, which `RendezvousState.root_cause` also uses."""
     completions: Mapping[tuple[int, int], Completion] = field(default_factory=dict)
-    """By round and slot."""
+    """Completions by round and slot."""
     tombstones: Mapping[Member, Tombstone] = field(default_factory=dict)
     unreadable: tuple[str, ...] = ()
     empty: bool = True
-    """There is no key at all."""
+    """Whether there is no key at all."""
     quota_violation: str = ""
-    """The job's excess over its allowance in etcd; then nothing of it but the spec is shown."""
+    """How the job exceeds its quota in etcd; then only the spec record is in the view."""
 
     @property
     def is_final(self) -> bool:
-        """The rendezvous has come to its end, or is put to one."""
+        """Whether the rendezvous has ended, or is being ended."""
         return bool(self.quota_violation) or (self.world is not None and self.world.state.is_final)
 
     @property
     def is_active(self) -> RendezvousState | None:
-        """The world, if a round is active."""
+        """The rendezvous state if a round is active."""
         return self.world if self.world is not None and self.world.state is RoundPhase.ACTIVE else None
 
     @property
@@ -67,11 +67,11 @@ class RendezvousView:
 
     @property
     def is_unreadable(self) -> bool:
-        """Spec or world exist and cannot be read: nothing may be planned from half of the truth."""
+        """Whether the spec record or the rendezvous state exists and cannot be decoded, so that no plan may be made."""
         return (self.spec is None and self.spec_revision != 0) or (self.world is None and self.world_revision != 0)
 
     def owners(self) -> Mapping[int, str]:
-        """Slot → name of the pod that owns it."""
+        """Return slot → name of the pod that owns it."""
         return self._owners
 
     @cached_property
@@ -79,7 +79,7 @@ class RendezvousView:
         return {int(slot, 16): owner.pod for slot, owner in self.spec.slots.items()} if self.spec else {}
 
     def completed_slots(self) -> frozenset[int]:
-        """Slots of the active round whose member has finished: they are kept while that round stands."""
+        """Return the slots of the active round whose member has finished; they are kept while that round lasts."""
         return self._completed_slots
 
     @cached_property
@@ -88,12 +88,12 @@ class RendezvousView:
         return frozenset(m.slot for m in world.members if self.has_completed(world.round, m)) if world else frozenset()
 
     def has_completed(self, round_: int, member: Member) -> bool:
-        """All workers of this member exited 0 in this round."""
+        """Return whether all workers of this member exited with code 0 in this round."""
         done = self.completions.get((round_, member.slot))
         return done is not None and done.incarnation == member.incarnation
 
     def live_members(self) -> tuple[Member, ...]:
-        """Members of the active round, in rank order, whose agent's lease lives, or which have finished."""
+        """Return the members of the active round that have a live lease or have finished, in rank order."""
         return self._live_members
 
     @cached_property
@@ -108,10 +108,10 @@ class RendezvousView:
         )
 
     def agents(self) -> Mapping[str, Member]:
-        """Pod uid → the newest stay of its agent; only stays without proof that they have ended."""
+        """Return pod uid → the newest session of its agent; sessions with a tombstone are left out."""
         return self._agents
 
     @cached_property
     def _agents(self) -> Mapping[str, Member]:
-        stays = sorted(self.nodes.items(), key=lambda item: item[1].create_revision)
-        return {node.record.pod_uid: member for member, node in stays if member not in self.tombstones}
+        sessions = sorted(self.nodes.items(), key=lambda item: item[1].create_revision)
+        return {node.record.pod_uid: member for member, node in sessions if member not in self.tombstones}

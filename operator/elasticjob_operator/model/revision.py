@@ -1,8 +1,8 @@
-"""PURE: what all pods of one life of a job have in common, and a short hash of the part that the spec gives.
+"""The revision of a job's pods: a short hash of the part of the spec that makes them, and the agent's image.
 
-A life lasts from the start or a resume to the next suspension or the end. The hash is made of the spec, not of the
-rendered pod. A new version of the operator may render the same spec in another way, and must not replace running pods
-for that. Fields that may change while pods run (graces, budgets) are not part of it.
+All pods of one life have the same revision. A *life* of a job lasts from its start or a resume to the next suspension
+or its end. The hash covers the spec, not the rendered pod. A new operator version may render the same spec differently,
+and must not replace running pods for that. Fields that may change while pods run (graces, budgets) are left out.
 """
 
 import hashlib
@@ -23,19 +23,22 @@ class Revision:
 
     template_hash: str
     agent_image: str = ""
-    """Image of the init container that brings the agent; empty with agent.mode Provided."""
+    """Image of the init container that copies the agent; empty with agent.mode Provided."""
 
 
 def wanted_revision(job: ElasticJob, settings: Settings) -> Revision:
-    """The revision that a life of the job would have if it began now."""
+    """Return the revision that the job would have if it started or resumed now."""
     injected = job.spec.agent.mode is AgentMode.INJECT
     return Revision(template_hash(job), (job.spec.agent.image or settings.agent_image) if injected else "")
 
 
 def template_hash(job: ElasticJob) -> str:
-    """The hash of what the spec says of the pods; the same in every process and, for an old spec, in every version."""
+    """Return the hash of the spec's fields about pods.
+
+    It is the same in every process and, for a spec without new fields, in every version.
+    """
     spec = job.spec
     agent = {name: value for name, value in codec.write(spec.agent).items() if name != "reportPeriodSeconds"}
-    made_of = [spec.template, spec.nproc_per_node, spec.trainer_container, agent]
-    text = json.dumps(made_of, sort_keys=True, separators=(",", ":"), default=dict)
+    hashed = [spec.template, spec.nproc_per_node, spec.trainer_container, agent]
+    text = json.dumps(hashed, sort_keys=True, separators=(",", ":"), default=dict)
     return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]

@@ -1,4 +1,4 @@
-"""PURE: all that a plan is made of, at one moment."""
+"""The input of a plan: one job at one moment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ from elasticjob_operator.settings import Settings
 
 @dataclass(frozen=True, kw_only=True)
 class JobSnapshot:
-    """One job, its pods by name, its rendezvous, and what this process remembers; `now_s` is wall clock.
+    """One job, its pods by name, its rendezvous, and the state of this process.
 
-    `now_s` is for what is compared with the API server's timestamps; `monotonic_s` for the moments in the ledger.
-    What follows from it is computed once. It holds as long as the ledger stays as it is; `replace` begins anew.
+    `now_s` is wall clock time, for comparison with timestamps of the API server. `monotonic_s` is for times in the job
+    state. Derived values are computed once and hold while the job state does not change; `replace` computes them again.
     """
 
     job: ElasticJob
@@ -34,45 +34,45 @@ class JobSnapshot:
     now_s: float
     monotonic_s: float
     etcd_trouble: str = ""
-    """Why etcd cannot be asked; then `view` is as old as that."""
+    """Why etcd is unavailable; then `view` is from the time before."""
     store: int = 0
-    """Which etcd: how many wipes there were."""
+    """Number of wipes of etcd, which identifies its contents."""
 
     @property
     def status(self) -> JobStatus:
-        """What was last said: our own last write is newer than the cache."""
+        """The last written status: our own last write is newer than the cache."""
         return self.job_state.status or self.job.status
 
     @property
     def rounds(self) -> tuple[RoundStatus, ...]:
-        """The job's rounds as last taken in: there may have been several since the last write of the status."""
+        """The last recorded rounds: there may have been several since the last write of the status."""
         return self.status.rounds if self.job_state.history is None else self.job_state.history
 
     @cached_property
     def wanted_revision(self) -> Revision:
-        """What the pods of a life have that would begin now."""
+        """The revision that the job would have if it started or resumed now."""
         return wanted_revision(self.job, self.settings)
 
     @cached_property
     def outdated_pods(self) -> Mapping[str, Pod]:
-        """Pods by name of another template or another installation, whose deletion was not asked for."""
+        """Live pods, by name, of another template or another installation."""
         return outdated_pods(self.job, self.pods, self.settings, self.wanted_revision)
 
     @cached_property
     def reports(self) -> Mapping[Member, NodeReport]:
-        """The last report of each stay of the last round, also of those whose agent has taken it along."""
+        """The last report of each session of the last round, also of those that their agent has removed."""
         return {**self.job_state.last_seen.reports, **self.view.reports}
 
     def owners(self) -> dict[int, SlotPod]:
-        """The pod of every slot, and what has become of it."""
+        """Return the pod of every slot, with its state."""
         return self._owners
 
     def waiting_slots(self) -> Mapping[int, str]:
-        """Slot → the pod that has to end before the slot's own pod is created."""
+        """Return slot → the pod that has to end before the slot's own pod is created."""
         return self._waiting_slots
 
     def joined_slots(self) -> frozenset[int]:
-        """Slots whose own pod has a living agent."""
+        """Return the slots whose own pod has a live agent."""
         return self._joined_slots
 
     @cached_property
@@ -86,5 +86,5 @@ class JobSnapshot:
     @cached_property
     def _joined_slots(self) -> frozenset[int]:
         names = self.view.owners()
-        stays = ((member, node) for member, node in self.view.nodes.items() if member not in self.view.tombstones)
-        return frozenset(member.slot for member, node in stays if names.get(member.slot) == node.record.pod)
+        sessions = ((member, node) for member, node in self.view.nodes.items() if member not in self.view.tombstones)
+        return frozenset(member.slot for member, node in sessions if names.get(member.slot) == node.record.pod)

@@ -1,1 +1,1 @@
-"""PURE decisions, one policy a file: plain records and the time in, a decision out. No I/O, no clock, no chance."""
+"""Pure decisions, one policy per module: from plain records and times, without I/O, clocks or randomness."""

@@ -1,9 +1,9 @@
-"""PURE: one candidate of an election by a Lease: what it has seen, whether it leads, what it does next.
+"""One candidate in an election by a Lease: what it has observed, whether it leads, and its next step.
 
-As in client-go, a candidate never compares its clock with the times in the Lease. A Lease has expired when it has not
-changed for its duration, by the monotonic clock of the candidate that watches it. A leader counts from the moment at
-which it sent the last renewal that was confirmed, and stops `lease_duration_s - renew_deadline_s` before any other
-candidate may take over. A request of its that is still under way then does no harm: see `txns`.
+As in client-go, a candidate never compares its clock with the times in the Lease. A Lease has expired if it has not
+changed for its duration, by the monotonic clock of the candidate that observes it. Leadership counts from the time at
+which the last confirmed renewal was sent. It ends `lease_duration_s - renew_deadline_s` before another candidate may
+take over. A request of the former leader that is still in flight then does no harm: see `controller/transactions.py`.
 """
 
 from dataclasses import dataclass, replace
@@ -17,25 +17,25 @@ class ElectionTiming:
     """The durations of an election, named as in client-go."""
 
     lease_duration_s: float = 4.0
-    """A Lease that has not changed for so long may be taken."""
+    """A Lease that has not changed for this time may be acquired."""
     renew_deadline_s: float = 3.0
-    """A leader whose last confirmed renewal is older leads no more."""
+    """A leader stops this long after it sent its last confirmed renewal."""
     retry_period_s: float = 1.0
-    """Between two renewals, and between two looks of a candidate that does not lead."""
+    """Between two renewals, and between two reads by a candidate that does not lead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """A Lease as last read: what decides, and nothing of its times."""
+    """The fields of a Lease that decide, as last read; its times are left out."""
 
     holder: str
     duration_s: float
     version: str
-    """Its resourceVersion: every renewal changes it."""
+    """The resourceVersion, which changes with every renewal."""
 
 
 class Step(Enum):
-    """What a candidate does next."""
+    """The next step of a candidate."""
 
     READ = "read"  # it has not read the Lease, or its copy may be out of date
     CREATE = "create"  # there is none
@@ -46,36 +46,36 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """One process; moments are seconds of its monotonic clock."""
+    """One process; times are seconds of its monotonic clock."""
 
     identity: str
     timing: ElectionTiming
     lease: Lease | None = None
     lease_observed_s: float = NEVER
-    """When `lease` was first seen as it is."""
+    """The time at which `lease` was first observed in this version."""
     is_current: bool = False
-    """`lease` (or that there is none) was read or written by the last request."""
+    """Whether the last request read or wrote `lease`, or found that there is none."""
     renewed_s: float = NEVER
-    """When the last confirmed renewal was sent."""
+    """The time at which the last confirmed renewal was sent."""
 
 
 def is_leader(candidate: Candidate, now_s: float) -> bool:
-    """The candidate may act now."""
+    """Return whether the candidate may act now."""
     return now_s < leads_until_s(candidate)
 
 
 def leads_until_s(candidate: Candidate) -> float:
-    """When its leadership ends unless a renewal is confirmed before."""
+    """Return when leadership ends unless a renewal is confirmed before."""
     return candidate.renewed_s + candidate.timing.renew_deadline_s
 
 
 def start_attempt(candidate: Candidate, now_s: float) -> Candidate:
-    """A leader renews what it has written last; every other candidate reads the Lease first."""
+    """Return the candidate at the start of an attempt: a leader renews its Lease, others must read it first."""
     return candidate if is_leader(candidate, now_s) else replace(candidate, is_current=False)
 
 
 def next_step(candidate: Candidate, now_s: float) -> Step:
-    """What the candidate does now that its turn has come."""
+    """Return the next step of a candidate whose attempt has started."""
     lease = candidate.lease
     if not candidate.is_current:
         return Step.READ
@@ -87,14 +87,14 @@ def next_step(candidate: Candidate, now_s: float) -> Step:
 
 
 def expires_s(candidate: Candidate) -> float:
-    """When the Lease has expired for this candidate; the holder's own duration counts."""
+    """Return when the Lease expires for this candidate; the duration in the Lease is used, if it has one."""
     lease = candidate.lease
     duration_s = lease.duration_s if lease is not None and lease.duration_s > 0 else candidate.timing.lease_duration_s
     return candidate.lease_observed_s + duration_s
 
 
 def retry_in_s(candidate: Candidate, now_s: float) -> float:
-    """How long the candidate rests until its next turn."""
+    """Return the seconds until the next attempt."""
     retry_s = candidate.timing.retry_period_s
     if is_leader(candidate, now_s):
         least_s = 0.0 if candidate.is_current else retry_s / 4  # of failures in a row
@@ -105,12 +105,12 @@ def retry_in_s(candidate: Candidate, now_s: float) -> float:
 
 
 def is_uninterrupted(before: Candidate, after: Candidate) -> bool:
-    """The leadership of `before` has gone on: its last renewal was sent while the one before still counted."""
+    """Return whether the leadership of `before` continues: the last renewal was sent before the one before expired."""
     return after.renewed_s < leads_until_s(before)
 
 
 def with_observed_lease(candidate: Candidate, lease: Lease | None, now_s: float) -> Candidate:
-    """The Lease was read; None: there is none."""
+    """Return the candidate after it has read the Lease; None: there is no Lease."""
     held = lease is not None and lease.holder == candidate.identity
     known = lease is not None and candidate.lease is not None and lease.version == candidate.lease.version
     return replace(
@@ -123,11 +123,11 @@ def with_observed_lease(candidate: Candidate, lease: Lease | None, now_s: float)
 
 
 def with_written_lease(candidate: Candidate, lease: Lease, *, sent_s: float, now_s: float) -> Candidate:
-    """The API server confirmed a write that was sent at `sent_s`; `lease` is what it has stored."""
+    """Return the candidate after the API server has confirmed the write sent at `sent_s` and has stored `lease`."""
     held = lease.holder == candidate.identity
     return replace(candidate, lease=lease, lease_observed_s=now_s, is_current=True, renewed_s=sent_s if held else NEVER)
 
 
 def after_no_answer(candidate: Candidate) -> Candidate:
-    """A request failed, or its answer was lost: the Lease may have changed. What is known of its age stays."""
+    """Return the candidate after a failed or unanswered request: the Lease may have changed, its age is kept."""
     return replace(candidate, is_current=False)

@@ -1,1 +1,1 @@
-"""PURE: an ElasticJob as Kubernetes objects: plain dictionaries, everything the user wrote in them untouched."""
+"""Kubernetes objects of an ElasticJob, as plain dictionaries; fields that the user set are not changed."""

@@ -1,4 +1,4 @@
-"""PURE: where a pod would rather not run, added to what the template says of its placement."""
+"""The preference of a pod against some nodes, in addition to the template's own affinity."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ _WEIGHT = 100
 
 
 def affinity(affinity_given: Mapping[str, Any] | None, avoided: Sequence[str]) -> dict[str, Any]:
-    """The template's affinity, with a preference against each of these nodes."""
+    """Return the template's affinity, with a preference against each of these nodes."""
     own = dict(affinity_given or {})
     by_node = dict(own.get("nodeAffinity") or {})
     field = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -16,6 +16,6 @@ def affinity(affinity_given: Mapping[str, Any] | None, avoided: Sequence[str]) -
 
 
 def _avoid_term(node: str) -> dict[str, Any]:
-    # By the node's own name: its host name label may be another.
+    # By the node's name: its host name label may differ.
     match = {"key": "metadata.name", "operator": "NotIn", "values": [node]}
     return {"weight": _WEIGHT, "preference": {"matchFields": [match]}}

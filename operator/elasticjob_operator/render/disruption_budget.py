@@ -1,7 +1,7 @@
-"""PURE: the PodDisruptionBudget of a job: a drain or the cluster autoscaler leaves at least minReplicas of its pods.
+"""The PodDisruptionBudget of a job: a drain or the cluster autoscaler leaves at least minReplicas of its pods.
 
-A job that cannot do with fewer nodes than it has therefore holds a drain up until it ends or is suspended. Moving one
-of its pods would stop the training on all of them.
+So a job that cannot run with fewer nodes blocks a drain until it ends or is suspended. The eviction of one of its pods
+would stop the training on all of them.
 """
 
 from typing import Any
@@ -13,12 +13,12 @@ from elasticjob_operator.render.pod import job_labels, owner_reference
 
 
 def has_disruption_budget(job: ElasticJob) -> bool:
-    """Return True if the job is to have a budget: its spec does not refuse one."""
+    """Return whether the job has a budget, which its spec can turn off."""
     return job.spec.pod_disruption_budget is not DisruptionBudget.NONE
 
 
 def render_disruption_budget(job: ElasticJob) -> dict[str, Any]:
-    """The budget; pods that are not healthy may always go."""
+    """Return the budget; unhealthy pods may always be evicted."""
     metadata = {
         "name": job.metadata.name,
         "namespace": job.metadata.namespace,

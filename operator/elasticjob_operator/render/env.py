@@ -1,4 +1,4 @@
-"""PURE: the environment of the agent in its pod. What the user set stays; ours comes after it."""
+"""The environment of the agent in its pod: the user's variables first and unchanged, then the operator's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,10 @@ _FIELDS = {
 def agent_env(
     job: ElasticJob, container: Mapping[str, Any], *, slot: int, settings: Settings, bootstrap: Bootstrap | None = None
 ) -> list[Env]:
-    """The trainer container's own variables, then the agent's, with the `bootstrap` of the spec that names the pod."""
+    """Return the trainer container's own variables, then the agent's.
+
+    `bootstrap` is the part of the spec record that names the pod.
+    """
     own = list(container.get("env") or [])
     literals = _literals(job, container, slot, settings)
     if bootstrap is not None:
@@ -56,7 +59,7 @@ def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings
             name: job.spec.agent.interface for name in pod_constants.INTERFACES if not _is_set_by_user(container, name)
         }
     if nproc > 1 and not _is_set_by_user(container, pod_constants.OMP_NUM_THREADS):
-        values[pod_constants.OMP_NUM_THREADS] = "1"  # as torchrun: several workers would each take every core
+        values[pod_constants.OMP_NUM_THREADS] = "1"  # as torchrun does: otherwise each worker would use every core
     return values
 
 

@@ -1,4 +1,4 @@
-"""PURE: one event as Kubernetes keeps it, about the job."""
+"""A Kubernetes event about a job."""
 
 import hashlib
 from typing import Any
@@ -12,7 +12,7 @@ from elasticjob_operator.model.timestamps import to_rfc3339
 
 COMPONENT = "elasticjob-operator"
 MESSAGE_LIMIT = 1024
-"""The API server refuses longer ones."""
+"""The API server rejects longer messages."""
 
 
 def render_event(job: Object, event: Event, *, first_s: float, last_s: float, count: int = 1) -> dict[str, Any]:
@@ -41,6 +41,6 @@ def render_event(job: Object, event: Event, *, first_s: float, last_s: float, co
 
 
 def _token(job: Object, event: Event) -> str:
-    """The same for the same sentence about the same object."""
-    said = f"{objects.uid_of(job)}/{event.reason}/{event.message}"
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    """Return a name that is the same for the same message about the same object."""
+    identity = f"{objects.uid_of(job)}/{event.reason}/{event.message}"
+    return hashlib.sha256(identity.encode()).hexdigest()[:16]

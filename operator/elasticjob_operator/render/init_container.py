@@ -1,4 +1,4 @@
-"""PURE: the init container that copies the agent into the pod, fit for quotas and restricted Pod Security."""
+"""The init container that copies the agent into the pod; it complies with quotas and restricted Pod Security."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from elasticjob_api.spec import AgentMode
 from elasticjob_operator.model import pod_constants
 
 NON_ROOT_USER = 65532
-"""The user of our images. A kubelet starts no container with runAsNonRoot as the pod's user 0."""
+"""The user of our images. With runAsNonRoot a kubelet starts no container as the pod's user 0."""
 
 
 def init_containers(job: ElasticJob, agent_image: str) -> list[dict[str, Any]]:
-    """Our init containers: one with agent.mode Inject, none otherwise."""
+    """Return the operator's init containers: one with agent.mode Inject, none otherwise."""
     if job.spec.agent.mode is not AgentMode.INJECT:
         return []
     pod_context = job.spec.template["spec"].get("securityContext") or {}
@@ -32,7 +32,7 @@ def init_containers(job: ElasticJob, agent_image: str) -> list[dict[str, Any]]:
                 "capabilities": {"drop": ["ALL"]},
                 "readOnlyRootFilesystem": True,
                 "runAsNonRoot": True,
-                # Only in place of root: where a policy chooses the user, a fixed one would be refused.
+                # Only instead of root: if a policy chooses the user, it would reject a fixed one.
                 **({"runAsUser": NON_ROOT_USER} if as_root else {}),
                 "seccompProfile": {"type": "RuntimeDefault"},
             },

@@ -1,6 +1,6 @@
-"""PURE: one pod of a job: the user's template, the agent in front of its command, and what belongs around it.
+"""A pod of a job: the user's template, with the agent in front of the command, and the operator's additions.
 
-Everything of the template that the operator does not have to set passes through untouched, unknown fields too.
+All fields of the template that the operator does not have to set are kept unchanged, unknown fields too.
 """
 
 import copy
@@ -33,10 +33,16 @@ def render_pod(
     avoided: Sequence[str] = (),
     bootstrap: Bootstrap | None = None,
 ) -> dict[str, Any]:
-    """The pod `name` for `slot`, which the spec of `bootstrap` names; rather not on the nodes `avoided`.
+    """Return the pod `name` for `slot`.
 
-    It is of this `revision`, or of the one that a life has which begins now. RenderError when the template clashes
-    with ours.
+    Args:
+        job: the job; RenderError if its template uses the operator's names.
+        slot: the slot of the pod.
+        name: the name of the pod.
+        settings: the settings of the operator.
+        revision: the template and the agent; None: those of a job that starts or resumes now.
+        avoided: names of nodes where the pod should preferably not run.
+        bootstrap: the part of the spec record that names the pod, for its agent.
     """
     validate(job)
     revision = revision or wanted_revision(job, settings)
@@ -58,17 +64,17 @@ def render_pod(
         spec |= _pull_secrets(spec, settings)
     named = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if not named and spec.get("automountServiceAccountToken") is None:
-        spec["automountServiceAccountToken"] = False  # nothing of ours needs one; whoever names an account may
+        spec["automountServiceAccountToken"] = False  # the agent needs none; a user who needs one names an account
     if avoided:
         spec["affinity"] = affinity(spec.get("affinity"), avoided)
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
-        spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # or the name of etcd's service means nothing
+        spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # otherwise the name of etcd's service cannot be resolved
     metadata = _metadata(job, template.get("metadata") or {}, revision, settings, slot=slot, name=name)
     return {"apiVersion": "v1", "kind": "Pod", **template, "metadata": metadata, "spec": spec}
 
 
 def _pull_secrets(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
-    """Those of the template, then those of the agent's image."""
+    """Return the pull secrets of the template, then those of the agent's image."""
     own = list(spec.get("imagePullSecrets") or [])
     known = {secret.get("name") for secret in own}
     ours = [{"name": name} for name in settings.agent_image_pull_secrets if name not in known]
@@ -76,7 +82,7 @@ def _pull_secrets(spec: Mapping[str, Any], settings: Settings) -> dict[str, Any]
 
 
 def owner_reference(job: ElasticJob) -> dict[str, Any]:
-    """Ties an object's life to the job's."""
+    """Return the owner reference by which an object is deleted with the job."""
     return {
         "apiVersion": constants.API_VERSION,
         "kind": constants.KIND,
@@ -88,7 +94,7 @@ def owner_reference(job: ElasticJob) -> dict[str, Any]:
 
 
 def job_labels(job: ElasticJob) -> dict[str, str]:
-    """Labels of everything that belongs to the job."""
+    """Return the labels of all objects of the job."""
     return {constants.LABEL_JOB_NAME: job.metadata.name, constants.LABEL_JOB_UID: job.metadata.uid}
 
 
@@ -98,14 +104,14 @@ def _metadata(
     of_pod = {constants.LABEL_SLOT: str(slot), constants.LABEL_TEMPLATE_HASH: revision.template_hash}
     labels = {**(given.get("labels") or {}), **job_labels(job), **of_pod}
     ours: dict[str, Any] = {"name": name, "namespace": job.metadata.namespace, "labels": labels}
-    # As Kubernetes' own controllers: of a template's metadata only labels and annotations are for its pods.
+    # Like Kubernetes' own controllers: only labels and annotations of a template's metadata apply to its pods.
     if annotations := {**(given.get("annotations") or {}), **_annotations(revision, settings)}:
         ours["annotations"] = annotations
     return {**ours, "ownerReferences": [owner_reference(job)]}
 
 
 def _annotations(revision: Revision, settings: Settings) -> dict[str, str]:
-    """What a later look must know of the pod, and nothing else of it shows."""
+    """Return the facts about the pod that the operator needs later and that no other field shows."""
     ours = {
         constants.ANNOTATION_AGENT_IMAGE: revision.agent_image,
         constants.ANNOTATION_INSTALLATION: settings.installation,

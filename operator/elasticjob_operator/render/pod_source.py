@@ -1,6 +1,6 @@
-"""PURE: what the pods of one turn have in common; each body is made when its pod is created.
+"""The common input of all pods of one plan; each body is rendered when its pod is created.
 
-A body of ten kilobytes of JSON is some thirty in memory. A plan for ten thousand pods keeps none of them.
+A body of 10 KB of JSON takes about 30 KB of memory. So a plan for ten thousand pods holds none of them.
 """
 
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ from elasticjob_operator.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class PodSource:
-    """The job, and what its new pods are told."""
+    """The job, and the common input of its new pods."""
 
     job: ElasticJob
     settings: Settings
     revision: Revision | None = None
-    """Of the present life; None: as a life has that begins now."""
+    """The revision of the current life; None: that of a job that starts or resumes now."""
     avoided: tuple[str, ...] = ()
-    """Nodes that lost a pod lately."""
-    brief: Bootstrap | None = None
+    """Nodes that lost a pod recently."""
+    bootstrap: Bootstrap | None = None
 
     def pod(self, slot: int, name: str) -> dict[str, Any]:
         """Return the body of the pod `name` for `slot`."""
@@ -34,5 +34,5 @@ class PodSource:
             settings=self.settings,
             revision=self.revision,
             avoided=self.avoided,
-            bootstrap=self.brief,
+            bootstrap=self.bootstrap,
         )

@@ -1,7 +1,7 @@
-"""PURE: a job's certificate in the cluster: the Secret that holds it, and how its pods see it.
+"""The Secret with a job's certificate, and its mount in the job's pods.
 
-Only the trainer container sees it, as files, read-only. The Secret is deleted with the job and has the job's uid in its
-name. So a job that was made again never meets the one of its predecessor, nor overwrites another's.
+Only the trainer container can read it, as read-only files. The Secret is deleted with the job and has the job's uid in
+its name. So a re-created job never uses its predecessor's Secret, nor overwrites another's.
 """
 
 from typing import Any
@@ -15,12 +15,12 @@ CERTIFICATE, KEY, CA = "tls.crt", "tls.key", "ca.crt"
 
 
 def secret_name(job: ElasticJob) -> str:
-    """Of the Secret with the job's certificate."""
+    """Return the name of the Secret with the job's certificate."""
     return f"{job.metadata.name}-etcd-{job.metadata.uid[:8]}"
 
 
 def render_secret(job: ElasticJob) -> dict[str, Any]:
-    """The Secret without its contents."""
+    """Return the Secret without its contents."""
     owner = {
         "apiVersion": constants.API_VERSION,
         "kind": constants.KIND,
@@ -38,14 +38,14 @@ def render_secret(job: ElasticJob) -> dict[str, Any]:
 
 
 def credential_volumes(job: ElasticJob, settings: Settings) -> list[dict[str, Any]]:
-    """The volume, where etcd wants certificates."""
+    """Return the volume of the Secret, if etcd requires certificates."""
     if not settings.etcd_tls:
         return []
     return [{"name": pod_constants.CREDENTIALS_VOLUME, "secret": {"secretName": secret_name(job)}}]
 
 
 def credential_mounts(settings: Settings) -> list[dict[str, Any]]:
-    """Where the trainer container sees it."""
+    """Return its mount in the trainer container, if etcd requires certificates."""
     if not settings.etcd_tls:
         return []
     return [{"name": pod_constants.CREDENTIALS_VOLUME, "mountPath": pod_constants.CREDENTIALS_DIR, "readOnly": True}]

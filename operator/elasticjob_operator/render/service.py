@@ -1,4 +1,4 @@
-"""PURE: the headless service of a job: stable host names `<job>-<slot>.<job>`, also before a pod is ready."""
+"""The headless service of a job: stable host names `<job>-<slot>.<job>`, even before a pod is ready."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from elasticjob_operator.render.pod import job_labels, owner_reference
 
 
 def render_service(job: ElasticJob) -> dict[str, Any]:
-    """The service; it selects by uid, so never a pod of a predecessor of the same name."""
+    """Return the service; it selects pods by uid, so it never includes those of a predecessor with the same name."""
     metadata = {
         "name": job.metadata.name,
         "namespace": job.metadata.namespace,

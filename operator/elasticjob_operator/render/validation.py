@@ -1,6 +1,6 @@
-"""PURE: the names that an operator needs inside a pod; a template that uses one of them cannot be rendered.
+"""Names inside a pod that are reserved for the operator; a template that uses one of them is rejected.
 
-Better a sentence in the status than a pod that two sides have written.
+An error in the status is better than a pod with fields from two sources.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ _RESERVED_ENV = "ELASTICJOB_"
 
 
 def validate(job: ElasticJob) -> None:
-    """RenderError naming every field of the template that clashes with what the operator adds."""
+    """Raise RenderError with every field of the template that conflicts with the operator's additions."""
     faults = list(_errors(job))
     if faults:
         raise RenderError("; ".join(faults))
@@ -34,7 +34,7 @@ def _errors(job: ElasticJob) -> Iterator[str]:
 
 def _reserved(path: str, name: Any) -> Iterator[str]:
     if str(name or "").startswith(constants.RESERVED_PREFIX):
-        yield f"{path}: names that begin with {constants.RESERVED_PREFIX} are the operator's; rename {name}"
+        yield f"{path}: names that begin with {constants.RESERVED_PREFIX} are reserved for the operator; rename {name}"
 
 
 def _trainer_errors(path: str, container: Mapping[str, Any]) -> Iterator[str]:
@@ -42,6 +42,6 @@ def _trainer_errors(path: str, container: Mapping[str, Any]) -> Iterator[str]:
         if str(env.get("name", "")).startswith(_RESERVED_ENV):
             yield f"{path}: variable {env['name']}: {_RESERVED_ENV}* is set by the operator; remove it"
     for mount in container.get("volumeMounts") or []:
-        place = str(mount.get("mountPath", "")).rstrip("/")
-        if place in {pod_constants.AGENT_HOME, pod_constants.LOG_DIR, pod_constants.CREDENTIALS_DIR}:
-            yield f"{path}: mountPath {place} is the operator's; mount {mount.get('name')} elsewhere"
+        mount_path = str(mount.get("mountPath", "")).rstrip("/")
+        if mount_path in {pod_constants.AGENT_HOME, pod_constants.LOG_DIR, pod_constants.CREDENTIALS_DIR}:
+            yield f"{path}: mountPath {mount_path} is reserved for the operator; mount {mount.get('name')} elsewhere"

@@ -1,4 +1,4 @@
-"""PURE: the volumes that a training pod needs beside the user's: shared memory, logs, the agent's payload."""
+"""The operator's volumes in a training pod: shared memory, logs, the agent's payload."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ Part = dict[str, Any]
 
 
 def volumes(job: ElasticJob, container: Mapping[str, Any]) -> list[Part]:
-    """Our volumes, for the pod."""
+    """Return the volumes for the pod."""
     agent = job.spec.agent
     found = [{"name": pod_constants.LOG_VOLUME, "emptyDir": {"sizeLimit": agent.log_size_limit}}]
     if needs_shm(container):
@@ -23,7 +23,7 @@ def volumes(job: ElasticJob, container: Mapping[str, Any]) -> list[Part]:
 
 
 def mounts(job: ElasticJob, container: Mapping[str, Any]) -> list[Part]:
-    """Where the trainer container sees them."""
+    """Return their mounts in the trainer container."""
     found: list[Part] = [{"name": pod_constants.LOG_VOLUME, "mountPath": pod_constants.LOG_DIR}]
     if needs_shm(container):
         found.append({"name": pod_constants.SHM_VOLUME, "mountPath": pod_constants.SHM_PATH})
@@ -33,6 +33,6 @@ def mounts(job: ElasticJob, container: Mapping[str, Any]) -> list[Part]:
 
 
 def needs_shm(container: Mapping[str, Any]) -> bool:
-    """The template mounts nothing at /dev/shm; a container's own 64 MiB are too little for data loaders."""
+    """Return whether the template mounts no volume at /dev/shm: the default of 64 MiB is too small for data loaders."""
     own = container.get("volumeMounts") or []
     return all(str(mount.get("mountPath", "")).rstrip("/") != pod_constants.SHM_PATH for mount in own)

@@ -57,4 +57,4 @@ def test_watch_follows_a_worker_that_fails_to_the_end(rig: KubeStack, team: Comm
         said = watching.stdout.read()
         assert watching.wait(60) == 0
     assert "WorkerFailed: rank 0 on j-0-" in said
-    assert "Succeeded: all workers of round 2 ended with 0" in said
+    assert "Succeeded: all workers of round 2 exited with code 0" in said

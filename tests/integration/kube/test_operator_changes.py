@@ -128,7 +128,7 @@ def test_a_pod_whose_agent_is_killed_counts_as_a_pod_failure_and_a_node_loss(rig
     assert (pod, pods_by_slot(after)["j-0"]) == (before["j-1"], before["j-0"])
     assert pod not in pods_by_slot(after).values()
     assert charges(after) == {"restarts": 0, "nodeLosses": 1, "podReplacements": 1}
-    counted = "exit code 137; 1 counted, 5 more failed pods may be replaced (backoffLimit)"
+    counted = "exit code 137; 1 failure counted against backoffLimit, 5 more failed pods may be replaced"
     assert ("PodReplaced", f"pod {pod} is replaced: {counted}") in rig.events()
 
 

@@ -89,7 +89,7 @@ def test_a_job_that_runs_is_let_run_when_its_spec_becomes_too_large_and_is_cared
 
 def test_jobs_of_one_namespace_that_take_its_share_of_memory_are_refused_until_there_is_room(rig: KubeStack) -> None:
     rig.start_operator("--jobs-memory", str(3 << 20))
-    refusal = f"is more than the operator keeps of namespace {rig.namespace.name}"
+    refusal = f"exceeds the operator's memory for namespace {rig.namespace.name}"
     rig.create_job(large_job(rig, "first", [{"a": {}}] * 4_000))
     rig.phase("Suspended", "first")
     rig.create_job(large_job(rig, "second", [{"a": {}}] * 4_000))
@@ -111,7 +111,7 @@ def test_a_running_job_that_a_new_operator_has_no_room_for_is_suspended_and_dele
     rig.until("their statuses", lambda: all(rig.status(name).get("startTime") for name in ("suspended", "deleted")))
     rig.kill_operator()
     rig.start_operator("--jobs-memory", "1")
-    refusal = "is more than the operator keeps"
+    refusal = "exceeds the operator's memory"
     rig.until("two refusals", lambda: refusal in said(rig, "suspended") and refusal in said(rig, "deleted"))
     assert len(rig.pod_names()) == 2
     rig.patch_job("suspended", {"suspend": True})

@@ -68,7 +68,7 @@ def test_the_second_leaves_the_job_alone_until_it_is_handed_over(rig: KubeStack,
     pods, pids = set(rig.pod_names()), workers(rig)
     assert rig.status()["installation"] == rig.cluster_id
     another = start_another(rig, other_etcd)
-    another.wait_for_output(f"OwnedByAnother: installation {THERE} leaves the job alone: it belongs to installation")
+    another.wait_for_output(f"OwnedByAnother: installation {THERE} ignores this job: it belongs to installation")
     rig.until("the event", lambda: "OwnedByAnother" in {reason for reason, _ in rig.events()})
     rig.patch_job("j", {"maxRestarts": 9})
     rig.until("a look", lambda: rig.status()["observedGeneration"] == rig.job()["metadata"]["generation"])
@@ -80,7 +80,7 @@ def test_the_second_leaves_the_job_alone_until_it_is_handed_over(rig: KubeStack,
     rig.until("a round there", lambda: rig.status().get("rendezvousRound", 0) > 1000, within_s=60)
     assert rig.status()["installation"] == THERE
     assert rig.operator is not None
-    rig.operator.wait_for_output(f"leaves the job alone: it belongs to installation {THERE}")
+    rig.operator.wait_for_output(f"ignores this job: it belongs to installation {THERE}")
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def test_its_user_goes_first_and_it_fails_with_the_reason(said: JobStatus) -> No
     assert made.actions == (RemoveEtcdUser(),)
     assert is_true(said.conditions, ConditionType.FAILED)
     assert (said.phase, said.reason) == ("Failed", FailedReason.FOOTPRINT)
-    assert said.message == "its certificate is misused: much"
+    assert said.message == "the job's certificate is misused: much"
     assert said.completion_time
     assert not is_true(said.conditions, ConditionType.RUNNING)
 

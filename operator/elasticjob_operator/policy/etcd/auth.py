@@ -1,8 +1,8 @@
-"""PURE: which users, roles and permissions of etcd are not as this installation made them, and what corrects them.
+"""Differences between etcd's users, roles and permissions and those of this installation, and their corrections.
 
-A role of a job is `elasticjob/<operator>/<namespace>/<name>/<uid>` and permits the job's own prefix; the job's user is
-its uid and has that role alone. In an etcd of the installation's own nothing else may be there but the administrators.
-Another etcd has users of others: there only what concerns our jobs is corrected.
+The role of a job is `elasticjob/<operator>/<namespace>/<name>/<uid>` and permits the job's own prefix. The name of the
+job's user is its uid, and the user has only that role. The installation's own etcd may have no other users and roles
+but the administrators'. A shared etcd has users of others, so only those of our jobs are corrected there.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ _PARTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What etcd has: roles of each user, permissions of each role, and users that a password opens."""
+    """The roles of each user in etcd, the permissions of each role, and the users that have a password."""
 
     roles_of: Mapping[str, frozenset[str]]
     permissions_of: Mapping[str, frozenset[Permission]]
@@ -28,18 +28,18 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Whose etcd it is, as far as users go."""
+    """The installation that checks etcd, with the users that it allows."""
 
     cluster_id: str
     operator_id: str
     admins: frozenset[str]
     is_own: bool
-    """Etcd is this installation's own."""
+    """Whether etcd belongs to this installation alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class RevokeRole:
-    """A user has a role that is not its own."""
+    """Revoke a role that is not the user's own."""
 
     user: str
     role: str
@@ -47,7 +47,7 @@ class RevokeRole:
 
 @dataclass(frozen=True, slots=True)
 class RevokePermission:
-    """A role permits more than its job's prefix."""
+    """Revoke a permission outside the prefix of the role's job."""
 
     role: str
     permission: Permission
@@ -55,21 +55,21 @@ class RevokePermission:
 
 @dataclass(frozen=True, slots=True)
 class DeleteUser:
-    """A user of no job."""
+    """Delete a user that belongs to no job."""
 
     user: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteRole:
-    """A role of no job."""
+    """Delete a role that belongs to no job."""
 
     role: str
 
 
 @dataclass(frozen=True, slots=True)
 class ChangePassword:
-    """A user of ours has a password, which we never give."""
+    """Change the password of one of our users, because the operator never sets one."""
 
     user: str
 
@@ -78,7 +78,7 @@ Correction = RevokeRole | RevokePermission | DeleteUser | DeleteRole | ChangePas
 
 
 def corrections(found: Found, owner: Owner) -> tuple[Correction, ...]:
-    """What must be changed, those first that give the most away."""
+    """Return the corrections that are needed, in the order of severity."""
     return (
         *_user_corrections(found, owner),
         *_role_corrections(found, owner),
@@ -87,8 +87,8 @@ def corrections(found: Found, owner: Owner) -> tuple[Correction, ...]:
 
 
 def _user_corrections(found: Found, owner: Owner) -> Iterator[Correction]:
-    judged = [role for role in found.permissions_of if _is_checked(role, owner)]
-    own_role = {_uid_of(role): role for role in judged}
+    checked = [role for role in found.permissions_of if _is_checked(role, owner)]
+    own_role = {_uid_of(role): role for role in checked}
     for user in sorted(found.roles_of.keys() - owner.admins):
         if user in own_role:
             allowed = {role for role in found.permissions_of if _uid_of(role) == user}
@@ -109,7 +109,7 @@ def _role_corrections(found: Found, owner: Owner) -> Iterator[Correction]:
 
 
 def _is_checked(role: str, owner: Owner) -> bool:
-    """The role is of a job: of ours, or, in an etcd of our own, of another installation's that uses it."""
+    """Return whether the role belongs to a job: one of ours, or in our own etcd also one of another installation."""
     parts = role.split("/")
     is_job = len(parts) == _PARTS and parts[0] == _PREFIX and all(parts)
     return is_job and (owner.is_own or parts[1] == owner.operator_id)
@@ -120,7 +120,7 @@ def _uid_of(role: str) -> str:
 
 
 def _is_permitted(role: str, permission: Permission, owner: Owner) -> bool:
-    """It is the job's own prefix; of another installation's job the cluster may be any."""
+    """Return whether the permission is for the job's own prefix; the cluster id counts for our own jobs only."""
     _, operator, *job = role.split("/")
     begin, _, rest = permission.key.removeprefix(f"{KEYS_ROOT}/").partition("/")
     cluster = owner.cluster_id if operator == owner.operator_id else begin

@@ -1,9 +1,10 @@
-"""PURE: how much a job may take of etcd, and of the operator's memory: far more than its agents ever write.
+"""The quota of a job in etcd and in the operator's memory; far more than its agents ever write.
 
-Agents keep to a bound that goes with the job's size (docs/security.md). A job beyond twice of it is written to by
-somebody who has its certificate and is no agent; etcd itself knows a quota for all of it and none for a user.
+Agents keep to a limit that depends on the job's size (docs/security.md). If a job exceeds twice that limit, a client
+other than an agent writes with its certificate. etcd itself has a quota for all data, but none for a user.
 
-The size is that of the pods that are there. What a job claims (maxReplicas, its map, its world) allows nothing.
+The size is the number of pods that exist. The job's own claims (maxReplicas, slot map, rendezvous state) do not raise
+the quota.
 """
 
 from dataclasses import dataclass
@@ -15,52 +16,55 @@ from elasticjob_api.spec import JobSpec
 
 KIB, MIB = 1 << 10, 1 << 20
 MIN_BYTES, MAX_BYTES = 64 * MIB, 1024 * MIB
-"""Of etcd. A job that is made small was large before, and what it left is still there; etcd's quota is 2 GiB."""
+"""Limits of the quota in etcd, whose own quota is 2 GiB. A job may have been larger before, and its old data remain."""
 WRITTEN = 4
-"""Times of what it may hold it may write in `WINDOW_S`: until then etcd keeps what was overwritten."""
+"""Factor from stored bytes to bytes written within `etcd_usage.WINDOW_S`: etcd keeps overwritten values that long."""
 MIN_MEMORY = 48 * MIB
-"""What 1,000 nodes leave behind whose 8 workers each have failed in the last two rounds."""
+"""Enough for 1,000 nodes with 8 workers each that have all failed in the last two rounds."""
 MIN_KEYS = 20_000
-"""Nodes that have left or were lost in a job's life have a key each."""
+"""Enough keys for all nodes that leave or are lost while a job exists; each leaves one key."""
 FAILURES_KEPT_WHOLE = 64
-"""Of a round, the first: the root cause is one of them. Of the others the operator keeps the codes, no output."""
+"""Failures of a round that are kept with their output: the first ones, with the root cause. Others keep their codes."""
 REDUCED = 2 * KIB
-"""Bytes of such a failure at most."""
+"""Most bytes of a failure without its output."""
 USUAL_NPROC, MIN_WORKERS = 8, 64
 KEY_MEMORY = KIB
-"""What a key costs the operator whatever it holds: names, revisions, places in tables."""
+"""Operator memory for any key in addition to its value: names, revisions, table entries."""
 _LEFT = 1000
 _ENLARGED: dict[Kind, int] = {"spec": 12, "world": 12, "members": 12, "expected": 12, "report": 2}
-"""A short text in one of these becomes an object; a report is kept as bytes and as a record."""
+"""Factor from bytes in etcd to bytes of memory: text becomes objects; a report is kept as bytes and as a record."""
 
 
 @dataclass(frozen=True, slots=True)
 class EtcdQuota:
-    """`held` and `written` are bytes of keys and values in etcd, `memory` bytes of the operator."""
+    """The quota of one job.
+
+    `stored` and `written` are bytes of keys and values in etcd, `memory` is bytes of operator memory.
+    """
 
     stored: int
     written: int
     keys: int = MIN_KEYS
     memory: int = MIN_MEMORY
     bound: int = MIN_MEMORY
-    """What agents of a job of its size make the operator keep at the very most."""
+    """Most bytes of operator memory that the agents of a job of this size need."""
     workers: int = MIN_WORKERS
-    """Of a node; more than it has, for a pod may be older than the template."""
+    """Most workers of a node in a report; above the spec's number, because a pod may be older than the template."""
 
 
 def quota(spec: JobSpec, *, nodes: int) -> EtcdQuota:
-    """Return what a job with this spec may take, so many of whose pods are there."""
+    """Return the quota of a job with this spec and this number of existing pods."""
     return allowed_bytes(max(1, nodes), nproc_per_node(spec))
 
 
 def unread_quota(spec: dict[str, Any], *, nodes: int) -> EtcdQuota:
-    """Return the same for a spec as the API server shows it, before it was read."""
+    """Return the same for a spec as the API server returned it, before it is parsed."""
     nproc = spec.get("nprocPerNode")
     return allowed_bytes(max(1, nodes), nproc if isinstance(nproc, int) and nproc > 0 else USUAL_NPROC)
 
 
 def allowed_bytes(nodes: int, nproc: int) -> EtcdQuota:
-    """Return twice of what the agents of so many nodes write at most."""
+    """Return twice the most that the agents of this number of nodes write."""
     ranks = nodes * nproc
     written = 64 * KIB + 32 * KIB * nodes + 80 * KIB * ranks + KIB * _LEFT
     held = min(MAX_BYTES, max(MIN_BYTES, 2 * written))
@@ -70,17 +74,17 @@ def allowed_bytes(nodes: int, nproc: int) -> EtcdQuota:
 
 
 def _memory_bound(nodes: int, nproc: int) -> int:
-    """Return what `memory_of` gives at most for all that agents write: records of the job, reports, failures."""
+    """Return the most memory, by `memory_of`, for everything that agents write: job records, reports, failures."""
     whole, reduced = min(nodes * nproc, FAILURES_KEPT_WHOLE), max(0, nodes * nproc - FAILURES_KEPT_WHOLE)
     failures = 2 * (whole * (40 * KIB + KEY_MEMORY) + reduced * (2 * KIB + KEY_MEMORY))
     return 256 * KIB + nodes * (8 * KIB + 2 * report_bytes(nproc)) + failures
 
 
 def report_bytes(workers: int) -> int:
-    """Return the most bytes of a report of so many workers: 64 metrics that JSON makes six times as long."""
-    return min(64 * KIB, 24 * KIB + 256 * workers)
+    """Return the most bytes of a report of this number of workers."""
+    return min(64 * KIB, 24 * KIB + 256 * workers)  # JSON may escape its 64 metrics to six times their length
 
 
 def memory_of(kind: Kind | None, size: int) -> int:
-    """Return about how much of the operator's memory a key with so many bytes takes."""
+    """Return about how many bytes of operator memory a key with a value of this size takes."""
     return KEY_MEMORY + size * (_ENLARGED.get(kind, 1) if kind else 1)

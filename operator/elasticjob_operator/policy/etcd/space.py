@@ -1,8 +1,8 @@
-"""PURE: what gives space back to etcd: (sizes and alarms of the members, what was done) → the next step.
+"""The next step to free space in etcd, from the sizes and alarms of its members and the steps already taken.
 
-etcd refuses every write when a member's file has reached the quota, and goes on refusing until its alarm is ended.
-Free pages inside the file count: only defragmentation gives them back. It stops the member meanwhile, so one member
-is defragmented at a time, the leader last.
+etcd rejects every write once a member's file has reached the quota, and continues to until its alarm is disarmed. Free
+pages inside the file count; only defragmentation returns them. It blocks the member meanwhile. So one member is
+defragmented at a time, the leader last.
 """
 
 from collections.abc import Iterable
@@ -11,27 +11,28 @@ from dataclasses import dataclass
 from elasticjob_etcd.members import MemberStatus
 
 FULL = (
-    "etcd's database is full (alarm NOSPACE): it takes no writes, so no round begins and no pod is replaced; workers "
-    'train on. Delete what does not belong there, or raise its quota: see "etcd is full" in docs/operations.md'
+    "etcd's database is full (alarm NOSPACE) and accepts no writes: no round can begin and no pod is replaced, but "
+    "workers continue to train. Delete data that does not belong in this etcd, or raise its quota: "
+    'see "etcd is full" in docs/operations.md'
 )
-"""For the status of every job."""
+"""The message in the status of every job."""
 
 LOW = 0.8
-"""Of the quota: below this every member's file must be before the alarm is ended."""
+"""Share of the quota; the file of every member must be smaller before the alarm is disarmed."""
 LARGE, WASTEFUL = 0.5, 0.5
-"""A file of more than this part of the quota, of which less than this part is in use, is defragmented in good time."""
+"""Defragment early if a file is larger than this share of the quota and less than this share of the file is in use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compact:
-    """Forget the history before this revision."""
+    """Remove the history before this revision."""
 
     revision: int
 
 
 @dataclass(frozen=True, slots=True)
 class Defragment:
-    """Give the free pages of this member's file back."""
+    """Return the free pages of this member's file."""
 
     member_id: int
 
@@ -48,9 +49,9 @@ Step = Compact | Defragment | Disarm
 
 @dataclass(frozen=True, slots=True)
 class SpaceUsage:
-    """What is known of the members now; `unknown` of them did not answer, `full` have an alarm.
+    """The state of the members; `unknown` of them did not answer, those in `full` have an alarm.
 
-    `revision` is compacted up to; `quota` holds for members that do not report their own.
+    `revision` is the revision to compact up to; `quota` applies to members that do not report their own.
     """
 
     members: tuple[MemberStatus, ...]
@@ -62,13 +63,13 @@ class SpaceUsage:
 
 @dataclass(frozen=True, slots=True)
 class Reclaimed:
-    """What was done already; another compaction makes another defragmentation worth while."""
+    """The steps already taken. After another compaction a member may be defragmented again."""
 
     revision: int = 0
     members: frozenset[int] = frozenset()
 
     def after(self, step: Step) -> "Reclaimed":
-        """What has been done after this step too."""
+        """Return the steps taken, including this one."""
         match step:
             case Compact(revision):
                 return Reclaimed(revision)
@@ -79,7 +80,7 @@ class Reclaimed:
 
 
 def next_step(space: SpaceUsage, done: Reclaimed) -> Step | None:
-    """The next step, one at a time; None when nothing helps or nothing is needed."""
+    """Return the next step, one at a time; None if no step helps or none is needed."""
     return _step_when_full(space, done) if space.full else _step_before_full(space, done)
 
 
@@ -93,7 +94,7 @@ def _step_when_full(space: SpaceUsage, done: Reclaimed) -> Step | None:
 
 
 def _step_before_full(space: SpaceUsage, done: Reclaimed) -> Step | None:
-    if space.unknown:  # the others are needed
+    if space.unknown:  # a defragmentation blocks a member, and the others may be needed
         return None
     return _defragment((member for member in space.members if _is_wasteful(space, member)), done)
 

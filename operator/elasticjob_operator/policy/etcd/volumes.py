@@ -1,8 +1,8 @@
-"""PURE: whether the volume of an etcd member is lost: (its pod, claim, volume and node) → the evidence for it.
+"""Evidence that the volume of an etcd member is lost, from its pod, claim, volume and node.
 
-Only a pod that is on no node counts: no process of it can run, and a member that merely restarts is on its node. A
-volume of one node is lost with that node. A network volume can be attached elsewhere, so it is never taken for lost.
-Evidence must hold without a change for a while, and at most one member is ever replaced: all others must be whole.
+Only a pod that is on no node counts: no process of it can run, and a member that merely restarts stays on its node. A
+local volume is lost with its node. A network volume can be attached elsewhere, so it is never considered lost. The
+evidence must hold unchanged for a while. At most one member is ever replaced: all others must be healthy.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,44 +16,47 @@ from elasticjob_operator.model.cluster_interface import Object
 from elasticjob_operator.policy.slots.stuck_pods import proof_of_death
 
 MIN_MEMBERS = 3
-"""Of two members none can be spared."""
+"""Fewest members: with two, etcd cannot lose one."""
 PROOF_DURATION_S = 60.0
-"""A node that registers anew is gone for a moment."""
+"""Seconds for which a missing object must stay missing: a node that registers again is gone for a moment."""
 _SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _HOSTNAME = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
 class VolumeLoss:
-    """The evidence that a volume is lost; any change of it makes another one, whose time begins anew."""
+    """The evidence that a volume is lost; its time starts again whenever it changes."""
 
     pod_uid: str
     claim_uid: str
     reason: str
     since: str
-    """When the node was last marked as ready or not, as the API server has it."""
+    """The API server's time of the last change of the node's Ready condition."""
     confirm_after_s: float
 
 
 def only_silent(members: Sequence[Member], pods: Mapping[str, str], answering: AbstractSet[str]) -> str | None:
-    """The one pod in which no etcd answers, if all others are members with a vote; `answering` are names of pods."""
+    """Return the one pod whose etcd does not answer, if all others are members with a vote.
+
+    `pods` are peer URLs by name, `answering` are names.
+    """
     silent = sorted(pods.keys() - answering)
     if len(pods) < MIN_MEMBERS or len(silent) != 1:
         return None
     voters = {url for member in members if member.name and not member.is_learner for url in member.peer_urls}
-    strangers = [member for member in members if not set(member.peer_urls) & set(pods.values())]
+    foreign = [member for member in members if not set(member.peer_urls) & set(pods.values())]
     learners = [member for member in members if member.is_learner]
     others = {url for name, url in pods.items() if name != silent[0]}
-    return silent[0] if others <= voters and not strangers and not learners else None
+    return silent[0] if others <= voters and not foreign and not learners else None
 
 
 def is_unscheduled(pod: Object | None) -> bool:
-    """Whether the pod is there and on no node."""
+    """Return whether the pod exists and is on no node."""
     return pod is not None and not (pod.get("spec") or {}).get("nodeName") and not objects.is_terminating(pod)
 
 
 def node_of(claim: Object | None, volume: Object | None) -> str:
-    """The only node at which this volume can be used; empty if it can be used at others, or if that is unknown."""
+    """Return the only node on which this volume can be used; empty if there are others, or if it is unknown."""
     annotations = objects.metadata(claim or {}).get("annotations") or {}
     node = str(annotations.get(_SELECTED_NODE) or "")
     affinity = ((volume or {}).get("spec") or {}).get("nodeAffinity") or {}
@@ -62,7 +65,7 @@ def node_of(claim: Object | None, volume: Object | None) -> str:
 
 
 def _is_of_one_node(term: Mapping[str, Any], node: str) -> bool:
-    """A zone has the names of zones; a node has its own name, whatever the driver calls the label."""
+    """Return whether a node selector term names this node only; the label's name depends on the driver."""
     found: Iterator[Mapping[str, Any]] = (
         one
         for one in [*(term.get("matchExpressions") or []), *(term.get("matchFields") or [])]
@@ -74,7 +77,7 @@ def _is_of_one_node(term: Mapping[str, Any], node: str) -> bool:
 def loss_of(
     pod: Object | None, claim: Object | None, volume: Object | None, node: Object | None, *, replace_after_s: float
 ) -> VolumeLoss | None:
-    """The evidence that the pod's volume is lost; `node` is that of `node_of`, None when it is not there."""
+    """Return the evidence that the pod's volume is lost; `node` is the object named by `node_of`, or None."""
     if pod is None or not is_unscheduled(pod):
         return None
     of = objects.uid_of(pod), objects.uid_of(claim or {})
@@ -97,18 +100,18 @@ def _ready_since(node: Object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PendingLoss:
-    """Evidence, and since when it has held without a change; monotonic."""
+    """Evidence, and the time since when it has held unchanged (monotonic clock)."""
 
     loss: VolumeLoss
     since_s: float
 
     def is_due(self, now_s: float) -> bool:
-        """It has held for long enough."""
+        """Return whether it has held for long enough."""
         return now_s - self.since_s >= self.loss.confirm_after_s
 
 
 def confirm_loss(before: PendingLoss | None, loss: VolumeLoss | None, now_s: float) -> PendingLoss | None:
-    """The evidence of this look, with the time of the looks before if it is the same."""
+    """Return the evidence of this check; it keeps its time if it is the same as before."""
     if loss is None:
         return None
     return before if before is not None and before.loss == loss else PendingLoss(loss, now_s)

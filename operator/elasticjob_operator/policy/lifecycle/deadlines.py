@@ -1,8 +1,8 @@
-"""PURE: the deadlines of a job that wants to run, and when the next one falls.
+"""The deadlines of a job that is to run.
 
-activeDeadlineSeconds is the life from startTime; startupDeadlineSeconds runs until a round has enough nodes. Both
-begin anew on resume, because suspending clears startTime; the latter also when the job is scaled, as long as its
-round is smaller than minReplicas now.
+activeDeadlineSeconds counts from startTime; startupDeadlineSeconds counts until a round has enough nodes. Both restart
+on resume, because a suspension clears startTime. startupDeadlineSeconds also restarts when the job is scaled, as long
+as its round is smaller than the current minReplicas.
 """
 
 from collections.abc import Iterator
@@ -25,22 +25,22 @@ class _Deadline:
 
 
 def exceeded_deadline(job: ElasticJob, status: JobStatus, view: RendezvousView, now_s: float) -> JobFailure | None:
-    """The failure of the deadline that has passed, or None."""
+    """Return the failure for the deadline that has passed, or None."""
     return next((d.failure for d in _deadlines(job, status, view) if d.at_s <= now_s), None)
 
 
 def exceeded_active_deadline(job: ElasticJob, status: JobStatus, now_s: float) -> JobFailure | None:
-    """The failure of activeDeadlineSeconds alone: the one deadline that is judged without the rendezvous."""
+    """Return the failure for activeDeadlineSeconds, the one deadline that can be checked without the rendezvous."""
     return next((d.failure for d in _active_deadline(job, status) if d.at_s <= now_s), None)
 
 
 def next_active_deadline_s(job: ElasticJob, status: JobStatus) -> float | None:
-    """When activeDeadlineSeconds is over."""
+    """Return when activeDeadlineSeconds ends; None without one."""
     return next((d.at_s for d in _active_deadline(job, status)), None)
 
 
 def next_deadline_s(job: ElasticJob, status: JobStatus, view: RendezvousView, now_s: float) -> float | None:
-    """When the next deadline falls, if there is one."""
+    """Return when the next deadline ends; None without one."""
     return min((d.at_s for d in _deadlines(job, status, view) if d.at_s > now_s), default=None)
 
 
@@ -61,18 +61,21 @@ def _deadlines(job: ElasticJob, status: JobStatus, view: RendezvousView) -> Iter
         status, view, spec.effective_min, since_s
     ):
         fewest = node_count_text(spec.effective_min)
-        message = f"fewer than {fewest} came together within startupDeadlineSeconds ({startup_s:g})"
+        message = f"fewer than {fewest} joined a round within startupDeadlineSeconds ({startup_s:g})"
         message += f"; {status.message}" if status.message else ""
         yield _Deadline(since_s + startup_s, JobFailure(FailedReason.STARTUP_DEADLINE, message))
 
 
 def _quorum_since_s(status: JobStatus, view: RendezvousView, lowest: int, since_s: float) -> bool:
-    """A round had enough nodes in this life: seen now, or said by the status before (etcd may have been wiped)."""
+    """Return whether a round has had enough nodes since `since_s`.
+
+    The rendezvous shows it now, or the status has recorded it (etcd may have been wiped).
+    """
     world = view.world
     if world is not None and world.state is RoundPhase.FORMING and world.cause is Cause.RESUMED:
         return False
     if view.completed_slots():
-        return True  # it is not resized any more
+        return True  # a round with a finished member keeps its size
     members = world.members if world is not None and world.members else view.membership and view.membership.members
     if members:
         return len(members) >= lowest

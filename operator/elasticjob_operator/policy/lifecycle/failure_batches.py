@@ -1,12 +1,12 @@
-"""PURE: how often pods that failed together count: once, as workers that fail together do.
+"""Batches of pods that failed together. Each batch counts once, like workers that fail together.
 
-A bad minute (a file server, a switch, an image that was moved) fails many pods of a healthy job. The first failure of
-a batch counts. A pod joins the batch if it was there when that first one failed, and failed within `WINDOW_S` of the
-last one. A pod that replaced one of the batch never joins it: else slots that crash by turns would be one batch for
-ever.
+A short fault (a file server, a switch, an image that was moved) fails many pods of a healthy job. The first failure
+starts a batch. A pod joins the batch if it existed at that time and failed within `WINDOW_S` of the batch's latest
+failure. The replacement of a pod in the batch never joins it. Otherwise slots that crash in turn would be one endless
+batch.
 
-Failed pods of which the map names another one have been judged. They are kept for their logs, and so they show here
-what was counted before, also to a new process: etcd needs no field for it.
+A failed pod whose slot has another pod has been counted before. It is kept for its logs. So a new operator process can
+also find the earlier count, and etcd needs no field for it.
 """
 
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 from elasticjob_operator.model.pod import Pod
 
-WINDOW_S = 10.0
+WINDOW_S = 10.0  # between two failures of one batch
 
 
-def batches(failing: Iterable[Pod], judged: Iterable[Pod]) -> int:
-    """How many batches the failing pods begin, beside those of the pods that were judged before."""
-    before = list(judged)
+def batches(failing: Iterable[Pod], counted: Iterable[Pod]) -> int:
+    """Return the number of batches that the failing pods add to those of the pods counted before."""
+    before = list(counted)
     return max(0, _count([*before, *failing]) - _count(before))
 
 
@@ -27,7 +27,7 @@ def _count(pods: Iterable[Pod]) -> int:
     alone, known = 0, []
     for pod in pods:
         if pod.ended_s is None:
-            alone += 1  # no kubelet has reported when it ended
+            alone += 1  # no kubelet has reported the time of its end
         else:
             known.append((pod.ended_s, pod.created_s))
     found: list[_Batch] = []

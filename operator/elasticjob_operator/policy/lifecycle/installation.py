@@ -1,8 +1,8 @@
-"""PURE: which installation of the operator a job belongs to; every other one leaves it alone.
+"""The installation of the operator that a job belongs to; all other installations ignore the job.
 
-`status.installation` names it. The field is in the status because manifests do not copy it and the operator may
-write nothing else of a job; a field manager of its own keeps it apart from the rest of the status, which is rewritten.
-A status counts only for the object that it was written for: a restored job has a new uid, and no owner.
+`status.installation` names it. The field is in the status because manifests do not copy the status, and because the
+operator may write nothing else of a job. It has its own field manager, because the rest of the status is rewritten. A
+status counts only for the object that it was written for: a restored job has a new uid and belongs to no installation.
 """
 
 from collections.abc import Iterable
@@ -20,28 +20,28 @@ FIELD = "installation"
 
 
 class Ownership(Enum):
-    """What this installation may do with a job."""
+    """The relation of this installation to a job."""
 
     OWNED = "ours"
-    UNCLAIMED = "unclaimed"  # it may become ours
-    FOREIGN = "another's"  # nothing at all
+    UNCLAIMED = "unclaimed"  # this installation may claim it
+    FOREIGN = "another's"  # this installation writes nothing
 
 
 class LeftAloneReason(StrEnum):
-    """Why this installation does nothing for a job."""
+    """The reason why this installation ignores a job."""
 
     OWNED_BY_ANOTHER = EventReason.OWNED_BY_ANOTHER.value
     MANAGED_BY_ANOTHER = "ManagedByAnother"  # spec.managedBy names another controller
 
 
 def is_managed(obj: Object, manager_name: str = "") -> bool:
-    """`spec.managedBy` names the operator or, by `manager_name`, this installation of it."""
+    """Return whether `spec.managedBy` names the operator or, with `manager_name`, this installation of it."""
     managers = {None, "", constants.MANAGED_BY, manager_name or constants.MANAGED_BY}
     return (obj.get("spec") or {}).get("managedBy") in managers
 
 
 def installation_of(obj: Object) -> str:
-    """The installation that the job's status names; empty where none does."""
+    """Return the installation that the job's status names; empty if it names none."""
     status: dict[str, Any] = obj.get("status") or {}
     selector = status.get("selector") or ""
     of_this_object = selector in {"", f"{constants.LABEL_JOB_UID}={objects.uid_of(obj)}"}
@@ -49,16 +49,23 @@ def installation_of(obj: Object) -> str:
 
 
 def is_foreign(pod: Pod, *, installation: str, prefix: str) -> bool:
-    """The pod was made by another installation, or uses other keys than those below `prefix`."""
+    """Return whether another installation created the pod, or the pod uses keys outside `prefix`."""
     if not installation:
         return False
     return pod.installation not in {"", installation} or pod.prefix not in {"", prefix}
 
 
 def ownership(obj: Object, pods: Iterable[Pod], *, installation: str, prefix: str, claimed: bool) -> Ownership:
-    """What the installation may do, whose keys of this job begin with `prefix`; `claimed`: it has written its name.
+    """Return the relation of the installation to the job.
 
-    A job that no installation has claimed may be one of an operator that knew no such field. Then its pods tell.
+    A job without an installation may come from an operator version without this field. Then its pods decide.
+
+    Args:
+        obj: the job.
+        pods: its pods.
+        installation: the id of this installation.
+        prefix: the prefix of the job's keys in this installation's etcd.
+        claimed: whether this installation has written its id into the job's status.
     """
     named = installation_of(obj)
     if not installation or named == installation or (claimed and not named):
@@ -69,15 +76,13 @@ def ownership(obj: Object, pods: Iterable[Pod], *, installation: str, prefix: st
 
 
 def is_orphaning(obj: Object) -> bool:
-    """The job is being deleted, and its pods are to stay."""
+    """Return whether the job is being deleted without its pods."""
     return objects.is_terminating(obj) and objects.ORPHAN_FINALIZER in (objects.metadata(obj).get("finalizers") or [])
 
 
 def owned_by_another(obj: Object, installation: str) -> Event:
-    """The event of a job that is left alone."""
+    """Return the event for a job of another installation."""
     named = installation_of(obj)
-    whose = f"it belongs to installation {named}" if named else "its pods were made by another installation"
-    message = (
-        f"installation {installation} leaves the job alone: {whose}; the page Operations has the steps to hand it over"
-    )
+    owner = f"it belongs to installation {named}" if named else "its pods were created by another installation"
+    message = f"installation {installation} ignores this job: {owner}; docs/operations.md shows how to hand it over"
     return Event(EventReason.OWNED_BY_ANOTHER, message, warning=True)

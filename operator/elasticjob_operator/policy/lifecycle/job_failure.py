@@ -1,7 +1,7 @@
-"""PURE: the operator's own verdict that a job has failed, and the way it is kept in the world's `detail`.
+"""The operator's verdict that a job has failed, and its text in the rendezvous state.
 
-The verdict is written into the world before it is in any status, so its reason must survive there: the reason,
-a colon, a sentence.
+The verdict is in the rendezvous state before it is in any status, so that record must preserve its reason. The text has
+the form "reason: sentence".
 """
 
 from dataclasses import dataclass
@@ -18,19 +18,19 @@ _BY_CAUSE = {
 
 @dataclass(frozen=True, slots=True)
 class JobFailure:
-    """Why the job has failed."""
+    """The reason why the job has failed."""
 
     reason: FailedReason
     message: str
 
     @property
     def detail(self) -> str:
-        """As the world keeps it."""
+        """The text in the rendezvous state."""
         return f"{self.reason}: {self.message}"
 
 
 def failure_of(world: RendezvousState) -> JobFailure:
-    """The failure in a failed world, the operator's own or the closer's."""
+    """Return the failure in a failed rendezvous state; the operator or the leader may have written it."""
     if world.cause is not Cause.OPERATOR:
         return JobFailure(_BY_CAUSE.get(world.cause, FailedReason.MAX_RESTARTS), world.message)
     reason, _, message = world.message.partition(": ")

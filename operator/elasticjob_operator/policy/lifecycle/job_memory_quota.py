@@ -1,91 +1,94 @@
-"""PURE: which specs of jobs the operator keeps in its memory, so that no namespace takes what the others need.
+"""The quota of operator memory for job specs, so that no namespace takes what the others need.
 
-A namespace may have as much as is left free by all: one that takes all it can leaves half of the memory, two leave a
-third, and a namespace that comes later always finds some. A job that has begun may go on where a new one is refused,
-up to three times as much. Half of the memory more is kept for jobs that have begun and find no room in that: those
-that a new operator hears of last, and those whose specs grow a little.
+A namespace may have as much as all namespaces together leave free. So one namespace can take half of the memory, two
+leave a third, and a new namespace always finds some. A job that has started is kept where a new one is refused, up to
+three times as much. An extra half of the memory is reserved for started jobs that do not fit otherwise. These are the
+jobs that a new operator lists last, and jobs whose specs grow a little.
 """
 
 from collections import Counter
 from dataclasses import dataclass, replace
 
 STARTED_SHARE = 3
-"""Times of what is left free that a namespace may have in jobs that have begun."""
+"""Factor of the free memory that a namespace may use for jobs that have started."""
 MAX_GROWTH_BYTES = 64 << 10
-"""Bytes by which a job that has begun may grow, whatever its namespace has."""
+"""Bytes by which a started job may grow, whatever its namespace uses."""
 _NO_BYTES = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a namespace may have, and the whole, in bytes."""
+    """The memory that a namespace uses and the total, in bytes."""
 
     retained: int
     whole: int
 
     def rejection(self, namespace: str) -> str:
-        """Why nothing more is kept of this namespace, and what to do about it."""
+        """Return why no more of this namespace is kept, and what the user can do."""
         return (
-            f"is more than the operator keeps of namespace {namespace}, {self.retained >> 20} MiB of {self.whole >> 20}"
-            ": delete jobs there, make their specs smaller, or give the operator more (--jobs-memory)"
+            f"exceeds the operator's memory for namespace {namespace}, whose jobs use {self.retained >> 20} of "
+            f"{self.whole >> 20} MiB: delete jobs there, make their specs smaller, or raise --jobs-memory"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Reservation:
-    """A job that was heard of, in bytes."""
+    """The memory of one known job, in bytes."""
 
     namespace: str
     size: int
-    """What is kept of it; nothing if it was refused."""
+    """Size of the kept spec; 0 if it was refused."""
     shared: int
-    """How much of that is in the share of its namespace."""
+    """The part of it that counts for the namespace's share."""
     base: int
-    """From where its growth counts."""
+    """The size from which its growth is measured."""
 
 
 class JobMemoryQuota:
-    """The memory for the specs of all jobs; by uid."""
+    """The memory for the specs of all jobs, by uid."""
 
     def __init__(self, whole: int) -> None:
         self._whole = whole
         self._reservations: dict[str, _Reservation] = {}
         self._by_namespace: Counter[str] = Counter()
-        """Bytes in the share of each."""
+        """Bytes in the share of each namespace."""
         self._shared = self._extra = 0
-        """Bytes of all in shares, and beside them."""
+        """Bytes of all jobs within shares, and in the extra memory."""
 
     @property
     def retained(self) -> int:
-        """Bytes of all."""
+        """Bytes of all jobs."""
         return self._shared + self._extra
 
     def reserve(self, uid: str, namespace: str, size: int, *, started: bool) -> Share | None:
-        """Keep the spec of this job, in place of an older one. What its namespace may have, if there is no room."""
+        """Reserve memory for the spec of this job, instead of that for its older spec.
+
+        Return the share of its namespace if there is not enough memory, else None.
+        """
         before = self._reservations.get(uid)
         self.drop(uid)
-        if (kept := self._fit(before, namespace, size, started=started)) is not None:
-            self._store(uid, kept)
+        if (reservation := self._fit(before, namespace, size, started=started)) is not None:
+            self._store(uid, reservation)
             return None
         self._store(uid, _Reservation(namespace, _NO_BYTES, _NO_BYTES, before.base if before else _NO_BYTES))
         return Share(self._by_namespace[namespace], self._whole)
 
     def refuse(self, uid: str, namespace: str) -> None:
-        """It is too large to be kept, whatever room there is."""
+        """Record that the spec is too large to be kept, however much memory is free."""
         before = self._reservations.get(uid)
         self.drop(uid)
         self._store(uid, _Reservation(namespace, _NO_BYTES, _NO_BYTES, before.base if before else _NO_BYTES))
 
     def _fit(self, previous: _Reservation | None, namespace: str, size: int, *, started: bool) -> _Reservation | None:
-        """As what the job is kept, which is counted nowhere now; None: there is no room."""
+        """Return the reservation for a job without one; None if there is not enough memory."""
         if previous is not None and size <= previous.size:
             return replace(previous, size=size, shared=min(previous.shared, size))
-        mine, free = self._by_namespace[namespace] + size, self._whole - self._shared - size
-        if mine <= (STARTED_SHARE if started else 1) * free:
+        used, free = self._by_namespace[namespace] + size, self._whole - self._shared - size
+        if used <= (STARTED_SHARE if started else 1) * free:
             return _Reservation(namespace, size, shared=size, base=size)
         if not started:
             return None
-        if previous is None:  # this process is new: the one before it has let it begin
+        if previous is None:  # this process is new: its predecessor let the job start
             return _Reservation(namespace, size, _NO_BYTES, size) if self._extra + size <= self._whole // 2 else None
         grown = self._extra + size - previous.shared
         return (
@@ -95,7 +98,7 @@ class JobMemoryQuota:
         )
 
     def drop(self, uid: str) -> None:
-        """It is kept no more, and forgotten."""
+        """Remove the job and its reservation."""
         if (known := self._reservations.pop(uid, None)) is not None:
             self._count(known, -1)
 
@@ -111,5 +114,5 @@ class JobMemoryQuota:
             del self._by_namespace[known.namespace]
 
     def uids(self) -> set[str]:
-        """Of all that were heard of."""
+        """Return the uids of all known jobs."""
         return set(self._reservations)

@@ -1,8 +1,8 @@
-"""PURE: which pods of an ended job are deleted, and when (cleanPodPolicy).
+"""Which pods of an ended job are deleted, and when (cleanPodPolicy).
 
-Agents end by themselves when they see the final world, and their pods then keep their logs; so running pods get
-the time to end. After it they are deleted: a sidecar must not hold a finished job's resources. No pod of an
-ended job is ever created.
+Agents exit by themselves when they read the final state, and their pods then keep their logs. So running pods get time
+for that. After it they are deleted, because a sidecar must not hold the resources of a finished job. No pod is created
+for an ended job.
 """
 
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.timestamps import from_rfc3339
 
 CLEANUP_MARGIN_S = 10.0
-"""Beyond the graceful stop, for the agent's last report and for the kubelet to notice."""
+"""Seconds beyond the graceful stop, for the agent's last report and for the kubelet to report the end."""
 
 
 def cleanup_at_s(job: ElasticJob, status: JobStatus) -> float | None:
-    """When pods that still run are deleted; None: never, or not ended."""
+    """Return when pods that still run are deleted; None: never, or the job has not ended."""
     ended_s = from_rfc3339(status.completion_time)
     if ended_s is None or job.spec.clean_pod_policy is CleanPodPolicy.NONE:
         return None
@@ -26,7 +26,7 @@ def cleanup_at_s(job: ElasticJob, status: JobStatus) -> float | None:
 
 
 def pods_to_delete(job: ElasticJob, status: JobStatus, pods: Iterable[Pod], now_s: float) -> list[Pod]:
-    """The pods to delete now."""
+    """Return the pods to delete now."""
     at_s = cleanup_at_s(job, status)
     if at_s is None or now_s < at_s:
         return []

@@ -1,10 +1,11 @@
-"""PURE: which revision the present life of a job has, and which pods are of another one.
+"""The revision of a job's current life, and the pods of other revisions (`model.revision` defines both words).
 
-The pods themselves keep the revision: a label has the hash of their template, an annotation the image of their agent.
-So no record in etcd needs a field for it, which agents of an older version, strict readers, would refuse; and it
-survives the loss of etcd. The status keeps the image for a life all of whose pods went at once.
+The pods themselves store it: a label has the hash of their template, an annotation has the image of their agent. So no
+record in etcd needs a field for it, and it survives the loss of etcd. Agents of an older version read strictly and
+would reject such a field. The status stores the image too, in case all pods are lost at once.
 
-Pods of an operator that set no label count as made from the template of today: an upgrade replaces nothing.
+Pods without the label come from an older operator. They count as made from the current template, so that an upgrade
+replaces no pods.
 """
 
 from collections.abc import Iterable
@@ -18,28 +19,27 @@ from elasticjob_operator.policy.slots.outdated_pods import is_outdated, is_templ
 from elasticjob_operator.policy.slots.ownership import PodState
 
 _UNKNOWN = frozenset({PodState.UNKNOWN, PodState.CREATED})
-"""A pod of this name may be there, made by another process, and has not been seen."""
+"""A pod of this name may exist, created by another process, but has not been observed."""
 
 
 def has_pods(snapshot: JobSnapshot) -> bool:
-    """There is a map, and it is not that of a suspended job."""
+    """Return whether there is a slot map, and it is not that of a suspended job."""
     return snapshot.view.spec is not None and not snapshot.view.spec.suspended
 
 
 def current_revision(snapshot: JobSnapshot) -> Revision | None:
-    """The revision of the present life, or of the one that can begin now; None while that is not known."""
+    """Return the revision of the current life, or of one that may start now; None if it is not known yet."""
     if has_pods(snapshot):
         return snapshot.job_state.revision or _learned_revision(snapshot)
-    strange = snapshot.outdated_pods
-    adoptable = (
-        [p for p in snapshot.pods.values() if p.is_live and p.name not in strange] if snapshot.view.spec is None else []
-    )
+    outdated = snapshot.outdated_pods
+    live = [pod for pod in snapshot.pods.values() if pod.is_live and pod.name not in outdated]
+    adoptable = live if snapshot.view.spec is None else []
     wanted = snapshot.wanted_revision
     return _revision_of_pods(adoptable, wanted, default_image=wanted.agent_image) if adoptable else wanted
 
 
 def _learned_revision(snapshot: JobSnapshot) -> Revision | None:
-    """From the pods that the map names, or from the status if none of them can be there."""
+    """Return the revision of the pods in the slot map; that of the status if none of them can exist."""
     owners = snapshot.owners().values()
     wanted = snapshot.wanted_revision
     pods = [owner.pod for owner in owners if owner.pod is not None]
@@ -49,7 +49,7 @@ def _learned_revision(snapshot: JobSnapshot) -> Revision | None:
 
 
 def _revision_of_pods(pods: Iterable[Pod], wanted: Revision, *, default_image: str) -> Revision:
-    """The template of the first pod that is outdated, else of today; the image of the first pod that has one."""
+    """Return the template hash of the first outdated pod, else the current one; and the first image that a pod has."""
     known = sorted(pods, key=lambda pod: (pod.slot or 0, pod.created_s))
     old = [pod.template_hash for pod in known if is_outdated(pod, wanted)]
     images = [pod.agent_image for pod in known if pod.agent_image]
@@ -58,7 +58,7 @@ def _revision_of_pods(pods: Iterable[Pod], wanted: Revision, *, default_image: s
 
 
 def is_revision_outdated(snapshot: JobSnapshot) -> bool:
-    """The template has changed since this life began: the suspension in between was never seen."""
+    """Return whether the template changed during the current life: this operator missed a suspension and a resume."""
     revision, wanted = snapshot.job_state.revision, snapshot.wanted_revision
     if (
         revision is not None
@@ -70,6 +70,6 @@ def is_revision_outdated(snapshot: JobSnapshot) -> bool:
 
 
 def template_changed_event() -> Event:
-    """The event of a life that ends because its template has changed."""
-    message = "the pod template changed while the job was suspended: all pods are replaced, as by a suspension"
+    """Return the event for pods that are replaced because of a new template."""
+    message = "the pod template changed while the job was suspended; all pods are replaced by new ones"
     return Event(EventReason.TEMPLATE_CHANGED, message)

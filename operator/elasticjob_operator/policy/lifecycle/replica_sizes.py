@@ -1,20 +1,20 @@
-"""PURE: how many nodes a job should have now, from what was wished.
+"""The number of nodes that a job should have now.
 
-A wish between allowed sizes is rounded down: an autoscaler writes any number, and more than was asked for may
-not fit the quota. Below the smallest allowed size the smallest one holds, because the job cannot run with less.
+A requested number between two allowed sizes is rounded down: an autoscaler may write any number, and a larger size may
+exceed the quota. Below the smallest allowed size the smallest applies, because the job cannot run with less.
 """
 
 from elasticjob_api.spec import JobSpec
 
 
 def desired_nodes(spec: JobSpec) -> int:
-    """Nodes wanted: `replicas` within minReplicas and maxReplicas, rounded to an allowed number."""
-    wish = min(max(spec.replicas, spec.effective_min), spec.effective_max)
+    """Return `replicas`, limited to minReplicas and maxReplicas and rounded to an allowed size."""
+    requested = min(max(spec.replicas, spec.effective_min), spec.effective_max)
     if spec.allowed_replicas:
-        return _nearest_allowed(spec, wish)
+        return _nearest_allowed(spec, requested)
     if spec.replica_step:
-        return wish - (wish - spec.effective_min) % spec.replica_step
-    return wish
+        return requested - (requested - spec.effective_min) % spec.replica_step
+    return requested
 
 
 def _nearest_allowed(spec: JobSpec, requested: int) -> int:

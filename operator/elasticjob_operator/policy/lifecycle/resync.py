@@ -1,7 +1,7 @@
-"""PURE: when a new process repeats what its predecessor did: apply a job's service and budget, write its progress.
+"""When a new process repeats what its predecessor did: apply a job's service and budget, write its progress.
 
 A restarted operator does not know whether the objects are current, so it applies them again. It spreads this over time
-to keep the queue short after its start. Objects that a pod needs which is created now are applied at once.
+to keep the queue short after its start. If pods are created now, the objects that they need are applied at once.
 """
 
 import contextlib
@@ -14,52 +14,52 @@ from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
 
 JOBS_PER_SECOND = 20.0
-"""Jobs."""
+"""Jobs that are resynced per second."""
 RESYNC_S = 3000.0
-"""So long it is believed that what was applied is still there; nothing watches it, and the hourly sweep is a turn."""
+"""Seconds after which applied objects are applied again, by the next hourly reconcile: no watch covers them."""
 
 
 AT_ONCE = 8
-"""Jobs to which it happens at the same time. Each has a turn and some room of the API server's meanwhile."""
+"""Most jobs that are resynced at the same time. Each occupies a worker and part of the API server's flow control."""
 AT_ONCE_EACH = 6
-"""Jobs of one namespace: an admission webhook of it may hang, and leaves some to the others."""
+"""Most jobs of one namespace at the same time: its admission webhook may hang, and other namespaces must not wait."""
 LATER_S = 1.0
 
 
 def resync_in_s(uid: str, *, jobs: int, jobs_per_second: float = JOBS_PER_SECOND) -> float:
-    """How long after the first look at one of so many jobs; always the same for the same job."""
+    """Return the delay in seconds after the first look at one of `jobs` jobs; always the same for the same job."""
     return zlib.crc32(uid.encode()) / (1 << 32) * jobs / jobs_per_second
 
 
 def is_unverified(job_state: JobState, monotonic_s: float) -> bool:
-    """What was applied may have been deleted by somebody since."""
+    """Return whether the applied objects may have been deleted since."""
     return bool(job_state.applied) and monotonic_s >= job_state.resync_at_s + RESYNC_S
 
 
 def is_due(job_state: JobState, pods: Mapping[str, Pod], monotonic_s: float) -> bool:
-    """It would happen now, and nothing waits for it."""
+    """Return whether the job would be resynced now, without anything that waits for it."""
     return bool(pods) and not job_state.applied and monotonic_s >= job_state.resync_at_s
 
 
 def is_resync_due(job_state: JobState, pods: Mapping[str, Pod], monotonic_s: float) -> bool:
-    """It is time, or nobody can have applied anything before."""
+    """Return whether it is time to apply the objects, or whether no earlier process can have applied them."""
     return bool(job_state.applied) or not pods or monotonic_s >= job_state.resync_at_s
 
 
 class ApplyLimiter:
-    """The jobs to which it happens at this moment, by namespace."""
+    """The jobs that are being resynced now, by namespace."""
 
     def __init__(self) -> None:
-        """None yet."""
+        """Start without jobs."""
         self._jobs: Counter[str] = Counter()
 
     def is_full(self, namespace: str) -> bool:
-        """Return whether another job of this namespace has to be put off."""
+        """Return whether another job of this namespace has to wait."""
         return self._jobs.total() >= AT_ONCE or self._jobs[namespace] >= AT_ONCE_EACH
 
     @contextlib.contextmanager
     def of(self, namespace: str, actions: Iterable[Action]) -> Iterator[None]:
-        """Count a job while these actions are done, unless pods are created: that may take long, and has its limit."""
+        """Count a job while these actions run, unless they create pods: that may take long and has its own limit."""
         kinds = {type(action) for action in actions}
         counted = Apply in kinds and CreatePod not in kinds
         self._jobs[namespace] += counted

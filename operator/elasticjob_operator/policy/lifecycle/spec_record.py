@@ -1,7 +1,8 @@
-"""PURE: `P/c/spec` from a job: what agents and the closer need of the manifest, beside the slot map.
+"""The spec record `P/c/spec` of a job: the slot map, and the fields of the manifest that agents and the leader need.
 
-The record is a function of the job, the map and the counts that only it keeps; so it is written again exactly
-when one of these has changed. A requested restart (the job's annotation) is only copied: the closer restarts.
+The record is a function of the job, the slot map, and the counts that only the record stores. So it is rewritten
+exactly when one of them has changed. A requested restart (an annotation of the job) is only copied: the leader
+restarts.
 """
 
 from collections.abc import Mapping
@@ -14,13 +15,16 @@ from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
 
 AFTER_WIPE_ROUNDS = 1000
-"""The status may lag behind the rounds that took place: after a wipe, rounds go on so far beyond it."""
+"""The status may lag behind the actual rounds. After a wipe, rounds continue at a number that is larger by this."""
 
 
 def spec_record(
     job: ElasticJob, before: SpecRecord, slots: Mapping[int, SlotOwner], *, suspended: bool, counted: int = 0
 ) -> SpecRecord:
-    """The record for this map; `before` gives the counts, `counted` failed pods are dropped with this write."""
+    """Return the record for this slot map.
+
+    `before` has the counts. `counted` failed pods are dropped with this write.
+    """
     spec = job.spec
     return SpecRecord(
         min=spec.effective_min,
@@ -55,7 +59,7 @@ def spec_record(
 
 
 def first_record(job: ElasticJob, status: JobStatus, operator_id: str) -> SpecRecord:
-    """What goes before the first record: nothing, or what the status remembers of an etcd that was wiped."""
+    """Return the predecessor of the first record: empty, or with the counts in the status if etcd was wiped."""
     known = status.rendezvous_round
     return SpecRecord(
         min=job.spec.effective_min,
@@ -69,7 +73,7 @@ def first_record(job: ElasticJob, status: JobStatus, operator_id: str) -> SpecRe
 
 
 def without_slots(record: SpecRecord) -> SpecRecord:
-    """The record of a job that is being deleted: nobody owns a slot."""
+    """Return the record of a job that is being deleted, without slots."""
     return SpecRecord(min=record.min, max=record.max, desired=record.desired, operator=record.operator)
 
 

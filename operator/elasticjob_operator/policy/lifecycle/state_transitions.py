@@ -1,7 +1,7 @@
-"""PURE: the worlds that the operator writes: suspended, resumed, failed, and succeeded out of suspended.
+"""The rendezvous states that the operator writes: suspended, resumed, failed, and succeeded after suspended.
 
-Each keeps what the rounds have counted and takes a new nonce. Resuming carries "verdict given": nothing of the
-life before is judged. None of them is ever made from a final world.
+Each keeps the counters of the rounds and has a new nonce. A resumed state has "verdict given", so that nothing from
+before the suspension gets a verdict. None of them is ever made from a final state.
 """
 
 from dataclasses import replace
@@ -13,23 +13,23 @@ from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 
 
 def suspended_state(world: RendezvousState, nonce: str) -> RendezvousState:
-    """The same round, without members, waiting."""
+    """Return the state of a suspended job: the same round without members."""
     return replace(_without_members(world), state=RoundPhase.SUSPENDED, nonce=nonce, cause=Cause.SUSPENDED, message="")
 
 
 def resumed_state(world: RendezvousState, nonce: str) -> RendezvousState:
-    """The next round, with nothing left to judge."""
+    """Return the state of a resumed job: the next round, which needs no verdict about earlier ones."""
     opened = replace(_without_members(world), state=RoundPhase.FORMING, round=world.round + 1, nonce=nonce)
     return replace(opened, cause=Cause.RESUMED, message="", has_verdict=True, loss_grace_spent=False)
 
 
 def succeeded_state(world: RendezvousState, nonce: str) -> RendezvousState:
-    """The end of a job that had finished when it was suspended."""
+    """Return the final state of a job that had finished when it was suspended."""
     return replace(_without_members(world), state=RoundPhase.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, message="")
 
 
 def failed_state(world: RendezvousState | None, spec: SpecRecord, failure: JobFailure, nonce: str) -> RendezvousState:
-    """The end by the operator's verdict; a job that never had a world gets its first and last one."""
+    """Return the final state for the operator's verdict; a job without a state gets its first and last one."""
     base = (
         _without_members(world)
         if world
@@ -45,7 +45,7 @@ def _without_members(world: RendezvousState) -> RendezvousState:
 
 
 def finished_before_suspension(view: RendezvousView) -> bool:
-    """Every member of the suspended round had finished: there is nothing to resume."""
+    """Return whether every member of the suspended round had finished, so that nothing is left to resume."""
     world, membership = view.world, view.membership
     if (
         world is None

@@ -1,8 +1,9 @@
-"""PURE: whether the next pod to be created shows if the template is right: the first pod of a life is created strictly.
+"""Whether the next pod is created with strict field validation, which shows whether the template is valid.
 
-The template passes through the CRD unread, and the API server drops fields that it does not know: with `resource:` for
-`resources:` a job of eight GPUs runs on one processor. So the first pod is created with strict field validation. The
-pods of a job that has run in this life are not: an older API server, or an older operator, took its template.
+The CRD does not check the template, and the API server drops fields that it does not know. With `resource:` instead of
+`resources:`, a job of eight GPUs would run on one processor. So the first pod after a start or resume is created with
+strict field validation. Once a round has run, later pods are not: an older API server or operator has accepted the
+template.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 
 
 def must_validate_template(snapshot: JobSnapshot, owners: Mapping[int, SlotPod]) -> bool:
-    """No slot has or had a pod, and no round of this life has run."""
+    """Return whether no slot has or had a pod, and no round has run since the start or resume."""
     if any(owner.state not in {PodState.PENDING_CREATE, PodState.NEVER_CREATED} for owner in owners.values()):
         return False
     started_s, round_s = from_rfc3339(snapshot.status.start_time), from_rfc3339(snapshot.status.last_rendezvous_time)

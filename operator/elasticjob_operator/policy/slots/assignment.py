@@ -1,8 +1,8 @@
-"""PURE: the next slot map: which slots there are, and which pod owns each.
+"""The next slot map: which slots there are, and which pod owns each slot.
 
-The map alone is ownership. Replacing a pod and scaling down are the same act: the map changes, and a pod that
-it does not name is deleted. Slots go in this order: those whose pod is dropped anyway, those without a live
-agent, then the highest, so that survivors keep their ranks. New slots take the lowest free numbers.
+Only the slot map decides ownership. A replacement and a scale-down work in the same way: the slot map changes, and a
+pod that it does not name is deleted. Slots are removed in this order: slots whose pod is dropped anyway, slots without
+a live agent, then the highest numbers. So survivors keep their ranks. New slots take the lowest free numbers.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 
 NO_SLOTS: Mapping[int, str] = MappingProxyType({})
 NewName = Callable[[int], str]
-"""Draws a pod name for a slot that no pod ever had."""
+"""Returns a random pod name for a slot; no pod has ever had that name."""
 
 
 def next_slots(
@@ -26,22 +26,22 @@ def next_slots(
     new_name: NewName,
     unnamed: Mapping[int, str] = NO_SLOTS,
 ) -> dict[int, SlotOwner]:
-    """`current` with `wanted` slots; those in `dropped` that stay get a new name.
+    """Return `current` with `wanted` slots; slots in `dropped` that remain get a new pod name.
 
-    A slot in `unnamed` takes the pod that is given there instead of a new one.
+    A slot in `unnamed` gets the pod name given there instead of a new one.
     """
     surplus = max(0, len(current) - wanted)
     victims = set(removal_order(current, dropped=dropped, with_agent=with_agent)[:surplus])
-    kept = {slot: owner for slot, owner in current.items() if slot not in victims}
-    numbers = [*kept, *_free_slots(kept, wanted - len(kept))]
-    anew = {n for n in numbers if n in dropped or n not in kept}
-    return {n: SlotOwner(unnamed.get(n) or new_name(n)) if n in anew else kept[n] for n in sorted(numbers)}
+    remaining = {slot: owner for slot, owner in current.items() if slot not in victims}
+    numbers = [*remaining, *_free_slots(remaining, wanted - len(remaining))]
+    anew = {n for n in numbers if n in dropped or n not in remaining}
+    return {n: SlotOwner(unnamed.get(n) or new_name(n)) if n in anew else remaining[n] for n in sorted(numbers)}
 
 
 def removal_order(
     current: Mapping[int, SlotOwner], *, dropped: frozenset[int], with_agent: frozenset[int]
 ) -> list[int]:
-    """The slots of the map, first to go first."""
+    """Return the slots of the slot map, in the order in which they are removed."""
     return sorted(current, key=lambda slot: (slot not in dropped, slot in with_agent, -slot))
 
 
@@ -50,11 +50,11 @@ def _free_slots(taken: Mapping[int, SlotOwner], count: int) -> list[int]:
 
 
 def unnamed_pods(pods: Mapping[str, Pod], owners: Mapping[int, SlotPod], *, since_s: float | None) -> dict[int, str]:
-    """Slot → the youngest live pod of this life that no slot names, where the slot's own pod is gone.
+    """Return the youngest live pod that no slot names, for each slot whose own pod is absent.
 
-    A map that was restored from a backup is older than such pods. The caller leaves out pods that were dropped from the
-    map for a reason. `since_s` is when this life of the job began: an agent of the life before would bring its old
-    round along.
+    Such pods exist after the restore of an older slot map from a backup. The caller leaves out pods that were dropped
+    from the slot map for a reason. `since_s` is the time at which the job was started or resumed. Older pods are left
+    out, because their agents would rejoin with a round from before the suspension.
     """
     named = {owner.name for owner in owners.values()}
     found: dict[int, str] = {}
@@ -66,11 +66,11 @@ def unnamed_pods(pods: Mapping[str, Pod], owners: Mapping[int, SlotPod], *, sinc
 
 
 def adopt(pods: Mapping[str, Pod], *, wanted: int, new_name: NewName) -> dict[int, SlotOwner]:
-    """The map when there is none (a new job, or etcd was wiped): each slot takes its youngest live pod."""
+    """Return a slot map for a job without one (a new job, or etcd was wiped): each slot takes its youngest live pod."""
     youngest: dict[int, Pod] = {}
     for pod in sorted(pods.values(), key=lambda pod: (pod.created_s, pod.name)):
         if pod.is_live and pod.slot is not None:
             youngest[pod.slot] = pod
-    kept = {slot: SlotOwner(youngest[slot].name) for slot in sorted(youngest)[:wanted]}
-    fresh = {slot: SlotOwner(new_name(slot)) for slot in _free_slots(kept, wanted - len(kept))}
-    return dict(sorted({**kept, **fresh}.items()))
+    adopted = {slot: SlotOwner(youngest[slot].name) for slot in sorted(youngest)[:wanted]}
+    fresh = {slot: SlotOwner(new_name(slot)) for slot in _free_slots(adopted, wanted - len(adopted))}
+    return dict(sorted({**adopted, **fresh}.items()))

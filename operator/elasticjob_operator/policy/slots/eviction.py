@@ -1,7 +1,8 @@
-"""PURE: node keys whose pod is gone or has failed: the operator's proof, faster than the lease.
+"""Evictions of agents whose pod is gone or has failed; the operator's tombstone is faster than the lease.
 
-Matched by the pod's uid, because a name does not show which process wrote the key. Never on a deletion that is only
-under way: that agent may be saving a checkpoint. A pod missing from the cache proves nothing; it is looked for.
+A node key is matched by the pod's uid, because a name does not show which process wrote the key. A deletion in progress
+is not enough: the agent may be writing a checkpoint. A pod missing from the cache proves nothing: the API server is
+asked for it first.
 """
 
 from collections.abc import Mapping
@@ -17,40 +18,40 @@ from elasticjob_operator.policy.status.pod_messages import describe_exit
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """One stay that has ended: its proof, and the lease that all its keys hang on."""
+    """The eviction of one session: its tombstone, and the lease of all its keys."""
 
     member: Member
     lease: int
     tombstone: Tombstone
     overwrite: bool = False
-    """The stored record has less than ours."""
+    """Whether to replace the stored tombstone, because ours has more information."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evictions:
-    """The agents to evict, and names of pods to ask the API server for."""
+    """The agents to evict, and the names of pods to read from the API server."""
 
     evict: tuple[Eviction, ...]
     get_pods: Mapping[str, frozenset[str]]
-    """Pod name → the uids that node keys claim for it."""
+    """Pod name → the uids that node keys report for it."""
 
 
 def evictions(view: RendezvousView, pods: Mapping[str, Pod], job_state: JobState) -> Evictions:
-    """Judge every node key; `pods` are by name."""
+    """Return the evictions that all node keys of the job need; `pods` are by name."""
     by_uid = {pod.uid: pod for pod in pods.values()}
     found: list[Eviction] = []
-    look: dict[str, frozenset[str]] = {}
+    get_pods: dict[str, frozenset[str]] = {}
     for member, node in sorted(view.nodes.items()):
         pod = by_uid.get(node.record.pod_uid)
-        if proof := _proof_of_death(node, pod, job_state):
-            found.append(_eviction(view, member, node, proof))
+        if tombstone := _tombstone(node, pod, job_state):
+            found.append(_eviction(view, member, node, tombstone))
         elif pod is None:
             name = node.record.pod
-            look[name] = look.get(name, frozenset()) | {node.record.pod_uid}
-    return Evictions(tuple(found), look)
+            get_pods[name] = get_pods.get(name, frozenset()) | {node.record.pod_uid}
+    return Evictions(tuple(found), get_pods)
 
 
-def _proof_of_death(node: NodeEntry, pod: Pod | None, job_state: JobState) -> Tombstone | None:
+def _tombstone(node: NodeEntry, pod: Pod | None, job_state: JobState) -> Tombstone | None:
     uid, name = node.record.pod_uid, node.record.pod
     if uid in job_state.deleted_uids or (pod is None and name in job_state.absent_pods):
         return Tombstone(TombstoneReason.POD_DELETED, f"pod {name} is gone")
@@ -59,10 +60,10 @@ def _proof_of_death(node: NodeEntry, pod: Pod | None, job_state: JobState) -> To
     return None
 
 
-def _eviction(view: RendezvousView, member: Member, node: NodeEntry, proof: Tombstone) -> Eviction:
+def _eviction(view: RendezvousView, member: Member, node: NodeEntry, tombstone: Tombstone) -> Eviction:
     before = view.tombstones.get(member)
-    overwrite = before is not None and (before.reason, proof.reason) == (
+    overwrite = before is not None and (before.reason, tombstone.reason) == (
         TombstoneReason.REFUSED,
         TombstoneReason.POD_FAILED,
     )
-    return Eviction(member, node.lease, proof, overwrite)
+    return Eviction(member, node.lease, tombstone, overwrite)

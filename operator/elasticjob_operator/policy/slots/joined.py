@@ -1,4 +1,4 @@
-"""PURE: pods whose agent has joined before this process began to look, by the rounds that the status lists.
+"""Pods whose agent joined before this operator process started, according to the rounds in the status.
 
 A pod that is older than a round of its slot was in that round: a slot has one pod at a time.
 """
@@ -12,7 +12,7 @@ from elasticjob_operator.policy.status.rounds import slots_of
 
 
 def joined_before(rounds: Iterable[RoundStatus], pods: Iterable[Pod]) -> frozenset[str]:
-    """The uids of the pods that took part in one of these rounds."""
+    """Return the uids of the pods that took part in one of these rounds."""
     with_slot = [(pod.slot, pod) for pod in pods if pod.slot is not None]
     highest = max((slot for slot, _ in with_slot), default=-1)
     last_s: dict[int, float] = {}

@@ -1,4 +1,4 @@
-"""PURE: which pods of a job are of another template or of another installation: not of the life that is wanted now."""
+"""Pods of a job that were made from another template or by another installation than the current one."""
 
 from collections.abc import Mapping
 
@@ -10,29 +10,29 @@ from elasticjob_operator.policy.lifecycle.installation import is_foreign
 from elasticjob_operator.settings import Settings
 
 _HASHED = ("spec.agent", "spec.nprocPerNode", "spec.trainerContainer", "spec.template")
-"""What the template's hash is made of."""
+"""The fields that the template hash covers."""
 
 
 def is_template_unclear(job: ElasticJob) -> bool:
-    """The spec has a field or a word, of a newer version, in the part that the hash is made of.
+    """Return whether a field that the template hash covers has a name or a value of a newer version.
 
-    That version's hash is another one than ours, and the pods may well be of its template.
+    The newer version computes another hash for the same template, so a different hash proves nothing about the pods.
     """
     return any(path.startswith(_HASHED) for path in job.unknown_fields)
 
 
 def is_outdated(pod: Pod, wanted: Revision) -> bool:
-    """The pod was certainly made from another template."""
+    """Return whether the pod was certainly made from another template."""
     return pod.template_hash not in {"", wanted.template_hash}
 
 
 def outdated_pods(job: ElasticJob, pods: Mapping[str, Pod], settings: Settings, wanted: Revision) -> dict[str, Pod]:
-    """Pods by name of another template or another installation, whose deletion was not asked for."""
+    """Return the live pods, by name, of another template or another installation."""
     meta, unclear = job.metadata, is_template_unclear(job)
     prefix = job_prefix(cluster=settings.cluster_id, namespace=meta.namespace, name=meta.name, uid=meta.uid)
 
-    def is_of_another_life(pod: Pod) -> bool:
+    def is_other(pod: Pod) -> bool:
         foreign = is_foreign(pod, installation=settings.installation, prefix=prefix)
         return foreign or (not unclear and is_outdated(pod, wanted))
 
-    return {name: pod for name, pod in pods.items() if pod.is_live and is_of_another_life(pod)}
+    return {name: pod for name, pod in pods.items() if pod.is_live and is_other(pod)}

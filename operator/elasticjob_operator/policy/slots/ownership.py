@@ -1,6 +1,6 @@
-"""PURE: what has become of the pod that owns a slot, from the pod cache and what this process knows beyond it.
+"""The state of the pod that owns a slot, from the pod cache and from what this process knows beyond it.
 
-An absent pod is not a gone pod: caches lag. Only a delivered deletion, or a 404, is proof of that.
+Caches lag, so a pod that is missing from the cache may exist. Only a DELETED event or a 404 proves that it is gone.
 """
 
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from elasticjob_operator.model.pod import Pod
 class PodState(Enum):
     """The state of a slot's pod."""
 
-    PENDING_CREATE = "to create"  # this process wrote the name and has not created it yet
-    CREATED = "coming"  # created; the watch will show it
-    UNKNOWN = "to look"  # not known: ask the API server
+    PENDING_CREATE = "to create"  # this process wrote the name and has not created the pod yet
+    CREATED = "coming"  # created, but not in the cache yet
+    UNKNOWN = "to look"  # not known: read it from the API server
     LIVE = "live"
     TERMINATING = "terminating"
     FAILED = "failed"
-    COMPLETED = "completed"  # its containers ended well, though the job had not
+    COMPLETED = "completed"  # its containers succeeded before the job ended
     ABSENT = "gone"
-    NEVER_CREATED = "never created"  # the request to create it failed; its name is not used again
+    NEVER_CREATED = "never created"  # the request to create it failed; its name is not reused
 
 
 _BY_NAME = {
@@ -36,7 +36,7 @@ _BY_NAME = {
 
 @dataclass(frozen=True, slots=True)
 class SlotPod:
-    """A slot's pod: its name in the map, what became of it, and the pod itself where the cache has it."""
+    """A slot's pod: its name in the slot map, its state, and the pod itself if the cache has it."""
 
     name: str
     state: PodState
@@ -46,7 +46,7 @@ class SlotPod:
 def owners(
     slots: Mapping[int, str], pods: Mapping[str, Pod], job_state: JobState, monotonic_s: float
 ) -> dict[int, SlotPod]:
-    """The owner of every slot of the map; `pods` are by name."""
+    """Return the owner of every slot of the slot map; `pods` are by name."""
     return {slot: _slot_owner(name, pods.get(name), job_state, monotonic_s) for slot, name in slots.items()}
 
 
@@ -57,7 +57,7 @@ def _slot_owner(name: str, pod: Pod | None, job_state: JobState, monotonic_s: fl
 
 
 def _state_of(pod: Pod) -> PodState:
-    # Deletion first: the containers of a deleted pod end with any code, and that is no failure.
+    # Deletion first: containers of a deleted pod may end with any exit code, which is not a failure.
     if pod.terminating:
         return PodState.TERMINATING
     if pod.phase == "Failed":

@@ -1,7 +1,7 @@
-"""Which slots wait for another pod of theirs to end before a new one is created: podReplacementPolicy Failed.
+"""Slots that get no new pod before another pod of theirs has ended: podReplacementPolicy Failed.
 
-One rule for every way in which a slot gets a new pod: a replacement, a resume, scaling down and up again, a lost agent.
-A pod counts until Kubernetes shows that it has ended. One that was created and is in no cache yet counts as well.
+The rule covers every new pod of a slot: a replacement, a resume, scaling down and up again, a lost agent. A pod counts
+until Kubernetes reports that it has ended. A pod that was created and is not in the cache yet also counts.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from elasticjob_operator.policy.slots.ownership import SlotPod
 def slots_with_predecessor(
     spec: JobSpec, owners: Mapping[int, SlotPod], pods: Mapping[str, Pod], job_state: JobState
 ) -> dict[int, str]:
-    """Slot → name of a pod of the slot that may still run and does not own it; empty unless the policy asks for it."""
+    """Return slot → name of a pod of the slot that may still run and does not own it; empty with any other policy."""
     if spec.pod_replacement_policy != "Failed":
         return {}
-    unended = [(pod.slot, name) for name, pod in pods.items() if not pod.ended or pod.has_running_sidecar]
-    unseen = [(slot, name) for name, (slot, _) in job_state.sent_creations.items() if name not in pods]
-    others = [(slot, name) for slot, name in (*unseen, *unended) if slot is not None and slot in owners]
+    not_ended = [(pod.slot, name) for name, pod in pods.items() if not pod.ended or pod.has_running_sidecar]
+    not_cached = [(slot, name) for name, (slot, _) in job_state.sent_creations.items() if name not in pods]
+    others = [(slot, name) for slot, name in (*not_cached, *not_ended) if slot is not None and slot in owners]
     return {slot: name for slot, name in others if name != owners[slot].name}

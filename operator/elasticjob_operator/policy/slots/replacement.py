@@ -1,11 +1,14 @@
-"""PURE: whether a slot's pod is replaced, whether that counts against backoffLimit, and whether it ends the job.
+"""Whether a slot's pod is replaced, whether that counts against backoffLimit, and whether it ends the job.
 
-A pod counts once, in the transaction that drops it from the map; so the count is the same after any crash.
-What the cluster did (eviction, preemption, drain, deletion, a kubelet that did not admit it) never counts. Nor does
-what an agent did on purpose (left, superseded, job deleted) or for want of nodes or etcd. Failure rules by pod
-condition or reason come first; rules by exit code are the closer's. A finished member's pod is neither lost nor
-replaced while its round stands: the caller leaves it out. A slot whose pods come and go for nothing waits for the next
-one, if it is not counted: the caller says which (`churn`).
+A pod is counted once, in the transaction that drops it from the slot map. So the count is the same after any crash.
+These ends never count:
+
+- The cluster ended the pod (eviction, preemption, drain, deletion), or a kubelet did not admit it.
+- The agent exited on purpose (left, superseded, job deleted), or because nodes or etcd were missing.
+
+Failure rules by pod condition or reason come first. The leader applies rules by exit code. The pod of a member that has
+finished is neither lost nor replaced while its round lasts; the caller passes such slots in. A slot whose pods end soon
+and uncounted again and again waits for its next pod; the caller passes such slots in too (`replacement_backoff`).
 """
 
 from collections.abc import Mapping
@@ -18,13 +21,13 @@ from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 
 _NEVER_COUNTED = frozenset({
-    ExitCode.LEFT, ExitCode.SUPERSEDED, ExitCode.JOB_DELETED,  # an agent that ended on purpose
-    ExitCode.JOIN_TIMEOUT, ExitCode.UNAVAILABLE,  # too few nodes came, or etcd was away: no fault of the pod
+    ExitCode.LEFT, ExitCode.SUPERSEDED, ExitCode.JOB_DELETED,  # the agent exited on purpose
+    ExitCode.JOIN_TIMEOUT, ExitCode.UNAVAILABLE,  # too few nodes joined, or etcd was unavailable: not the pod's fault
 })  # fmt: skip
 
 
 class PodDecision(Enum):
-    """What happens to a slot's pod."""
+    """The decision about a slot's pod."""
 
     KEEP = "keep"
     REPLACE = "replace"
@@ -37,18 +40,18 @@ _COUNTED = frozenset({PodDecision.REPLACE_COUNTED, PodDecision.FAIL_JOB})
 
 @dataclass(frozen=True, slots=True)
 class PodDecisions:
-    """The fate of every slot."""
+    """The decision for every slot."""
 
     by_slot: Mapping[int, PodDecision]
 
     @property
     def removed_slots(self) -> frozenset[int]:
-        """Slots whose pod goes."""
+        """Slots whose pod is removed from the slot map."""
         return frozenset(slot for slot, decision in self.by_slot.items() if decision is not PodDecision.KEEP)
 
     @property
     def counted_slots(self) -> frozenset[int]:
-        """Slots whose pod counts, alone or with others (`failure_batches`)."""
+        """Slots whose pod counts, alone or together with others (`failure_batches`)."""
         return frozenset(slot for slot, decision in self.by_slot.items() if decision in _COUNTED)
 
     @property
@@ -65,17 +68,22 @@ def decide_pods(
     lost: frozenset[str],
     later: frozenset[int] = frozenset(),
 ) -> PodDecisions:
-    """The fate of each slot; slots in `retained` (finished members) and pods that are fine stay, `lost` (uids) go.
+    """Return the decision for each slot.
 
-    Those in `later` stay for the time being, unless they count.
+    Args:
+        spec: the job's spec.
+        owners: the pod of each slot.
+        retained: slots of finished members, whose pods are kept.
+        lost: uids of lost pods, which are replaced.
+        later: slots that keep their pod for now, unless it counts.
     """
-    judged = {
+    decisions = {
         slot: PodDecision.KEEP if slot in retained else _decide_pod(spec, owner, lost) for slot, owner in owners.items()
     }
     return PodDecisions(
         {
             s: PodDecision.KEEP if decision is PodDecision.REPLACE and s in later else decision
-            for s, decision in judged.items()
+            for s, decision in decisions.items()
         }
     )
 
@@ -86,7 +94,7 @@ def _decide_pod(spec: JobSpec, owner: SlotPod, lost: frozenset[str]) -> PodDecis
     if owner.pod is None:
         return PodDecision.KEEP
     if owner.state is PodState.TERMINATING:
-        # `Failed` asks to wait until nothing of the old pod runs; then it is gone, and replaced.
+        # With policy `Failed` a new pod waits until all containers of the old one have ended.
         at_once = spec.pod_replacement_policy == "TerminatingOrFailed" or owner.pod.ended
         return PodDecision.REPLACE if at_once else PodDecision.KEEP
     if owner.state in {PodState.FAILED, PodState.COMPLETED}:
@@ -95,7 +103,7 @@ def _decide_pod(spec: JobSpec, owner: SlotPod, lost: frozenset[str]) -> PodDecis
 
 
 def is_counted(spec: JobSpec, pod: Pod) -> bool:
-    """The end of this pod counts against backoffLimit."""
+    """Return whether the end of this pod counts against backoffLimit."""
     return _decide_ended_pod(spec, pod) in _COUNTED
 
 
@@ -116,16 +124,16 @@ _BY_ACTION = {
 
 
 def matching_rule(spec: JobSpec, pod: Pod) -> Rule | None:
-    """The first failure rule about this failed pod."""
+    """Return the first failure rule that matches this failed pod."""
     return next((rule for rule in spec.failure_policy.rules if _matches(rule, pod)), None)
 
 
 def _matches(rule: Rule, pod: Pod) -> bool:
-    """A rule by exit code alone is about workers, not about pods."""
+    """Return whether a rule matches a pod; a rule by exit code alone is about workers."""
     by_condition = any(pod.conditions.get(c.type) == c.status for c in rule.on_pod_conditions)
     return by_condition or pod.reason in rule.on_reasons
 
 
 def is_over_budget(spec: JobSpec, replacements: int) -> bool:
-    """More pods have failed than backoffLimit allows."""
+    """Return whether more pods have failed than backoffLimit allows."""
     return replacements > spec.backoff_limit

@@ -1,10 +1,10 @@
-"""PURE: how long a slot waits for its next pod when its pods go as soon as they come, for reasons that do not count.
+"""The backoff of a slot whose pods repeatedly end soon after their start, for reasons that do not count.
 
-Pods that the cluster or a person removes are never charged, so no budget ends such a loop. The first
-`FREE_REPLACEMENTS` pods in a row of which none lasted are replaced at once: no drain and no person is that quick. Each
-later replacement waits twice as long as the one before, as with a kubelet's crash loop. A pod that has run for
-`STABLE_AFTER_S` ends the row. A pod that failed and counts does not wait: backoffLimit ends the loop. A pod that was
-never created is not in the row: the creation itself backs off (`creation_backoff`).
+No budget ends such a loop, because pods that the cluster or a user removes are never charged. The first
+`FREE_REPLACEMENTS` consecutive short-lived pods are replaced at once: no drain and no user is that quick. Each later
+replacement waits twice as long as the one before, like a kubelet's crash loop backoff. A pod that has run for
+`STABLE_AFTER_S` resets the count. A pod that failed and counts does not wait: backoffLimit ends that loop. A pod that
+was never created is not part of the sequence: the creation has its own backoff (`creation_backoff`).
 """
 
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ from elasticjob_operator.model.slot_history import SlotHistory
 from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 
 FREE_REPLACEMENTS = 4
-"""Pods of a slot that may go in a row before the next one has to wait."""
+"""Consecutive short-lived pods of a slot that are replaced without a wait."""
 STABLE_AFTER_S = 10.0
-"""A pod that has run for so long has lasted."""
+"""A pod that has run for at least this time is not short-lived."""
 MAX_BACKOFF_S = 300.0
 REASON = "ReplacementBackOff"
-"""The reason in the status while a slot waits: a process that begins then has no memory, but it knows this."""
+"""The reason in the status while a slot waits. A new operator process has no history, but it can read this."""
 
 _ENDED = frozenset({PodState.ABSENT, PodState.TERMINATING, PodState.FAILED, PodState.COMPLETED})
 
 
 def backoff_s(short_lived: int) -> float:
-    """Return how long the next pod waits after so many in a row that did not last."""
+    """Return the wait in seconds after this number of consecutive short-lived pods."""
     return (
         0.0
         if short_lived <= FREE_REPLACEMENTS
@@ -41,9 +41,14 @@ def update_histories(
     now_s: float,
     events: str,
 ) -> dict[int, SlotHistory]:
-    """The course of every slot that there is; without any `before`, `events` is the reason in the job's status.
+    """Return the history of every slot in `owners`.
 
-    The API server's wall clock says since when a pod runs (`now_s` is compared with it); the rest is monotonic.
+    Args:
+        before: the histories so far; None in a new process.
+        owners: the pod of each slot.
+        monotonic_s: now on the monotonic clock, for all times but the next.
+        now_s: now on the wall clock, for comparison with the start time of a pod, which the API server records.
+        events: the reason in the job's status; it is used only if `before` is None.
     """
     known = before or {}
     first = FREE_REPLACEMENTS if before is None and events == REASON else 0
@@ -54,14 +59,15 @@ def _update_history(
     history: SlotHistory | None, owner: SlotPod, monotonic_s: float, now_s: float, first: int
 ) -> SlotHistory:
     history = history or SlotHistory(pod=owner.name, short_lived=first)
-    if history.pod != owner.name:  # its successor; if nobody has seen it go, it went for a reason of our own
-        brief = 0 if history.ended_at_s is None and _was_stable(history, monotonic_s) else history.short_lived
-        history = SlotHistory(pod=owner.name, short_lived=brief)
+    # The slot has a new pod. If the end of the old one was not observed, the operator itself removed it.
+    if history.pod != owner.name:
+        short_lived = 0 if history.ended_at_s is None and _was_stable(history, monotonic_s) else history.short_lived
+        history = SlotHistory(pod=owner.name, short_lived=short_lived)
     if history.ended_at_s is not None:
         return history
     if owner.state in _ENDED:
-        brief = 0 if _was_stable(history, monotonic_s) else history.short_lived + 1
-        return replace(history, ended_at_s=monotonic_s, ended_time_s=now_s, short_lived=brief)
+        short_lived = 0 if _was_stable(history, monotonic_s) else history.short_lived + 1
+        return replace(history, ended_at_s=monotonic_s, ended_time_s=now_s, short_lived=short_lived)
     if history.running_since_s is None and owner.pod is not None and owner.pod.phase == "Running":
         ran_s = max(0.0, now_s - (owner.pod.running_since_s or now_s))
         return replace(history, running_since_s=monotonic_s - ran_s)
@@ -73,7 +79,7 @@ def _was_stable(history: SlotHistory, monotonic_s: float) -> bool:
 
 
 def backing_off(histories: Mapping[int, SlotHistory] | None, monotonic_s: float) -> dict[int, float]:
-    """Slot → when its next pod may come (monotonic clock), of those that have to wait for it."""
+    """Return slot → the time at which its next pod may be created (monotonic clock), for slots that have to wait."""
     over = ((slot, history.ended_at_s, history.short_lived) for slot, history in (histories or {}).items())
-    due = ((slot, at_s + backoff_s(brief)) for slot, at_s, brief in over if at_s is not None)
+    due = ((slot, at_s + backoff_s(short_lived)) for slot, at_s, short_lived in over if at_s is not None)
     return {slot: at_s for slot, at_s in due if at_s > monotonic_s}

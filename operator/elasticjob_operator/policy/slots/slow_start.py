@@ -1,7 +1,7 @@
-"""PURE: in which batches the missing pods of a job are created.
+"""The batches in which the missing pods of a job are created.
 
-As the Job controller of Kubernetes: 1, 2, 4, … at a time. One error ends the turn, so a job whose pods are all
-refused costs the API server one request a turn, whatever its size.
+Batches have 1, 2, 4, … pods, as in the Job controller of Kubernetes. The first error ends the reconcile. So a job whose
+pods are all rejected costs the API server one request per reconcile, whatever its size.
 """
 
 import itertools
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The items in their order, in batches that double."""
+    """Yield the items in their order, in batches of doubling size."""
     start = 0
     for size in (2**n for n in itertools.count()):
         if start >= len(items):

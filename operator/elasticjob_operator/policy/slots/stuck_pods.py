@@ -1,7 +1,7 @@
-"""PURE: pods that are Terminating long after their grace: their node may be dead, so no kubelet confirms their end.
+"""Stuck pods: still Terminating long after their grace period, perhaps because no kubelet can confirm their end.
 
-Only the node object shows whether it is: it is looked at before a pod is deleted by force, and again after a while. A
-pod on a node that is well is only slow.
+Their node may be dead, which only the Node object shows. It is read before a pod is force-deleted, and again after a
+while. A pod on a healthy node is only slow.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 @dataclass(frozen=True, slots=True)
 class StuckPods:
-    """Pods whose node to look at, and in how many seconds the next one would be."""
+    """The pods whose node to check now, and the seconds until the next one is due."""
 
     pods: tuple[Pod, ...]
     next_in_s: float | None
@@ -26,23 +26,24 @@ class StuckPods:
 def stuck_pods(
     timeout_s: float, pods: Iterable[Pod], job_state: JobState, *, now_s: float, monotonic_s: float
 ) -> StuckPods:
-    """The pods that are due; a timeout of 0 means never.
+    """Return the pods that are due; a timeout of 0 disables this.
 
-    The end of a pod's grace is a time of the API server (`now_s`); when a node was looked at is monotonic.
+    `now_s` is wall clock time, because the API server sets the end of a grace period. The times of node checks are
+    monotonic.
     """
     if not timeout_s:
         return StuckPods((), None)
     due: list[tuple[Pod, float]] = []
     for pod in pods:
         if pod.terminating and pod.node_name and pod.grace_ends_s is not None:
-            looked_s = job_state.node_checked_s.get(pod.uid, float("-inf"))
-            due.append((pod, max(pod.grace_ends_s + timeout_s - now_s, looked_s + CHECK_AGAIN_S - monotonic_s)))
+            checked_s = job_state.node_checked_s.get(pod.uid, float("-inf"))
+            due.append((pod, max(pod.grace_ends_s + timeout_s - now_s, checked_s + CHECK_AGAIN_S - monotonic_s)))
     later = [in_s for _, in_s in due if in_s > 0]
     return StuckPods(tuple(pod for pod, in_s in due if in_s <= 0), min(later, default=None))
 
 
 def proof_of_death(node: Object | None, *, only_proof: bool = False) -> str:
-    """Why nothing of this node will ever confirm the end of a pod; empty if it may.
+    """Return the reason why this node will never confirm the end of a pod; empty if it may still do so.
 
     With `only_proof` a node that is not ready does not count: its kubelet may be cut off while its pods run.
     """

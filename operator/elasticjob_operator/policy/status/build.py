@@ -1,7 +1,7 @@
-"""PURE: the whole status of a job, rebuilt from the snapshot; fields without a source come from the one before.
+"""The whole status of a job, rebuilt from the snapshot; fields without a source keep their previous value.
 
-Counters come from the world and the spec record, and never fall. An ended job's status does not change any more,
-but for the pods that are still there.
+Counters come from the rendezvous state and the spec record, and never decrease. The status of an ended job is final,
+except for the pods that still exist.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ from elasticjob_operator.policy.status.worker_states import count_letters
 
 
 def is_finished(status: JobStatus) -> bool:
-    """The job has ended, and this was written down: it stays so."""
+    """Return whether the job has ended according to its status, which is then final."""
     ended = any(is_true(status.conditions, name) for name in (ConditionType.COMPLETE, ConditionType.FAILED))
     return ended or bool(status.completion_time)
 
@@ -48,11 +48,11 @@ def next_status(snapshot: JobSnapshot) -> JobStatus:
 
 
 def rejected_status(before: JobStatus, message: str, *, now: str, generation: int) -> JobStatus:
-    """Return the status of a refused manifest: everything stays as it was, but for the reason."""
-    judged = {ConditionType.ACCEPTED: ConditionValue("False", "InvalidSpec", message)}
-    said = conditions(judged, before.conditions, now=now, generation=generation)
-    shown = replace(before, observed_generation=generation, conditions=said, phase=phase(said))
-    return replace(shown, reason="InvalidSpec", message=message[:MESSAGE_LIMIT])
+    """Return the status of a rejected manifest: the previous one, with the reason."""
+    values = {ConditionType.ACCEPTED: ConditionValue("False", "InvalidSpec", message)}
+    updated = conditions(values, before.conditions, now=now, generation=generation)
+    status = replace(before, observed_generation=generation, conditions=updated, phase=phase(updated))
+    return replace(status, reason="InvalidSpec", message=message[:MESSAGE_LIMIT])
 
 
 def _has_expired(snapshot: JobSnapshot) -> bool:
@@ -62,24 +62,26 @@ def _has_expired(snapshot: JobSnapshot) -> bool:
 
 def _unavailability(snapshot: JobSnapshot) -> dict[ConditionType, ConditionValue]:
     wanted = (ConditionType.ACCEPTED, ConditionType.UNKNOWN_FIELDS, ConditionType.RENDEZVOUS_UNAVAILABLE)
-    judged = {name: value for name, value in evaluate(snapshot).items() if name in wanted}
+    values = {name: value for name, value in evaluate(snapshot).items() if name in wanted}
     was_running = any(c.type == ConditionType.RUNNING and c.status != "False" for c in snapshot.status.conditions)
     if was_running and _has_expired(snapshot):
-        message = f"etcd has not answered since {etcd_unavailable_since(snapshot.status)}; the workers may train on"
-        judged[ConditionType.RUNNING] = ConditionValue("Unknown", ConditionType.RENDEZVOUS_UNAVAILABLE, message)
-    return judged
+        message = (
+            f"etcd has not answered since {etcd_unavailable_since(snapshot.status)}; workers may continue to train"
+        )
+        values[ConditionType.RUNNING] = ConditionValue("Unknown", ConditionType.RENDEZVOUS_UNAVAILABLE, message)
+    return values
 
 
 def _with_conditions(
     status: JobStatus, snapshot: JobSnapshot, values: dict[ConditionType, ConditionValue]
 ) -> JobStatus:
     generation = snapshot.job.metadata.generation
-    said: tuple[Condition, ...] = conditions(
+    updated: tuple[Condition, ...] = conditions(
         values, status.conditions, now=to_rfc3339(snapshot.now_s), generation=generation
     )
-    reason, message = reason_and_message(snapshot, said)
-    shown = replace(status, observed_generation=generation, conditions=said, phase=phase(said))
-    return replace(shown, reason=reason, message=message)
+    reason, message = reason_and_message(snapshot, updated)
+    status = replace(status, observed_generation=generation, conditions=updated, phase=phase(updated))
+    return replace(status, reason=reason, message=message)
 
 
 def _with_pods(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
@@ -96,7 +98,7 @@ def _with_pods(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
 
 
 def _with_times(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
-    """A start time begins with each life, so suspending ends it; completionTime is said once."""
+    """Return the status with its times; a suspension clears startTime, and completionTime is set once."""
     now = to_rfc3339(snapshot.now_s)
     if snapshot.view.is_final:
         return replace(status, start_time=status.start_time or now, completion_time=status.completion_time or now)
@@ -132,10 +134,11 @@ def _with_rendezvous(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
 
 
 def _world_size(status: JobStatus, view: RendezvousView, nodes: Iterable[NodeStatus]) -> int:
-    """Of the active round; of an ended job, of its last: a failed world does not hold it any more."""
+    """Return the workers of the active round, or of the last round if the job has ended."""
     world = view.world
     if world is None:
         return 0
+    # The state of a failed job has no members any more.
     live = set(view.live_members())
     sizes = zip(world.members, from_run_lengths(world.nprocs, "x"), strict=False)
     size = sum(int(nproc) for member, nproc in sizes if member in live)
@@ -145,7 +148,7 @@ def _world_size(status: JobStatus, view: RendezvousView, nodes: Iterable[NodeSta
 
 
 def _counters(snapshot: JobSnapshot) -> int:
-    """Worker failures that were charged at the last verdict; without a window all of them."""
+    """Return the worker failures that count against maxRestarts; without restartWindowSeconds all of them count."""
     world = snapshot.view.world
     if world is None:
         return snapshot.status.restarts_count_towards_max
@@ -159,14 +162,14 @@ def _last_rendezvous_time(status: JobStatus, snapshot: JobSnapshot) -> str:
     active = snapshot.view.is_active
     if active is None:
         return status.last_rendezvous_time
-    # A round whose members could not be seen for a while is still the same round.
-    was_doubted = any(c.type == ConditionType.RUNNING and c.status == "Unknown" for c in status.conditions)
-    same = status.rendezvous_round == active.round and (status.ready_replicas > 0 or was_doubted)
+    # A round remains the same round while its agents were unreachable for a time.
+    was_unknown = any(c.type == ConditionType.RUNNING and c.status == "Unknown" for c in status.conditions)
+    same = status.rendezvous_round == active.round and (status.ready_replicas > 0 or was_unknown)
     return status.last_rendezvous_time if same else to_rfc3339(snapshot.now_s)
 
 
 def _agent_image(status: JobStatus, snapshot: JobSnapshot) -> str:
-    """Kept in an ended job's status; of a job that has no pods it says nothing."""
+    """Return the agent image of the current pods, which an ended job keeps; empty if there are no pods."""
     if snapshot.view.is_final:
         return status.agent_image
     revision = snapshot.job_state.revision if has_pods(snapshot) else None

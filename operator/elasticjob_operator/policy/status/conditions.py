@@ -1,7 +1,7 @@
-"""PURE: `status.conditions`, and the phase that is derived from them.
+"""`status.conditions`, and the phase that is derived from them.
 
-Each condition is judged on its own from what is seen; a condition's time changes only with its status. The reason of a
-Running that is False names what the job is doing instead, and so gives the phase.
+Each condition is evaluated on its own from the snapshot. Its time changes only with its status. If Running is False,
+its reason names what the job does instead, and so determines the phase.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ _RESIZING = {Cause.NODE_JOINED, Cause.SCALED_DOWN}
 
 @dataclass(frozen=True, slots=True)
 class ConditionValue:
-    """One condition as it is now."""
+    """The current value of one condition."""
 
     status: Literal["True", "False", "Unknown"]
     reason: str
@@ -38,12 +38,12 @@ class ConditionValue:
 
     @property
     def is_true(self) -> bool:
-        """It is True."""
+        """Whether the condition is True."""
         return self.status == "True"
 
 
 def evaluate(snapshot: JobSnapshot) -> dict[ConditionType, ConditionValue]:
-    """All conditions of an accepted job that has not ended before."""
+    """Return all conditions of an accepted job that had not ended before."""
     suspended, running, quorum = _suspended(snapshot), _running(snapshot), _quorum(snapshot)
     return {
         ConditionType.ACCEPTED: _accepted(snapshot),
@@ -80,9 +80,9 @@ def _suspended(snapshot: JobSnapshot) -> ConditionValue:
     if not snapshot.job.spec.suspend or snapshot.view.is_final:
         return ConditionValue("False", "NotSuspended")
     if snapshot.view.spec is not None and not snapshot.view.spec.suspended:
-        return ConditionValue("False", SUSPENDING, "the workers are about to be stopped")
+        return ConditionValue("False", SUSPENDING, "the operator is about to stop the workers")
     if left := len([pod for pod in snapshot.pods.values() if not pod.ended or pod.has_running_sidecar]):
-        return ConditionValue("False", SUSPENDING, f"{pluralize(left, 'pod')} still to stop")
+        return ConditionValue("False", SUSPENDING, f"waiting for {pluralize(left, 'pod')} to stop")
     return ConditionValue("True", "Suspended", "spec.suspend is true")
 
 
@@ -92,11 +92,11 @@ def _quorum(snapshot: JobSnapshot) -> ConditionValue:
         return ConditionValue("False", "NoActiveRound")
     if live < lowest and snapshot.job_state.unreachable:
         return ConditionValue(
-            "Unknown", ConditionType.AGENTS_UNREACHABLE, f"{live} of at least {_nodes(lowest)} answer"
+            "Unknown", ConditionType.AGENTS_UNREACHABLE, f"{live} of at least {_nodes(lowest)} are reachable"
         )
     if live < lowest:
-        return ConditionValue("False", "TooFewNodes", f"{live} of at least {_nodes(lowest)}")
-    return ConditionValue("True", "MembersJoined", f"at least {_nodes(lowest)} joined")
+        return ConditionValue("False", "TooFewNodes", f"{live} of at least {_nodes(lowest)} have joined")
+    return ConditionValue("True", "MembersJoined", f"at least {_nodes(lowest)} have joined")
 
 
 def _running(snapshot: JobSnapshot) -> ConditionValue:
@@ -106,7 +106,7 @@ def _running(snapshot: JobSnapshot) -> ConditionValue:
         if not live and any(pod.running for pod in snapshot.pods.values()):
             return ConditionValue("Unknown", ConditionType.AGENTS_UNREACHABLE, _unsupported(world))
         if not live:
-            return ConditionValue("False", Phase.RESTARTING, f"no member of round {world.round} is left")
+            return ConditionValue("False", Phase.RESTARTING, f"round {world.round} has no live member")
         why = f", after: {world.message}" if world.message else ""
         return ConditionValue("True", "RoundActive", f"round {world.round} runs with {_nodes(live)}{why}")
     reason, message = _not_running(snapshot, world)
@@ -114,19 +114,20 @@ def _running(snapshot: JobSnapshot) -> ConditionValue:
 
 
 def _unsupported(world: RendezvousState) -> str:
-    """An active round of which no member has a lease: its workers may train on, and nothing shows it."""
-    return f"round {world.round} had {_nodes(len(world.members))}; no lease of their agents is left in etcd"
+    """Return the message for an active round of which no member has a lease."""
+    size = _nodes(len(world.members))
+    return f"round {world.round} ({size}): no agent has a lease in etcd any more; the workers may continue to train"
 
 
 def _not_running(snapshot: JobSnapshot, world: RendezvousState | None) -> tuple[str, str]:
-    """What the job does while no round is active; the reason is the phase's own word where it is one."""
+    """Return reason and message while no round is active; the reason is the name of the phase where one fits."""
     if snapshot.view.is_final:
         return "Finished", ""
     if snapshot.job.spec.suspend:
         suspended = _suspended(snapshot)
         return (Phase.SUSPENDED, "") if suspended.is_true else (SUSPENDING, suspended.message)
     if world is not None and world.state is RoundPhase.SUSPENDED:
-        return _start(snapshot)  # about to be resumed
+        return _start(snapshot)  # the next reconcile resumes it
     if world is None or world.cause in STARTING:
         return _start(snapshot)
     if world.cause in _RESIZING:
@@ -143,7 +144,7 @@ def _start(snapshot: JobSnapshot) -> tuple[str, str]:
 
 
 def _resizing(snapshot: JobSnapshot) -> ConditionValue:
-    """True from a new wish for a number of nodes until a round has it."""
+    """Return Resizing: True from a change of the wanted size until a round has that size."""
     active, wanted, before = snapshot.view.is_active, desired_nodes(snapshot.job.spec), snapshot.status
     if snapshot.view.is_final or snapshot.job.spec.suspend or snapshot.view.membership is None:
         return ConditionValue("False", "NotResizing")
@@ -151,14 +152,14 @@ def _resizing(snapshot: JobSnapshot) -> ConditionValue:
         return ConditionValue("False", "Resized", f"the round has {_nodes(wanted)}")
     was = any(c.type == ConditionType.RESIZING and c.status == "True" for c in before.conditions)
     if was or before.desired_replicas not in {0, wanted}:
-        return ConditionValue("True", "Resizing", f"going to {_nodes(wanted)}")
+        return ConditionValue("True", "Resizing", f"resizing to {_nodes(wanted)}")
     return ConditionValue("False", "NotResizing")
 
 
 def _degraded(snapshot: JobSnapshot) -> ConditionValue:
     live, wanted = len(snapshot.view.live_members()), desired_nodes(snapshot.job.spec)
     if snapshot.view.is_active is not None and live < wanted:
-        return ConditionValue("True", "NodesMissing", f"{live} of {_nodes(wanted)} run")
+        return ConditionValue("True", "NodesMissing", f"{live} of {_nodes(wanted)} are running")
     return ConditionValue("False", "NotDegraded")
 
 
@@ -166,10 +167,8 @@ def _stalled(snapshot: JobSnapshot) -> ConditionValue:
     if not (since := stalled_since(snapshot)):
         return ConditionValue("False", "NotStalled")
     deadline_s = snapshot.job.spec.progress_deadline_s or 0.0
-    message = (
-        f"every worker has been silent and idle, or spinning, since {since} (progressDeadlineSeconds {deadline_s:g})"
-    )
-    return ConditionValue("True", "NoProgress", message)
+    activity = "every worker is idle or spinning, and none has written or reported anything"
+    return ConditionValue("True", "NoProgress", f"{activity} since {since} (progressDeadlineSeconds {deadline_s:g})")
 
 
 def _unavailable(snapshot: JobSnapshot) -> ConditionValue:
@@ -188,8 +187,8 @@ def _unreachable(snapshot: JobSnapshot) -> ConditionValue:
         return ConditionValue("False", "Reachable")
     running = sum(pod.running for pod in snapshot.pods.values())
     message = (
-        f"{len(silent)} of {pluralize(running, 'agent')} fell silent together; their pods are left alone, and their "
-        "workers may train on. Look at the network between the pods and etcd, and at etcd itself"
+        f"{len(silent)} of {pluralize(running, 'agent')} lost their lease in etcd at about the same time; their pods "
+        "are not replaced, and workers may continue to train. Check etcd, and the network between it and the pods"
     )
     return ConditionValue("True", "SilentTogether", message)
 
@@ -197,14 +196,14 @@ def _unreachable(snapshot: JobSnapshot) -> ConditionValue:
 def _complete(snapshot: JobSnapshot) -> ConditionValue:
     world = snapshot.view.world
     if world is not None and world.state is RoundPhase.SUCCEEDED:
-        return ConditionValue("True", "AllWorkersSucceeded", f"all workers of round {world.round} ended with 0")
+        return ConditionValue("True", "AllWorkersSucceeded", f"all workers of round {world.round} exited with code 0")
     return ConditionValue("False", "NotComplete")
 
 
 def _failed(snapshot: JobSnapshot) -> ConditionValue:
     if snapshot.view.quota_violation:
         return ConditionValue(
-            "True", FailedReason.FOOTPRINT, f"its certificate is misused: {snapshot.view.quota_violation}"
+            "True", FailedReason.FOOTPRINT, f"the job's certificate is misused: {snapshot.view.quota_violation}"
         )
     world = snapshot.view.world
     if world is None or world.state is not RoundPhase.FAILED:
@@ -216,7 +215,7 @@ def _failed(snapshot: JobSnapshot) -> ConditionValue:
 def conditions(
     values: Mapping[ConditionType, ConditionValue], before: Iterable[Condition], *, now: str, generation: int
 ) -> tuple[Condition, ...]:
-    """The conditions as written; those of `before` that nobody judged now are kept."""
+    """Return the conditions to write; those of `before` without a new value are kept."""
     known = {condition.type: condition for condition in before}
     for name, value in values.items():
         old = known.get(name)
@@ -233,25 +232,25 @@ def conditions(
 
 
 def is_true(conditions: Iterable[Condition], name: ConditionType) -> bool:
-    """The condition is there and True."""
+    """Return whether the condition exists and is True."""
     return any(condition.type == name and condition.status == "True" for condition in conditions)
 
 
 def phase(conditions: Iterable[Condition]) -> Phase:
-    """The one word for people, from the conditions alone."""
+    """Return the phase, which depends on the conditions alone."""
     by_type = {condition.type: condition for condition in conditions}
-    for name, word in _REASON_PRIORITY:
+    for name, value in _REASON_PRIORITY:
         if name in by_type and by_type[name].status == "True":
-            return word
+            return value
     running = by_type.get(ConditionType.RUNNING)
     if running is None:
         return Phase.PENDING
     if running.status == "Unknown":
-        return Phase.STARTING  # a word of its own would make an operator of the version before drop the whole status
+        return Phase.STARTING  # an operator of the previous version would reject a status with a new phase
     if running.status == "True":
         return Phase.RESIZING if is_true(by_type.values(), ConditionType.RESIZING) else Phase.RUNNING
     if running.reason == SUSPENDING:
-        return Phase.RUNNING  # its pods still stop, and no word of its own, as above; the headline has the reason
+        return Phase.RUNNING  # its pods are stopping; no new phase, as above: status.reason shows it
     return Phase(running.reason) if running.reason in set(Phase) else Phase.PENDING
 
 

@@ -1,4 +1,4 @@
-"""PURE: what is worth an event, from two statuses: before and after. So each change is told once, whoever saw it."""
+"""The events of a change from one status to the next; each change is reported once, whichever process observed it."""
 
 from collections.abc import Iterator
 
@@ -11,13 +11,13 @@ from elasticjob_operator.policy.status.conditions import is_true
 
 
 def events(before: JobStatus, after: JobStatus) -> tuple[Event, ...]:
-    """The events that tell the way from one status to the next, in the order of the story."""
-    story = (_acceptance_events, _scaling_events, _trouble_events, _round_events, _end_events)
-    return tuple(event for chapter in story for event in chapter(before, after))
+    """Return the events of the change, in the order of a job's history."""
+    sources = (_acceptance_events, _scaling_events, _trouble_events, _round_events, _end_events)
+    return tuple(event for source in sources for event in source(before, after))
 
 
 def _became_true(before: JobStatus, after: JobStatus, name: ConditionType) -> Condition | None:
-    """The condition, if it has become True."""
+    """Return the condition if it has become True."""
     if is_true(before.conditions, name) or not is_true(after.conditions, name):
         return None
     return next(condition for condition in after.conditions if condition.type == name)
@@ -32,22 +32,22 @@ def _acceptance_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     if unknown is not None:
         yield Event(EventReason.UNKNOWN_FIELDS, unknown.message, warning=True)
     if not _was_evaluated(before) and _was_evaluated(after) and not after.completion_time:
-        yield Event(EventReason.CREATED, _start_events(after))
+        yield Event(EventReason.CREATED, _creation_message(after))
     if _became_true(before, after, ConditionType.SUSPENDED) and _was_evaluated(before):
-        yield Event(EventReason.SUSPENDED, "the workers were stopped and the pods are deleted")
-    runs_again = after.start_time and not after.completion_time  # a job may also end out of its suspension
+        yield Event(EventReason.SUSPENDED, "the workers have stopped and the pods are deleted")
+    runs_again = after.start_time and not after.completion_time  # a suspended job may also end
     if is_true(before.conditions, ConditionType.SUSPENDED) and runs_again:
-        yield Event(EventReason.RESUMED, f"the job goes on with {node_count_text(after.desired_replicas)}")
+        yield Event(EventReason.RESUMED, f"the job resumes with {node_count_text(after.desired_replicas)}")
 
 
 def _was_evaluated(status: JobStatus) -> bool:
-    """The job was taken up once: no condition of it ever goes again."""
+    """Return whether the job has been reconciled before: conditions are never removed."""
     return any(condition.type == ConditionType.RUNNING for condition in status.conditions)
 
 
-def _start_events(status: JobStatus) -> str:
+def _creation_message(status: JobStatus) -> str:
     if not status.start_time and is_true(status.conditions, ConditionType.UNKNOWN_FIELDS):
-        return "the job was created and has not begun"
+        return "the job was created, but waits: its spec has fields that this version of the operator does not know"
     if is_true(status.conditions, ConditionType.SUSPENDED):
         return "the job was created suspended"
     return f"the job starts with {node_count_text(status.desired_replicas)}"
@@ -70,15 +70,15 @@ def _trouble_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     failure = after.last_failure
     if failure is not None and failure != before.last_failure and failure.reason != node_loss.REASON:
         how = f"was killed by {failure.signal}" if failure.signal else f"exited with {failure.exit_code}"
-        said = f": {failure.message}" if failure.message else ""
-        message = f"rank {failure.rank} on {failure.pod_name} {how} in round {failure.round}{said}"
+        why = f": {failure.message}" if failure.message else ""
+        message = f"rank {failure.rank} on {failure.pod_name} {how} in round {failure.round}{why}"
         yield Event(EventReason.WORKER_FAILED, message, warning=True)
     if after.restarts > before.restarts:
-        yield Event(EventReason.RESTARTING, f"restart {after.restarts} of the workers", warning=True)
+        yield Event(EventReason.RESTARTING, f"all workers restart (restart {after.restarts} of the job)", warning=True)
     if after.node_losses > before.node_losses:
-        said = f": {failure.message}" if failure is not None and failure.reason == node_loss.REASON else ""
-        message = f"loss {after.node_losses} of nodes, not charged{said}"
-        yield Event(EventReason.NODE_LOST, message, warning=True)
+        loss = failure.message if failure is not None and failure.reason == node_loss.REASON else "a node was lost"
+        count = f"node loss {after.node_losses} of the job, not counted against maxRestarts"
+        yield Event(EventReason.NODE_LOST, f"{loss} ({count})", warning=True)
 
 
 def _round_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:

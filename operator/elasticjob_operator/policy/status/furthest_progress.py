@@ -1,4 +1,4 @@
-"""PURE: which of a round's reports has the most progress."""
+"""The report of a round with the most progress."""
 
 from collections.abc import Iterable
 
@@ -7,8 +7,8 @@ from elasticjob_api.records import NodeReport
 
 def furthest(reports: Iterable[NodeReport], round_: int) -> NodeReport | None:
     """Return the report of this round with the highest step; None if no agent has reported progress."""
-    told = [report for report in reports if report.progress is not None and report.round == round_]
-    return max(told, key=_step, default=None)
+    with_progress = [report for report in reports if report.progress is not None and report.round == round_]
+    return max(with_progress, key=_step, default=None)
 
 
 def _step(report: NodeReport) -> int:

@@ -1,7 +1,7 @@
-"""PURE: `status.lastFailure`: the root cause that the closer settled on, with the words of the worker's own record.
+"""`status.lastFailure`: the root cause that the leader determined, with the message from the worker's own record.
 
-Of a round that ended by a loss it is the lost node, and never one of its victims: the closer names no root then,
-and counts a loss. Records of old rounds are deleted, so what was once seen is kept.
+If a round ended by a loss, it is the lost node and never a collateral failure. The leader then names no root cause and
+counts a loss. Records of old rounds are deleted, so a failure that was observed once is kept.
 """
 
 from elasticjob_api.exit_codes import exit_code_of
@@ -16,21 +16,20 @@ _NS = 1e9
 
 
 def last_failure(snapshot: JobSnapshot) -> LastFailure | None:
-    """The root cause of the last judged round, or what was known before."""
+    """Return the root cause of the last round with a verdict, or the one known before."""
     world, before = snapshot.view.world, snapshot.status.last_failure
     if world is not None and world.node_losses > snapshot.status.node_losses:
         return from_node_loss(snapshot) or before
     failure = snapshot.view.failures.get(world.root_cause) if world else None
     if world is None or failure is None:
         return with_pod_exit(before, snapshot.pods)
-    round_, _, place = world.root_cause.partition("/")
-    local_rank = place.partition(".")[2]
+    round_, _, worker = world.root_cause.partition("/")
+    local_rank = worker.partition(".")[2]
     if not (round_.isdecimal() and local_rank.isdecimal()):
         return before
+    # The round after it ended by a loss, and the record is not deleted yet.
     if before is not None and int(round_) < before.round < world.round:
-        return with_pod_exit(
-            before, snapshot.pods
-        )  # the round after it ended by a loss, and the record is not deleted yet
+        return with_pod_exit(before, snapshot.pods)
     pod = snapshot.pods.get(failure.pod)
     known_node = before.node_name if before and before.pod_name == failure.pod else ""
     return LastFailure(
@@ -49,9 +48,9 @@ def last_failure(snapshot: JobSnapshot) -> LastFailure | None:
 
 
 def _tail(text: str) -> str:
-    """The last lines that are within the limit; of a line that is longer its end."""
-    kept = text[-MESSAGE_LIMIT:]
-    return kept.partition("\n")[2] or kept if len(text) > len(kept) else kept
+    """Return the last lines within the limit; the end of the last line if that alone is longer."""
+    end = text[-MESSAGE_LIMIT:]
+    return end.partition("\n")[2] or end if len(text) > len(end) else end
 
 
 def _reason(failure: WorkerFailure) -> str:

@@ -1,6 +1,6 @@
-"""PURE: which members of a round were lost, as the closer judges it: for the words about a loss, never for a count.
+"""The members of a round that were lost, by the leader's rules. This is for messages only, never for a count.
 
-A member is lost if it has no key, or proof against it, and has neither left nor finished.
+A member is lost if it has no key or has a tombstone, and has neither left nor finished.
 """
 
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ from elasticjob_operator.model.rendezvous_view import RendezvousView
 
 @dataclass(frozen=True, slots=True)
 class LostNode:
-    """A member that was lost, with its group rank and the round it was lost from."""
+    """A lost member, with its group rank and its round."""
 
     member: Member
     rank: int
     round: int
-    gone: Tombstone | None
+    tombstone: Tombstone | None
 
 
-def lost_nodes(view: RendezvousView, has_verdict: Membership) -> tuple[LostNode, ...]:
-    """The members of `has_verdict` that are lost, those with proof first, then by rank."""
+def lost_nodes(view: RendezvousView, membership: Membership) -> tuple[LostNode, ...]:
+    """Return the lost members of `membership`: those with a tombstone first, then by rank."""
     found = [
-        LostNode(member, rank, has_verdict.round, view.tombstones.get(member))
-        for rank, member in enumerate(has_verdict.members)
-        if _is_lost(view, has_verdict.round, member)
+        LostNode(member, rank, membership.round, view.tombstones.get(member))
+        for rank, member in enumerate(membership.members)
+        if _is_lost(view, membership.round, member)
     ]
-    return tuple(sorted(found, key=lambda lost: (lost.gone is None, lost.rank)))
+    return tuple(sorted(found, key=lambda lost: (lost.tombstone is None, lost.rank)))
 
 
 def _is_lost(view: RendezvousView, round_: int, member: Member) -> bool:
-    gone, node = view.tombstones.get(member), view.nodes.get(member)
-    if view.has_completed(round_, member) or (gone is not None and gone.reason is TombstoneReason.LEFT):
+    tombstone, node = view.tombstones.get(member), view.nodes.get(member)
+    if view.has_completed(round_, member) or (tombstone is not None and tombstone.reason is TombstoneReason.LEFT):
         return False
     if node is not None and node.record.leaving:
         return False
-    return node is None or gone is not None
+    return node is None or tombstone is not None

@@ -1,4 +1,4 @@
-"""PURE: a lost node as a `lastFailure`: which pod it was, and how its loss became known, in words."""
+"""A lost node as a `lastFailure`: its pod, and a message about how the loss was detected."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,20 +9,20 @@ from elasticjob_api.status import LastFailure
 from elasticjob_operator.model.last_seen import PodLocation
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.snapshot import JobSnapshot
-from elasticjob_operator.model.text import node_count_text
+from elasticjob_operator.model.text import pluralize
 from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.policy.status.lost_nodes import LostNode
 from elasticjob_operator.policy.status.pod_messages import GENERIC_REASONS, describe_exit
 
 REASON = "NodeLost"
 _KILLED = 137
-"""The exit of a process that was killed from outside; the exit of a lost one was not seen."""
-_SILENT = "its agent fell silent"
+"""Exit code of a killed process; used for a lost node, whose exit code is unknown."""
+_LEASE_EXPIRED = "its agent's lease in etcd expired"
 _DETECTION_TEXTS = {
     TombstoneReason.POD_DELETED: "the pod was deleted",
     TombstoneReason.REFUSED: "its agent's process is gone",
     TombstoneReason.WEDGED: "its workers could not be stopped in time",
-    TombstoneReason.SUPERSEDED: "another process took its place",
+    TombstoneReason.SUPERSEDED: "another agent process replaced it",
 }
 
 
@@ -47,7 +47,7 @@ def from_node_loss(snapshot: JobSnapshot) -> LastFailure | None:
 
 
 def with_pod_exit(known: LastFailure | None, pods: Mapping[str, Pod]) -> LastFailure | None:
-    """The same failure; that of a lost node also with why its pod ended, which Kubernetes reports after the loss."""
+    """Return the failure; for a lost node with the cause of the pod's end, which Kubernetes reports after the loss."""
     if known is None or known.reason != REASON or (pod := pods.get(known.pod_name)) is None:
         return known
     if not pod.ended or pod.reason in GENERIC_REASONS or pod.reason in known.message:
@@ -56,7 +56,7 @@ def with_pod_exit(known: LastFailure | None, pods: Mapping[str, Pod]) -> LastFai
 
 
 def _location(snapshot: JobSnapshot, lost: LostNode) -> PodLocation:
-    """As remembered; a process that began after the loss has only the status."""
+    """Return the remembered location; after a restart of the operator that in the status."""
     if (location := snapshot.job_state.last_seen.locations.get(lost.member)) is not None:
         return location
     name = f"{snapshot.job.metadata.name}-{lost.member.slot}"
@@ -66,13 +66,13 @@ def _location(snapshot: JobSnapshot, lost: LostNode) -> PodLocation:
 
 def _message(location: PodLocation, lost: LostNode, *, others: int) -> str:
     where = f"pod {location.pod}" + (f" on {location.node_name}" if location.node_name else "")
-    more = f"; {node_count_text(others)} more went with it" if others else ""
-    return f"{where} was lost: {_describe_detection(lost.gone)}{more}"
+    more = f"; {pluralize(others, 'more node')} lost with it" if others else ""
+    return f"{where} was lost: {_describe_detection(lost.tombstone)}{more}"
 
 
-def _describe_detection(gone: Tombstone | None) -> str:
-    if gone is None:
-        return _SILENT
-    if gone.reason is TombstoneReason.POD_FAILED:
-        return "the pod failed" + (f": {gone.detail}" if gone.detail else "")
-    return _DETECTION_TEXTS.get(gone.reason, gone.detail or _SILENT)
+def _describe_detection(tombstone: Tombstone | None) -> str:
+    if tombstone is None:
+        return _LEASE_EXPIRED
+    if tombstone.reason is TombstoneReason.POD_FAILED:
+        return "the pod failed" + (f": {tombstone.detail}" if tombstone.detail else "")
+    return _DETECTION_TEXTS.get(tombstone.reason, tombstone.detail or _LEASE_EXPIRED)

@@ -1,7 +1,7 @@
-"""PURE: `status.nodes`: one entry per slot: its pod, its rank in the active round, and each worker's letter.
+"""`status.nodes`: one entry per slot, with its pod, its rank in the active round, and one letter per worker.
 
-While the job lives it is read from the map; once it has ended, from the members of the last round, because
-agents take their reports with them and a failure empties the map.
+The entries of a running job follow the slot map. Those of an ended job follow the members of the last round. By then
+agents have removed their reports, and a failure has emptied the slot map.
 """
 
 import itertools
@@ -22,13 +22,13 @@ from elasticjob_operator.policy.status.worker_states import final_letters, lette
 _SEVERAL = 2
 _INT32, _INT64 = (1 << 31) - 1, (1 << 63) - 1
 BYTES_LIMIT = 128 * 1024
-"""Of all entries as JSON: the object must stay far below what the API server accepts."""
+"""Limit for all entries as JSON: the object must stay far below the API server's limit."""
 _MAX_BYTES, _MAX_BYTES_PER_RANK = 2048, 34
-"""No entry is longer (names of at most 253 bytes; letter, cpu and memory of each rank): few are not even measured."""
+"""No entry is longer (names of at most 253 bytes; letter, CPU and memory per rank). So most jobs are not measured."""
 
 
 def node_statuses(snapshot: JobSnapshot) -> tuple[NodeStatus, ...]:
-    """An entry for every node of the job, by slot."""
+    """Return an entry for every node of the job, by slot."""
     world = snapshot.view.world
     if world is not None and world.state.is_final:
         return tuple(_last_nodes(snapshot, world))
@@ -40,7 +40,7 @@ def node_statuses(snapshot: JobSnapshot) -> tuple[NodeStatus, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Membership:
-    """The living agent of a slot's own pod."""
+    """The live agent of a slot's own pod."""
 
     member: Member
     leaving: bool
@@ -48,7 +48,7 @@ class _Membership:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """The members of the active round, indexed: each node looks itself up once."""
+    """The members of the active round, indexed so that each node's lookup is fast."""
 
     ranks: Mapping[Member, int]
     slots: frozenset[int]
@@ -75,8 +75,8 @@ def _node(
     rank = round_.ranks.get(membership.member) if membership else None
     report = snapshot.view.reports.get(membership.member) if membership else None
     was_member = slot in round_.slots
-    silent = same_letters("U" if was_member else "P", nproc_per_node(snapshot.job.spec))
-    ranks = letters(report) if report else silent
+    unreported = same_letters("U" if was_member else "P", nproc_per_node(snapshot.job.spec))
+    ranks = letters(report) if report else unreported
     cpu = [worker.cpu_percent for worker in report.workers] if report else []
     memory = [worker.memory_bytes for worker in report.workers] if report else []
     return NodeStatus(
@@ -98,20 +98,21 @@ _Samples = Sequence[float | None]
 
 
 def _total(samples: _Samples, most: int) -> int | None:
-    """Of the workers of a node, up to what the status can hold; None until one was sampled."""
+    """Return the sum for the workers of a node, within the status field's range; None without samples."""
     known = [sample for sample in samples if sample is not None]
     return _clamp([sum(known)], most)[0] if known else None
 
 
 def _per_rank(samples: _Samples, most: int) -> tuple[int, ...]:
-    """Of each worker, unless the total says it already."""
+    """Return the value of each worker; empty if the total already shows it."""
     if len(samples) < _SEVERAL or all(sample is None for sample in samples):
         return ()
     return _clamp([sample or 0 for sample in samples], most)
 
 
 def _clamp(samples: Sequence[float], most: int) -> tuple[int, ...]:
-    """Return whole numbers within what the status can hold. A large job has a hundred thousand: no call for each."""
+    """Return whole numbers within the status field's range."""
+    # A large job has a hundred thousand samples: no function call for each.
     if min(samples) < 0 or max(samples) > most:
         samples = [max(0, min(most, sample)) for sample in samples]
     return tuple(map(round, samples))
@@ -140,7 +141,7 @@ def _last_nodes(snapshot: JobSnapshot, world: RendezvousState) -> Iterable[NodeS
         return [_final(node, world, node.ranks) for node in before.values()]
     failed = _failed(snapshot)
     last = sorted(by_name.items(), key=_by_slot)
-    nodes = ((place[1].slot, _last_node(snapshot, name, place, before.get(name))) for name, place in last)
+    nodes = ((ranked[1].slot, _last_node(snapshot, name, ranked, before.get(name))) for name, ranked in last)
     return [_final(node, world, _with_failures(node.ranks, failed.get(slot))) for slot, node in nodes]
 
 
@@ -148,34 +149,34 @@ def _by_slot(item: tuple[str, tuple[int, Member]]) -> int:
     return item[1][1].slot
 
 
-def _last_node(snapshot: JobSnapshot, name: str, place: tuple[int, Member], before: NodeStatus | None) -> NodeStatus:
-    rank, member = place
+def _last_node(snapshot: JobSnapshot, name: str, ranked: tuple[int, Member], before: NodeStatus | None) -> NodeStatus:
+    rank, member = ranked
     owner = snapshot.view.owners().get(member.slot, "")
     known = before or NodeStatus(name=name, pod_name=owner)
     if owner and known.pod_name != owner:  # replaced since the status was last written
         known = NodeStatus(name=name, pod_name=owner)
     report = snapshot.view.reports.get(member) or snapshot.job_state.last_seen.reports.get(member)
-    said = letters(report) if report else ""  # the last word may be of the moment between two rounds
-    ranks = said or known.ranks or same_letters("U", nproc_per_node(snapshot.job.spec))
+    reported = letters(report) if report else ""  # empty in a report between two rounds
+    ranks = reported or known.ranks or same_letters("U", nproc_per_node(snapshot.job.spec))
     pod = snapshot.pods.get(known.pod_name)
     return replace(known, rank=rank, node_name=pod.node_name if pod else known.node_name, ranks=ranks)
 
 
 def _failed(snapshot: JobSnapshot) -> Mapping[int, AbstractSet[int]]:
-    """Local ranks with a failure record in the last round, by slot. Records outlive the reports."""
+    """Return slot → local ranks with a failure record in the last round; the records outlive the reports."""
     found: defaultdict[int, set[int]] = defaultdict(set)
     round_ = str(snapshot.view.membership.round) if snapshot.view.membership else ""
     for name in snapshot.view.failures:
-        of_round, _, place = name.partition("/")
-        slot, _, local_rank = place.partition(".")
+        of_round, _, worker = name.partition("/")
+        slot, _, local_rank = worker.partition(".")
         if of_round == round_:
             found[int(slot, 16)].add(int(local_rank))
     return found
 
 
 def _with_failures(ranks: str, failed: AbstractSet[int] | None) -> str:
-    """Only of nodes that failed: a job may have a thousand workers on each of 65,535 nodes."""
-    if not failed:
+    """Return the letters with F for each failed local rank."""
+    if not failed:  # most nodes: a job may have a thousand workers on each of 65,535 nodes
         return ranks
     return "".join("F" if i in failed else letter for i, letter in enumerate(ranks))
 
@@ -188,9 +189,9 @@ def _final(node: NodeStatus, world: RendezvousState, ranks: str) -> NodeStatus:
 
 
 def within_limit(nodes: tuple[NodeStatus, ...], limit: int = BYTES_LIMIT) -> tuple[tuple[NodeStatus, ...], bool]:
-    """The nodes in `limit` bytes of JSON, and whether some had to be left out.
+    """Return the nodes that fit into `limit` bytes of JSON, and whether nodes were left out.
 
-    First what each rank uses is left out, then nodes: rank 0 and those that do not run are kept first.
+    The usage of each rank is left out first, then nodes. Rank 0 and nodes that do not run are kept longest.
     """
     most_ranks = max((len(node.ranks) for node in nodes), default=0)
     if len(nodes) * (_MAX_BYTES + _MAX_BYTES_PER_RANK * most_ranks) <= limit:
@@ -199,8 +200,8 @@ def within_limit(nodes: tuple[NodeStatus, ...], limit: int = BYTES_LIMIT) -> tup
         return nodes, False
     by_need = sorted(nodes, key=lambda node: (node.rank != 0, node.state == "Running"))
     fitting = _drop_until_fitting(map(_without_rank_samples, by_need), limit)
-    kept = {node.name for node in by_need[:fitting]}
-    return tuple(_without_rank_samples(node) for node in nodes if node.name in kept), fitting < len(nodes)
+    names = {node.name for node in by_need[:fitting]}
+    return tuple(_without_rank_samples(node) for node in nodes if node.name in names), fitting < len(nodes)
 
 
 def _without_rank_samples(node: NodeStatus) -> NodeStatus:
@@ -208,6 +209,6 @@ def _without_rank_samples(node: NodeStatus) -> NodeStatus:
 
 
 def _drop_until_fitting(nodes: Iterable[NodeStatus], limit: int) -> int:
-    """Return how many of the first nodes fit; the rest is not measured, so that the cost has a bound."""
+    """Return how many of the first nodes fit; the rest is not measured, so that the cost is bounded."""
     totals = itertools.accumulate(len(json.dumps(codec.write(node))) + 2 for node in nodes)
     return sum(1 for _ in itertools.takewhile(lambda total: total <= limit, totals))

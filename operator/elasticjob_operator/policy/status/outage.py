@@ -1,7 +1,7 @@
-"""PURE: the status of a job while its rendezvous cannot be read: the part that the API server alone can show.
+"""The status of a job while its rendezvous cannot be read: the part that needs only the API server.
 
 Suspension and activeDeadlineSeconds are in the manifest, and pods are in the API server. Neither waits for etcd. The
-world in etcd follows when it can be written again. Everything that depends on rounds waits: an outage is no evidence.
+rendezvous state is updated when etcd accepts writes again. All that depends on rounds waits: an outage proves nothing.
 """
 
 from dataclasses import replace
@@ -17,9 +17,9 @@ from elasticjob_operator.policy.status.conditions import SUSPENDING, ConditionVa
 
 
 def deadline_failure(snapshot: JobSnapshot) -> JobFailure | None:
-    """The failure of a job that runs beyond its deadline.
+    """Return the failure of a job that runs beyond its deadline.
 
-    Without a running pod the job may have ended in time, and only etcd knows how.
+    Without a running pod the job may have ended in time; only etcd shows how.
     """
     if snapshot.job.spec.suspend or snapshot.view.is_final:
         return None
@@ -28,7 +28,7 @@ def deadline_failure(snapshot: JobSnapshot) -> JobFailure | None:
 
 
 def evaluate_without_etcd(snapshot: JobSnapshot) -> dict[ConditionType, ConditionValue]:
-    """The conditions that can be judged."""
+    """Return the conditions that can be evaluated."""
     if (failure := deadline_failure(snapshot)) is not None:
         ended = ConditionValue("True", failure.reason, failure.message)
         return {ConditionType.FAILED: ended, ConditionType.RUNNING: ConditionValue("False", "Finished")}
@@ -37,14 +37,14 @@ def evaluate_without_etcd(snapshot: JobSnapshot) -> dict[ConditionType, Conditio
     if snapshot.job.spec.suspend:
         return _suspension_without_etcd(snapshot)
     if is_true(snapshot.status.conditions, ConditionType.SUSPENDED):
-        waiting = ConditionValue("False", Phase.PENDING, "etcd is needed to resume")
+        waiting = ConditionValue("False", Phase.PENDING, "waiting for etcd, which is needed to resume the job")
         return {ConditionType.SUSPENDED: ConditionValue("False", "NotSuspended"), ConditionType.RUNNING: waiting}
     return {}
 
 
 def _suspension_without_etcd(snapshot: JobSnapshot) -> dict[ConditionType, ConditionValue]:
     if left := sum(not pod.ended or pod.has_running_sidecar for pod in snapshot.pods.values()):
-        message = f"{pluralize(left, 'pod')} still to stop"
+        message = f"waiting for {pluralize(left, 'pod')} to stop"
         return {ConditionType.SUSPENDED: ConditionValue("False", SUSPENDING, message)}
     return {
         ConditionType.SUSPENDED: ConditionValue("True", "Suspended", "spec.suspend is true"),
@@ -54,7 +54,7 @@ def _suspension_without_etcd(snapshot: JobSnapshot) -> dict[ConditionType, Condi
 
 
 def with_final_status(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
-    """The status with the times of what was judged, and without nodes that have stopped."""
+    """Return the status with the times for these conditions, and without nodes that have stopped."""
     if deadline_failure(snapshot) is not None:
         ended = status.completion_time or to_rfc3339(snapshot.now_s)
         return replace(status, completion_time=ended, ready_replicas=0)

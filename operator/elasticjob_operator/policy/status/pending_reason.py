@@ -1,7 +1,7 @@
-"""PURE: what keeps pods from running, in one word and a sentence: what people look for when a job does not start.
+"""The reason why pods do not run, as a reason and a message, which users read when a job does not start.
 
-The API server's refusal comes before a pod's own trouble: a pod that cannot be created has none; and so does a slot
-that waits for its next pod.
+Errors of the API server come first: pods that cannot be created do not exist. Slots that wait for their next pod are
+next, and then the problem of an existing pod.
 """
 
 from dataclasses import dataclass
@@ -17,14 +17,14 @@ PREDECESSOR_RUNS = "PredecessorRuns"
 
 @dataclass(frozen=True, slots=True)
 class PendingReason:
-    """One word for programs, and a sentence that names the pod."""
+    """A reason for programs, and a message that names the pod."""
 
     reason: str
     message: str
 
 
 def first_pending_reason(snapshot: JobSnapshot) -> PendingReason | None:
-    """The first there is, pods by name; None when nothing keeps any pod from running."""
+    """Return the first reason there is, with pods by name; None if nothing keeps a pod from running."""
     if (refused := snapshot.job_state.failed_creation) is not None:
         return PendingReason(INVALID_TEMPLATE if refused.invalid else NOT_CREATED, refused.message)
     if snapshot.job_state.failed_creation_reason:
@@ -47,14 +47,14 @@ def _waits_for_predecessor(snapshot: JobSnapshot) -> PendingReason | None:
     name = snapshot.waiting_slots()[slot]
     pod = snapshot.pods.get(name)
     where = f" on node {pod.node_name}" if pod is not None and pod.node_name else ""
-    message = f"slot {slot} gets its next pod when {name}{where} has ended (podReplacementPolicy Failed)"
-    cure = "; if that node is dead, delete it or taint it node.kubernetes.io/out-of-service" if where else ""
+    message = f"slot {slot} waits for pod {name}{where} to end before it gets a new one (podReplacementPolicy Failed)"
+    cure = "; if that node is dead, delete it or taint it with node.kubernetes.io/out-of-service" if where else ""
     return PendingReason(PREDECESSOR_RUNS, f"{message}{cure}")
 
 
 def _waiting(snapshot: JobSnapshot) -> PendingReason | None:
-    """Of several slots the first; the moment is named, not the time to it: what is said stays the same until then."""
-    due, owners, courses = (
+    """Return the reason of the first waiting slot; it has the end of the wait, so that the message stays the same."""
+    due, owners, histories = (
         backing_off(snapshot.job_state.slot_histories, snapshot.monotonic_s),
         snapshot.owners(),
         snapshot.job_state.slot_histories or {},
@@ -62,11 +62,11 @@ def _waiting(snapshot: JobSnapshot) -> PendingReason | None:
     slot = min(due.keys() & owners.keys(), default=None)
     if slot is None:
         return None
-    others = ", and others too" if len(due) > 1 else ""
-    history = courses[slot]
+    others = " (other slots wait too)" if len(due) > 1 else ""
+    history = histories[slot]
     until_s = (history.ended_time_s or snapshot.now_s) + backoff_s(history.short_lived)
-    went = f"{history.short_lived} pods in a row went before they had run for {STABLE_AFTER_S:g} s"
-    last = f"the last, {owners[slot].name}: {describe_replacement(owners[slot])}"
+    ran = f"none of its last {history.short_lived} pods ran for {STABLE_AFTER_S:g} s"
+    last = f"the last one, {owners[slot].name}: {describe_replacement(owners[slot])}"
     return PendingReason(
-        REASON, f"slot {slot} waits for its next pod until {to_rfc3339(until_s)}{others}: {went}; {last}"
+        REASON, f"slot {slot} waits for its next pod until {to_rfc3339(until_s)}{others}: {ran}; {last}"
     )

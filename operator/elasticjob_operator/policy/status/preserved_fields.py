@@ -1,7 +1,7 @@
-"""PURE: what a newer operator has put into a status, kept when this version writes the status again.
+"""Status fields of a newer operator, which this version preserves when it writes the status.
 
-A field at the top is kept. A field of an object below it is kept as long as nothing else of that object changes: what
-is said about a node that has failed since may not be true any more.
+A field at the top level is preserved. A field of a nested object is preserved while the known fields of that object do
+not change. Otherwise it may be wrong, for example for a node that has failed since.
 """
 
 import dataclasses
@@ -16,10 +16,10 @@ from elasticjob_api.status import JobStatus
 
 
 def with_preserved_fields(stored: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the status to write: `written`, and what is `stored` that this version does not know."""
+    """Return the status to write: `written`, with the fields of `stored` that this version does not know."""
     hints = _hints(JobStatus)
-    kept = {name: value for name, value in stored.items() if name not in hints}
-    return kept | {name: _merge_unknown(hints[name], stored.get(name), value) for name, value in written.items()}
+    unknown = {name: value for name, value in stored.items() if name not in hints}
+    return unknown | {name: _merge_unknown(hints[name], stored.get(name), value) for name, value in written.items()}
 
 
 def _merge_unknown(hint: Any, stored: Any, written: Any) -> Any:

@@ -1,7 +1,7 @@
-"""PURE: `status.progress`: the newest that any worker told, by step; what was once told is kept.
+"""`status.progress`: the report with the highest step; the last known progress is kept.
 
-Agents take their reports with them when the job ends. The last ones are remembered, so that the final status is not
-half a minute old.
+Agents remove their reports when the job ends. The last ones are remembered, so that the final status is not half a
+minute old.
 """
 
 from elasticjob_api.records import NodeReport, Progress
@@ -15,7 +15,7 @@ _NS = 1e9
 
 
 def progress(snapshot: JobSnapshot) -> ProgressStatus | None:
-    """The furthest progress among the nodes' reports of the last round, or what was known before."""
+    """Return the furthest progress among the reports of the last round, or that in the status."""
     report = furthest(snapshot.reports.values(), snapshot.view.closed_round)
     if report is None or report.progress is None:
         return snapshot.status.progress
@@ -37,7 +37,7 @@ def _percent_done(step: int | None, total: int | None) -> int | None:
 
 
 def _remaining_s(report: NodeReport, newest: Progress, began: NodeReport | None) -> int | None:
-    """By the steps between the first report of this round that was seen and this one."""
+    """Return the estimated seconds to the last step, from the speed since the first report of this round."""
     first = began.progress.step if began and began.progress and began.round == report.round else None
     if began is None or first is None or newest.step is None or newest.total is None:
         return None

@@ -1,6 +1,6 @@
-"""PURE: `status.reason` and `status.message`: why a job does not run as wished, for `kubectl get`.
+"""`status.reason` and `status.message`: why a job does not run as requested, for `kubectl get`.
 
-Both are empty for a job with which nothing is wrong. Programs read the conditions instead.
+Both are empty for a healthy job. Programs should read the conditions instead.
 """
 
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _REASON_PRIORITY = (ConditionType.FAILED, ConditionType.COMPLETE, ConditionType.
 
 
 def reason_and_message(snapshot: JobSnapshot, status: Iterable[Condition]) -> tuple[str, str]:
-    """The word and the sentence that go with these conditions."""
+    """Return the reason and the message for these conditions."""
     by_type = {condition.type: condition for condition in status}
     reason, message = _reason_and_message(snapshot, by_type)
     return reason, message[:MESSAGE_LIMIT]
@@ -62,7 +62,7 @@ def _from_condition(condition: Condition) -> tuple[str, str]:
 
 
 def _from_waiting(snapshot: JobSnapshot, by_type: dict[str, Condition]) -> tuple[str, str]:
-    """No round runs: a pod's trouble before what opened the round."""
+    """Return the reason while no round is active: the problem of a pod comes before the cause of the round."""
     if (pending := first_pending_reason(snapshot)) is not None:
         return pending.reason, pending.message
     world, running = snapshot.view.world, by_type.get(ConditionType.RUNNING)
@@ -77,9 +77,9 @@ def _from_waiting(snapshot: JobSnapshot, by_type: dict[str, Condition]) -> tuple
 
 
 def _below_min(snapshot: JobSnapshot) -> str:
-    """A job that has run waits for nodes: for as long as its deadlines allow."""
-    lowest, here = snapshot.job.spec.effective_min, len(snapshot.joined_slots())
-    return f"{here} of at least {node_count_text(lowest)} are here" if here < lowest else ""
+    """Return a message if a job that has run has too few nodes now; it waits as long as its deadlines allow."""
+    lowest, joined = snapshot.job.spec.effective_min, len(snapshot.joined_slots())
+    return f"{joined} of at least {node_count_text(lowest)} have joined" if joined < lowest else ""
 
 
 def _from_degraded(snapshot: JobSnapshot, by_type: dict[str, Condition]) -> tuple[str, str]:

@@ -1,8 +1,9 @@
-"""PURE: `status.rounds`: the last rounds of a job: when each ran, why it was opened, and who took part.
+"""`status.rounds`: the last rounds of a job, each with its times, its cause and its members.
 
-Nothing else keeps this: etcd forgets a round when the next but one closes. Several rounds may pass between two writes
-of the status, so the ledger takes each of them in as it is seen; the status before is where a new process begins. A
-round that began and ended between two looks has both times equal, and no cause. Rounds before it are missing.
+No other record has this: etcd drops a round when the next but one becomes active. Several rounds may pass between two
+writes of the status, so the job state records each one when it is observed. A new process starts with the rounds in the
+status. If a round began and ended between two observations, both its times are equal and it has no cause. Any rounds
+before it are missing.
 """
 
 import re
@@ -15,19 +16,19 @@ from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.timestamps import to_rfc3339_ms
 
 MAX_ROUNDS = 32
-"""Rounds; with the limits of text below at most 64 KiB in the object, and 4 KiB in most."""
+"""Most rounds in the status. With the limits below they take at most 64 KiB, and 4 KiB for most jobs."""
 MESSAGE_LIMIT = 256
 SLOTS_LIMIT = 1024
 _RUN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def update_rounds(before: tuple[RoundStatus, ...], view: RendezvousView, now_s: float) -> tuple[RoundStatus, ...]:
-    """The rounds, with what is seen now; the same tuple's value when it is nothing new."""
+    """Return the rounds, updated from the view; they are equal to `before` if nothing has changed."""
     active = view.is_active
     if active is not None and before and before[-1].round == active.round and not before[-1].end_time:
         return before
     if view.world is None:
-        return before  # a store that was wiped has nothing about the round that runs
+        return before  # etcd was wiped: it has no record of the current round
     ended = tuple(each if each.end_time else replace(each, end_time=to_rfc3339_ms(now_s)) for each in before)
     if active is None:
         return (*ended, *_passed(ended, view, view.world, to_rfc3339_ms(now_s)))[-MAX_ROUNDS:]
@@ -39,7 +40,7 @@ def update_rounds(before: tuple[RoundStatus, ...], view: RendezvousView, now_s: 
 def _passed(
     known: tuple[RoundStatus, ...], view: RendezvousView, world: RendezvousState, now: str
 ) -> Iterator[RoundStatus]:
-    """Yield the last round that was active, if it began and ended since the last look."""
+    """Yield the last active round if it began and ended since the last observation."""
     last = view.membership
     if last is None or (known and last.round <= known[-1].round):
         return
@@ -67,7 +68,7 @@ def _started_round(world: RendezvousState, now_s: float) -> RoundStatus:
 
 
 def slots_text(members: tuple[Member, ...]) -> str:
-    """The slots in rank order; a run of neighbours as `first-last`."""
+    """Return the slots in rank order; consecutive slots are written as `first-last`."""
     runs: list[list[int]] = []
     for member in members:
         if runs and member.slot == runs[-1][1] + 1:
@@ -79,7 +80,7 @@ def slots_text(members: tuple[Member, ...]) -> str:
 
 
 def slots_of(text: str, *, highest: int) -> Iterator[int]:
-    """What `slots_text` wrote, up to the slot `highest`; nothing of a part that is no such text."""
+    """Yield the slots in a text of `slots_text`, up to `highest`; parts that cannot be parsed are skipped."""
     for part in text.split(","):
         if found := _RUN.fullmatch(part):
             first, last = int(found[1]), int(found[2] or found[1])

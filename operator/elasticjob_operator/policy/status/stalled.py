@@ -1,7 +1,7 @@
-"""PURE: the suspicion that training hangs: every worker has been silent and idle (or spinning) for progressDeadline.
+"""Detection of hung training: for progressDeadlineSeconds no worker has made progress, and each is idle or spinning.
 
-Each agent suspects its own workers only. One slow node is no hang: the others wait for it. So the job is stalled when
-every node of the active round that has not finished reports it. Nothing is restarted for it; it is a condition.
+Each agent reports on its own workers only. One slow node is not a hang, because the others wait for it. So the job is
+stalled if every unfinished node of the active round reports a hang. This sets a condition and restarts nothing.
 """
 
 from elasticjob_operator.model.snapshot import JobSnapshot
@@ -11,7 +11,7 @@ _NS = 1e9
 
 
 def stalled_since(snapshot: JobSnapshot) -> str:
-    """Since when all nodes are suspected to hang; empty while any is not."""
+    """Return since when all nodes are suspected to hang; empty if any is not."""
     active = snapshot.view.is_active
     if active is None or not snapshot.job.spec.progress_deadline_s:
         return ""

@@ -1,7 +1,7 @@
-"""PURE: one letter per worker, and how many workers have which.
+"""One letter per worker, and the number of workers in each state.
 
-Pending, Starting, Running, Completed, Failed, sTopped (T), Unknown. A slot without a report counts its workers
-as pending before it takes part in a round, and as unknown when its agent fell silent in one.
+The states are Pending, Starting, Running, Completed, Failed, sTopped (T), Unknown. Workers of a slot without a report
+are pending before it takes part in a round. They are unknown if the agent of a member has become unreachable.
 """
 
 import functools
@@ -31,12 +31,12 @@ _FIELDS = {
 
 
 def letters(report: NodeReport) -> str:
-    """The workers of one node, by local rank."""
+    """Return the letters of a node's workers, by local rank."""
     return "".join([_letter(worker) for worker in report.workers])
 
 
 def _letter(worker: WorkerReport) -> str:
-    if worker.state is WorkerState.HEALTHY:  # nearly all: an enum as a key costs ten times as much
+    if worker.state is WorkerState.HEALTHY:  # the most frequent; an enum as a key costs ten times as much
         return "R"
     if worker.state is WorkerState.INIT:
         return "S" if worker.pid else "P"
@@ -45,20 +45,21 @@ def _letter(worker: WorkerReport) -> str:
 
 @functools.lru_cache(maxsize=16)
 def same_letters(letter: str, workers: int) -> str:
-    """So many workers of one letter; the same text for each node that has them."""
+    """Return the same letter for each of these workers; nodes share the text."""
     return letter * workers
 
 
 @functools.lru_cache(maxsize=1024)
 def final_letters(ranks: str, *, succeeded: bool) -> str:
-    """What the letters come to once the job has ended: nothing runs any more."""
+    """Return the letters after the end of the job, when no worker runs any more."""
     if succeeded:
         return "C" * len(ranks)
     return "".join(letter if letter in "CF" else "T" for letter in ranks)
 
 
 def count_letters(nodes: Iterable[NodeStatus]) -> WorkerStates:
-    """How many workers are in which state. Most nodes have the same letters, which are counted once."""
+    """Return the number of workers in each state."""
+    # Most nodes have the same letters, which are counted once.
     counts: Counter[str] = Counter()
     for ranks, alike_nodes in Counter([node.ranks for node in nodes]).items():
         for letter in _FIELDS:

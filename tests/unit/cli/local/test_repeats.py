@@ -115,4 +115,4 @@ def test_the_end_of_a_failed_job_is_for_the_summary() -> None:
 
 @pytest.mark.parametrize("reason", [EventReason.SUCCEEDED, EventReason.RESTARTING, EventReason.NODE_LOST])
 def test_every_other_event_is_said_word_for_word(reason: str) -> None:
-    assert event_line(reason, "restart 1 of the workers", _recent(b"restart 1 of the workers\n")) is not None
+    assert event_line(reason, "the job resumes with 1 node", _recent(b"the job resumes with 1 node\n")) is not None

@@ -64,8 +64,8 @@ def test_nodes_that_wait_are_named_with_what_they_wait_for() -> None:
         ({}, "team/digits was created, and no operator has written its status yet."),
         ({"phase": "Suspended"}, "team/digits is suspended: it has no pods; its counters and history are kept."),
         (
-            {"phase": "Running", "reason": "Suspending", "message": "2 pods still to stop"},
-            "team/digits is being suspended: 2 pods still to stop.",
+            {"phase": "Running", "reason": "Suspending", "message": "waiting for 2 pods to stop"},
+            "team/digits is being suspended: waiting for 2 pods to stop.",
         ),
         ({"phase": "Starting", "desiredReplicas": 2}, "team/digits is starting, with no nodes of 2 in a round."),
     ],

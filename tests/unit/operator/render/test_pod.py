@@ -189,7 +189,7 @@ def test_every_mount_of_the_pod_has_its_volume() -> None:
 
 
 def test_a_template_that_clashes_with_ours_is_refused() -> None:
-    with pytest.raises(RenderError, match=r"volumes\[0\]\.name: names that begin with elasticjob- are the operator's"):
+    with pytest.raises(RenderError, match=r"volumes\[0\]\.name: names that begin with elasticjob- are reserved"):
         rendered(template=with_pod(volumes=[{"name": "elasticjob-logs", "emptyDir": {}}]))
 
 

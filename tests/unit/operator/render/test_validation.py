@@ -33,7 +33,7 @@ AGENT = {"name": "v", "mountPath": "/opt/elasticjob"}
         (with_pod(initContainers=[{"name": OURS}]), f"spec.template.spec.initContainers[0].name: .* rename {OURS}"),
         (template(ports=[{"name": OURS}]), f"containers[0].ports[0].name: .* rename {OURS}"),
         (template(env=[{"name": "ELASTICJOB_SLOT", "value": "1"}]), "variable ELASTICJOB_SLOT: .* remove it"),
-        (template(volumeMounts=[AGENT]), "mountPath /opt/elasticjob is the operator's; mount v elsewhere"),
+        (template(volumeMounts=[AGENT]), "mountPath /opt/elasticjob is reserved for the operator; mount v elsewhere"),
         (template(volumeMounts=[{"name": "v", "mountPath": "/var/log/elasticjob/"}]), "mountPath /var/log/elasticjob "),
     ],
 )  # fmt: skip

@@ -98,4 +98,4 @@ def test_the_next_deadline_is_the_earliest_that_has_not_passed() -> None:
 def test_the_verdict_names_the_field_and_its_value() -> None:
     failure = exceeded_deadline(job(replicas=3, startup_deadline_s=60.0), STARTED, view(), NOW_S)
     assert failure is not None
-    assert failure.message == "fewer than 3 nodes came together within startupDeadlineSeconds (60)"
+    assert failure.message == "fewer than 3 nodes joined a round within startupDeadlineSeconds (60)"

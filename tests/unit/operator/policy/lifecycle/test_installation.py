@@ -98,5 +98,5 @@ def test_only_a_deletion_that_orphans_keeps_the_pods() -> None:
 
 def test_the_event_names_both_installations() -> None:
     message = owned_by_another(obj({"installation": "there"}), "here").message
-    assert "installation here leaves the job alone: it belongs to installation there" in message
-    assert "its pods were made by another installation" in owned_by_another(obj(), "here").message
+    assert "installation here ignores this job: it belongs to installation there" in message
+    assert "its pods were created by another installation" in owned_by_another(obj(), "here").message

@@ -109,6 +109,6 @@ def test_the_refusal_names_namespace_size_and_cure() -> None:
     share = ration.reserve("u", "n", 3 * MIB, started=False)
     assert share is not None
     assert share.rejection("n") == (
-        "is more than the operator keeps of namespace n, 0 MiB of 2: delete jobs there, make their specs smaller, or"
-        " give the operator more (--jobs-memory)"
+        "exceeds the operator's memory for namespace n, whose jobs use 0 of 2 MiB: "
+        "delete jobs there, make their specs smaller, or raise --jobs-memory"
     )

@@ -146,8 +146,8 @@ def test_it_is_said_which_slot_waits_until_when_and_why() -> None:
     assert trouble is not None
     assert trouble.reason == REASON
     assert trouble.message == (
-        f"slot 0 waits for its next pod until {ago(-4.0)}: 7 pods in a row went before they had run for 10 s; "
-        "the last, j-0-a: it was evicted (Evicted): disk pressure"
+        f"slot 0 waits for its next pod until {ago(-4.0)}: none of its last 7 pods ran for 10 s; "
+        "the last one, j-0-a: it was evicted (Evicted): disk pressure"
     )
 
 

@@ -20,7 +20,7 @@ SUSPENDED = replace(RUNNING, start_time="", ready_replicas=0, conditions=(condit
 FAILURE = LastFailure(time=ago(1), round=1, pod_name="j-1-a", rank=3, local_rank=1, exit_code=3, message="boom")
 
 
-LOSS = replace(FAILURE, reason="NodeLost", message="pod j-1-a on node-1 was lost: its agent fell silent")
+LOSS = replace(FAILURE, reason="NodeLost", message="pod j-1-a on node-1 was lost: its agent's lease in etcd expired")
 
 
 def told(before: JobStatus, after: JobStatus) -> list[EventReason | ConditionType]:
@@ -82,12 +82,12 @@ def test_a_job_that_is_created_suspended_is_created_once() -> None:
     assert told(JobStatus(), created) == [E.CREATED]
     assert told(created, resumed) == [E.RESUMED]
     (event,) = events(created, resumed)
-    assert event.message == "the job goes on with 1 node"
+    assert event.message == "the job resumes with 1 node"
 
 
 def test_a_lost_node_is_named_in_its_event() -> None:
     (event,) = events(RUNNING, changed(last_failure=LOSS, node_losses=2))
-    assert event.message == "loss 2 of nodes, not charged: pod j-1-a on node-1 was lost: its agent fell silent"
+    assert event.message == f"{LOSS.message} (node loss 2 of the job, not counted against maxRestarts)"
 
 
 def test_a_round_is_told_with_what_opened_it() -> None:

@@ -46,7 +46,7 @@ def found(of: JobState, *, losses: int = 1, status: JobStatus | None = None) -> 
 def test_a_lost_node_is_named_with_its_pod_its_host_and_its_first_rank() -> None:
     assert found(ledger(pod(1))) == LastFailure(
         time=NOW, round=1, pod_name="j-1-a", node_name="node-1", rank=2, local_rank=0, exit_code=137,
-        reason="NodeLost", message="pod j-1-a on node-1 was lost: its agent fell silent",
+        reason="NodeLost", message="pod j-1-a on node-1 was lost: its agent's lease in etcd expired",
     )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def test_the_exit_code_of_a_pod_that_failed_is_the_pods_own() -> None:
 def test_several_lost_at_once_are_counted() -> None:
     failure = found(ledger(members=(0, 1, 2)))
     assert failure is not None
-    assert failure.message.endswith("; 1 node more went with it")
+    assert failure.message.endswith("; 1 more node lost with it")
 
 
 def test_a_loss_that_was_told_is_not_told_again() -> None:

@@ -60,14 +60,14 @@ def test_a_restarting_job_says_what_opened_the_round() -> None:
 
 def test_a_job_that_ran_and_has_too_few_nodes_now_waits_for_them() -> None:
     at = view(0, spec=record(0, 1), world=world(round=2, cause=Cause.NODE_LOST, message="j-1-a was lost"), **ROUND)
-    expected = ("BelowMinReplicas", "1 of at least 2 nodes are here; j-1-a was lost")
+    expected = ("BelowMinReplicas", "1 of at least 2 nodes have joined; j-1-a was lost")
     assert said(at, pod(0), replicas=2) == expected
 
 
 def test_a_smaller_round_says_why_the_rest_is_missing() -> None:
     at = running(1, spec=record(0, 1), world=active(1))
     assert said(at, BAD_IMAGE, pod(1), replicas=2, min_replicas=1)[0] == "ImagePullBackOff"
-    assert said(at, pod(1), replicas=2, min_replicas=1) == ("NodesMissing", "1 of 2 nodes run")
+    assert said(at, pod(1), replicas=2, min_replicas=1) == ("NodesMissing", "1 of 2 nodes are running")
 
 
 def test_a_failed_job_says_why_it_failed() -> None:
@@ -81,4 +81,4 @@ def test_an_outage_of_etcd_is_said_before_all_else() -> None:
 
 def test_a_job_whose_pods_are_still_to_stop_is_suspending() -> None:
     at = view(spec=record(suspended=True), world=world(RoundPhase.SUSPENDED))
-    assert said(at, pod(0, terminating=True), suspend=True) == ("Suspending", "1 pod still to stop")
+    assert said(at, pod(0, terminating=True), suspend=True) == ("Suspending", "waiting for 1 pod to stop")
