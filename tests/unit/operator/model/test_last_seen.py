@@ -1,4 +1,4 @@
-"""What is remembered of records that go: the last reports, and who was lost from a round."""
+"""Records that are remembered after their deletion: the last reports, and the members lost from a round."""
 
 from elasticjob_api.records import Tombstone, TombstoneReason, WorkerState
 from elasticjob_operator.model.last_seen import LastSeen, PodLocation
@@ -32,20 +32,20 @@ def lost(last_seen: LastSeen) -> list[int]:
     return [each.member.slot for each in last_seen.lost_nodes]
 
 
-def test_a_report_outlives_its_agent_as_long_as_it_was_a_member() -> None:
-    told = report(0, WorkerState.SUCCEEDED)
-    last_seen = remembered(running(0, reports={member(0): told}), running(0, nodes={}))
-    assert last_seen.reports == {member(0): told}
+def test_the_report_of_a_member_is_kept_after_its_agent_is_gone() -> None:
+    reported = report(0, WorkerState.SUCCEEDED)
+    last_seen = remembered(running(0, reports={member(0): reported}), running(0, nodes={}))
+    assert last_seen.reports == {member(0): reported}
 
 
-def test_nothing_is_kept_of_stays_that_are_neither_here_nor_of_the_last_round() -> None:
+def test_sessions_that_are_gone_and_not_of_the_last_round_are_dropped() -> None:
     left = {member(0): Tombstone(TombstoneReason.LEFT)}
     gone = running(1, nodes={}, tombstones=left, membership=membership(1, round_=9))
     last_seen = remembered(running(0, reports={member(0): report(0)}), gone, gone)
     assert (last_seen.reports, list(last_seen.locations)) == ({}, [])
 
 
-def test_a_lost_member_is_remembered_with_its_pod_after_the_next_round_has_closed() -> None:
+def test_a_lost_member_is_kept_with_its_pod_after_the_next_round_is_active() -> None:
     forming = view(0, 1, spec=record(0, 1), nodes=nodes(0), world=FORMING, membership=membership(0, 1))
     closed = running(0, world=active(0, round=2), membership=membership(0, round_=2))
     last_seen = remembered(running(0, 1), forming, closed, closed)
@@ -53,12 +53,12 @@ def test_a_lost_member_is_remembered_with_its_pod_after_the_next_round_has_close
     assert last_seen.locations[member(1)] == PodLocation("j-1-a", "node-1")
 
 
-def test_a_loss_is_seen_although_its_round_came_and_went_in_one_change() -> None:
+def test_a_loss_is_recorded_if_the_next_round_became_active_in_the_same_change() -> None:
     last_seen = remembered(running(0, 1), running(0, world=active(0, round=2), membership=membership(0, round_=2)))
     assert lost(last_seen) == [1]
 
 
-def test_who_said_goodbye_is_not_lost() -> None:
+def test_a_member_that_left_is_not_lost() -> None:
     gone = {member(1): Tombstone(TombstoneReason.LEFT)}
     forming = view(0, nodes=nodes(0), tombstones=gone, world=FORMING, membership=membership(0, 1))
     assert lost(remembered(running(0, 1), forming)) == []
@@ -69,7 +69,7 @@ def test_the_end_of_a_job_is_no_loss() -> None:
     assert lost(remembered(running(0, 1), ended)) == []
 
 
-def test_of_several_the_one_with_proof_is_first() -> None:
+def test_a_lost_member_with_a_tombstone_is_listed_first() -> None:
     gone = {member(1): Tombstone(TombstoneReason.POD_FAILED, "Evicted")}
     forming = view(nodes={}, tombstones=gone, world=FORMING, membership=membership(0, 1))
     assert lost(remembered(running(0, 1), forming)) == [1, 0]

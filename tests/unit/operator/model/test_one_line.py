@@ -1,4 +1,4 @@
-"""Words of strangers, wherever the operator repeats them: in one line, and nothing that a terminal obeys."""
+"""Untrusted text in any output of the operator: one line, without terminal control characters."""
 
 import json
 
@@ -29,31 +29,31 @@ def container(**state: object) -> dict[str, object]:
         {"conditions": [{"type": "PodScheduled", "status": "False", "reason": HOSTILE, "message": HOSTILE}]},
     ],
 )
-def test_what_a_pod_says_of_itself(status: dict[str, object]) -> None:
+def test_reason_and_message_of_a_pod_are_printable(status: dict[str, object]) -> None:
     spec = {"containers": [{"name": "trainer"}]}
     pod = parse_pod({"metadata": {"name": "j-0-a", "creationTimestamp": NOW}, "spec": spec, "status": status})
     assert "OWNED" in pod.message
     assert (pod.reason + pod.message).isprintable()
 
 
-def test_a_pod_says_no_more_than_a_kubelet_keeps() -> None:
+def test_reason_and_message_of_a_pod_have_the_kubelets_limits() -> None:
     pod = parse_pod({"status": {"phase": "Failed", "reason": "r" * 10**6, "message": "m" * 10**6}})
     assert (len(pod.reason), len(pod.message)) == (128, 4096)
 
 
-def test_what_the_api_server_quotes() -> None:
-    said = json.dumps({"reason": "Forbidden", "message": f"no PriorityClass with name {HOSTILE} was found"})
-    assert str(error_from_response(403, "POST /pods", said.encode())).isprintable()
+def test_an_error_of_the_api_server_is_printable() -> None:
+    body = json.dumps({"reason": "Forbidden", "message": f"no PriorityClass with name {HOSTILE} was found"})
+    assert str(error_from_response(403, "POST /pods", body.encode())).isprintable()
     assert str(error_from_response(500, "POST /pods", HOSTILE.encode())).isprintable()
 
 
-def test_what_an_event_tells_of_a_record() -> None:
-    told = Event(EventReason.INVALID_SPEC, HOSTILE)
-    assert render_event({"metadata": {"name": "j"}}, told, first_s=0.0, last_s=0.0)["message"].isprintable()
+def test_the_message_of_an_event_is_printable() -> None:
+    event = Event(EventReason.INVALID_SPEC, HOSTILE)
+    assert render_event({"metadata": {"name": "j"}}, event, first_s=0.0, last_s=0.0)["message"].isprintable()
 
 
 @pytest.mark.parametrize(
     ("text", "shown"), [("a  b", "a  b"), ("a\n\n b", "a b"), ("ü…", "ü…"), ("", ""), ("abc", "ab")]
 )
-def test_what_needs_no_change_gets_none(text: str, shown: str) -> None:
+def test_printable_text_is_only_truncated(text: str, shown: str) -> None:
     assert one_line(text, 2 if text == "abc" else None) == shown

@@ -1,4 +1,4 @@
-"""A pod as the policies see it, read from what API servers and kubelets of every age write."""
+"""A pod as the policies use it, parsed from the output of API servers and kubelets of any version."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def waiting(reason: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("empty", [{}, {"metadata": None, "spec": None, "status": None}, {"status": {"phase": ""}}])
-def test_a_pod_of_which_nothing_is_known_is_pending(empty: dict[str, Any]) -> None:
+def test_a_pod_without_any_field_is_pending(empty: dict[str, Any]) -> None:
     assert parse_pod(empty) == Pod(name="", uid="")
 
 
@@ -37,7 +37,7 @@ def test_the_hash_of_the_template_is_read_and_is_empty_for_a_pod_of_an_older_ver
 
 
 @pytest.mark.parametrize("slot", ["", "x", "-1", "1.5"])
-def test_a_slot_that_is_no_number_is_not_known(slot: str) -> None:
+def test_a_slot_that_is_no_number_is_unknown(slot: str) -> None:
     assert parse_pod(obj(labels={"elasticjob.io/slot": slot})).slot is None
 
 
@@ -51,12 +51,12 @@ def test_a_slot_that_is_no_number_is_not_known(slot: str) -> None:
         ("Failed", True, False),
     ],
 )
-def test_a_pod_lives_until_all_its_containers_have_ended(phase: str, *, ended: bool, live: bool) -> None:
+def test_a_pod_is_live_until_all_its_containers_have_ended(phase: str, *, ended: bool, live: bool) -> None:
     pod = parse_pod(obj({"phase": phase}))
     assert (pod.ended, pod.is_live) == (ended, live)
 
 
-def test_a_pod_whose_deletion_was_asked_for_is_not_live() -> None:
+def test_a_pod_whose_deletion_was_requested_is_not_live() -> None:
     pod = parse_pod(obj({"phase": "Running"}, deletionTimestamp=NOW))
     assert (pod.terminating, pod.is_live, pod.ended) == (True, False, False)
 
@@ -66,23 +66,23 @@ def test_the_exit_code_is_that_of_the_trainer() -> None:
     assert with_state({"terminated": {"exitCode": 3}}, name="side").exit_code is None
 
 
-def test_the_trainer_is_the_container_with_the_agent_wherever_it_stands() -> None:
+def test_the_trainer_is_the_container_with_the_agent_at_any_position() -> None:
     states = [{"name": name, "state": {"terminated": {"exitCode": n}}} for n, name in enumerate(["trainer", "side"])]
     pod = obj({"containerStatuses": states})
     pod["spec"]["containers"][1]["env"] = [{"name": "OTHER"}, {"name": "ELASTICJOB_PREFIX", "value": "/elasticjob/…"}]
     assert parse_pod(pod).exit_code == 1
 
 
-def test_a_running_container_says_since_when() -> None:
+def test_a_running_container_has_its_start_time() -> None:
     assert with_state({"running": {"startedAt": NOW}}, phase="Running").running_since_s == NOW_S
     assert with_state({}, phase="Running", startTime=NOW).running_since_s == NOW_S
     assert with_state({}, phase="Pending", startTime=NOW).running_since_s is None
 
 
-# Why.
+# Reasons.
 
 
-def test_the_pods_own_reason_says_more_than_its_containers() -> None:
+def test_the_pods_own_reason_takes_precedence_over_its_containers() -> None:
     pod = with_state({"terminated": {"reason": "Error", "exitCode": 137}}, reason="Evicted", message="disk")
     assert (pod.reason, pod.message) == ("Evicted", "disk")
 
@@ -92,33 +92,33 @@ def test_an_oom_kill_is_read_from_the_trainer() -> None:
 
 
 @pytest.mark.parametrize("reason", ["ErrImagePull", "ImagePullBackOff", "CreateContainerConfigError"])
-def test_a_container_that_cannot_start_says_why(reason: str) -> None:
+def test_a_container_that_cannot_start_has_its_reason(reason: str) -> None:
     pod = with_state(waiting(reason), phase="Pending")
     assert (pod.reason, pod.message, pod.is_blocked) == (reason, "words", True)
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing"])
-def test_a_container_that_is_about_to_start_is_no_trouble(reason: str) -> None:
+def test_a_container_that_is_about_to_start_does_not_block_the_pod(reason: str) -> None:
     pod = with_state(waiting(reason), phase="Pending")
     assert (pod.reason, pod.is_blocked) == ("", False)
 
 
-def test_an_init_container_that_cannot_start_says_why() -> None:
+def test_an_init_container_that_cannot_start_has_its_reason() -> None:
     inits = [{"name": "elasticjob-inject", "state": waiting("ErrImagePull")}]
     assert with_state(waiting("PodInitializing"), phase="Pending", initContainerStatuses=inits).reason == "ErrImagePull"
 
 
-def test_a_pod_that_finds_no_node_says_why() -> None:
+def test_an_unschedulable_pod_has_its_reason() -> None:
     unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
     pod = parse_pod(obj({"phase": "Pending", "conditions": [unscheduled]}))
     assert (pod.reason, pod.message, pod.is_blocked) == ("Unschedulable", "0/3 nodes", True)
 
 
-def test_a_pod_that_runs_is_not_troubled() -> None:
+def test_a_running_pod_is_not_blocked() -> None:
     assert not with_state(waiting("CrashLoopBackOff"), phase="Running").is_blocked
 
 
-# Whose doing.
+# Causes.
 
 
 @pytest.mark.parametrize("status", ["True", "False"])
@@ -129,7 +129,7 @@ def test_conditions_are_read_by_type(status: str) -> None:
 
 
 @pytest.mark.parametrize("reason", ["Evicted", "Preempting", "NodeShutdown", "NodeLost", "Shutdown", "Terminated"])
-def test_kubelets_without_that_condition_say_a_disruption_by_the_pods_reason(reason: str) -> None:
+def test_a_kubelet_without_that_condition_reports_a_disruption_by_the_pods_reason(reason: str) -> None:
     assert parse_pod(obj({"phase": "Failed", "reason": reason})).is_disrupted
 
 
@@ -144,34 +144,34 @@ def test_kubelets_without_that_condition_say_a_disruption_by_the_pods_reason(rea
         ("ANewReason", "Pod was rejected: the node has another idea"),
     ],
 )
-def test_a_pod_that_a_kubelet_did_not_admit_is_known_by_its_reason_or_message(reason: str, message: str) -> None:
+def test_a_pod_that_a_kubelet_did_not_admit_is_recognised_by_its_reason_or_message(reason: str, message: str) -> None:
     assert parse_pod(obj({"phase": "Failed", "reason": reason, "message": message})).is_rejected
     assert not parse_pod(obj({"phase": "Pending", "reason": reason, "message": message})).is_rejected
 
 
-def test_a_pod_that_ran_was_admitted_whatever_its_container_says() -> None:
+def test_the_reason_of_a_container_does_not_make_its_pod_rejected() -> None:
     assert not with_state(
         {"terminated": {"reason": "OutOfcpu", "message": "Pod was rejected", "exitCode": 1}}
     ).is_rejected
     assert not parse_pod(obj({"phase": "Failed", "reason": "DeadlineExceeded"})).is_rejected
 
 
-def test_what_a_container_says_of_itself_is_no_disruption() -> None:
+def test_the_reason_of_a_container_does_not_make_its_pod_disrupted() -> None:
     assert not with_state({"terminated": {"reason": "Evicted", "exitCode": 1}}).is_disrupted
 
 
 @pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (3, "Failed")])
-def test_a_pod_whose_trainer_has_ended_has_ended_whatever_its_sidecars_do(code: int, phase: str) -> None:
+def test_a_pod_whose_trainer_has_ended_has_ended_although_its_sidecars_run(code: int, phase: str) -> None:
     pod = with_state({"terminated": {"exitCode": code}}, phase="Running")
     assert (pod.phase, pod.ended, pod.has_running_sidecar) == (phase, True, True)
 
 
-def test_a_sidecar_that_has_ended_ends_no_pod() -> None:
+def test_the_end_of_a_sidecar_does_not_end_the_pod() -> None:
     pod = with_state({"terminated": {"exitCode": 1}}, phase="Running", name="side")
     assert (pod.phase, pod.has_running_sidecar) == ("Running", False)
 
 
-def test_an_init_container_that_failed_is_why_the_pod_did() -> None:
+def test_a_failed_init_container_is_the_reason_of_the_pod() -> None:
     inits = [
         {"name": "elasticjob-inject", "state": {"terminated": {"exitCode": 0}}},
         {"name": "fetch", "state": {"terminated": {"exitCode": 3, "reason": "Error", "message": "no such bucket"}}},

@@ -1,4 +1,4 @@
-"""When a round counts as measured, and what its steps come to over all its members."""
+"""When a round is measured, and the durations of its steps over all its members."""
 
 import math
 from dataclasses import replace
@@ -19,28 +19,28 @@ QUICK, SLOW = (
 )
 
 
-def reported(*told: RecoveryTimings | None, round_: int = 2) -> RendezvousView:
+def reported(*timings: RecoveryTimings | None, round_: int = 2) -> RendezvousView:
     reports = {
         member(slot): replace(report(slot, WorkerState.HEALTHY), round=round_, recovery=recovery)
-        for slot, recovery in enumerate(told)
+        for slot, recovery in enumerate(timings)
     }
     return view(0, 1, world=ACTIVE, reports=reports)
 
 
-def begun() -> RecoveryTracker:
+def forming_tracker() -> RecoveryTracker:
     recovery = RecoveryTracker()
     recovery.record(FORMING, in_status=1)
     return recovery
 
 
-def test_a_round_that_becomes_active_is_told_once() -> None:
-    recovery = begun()
+def test_a_round_that_becomes_active_is_returned_once() -> None:
+    recovery = forming_tracker()
     assert recovery.record(reported(), in_status=1) == (ACTIVE, None)
     assert recovery.record(reported(), in_status=1) == (None, None)
 
 
-def test_it_is_measured_once_when_all_its_members_have_told() -> None:
-    recovery = begun()
+def test_a_round_is_measured_once_when_all_its_members_have_reported() -> None:
+    recovery = forming_tracker()
     assert recovery.record(reported(SLOW), in_status=1)[1] is None
     assert recovery.record(reported(SLOW, None), in_status=1)[1] is None
     whole = RecoverySample(2, Cause.WORKER_FAILED, {"detect": 0.02, "stop": 0.4, "agree": 0.1, "start": 0.01})
@@ -49,29 +49,29 @@ def test_it_is_measured_once_when_all_its_members_have_told() -> None:
     assert abs(whole.total_s - 0.53) < 1e-9
 
 
-def test_reports_of_the_round_before_measure_nothing() -> None:
-    assert begun().record(reported(SLOW, QUICK, round_=1), in_status=1) == (ACTIVE, None)
+def test_reports_of_the_previous_round_measure_nothing() -> None:
+    assert forming_tracker().record(reported(SLOW, QUICK, round_=1), in_status=1) == (ACTIVE, None)
 
 
-def test_a_round_that_the_status_has_at_the_first_look_is_its_predecessors() -> None:
+def test_a_round_that_the_status_has_at_the_first_call_is_not_measured() -> None:
     recovery = RecoveryTracker()
     assert recovery.record(reported(SLOW, QUICK), in_status=2) == (None, None)
     assert recovery.record(reported(SLOW, QUICK), in_status=2) == (None, None)
 
 
-def test_a_round_that_became_active_before_the_first_look_is_measured_unless_the_status_has_it() -> None:
-    begun, measured = RecoveryTracker().record(reported(SLOW, QUICK), in_status=1)
-    assert begun == ACTIVE
+def test_a_round_that_became_active_before_the_first_call_is_measured_unless_the_status_has_it() -> None:
+    new_round, measured = RecoveryTracker().record(reported(SLOW, QUICK), in_status=1)
+    assert new_round == ACTIVE
     assert measured is not None
     assert measured.round == 2
 
 
-def test_a_step_that_nobody_took_has_no_length() -> None:
+def test_a_step_without_a_measurement_has_no_duration() -> None:
     assert step_durations([RecoveryTimings(start_s=0.5), RecoveryTimings()]) == {"start": 0.5}
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, -1.0, 1e9])
-def test_a_length_that_can_be_none_is_left_out_of_the_sums(wrong: float) -> None:
+def test_an_implausible_duration_is_left_out(wrong: float) -> None:
     assert step_durations([RecoveryTimings(stop_s=wrong, start_s=0.5), RecoveryTimings(stop_s=0.1)]) == {
         "stop": 0.1,
         "start": 0.5,

@@ -1,4 +1,4 @@
-"""What makes two pods of one job alike, and what of the spec may change without making them differ."""
+"""The fields of the spec that the template hash covers, and those that may change without another hash."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ from testing.builders import SETTINGS, job, template
         pytest.param({"agent": Agent(shm_size_limit="1Gi")}, id="shm"),
     ],
 )
-def test_what_the_spec_gives_a_pod_is_part_of_the_hash(spec: dict[str, Any]) -> None:
+def test_the_hash_covers_the_fields_that_make_a_pod(spec: dict[str, Any]) -> None:
     assert template_hash(job(**spec)) != template_hash(job())
 
 
@@ -36,16 +36,16 @@ def test_what_the_spec_gives_a_pod_is_part_of_the_hash(spec: dict[str, Any]) -> 
         pytest.param({"rendezvous": Rendezvous(keep_alive_s=9)}, id="rendezvous"),
     ],
 )
-def test_what_may_change_while_pods_run_is_not(spec: dict[str, Any]) -> None:
+def test_the_hash_does_not_cover_fields_that_may_change_while_pods_run(spec: dict[str, Any]) -> None:
     assert template_hash(job(**spec)) == template_hash(job())
 
 
-def test_the_order_in_which_a_template_was_written_is_not() -> None:
-    turned = {"spec": {"containers": [dict(reversed(template()["spec"]["containers"][0].items()))]}}
-    assert template_hash(job(template=turned)) == template_hash(job())
+def test_the_hash_does_not_depend_on_the_order_of_fields() -> None:
+    reordered = {"spec": {"containers": [dict(reversed(template()["spec"]["containers"][0].items()))]}}
+    assert template_hash(job(template=reordered)) == template_hash(job())
 
 
-def test_it_is_the_same_in_every_version_of_the_operator_or_an_upgrade_would_replace_all_pods() -> None:
+def test_the_hash_is_the_same_in_every_version_so_that_an_upgrade_replaces_no_pods() -> None:
     assert template_hash(job()) == "42e990c626"
 
 
@@ -57,5 +57,5 @@ def test_it_is_the_same_in_every_version_of_the_operator_or_an_upgrade_would_rep
         (Agent(mode=AgentMode.PROVIDED, image="mine:1"), ""),
     ],
 )
-def test_the_agent_is_the_operators_unless_the_job_names_one_or_has_one(agent: Agent, image: str) -> None:
+def test_the_agent_image_is_the_operators_unless_the_job_names_or_provides_one(agent: Agent, image: str) -> None:
     assert wanted_revision(job(agent=agent), replace(SETTINGS, agent_image="agent:new")).agent_image == image

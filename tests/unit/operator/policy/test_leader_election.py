@@ -1,4 +1,4 @@
-"""An election by a Lease: never two leaders at once, whatever requests do, and always one in the end."""
+"""An election by a Lease: never two leaders at once, whatever happens to requests, and eventually one leader."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -24,15 +24,15 @@ from elasticjob_operator.policy.leader_election import (
     with_written_lease,
 )
 
-TERMS = ElectionTiming()
-ME = Candidate(identity="me", timing=TERMS)
+TIMING = ElectionTiming()
+ME = Candidate(identity="me", timing=TIMING)
 
 
 def lease(holder: str, version: str = "1", duration_s: float = 4.0) -> Lease:
     return Lease(holder=holder, duration_s=duration_s, version=version)
 
 
-def test_nothing_is_written_before_the_lease_was_read() -> None:
+def test_a_candidate_reads_the_lease_before_it_writes() -> None:
     assert next_step(ME, 0.0) is Step.READ
 
 
@@ -40,11 +40,11 @@ def test_nothing_is_written_before_the_lease_was_read() -> None:
     ("found", "step"),
     [(None, Step.CREATE), (lease(""), Step.ACQUIRE), (lease("me"), Step.RENEW), (lease("other"), Step.WAIT)],
 )
-def test_what_was_read_decides_what_is_done(found: Lease | None, step: Step) -> None:
+def test_the_next_step_depends_on_the_lease_that_was_read(found: Lease | None, step: Step) -> None:
     assert next_step(with_observed_lease(ME, found, 10.0), 10.0) is step
 
 
-def test_a_lease_expires_when_this_candidate_has_seen_no_change_for_its_duration() -> None:
+def test_a_lease_expires_when_this_candidate_has_observed_no_change_for_its_duration() -> None:
     first = with_observed_lease(ME, lease("other"), 10.0)
     again = with_observed_lease(start_attempt(first, 13.9), lease("other"), 13.9)
     assert next_step(again, 13.9) is Step.WAIT
@@ -56,47 +56,47 @@ def test_a_lease_expires_when_this_candidate_has_seen_no_change_for_its_duration
 
 def test_the_duration_is_the_holders_own() -> None:
     assert expires_s(with_observed_lease(ME, lease("other", duration_s=15.0), 0.0)) == 15.0
-    assert expires_s(with_observed_lease(ME, lease("other", duration_s=0.0), 0.0)) == TERMS.lease_duration_s
+    assert expires_s(with_observed_lease(ME, lease("other", duration_s=0.0), 0.0)) == TIMING.lease_duration_s
 
 
-def test_a_leader_counts_from_when_it_sent_the_renewal_and_not_from_the_answer() -> None:
+def test_leadership_counts_from_the_time_of_the_renewal_request_not_of_the_answer() -> None:
     leader = with_written_lease(ME, lease("me"), sent_s=10.0, now_s=12.0)
     assert is_leader(leader, 12.9)
     assert not is_leader(leader, 13.0)
 
 
-def test_a_lease_that_names_this_candidate_is_no_leadership_before_a_renewal_is_confirmed() -> None:
+def test_a_candidate_named_in_the_lease_leads_only_after_a_confirmed_renewal() -> None:
     assert not is_leader(with_observed_lease(ME, lease("me"), 10.0), 10.0)
 
 
-def test_a_leader_that_sees_another_holder_leads_no_more() -> None:
+def test_a_leader_that_observes_another_holder_stops_leading() -> None:
     leader = with_written_lease(ME, lease("me"), sent_s=10.0, now_s=10.0)
     assert not is_leader(with_observed_lease(leader, lease("other", version="2"), 10.5), 10.5)
 
 
-def test_leadership_that_lapsed_and_came_back_is_not_the_same_one() -> None:
+def test_leadership_that_expired_and_was_acquired_again_is_interrupted() -> None:
     leader = with_written_lease(ME, lease("me"), sent_s=10.0, now_s=10.0)
     assert is_uninterrupted(leader, with_written_lease(leader, lease("me", "2"), sent_s=12.9, now_s=12.9))
     assert not is_uninterrupted(leader, with_written_lease(leader, lease("me", "2"), sent_s=13.0, now_s=13.0))
 
 
-def test_a_leader_renews_each_period_and_after_a_failure_sooner_but_never_at_once() -> None:
+def test_a_leader_renews_once_per_period_and_sooner_after_a_failure_but_not_at_once() -> None:
     leader = with_written_lease(ME, lease("me"), sent_s=10.0, now_s=10.0)
-    assert retry_in_s(leader, 10.0) == TERMS.retry_period_s
-    assert retry_in_s(after_no_answer(leader), 11.5) == TERMS.retry_period_s / 4
-    assert retry_in_s(after_no_answer(leader), 12.9) == pytest.approx(0.1)  # then it leads no more
+    assert retry_in_s(leader, 10.0) == TIMING.retry_period_s
+    assert retry_in_s(after_no_answer(leader), 11.5) == TIMING.retry_period_s / 4
+    assert retry_in_s(after_no_answer(leader), 12.9) == pytest.approx(0.1)  # its leadership ends then
 
 
-def test_one_that_stands_by_looks_each_period_and_just_when_the_lease_expires() -> None:
+def test_a_standby_reads_once_per_period_and_at_the_expiry_of_the_lease() -> None:
     other = with_observed_lease(ME, lease("other"), 10.0)
-    assert retry_in_s(other, 10.0) == TERMS.retry_period_s
+    assert retry_in_s(other, 10.0) == TIMING.retry_period_s
     assert retry_in_s(other, 13.7) == pytest.approx(0.3)
-    assert retry_in_s(other, 14.0) == TERMS.retry_period_s
+    assert retry_in_s(other, 14.0) == TIMING.retry_period_s
 
 
 @dataclass
 class Process:
-    """A candidate with a clock of its own, which is wrong, and goes a little too fast or too slow."""
+    """A candidate with its own clock, which has an offset and a rate."""
 
     candidate: Candidate
     offset_s: float
@@ -109,18 +109,18 @@ class Process:
 
 @dataclass
 class Request:
-    """What a candidate has asked for: to read, or to hold the Lease of this version."""
+    """A request of a candidate: to read the Lease, or to hold the Lease of this version."""
 
     step: Step
     version: str
     sent_s: float
-    landed: bool = False
+    arrived: bool = False
     conflict: bool = False
     answer: Lease | None = None
 
 
 class Election(RuleBasedStateMachine):
-    """Three candidates; each request may be lost, land late, or lose its answer. Clocks differ by up to 10 %."""
+    """Three candidates. Each request may be lost, arrive late, or lose its answer. Clocks differ by up to 10 %."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,10 +128,10 @@ class Election(RuleBasedStateMachine):
         self.lease: Lease | None = None
         self.versions = itertools.count(1)
         self.late: list[tuple[str, Request]] = []
-        """Requests under way whose answers nobody waits for, with the identity that they are of."""
+        """Requests in flight whose answers are no longer awaited, with the identity of their candidate."""
         rates = [0.9, 1.0, 1.1]
         self.processes = [
-            Process(Candidate(identity=f"c{n}", timing=TERMS), offset_s=-500.0 * n, rate=rate)
+            Process(Candidate(identity=f"c{n}", timing=TIMING), offset_s=-500.0 * n, rate=rate)
             for n, rate in enumerate(rates)
         ]
 
@@ -144,10 +144,10 @@ class Election(RuleBasedStateMachine):
 
     # The API server.
 
-    def _land(self, identity: str, request: Request) -> None:
-        if request.landed:
+    def _arrive(self, identity: str, request: Request) -> None:
+        if request.arrived:
             return
-        request.landed = True
+        request.arrived = True
         if request.step is Step.READ:
             request.answer = self.lease
         elif request.version != (self.lease.version if self.lease else ""):
@@ -158,7 +158,7 @@ class Election(RuleBasedStateMachine):
 
     # One candidate.
 
-    def _ask(self, process: Process) -> None:
+    def _send(self, process: Process) -> None:
         now_s = process.clock(self.now_s)
         step = next_step(process.candidate, now_s)
         if step is not Step.WAIT:
@@ -171,7 +171,7 @@ class Election(RuleBasedStateMachine):
             process.candidate = after_no_answer(process.candidate)
         elif request.step is Step.READ:
             process.candidate = with_observed_lease(process.candidate, request.answer, now_s)
-            self._ask(process)
+            self._send(process)
         else:
             assert request.answer is not None
             process.candidate = with_written_lease(
@@ -179,49 +179,49 @@ class Election(RuleBasedStateMachine):
             )
 
     @rule(n=st.integers(0, 2))
-    def a_candidate_has_its_turn(self, n: int) -> None:
+    def a_candidate_starts_an_attempt(self, n: int) -> None:
         process = self.processes[n]
-        if not process.requests or process.requests[-1].landed:
+        if not process.requests or process.requests[-1].arrived:
             process.candidate = start_attempt(process.candidate, process.clock(self.now_s))
             process.requests.clear()
-            self._ask(process)
+            self._send(process)
 
     @rule(n=st.integers(0, 2), wait_s=st.sampled_from([0.0, 0.0, 1.0]))
-    def a_candidate_has_its_turn_and_is_answered_at_once(self, n: int, wait_s: float) -> None:
+    def a_candidate_starts_an_attempt_and_gets_its_answer_at_once(self, n: int, wait_s: float) -> None:
         process = self.processes[n]
         self.now_s += wait_s
         self.there_are_never_two_leaders()
-        self.a_candidate_has_its_turn(n)
+        self.a_candidate_starts_an_attempt(n)
         while process.requests:
-            self._land(process.candidate.identity, process.requests[-1])
+            self._arrive(process.candidate.identity, process.requests[-1])
             self._answer(process)
 
     @rule(n=st.integers(0, 2))
-    def its_request_lands(self, n: int) -> None:
+    def its_request_arrives(self, n: int) -> None:
         process = self.processes[n]
         if process.requests:
-            self._land(process.candidate.identity, process.requests[-1])
+            self._arrive(process.candidate.identity, process.requests[-1])
 
     @rule(n=st.integers(0, 2))
     def its_answer_arrives(self, n: int) -> None:
         process = self.processes[n]
-        if process.requests and process.requests[-1].landed:
+        if process.requests and process.requests[-1].arrived:
             self._answer(process)
 
     @rule(n=st.integers(0, 2))
-    def it_waits_no_longer_and_the_request_may_land_yet(self, n: int) -> None:
+    def a_request_times_out_and_may_still_arrive(self, n: int) -> None:
         process = self.processes[n]
         process.candidate = after_no_answer(process.candidate)
         self.late += [(process.candidate.identity, request) for request in process.requests]
         process.requests = []
 
     @rule(pick=st.integers(0, 9))
-    def a_request_of_long_ago_lands(self, pick: int) -> None:
+    def an_old_request_arrives(self, pick: int) -> None:
         if self.late:
-            self._land(*self.late.pop(pick % len(self.late)))
+            self._arrive(*self.late.pop(pick % len(self.late)))
 
     @rule(n=st.integers(0, 2))
-    def it_releases_the_lease_and_ends_and_another_process_begins(self, n: int) -> None:
+    def it_releases_the_lease_and_another_process_starts(self, n: int) -> None:
         process = self.processes[n]
         known = process.candidate.lease
         if known and self.lease and self.lease.version == known.version and known.holder == process.candidate.identity:
@@ -229,35 +229,35 @@ class Election(RuleBasedStateMachine):
         self._replace(process)
 
     @rule(n=st.integers(0, 2))
-    def it_is_killed_and_another_process_begins(self, n: int) -> None:
+    def it_is_killed_and_another_process_starts(self, n: int) -> None:
         self._replace(self.processes[n])
 
     def _replace(self, process: Process) -> None:
         self.late += [(process.candidate.identity, request) for request in process.requests]
-        process.candidate = Candidate(identity=f"restarted-{next(self.versions)}", timing=TERMS)
+        process.candidate = Candidate(identity=f"restarted-{next(self.versions)}", timing=TIMING)
         process.requests = []
 
     @rule(seconds=st.sampled_from([0.1, 0.5, 1.0, 2.5, 3.1, 4.1, 10.0]))
     def time_goes_by(self, seconds: float) -> None:
         self.now_s += seconds
 
-    # Where it leads.
+    # The end.
 
     def teardown(self) -> None:
-        """When requests are answered at once, there is a leader before long; and another one when that is killed."""
+        """Check that there is a leader soon once all requests are answered, and another one when that is killed."""
         first = self._settle()
         killed = next(p for p in self.processes if p.candidate.identity == first)
-        killed.candidate = Candidate(identity="last", timing=TERMS)
+        killed.candidate = Candidate(identity="last", timing=TIMING)
         assert self._settle() != first
 
     def _settle(self) -> str:
         for _ in range(60):
             for n in range(len(self.processes)):
-                self.a_candidate_has_its_turn_and_is_answered_at_once(n, 0.0)
+                self.a_candidate_starts_an_attempt_and_gets_its_answer_at_once(n, 0.0)
             self.now_s += 0.1
         (leader,) = self.leaders()
         return leader
 
 
-TestElection = pytest.mark.timeout(3600)(Election.TestCase)  # the number of steps bounds it, not the clock
+TestElection = pytest.mark.timeout(3600)(Election.TestCase)  # the number of steps limits it, not the clock
 TestElection.settings = settings(max_examples=150, stateful_step_count=60, deadline=None)

@@ -7,23 +7,23 @@ from elasticjob_operator.render.disruption_budget import has_disruption_budget, 
 from testing.builders import job
 
 
-@pytest.mark.parametrize(("lowest", "kept"), [(None, 4), (2, 2)])
-def test_a_drain_leaves_the_nodes_that_the_job_cannot_do_without(lowest: int | None, kept: int) -> None:
-    assert render_disruption_budget(job(replicas=4, min_replicas=lowest))["spec"]["minAvailable"] == kept
+@pytest.mark.parametrize(("lowest", "remaining"), [(None, 4), (2, 2)])
+def test_a_drain_leaves_min_replicas_of_the_job(lowest: int | None, remaining: int) -> None:
+    assert render_disruption_budget(job(replicas=4, min_replicas=lowest))["spec"]["minAvailable"] == remaining
 
 
 @pytest.mark.parametrize(
-    ("wanted", "there"), [(None, True), (DisruptionBudget.MIN_REPLICAS, True), (DisruptionBudget.NONE, False)]
+    ("wanted", "exists"), [(None, True), (DisruptionBudget.MIN_REPLICAS, True), (DisruptionBudget.NONE, False)]
 )
-def test_a_job_has_a_budget_unless_it_wants_none(wanted: DisruptionBudget | None, *, there: bool) -> None:
-    assert has_disruption_budget(job(pod_disruption_budget=wanted)) is there
+def test_a_job_has_a_budget_unless_its_spec_turns_it_off(wanted: DisruptionBudget | None, *, exists: bool) -> None:
+    assert has_disruption_budget(job(pod_disruption_budget=wanted)) is exists
 
 
-def test_it_counts_the_pods_of_this_very_job_and_goes_with_it() -> None:
+def test_the_budget_selects_the_pods_by_uid_and_is_deleted_with_the_job() -> None:
     made = render_disruption_budget(job())
     assert made["spec"]["selector"] == {"matchLabels": {"elasticjob.io/job-uid": "job-uid"}}
     assert [owner["uid"] for owner in made["metadata"]["ownerReferences"]] == ["job-uid"]
 
 
-def test_a_pod_that_is_not_healthy_never_holds_a_drain_up() -> None:
+def test_an_unhealthy_pod_never_blocks_a_drain() -> None:
     assert render_disruption_budget(job())["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"

@@ -1,4 +1,4 @@
-"""The environment of the agent: where its keys are, who it is, and what the user set."""
+"""The environment of the agent: its keys, its identity, and the user's variables."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ def values(slot: int = 0, container: dict[str, Any] | None = None, **spec: Any) 
     return {env["name"]: env["value"] for env in listed(slot, container, **spec) if "value" in env}
 
 
-def test_the_agent_knows_its_job_its_slot_and_its_etcd() -> None:
+def test_the_agent_has_its_job_its_slot_and_its_etcd() -> None:
     found = values(3, nproc_per_node=2)
     assert found["ELASTICJOB_PREFIX"] == "/elasticjob/c/ns/j/job-uid"
     assert found["ELASTICJOB_ETCD_ENDPOINTS"] == "etcd-0:2379,etcd-1:2379"
@@ -29,7 +29,7 @@ def test_the_agent_knows_its_job_its_slot_and_its_etcd() -> None:
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(600.0, "600"), (5.0, "5"), (1.5, "1.5"), (1e6, "1000000")])
-def test_the_agent_knows_how_long_it_may_try_to_reach_etcd(seconds: float, text: str) -> None:
+def test_the_agent_has_the_join_timeout(seconds: float, text: str) -> None:
     assert values(rendezvous=Rendezvous(join_timeout_s=seconds))["ELASTICJOB_JOIN_TIMEOUT_SECONDS"] == text
 
 
@@ -42,16 +42,16 @@ def test_the_agent_knows_how_long_it_may_try_to_reach_etcd(seconds: float, text:
         ("ELASTICJOB_NODE_NAME", "spec.nodeName"),
     ],
 )
-def test_what_only_the_cluster_knows_comes_by_the_downward_api(name: str, path: str) -> None:
+def test_values_that_only_the_cluster_has_come_from_the_downward_api(name: str, path: str) -> None:
     assert {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} in listed()
 
 
-def test_what_the_user_set_stays_and_comes_first() -> None:
+def test_the_users_variables_come_first_and_unchanged() -> None:
     own = [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]
     assert listed(container={"env": own})[:2] == own
 
 
-def test_no_variable_is_there_twice() -> None:
+def test_no_variable_is_set_twice() -> None:
     given = {"env": [{"name": "OMP_NUM_THREADS", "value": "8"}]}
     found = [env["name"] for env in listed(container=given, nproc_per_node=4)]
     assert sorted(found) == sorted(set(found))
@@ -62,7 +62,7 @@ def test_several_workers_of_a_pod_get_one_thread_each(nproc: int, threads: str |
     assert values(nproc_per_node=nproc).get("OMP_NUM_THREADS") == threads
 
 
-def test_threads_that_the_user_set_are_left_alone() -> None:
+def test_the_users_number_of_threads_is_not_changed() -> None:
     given = {"env": [{"name": "OMP_NUM_THREADS", "value": "8"}]}
     assert values(container=given, nproc_per_node=4)["OMP_NUM_THREADS"] == "8"
 
@@ -78,11 +78,11 @@ def test_auto_is_one_worker_for_each_gpu(limits: dict[str, Any], workers: str) -
 @pytest.mark.parametrize(
     ("container", "path"), [({}, "/dev/termination-log"), ({"terminationMessagePath": "/tmp/why"}, "/tmp/why")]
 )
-def test_the_root_cause_goes_where_the_kubelet_looks_for_it(container: dict[str, Any], path: str) -> None:
+def test_the_root_cause_is_written_to_the_path_that_the_kubelet_reads(container: dict[str, Any], path: str) -> None:
     assert values(container=container)["ELASTICJOB_TERMINATION_LOG"] == path
 
 
-def test_the_workers_use_the_interface_that_the_manifest_names_unless_they_are_told_another() -> None:
+def test_the_workers_use_the_interface_in_the_manifest_unless_a_variable_names_another() -> None:
     agent = Agent(interface="net1")
     assert values(agent=agent)["NCCL_SOCKET_IFNAME"] == "net1"
     own = {"env": [{"name": "NCCL_SOCKET_IFNAME", "value": "eth0"}]}
@@ -90,15 +90,15 @@ def test_the_workers_use_the_interface_that_the_manifest_names_unless_they_are_t
     assert "GLOO_SOCKET_IFNAME" not in values()
 
 
-def test_the_agent_is_told_the_interface_whose_address_is_its_own() -> None:
+def test_the_agent_has_the_interface_of_its_own_address() -> None:
     assert values(agent=Agent(interface="net1"))["ELASTICJOB_INTERFACE"] == "net1"
     assert "ELASTICJOB_INTERFACE" not in values()
 
 
-def test_the_agent_is_told_what_the_spec_that_names_its_pod_says() -> None:
+def test_the_agent_has_the_bootstrap_of_the_spec_that_names_its_pod() -> None:
     given: dict[str, Any] = {}
-    brief = bootstrap_of(SpecRecord(min=1, max=1, desired=1), 7)
+    bootstrap = bootstrap_of(SpecRecord(min=1, max=1, desired=1), 7)
     of = job(template=template(**given))
-    told = {"name": "ELASTICJOB_SPEC", "value": "7 6.0 1 SIGTERM 30.0 5.0 3 60.0 0.0 -"}
-    assert told in agent_env(of, given, slot=0, settings=SETTINGS, bootstrap=brief)
+    expected = {"name": "ELASTICJOB_SPEC", "value": "7 6.0 1 SIGTERM 30.0 5.0 3 60.0 0.0 -"}
+    assert expected in agent_env(of, given, slot=0, settings=SETTINGS, bootstrap=bootstrap)
     assert "ELASTICJOB_SPEC" not in values()

@@ -1,4 +1,4 @@
-"""An event as Kubernetes keeps it: told again it is the same object."""
+"""An event as Kubernetes stores it; a repeated one is the same object."""
 
 from typing import Any
 
@@ -15,18 +15,18 @@ def rendered(message: str = "words", uid: str = "u", count: int = 1) -> dict[str
     return render_event(of, Event(EventReason.STALLED, message), first_s=NOW_S - 60, last_s=NOW_S, count=count)
 
 
-def test_an_event_is_about_the_job_and_says_since_when_and_how_often() -> None:
+def test_an_event_is_about_the_job_and_has_its_times_and_count() -> None:
     made = rendered(count=3)
     assert (made["involvedObject"]["name"], made["involvedObject"]["uid"]) == ("j", "u")
     assert (made["firstTimestamp"], made["lastTimestamp"], made["count"]) == (ago(60), NOW, 3)
     assert (made["reason"], made["message"], made["type"]) == ("Stalled", "words", "Normal")
 
 
-def test_the_same_sentence_is_the_same_event_and_another_is_not() -> None:
+def test_the_same_message_is_the_same_event_and_another_is_not() -> None:
     assert rendered(count=2)["metadata"] == rendered()["metadata"]
     names = {made["metadata"]["name"] for made in (rendered(), rendered("other"), rendered(uid="u2"))}
     assert len(names) == 3
 
 
-def test_a_long_message_is_cut_to_what_the_api_server_takes() -> None:
+def test_a_long_message_is_truncated_to_the_limit_of_the_api_server() -> None:
     assert len(rendered("x" * 5000)["message"]) == 1024

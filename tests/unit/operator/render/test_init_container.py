@@ -1,4 +1,4 @@
-"""The init container that brings the agent: quotas and Pod Security must not refuse the pod for it."""
+"""The init container that copies the agent: quotas and Pod Security must not reject the pod because of it."""
 
 from typing import Any
 
@@ -25,12 +25,12 @@ def test_the_operators_image_is_used_unless_the_job_names_one() -> None:
     assert injector(image="mirror/agent:1")["image"] == "mirror/agent:1"
 
 
-def test_a_quota_finds_requests_and_limits() -> None:
+def test_the_init_container_has_requests_and_limits_for_quotas() -> None:
     resources = injector()["resources"]
     assert set(resources["requests"]) == set(resources["limits"]) == {"cpu", "memory"}
 
 
-def test_restricted_pod_security_is_kept() -> None:
+def test_the_init_container_complies_with_restricted_pod_security() -> None:
     context = injector()["securityContext"]
     assert context["allowPrivilegeEscalation"] is False
     assert context["runAsNonRoot"] is True
@@ -38,8 +38,8 @@ def test_restricted_pod_security_is_kept() -> None:
     assert context["seccompProfile"] == {"type": "RuntimeDefault"}
 
 
-def test_where_the_pod_runs_as_root_it_does_not() -> None:
-    """A kubelet never starts a container with runAsNonRoot whose user is the pod's 0."""
+def test_the_init_container_of_a_root_pod_runs_as_another_user() -> None:
+    """A kubelet never starts a container with runAsNonRoot as the pod's user 0."""
     root = template()
     root["spec"]["securityContext"] = {"runAsUser": 0}
     (found,) = init_containers(job(template=root), SETTINGS.agent_image)
@@ -47,15 +47,15 @@ def test_where_the_pod_runs_as_root_it_does_not() -> None:
 
 
 @pytest.mark.parametrize("context", [None, {}, {"runAsUser": 1000}, {"fsGroup": 0}])
-def test_where_the_pod_does_not_run_as_root_its_user_is_not_chosen(context: dict[str, int] | None) -> None:
-    """A policy that chooses the user by namespace refuses a fixed one."""
+def test_the_init_container_of_any_other_pod_has_no_user(context: dict[str, int] | None) -> None:
+    """A policy that chooses the user by namespace rejects a fixed one."""
     other = template()
     other["spec"]["securityContext"] = context
     (found,) = init_containers(job(template=other), SETTINGS.agent_image)
     assert "runAsUser" not in found["securityContext"]
 
 
-def test_it_installs_into_the_volume_that_it_mounts() -> None:
+def test_the_init_container_installs_into_the_volume_that_it_mounts() -> None:
     found = injector()
     (mount,) = found["volumeMounts"]
     assert found["command"] == ["/opt/elasticjob/bin/elasticjob-agent", "--install", mount["mountPath"]]

@@ -1,4 +1,4 @@
-"""One pod: the user's template untouched but for what the operator must set, and the agent before the command."""
+"""A pod: the user's template, changed only where the operator must, with the agent before the command."""
 
 import copy
 from dataclasses import replace
@@ -25,13 +25,13 @@ def trainer(**spec: Any) -> dict[str, Any]:
 
 
 def with_pod(**fields: Any) -> dict[str, Any]:
-    """A template whose pod spec has these fields too."""
+    """Return a template whose pod spec also has these fields."""
     made = template()
     made["spec"] |= fields
     return made
 
 
-def test_a_pod_is_named_labelled_and_owned_as_the_map_says() -> None:
+def test_a_pod_has_the_name_labels_and_owner_of_its_slot() -> None:
     meta = rendered()["metadata"]
     assert (meta["name"], meta["namespace"]) == ("j-3-abcde", "ns")
     assert meta["labels"] == {
@@ -45,7 +45,7 @@ def test_a_pod_is_named_labelled_and_owned_as_the_map_says() -> None:
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("ElasticJob", "job-uid", True)
 
 
-def test_a_pod_is_of_the_revision_that_is_given_whatever_the_operators_setting_is_now() -> None:
+def test_a_pod_has_the_given_revision_whatever_the_operators_setting_is() -> None:
     old = Revision("0123456789", "agent:old")
     pod = render_pod(job(), slot=0, name="j-0-a", settings=SETTINGS, revision=old)
     assert pod["metadata"]["labels"]["elasticjob.io/template-hash"] == "0123456789"
@@ -53,7 +53,7 @@ def test_a_pod_is_of_the_revision_that_is_given_whatever_the_operators_setting_i
     assert pod["spec"]["initContainers"][0]["image"] == "agent:old"
 
 
-def test_a_pod_with_an_agent_of_its_own_has_no_image_of_one() -> None:
+def test_a_pod_that_provides_the_agent_has_no_agent_image() -> None:
     assert "annotations" not in rendered(agent=PROVIDED)["metadata"]
 
 
@@ -72,13 +72,13 @@ def test_a_pod_has_a_stable_host_name_in_the_jobs_domain_and_never_restarts_by_i
         ({"serviceAccountName": "mine", "automountServiceAccountToken": False}, False),
     ],
 )
-def test_a_pod_has_a_service_accounts_token_only_if_its_template_asks_for_one(
+def test_a_pod_has_a_service_account_token_only_if_its_template_requests_one(
     fields: dict[str, Any], mounted: object
 ) -> None:
     assert rendered(template=with_pod(**fields))["spec"].get("automountServiceAccountToken") is mounted
 
 
-def test_labels_and_annotations_of_the_template_pass_through() -> None:
+def test_labels_and_annotations_of_the_template_are_kept() -> None:
     given = {"labels": {"team": "a"}, "annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}
     meta = rendered(template={**template(), "metadata": given})["metadata"]
     assert meta["annotations"].items() >= given["annotations"].items()
@@ -86,8 +86,8 @@ def test_labels_and_annotations_of_the_template_pass_through() -> None:
     assert meta["labels"]["elasticjob.io/slot"] == "3"
 
 
-def test_nothing_else_of_the_templates_metadata_does() -> None:
-    """A finalizer would keep every pod for ever, and a resourceVersion would keep any from being created."""
+def test_no_other_metadata_of_the_template_is_kept() -> None:
+    """A finalizer would keep every pod for ever, and no pod with a resourceVersion could be created."""
     given = {"resourceVersion": "7", "finalizers": ["a.b/c"], "generateName": "x-", "uid": "u", "ownerReferences": []}
     meta = rendered(template={**template(), "metadata": given})["metadata"]
     assert set(meta) == {"name", "namespace", "labels", "annotations", "ownerReferences"}
@@ -95,13 +95,13 @@ def test_nothing_else_of_the_templates_metadata_does() -> None:
     assert [owner["kind"] for owner in meta["ownerReferences"]] == ["ElasticJob"]
 
 
-def test_a_label_of_the_template_cannot_claim_another_slot() -> None:
+def test_a_label_of_the_template_cannot_set_another_slot() -> None:
     given = {"labels": {"elasticjob.io/slot": "9", "elasticjob.io/job-uid": "other"}}
     labels = rendered(template={**template(), "metadata": given})["metadata"]["labels"]
     assert (labels["elasticjob.io/slot"], labels["elasticjob.io/job-uid"]) == ("3", "job-uid")
 
 
-def test_fields_that_nobody_here_knows_reach_the_pod() -> None:
+def test_unknown_fields_of_the_pod_are_kept() -> None:
     fields = {
         "schedulerName": "volcano",
         "priorityClassName": "high",
@@ -113,7 +113,7 @@ def test_fields_that_nobody_here_knows_reach_the_pod() -> None:
     assert {name: pod[name] for name in fields} == fields
 
 
-def test_fields_of_the_trainer_that_nobody_here_knows_reach_it() -> None:
+def test_unknown_fields_of_the_trainer_are_kept() -> None:
     fields = {"resources": {"limits": {"nvidia.com/gpu": "2"}}, "workingDir": "/x", "fieldOfTomorrow": 1}
     container = trainer(template=template(**fields))
     assert {name: container[name] for name in fields} == fields
@@ -122,7 +122,7 @@ def test_fields_of_the_trainer_that_nobody_here_knows_reach_it() -> None:
 def test_the_jobs_own_template_is_not_changed() -> None:
     given = template(args=["--x"], env=[{"name": "A", "value": "1"}])
     before = copy.deepcopy(given)
-    rendered(template=given)["spec"]["containers"][0]["env"].append("spoilt")
+    rendered(template=given)["spec"]["containers"][0]["env"].append("changed")
     assert given == before
 
 
@@ -138,14 +138,14 @@ def test_a_provided_agent_is_found_on_the_path_of_the_image() -> None:
     assert trainer(agent=PROVIDED)["command"][:3] == ["elasticjob-agent", "--pod", "--"]
 
 
-def test_a_sidecar_is_left_as_it_is() -> None:
+def test_a_sidecar_is_not_changed() -> None:
     sidecar = {"name": "sidecar", "image": "x", "command": ["sh"], "env": []}
     given = template()
     given["spec"]["containers"].append(sidecar)
     assert rendered(template=given)["spec"]["containers"][1] == sidecar
 
 
-def test_the_agent_is_put_into_the_container_that_trains_wherever_it_is() -> None:
+def test_the_agent_runs_in_the_trainer_container_at_any_position() -> None:
     sidecar = {"name": "sidecar", "image": "x"}
     given = template()
     given["spec"]["containers"].insert(0, sidecar)
@@ -158,7 +158,9 @@ def test_the_agent_is_put_into_the_container_that_trains_wherever_it_is() -> Non
     ("own", "grace_s", "expected"),
     [(None, 30.0, 40), (10, 30.0, 40), (600, 30.0, 600), (None, 0.5, 11), (None, 120.0, 130)],
 )
-def test_the_kubelet_waits_longer_than_the_workers_are_given(own: int | None, grace_s: float, expected: int) -> None:
+def test_the_grace_period_of_the_pod_is_longer_than_that_of_the_workers(
+    own: int | None, grace_s: float, expected: int
+) -> None:
     fields = {} if own is None else {"terminationGracePeriodSeconds": own}
     pod = rendered(template=with_pod(**fields), graceful_shutdown=GracefulShutdown(seconds=grace_s))["spec"]
     assert pod["terminationGracePeriodSeconds"] == expected
@@ -188,7 +190,7 @@ def test_every_mount_of_the_pod_has_its_volume() -> None:
     assert mounted == {volume["name"] for volume in pod["volumes"]}
 
 
-def test_a_template_that_clashes_with_ours_is_refused() -> None:
+def test_a_template_with_a_reserved_name_is_rejected() -> None:
     with pytest.raises(RenderError, match=r"volumes\[0\]\.name: names that begin with elasticjob- are reserved"):
         rendered(template=with_pod(volumes=[{"name": "elasticjob-logs", "emptyDir": {}}]))
 
@@ -205,16 +207,16 @@ def avoiding(*nodes: str, **fields: Any) -> dict[str, Any]:
     return found
 
 
-def test_nodes_to_avoid_are_a_wish_beside_what_the_template_says_of_placement() -> None:
+def test_nodes_to_avoid_are_a_preference_added_to_the_templates_affinity() -> None:
     own = {"podAffinity": {"x": 1}, "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"y": 2}}}
     made = avoiding("a", "b", affinity=own)
     assert made["podAffinity"] == {"x": 1}
     assert made["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] == {"y": 2}
-    wishes = made["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
-    assert [wish["preference"]["matchFields"][0]["values"] for wish in wishes] == [["a"], ["b"]]
+    preferences = made["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert [preference["preference"]["matchFields"][0]["values"] for preference in preferences] == [["a"], ["b"]]
 
 
-def test_without_nodes_to_avoid_the_placement_is_the_templates() -> None:
+def test_without_nodes_to_avoid_the_affinity_is_the_templates() -> None:
     assert avoiding() == {}
     assert avoiding(affinity={"x": 1}) == {"x": 1}
 
@@ -222,7 +224,7 @@ def test_without_nodes_to_avoid_the_placement_is_the_templates() -> None:
 @pytest.mark.parametrize(
     ("own", "expected"), [([], ["ours"]), ([{"name": "mine"}], ["mine", "ours"]), ([{"name": "ours"}], ["ours"])]
 )
-def test_the_agents_image_is_pulled_with_its_own_secret(own: list[dict[str, str]], expected: list[str]) -> None:
+def test_the_agents_image_has_its_own_pull_secret(own: list[dict[str, str]], expected: list[str]) -> None:
     settings = replace(SETTINGS, agent_image_pull_secrets=("ours",))
     of = job(template=with_pod(imagePullSecrets=own))
     pod = render_pod(of, slot=0, name="j-0-a", settings=settings)["spec"]
@@ -237,5 +239,5 @@ def test_the_agents_image_is_pulled_with_its_own_secret(own: list[dict[str, str]
         ({"hostNetwork": True, "dnsPolicy": "Default"}, "Default"),
     ],
 )
-def test_a_pod_in_the_hosts_network_still_finds_etcd_by_its_name(fields: dict[str, Any], policy: str | None) -> None:
+def test_a_pod_in_the_host_network_can_resolve_the_name_of_etcd(fields: dict[str, Any], policy: str | None) -> None:
     assert rendered(template=with_pod(**fields))["spec"].get("dnsPolicy") == policy

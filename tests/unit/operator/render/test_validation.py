@@ -1,4 +1,4 @@
-"""Templates that clash with what the operator adds: each is refused by a sentence that names the field."""
+"""Templates that use reserved names: each is rejected with a message that has the field."""
 
 from typing import Any
 
@@ -21,28 +21,28 @@ def with_sidecar(**sidecar: Any) -> dict[str, Any]:
     return made
 
 
-OURS = "elasticjob-x"
+NAME = "elasticjob-x"
 AGENT = {"name": "v", "mountPath": "/opt/elasticjob"}
 
 
 @pytest.mark.parametrize(
-    ("given", "sentence"),
+    ("given", "message"),
     [
-        (with_pod(volumes=[{"name": OURS}]), f"spec.template.spec.volumes[0].name: .* rename {OURS}"),
-        (with_sidecar(name=OURS), f"spec.template.spec.containers[1].name: .* rename {OURS}"),
-        (with_pod(initContainers=[{"name": OURS}]), f"spec.template.spec.initContainers[0].name: .* rename {OURS}"),
-        (template(ports=[{"name": OURS}]), f"containers[0].ports[0].name: .* rename {OURS}"),
+        (with_pod(volumes=[{"name": NAME}]), f"spec.template.spec.volumes[0].name: .* rename {NAME}"),
+        (with_sidecar(name=NAME), f"spec.template.spec.containers[1].name: .* rename {NAME}"),
+        (with_pod(initContainers=[{"name": NAME}]), f"spec.template.spec.initContainers[0].name: .* rename {NAME}"),
+        (template(ports=[{"name": NAME}]), f"containers[0].ports[0].name: .* rename {NAME}"),
         (template(env=[{"name": "ELASTICJOB_SLOT", "value": "1"}]), "variable ELASTICJOB_SLOT: .* remove it"),
         (template(volumeMounts=[AGENT]), "mountPath /opt/elasticjob is reserved for the operator; mount v elsewhere"),
         (template(volumeMounts=[{"name": "v", "mountPath": "/var/log/elasticjob/"}]), "mountPath /var/log/elasticjob "),
     ],
 )  # fmt: skip
-def test_a_clash_is_named_with_its_cure(given: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(RenderError, match=sentence.replace("[", r"\[").replace("]", r"\]")):
+def test_the_message_has_the_field_and_the_cure(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(RenderError, match=message.replace("[", r"\[").replace("]", r"\]")):
         validate(job(template=given))
 
 
-def test_every_clash_is_named_at_once() -> None:
+def test_the_message_has_all_fields_at_once() -> None:
     given = template(env=[{"name": "ELASTICJOB_A"}, {"name": "ELASTICJOB_B"}])
     with pytest.raises(RenderError, match=r"ELASTICJOB_A.*; .*ELASTICJOB_B"):
         validate(job(template=given))
@@ -54,9 +54,11 @@ def test_every_clash_is_named_at_once() -> None:
         template(),
         template(env=[{"name": "MY_ELASTICJOB_X", "value": "1"}]),
         template(volumeMounts=[{"name": "v", "mountPath": "/var/log"}]),
-        with_sidecar(env=[{"name": "ELASTICJOB_SLOT", "value": "1"}], volumeMounts=[AGENT]),  # not our container
+        with_sidecar(
+            env=[{"name": "ELASTICJOB_SLOT", "value": "1"}], volumeMounts=[AGENT]
+        ),  # not the trainer container
         with_pod(volumes=[{"name": "elasticjobs"}]),
     ],
 )
-def test_whatever_does_not_clash_is_accepted(given: dict[str, Any]) -> None:
+def test_all_other_templates_are_accepted(given: dict[str, Any]) -> None:
     validate(job(template=given))

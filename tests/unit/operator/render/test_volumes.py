@@ -1,4 +1,4 @@
-"""What a training pod has beside the user's volumes: shared memory, logs, the agent."""
+"""The operator's volumes in a training pod: shared memory, logs, the agent."""
 
 from typing import Any
 
@@ -9,43 +9,43 @@ from elasticjob_operator.render.volumes import mounts, volumes
 from testing.builders import job, template
 
 
-def made(agent: Agent | None = None, **container: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Volumes and mounts by the volume's name."""
+def rendered(agent: Agent | None = None, **container: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return volumes and mounts by the volume's name."""
     of = job(template=template(**container), agent=agent or Agent())
     by_volume = {part["name"]: part for part in volumes(of, container)}
     return by_volume, {part["name"]: part for part in mounts(of, container)}
 
 
 def test_shared_memory_is_a_memory_volume_without_a_limit_of_its_own() -> None:
-    volume, mount = made()
+    volume, mount = rendered()
     assert volume["elasticjob-shm"] == {"name": "elasticjob-shm", "emptyDir": {"medium": "Memory"}}
     assert mount["elasticjob-shm"]["mountPath"] == "/dev/shm"
 
 
 def test_the_size_of_shared_memory_is_a_field() -> None:
-    volume, _ = made(Agent(shm_size_limit="8Gi"))
+    volume, _ = rendered(Agent(shm_size_limit="8Gi"))
     assert volume["elasticjob-shm"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "8Gi"}
 
 
 @pytest.mark.parametrize("path", ["/dev/shm", "/dev/shm/"])
-def test_shared_memory_of_the_template_is_not_mounted_over(path: str) -> None:
-    volume, mount = made(volumeMounts=[{"name": "own", "mountPath": path}])
+def test_the_templates_own_shared_memory_is_kept(path: str) -> None:
+    volume, mount = rendered(volumeMounts=[{"name": "own", "mountPath": path}])
     assert "elasticjob-shm" not in volume
     assert "elasticjob-shm" not in mount
 
 
 def test_the_log_volume_is_writable_and_limited() -> None:
-    volume, mount = made(Agent(log_size_limit="512Mi"))
+    volume, mount = rendered(Agent(log_size_limit="512Mi"))
     assert volume["elasticjob-logs"]["emptyDir"] == {"sizeLimit": "512Mi"}
     assert mount["elasticjob-logs"] == {"name": "elasticjob-logs", "mountPath": "/var/log/elasticjob"}
 
 
-def test_the_injected_agent_is_mounted_read_only_where_it_was_built_for() -> None:
-    volume, mount = made()
+def test_the_injected_agent_is_mounted_read_only_at_the_path_that_it_was_built_for() -> None:
+    volume, mount = rendered()
     assert volume["elasticjob-agent"]["emptyDir"] == {}
     assert (mount["elasticjob-agent"]["mountPath"], mount["elasticjob-agent"]["readOnly"]) == ("/opt/elasticjob", True)
 
 
 def test_a_provided_agent_needs_no_volume() -> None:
-    volume, mount = made(Agent(mode=AgentMode.PROVIDED))
+    volume, mount = rendered(Agent(mode=AgentMode.PROVIDED))
     assert set(volume) == set(mount) == {"elasticjob-logs", "elasticjob-shm"}

@@ -1,4 +1,4 @@
-"""Which users, roles and permissions are corrected in an etcd of our own, and in one of others."""
+"""The corrections of users, roles and permissions, in the installation's own etcd and in a shared one."""
 
 from dataclasses import replace
 
@@ -21,16 +21,16 @@ OWN = Owner(cluster_id="c", operator_id="op", admins=frozenset({"root", "boss"})
 SHARED = replace(OWN, is_own=False)
 
 ROLE, PREFIX = "elasticjob/op/n/a/uid-a", of_folder("/elasticjob/c/n/a/uid-a/")
-GUEST, GUESTS = "elasticjob/other/n/b/uid-b", of_folder("/elasticjob/elsewhere/n/b/uid-b/")
+OTHER, OTHERS = "elasticjob/other/n/b/uid-b", of_folder("/elasticjob/elsewhere/n/b/uid-b/")
 ALL = Permission("\0", "\0")
 GOOD = Found(
-    {"root": frozenset({"root"}), "boss": frozenset({"root"}), "uid-a": frozenset({ROLE}), "uid-b": frozenset({GUEST})},
-    {"root": frozenset(), ROLE: frozenset({PREFIX}), GUEST: frozenset({GUESTS})},
+    {"root": frozenset({"root"}), "boss": frozenset({"root"}), "uid-a": frozenset({ROLE}), "uid-b": frozenset({OTHER})},
+    {"root": frozenset(), ROLE: frozenset({PREFIX}), OTHER: frozenset({OTHERS})},
 )
 
 
 def found(*, users: dict[str, set[str]] | None = None, roles: dict[str, set[Permission]] | None = None) -> Found:
-    """What is good, and this instead or besides."""
+    """Return the correct state of etcd with these users and roles instead or in addition."""
     return Found(
         {**GOOD.roles_of, **{user: frozenset(has) for user, has in (users or {}).items()}},
         {**GOOD.permissions_of, **{role: frozenset(permits) for role, permits in (roles or {}).items()}},
@@ -38,7 +38,7 @@ def found(*, users: dict[str, set[str]] | None = None, roles: dict[str, set[Perm
 
 
 @pytest.mark.parametrize("owner", [OWN, SHARED])
-def test_what_we_have_made_is_left_alone_and_so_are_jobs_of_another_installation(owner: Owner) -> None:
+def test_our_own_users_and_those_of_another_installation_are_not_changed(owner: Owner) -> None:
     assert corrections(GOOD, owner) == ()
 
 
@@ -47,17 +47,17 @@ def test_what_we_have_made_is_left_alone_and_so_are_jobs_of_another_installation
     ("what", "correction"),
     [
         pytest.param(found(users={"uid-a": {ROLE, "root"}}), RevokeRole("uid-a", "root"), id="an administrator"),
-        pytest.param(found(users={"uid-a": {GUEST}}), RevokeRole("uid-a", GUEST), id="another job's role"),
+        pytest.param(found(users={"uid-a": {OTHER}}), RevokeRole("uid-a", OTHER), id="another job's role"),
         pytest.param(found(roles={ROLE: {PREFIX, ALL}}), RevokePermission(ROLE, ALL), id="everything"),
-        pytest.param(found(roles={ROLE: {GUESTS}}), RevokePermission(ROLE, GUESTS), id="another job's prefix"),
+        pytest.param(found(roles={ROLE: {OTHERS}}), RevokePermission(ROLE, OTHERS), id="another job's prefix"),
         pytest.param(
             found(roles={ROLE: {replace(PREFIX, range_end="\0")}}),
             RevokePermission(ROLE, replace(PREFIX, range_end="\0")),
-            id="its prefix and all behind it",
+            id="its prefix and all keys after it",
         ),
     ],
 )
-def test_a_job_of_ours_has_its_own_role_and_prefix_alone(owner: Owner, what: Found, correction: Correction) -> None:
+def test_a_job_of_ours_has_only_its_own_role_and_prefix(owner: Owner, what: Found, correction: Correction) -> None:
     assert corrections(what, owner) == (correction,)
 
 
@@ -68,27 +68,31 @@ def test_a_job_of_ours_has_its_own_role_and_prefix_alone(owner: Owner, what: Fou
         pytest.param(found(users={"me": set()}), DeleteUser("me"), id="one without a role"),
         pytest.param(found(roles={"mine": {ALL}}), DeleteRole("mine"), id="a role of no job"),
         pytest.param(found(roles={"elasticjob/op//a/uid": set()}), DeleteRole("elasticjob/op//a/uid"), id="no name"),
-        pytest.param(found(users={"uid-b": {GUEST, "root"}}), RevokeRole("uid-b", "root"), id="a guest's user"),
-        pytest.param(found(roles={GUEST: {GUESTS, PREFIX}}), RevokePermission(GUEST, PREFIX), id="a guest's role"),
         pytest.param(
-            found(roles={GUEST: {of_folder("/elasticjob/")}}),
-            RevokePermission(GUEST, of_folder("/elasticjob/")),
+            found(users={"uid-b": {OTHER, "root"}}), RevokeRole("uid-b", "root"), id="a user of another installation"
+        ),
+        pytest.param(
+            found(roles={OTHER: {OTHERS, PREFIX}}), RevokePermission(OTHER, PREFIX), id="a role of another installation"
+        ),
+        pytest.param(
+            found(roles={OTHER: {of_folder("/elasticjob/")}}),
+            RevokePermission(OTHER, of_folder("/elasticjob/")),
             id="every job",
         ),
     ],
 )
-def test_an_etcd_of_our_own_has_nobody_else(what: Found, correction: Correction) -> None:
+def test_our_own_etcd_has_no_other_users_and_roles(what: Found, correction: Correction) -> None:
     assert corrections(what, OWN) == (correction,)
     assert corrections(what, SHARED) == ()
 
 
-def test_less_than_readwrite_is_not_what_we_give() -> None:
+def test_a_permission_without_write_access_is_revoked() -> None:
     less = replace(PREFIX, access=Access.READ)
     assert corrections(found(roles={ROLE: {less}}), OWN) == (RevokePermission(ROLE, less),)
 
 
-def test_a_job_that_is_being_made_is_left_alone() -> None:
-    """Its role is there before its permission, its user, and the user's role."""
+def test_a_job_that_is_being_created_is_not_changed() -> None:
+    """Its role exists before its permission, its user, and the user's role."""
     assert corrections(found(users={"uid-a": set()}, roles={ROLE: set()}), OWN) == ()
 
 

@@ -1,4 +1,4 @@
-"""Who is a member of etcd: single steps, and whole histories of three members by their own rules and the operator's."""
+"""The members of etcd: single steps, and whole histories of three members by their own rules and the operator's."""
 
 import itertools
 from dataclasses import dataclass, field, replace
@@ -32,7 +32,7 @@ def member(number: int, *, name: str | None = None, learns: bool = False) -> Mem
 
 A, B, C = member(0), member(1), member(2)
 ALONE = replace(A, peer_urls=("http://127.0.0.1:2380",))
-"""A single member, which nobody else has to reach."""
+"""A single member, which no other member has to reach."""
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ ALONE = replace(A, peer_urls=("http://127.0.0.1:2380",))
         pytest.param((A, member(1, name=""), C), {"m1"}, Remove(member(1, name="")), id="a vote that never started"),
         pytest.param((A,), {"m1", "m2"}, AddLearner("m1", PODS["m1"]), id="one at a time"),
         pytest.param((A, member(1, name="", learns=True)), {"m1", "m2"}, None, id="etcd takes one learner at a time"),
-        pytest.param((A, B, C), {"stranger"}, None, id="not of ours"),
+        pytest.param((A, B, C), {"foreign"}, None, id="not of ours"),
         pytest.param((ALONE,), {"m1", "m2"}, Update(ALONE, PODS["m0"]), id="it was the only one"),
         pytest.param((ALONE,), set(), Update(ALONE, PODS["m0"]), id="it was the only one, and still is"),
         pytest.param((replace(ALONE, name="other"),), set(), None, id="the only one is not of ours"),
-        pytest.param((ALONE, B, C), set(), None, id="others speak to it where it is"),
+        pytest.param((ALONE, B, C), set(), None, id="others reach it at that URL"),
     ],
 )
 def test_the_next_step(members: tuple[Member, ...], empty: set[str], step: Step | None) -> None:
@@ -61,7 +61,10 @@ def test_the_next_step(members: tuple[Member, ...], empty: set[str], step: Step 
 
 @dataclass
 class Pod:
-    """One member's pod; `data` are its cluster's number and its own id there, `knows` the last list it has applied."""
+    """The pod of one member.
+
+    `data` are its cluster's number and its own id there. `knows` is the last member list that it has applied.
+    """
 
     number: int
     data: tuple[int, int] | None = None
@@ -77,14 +80,14 @@ class Pod:
 
 @dataclass
 class World:
-    """Three pods, and the members of each cluster that ever was, as a majority has agreed."""
+    """Three pods, and the members of each cluster that ever existed, as its majority agreed on them."""
 
     pods: list[Pod] = field(default_factory=lambda: [Pod(number) for number in range(3)])
     clusters: dict[int, tuple[Member, ...]] = field(default_factory=dict)
     stuck: set[int] = field(default_factory=set)
 
     def alive(self, cluster: int) -> list[Pod]:
-        """Pods of this cluster that can speak to each other."""
+        """Return the pods of this cluster that can reach each other."""
         ids = {member.id for member in self.clusters[cluster]}
         return [
             p for p in self.pods if p.runs and not p.is_cut and p.data and p.data[0] == cluster and p.data[1] in ids
@@ -105,11 +108,11 @@ class World:
                 for pod in self.alive(cluster):
                     pod.knows = members
 
-    def answers(self, asks: Pod) -> dict[str, Answer]:
-        return {f"m{pod.number}": self._answer(asks, pod) for pod in self.pods if pod is not asks}
+    def answers(self, asking: Pod) -> dict[str, Answer]:
+        return {f"m{pod.number}": self._answer(asking, pod) for pod in self.pods if pod is not asking}
 
-    def _answer(self, asks: Pod, pod: Pod) -> Answer:
-        if asks.is_cut or pod.is_cut or not pod.is_up:
+    def _answer(self, asking: Pod, pod: Pod) -> Answer:
+        if asking.is_cut or pod.is_cut or not pod.is_up:
             return Unreachable()
         if pod.runs and pod.data in [(pod.data[0], m.id) for m in pod.knows if m.is_learner and pod.data]:
             return Learner()
@@ -119,7 +122,7 @@ class World:
 
 
 class Members(RuleBasedStateMachine):
-    """Pods are killed, lose their data and are cut off at any moment; the operator looks whenever it does."""
+    """Pods are killed, lose their data and are cut off at any time; the operator checks at any time."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +131,7 @@ class Members(RuleBasedStateMachine):
 
     @initialize(was_alone=booleans())
     def install(self, *, was_alone: bool) -> None:
-        """Three pods without data, or the first with those of a time when it was the only member."""
+        """Start three pods without data, or the first with data of the time when it was the only member."""
         if was_alone:
             cluster, own = next(self.ids), replace(ALONE, id=next(self.ids))
             self.world.clusters[cluster] = (own,)
@@ -136,17 +139,17 @@ class Members(RuleBasedStateMachine):
         for pod in self.world.pods:
             pod.is_up = True
         for _ in range(12):
-            self.all_go_on()
+            self.all_continue()
 
     @rule()
-    def all_go_on(self) -> None:
+    def all_continue(self) -> None:
         for number in range(3):
             self.start(number)
-        self.operator_looks()
+        self.operator_checks()
 
     @rule(number=integers(0, 2))
     def start(self, number: int) -> None:
-        """A container starts, or the program in it asks the others once more."""
+        """Start a container, or let its program query the others once more."""
         self.world.pods[number].is_up = True
         self.decide(number)
 
@@ -164,7 +167,7 @@ class Members(RuleBasedStateMachine):
             case Action.START:
                 pod.runs = True
             case Action.BOOTSTRAP:
-                assert not any(other.data for other in self.world.pods), "somebody had data"
+                assert not any(other.data for other in self.world.pods), "another pod had data"
                 cluster, own = next(self.ids), self.named(pod, next(self.ids))
                 self.world.clusters[cluster] = (own,)
                 pod.data, pod.knows, pod.runs = (cluster, own.id), (own,), True
@@ -191,7 +194,7 @@ class Members(RuleBasedStateMachine):
         assert pod.data is not None
         cluster, own = pod.data
         known = next((member for member in pod.knows if member.id == own), None)
-        if known is None or known.is_learner:  # etcd cannot: it has no vote to go on with
+        if known is None or known.is_learner:  # etcd cannot: the member has no vote
             pod.is_up = False
             self.world.stuck.add(pod.number)
             return
@@ -200,10 +203,10 @@ class Members(RuleBasedStateMachine):
 
     def join(self, pod: Pod) -> None:
         url = PODS[f"m{pod.number}"]
-        told = [other for other in self.world.pods if other.runs and not other.is_cut]
-        cluster = next(other.data[0] for other in told if other.data)
+        reachable = [other for other in self.world.pods if other.runs and not other.is_cut]
+        cluster = next(other.data[0] for other in reachable if other.data)
         entry = next(member for member in self.world.clusters[cluster] if url in member.peer_urls)
-        assert (entry.name, entry.is_learner) == ("", True), "an id with a past took part without its data"
+        assert (entry.name, entry.is_learner) == ("", True), "an id that had started before joined without its data"
         pod.data, pod.knows, pod.runs = (cluster, entry.id), self.world.clusters[cluster], True
         started = self.named(pod, entry.id, learns=True)
         if self.world.has_quorum(cluster):
@@ -217,7 +220,7 @@ class Members(RuleBasedStateMachine):
 
     @rule(number=integers(0, 2))
     def lose(self, number: int) -> None:
-        """The pod and its volume are gone; another pod comes."""
+        """Remove the pod and its volume; another pod replaces it."""
         self.world.pods[number] = Pod(number, is_cut=self.world.pods[number].is_cut)
         self.world.stuck.discard(number)
 
@@ -227,7 +230,7 @@ class Members(RuleBasedStateMachine):
         self.world.spread()
 
     @rule()
-    def operator_looks(self) -> None:
+    def operator_checks(self) -> None:
         whole = [cluster for cluster in self.world.clusters if self.world.has_quorum(cluster)]
         if not whole:
             return
@@ -252,8 +255,8 @@ class Members(RuleBasedStateMachine):
         assert sum(map(self.world.has_quorum, self.world.clusters)) <= 1
 
     def teardown(self) -> None:
-        """When nothing more happens, three members with a vote are there again."""
-        for number in sorted(self.world.stuck):  # docs/etcd.md: the one row that asks for a hand
+        """Check that three members with a vote exist once all faults have ended."""
+        for number in sorted(self.world.stuck):  # docs/etcd.md: the one row that needs an administrator
             self.lose(number)
         for pod in self.world.pods:
             pod.is_cut = False
@@ -261,14 +264,14 @@ class Members(RuleBasedStateMachine):
         for _ in range(30):
             for number in range(3):
                 self.decide(number)
-            self.operator_looks()
+            self.operator_checks()
             self.restart_without_leader()
         (cluster,) = (cluster for cluster in self.world.clusters if self.world.has_quorum(cluster))
         assert [member.is_learner for member in self.world.clusters[cluster]] == [False] * 3
         assert len(self.world.alive(cluster)) == 3
 
     def restart_without_leader(self) -> None:
-        """As the liveness probes do."""
+        """Restart pods without a leader, as the liveness probes do."""
         led = [
             pod for number in self.world.clusters if self.world.has_quorum(number) for pod in self.world.alive(number)
         ]
@@ -280,5 +283,5 @@ class Members(RuleBasedStateMachine):
             self.world.pods[number].is_up = True
 
 
-TestMembers = pytest.mark.timeout(3600)(Members.TestCase)  # the number of steps bounds it, not the clock
+TestMembers = pytest.mark.timeout(3600)(Members.TestCase)  # the number of steps limits it, not the clock
 TestMembers.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

@@ -1,4 +1,4 @@
-"""What gives space back to etcd, one step at a time."""
+"""The steps that free space in etcd, one at a time."""
 
 from dataclasses import replace
 
@@ -20,9 +20,11 @@ from elasticjob_operator.policy.etcd.space import (
 QUOTA = 1000
 
 
-def member(number: int, *, size: int, used: int | None = None, leads: bool = False, quota: int = QUOTA) -> MemberStatus:
+def member(
+    number: int, *, size: int, used: int | None = None, is_leader: bool = False, quota: int = QUOTA
+) -> MemberStatus:
     used = size if used is None else used
-    return MemberStatus(id=number, is_leader=leads, revision=7, db_size=size, db_size_in_use=used, quota=quota)
+    return MemberStatus(id=number, is_leader=is_leader, revision=7, db_size=size, db_size_in_use=used, quota=quota)
 
 
 def space(*members: MemberStatus, full: bool = False, unknown: int = 0) -> SpaceUsage:
@@ -31,7 +33,7 @@ def space(*members: MemberStatus, full: bool = False, unknown: int = 0) -> Space
 
 
 def steps(begin: SpaceUsage) -> list[Step]:
-    """All steps of one look, of members that have no free pages after a defragmentation."""
+    """Return all steps of one check; a member has no free pages after a defragmentation."""
     found, done, now = list[Step](), Reclaimed(), begin
     while (step := next_step(now, done)) is not None:
         found.append(step)
@@ -45,16 +47,16 @@ def steps(begin: SpaceUsage) -> list[Step]:
 
 
 def test_a_full_etcd_is_compacted_then_each_member_is_defragmented_the_leader_last_then_the_alarm_ends() -> None:
-    full = space(*(member(n, size=1000, used=10, leads=n == 1) for n in (1, 2, 3)), full=True)
+    full = space(*(member(n, size=1000, used=10, is_leader=n == 1) for n in (1, 2, 3)), full=True)
     assert steps(full) == [Compact(7), Defragment(2), Defragment(3), Defragment(1), Disarm(frozenset({1}))]
 
 
-def test_an_alarm_stays_while_one_member_is_still_near_its_quota() -> None:
+def test_an_alarm_is_kept_while_one_member_is_still_near_its_quota() -> None:
     full = space(member(1, size=1000, used=10), member(2, size=1000, used=900), full=True)
     assert steps(full) == [Compact(7), Defragment(1), Defragment(2)]
 
 
-def test_what_did_not_help_is_done_again_only_after_another_revision() -> None:
+def test_a_step_that_did_not_help_is_repeated_only_at_another_revision() -> None:
     full = space(member(1, size=1000), full=True)
     done = Reclaimed(7, frozenset({1}))
     assert next_step(full, done) is None
@@ -65,20 +67,22 @@ def test_an_alarm_ends_without_defragmentation_when_the_quota_was_raised() -> No
     assert next_step(space(member(1, size=1000, quota=2000), full=True), Reclaimed(7)) == Disarm(frozenset({1}))
 
 
-def test_an_alarm_does_not_end_when_no_member_can_be_asked() -> None:
+def test_an_alarm_does_not_end_when_no_member_answers() -> None:
     assert next_step(replace(space(member(1, size=1), full=True), members=(), unknown=1), Reclaimed(7)) is None
 
 
-def test_a_member_that_does_not_report_its_quota_has_the_one_that_was_given() -> None:
+def test_a_member_that_does_not_report_its_quota_has_the_given_one() -> None:
     assert next_step(space(member(1, size=801, quota=0), full=True), Reclaimed(7)) == Defragment(1)
 
 
 def test_a_large_file_that_is_mostly_free_is_defragmented_before_etcd_is_full() -> None:
-    found = steps(space(member(1, size=600, used=100, leads=True), member(2, size=600, used=100), member(3, size=600)))
+    found = steps(
+        space(member(1, size=600, used=100, is_leader=True), member(2, size=600, used=100), member(3, size=600))
+    )
     assert found == [Defragment(2), Defragment(1)]
 
 
-def test_nothing_is_defragmented_in_good_time_while_a_member_is_away() -> None:
+def test_no_member_is_defragmented_early_while_another_is_unavailable() -> None:
     assert next_step(space(member(1, size=600, used=100), unknown=1), Reclaimed()) is None
 
 
@@ -86,10 +90,10 @@ SIZES = st.tuples(st.integers(0, 1200), st.integers(0, 1200)).map(sorted)
 
 
 @given(sizes=st.lists(SIZES, min_size=1, max_size=5), full=st.booleans(), unknown=st.integers(0, 1))
-def test_whatever_the_sizes_a_look_ends_and_no_alarm_ends_near_the_quota(
+def test_a_check_ends_for_all_sizes_and_no_alarm_ends_near_the_quota(
     sizes: list[list[int]], *, full: bool, unknown: int
 ) -> None:
-    members = [member(n, size=size, used=used, leads=n == 0) for n, (used, size) in enumerate(sizes)]
+    members = [member(n, size=size, used=used, is_leader=n == 0) for n, (used, size) in enumerate(sizes)]
     found = steps(space(*members, full=full, unknown=unknown))
     moved = [step.member_id for step in found if isinstance(step, Defragment)]
     assert len(moved) == len(set(moved))

@@ -1,4 +1,4 @@
-"""When the volume of an etcd member is taken for lost."""
+"""When the volume of an etcd member is considered lost."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def member(number: int, *, learns: bool = False) -> Member:
 
 
 A, B, C = member(0), member(1), member(2)
-STRANGER = Member(9, "s", (), ("http://s:2380",), is_learner=False)
+FOREIGN = Member(9, "s", (), ("http://s:2380",), is_learner=False)
 
 
 def pod(**spec: Any) -> Object:
@@ -56,23 +56,23 @@ NETWORK: Object = {"spec": {}}
 @pytest.mark.parametrize(
     ("members", "answering", "found"),
     [
-        pytest.param((A, B, C), {"m0", "m1"}, "m2", id="one is out"),
-        pytest.param((A, B), {"m0", "m1"}, "m2", id="one is out and no member"),
+        pytest.param((A, B, C), {"m0", "m1"}, "m2", id="one is silent"),
+        pytest.param((A, B), {"m0", "m1"}, "m2", id="one is silent and not a member"),
         pytest.param((A, B, C), {"m0", "m1", "m2"}, None, id="whole"),
-        pytest.param((A, B, C), {"m0"}, None, id="two are out"),
+        pytest.param((A, B, C), {"m0"}, None, id="two are silent"),
         pytest.param((A, member(1, learns=True), C), {"m0", "m1"}, None, id="another has no vote yet"),
         pytest.param((A, B, member(2, learns=True)), {"m0", "m1"}, None, id="it is about to join"),
-        pytest.param((A, C), {"m0", "m1"}, None, id="another is no member"),
-        pytest.param((A, B, C, STRANGER), {"m0", "m1"}, None, id="a member that is not of ours"),
+        pytest.param((A, C), {"m0", "m1"}, None, id="another is not a member"),
+        pytest.param((A, B, C, FOREIGN), {"m0", "m1"}, None, id="a member that is not of ours"),
     ],
 )
-def test_only_one_that_is_out_while_all_others_are_whole(
+def test_only_a_single_silent_pod_is_returned_while_all_others_are_healthy(
     members: tuple[Member, ...], answering: set[str], found: str | None
 ) -> None:
     assert only_silent(members, PODS, answering) == found
 
 
-def test_of_fewer_than_three_none_is_ever_replaced() -> None:
+def test_no_member_of_fewer_than_three_is_ever_replaced() -> None:
     two = {name: PODS[name] for name in ("m0", "m1")}
     assert only_silent((A, B), two, {"m0"}) is None
 
@@ -89,16 +89,16 @@ def test_of_fewer_than_three_none_is_ever_replaced() -> None:
         pytest.param(None, "", id="unknown"),
     ],
 )
-def test_the_only_node_of_a_volume(made: Object | None, found: str) -> None:
+def test_a_local_volume_has_a_single_node(made: Object | None, found: str) -> None:
     assert node_of(claim(), made) == found
 
 
-def test_without_the_schedulers_own_word_the_node_is_unknown() -> None:
+def test_the_node_is_unknown_without_the_schedulers_annotation() -> None:
     assert node_of(claim(node=""), volume()) == ""
 
 
 @pytest.mark.parametrize(
-    ("seen", "why", "must_hold_s"),
+    ("objects", "why", "must_hold_s"),
     [
         pytest.param((pod(), claim(), volume(), None), "node n2 is gone", PROOF_DURATION_S, id="deleted"),
         pytest.param(
@@ -112,10 +112,10 @@ def test_without_the_schedulers_own_word_the_node_is_unknown() -> None:
         pytest.param((pod(), None, None, None), "its claim is gone", PROOF_DURATION_S, id="the claim is deleted"),
     ],
 )
-def test_a_pod_on_no_node_whose_volume_is_lost(
-    seen: tuple[Object | None, Object | None, Object | None, Object | None], why: str, must_hold_s: float
+def test_the_volume_of_an_unscheduled_pod_is_lost_with_its_node_claim_or_volume(
+    objects: tuple[Object | None, Object | None, Object | None, Object | None], why: str, must_hold_s: float
 ) -> None:
-    found = loss_of(*seen, replace_after_s=AFTER_S)
+    found = loss_of(*objects, replace_after_s=AFTER_S)
     assert found is not None
     assert (found.reason, found.confirm_after_s, found.pod_uid) == (why, must_hold_s, "p")
 
@@ -124,18 +124,20 @@ TERMINATING = {**pod(), "metadata": {"name": "m2", "uid": "p", "deletionTimestam
 
 
 @pytest.mark.parametrize(
-    "seen",
+    "objects",
     [
-        pytest.param((pod(), claim(), volume(), node()), id="its node is well: it waits for room there"),
+        pytest.param((pod(), claim(), volume(), node()), id="its node is healthy: it waits for free resources there"),
         pytest.param((pod(), claim(), NETWORK, None), id="a network volume"),
         pytest.param((pod(), claim(), volume("topology.kubernetes.io/zone", "z"), None), id="a volume of a zone"),
-        pytest.param((pod(), claim(volume=""), None, None), id="a volume that is still to be made"),
+        pytest.param((pod(), claim(volume=""), None, None), id="a volume that does not exist yet"),
         pytest.param((None, claim(), volume(), None), id="no pod"),
-        pytest.param((TERMINATING, claim(), volume(), None), id="its pod goes"),
+        pytest.param((TERMINATING, claim(), volume(), None), id="its pod is being deleted"),
     ],
 )
-def test_what_is_no_evidence(seen: tuple[Object | None, Object | None, Object | None, Object | None]) -> None:
-    assert loss_of(*seen, replace_after_s=AFTER_S) is None
+def test_a_volume_that_may_still_exist_is_not_lost(
+    objects: tuple[Object | None, Object | None, Object | None, Object | None],
+) -> None:
+    assert loss_of(*objects, replace_after_s=AFTER_S) is None
 
 
 @given(
@@ -143,13 +145,13 @@ def test_what_is_no_evidence(seen: tuple[Object | None, Object | None, Object | 
     made=sampled_from([None, volume(), NETWORK]),
     there=sampled_from([None, node(), node("False"), node("Unknown", out_of_service=True)]),
 )
-def test_a_pod_that_is_on_a_node_is_never_touched(
+def test_the_volume_of_a_scheduled_pod_is_never_lost(
     claimed: Object | None, made: Object | None, there: Object | None
 ) -> None:
     assert loss_of(pod(nodeName="n2"), claimed, made, there, replace_after_s=AFTER_S) is None
 
 
-def test_a_node_that_was_ready_in_between_is_other_evidence() -> None:
+def test_a_node_that_was_ready_in_between_restarts_the_time() -> None:
     first, later = (
         loss_of(pod(), claim(), volume(), node("Unknown", since=since), replace_after_s=AFTER_S)
         for since in ("t1", "t2")
@@ -162,11 +164,11 @@ def test_a_node_that_was_ready_in_between_is_other_evidence() -> None:
 
 
 @given(lists(sampled_from(["gone", "not ready", "back"]), max_size=40))
-def test_only_evidence_that_has_held_without_a_break_is_ever_due(looks: list[str]) -> None:
-    """A look every 30 s, against a count of the looks alike."""
+def test_evidence_is_due_only_if_it_has_held_without_interruption(checks: list[str]) -> None:
+    """Check every 30 s, and compare with the number of consecutive equal checks."""
     held, alike = None, 0
-    for number, why in enumerate(looks):
-        alike = alike + 1 if number and why == looks[number - 1] else 1
+    for number, why in enumerate(checks):
+        alike = alike + 1 if number and why == checks[number - 1] else 1
         must_hold_s = AFTER_S if why == "not ready" else PROOF_DURATION_S
         held = confirm_loss(held, None if why == "back" else VolumeLoss("p", "c", why, "", must_hold_s), 30.0 * number)
         is_due = held is not None and held.is_due(30.0 * number)

@@ -1,4 +1,4 @@
-"""When a job gets its first certificate, and when the next."""
+"""When a job gets its first certificate, and each renewed one."""
 
 from dataclasses import replace
 
@@ -24,7 +24,7 @@ def planned(observed: JobSnapshot) -> list[Action]:
 
 
 def observed(certified: Certified | None, *, tls: bool = True, store: int = 0) -> JobSnapshot:
-    """A job whose map is written, and whose pod was never created."""
+    """Return a snapshot of a job whose slot map is written and whose pod was never created."""
     job_state, status = JobState(certified=certified), JobStatus(start_time=ago(1))
     job_state.expect("j-0-a")
     of = job(status=status)
@@ -32,7 +32,7 @@ def observed(certified: Certified | None, *, tls: bool = True, store: int = 0) -
     return seen(of, at, job_state=job_state, settings=TLS if tls else SETTINGS, store=store)
 
 
-def test_a_job_is_certified_before_anything_else_is_done_for_it() -> None:
+def test_the_first_certificate_precedes_all_other_actions() -> None:
     first, *rest = planned(observed(None))
     assert isinstance(first, IssueCertificate)
     assert first.secret["metadata"]["name"] == secret_name(job())
@@ -46,15 +46,15 @@ def test_a_job_is_certified_before_anything_else_is_done_for_it() -> None:
         (Certified(0, NOW_S + 1), 1, [0]),
         (Certified(0, NOW_S), 0, [-1]),
     ],
-    ids=["it is certified", "another etcd: first of all", "half of the life is over: last of all"],
+    ids=["not due", "another etcd: the first action", "half of the lifetime is over: the last action"],
 )
-def test_certificates_are_made_when_they_are_due(certified: Certified, store: int, wanted: list[int]) -> None:
+def test_certificates_are_issued_when_they_are_due(certified: Certified, store: int, wanted: list[int]) -> None:
     actions = planned(observed(certified, store=store))
     places = [index for index, action in enumerate(actions) if isinstance(action, IssueCertificate)]
     assert places == [index % len(actions) for index in wanted]
 
 
-def test_it_is_looked_at_again_when_the_next_certificate_is_due() -> None:
+def test_the_job_is_reconciled_when_the_next_certificate_is_due() -> None:
     assert plan(observed(Certified(0, NOW_S + 1)), Ids()).requeue_in_s == 1
 
 
@@ -63,11 +63,11 @@ def test_without_tls_there_is_no_certificate_and_no_user_to_remove() -> None:
     assert plan_deletion(running(0), {}, SETTINGS, now_s=NOW_S).actions == (DeletePrefix(),)
 
 
-def test_the_user_goes_before_the_prefix_which_is_what_makes_it_tried_again() -> None:
+def test_the_user_is_removed_before_the_prefix_so_that_a_failure_is_retried() -> None:
     assert plan_deletion(running(0), {}, TLS, now_s=NOW_S).actions == (RemoveEtcdUser(), DeletePrefix())
 
 
-def test_the_trainer_sees_the_files_and_its_environment_says_where() -> None:
+def test_the_trainer_has_the_files_and_their_path_in_its_environment() -> None:
     spec = render_pod(job(), slot=0, name="j-0-a", settings=TLS)["spec"]
     [volume] = [volume for volume in spec["volumes"] if "secret" in volume]
     assert volume["secret"] == {"secretName": "j-etcd-job-uid"}

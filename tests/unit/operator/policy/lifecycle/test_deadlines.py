@@ -1,4 +1,4 @@
-"""activeDeadlineSeconds and startupDeadlineSeconds: when they fall, and what makes them begin anew."""
+"""activeDeadlineSeconds and startupDeadlineSeconds: when they end, and when they restart."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ STARTED = JobStatus(start_time=ago(100))
 NO_KEYS: Mapping[str, Any] = {}
 
 
-def broken(
+def exceeded(
     status: JobStatus = STARTED, at: RendezvousState | None = None, keys: Mapping[str, Any] = NO_KEYS, **spec: Any
 ) -> FailedReason | None:
     failure = exceeded_deadline(job(**spec), status, view(world=at, **keys), NOW_S)
@@ -29,27 +29,27 @@ def upcoming(status: JobStatus = STARTED, at: RendezvousState | None = None, **s
 @pytest.mark.parametrize(
     ("after_s", "reason"), [(99.0, FailedReason.DEADLINE), (100.0, FailedReason.DEADLINE), (100.5, None)]
 )
-def test_a_job_may_live_as_long_as_its_active_deadline(after_s: float, reason: FailedReason | None) -> None:
-    assert broken(at=active(0), active_deadline_s=after_s) is reason
+def test_a_job_fails_at_its_active_deadline(after_s: float, reason: FailedReason | None) -> None:
+    assert exceeded(at=active(0), active_deadline_s=after_s) is reason
 
 
 @pytest.mark.parametrize("at", [None, world(), world(RoundPhase.SUSPENDED)])
 def test_too_few_nodes_by_the_startup_deadline_fail_the_job(at: RendezvousState | None) -> None:
-    assert broken(at=at, startup_deadline_s=100.0) is FailedReason.STARTUP_DEADLINE
+    assert exceeded(at=at, startup_deadline_s=100.0) is FailedReason.STARTUP_DEADLINE
 
 
-def test_a_round_that_was_closed_ends_the_startup() -> None:
-    assert broken(at=active(0), startup_deadline_s=50.0) is None
+def test_an_active_round_ends_the_startup() -> None:
+    assert exceeded(at=active(0), startup_deadline_s=50.0) is None
 
 
-def test_a_round_that_was_closed_once_ends_the_startup_for_good() -> None:
+def test_an_earlier_round_ends_the_startup_for_good() -> None:
     status = JobStatus(start_time=ago(100), last_rendezvous_time=ago(80))
-    assert broken(status, world(round=2), startup_deadline_s=50.0) is None
+    assert exceeded(status, world(round=2), startup_deadline_s=50.0) is None
 
 
-def test_a_round_before_a_suspension_says_nothing_of_the_life_after_it() -> None:
+def test_a_round_before_a_suspension_does_not_end_the_startup_after_it() -> None:
     resumed = JobStatus(start_time=ago(100), last_rendezvous_time=ago(500))
-    assert broken(resumed, world(round=2), startup_deadline_s=50.0) is FailedReason.STARTUP_DEADLINE
+    assert exceeded(resumed, world(round=2), startup_deadline_s=50.0) is FailedReason.STARTUP_DEADLINE
 
 
 SCALED = JobStatus(start_time=ago(500), last_rendezvous_time=ago(400), last_scale_time=ago(100))
@@ -59,34 +59,34 @@ SCALED = JobStatus(start_time=ago(500), last_rendezvous_time=ago(400), last_scal
     ("members", "reason"), [(2, FailedReason.STARTUP_DEADLINE), (3, None)], ids=["too few for its new size", "enough"]
 )
 @pytest.mark.parametrize("at", [None, world(round=2, cause=Cause.NODE_JOINED)], ids=["active", "forming"])
-def test_a_job_that_is_scaled_has_its_startup_deadline_again(
+def test_scaling_a_job_restarts_its_startup_deadline(
     members: int, reason: FailedReason | None, at: RendezvousState | None
 ) -> None:
     keys = {"membership": membership(*range(members))}
-    shown = at or active(*range(members))
-    assert broken(SCALED, shown, keys, replicas=3, startup_deadline_s=100.0) is reason
-    assert broken(SCALED, shown, keys, replicas=3, startup_deadline_s=101.0) is None
+    current = at or active(*range(members))
+    assert exceeded(SCALED, current, keys, replicas=3, startup_deadline_s=100.0) is reason
+    assert exceeded(SCALED, current, keys, replicas=3, startup_deadline_s=101.0) is None
 
 
-def test_a_job_that_was_scaled_long_ago_does_not_fail_by_a_later_round() -> None:
+def test_a_later_round_does_not_fail_a_job_that_was_scaled_long_ago() -> None:
     keys = {"membership": membership(0, 1, 2)}
     at = world(round=7, cause=Cause.WORKER_FAILED)
-    assert broken(SCALED, at, keys, replicas=4, min_replicas=2, startup_deadline_s=10.0) is None
+    assert exceeded(SCALED, at, keys, replicas=4, min_replicas=2, startup_deadline_s=10.0) is None
 
 
-def test_a_resumed_job_has_its_startup_deadline_again_whoever_was_there_before() -> None:
+def test_a_resume_restarts_the_startup_deadline_despite_earlier_members() -> None:
     keys = {"membership": membership(0)}
     at = world(round=2, cause=Cause.RESUMED)
-    assert broken(STARTED, at, keys, startup_deadline_s=50.0) is FailedReason.STARTUP_DEADLINE
+    assert exceeded(STARTED, at, keys, startup_deadline_s=50.0) is FailedReason.STARTUP_DEADLINE
 
 
 def test_a_suspended_job_has_no_deadline() -> None:
     spec: dict[str, Any] = {"active_deadline_s": 1.0, "startup_deadline_s": 1.0}
-    assert (broken(JobStatus(), **spec), upcoming(JobStatus(), **spec)) == (None, None)
+    assert (exceeded(JobStatus(), **spec), upcoming(JobStatus(), **spec)) == (None, None)
 
 
 def test_a_job_without_deadlines_has_none() -> None:
-    assert (broken(), upcoming()) == (None, None)
+    assert (exceeded(), upcoming()) == (None, None)
 
 
 def test_the_next_deadline_is_the_earliest_that_has_not_passed() -> None:
@@ -95,7 +95,7 @@ def test_the_next_deadline_is_the_earliest_that_has_not_passed() -> None:
     assert upcoming(active_deadline_s=99.0) is None
 
 
-def test_the_verdict_names_the_field_and_its_value() -> None:
+def test_the_message_has_the_field_and_its_value() -> None:
     failure = exceeded_deadline(job(replicas=3, startup_deadline_s=60.0), STARTED, view(), NOW_S)
     assert failure is not None
     assert failure.message == "fewer than 3 nodes joined a round within startupDeadlineSeconds (60)"

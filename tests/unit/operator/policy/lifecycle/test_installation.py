@@ -1,4 +1,4 @@
-"""Whose job it is, from what its status and its pods show."""
+"""The installation that a job belongs to, according to its status and its pods."""
 
 from typing import Any
 
@@ -22,21 +22,23 @@ def obj(status: dict[str, Any] | None = None, spec: dict[str, Any] | None = None
     return {"metadata": {"name": "j", "uid": "u", **metadata}, "spec": spec or {}, "status": status}
 
 
-def judged(status: dict[str, Any] | None, *pods: Pod, claimed: bool = False, installation: str = "here") -> Ownership:
+def ownership_of(
+    status: dict[str, Any] | None, *pods: Pod, claimed: bool = False, installation: str = "here"
+) -> Ownership:
     return ownership(obj(status), pods, installation=installation, prefix=PREFIX, claimed=claimed)
 
 
 def test_a_job_belongs_to_the_installation_that_its_status_names() -> None:
-    assert judged({"installation": "here"}) is Ownership.OWNED
-    assert judged({"installation": "there"}) is Ownership.FOREIGN
+    assert ownership_of({"installation": "here"}) is Ownership.OWNED
+    assert ownership_of({"installation": "there"}) is Ownership.FOREIGN
 
 
-def test_a_name_that_another_installation_has_put_over_ours_counts() -> None:
-    assert judged({"installation": "there"}, claimed=True) is Ownership.FOREIGN
+def test_the_name_of_another_installation_that_replaced_ours_counts() -> None:
+    assert ownership_of({"installation": "there"}, claimed=True) is Ownership.FOREIGN
 
 
-def test_a_cache_that_has_not_seen_our_name_yet_is_no_doubt() -> None:
-    assert judged({"phase": "Running"}, claimed=True) is Ownership.OWNED
+def test_a_claimed_job_is_ours_before_the_cache_has_our_name() -> None:
+    assert ownership_of({"phase": "Running"}, claimed=True) is Ownership.OWNED
 
 
 @pytest.mark.parametrize("status", [None, {}, {"phase": "Running", "selector": "elasticjob.io/job-uid=u"}])
@@ -44,31 +46,31 @@ def test_a_cache_that_has_not_seen_our_name_yet_is_no_doubt() -> None:
     ("pods", "found"),
     [
         pytest.param((), Ownership.UNCLAIMED, id="no-pods"),
-        pytest.param((pod(),), Ownership.UNCLAIMED, id="pods-that-show-nothing"),
+        pytest.param((pod(),), Ownership.UNCLAIMED, id="pods-without-information"),
         pytest.param((pod(prefix=PREFIX),), Ownership.UNCLAIMED, id="our-keys"),
         pytest.param((pod(prefix=PREFIX, installation="here"),), Ownership.UNCLAIMED, id="our-pods"),
         pytest.param((pod(), pod(1, prefix="/elasticjob/d/ns/j/u")), Ownership.FOREIGN, id="other-keys"),
         pytest.param((pod(prefix=PREFIX, installation="there"),), Ownership.FOREIGN, id="pods-of-another"),
     ],
 )
-def test_a_job_that_names_none_is_judged_by_its_pods(
+def test_the_pods_decide_about_a_job_without_an_installation(
     status: dict[str, Any] | None, pods: tuple[Pod, ...], found: Ownership
 ) -> None:
-    assert judged(status, *pods) is found
+    assert ownership_of(status, *pods) is found
 
 
-def test_a_job_that_names_us_is_ours_whatever_its_pods_are_for_it_was_handed_over() -> None:
-    assert judged({"installation": "here"}, pod(prefix="/other", installation="there")) is Ownership.OWNED
+def test_a_job_with_our_name_is_ours_even_with_foreign_pods_after_a_handover() -> None:
+    assert ownership_of({"installation": "here"}, pod(prefix="/other", installation="there")) is Ownership.OWNED
 
 
-def test_a_status_that_was_restored_with_another_object_names_nobody() -> None:
+def test_a_status_that_was_restored_with_another_object_names_no_installation() -> None:
     restored = obj({"installation": "there", "selector": "elasticjob.io/job-uid=of-before"})
     assert installation_of(restored) == ""
-    assert installation_of(obj({"installation": "there"})) == "there", "claimed, and nothing else was written yet"
+    assert installation_of(obj({"installation": "there"})) == "there", "claimed, and no other field was written yet"
 
 
 def test_without_installations_every_job_is_ours() -> None:
-    assert judged({"installation": "there"}, installation="") is Ownership.OWNED
+    assert ownership_of({"installation": "there"}, installation="") is Ownership.OWNED
 
 
 @pytest.mark.parametrize(
@@ -83,9 +85,7 @@ def test_without_installations_every_job_is_ours() -> None:
         ("example.com/b", "", False),
     ],
 )
-def test_a_job_is_managed_by_any_installation_or_by_the_one_of_that_name(
-    manager: str | None, name: str, *, found: bool
-) -> None:
+def test_managed_by_names_any_installation_or_a_particular_one(manager: str | None, name: str, *, found: bool) -> None:
     assert is_managed(obj(spec={"managedBy": manager}), name) is found
 
 

@@ -1,4 +1,4 @@
-"""The reason of a failed job, kept in the world and read back from it."""
+"""The reason of a failed job in the rendezvous state."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from testing.builders import record, world
 
 
 @pytest.mark.parametrize("reason", FailedReason)
-def test_a_verdict_comes_back_from_the_world_as_it_was_given(reason: FailedReason) -> None:
+def test_the_operators_verdict_is_read_back_unchanged(reason: FailedReason) -> None:
     given = JobFailure(reason, "3 pods failed: j-1-a: Error: exit code 1")
     assert failure_of(state_transitions.failed_state(None, record(), given, "n")) == given
 
@@ -23,10 +23,10 @@ def test_a_verdict_comes_back_from_the_world_as_it_was_given(reason: FailedReaso
         (Cause.JOIN_TIMEOUT, FailedReason.JOIN_TIMEOUT),
     ],
 )
-def test_a_verdict_of_the_closer_is_told_by_its_cause(cause: Cause, reason: FailedReason) -> None:
+def test_the_leaders_verdict_is_read_from_the_cause(cause: Cause, reason: FailedReason) -> None:
     assert failure_of(world(RoundPhase.FAILED, cause=cause, message="why: so")) == JobFailure(reason, "why: so")
 
 
 @pytest.mark.parametrize("detail", ["", "no colon", "AReasonOfTomorrow: x"])
-def test_words_that_nobody_knows_are_kept_as_the_message(detail: str) -> None:
+def test_an_unknown_text_is_kept_as_the_message(detail: str) -> None:
     assert failure_of(world(RoundPhase.FAILED, cause=Cause.OPERATOR, message=detail)).message == detail

@@ -1,4 +1,4 @@
-"""When a new operator applies again what its predecessor has applied: of many jobs one after the other."""
+"""When a new operator process applies objects again: many jobs one after the other."""
 
 import contextlib
 from typing import cast
@@ -20,28 +20,30 @@ from elasticjob_operator.render.pod_source import PodSource
 from testing import builders
 
 
-def test_a_single_job_hardly_waits() -> None:
+def test_a_single_job_is_resynced_almost_at_once() -> None:
     assert 0.0 <= resync_in_s("uid", jobs=1) < 1 / JOBS_PER_SECOND
 
 
-def test_a_thousand_jobs_have_their_turns_evenly_spread() -> None:
-    moments_s = [resync_in_s(f"uid-{n}", jobs=1000) for n in range(1000)]
-    tenths = [sum(first <= moment_s < first + 5.0 for moment_s in moments_s) for first in range(0, 50, 5)]
+def test_the_resync_of_a_thousand_jobs_is_evenly_spread() -> None:
+    delays_s = [resync_in_s(f"uid-{n}", jobs=1000) for n in range(1000)]
+    tenths = [sum(first <= delay_s < first + 5.0 for delay_s in delays_s) for first in range(0, 50, 5)]
     assert sum(tenths) == 1000
     assert min(tenths) > 50
     assert max(tenths) < 200
 
 
-def test_a_job_has_the_same_turn_each_time() -> None:
+def test_a_job_has_the_same_delay_each_time() -> None:
     assert resync_in_s("uid", jobs=500) == resync_in_s("uid", jobs=500) != resync_in_s("other", jobs=500)
 
 
 @pytest.mark.parametrize(
     ("pods", "applied", "monotonic_s", "due"),
     [(1, False, 10.0, True), (1, False, 9.0, False), (1, True, 10.0, False), (0, False, 10.0, False)],
-    ids=["it is time", "too early", "it was done", "a pod is to be created for which it is needed"],
+    ids=["due", "too early", "already applied", "a pod that needs it is to be created"],
 )
-def test_only_what_nothing_waits_for_can_be_put_off(*, pods: int, applied: bool, monotonic_s: float, due: bool) -> None:
+def test_only_a_resync_that_no_pod_needs_is_due_later(
+    *, pods: int, applied: bool, monotonic_s: float, due: bool
+) -> None:
     job_state = JobState(resync_at_s=10.0, applied={Resource.SERVICE: {"spec": {}}} if applied else {})
     assert is_due(job_state, {f"p{n}": builders.pod(n) for n in range(pods)}, monotonic_s) is due
 
@@ -50,7 +52,7 @@ _APPLY = Apply(Resource.SERVICE, {})
 _CREATE = CreatePod("j-0-abcde", 0, cast("PodSource", None))
 
 
-def test_one_namespace_leaves_some_to_the_others_and_all_have_a_limit() -> None:
+def test_each_namespace_and_all_together_have_a_limit() -> None:
     applying = ApplyLimiter()
     with contextlib.ExitStack() as stack:
         for _ in range(AT_ONCE_EACH):
@@ -64,7 +66,7 @@ def test_one_namespace_leaves_some_to_the_others_and_all_have_a_limit() -> None:
     assert not applying.is_full("a")
 
 
-def test_jobs_that_create_pods_meanwhile_or_apply_nothing_do_not_count() -> None:
+def test_jobs_that_create_pods_or_apply_nothing_do_not_count() -> None:
     applying = ApplyLimiter()
     with contextlib.ExitStack() as stack:
         for _ in range(AT_ONCE):
@@ -73,7 +75,7 @@ def test_jobs_that_create_pods_meanwhile_or_apply_nothing_do_not_count() -> None
         assert not applying.is_full("a")
 
 
-def test_an_error_ends_the_count_too() -> None:
+def test_a_job_is_not_counted_any_more_after_an_error() -> None:
     applying = ApplyLimiter()
     for _ in range(AT_ONCE):
         with contextlib.suppress(OSError), applying.of("a", (_APPLY,)):

@@ -1,4 +1,4 @@
-"""`P/c/spec` from a job: what agents need of the manifest, and the counts that only the record keeps."""
+"""`P/c/spec` of a job: the manifest's fields for agents, and the counts that only the record stores."""
 
 from dataclasses import replace
 
@@ -18,26 +18,26 @@ from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.lifecycle.spec_record import first_record, spec_record, without_slots
 from testing.builders import job, names, record
 
-KEPT = record(operator="op", replacements=2, first_round=1001, first_restarts=3)
+BEFORE = record(operator="op", replacements=2, first_round=1001, first_restarts=3)
 
 
-def test_sizes_and_slots_are_those_of_the_job_and_the_map() -> None:
-    made = spec_record(job(replicas=3, min_replicas=2, max_replicas=8), KEPT, names([1, 0]), suspended=False)
+def test_sizes_and_slots_are_those_of_the_job_and_the_slot_map() -> None:
+    made = spec_record(job(replicas=3, min_replicas=2, max_replicas=8), BEFORE, names([1, 0]), suspended=False)
     assert (made.min, made.max, made.desired, made.suspended) == (2, 8, 3, False)
     assert made.slots == {"0000": SlotOwner("j-0-a"), "0001": SlotOwner("j-1-a")}
 
 
-def test_the_allowed_sizes_reach_the_closer_because_nodes_may_be_missing() -> None:
-    assert spec_record(job(replica_step=2), KEPT, {}, suspended=False).replica_step == 2
-    assert spec_record(job(allowed_replicas=(1, 4)), KEPT, {}, suspended=False).allowed_replicas == (1, 4)
-    assert spec_record(job(), KEPT, {}, suspended=False).replica_step == 0
+def test_the_record_has_the_allowed_sizes_for_a_leader_with_missing_nodes() -> None:
+    assert spec_record(job(replica_step=2), BEFORE, {}, suspended=False).replica_step == 2
+    assert spec_record(job(allowed_replicas=(1, 4)), BEFORE, {}, suspended=False).allowed_replicas == (1, 4)
+    assert spec_record(job(), BEFORE, {}, suspended=False).replica_step == 0
 
 
 def test_slots_are_written_in_hex() -> None:
-    assert set(spec_record(job(), KEPT, names([26]), suspended=False).slots) == {"001a"}
+    assert set(spec_record(job(), BEFORE, names([26]), suspended=False).slots) == {"001a"}
 
 
-def test_times_and_signals_of_the_manifest_reach_the_agents() -> None:
+def test_the_record_has_the_times_and_signals_of_the_manifest() -> None:
     of = job(
         max_restarts=9,
         success_policy="AnyWorker",
@@ -50,7 +50,7 @@ def test_times_and_signals_of_the_manifest_reach_the_agents() -> None:
         agent=Agent(report_period_s=15.0),
         isolation_grace_s=19.0,
     )
-    made = spec_record(of, KEPT, {}, suspended=False)
+    made = spec_record(of, BEFORE, {}, suspended=False)
     assert (made.max_restarts, made.success_policy, made.failure_grace_s) == (9, "AnyWorker", 1.0)
     assert (made.join_timeout_s, made.last_call_timeout_s, made.scale_up_delay_s) == (11.0, 12.0, 13.0)
     assert (made.keep_alive_s, made.restart_window_s, made.isolation_grace_s) == (4.0, 16.0, 19.0)
@@ -58,13 +58,13 @@ def test_times_and_signals_of_the_manifest_reach_the_agents() -> None:
     assert (made.stop_signal, made.graceful_shutdown_s, made.report_period_s) == ("SIGUSR1", 14.0, 15.0)
 
 
-def test_rules_by_exit_code_are_the_closers_and_rules_by_pod_are_not() -> None:
+def test_the_record_has_rules_by_exit_code_and_no_rules_by_pod() -> None:
     rules = (
         Rule(FailureAction.IGNORE, on_reasons=("Evicted",)),
         Rule(FailureAction.FAIL_JOB, on_exit_codes=OnExitCodes("In", (3, 4))),
         Rule(FailureAction.RESTART_WORKERS, on_exit_codes=OnExitCodes("NotIn", (5,))),
     )
-    made = spec_record(job(failure_policy=FailurePolicy(rules)), KEPT, {}, suspended=False)
+    made = spec_record(job(failure_policy=FailurePolicy(rules)), BEFORE, {}, suspended=False)
     assert made.failure_rules == (
         FailureRule("FailJob", (3, 4), negate=False),
         FailureRule("RestartWorkers", (5,), negate=True),
@@ -72,30 +72,30 @@ def test_rules_by_exit_code_are_the_closers_and_rules_by_pod_are_not() -> None:
 
 
 def test_a_requested_restart_is_copied_from_the_annotation() -> None:
-    asked = job(annotations={"elasticjob.io/restart": "r7"})
-    assert spec_record(asked, KEPT, {}, suspended=False).restart_id == "r7"
+    requested = job(annotations={"elasticjob.io/restart": "r7"})
+    assert spec_record(requested, BEFORE, {}, suspended=False).restart_id == "r7"
 
 
-def test_counts_that_only_the_record_keeps_are_carried_on() -> None:
-    made = spec_record(job(), KEPT, {}, suspended=True, counted=1)
+def test_counts_that_only_the_record_stores_are_kept() -> None:
+    made = spec_record(job(), BEFORE, {}, suspended=True, counted=1)
     assert (made.operator, made.replacements, made.first_round, made.first_restarts) == ("op", 3, 1001, 3)
 
 
 def test_the_same_job_map_and_counts_give_the_same_record() -> None:
-    once = spec_record(job(), KEPT, names([0]), suspended=False)
+    once = spec_record(job(), BEFORE, names([0]), suspended=False)
     assert spec_record(job(), once, names([0]), suspended=False) == once
 
 
-def test_a_new_jobs_rounds_begin_at_1() -> None:
+def test_the_rounds_of_a_new_job_begin_at_1() -> None:
     made = first_record(job(), JobStatus(), "op")
     assert (made.first_round, made.first_restarts, made.replacements, made.operator) == (1, 0, 0, "op")
 
 
-def test_after_a_wipe_the_status_is_what_is_left_of_the_counts() -> None:
+def test_after_a_wipe_the_counts_come_from_the_status() -> None:
     made = first_record(job(), JobStatus(rendezvous_round=7, restarts=2, pod_replacements=4), "op")
     assert (made.first_round, made.first_restarts, made.replacements) == (1007, 2, 4)
 
 
-def test_a_deleted_jobs_record_has_no_slots_and_still_says_whose_it_is() -> None:
-    made = without_slots(replace(KEPT, slots=record(0, 1).slots))
+def test_the_record_of_a_deleted_job_has_no_slots_and_keeps_the_operator() -> None:
+    made = without_slots(replace(BEFORE, slots=record(0, 1).slots))
     assert (made.slots, made.operator) == ({}, "op")

@@ -1,4 +1,4 @@
-"""The worlds that the operator writes: what each keeps, what it takes away, and how it speaks."""
+"""The rendezvous states that the operator writes: the fields that each keeps and those that it clears."""
 
 from collections.abc import Callable
 
@@ -25,88 +25,95 @@ each_write = pytest.mark.parametrize("write", WRITES.values(), ids=WRITES.keys()
 
 
 @each_write
-def test_every_write_takes_a_new_nonce(write: Write) -> None:
+def test_every_write_has_a_new_nonce(write: Write) -> None:
     assert write(COUNTED).nonce == "n2"
 
 
 @each_write
-def test_every_write_keeps_what_the_rounds_have_counted(write: Write) -> None:
+def test_every_write_keeps_the_counters_of_the_rounds(write: Write) -> None:
     after = write(COUNTED)
     assert (after.restarts, after.node_losses, after.restart_id) == (2, 1, "r1")
 
 
 @each_write
-def test_no_write_names_members_because_the_operator_starts_no_round(write: Write) -> None:
+def test_no_write_has_members_because_the_operator_starts_no_round(write: Write) -> None:
     after = write(COUNTED)
     assert (after.members, after.master, after.nprocs, after.roles) == ((), "", "", "")
 
 
 @each_write
-def test_round_and_state_never_go_back(write: Write) -> None:
+def test_round_and_phase_never_go_back(write: Write) -> None:
     before = world(RoundPhase.SUSPENDED, round=4) if write is WRITES["resumed"] else COUNTED
     assert write(before).order > before.order
 
 
-def test_suspending_stays_in_the_round() -> None:
+def test_a_suspension_keeps_the_round() -> None:
     after = state_transitions.suspended_state(COUNTED, "n2")
     assert (after.state, after.round, after.cause) == (RoundPhase.SUSPENDED, 4, Cause.SUSPENDED)
 
 
-def test_resuming_opens_the_next_round_with_nothing_left_to_judge() -> None:
+def test_a_resume_opens_the_next_round_with_a_verdict() -> None:
     after = state_transitions.resumed_state(world(RoundPhase.SUSPENDED, round=4, loss_grace_spent=True), "n2")
     assert (after.state, after.round, after.cause) == (RoundPhase.FORMING, 5, Cause.RESUMED)
     assert (after.has_verdict, after.loss_grace_spent) == (True, False)
 
 
-def test_success_stays_in_the_round() -> None:
+def test_success_keeps_the_round() -> None:
     after = state_transitions.succeeded_state(world(RoundPhase.SUSPENDED, round=4), "n2")
     assert (after.state, after.round, after.cause) == (RoundPhase.SUCCEEDED, 4, Cause.SUCCEEDED)
 
 
-def test_a_verdict_of_the_operator_keeps_its_reason_in_the_world() -> None:
+def test_the_operators_verdict_has_its_reason_in_the_message() -> None:
     after = state_transitions.failed_state(COUNTED, record(0, 1), FAILURE, "n2")
     assert (after.state, after.round, after.cause) == (RoundPhase.FAILED, 4, Cause.OPERATOR)
     assert after.message == "DeadlineExceeded: too long"
 
 
-def test_a_job_without_a_world_gets_its_first_and_last_one() -> None:
+def test_a_failed_job_without_a_state_gets_its_first_and_last_one() -> None:
     after = state_transitions.failed_state(None, record(0), FAILURE, "n2")
     assert (after.state, after.round, after.restarts) == (RoundPhase.FAILED, 1, 0)
 
 
-def test_after_a_wipe_a_verdict_goes_on_from_what_the_status_remembered() -> None:
+def test_after_a_wipe_a_verdict_continues_the_counts_of_the_status() -> None:
     after = state_transitions.failed_state(None, record(0, first_round=1004, first_restarts=2), FAILURE, "n2")
     assert (after.round, after.restarts) == (1004, 2)
 
 
-def dones(*slots: int, round_: int = 1) -> dict[tuple[int, int], Completion]:
+def completions(*slots: int, round_: int = 1) -> dict[tuple[int, int], Completion]:
     return {(round_, slot): Completion(member(slot).incarnation) for slot in slots}
 
 
 def test_a_suspended_job_whose_members_have_all_finished_has_succeeded() -> None:
-    at = view(world=world(RoundPhase.SUSPENDED), membership=membership(0, 1), completions=dones(0, 1))
+    at = view(world=world(RoundPhase.SUSPENDED), membership=membership(0, 1), completions=completions(0, 1))
     assert state_transitions.finished_before_suspension(at)
 
 
 @pytest.mark.parametrize(
     "at",
     [
-        view(world=world(RoundPhase.SUSPENDED), membership=membership(0, 1), completions=dones(0)),
+        view(world=world(RoundPhase.SUSPENDED), membership=membership(0, 1), completions=completions(0)),
         view(world=world(RoundPhase.SUSPENDED), membership=membership(0, 1)),
         view(
             world=world(RoundPhase.SUSPENDED, round=2),
             membership=membership(0, 1),
-            completions=dones(0, 1, round_=2),
+            completions=completions(0, 1, round_=2),
         ),
         view(world=world(RoundPhase.SUSPENDED), membership=membership(0), completions={(1, 0): Completion("another")}),
         view(world=world(RoundPhase.SUSPENDED), membership=membership()),
-        view(world=world(RoundPhase.SUSPENDED), completions=dones(0, 1)),
-        view(world=active(0, 1), membership=membership(0, 1), completions=dones(0, 1)),
-        view(membership=membership(0, 1), completions=dones(0, 1)),
+        view(world=world(RoundPhase.SUSPENDED), completions=completions(0, 1)),
+        view(world=active(0, 1), membership=membership(0, 1), completions=completions(0, 1)),
+        view(membership=membership(0, 1), completions=completions(0, 1)),
     ],
     ids=[
-        "one has not", "none has", "an older round", "another stay", "nobody", "unknown", "not suspended", "no world"
+        "one unfinished",
+        "all unfinished",
+        "old round",
+        "other session",
+        "no member",
+        "unknown",
+        "not suspended",
+        "no state",
     ],
-)  # fmt: skip
-def test_otherwise_there_is_something_to_resume(at: RendezvousView) -> None:
+)
+def test_any_other_job_has_something_to_resume(at: RendezvousView) -> None:
     assert not state_transitions.finished_before_suspension(at)

@@ -1,4 +1,4 @@
-"""Running pods whose agent is gone: how long they are given."""
+"""Running pods whose agent is gone, and the time until they are lost."""
 
 from elasticjob_api.spec import Rendezvous
 from elasticjob_operator.model.job_state import JobState
@@ -9,7 +9,7 @@ SPEC = spec(lost_pod_timeout_s=30.0, rendezvous=Rendezvous(join_timeout_s=600.0)
 
 
 def lost(*agents_seen: str, **since_s: float) -> LostPods:
-    """Uid → for how many seconds it has been without an agent."""
+    """Return the lost pods; `since_s` is the seconds that each uid has been without an agent."""
     alone = {uid: NOW_S - for_s for uid, for_s in since_s.items()}
     return lost_pods(SPEC, JobState(agent_seen=set(agents_seen), agentless_since_s=alone), NOW_S)
 
@@ -18,12 +18,12 @@ def test_a_pod_with_its_agent_is_not_lost() -> None:
     assert lost("a") == LostPods(frozenset(), None)
 
 
-def test_a_pod_whose_agent_went_is_lost_after_lost_pod_timeout() -> None:
+def test_a_pod_whose_agent_is_gone_is_lost_after_lost_pod_timeout() -> None:
     assert lost("a", a=30.0) == LostPods(frozenset({"a"}), None)
     assert lost("a", a=29.0) == LostPods(frozenset(), NOW_S + 1.0)
 
 
-def test_a_pod_whose_agent_was_never_seen_gets_the_time_to_join() -> None:
+def test_a_pod_whose_agent_never_joined_has_the_join_timeout() -> None:
     assert lost(a=31.0) == LostPods(frozenset(), NOW_S + 569.0)
     assert lost(a=600.0).uids == {"a"}
 
@@ -33,5 +33,5 @@ def test_a_timeout_of_0_means_never() -> None:
     assert lost_pods(spec(lost_pod_timeout_s=0.0), job_state, NOW_S) == LostPods(frozenset(), None)
 
 
-def test_the_next_moment_is_that_of_the_next_pod_and_never_a_past_one() -> None:
+def test_the_next_check_is_that_of_the_next_pod_and_never_in_the_past() -> None:
     assert lost("a", "b", "c", a=40.0, b=20.0, c=5.0) == LostPods(frozenset({"a"}), NOW_S + 10.0)

@@ -1,4 +1,4 @@
-"""Nodes that lost a pod: which are avoided, and for how long."""
+"""The nodes that are avoided because they lost a pod, and for how long."""
 
 from typing import Any
 
@@ -10,30 +10,30 @@ from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 from testing.builders import NOW_S, pod
 
 
-def noted(standing: PodState, *, lost: bool = False, **fields: Any) -> tuple[str, ...]:
+def avoided_after(state: PodState, *, lost: bool = False, **fields: Any) -> tuple[str, ...]:
     job_state, each = JobState(), pod(0, **fields)
     record_losses(
-        job_state, [SlotPod(each.name, standing, each)], lost=frozenset({each.uid} if lost else ()), monotonic_s=NOW_S
+        job_state, [SlotPod(each.name, state, each)], lost=frozenset({each.uid} if lost else ()), monotonic_s=NOW_S
     )
     return avoided_nodes(job_state, NOW_S)
 
 
 def test_the_node_of_a_failed_or_lost_pod_is_avoided() -> None:
-    assert noted(PodState.FAILED) == ("node-0",)
-    assert noted(PodState.LIVE, lost=True) == ("node-0",)
+    assert avoided_after(PodState.FAILED) == ("node-0",)
+    assert avoided_after(PodState.LIVE, lost=True) == ("node-0",)
 
 
-@pytest.mark.parametrize("standing", [PodState.LIVE, PodState.TERMINATING, PodState.COMPLETED])
-def test_the_node_of_any_other_pod_is_not(standing: PodState) -> None:
-    assert noted(standing) == ()
+@pytest.mark.parametrize("state", [PodState.LIVE, PodState.TERMINATING, PodState.COMPLETED])
+def test_the_node_of_any_other_pod_is_not_avoided(state: PodState) -> None:
+    assert avoided_after(state) == ()
 
 
-def test_what_the_cluster_did_itself_is_no_reason() -> None:
-    assert noted(PodState.FAILED, is_disrupted=True) == ()
+def test_the_node_of_a_pod_that_the_cluster_ended_is_not_avoided() -> None:
+    assert avoided_after(PodState.FAILED, is_disrupted=True) == ()
 
 
-def test_a_pod_that_was_on_no_node_is_no_reason() -> None:
-    assert noted(PodState.FAILED, node_name="") == ()
+def test_a_failed_pod_without_a_node_is_ignored() -> None:
+    assert avoided_after(PodState.FAILED, node_name="") == ()
 
 
 def test_a_node_is_avoided_for_a_while() -> None:
@@ -44,6 +44,6 @@ def test_a_node_is_avoided_for_a_while() -> None:
     assert job_state.avoided_until_s == {}
 
 
-def test_of_many_the_last_ones_are_named() -> None:
+def test_only_the_nodes_with_the_latest_losses_are_named() -> None:
     job_state = JobState(avoided_until_s={f"n{i:02}": NOW_S + i for i in range(1, 20)})
     assert avoided_nodes(job_state, NOW_S) == tuple(f"n{i:02}" for i in range(20 - MAX_AVOIDED, 20))

@@ -1,4 +1,4 @@
-"""Which pods are replaced, which of them count against backoffLimit, and which end the job."""
+"""The pods that are replaced, those that count against backoffLimit, and those that end the job."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 from elasticjob_operator.policy.slots.replacement import PodDecision, PodDecisions, decide_pods, is_over_budget
 from testing.builders import pod, spec
 
-NOBODY: frozenset[Any] = frozenset()
+NONE: frozenset[Any] = frozenset()
 
 
-def fate(standing: PodState, of: JobSpec | None = None, **fields: Any) -> PodDecision:
-    """Of the one slot of a job."""
-    known = standing not in {PodState.ABSENT, PodState.PENDING_CREATE, PodState.CREATED, PodState.UNKNOWN}
-    owner = SlotPod("j-0-a", standing, pod(0, **fields) if known else None)
-    return decide_pods(of or spec(), {0: owner}, retained=NOBODY, lost=NOBODY).by_slot[0]
+def decision_for(state: PodState, of: JobSpec | None = None, **fields: Any) -> PodDecision:
+    """Return the decision for the only slot of a job."""
+    known = state not in {PodState.ABSENT, PodState.PENDING_CREATE, PodState.CREATED, PodState.UNKNOWN}
+    owner = SlotPod("j-0-a", state, pod(0, **fields) if known else None)
+    return decide_pods(of or spec(), {0: owner}, retained=NONE, lost=NONE).by_slot[0]
 
 
 def failed(of: JobSpec | None = None, **fields: Any) -> PodDecision:
-    return fate(PodState.FAILED, of, phase="Failed", **fields)
+    return decision_for(PodState.FAILED, of, phase="Failed", **fields)
 
 
 def ruled(*rules: Rule) -> JobSpec:
@@ -29,11 +29,11 @@ def ruled(*rules: Rule) -> JobSpec:
 
 
 @pytest.mark.parametrize(
-    ("standing", "expected"),
+    ("state", "expected"),
     [
         (PodState.PENDING_CREATE, PodDecision.KEEP),
         (PodState.CREATED, PodDecision.KEEP),
-        (PodState.UNKNOWN, PodDecision.KEEP),  # an absent pod is not a gone pod
+        (PodState.UNKNOWN, PodDecision.KEEP),  # a pod that is missing from the cache may exist
         (PodState.LIVE, PodDecision.KEEP),
         (PodState.ABSENT, PodDecision.REPLACE),
         (PodState.TERMINATING, PodDecision.REPLACE),
@@ -41,33 +41,33 @@ def ruled(*rules: Rule) -> JobSpec:
         (PodState.COMPLETED, PodDecision.REPLACE_COUNTED),
     ],
 )
-def test_only_what_has_ended_by_itself_counts_and_only_what_is_known_to_go_is_replaced(
-    standing: PodState, expected: PodDecision
+def test_only_a_pod_that_ended_by_itself_counts_and_only_one_that_is_ending_is_replaced(
+    state: PodState, expected: PodDecision
 ) -> None:
-    assert fate(standing) is expected
+    assert decision_for(state) is expected
 
 
-def test_with_policy_failed_a_terminating_pod_is_waited_for() -> None:
-    assert fate(PodState.TERMINATING, spec(pod_replacement_policy="Failed")) is PodDecision.KEEP
+def test_with_policy_failed_a_terminating_pod_is_not_replaced_yet() -> None:
+    assert decision_for(PodState.TERMINATING, spec(pod_replacement_policy="Failed")) is PodDecision.KEEP
 
 
-def test_with_policy_failed_a_terminating_pod_that_has_ended_is_waited_for_no_longer() -> None:
+def test_with_policy_failed_a_terminating_pod_that_has_ended_is_replaced() -> None:
     waiting = spec(pod_replacement_policy="Failed")
-    assert fate(PodState.TERMINATING, waiting, phase="Failed") is PodDecision.REPLACE
+    assert decision_for(PodState.TERMINATING, waiting, phase="Failed") is PodDecision.REPLACE
 
 
 @pytest.mark.parametrize("policy", ["TerminatingOrFailed", "Failed"])
 def test_a_gone_pod_is_replaced_under_every_policy(policy: str) -> None:
-    assert fate(PodState.ABSENT, spec(pod_replacement_policy=policy)) is PodDecision.REPLACE
+    assert decision_for(PodState.ABSENT, spec(pod_replacement_policy=policy)) is PodDecision.REPLACE
 
 
 @pytest.mark.parametrize("code", [ExitCode.LEFT, ExitCode.SUPERSEDED, ExitCode.JOB_DELETED])
-def test_an_agent_that_left_was_superseded_or_saw_its_job_deleted_never_counts(code: ExitCode) -> None:
+def test_a_pod_whose_agent_left_was_superseded_or_had_its_job_deleted_never_counts(code: ExitCode) -> None:
     assert failed(exit_code=code) is PodDecision.REPLACE
 
 
 @pytest.mark.parametrize("code", [ExitCode.JOIN_TIMEOUT, ExitCode.UNAVAILABLE])
-def test_a_pod_that_met_too_few_others_or_no_etcd_never_counts(code: ExitCode) -> None:
+def test_a_pod_that_ended_for_lack_of_nodes_or_of_etcd_never_counts(code: ExitCode) -> None:
     assert failed(exit_code=code) is PodDecision.REPLACE
 
 
@@ -129,32 +129,33 @@ def test_a_rule_by_exit_code_is_about_workers_and_not_about_pods() -> None:
     assert failed(ruled(rule), exit_code=3) is PodDecision.REPLACE_COUNTED
 
 
-def test_a_rule_never_judges_a_pod_that_lives() -> None:
+def test_a_rule_never_applies_to_a_live_pod() -> None:
     rule = Rule(FailureAction.FAIL_JOB, on_reasons=("ImagePullBackOff",))
-    assert fate(PodState.LIVE, ruled(rule), phase="Pending", reason="ImagePullBackOff") is PodDecision.KEEP
+    assert decision_for(PodState.LIVE, ruled(rule), phase="Pending", reason="ImagePullBackOff") is PodDecision.KEEP
 
 
-def test_a_rule_never_judges_a_pod_that_somebody_deleted() -> None:
+def test_a_rule_never_applies_to_a_deleted_pod() -> None:
     rule = Rule(FailureAction.FAIL_JOB, on_reasons=("Error",))
     assert (
-        fate(PodState.TERMINATING, ruled(rule), phase="Failed", terminating=True, reason="Error") is PodDecision.REPLACE
+        decision_for(PodState.TERMINATING, ruled(rule), phase="Failed", terminating=True, reason="Error")
+        is PodDecision.REPLACE
     )
 
 
-@pytest.mark.parametrize("standing", [PodState.COMPLETED, PodState.FAILED, PodState.ABSENT, PodState.TERMINATING])
-def test_the_pod_of_a_finished_member_is_neither_lost_nor_replaced(standing: PodState) -> None:
-    owner = SlotPod("j-0-a", standing, pod(0))
+@pytest.mark.parametrize("state", [PodState.COMPLETED, PodState.FAILED, PodState.ABSENT, PodState.TERMINATING])
+def test_the_pod_of_a_finished_member_is_neither_lost_nor_replaced(state: PodState) -> None:
+    owner = SlotPod("j-0-a", state, pod(0))
     found = decide_pods(spec(), {0: owner}, retained=frozenset({0}), lost=frozenset({"uid-j-0-a"}))
     assert found.by_slot == {0: PodDecision.KEEP}
 
 
 def test_a_lost_pod_is_replaced_and_does_not_count() -> None:
     owners = {slot: SlotPod(f"j-{slot}-a", PodState.LIVE, pod(slot)) for slot in (0, 1)}
-    found = decide_pods(spec(), owners, retained=NOBODY, lost=frozenset({"uid-j-1-a"}))
+    found = decide_pods(spec(), owners, retained=NONE, lost=frozenset({"uid-j-1-a"}))
     assert (found.removed_slots, found.counted_slots, found.failing_slots) == (frozenset({1}), frozenset(), ())
 
 
-def test_what_is_dropped_what_counts_and_what_ends_the_job_are_told_apart() -> None:
+def test_removed_counted_and_failing_slots_are_distinct() -> None:
     each = dict(enumerate([PodDecision.KEEP, PodDecision.REPLACE, PodDecision.REPLACE_COUNTED, PodDecision.FAIL_JOB]))
     found = PodDecisions(each)
     assert (found.removed_slots, found.counted_slots, found.failing_slots) == (
@@ -165,5 +166,7 @@ def test_what_is_dropped_what_counts_and_what_ends_the_job_are_told_apart() -> N
 
 
 @pytest.mark.parametrize(("limit", "failures", "over"), [(0, 0, False), (0, 1, True), (2, 2, False), (2, 3, True)])
-def test_backoff_limit_is_the_number_of_failures_that_are_borne(limit: int, failures: int, *, over: bool) -> None:
+def test_backoff_limit_is_the_number_of_failures_that_do_not_end_the_job(
+    limit: int, failures: int, *, over: bool
+) -> None:
     assert is_over_budget(spec(backoff_limit=limit), failures) is over

@@ -1,4 +1,4 @@
-"""Slots whose pods come and go: who waits for the next one, for how long, and what ends it."""
+"""Slots whose pods repeatedly end soon: the wait for the next pod, its length and its end."""
 
 from typing import Any
 
@@ -20,28 +20,30 @@ from elasticjob_operator.policy.slots.replacement_backoff import (
 from elasticjob_operator.policy.status.pending_reason import first_pending_reason
 from testing.builders import NOW_S, ago, job, pod, record, seen, spec, view
 
-Courses = dict[int, SlotHistory]
-OVER = [PodState.ABSENT, PodState.TERMINATING, PodState.FAILED, PodState.COMPLETED]
+Histories = dict[int, SlotHistory]
+ENDED = [PodState.ABSENT, PodState.TERMINATING, PodState.FAILED, PodState.COMPLETED]
 
 
-def owner(number: int, standing: PodState, **fields: Any) -> SlotPod:
+def owner(number: int, state: PodState, **fields: Any) -> SlotPod:
     name = f"j-0-{number}"
-    return SlotPod(name, standing, None if standing is PodState.ABSENT else pod(0, name=name, **fields))
+    return SlotPod(name, state, None if state is PodState.ABSENT else pod(0, name=name, **fields))
 
 
-def gone(times: int, *, ran_s: float = 0.0, before: Courses | None = None, said: str = "") -> tuple[Courses, float]:
-    """So many pods of slot 0 have run for `ran_s` and gone, each replaced at once; the courses then, and when."""
-    now_s, courses = NOW_S, before
+def after_short_pods(
+    times: int, *, ran_s: float = 0.0, before: Histories | None = None, reason: str = ""
+) -> tuple[Histories, float]:
+    """Run and end `times` pods of slot 0, each replaced at once; return the histories and the time after it."""
+    now_s, histories = NOW_S, before
     for number in range(times):
-        courses = update_histories(courses, {0: owner(number, PodState.LIVE)}, now_s, now_s=now_s, events=said)
+        histories = update_histories(histories, {0: owner(number, PodState.LIVE)}, now_s, now_s=now_s, events=reason)
         now_s += ran_s
-        courses = update_histories(courses, {0: owner(number, PodState.ABSENT)}, now_s, now_s=now_s, events=said)
-    assert courses is not None
-    return courses, now_s
+        histories = update_histories(histories, {0: owner(number, PodState.ABSENT)}, now_s, now_s=now_s, events=reason)
+    assert histories is not None
+    return histories, now_s
 
 
 @pytest.mark.parametrize(
-    ("brief", "expected_s"),
+    ("short_lived", "expected_s"),
     [
         (0, 0.0),
         (FREE_REPLACEMENTS, 0.0),
@@ -52,105 +54,105 @@ def gone(times: int, *, ran_s: float = 0.0, before: Courses | None = None, said:
         (10**6, 300.0),
     ],
 )
-def test_the_first_ones_are_replaced_at_once_and_each_later_one_waits_twice_as_long(
-    brief: int, expected_s: float
+def test_the_first_pods_are_replaced_at_once_and_each_later_one_waits_twice_as_long(
+    short_lived: int, expected_s: float
 ) -> None:
-    assert backoff_s(brief) == expected_s
+    assert backoff_s(short_lived) == expected_s
 
 
-def test_a_pod_that_never_ran_or_went_within_seconds_makes_the_row_longer() -> None:
-    courses, now_s = gone(FREE_REPLACEMENTS)
-    assert not backing_off(courses, now_s)
-    courses, now_s = gone(FREE_REPLACEMENTS + 2, ran_s=STABLE_AFTER_S - 1.0)
-    assert backing_off(courses, now_s) == {0: now_s + 2.0}
+def test_a_pod_that_never_ran_or_ended_within_seconds_is_short_lived() -> None:
+    histories, now_s = after_short_pods(FREE_REPLACEMENTS)
+    assert not backing_off(histories, now_s)
+    histories, now_s = after_short_pods(FREE_REPLACEMENTS + 2, ran_s=STABLE_AFTER_S - 1.0)
+    assert backing_off(histories, now_s) == {0: now_s + 2.0}
 
 
-def test_a_pod_that_has_run_for_a_while_ends_the_row() -> None:
-    courses, _ = gone(FREE_REPLACEMENTS + 5)
-    courses, now_s = gone(1, ran_s=STABLE_AFTER_S, before=courses)
-    assert courses[0].short_lived == 0
-    assert not backing_off(courses, now_s)
+def test_a_pod_that_has_run_for_a_while_resets_the_count() -> None:
+    histories, _ = after_short_pods(FREE_REPLACEMENTS + 5)
+    histories, now_s = after_short_pods(1, ran_s=STABLE_AFTER_S, before=histories)
+    assert histories[0].short_lived == 0
+    assert not backing_off(histories, now_s)
 
 
-def test_time_as_a_pending_pod_is_no_time_that_it_ran() -> None:
+def test_time_as_a_pending_pod_does_not_count_as_run_time() -> None:
     young = update_histories(None, {0: owner(0, PodState.LIVE, phase="Pending")}, NOW_S, now_s=NOW_S, events="")
-    courses = update_histories(
+    histories = update_histories(
         young, {0: owner(0, PodState.TERMINATING)}, NOW_S + 900.0, now_s=NOW_S + 900.0, events=""
     )
-    assert courses[0].short_lived == 1
+    assert histories[0].short_lived == 1
 
 
-@pytest.mark.parametrize("standing", OVER)
-def test_however_a_pod_went_it_is_counted_once(standing: PodState) -> None:
-    courses: Courses | None = None
+@pytest.mark.parametrize("state", ENDED)
+def test_a_short_lived_pod_is_counted_once_however_it_ended(state: PodState) -> None:
+    histories: Histories | None = None
     for after_s in range(5):
-        courses = update_histories(courses, {0: owner(0, standing)}, NOW_S + after_s, now_s=NOW_S + after_s, events="")
-    assert courses == {0: SlotHistory(pod="j-0-0", short_lived=1, ended_at_s=NOW_S, ended_time_s=NOW_S)}
+        histories = update_histories(histories, {0: owner(0, state)}, NOW_S + after_s, now_s=NOW_S + after_s, events="")
+    assert histories == {0: SlotHistory(pod="j-0-0", short_lived=1, ended_at_s=NOW_S, ended_time_s=NOW_S)}
 
 
-@pytest.mark.parametrize("standing", [standing for standing in PodState if standing not in OVER])
-def test_a_pod_that_comes_or_is_there_is_not_counted(standing: PodState) -> None:
-    courses = update_histories(None, {0: owner(0, standing)}, NOW_S, now_s=NOW_S, events="")
-    assert courses[0].short_lived == 0
+@pytest.mark.parametrize("state", [state for state in PodState if state not in ENDED])
+def test_a_pod_that_starts_or_runs_is_not_counted(state: PodState) -> None:
+    histories = update_histories(None, {0: owner(0, state)}, NOW_S, now_s=NOW_S, events="")
+    assert histories[0].short_lived == 0
 
 
-def test_a_pod_that_is_replaced_while_it_runs_ends_the_row_if_it_has_lasted_and_counts_for_nothing_if_not() -> None:
-    courses, now_s = gone(FREE_REPLACEMENTS)
-    live = update_histories(courses, {0: owner(90, PodState.LIVE)}, now_s, now_s=now_s, events="")
-    for ran_s, brief in ((1.0, FREE_REPLACEMENTS), (STABLE_AFTER_S, 0)):
+def test_a_pod_that_is_replaced_while_it_runs_is_not_counted_and_resets_the_count_if_it_was_stable() -> None:
+    histories, now_s = after_short_pods(FREE_REPLACEMENTS)
+    live = update_histories(histories, {0: owner(90, PodState.LIVE)}, now_s, now_s=now_s, events="")
+    for ran_s, short_lived in ((1.0, FREE_REPLACEMENTS), (STABLE_AFTER_S, 0)):
         assert (
             update_histories(live, {0: owner(91, PodState.PENDING_CREATE)}, now_s + ran_s, now_s=now_s, events="")[
                 0
             ].short_lived
-            == brief
+            == short_lived
         )
 
 
-def test_a_pod_that_ran_before_this_process_began_has_lasted() -> None:
+def test_a_pod_that_ran_before_this_process_started_is_stable() -> None:
     live = update_histories(
         None, {0: owner(0, PodState.LIVE, running_since_s=NOW_S - STABLE_AFTER_S)}, NOW_S, now_s=NOW_S, events=REASON
     )
     assert update_histories(live, {0: owner(0, PodState.FAILED)}, NOW_S, now_s=NOW_S, events="")[0].short_lived == 0
 
 
-def test_a_slot_that_is_no_more_is_forgotten() -> None:
-    courses, now_s = gone(FREE_REPLACEMENTS + 5)
-    assert update_histories(courses, {}, now_s, now_s=now_s, events=REASON) == {}
-    assert gone(1, before={}, said=REASON)[0][0].short_lived == 1
+def test_a_removed_slot_has_no_history() -> None:
+    histories, now_s = after_short_pods(FREE_REPLACEMENTS + 5)
+    assert update_histories(histories, {}, now_s, now_s=now_s, events=REASON) == {}
+    assert after_short_pods(1, before={}, reason=REASON)[0][0].short_lived == 1
 
 
-def test_a_new_process_goes_on_with_the_row_of_which_the_status_tells() -> None:
-    courses, now_s = gone(1, said=REASON)
-    assert backing_off(courses, now_s) == {0: now_s + 1.0}
+def test_a_new_process_continues_the_count_from_the_reason_in_the_status() -> None:
+    histories, now_s = after_short_pods(1, reason=REASON)
+    assert backing_off(histories, now_s) == {0: now_s + 1.0}
 
 
-def test_a_slot_that_waits_keeps_its_pods_name_unless_its_pod_counts() -> None:
+def test_a_waiting_slot_keeps_its_pods_name_unless_its_pod_counts() -> None:
     failed = pod(2, phase="Failed", exit_code=1)
     slots = {
         0: SlotPod("a", PodState.ABSENT),
         1: SlotPod("b", PodState.ABSENT),
         2: SlotPod(failed.name, PodState.FAILED, failed),
     }
-    judged = decide_pods(spec(), slots, retained=frozenset(), lost=frozenset(), later=frozenset({1, 2}))
-    assert judged.by_slot == {0: PodDecision.REPLACE, 1: PodDecision.KEEP, 2: PodDecision.REPLACE_COUNTED}
+    decided = decide_pods(spec(), slots, retained=frozenset(), lost=frozenset(), later=frozenset({1, 2}))
+    assert decided.by_slot == {0: PodDecision.REPLACE, 1: PodDecision.KEEP, 2: PodDecision.REPLACE_COUNTED}
 
 
-def test_it_is_said_which_slot_waits_until_when_and_why() -> None:
+def test_the_message_has_the_waiting_slot_the_time_and_the_reason() -> None:
     evicted = pod(0, phase="Failed", reason="Evicted", is_disrupted=True, message="disk pressure")
-    courses = {
+    histories = {
         0: SlotHistory(pod=evicted.name, short_lived=FREE_REPLACEMENTS + 3, ended_at_s=NOW_S, ended_time_s=NOW_S)
     }
-    trouble = first_pending_reason(
-        seen(job(), view(0, spec=record(0), nodes={}), evicted, job_state=JobState(slot_histories=courses))
+    pending = first_pending_reason(
+        seen(job(), view(0, spec=record(0), nodes={}), evicted, job_state=JobState(slot_histories=histories))
     )
-    assert trouble is not None
-    assert trouble.reason == REASON
-    assert trouble.message == (
+    assert pending is not None
+    assert pending.reason == REASON
+    assert pending.message == (
         f"slot 0 waits for its next pod until {ago(-4.0)}: none of its last 7 pods ran for 10 s; "
         "the last one, j-0-a: it was evicted (Evicted): disk pressure"
     )
 
 
-def test_of_a_slot_that_waits_no_more_nothing_is_said() -> None:
-    courses = {0: SlotHistory(pod="j-0-a", short_lived=FREE_REPLACEMENTS, ended_at_s=NOW_S)}
-    assert first_pending_reason(seen(job(), view(0, nodes={}), job_state=JobState(slot_histories=courses))) is None
+def test_a_slot_that_waits_no_longer_has_no_message() -> None:
+    histories = {0: SlotHistory(pod="j-0-a", short_lived=FREE_REPLACEMENTS, ended_at_s=NOW_S)}
+    assert first_pending_reason(seen(job(), view(0, nodes={}), job_state=JobState(slot_histories=histories))) is None

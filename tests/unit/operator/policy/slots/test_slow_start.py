@@ -13,5 +13,5 @@ def test_batches_double(count: int, sizes: list[int]) -> None:
     assert [len(batch) for batch in batches(range(count))] == sizes
 
 
-def test_every_item_comes_once_and_in_order() -> None:
+def test_every_item_is_in_one_batch_and_in_order() -> None:
     assert [item for batch in batches(range(100)) for item in batch] == list(range(100))

@@ -1,4 +1,4 @@
-"""Each condition from what is seen, and the one word for people that follows from them."""
+"""Each condition from the snapshot, and the phase that follows from them."""
 
 from typing import Any
 
@@ -31,19 +31,19 @@ STOPPED = view(spec=record(suspended=True), world=world(RoundPhase.SUSPENDED))
 NOTHING = RendezvousView()
 
 
-def judged(at: JobSnapshot, name: ConditionType) -> tuple[bool, str]:
+def condition_of(at: JobSnapshot, name: ConditionType) -> tuple[bool, str]:
     value = evaluate(at)[name]
     return value.is_true, value.reason
 
 
-def shown(at: JobSnapshot) -> Phase:
+def phase_of(at: JobSnapshot) -> Phase:
     return phase(conditions(evaluate(at), (), now=NOW, generation=1))
 
 
 # One condition at a time.
 
 
-def test_every_condition_is_judged_at_once() -> None:
+def test_every_condition_is_evaluated() -> None:
     assert set(evaluate(seen(job(), NOTHING))) == set(C)
 
 
@@ -57,10 +57,10 @@ def test_every_condition_is_judged_at_once() -> None:
         (True, view(spec=record(), world=world(RoundPhase.SUCCEEDED)), (False, "NotSuspended")),
     ],
 )
-def test_suspended_holds_once_the_record_says_so(
+def test_suspended_is_true_once_the_record_is_suspended(
     at: RendezvousView, expected: tuple[bool, str], *, suspend: bool
 ) -> None:
-    assert judged(seen(job(suspend=suspend), at), C.SUSPENDED) == expected
+    assert condition_of(seen(job(suspend=suspend), at), C.SUSPENDED) == expected
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_suspended_holds_once_the_record_says_so(
     ],
 )
 def test_quorum_is_reached_while_a_round_has_at_least_min_nodes(at: RendezvousView, expected: tuple[bool, str]) -> None:
-    assert judged(seen(job(replicas=3, min_replicas=2), at), C.QUORUM_REACHED) == expected
+    assert condition_of(seen(job(replicas=3, min_replicas=2), at), C.QUORUM_REACHED) == expected
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_quorum_is_reached_while_a_round_has_at_least_min_nodes(at: RendezvousVi
 def test_degraded_means_that_a_round_runs_with_fewer_nodes_than_wanted(
     at: RendezvousView, expected: tuple[bool, str]
 ) -> None:
-    assert judged(seen(job(replicas=3, min_replicas=2), at), C.DEGRADED) == expected
+    assert condition_of(seen(job(replicas=3, min_replicas=2), at), C.DEGRADED) == expected
 
 
 def resizing(at: RendezvousView, before: JobStatus, **fields: Any) -> bool:
@@ -102,16 +102,16 @@ WAS_RESIZING = JobStatus(desired_replicas=3, conditions=(condition(C.RESIZING),)
 @pytest.mark.parametrize(
     ("at", "before", "expected"),
     [
-        (running(0, 1), JobStatus(desired_replicas=2), True),  # a new wish
+        (running(0, 1), JobStatus(desired_replicas=2), True),  # a new size
         (running(0, 1), WAS_RESIZING, True),  # until a round has it
         (view(0, 1, world=world(), membership=membership(0, 1)), WAS_RESIZING, True),
         (running(0, 1, 2), WAS_RESIZING, False),  # a round has it
-        (running(0, 1), JobStatus(), False),  # nobody had spoken of a wish before
+        (running(0, 1), JobStatus(), False),  # no earlier size is known
         (running(0, 1), JobStatus(desired_replicas=3), False),  # a node was lost: not a resize
         (view(world=world()), JobStatus(desired_replicas=2), False),  # before any round there is nothing to resize
     ],
 )
-def test_resizing_holds_from_a_new_wish_until_a_round_has_it(
+def test_resizing_is_true_from_a_new_size_until_a_round_has_it(
     at: RendezvousView, before: JobStatus, *, expected: bool
 ) -> None:
     assert resizing(at, before) is expected
@@ -122,12 +122,12 @@ def test_an_ended_or_suspended_job_is_not_resizing(at: RendezvousView) -> None:
     assert not resizing(at, WAS_RESIZING, suspend=at.is_active is not None)
 
 
-def test_an_etcd_that_cannot_be_asked_is_said_in_its_words() -> None:
+def test_the_message_of_an_etcd_outage_is_that_of_the_error() -> None:
     found = evaluate(seen(job(), NOTHING, etcd_trouble="no answer from etcd-0"))[C.RENDEZVOUS_UNAVAILABLE]
     assert found == ConditionValue("True", "Unreachable", "no answer from etcd-0")
 
 
-def test_a_record_that_nobody_can_read_is_named() -> None:
+def test_an_unreadable_record_is_named() -> None:
     at = view(spec=None, spec_revision=4, unreadable=("P/c/spec: version 9",))
     found = evaluate(seen(job(), at))[C.RENDEZVOUS_UNAVAILABLE]
     assert (found.is_true, found.message) == (True, "P/c/spec: version 9")
@@ -146,7 +146,7 @@ def test_a_job_without_keys_is_not_unavailable() -> None:
         (Cause.OPERATOR, "BackoffLimitExceeded: 7 pods failed", "BackoffLimitExceeded", "7 pods failed"),
     ],
 )
-def test_failed_carries_the_reason_that_the_world_keeps(cause: Cause, detail: str, reason: str, message: str) -> None:
+def test_failed_has_the_reason_in_the_rendezvous_state(cause: Cause, detail: str, reason: str, message: str) -> None:
     at = view(world=world(RoundPhase.FAILED, cause=cause, message=detail))
     assert evaluate(seen(job(), at))[C.FAILED] == ConditionValue("True", reason, message)
 
@@ -157,10 +157,10 @@ def test_complete_and_failed_exclude_each_other() -> None:
         assert (found[C.COMPLETE].is_true, found[C.FAILED].is_true) == (complete, not complete)
 
 
-# As they are written.
+# The conditions to write.
 
 
-def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
+def test_a_condition_keeps_its_time_while_its_status_does_not_change() -> None:
     before = condition("Running", "False", "Starting", last_transition_time=ago(60))
     after = conditions({C.RUNNING: ConditionValue("False", "Restarting", "why")}, [before], now=NOW, generation=3)
     assert after == (
@@ -170,25 +170,25 @@ def test_a_condition_keeps_its_time_while_its_status_stays() -> None:
     )  # fmt: skip
 
 
-def test_a_condition_takes_the_time_at_which_its_status_changes() -> None:
+def test_a_condition_has_the_time_at_which_its_status_changed() -> None:
     before = condition("Running", "False", last_transition_time=ago(60))
     after = conditions({C.RUNNING: ConditionValue("True", "RoundActive")}, [before], now=NOW, generation=1)
     assert [each.last_transition_time for each in after] == [NOW]
 
 
-def test_a_condition_that_nobody_judged_is_kept() -> None:
-    foreign = condition("SomebodyElses", "True")
+def test_a_condition_without_a_new_value_is_kept() -> None:
+    foreign = condition("Foreign", "True")
     after = conditions({C.RUNNING: ConditionValue("True", "RoundActive")}, [foreign], now=NOW, generation=1)
     assert foreign in after
     assert len(after) == 2
 
 
 @pytest.mark.parametrize(("status", "expected"), [("True", True), ("False", False), ("Unknown", False)])
-def test_only_true_holds(status: str, *, expected: bool) -> None:
+def test_is_true_needs_the_status_true(status: str, *, expected: bool) -> None:
     assert is_true([condition("Failed", status)], C.FAILED) is expected
 
 
-def test_an_absent_condition_does_not_hold() -> None:
+def test_an_absent_condition_is_not_true() -> None:
     assert not is_true([], C.FAILED)
 
 
@@ -204,20 +204,20 @@ def test_an_absent_condition_does_not_hold() -> None:
         ("Running", Phase.RUNNING),
     ],
 )
-def test_the_phase_is_the_condition_that_holds(name: str, expected: Phase) -> None:
+def test_the_phase_is_that_of_the_condition_that_is_true(name: str, expected: Phase) -> None:
     assert phase([condition(name)]) is expected
 
 
-def test_an_end_outdoes_everything_else() -> None:
+def test_the_end_of_a_job_takes_precedence_over_all_other_phases() -> None:
     every = [condition("Suspended"), condition("Running"), condition("Resizing"), condition("Complete")]
     assert phase(every) is Phase.SUCCEEDED
     assert phase([*every, condition("Failed")]) is Phase.FAILED
 
 
-def test_nothing_known_is_pending() -> None:
+def test_a_job_without_known_conditions_is_pending() -> None:
     none: list[Condition] = []
     assert phase(none) is Phase.PENDING
-    assert phase([condition("Running", "False", "AWordOfANewerOperator")]) is Phase.PENDING
+    assert phase([condition("Running", "False", "AReasonOfANewerOperator")]) is Phase.PENDING
 
 
 @pytest.mark.parametrize(
@@ -233,73 +233,76 @@ def test_nothing_known_is_pending() -> None:
         (Cause.RESUMED, Phase.STARTING),
     ],
 )
-def test_while_a_round_forms_its_cause_gives_the_word(cause: Cause, expected: Phase) -> None:
+def test_the_cause_of_a_forming_round_determines_the_phase(cause: Cause, expected: Phase) -> None:
     at = view(0, world=world(cause=cause))
-    assert shown(seen(job(), at, pod(0))) is expected
+    assert phase_of(seen(job(), at, pod(0))) is expected
 
 
-def test_a_restart_says_what_happened() -> None:
+def test_the_message_of_a_restart_is_its_cause() -> None:
     at = view(0, world=world(cause=Cause.WORKER_FAILED, message="rank 1 exited with 3"))
     assert evaluate(seen(job(), at))[C.RUNNING].message == "rank 1 exited with 3"
 
 
-def test_a_round_that_runs_while_going_to_another_size_is_resizing() -> None:
+def test_a_job_whose_active_round_has_the_wrong_size_is_resizing() -> None:
     before = JobStatus(desired_replicas=1)
     at = seen(job(replicas=2, min_replicas=1, status=before), running(0))
-    assert shown(at) is Phase.RESIZING
+    assert phase_of(at) is Phase.RESIZING
 
 
-def test_a_job_whose_pods_are_not_there_yet_is_pending() -> None:
-    assert shown(seen(job(), view(0, nodes={}))) is Phase.PENDING
+def test_a_job_whose_pods_do_not_exist_yet_is_pending() -> None:
+    assert phase_of(seen(job(), view(0, nodes={}))) is Phase.PENDING
 
 
-def test_a_job_whose_pods_run_is_starting_and_says_how_many_joined() -> None:
+def test_a_job_whose_pods_run_is_starting_and_has_the_number_of_joined_nodes() -> None:
     at = seen(job(replicas=2), view(0, 1, nodes={}), pod(0), pod(1))
-    assert (shown(at), evaluate(at)[C.RUNNING].message) == (Phase.STARTING, "0 of 2 nodes joined")
+    assert (phase_of(at), evaluate(at)[C.RUNNING].message) == (Phase.STARTING, "0 of 2 nodes joined")
 
 
-def test_a_pending_job_says_why_its_pod_does_not_start() -> None:
+def test_the_message_of_a_pending_job_is_the_reason_why_its_pod_does_not_start() -> None:
     at = seen(job(), view(0, nodes={}), pod(0, phase="Pending", reason="ErrImagePull", message="not found"))
-    assert (shown(at), evaluate(at)[C.RUNNING].message) == (Phase.PENDING, "pod j-0-a: ErrImagePull: not found")
+    assert (phase_of(at), evaluate(at)[C.RUNNING].message) == (Phase.PENDING, "pod j-0-a: ErrImagePull: not found")
 
 
-def test_a_pending_job_says_what_the_api_server_refused() -> None:
+def test_the_message_of_a_pending_job_is_the_error_of_the_api_server() -> None:
     at = seen(job(), view(0, nodes={}), job_state=JobState(failed_creation_reason="exceeded quota: gpus"))
-    assert (shown(at), evaluate(at)[C.RUNNING].message) == (Phase.PENDING, "exceeded quota: gpus")
+    assert (phase_of(at), evaluate(at)[C.RUNNING].message) == (Phase.PENDING, "exceeded quota: gpus")
 
 
-def test_a_round_that_runs_says_which_and_how_large() -> None:
+def test_the_message_of_an_active_round_has_its_number_and_size() -> None:
     at = view(0, 1, world=active(0, 1, round=3))
     assert evaluate(seen(job(replicas=2), at))[C.RUNNING].message == "round 3 runs with 2 nodes"
 
 
 @pytest.mark.parametrize("state", [RoundPhase.SUCCEEDED, RoundPhase.FAILED])
 def test_an_ended_job_is_not_running(state: RoundPhase) -> None:
-    assert judged(seen(job(), view(world=world(state, cause=Cause.MAX_RESTARTS))), C.RUNNING) == (False, "Finished")
+    assert condition_of(seen(job(), view(world=world(state, cause=Cause.MAX_RESTARTS))), C.RUNNING) == (
+        False,
+        "Finished",
+    )
 
 
 @pytest.mark.parametrize("at", [running(0), view(0, world=world()), STOPPED], ids=["active", "forming", "suspended"])
-def test_a_job_is_not_shown_as_suspended_before_its_pods_are_gone(at: RendezvousView) -> None:
-    told = seen(job(suspend=True), at, pod(0, terminating=True))
-    assert judged(told, C.SUSPENDED) == (False, "Suspending")
-    assert shown(told) is Phase.RUNNING
+def test_a_job_is_not_suspended_before_its_pods_are_gone(at: RendezvousView) -> None:
+    at_suspension = seen(job(suspend=True), at, pod(0, terminating=True))
+    assert condition_of(at_suspension, C.SUSPENDED) == (False, "Suspending")
+    assert phase_of(at_suspension) is Phase.RUNNING
 
 
 @pytest.mark.parametrize("at", [view(0, world=world()), STOPPED], ids=["forming", "suspended"])
 def test_a_job_whose_pods_stop_for_a_suspension_is_suspending_and_not_resizing(at: RendezvousView) -> None:
-    told = evaluate(seen(job(suspend=True), at, pod(0, terminating=True)))
-    assert [told[name].reason for name in (C.RUNNING, C.SUSPENDED)] == ["Suspending", "Suspending"]
-    assert told[C.RUNNING].message == told[C.SUSPENDED].message
-    assert not told[C.RESIZING].is_true
+    values = evaluate(seen(job(suspend=True), at, pod(0, terminating=True)))
+    assert [values[name].reason for name in (C.RUNNING, C.SUSPENDED)] == ["Suspending", "Suspending"]
+    assert values[C.RUNNING].message == values[C.SUSPENDED].message
+    assert not values[C.RESIZING].is_true
 
 
-def test_pods_that_have_ended_do_not_hold_a_suspension() -> None:
-    assert shown(seen(job(suspend=True), STOPPED, pod(0, phase="Succeeded"))) is Phase.SUSPENDED
+def test_ended_pods_do_not_delay_a_suspension() -> None:
+    assert phase_of(seen(job(suspend=True), STOPPED, pod(0, phase="Succeeded"))) is Phase.SUSPENDED
 
 
-def test_a_round_all_of_whose_pods_have_ended_is_about_to_restart_and_is_not_unreachable() -> None:
+def test_a_round_whose_pods_have_all_ended_is_restarting_and_not_unreachable() -> None:
     gone = view(world=active(0), membership=membership(0))
-    judged = evaluate(seen(job(), gone, pod(0, phase="Failed", exit_code=1)))[ConditionType.RUNNING]
-    assert (judged.status, judged.reason) == ("False", "Restarting")
+    ended = evaluate(seen(job(), gone, pod(0, phase="Failed", exit_code=1)))[ConditionType.RUNNING]
+    assert (ended.status, ended.reason) == ("False", "Restarting")
     silent = evaluate(seen(job(), gone, pod(0)))[ConditionType.RUNNING]
     assert (silent.status, silent.reason) == ("Unknown", "AgentsUnreachable")

@@ -1,4 +1,4 @@
-"""What is worth an event: the way from one status to the next, told once."""
+"""The events of a change from one status to the next, each written once."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ FAILURE = LastFailure(time=ago(1), round=1, pod_name="j-1-a", rank=3, local_rank
 LOSS = replace(FAILURE, reason="NodeLost", message="pod j-1-a on node-1 was lost: its agent's lease in etcd expired")
 
 
-def told(before: JobStatus, after: JobStatus) -> list[EventReason | ConditionType]:
+def reasons_of(before: JobStatus, after: JobStatus) -> list[EventReason | ConditionType]:
     return [event.reason for event in events(before, after)]
 
 
@@ -32,15 +32,15 @@ def changed(**fields: Any) -> JobStatus:
 
 
 @pytest.mark.parametrize("status", [JobStatus(), RUNNING, SUSPENDED])
-def test_nothing_new_is_nothing_to_tell(status: JobStatus) -> None:
-    assert told(status, status) == []
+def test_an_unchanged_status_has_no_events(status: JobStatus) -> None:
+    assert reasons_of(status, status) == []
 
 
-def test_the_story_of_a_start_is_told_in_its_order() -> None:
+def test_the_events_of_a_start_are_in_order() -> None:
     started = JobStatus(start_time=NOW, desired_replicas=2, conditions=(WAITING,))
-    assert told(JobStatus(), started) == [E.CREATED]
-    assert told(started, RUNNING) == [E.QUORUM_REACHED, E.RENDEZVOUS_COMPLETED]
-    assert told(JobStatus(), RUNNING) == [E.CREATED, E.QUORUM_REACHED, E.RENDEZVOUS_COMPLETED]
+    assert reasons_of(JobStatus(), started) == [E.CREATED]
+    assert reasons_of(started, RUNNING) == [E.QUORUM_REACHED, E.RENDEZVOUS_COMPLETED]
+    assert reasons_of(JobStatus(), RUNNING) == [E.CREATED, E.QUORUM_REACHED, E.RENDEZVOUS_COMPLETED]
 
 
 @pytest.mark.parametrize(
@@ -62,25 +62,25 @@ def test_the_story_of_a_start_is_told_in_its_order() -> None:
         ({"replicas": 5, "terminating_replicas": 1, "master_pod": "x"}, []),
     ],
 )  # fmt: skip
-def test_a_change_is_told_by_its_reason(fields: dict[str, Any], reasons: list[EventReason]) -> None:
-    assert told(RUNNING, changed(**fields)) == reasons
+def test_a_change_has_its_event(fields: dict[str, Any], reasons: list[EventReason]) -> None:
+    assert reasons_of(RUNNING, changed(**fields)) == reasons
 
 
-def test_a_resumed_job_goes_on_and_is_not_created_again() -> None:
-    assert told(SUSPENDED, replace(SUSPENDED, start_time=NOW, conditions=())) == [E.RESUMED]
+def test_a_resumed_job_is_not_created_again() -> None:
+    assert reasons_of(SUSPENDED, replace(SUSPENDED, start_time=NOW, conditions=())) == [E.RESUMED]
 
 
 @pytest.mark.parametrize(("name", "reason"), [("Complete", E.SUCCEEDED), ("Failed", E.FAILED)])
-def test_a_job_that_ends_out_of_its_suspension_was_not_resumed(name: str, reason: EventReason) -> None:
+def test_a_suspended_job_that_ends_was_not_resumed(name: str, reason: EventReason) -> None:
     ended = replace(SUSPENDED, start_time=NOW, completion_time=NOW, conditions=(condition(name),))
-    assert told(SUSPENDED, ended) == [reason]
+    assert reasons_of(SUSPENDED, ended) == [reason]
 
 
 def test_a_job_that_is_created_suspended_is_created_once() -> None:
     created = replace(SUSPENDED, rendezvous_round=0, desired_replicas=1)
     resumed = replace(created, start_time=NOW, conditions=(WAITING,))
-    assert told(JobStatus(), created) == [E.CREATED]
-    assert told(created, resumed) == [E.RESUMED]
+    assert reasons_of(JobStatus(), created) == [E.CREATED]
+    assert reasons_of(created, resumed) == [E.RESUMED]
     (event,) = events(created, resumed)
     assert event.message == "the job resumes with 1 node"
 
@@ -90,7 +90,7 @@ def test_a_lost_node_is_named_in_its_event() -> None:
     assert event.message == f"{LOSS.message} (node loss 2 of the job, not counted against maxRestarts)"
 
 
-def test_a_round_is_told_with_what_opened_it() -> None:
+def test_the_event_of_a_round_has_its_cause() -> None:
     why = condition("Running", message="round 2 runs with 2 nodes, after: restart 7 was requested")
     conditions = (condition("QuorumReached"), why)
     after = changed(rendezvous_round=2, last_rendezvous_time=NOW, conditions=conditions)
@@ -98,36 +98,36 @@ def test_a_round_is_told_with_what_opened_it() -> None:
     assert event.message == "round 2: 2 nodes, 4 workers; after: restart 7 was requested"
 
 
-def test_a_first_wish_is_no_scaling() -> None:
-    assert told(JobStatus(), JobStatus(desired_replicas=2)) == []
+def test_the_first_size_is_no_scaling() -> None:
+    assert reasons_of(JobStatus(), JobStatus(desired_replicas=2)) == []
 
 
-def test_a_refused_manifest_is_told_with_its_sentence_and_as_a_warning() -> None:
+def test_a_rejected_manifest_has_a_warning_with_the_message() -> None:
     refused = condition("Accepted", "False", "InvalidSpec", message="spec.replicas: is 0")
     (event,) = events(JobStatus(), JobStatus(conditions=(refused,)))
     assert (event.reason, event.message, event.warning) == (E.INVALID_SPEC, "spec.replicas: is 0", True)
 
 
-def test_a_refusal_for_another_reason_is_told_again() -> None:
+def test_a_rejection_for_another_reason_has_another_event() -> None:
     first = JobStatus(conditions=(condition("Accepted", "False", message="a"),))
     second = JobStatus(conditions=(condition("Accepted", "False", message="b"),))
-    assert (told(first, first), told(first, second)) == ([], [E.INVALID_SPEC])
+    assert (reasons_of(first, first), reasons_of(first, second)) == ([], [E.INVALID_SPEC])
 
 
 @pytest.mark.parametrize(
-    ("fields", "sentence"),
+    ("fields", "message"),
     [
         ({}, "rank 3 on j-1-a exited with 3 in round 1: boom"),
         ({"message": ""}, "rank 3 on j-1-a exited with 3 in round 1"),
         ({"signal": "SIGKILL"}, "rank 3 on j-1-a was killed by SIGKILL in round 1: boom"),
     ],
 )
-def test_a_failed_worker_is_named_with_how_it_ended(fields: dict[str, Any], sentence: str) -> None:
+def test_the_event_of_a_failed_worker_has_its_rank_pod_and_exit(fields: dict[str, Any], message: str) -> None:
     (event,) = events(RUNNING, changed(last_failure=replace(FAILURE, **fields)))
-    assert (event.message, event.warning) == (sentence, True)
+    assert (event.message, event.warning) == (message, True)
 
 
-def test_a_failure_of_the_job_names_reason_and_cause() -> None:
+def test_the_event_of_a_failed_job_has_reason_and_cause() -> None:
     failed = condition("Failed", reason="DeadlineExceeded", message="too long")
     (event,) = events(RUNNING, changed(conditions=(failed,)))
     assert (event.message, event.warning) == ("DeadlineExceeded: too long", True)

@@ -1,4 +1,4 @@
-"""`status.lastFailure`: the root cause in the words of the worker's own record."""
+"""`status.lastFailure`: the root cause, with the message from the worker's own record."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def found(record: WorkerFailure | None = None, root: str = "4/0002.1", before: L
     return last_failure(seen(job(status=JobStatus(last_failure=before)), at, pod(2)))
 
 
-def test_the_root_cause_is_told_with_its_place_and_time() -> None:
+def test_the_root_cause_has_its_rank_pod_node_and_time() -> None:
     assert found(failure(message="boom")) == LastFailure(
         time=NOW, round=4, pod_name="j-2-a", node_name="node-2", rank=5, local_rank=1, exit_code=3,
         reason="Error", message="boom",
@@ -44,11 +44,11 @@ def test_the_exit_code_is_as_a_shell_shows_it(fields: dict[str, Any], code: int,
     assert (found(failure(**fields)).exit_code, found(failure(**fields)).reason) == (code, reason)
 
 
-def test_the_message_is_bounded() -> None:
+def test_the_message_has_a_limit() -> None:
     assert len(found(failure(message="x" * 5000)).message) == 1024
 
 
-def test_the_end_of_stderr_is_told_in_whole_lines() -> None:
+def test_the_end_of_stderr_has_whole_lines() -> None:
     assert found(failure(stderr="a\nb\n")).stderr_tail == "a\nb\n"
     long = "".join(f"line {n}\n" for n in range(1000))
     tail = found(failure(stderr=long)).stderr_tail
@@ -57,7 +57,7 @@ def test_the_end_of_stderr_is_told_in_whole_lines() -> None:
     assert 1000 < len(tail) <= 1024
 
 
-def test_of_one_line_of_stderr_that_is_too_long_the_end_is_told() -> None:
+def test_the_end_of_a_single_long_line_of_stderr_is_kept() -> None:
     assert found(failure(stderr="x" * 2000 + "end")).stderr_tail == "x" * 1021 + "end"
 
 
@@ -69,9 +69,9 @@ def test_of_one_line_of_stderr_that_is_too_long_the_end_is_told() -> None:
         view(world=world(root_cause="4/0002.1")),
         view(world=world(root_cause="odd"), failures={"odd": failure()}),
     ],
-    ids=["no world", "no root", "its record was pruned", "a root that nobody can read"],
+    ids=["no state", "no root cause", "its record was deleted", "an unreadable root cause"],
 )
-def test_what_was_once_seen_is_kept(at: RendezvousView) -> None:
+def test_the_last_failure_is_kept_without_a_new_record(at: RendezvousView) -> None:
     assert last_failure(seen(job(status=JobStatus(last_failure=KNOWN)), at)) == KNOWN
 
 
@@ -82,19 +82,19 @@ def test_a_root_cause_that_is_older_than_the_failure_in_the_status_does_not_repl
     assert found(root="3/0002.1", before=lost) == lost
 
 
-def test_a_root_cause_of_rounds_that_began_anew_replaces_the_failure_in_the_status() -> None:
+def test_a_root_cause_after_a_restart_of_the_round_numbers_replaces_the_failure_in_the_status() -> None:
     before_the_loss_of_etcd = LastFailure(time=NOW, round=9, pod_name="j-0-a", rank=0, local_rank=0, exit_code=1)
     assert found(root="4/0002.1", before=before_the_loss_of_etcd).round == 4
 
 
-def test_the_host_of_a_pod_that_is_gone_is_remembered() -> None:
+def test_the_node_of_a_pod_that_is_gone_is_kept() -> None:
     at = view(world=world(root_cause="1/0000.0"), failures={"1/0000.0": failure(pod="j-0-a")})
     after = last_failure(seen(job(status=JobStatus(last_failure=KNOWN)), at))
     assert after is not None
     assert after.node_name == "node-9"
 
 
-def test_the_host_of_another_pod_is_not_taken_for_it() -> None:
+def test_the_node_of_another_pod_is_not_used() -> None:
     at = view(world=world(root_cause="1/0000.0"), failures={"1/0000.0": failure(pod="j-0-b")})
     after = last_failure(seen(job(status=JobStatus(last_failure=KNOWN)), at))
     assert after is not None

@@ -1,4 +1,4 @@
-"""One entry per node: its pod, rank, state and letters, while the job lives and after its end."""
+"""One entry per node: its pod, rank, state and letters, for a running and for an ended job."""
 
 import json
 import sys
@@ -55,14 +55,14 @@ def only(at: RendezvousView, *pods: Any, **fields: Any) -> NodeStatus:
     return entry
 
 
-def test_a_running_node_shows_its_pod_its_host_its_rank_and_its_workers() -> None:
+def test_a_running_node_has_its_pod_its_node_its_rank_and_its_workers() -> None:
     entry = only(running(0, reports={member(0): report(0, H, H)}), pod(0))
     assert entry == NodeStatus(
         name="j-0", pod_name="j-0-a", node_name="node-0", rank=0, state="Running", ranks="RR", reason=""
     )  # fmt: skip
 
 
-def test_a_node_shows_cpu_and_memory_of_its_workers_once_one_was_sampled() -> None:
+def test_a_node_has_cpu_and_memory_of_its_workers_once_one_was_sampled() -> None:
     sampled = replace(
         report(0, H, H),
         workers=(
@@ -76,7 +76,7 @@ def test_a_node_shows_cpu_and_memory_of_its_workers_once_one_was_sampled() -> No
 
 
 def sampled(*samples: tuple[float | None, int | None]) -> NodeStatus:
-    """A node of so many workers that use this."""
+    """Return the entry of a node whose workers use this much."""
     workers = tuple(
         WorkerReport(rank=rank, state=H, cpu_percent=cpu, memory_bytes=memory)
         for rank, (cpu, memory) in enumerate(samples)
@@ -84,24 +84,24 @@ def sampled(*samples: tuple[float | None, int | None]) -> NodeStatus:
     return only(running(0, reports={member(0): replace(report(0, H), workers=workers)}), pod(0))
 
 
-def test_cpu_and_memory_of_each_worker_are_told_and_none_is_nothing() -> None:
+def test_cpu_and_memory_of_each_worker_are_listed_with_0_for_unknown() -> None:
     entry = sampled((99.6, 1000), (None, None), (None, 500))
     assert (entry.rank_cpu_percent, entry.rank_memory_bytes) == ((100, 0, 0), (1000, 0, 500))
 
 
-def test_of_a_node_of_one_worker_and_of_one_that_was_never_sampled_nothing_is_said_twice() -> None:
+def test_a_node_with_one_worker_or_without_samples_has_no_values_per_rank() -> None:
     assert sampled((99.6, 1000)).rank_cpu_percent == ()
     assert sampled((None, None), (None, None)).rank_memory_bytes == ()
 
 
 @pytest.mark.parametrize("cpu", [-1e300, 1e300])
-def test_what_each_worker_claims_to_use_can_be_stored(cpu: float) -> None:
+def test_implausible_samples_are_limited_to_the_range_of_the_field(cpu: float) -> None:
     entry = sampled((cpu, (1 << 63) - 1), (cpu, (1 << 63) - 1))
     assert set(entry.rank_cpu_percent) == {0 if cpu < 0 else (1 << 31) - 1}
     assert set(entry.rank_memory_bytes) == {(1 << 63) - 1}
 
 
-def test_nodes_are_listed_by_slot_and_ranked_by_the_round() -> None:
+def test_nodes_are_listed_by_slot_with_their_rank_in_the_round() -> None:
     at = view(0, 1, 10, world=active(10, 1, 0))
     assert [(entry.name, entry.rank) for entry in entries(at)] == [("j-0", 2), ("j-1", 1), ("j-10", 0)]
 
@@ -133,32 +133,34 @@ def test_a_members_state_is_that_of_its_workers(workers: tuple[WorkerState, ...]
         (running(0, nodes={member(0): node(0, leaving=True)}), [pod(0)], "Stopping", "UU"),
         (running(0, nodes={}), [pod(0)], "Lost", "UU"),
     ],
-    ids=["no pod", "pod waits", "pod runs", "joined", "not a member", "leaving", "its agent is gone"],
+    ids=["no pod", "pod pending", "pod running", "joined", "not a member", "leaving", "its agent is gone"],
 )
-def test_a_node_without_reports_says_how_far_it_is(at: RendezvousView, pods: list[Any], state: str, ranks: str) -> None:
+def test_the_state_of_a_node_without_reports_comes_from_pod_and_membership(
+    at: RendezvousView, pods: list[Any], state: str, ranks: str
+) -> None:
     first = entries(at, *pods)[0]
     assert (first.state, first.ranks) == (state, ranks)
 
 
-def test_a_pod_that_does_not_start_says_why() -> None:
+def test_a_pod_that_does_not_start_has_its_reason() -> None:
     entry = only(view(0, nodes={}), pod(0, phase="Pending", reason="Unschedulable"))
     assert (entry.state, entry.reason) == ("Pending", "Unschedulable")
 
 
-def test_a_stay_with_proof_of_its_end_is_no_living_agent() -> None:
+def test_a_session_with_a_tombstone_is_no_live_agent() -> None:
     at = running(0, tombstones={member(0): Tombstone(TombstoneReason.WEDGED)}, reports={member(0): report(0, H, H)})
     assert (only(at, pod(0)).state, only(at, pod(0)).rank) == ("Lost", None)
 
 
-def test_an_agent_of_a_pod_that_does_not_own_the_slot_is_not_shown() -> None:
+def test_an_agent_of_a_pod_that_does_not_own_the_slot_is_ignored() -> None:
     at = view(0, nodes={member(0): node(0, pod="j-0-other")}, reports={member(0): report(0, H)})
     assert only(at, pod(0)).ranks == "PP"
 
 
-def test_of_two_stays_of_one_pod_the_newest_counts() -> None:
+def test_the_newest_of_two_sessions_of_one_pod_counts() -> None:
     older, newer = member(0), member(0).__class__(0, "ffffffff")
-    stays = {newer: node(0, revision=9), older: node(0, revision=8)}
-    at = view(0, nodes=stays, reports={older: report(0, F), newer: report(0, H)})
+    sessions = {newer: node(0, revision=9), older: node(0, revision=8)}
+    at = view(0, nodes=sessions, reports={older: report(0, F), newer: report(0, H)})
     assert only(at, pod(0)).ranks == "R"
 
 
@@ -176,19 +178,19 @@ def ended(of: RendezvousState, **fields: Any) -> tuple[tuple[str, str], ...]:
     return tuple((entry.state, entry.ranks) for entry in entries(at, before=BEFORE))
 
 
-def test_after_success_every_node_has_succeeded_although_reports_went_with_their_agents() -> None:
+def test_after_success_every_node_has_succeeded_although_the_reports_are_gone() -> None:
     assert ended(SUCCEEDED) == (("Succeeded", "CC"), ("Succeeded", "CC"))
 
 
-def test_after_failure_the_failed_worker_is_told_from_those_that_were_stopped() -> None:
+def test_after_failure_the_failed_worker_differs_from_stopped_ones() -> None:
     assert ended(FAILED) == (("Stopped", "TT"), ("Failed", "TF"))
 
 
-def test_a_report_that_is_still_there_says_more_than_the_status_before() -> None:
+def test_an_existing_report_takes_precedence_over_the_previous_status() -> None:
     assert ended(FAILED, reports={member(0): report(0, F, T)})[0] == ("Failed", "FT")
 
 
-def test_a_last_report_of_the_moment_between_two_rounds_hides_no_rank() -> None:
+def test_a_last_report_between_two_rounds_hides_no_rank() -> None:
     assert ended(SUCCEEDED, reports={member(0): report(0)})[0] == ("Succeeded", "CC")
 
 
@@ -197,18 +199,18 @@ def test_failure_records_of_the_last_round_outlive_the_reports() -> None:
     assert ended(FAILED, failures={"1/0000.1": failure})[0] == ("Failed", "TF")
 
 
-def test_failure_records_of_an_older_round_say_nothing_of_the_last() -> None:
+def test_failure_records_of_an_older_round_are_ignored() -> None:
     failure = WorkerFailure(incarnation="x", rank=0, exit_code=1)
     assert ended(FAILED, failures={"0/0000.0": failure})[0] == ("Stopped", "TT")
 
 
-def test_a_job_that_ended_unseen_shows_the_members_of_its_last_round() -> None:
+def test_a_job_that_ended_unobserved_has_the_members_of_its_last_round() -> None:
     at = view(0, world=SUCCEEDED, membership=membership(0))
     assert only(at).pod_name == "j-0-a"
     assert only(at).ranks == "CC"
 
 
-def test_a_job_that_never_had_a_round_keeps_what_was_said() -> None:
+def test_a_job_that_never_had_a_round_keeps_its_entries() -> None:
     at = view(spec=record(), world=FAILED)
     assert [entry.ranks for entry in entries(at, before=BEFORE)] == ["TT", "TF"]
 
@@ -221,21 +223,21 @@ def many(count: int, **fields: Any) -> tuple[NodeStatus, ...]:
     return tuple(NodeStatus(name=f"j-{n}", pod_name=f"j-{n}-a", rank=count - 1 - n, **given) for n in range(count))
 
 
-def size(kept: tuple[NodeStatus, ...]) -> int:
-    return len(json.dumps([codec.write(entry) for entry in kept]))
+def size(fitting: tuple[NodeStatus, ...]) -> int:
+    return len(json.dumps([codec.write(entry) for entry in fitting]))
 
 
-def test_a_list_within_the_limit_is_not_cut() -> None:
+def test_a_list_within_the_limit_is_complete() -> None:
     assert within_limit(many(10)) == (many(10), False)
 
 
-def test_a_list_of_thousands_is_cut_below_the_limit() -> None:
-    kept, truncated = within_limit(many(5000))
+def test_a_list_of_thousands_is_truncated_to_the_limit() -> None:
+    fitting, truncated = within_limit(many(5000))
     assert truncated
-    assert 100 * 1024 < size(kept) <= 128 * 1024
+    assert 100 * 1024 < size(fitting) <= 128 * 1024
 
 
-def test_of_a_list_that_is_too_long_what_each_rank_uses_is_left_out_first() -> None:
+def test_values_per_rank_are_left_out_of_a_long_list_first() -> None:
     uses = {"rank_cpu_percent": (100,) * 8, "rank_memory_bytes": (1 << 36,) * 8}
     assert within_limit(many(300, **uses)) == (many(300, **uses), False), "2,400 ranks"
     assert within_limit(many(600, **uses)) == (many(600), False)
@@ -244,22 +246,22 @@ def test_of_a_list_that_is_too_long_what_each_rank_uses_is_left_out_first() -> N
 
 def test_entries_of_many_ranks_are_measured_however_few_they_are() -> None:
     uses = {"rank_cpu_percent": ((1 << 31) - 1,) * 1000, "rank_memory_bytes": ((1 << 63) - 1,) * 1000}
-    kept, truncated = within_limit(many(5, ranks="R" * 1000, **uses))
-    assert size(kept) <= 128 * 1024
+    fitting, truncated = within_limit(many(5, ranks="R" * 1000, **uses))
+    assert size(fitting) <= 128 * 1024
     assert not truncated
 
 
-def test_rank_0_and_what_does_not_run_are_kept_first_and_in_order() -> None:
-    ill = NodeStatus(name="j-50", pod_name="j-50-a", state="Lost", ranks="U" * 8)
-    all_nodes = (*many(50), ill)
-    kept, truncated = within_limit(all_nodes, limit=350)
+def test_rank_0_and_nodes_that_do_not_run_are_kept_first_and_in_order() -> None:
+    lost = NodeStatus(name="j-50", pod_name="j-50-a", state="Lost", ranks="U" * 8)
+    all_nodes = (*many(50), lost)
+    fitting, truncated = within_limit(all_nodes, limit=350)
     assert truncated
-    assert {"j-49", "j-50"} <= {entry.name for entry in kept}
-    assert list(kept) == [entry for entry in all_nodes if entry in kept]
+    assert {"j-49", "j-50"} <= {entry.name for entry in fitting}
+    assert list(fitting) == [entry for entry in all_nodes if entry in fitting]
 
 
 def lines_run(at: RendezvousView, nproc: int) -> int:
-    """How many lines the entries cost; each element of a comprehension counts as one."""
+    """Return how many lines of code the entries cost; each element of a comprehension counts as one."""
     count = 0
 
     def trace(_frame: FrameType, event: str, _argument: object) -> TraceFunction:
@@ -285,7 +287,7 @@ def lines_run(at: RendezvousView, nproc: int) -> int:
         pytest.param(view(0, world=world(RoundPhase.SUCCEEDED), membership=membership(*range(50))), id="succeeded"),
     ],
 )
-def test_nodes_that_say_nothing_cost_the_same_however_many_workers_they_have(at: RendezvousView) -> None:
-    """A job may declare 1,024 workers on each of 65,535 nodes: looked at one by one, a turn took half a minute."""
-    lines_run(at, 1)  # what is remembered from one call to the next
+def test_nodes_without_reports_cost_the_same_for_any_number_of_workers(at: RendezvousView) -> None:
+    """A job may declare 1,024 workers on each of 65,535 nodes: a loop over the workers took half a minute."""
+    lines_run(at, 1)  # fills the caches
     assert lines_run(at, 1000) < lines_run(at, 1) + 2500

@@ -1,4 +1,4 @@
-"""What a newer operator has put into a status stays there when this version writes the status again."""
+"""Status fields of a newer operator are preserved when this version writes the status."""
 
 from typing import Any
 
@@ -21,32 +21,32 @@ WRITTEN = status_to_dict(STATUS)
 NEWER: dict[str, Any] = newer_json(WRITTEN)
 
 
-def test_a_status_that_has_not_changed_stays_as_it_is() -> None:
+def test_an_unchanged_status_keeps_all_unknown_fields() -> None:
     assert with_preserved_fields(NEWER, WRITTEN) == NEWER
 
 
-def test_a_status_without_unknown_fields_is_what_is_written() -> None:
+def test_a_status_without_unknown_fields_is_written_unchanged() -> None:
     assert with_preserved_fields(WRITTEN, WRITTEN) == WRITTEN
     assert with_preserved_fields({}, WRITTEN) == WRITTEN
 
 
-def test_a_field_at_the_top_stays_whatever_changes() -> None:
+def test_an_unknown_field_at_the_top_level_is_always_preserved() -> None:
     assert with_preserved_fields(NEWER, status_to_dict(JobStatus()))[NEW_FIELD] == NEW_VALUE
 
 
-def test_an_object_that_changes_loses_what_was_said_with_its_old_content() -> None:
+def test_a_changed_object_loses_its_unknown_fields() -> None:
     changed = {**WRITTEN, "nodes": [WRITTEN["nodes"][1], {**WRITTEN["nodes"][0], "rank": 5}], "progress": {"step": 2}}
-    kept = with_preserved_fields(NEWER, changed)
-    assert kept["nodes"] == [NEWER["nodes"][1], {**WRITTEN["nodes"][0], "rank": 5}]
-    assert kept["progress"] == {"step": 2}
-    assert kept["lastFailure"] == NEWER["lastFailure"]
+    merged = with_preserved_fields(NEWER, changed)
+    assert merged["nodes"] == [NEWER["nodes"][1], {**WRITTEN["nodes"][0], "rank": 5}]
+    assert merged["progress"] == {"step": 2}
+    assert merged["lastFailure"] == NEWER["lastFailure"]
 
 
-def test_what_this_version_takes_away_does_not_come_back() -> None:
-    gone = {name: value for name, value in WRITTEN.items() if name not in {"lastFailure", "nodes"}}
-    assert {"lastFailure", "nodes"}.isdisjoint(with_preserved_fields(NEWER, gone))
+def test_a_removed_field_is_not_restored() -> None:
+    reduced = {name: value for name, value in WRITTEN.items() if name not in {"lastFailure", "nodes"}}
+    assert {"lastFailure", "nodes"}.isdisjoint(with_preserved_fields(NEWER, reduced))
 
 
 @pytest.mark.parametrize("stored", [{"nodes": 5, "lastFailure": [], "progress": None}, {"nodes": [None, 3]}])
-def test_what_is_broken_is_overwritten(stored: dict[str, Any]) -> None:
+def test_invalid_values_are_overwritten(stored: dict[str, Any]) -> None:
     assert with_preserved_fields(stored, WRITTEN) == WRITTEN

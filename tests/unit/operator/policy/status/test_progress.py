@@ -1,4 +1,4 @@
-"""`status.progress`: the furthest that any worker of this round told."""
+"""`status.progress`: the furthest progress that a worker of this round reported."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from testing.builders import NOW, NOW_S, active, job, member, membership, report
 KNOWN = ProgressStatus(step=3)
 
 
-def told(*reports: tuple[Progress | None, int], before: ProgressStatus | None = None) -> ProgressStatus | None:
-    """Of these pairs of progress and round; the job is in round 2."""
+def progress_of(*reports: tuple[Progress | None, int], before: ProgressStatus | None = None) -> ProgressStatus | None:
+    """Return the progress of a job in round 2 with these pairs of progress and round."""
     of_nodes = {
         member(slot): report(slot, progress=made, round=round_, time_ns=int(NOW_S * 1e9))
         for slot, (made, round_) in enumerate(reports)
@@ -24,20 +24,20 @@ def told(*reports: tuple[Progress | None, int], before: ProgressStatus | None = 
     return progress(seen(job(status=JobStatus(progress=before)), at))
 
 
-def test_what_a_worker_told_is_shown_with_its_time() -> None:
-    made = told((Progress(5, 20, {"loss": "0.3"}), 2))
+def test_the_progress_that_a_worker_reported_has_its_time() -> None:
+    made = progress_of((Progress(5, 20, {"loss": "0.3"}), 2))
     assert made == ProgressStatus(step=5, total=20, percentage=25, metrics={"loss": "0.3"}, last_updated_time=NOW)
 
 
-def test_of_several_the_furthest_counts() -> None:
-    made = told((Progress(5), 2), (Progress(9), 2), (Progress(None), 2))
+def test_the_furthest_of_several_reports_counts() -> None:
+    made = progress_of((Progress(5), 2), (Progress(9), 2), (Progress(None), 2))
     assert made is not None
     assert made.step == 9
 
 
 @pytest.mark.parametrize("reports", [[], [(None, 2)], [(Progress(99), 1)]], ids=["none", "empty", "an older round"])
-def test_what_was_told_before_is_kept_until_this_round_tells_more(reports: list[Any]) -> None:
-    assert told(*reports, before=KNOWN) == KNOWN
+def test_earlier_progress_is_kept_until_this_round_reports_progress(reports: list[Any]) -> None:
+    assert progress_of(*reports, before=KNOWN) == KNOWN
 
 
 @pytest.mark.parametrize(
@@ -47,12 +47,12 @@ def test_what_was_told_before_is_kept_until_this_round_tells_more(reports: list[
 def test_a_percentage_needs_step_and_total_and_stays_within_a_hundred(
     step: int | None, total: int | None, percentage: int | None
 ) -> None:
-    made = told((Progress(step, total), 2))
+    made = progress_of((Progress(step, total), 2))
     assert made is not None
     assert made.percentage == percentage
 
 
-def test_what_an_agent_told_last_is_the_progress_of_a_job_that_has_ended() -> None:
+def test_the_last_report_of_an_agent_is_the_progress_of_an_ended_job() -> None:
     job_state = JobState()
     last = report(0, progress=Progress(20, 20), round=2, time_ns=int(NOW_S * 1e9))
     job_state.last_seen.record(
@@ -65,7 +65,7 @@ def test_what_an_agent_told_last_is_the_progress_of_a_job_that_has_ended() -> No
 
 
 def remaining(step: int, *, first_step: int = 10, after_s: float = 20.0, first_round: int = 2) -> int | None:
-    """Of 100 steps, when the first report that was seen is of `after_s` ago."""
+    """Return the estimate for a job of 100 steps whose first report is `after_s` old."""
     job_state = JobState()
     job_state.last_seen.first_reports = report(
         0, progress=Progress(first_step, 100), round=first_round, time_ns=int(NOW_S * 1e9)
@@ -76,15 +76,15 @@ def remaining(step: int, *, first_step: int = 10, after_s: float = 20.0, first_r
     return made.estimated_remaining_s
 
 
-def test_what_remains_is_estimated_by_the_speed_of_this_round() -> None:
+def test_the_remaining_time_is_estimated_from_the_speed_of_this_round() -> None:
     assert remaining(step=50) == 25, "40 steps took 20 s, 50 are left"
     assert remaining(step=100) == 0
 
 
 @pytest.mark.parametrize(
-    "seen_first",
+    "first_report",
     [{"first_step": 50}, {"after_s": 0.0}, {"first_round": 1}],
     ids=["no step", "no time", "another round"],
 )
-def test_nothing_is_estimated_before_a_step_of_this_round_was_seen(seen_first: dict[str, Any]) -> None:
-    assert remaining(step=50, **seen_first) is None
+def test_nothing_is_estimated_before_a_step_of_this_round(first_report: dict[str, Any]) -> None:
+    assert remaining(step=50, **first_report) is None

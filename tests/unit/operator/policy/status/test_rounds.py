@@ -1,4 +1,4 @@
-"""`status.rounds`: what is remembered of rounds that etcd forgets."""
+"""`status.rounds`: the history of rounds that etcd drops."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ FIRST = RoundStatus(round=1, start_time="2023-11-14T22:00:00.250Z", nodes=2, wor
 NOW = to_rfc3339_ms(NOW_S)
 
 
-def test_a_round_that_becomes_active_is_noted_with_its_cause_and_its_nodes() -> None:
+def test_a_round_that_becomes_active_is_recorded_with_its_cause_and_its_nodes() -> None:
     at = running(0, 2, world=active(0, 2, round=2, cause=Cause.NODE_LOST, message="pod j-1-a was lost"))
     (made,) = update_rounds((), at, NOW_S + 0.25)
     assert made == RoundStatus(
@@ -28,19 +28,19 @@ def test_a_round_that_becomes_active_is_noted_with_its_cause_and_its_nodes() -> 
     )
 
 
-def test_a_round_ends_when_the_next_is_forming_and_only_once() -> None:
+def test_a_round_ends_once_when_the_next_one_forms() -> None:
     at = view(0, 1, world=world(RoundPhase.FORMING, round=2))
     (ended,) = update_rounds((FIRST,), at, NOW_S)
     assert ended.end_time == NOW
     assert update_rounds((ended,), at, NOW_S + 5) == (ended,)
 
 
-def test_a_round_ends_also_when_the_next_is_seen_first() -> None:
+def test_a_round_ends_also_when_the_next_one_is_already_active() -> None:
     one, two = update_rounds((FIRST,), running(0, world=active(0, round=2)), NOW_S)
     assert (one.end_time, two.round, two.end_time) == (NOW, 2, "")
 
 
-def test_a_round_that_began_and_succeeded_between_two_looks_is_noted_as_ended() -> None:
+def test_a_round_that_began_and_succeeded_between_two_observations_is_recorded_as_ended() -> None:
     succeeded = replace(active(0, 2, round=2), state=RoundPhase.SUCCEEDED)
     at = view(0, 2, world=succeeded, membership=membership(0, 2, round_=2))
     one, two = update_rounds((FIRST,), at, NOW_S)
@@ -49,7 +49,7 @@ def test_a_round_that_began_and_succeeded_between_two_looks_is_noted_as_ended() 
     assert update_rounds((one, two), at, NOW_S + 5) == (one, two)
 
 
-def test_a_round_that_was_lost_between_two_looks_is_noted_with_its_nodes() -> None:
+def test_a_round_that_began_and_failed_between_two_observations_is_recorded_with_its_nodes() -> None:
     at = view(0, 2, world=world(RoundPhase.FORMING, round=3), membership=membership(0, 2, round_=2))
     _, two = update_rounds((FIRST,), at, NOW_S)
     assert (two.round, two.nodes, two.workers, two.slots) == (2, 2, 0, "0,2")
@@ -59,11 +59,11 @@ def test_an_active_round_that_is_known_changes_nothing() -> None:
     assert update_rounds((FIRST,), running(0, 1), NOW_S) == (FIRST,)
 
 
-def test_a_wiped_store_ends_no_round() -> None:
+def test_a_wipe_of_etcd_ends_no_round() -> None:
     assert update_rounds((FIRST,), view(0, 1), NOW_S) == (FIRST,)
 
 
-def test_a_round_that_is_written_back_after_a_wipe_is_not_noted_again() -> None:
+def test_a_round_that_is_written_back_after_a_wipe_is_not_recorded_again() -> None:
     ended = update_rounds((FIRST,), view(0, 1, world=world(RoundPhase.FORMING, round=2)), NOW_S)
     assert update_rounds(ended, running(0, 1), NOW_S + 1) == ended
 
@@ -75,11 +75,11 @@ def test_only_the_last_rounds_are_kept() -> None:
     assert (len(rounds), rounds[0].round, rounds[-1].round) == (MAX_ROUNDS, 10, MAX_ROUNDS + 9)
 
 
-def test_slots_are_told_in_rank_order_and_neighbours_as_one() -> None:
+def test_slots_are_in_rank_order_and_consecutive_ones_are_a_range() -> None:
     assert slots_text(members(0, 1, 2, 5, 4, 7)) == "0-2,5,4,7"
 
 
-def test_a_long_list_of_slots_is_cut_between_two() -> None:
+def test_a_long_list_of_slots_is_truncated_between_two_slots() -> None:
     text = slots_text(members(*range(0, 2000, 2)))
     assert len(text) <= SLOTS_LIMIT + 4
     assert text.endswith(",...")
@@ -91,8 +91,8 @@ def test_the_status_of_a_job_that_ended_has_the_end_of_its_last_round() -> None:
     assert next_status(seen(job(status=before), at)).rounds[-1].end_time == NOW
 
 
-def test_rounds_between_two_writes_of_the_status_are_not_lost() -> None:
+def test_rounds_between_two_status_writes_are_not_lost() -> None:
     job_state = JobState(history=update_rounds((FIRST,), running(0, world=active(0, round=2)), NOW_S - 1))
     at = running(0, 1, world=active(0, 1, round=3))
-    said = next_status(seen(job(status=JobStatus(rounds=(FIRST,))), at, job_state=job_state))
-    assert [each.round for each in said.rounds] == [1, 2, 3]
+    status = next_status(seen(job(status=JobStatus(rounds=(FIRST,))), at, job_state=job_state))
+    assert [each.round for each in status.rounds] == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""The suspicion that training hangs: only when every node that still works says so."""
+"""Detection of hung training: only if every unfinished node reports a hang."""
 
 from typing import Any
 
@@ -22,28 +22,28 @@ def since(*stalled_ns: int, round_: int = 1, deadline_s: float | None = 30.0, **
     return stalled_since(seen(job(replicas=len(stalled_ns), progress_deadline_s=deadline_s), at))
 
 
-def test_a_job_hangs_since_its_last_node_fell_silent() -> None:
+def test_a_job_hangs_since_its_last_node_stopped_making_progress() -> None:
     assert since(IDLE - 9 * NS, IDLE) == ago(60)
 
 
 @pytest.mark.parametrize("stalled", [(0, 0), (IDLE, 0)], ids=["none", "one"])
-def test_a_job_of_which_a_node_works_does_not_hang(stalled: tuple[int, ...]) -> None:
+def test_a_job_with_a_working_node_does_not_hang(stalled: tuple[int, ...]) -> None:
     assert since(*stalled) == ""
 
 
-def test_a_node_that_has_finished_says_nothing() -> None:
+def test_a_finished_node_is_ignored() -> None:
     assert since(IDLE, 0, completions={(1, 1): Completion(member(1).incarnation)}) == ago(60)
 
 
-def test_a_report_of_another_round_says_nothing() -> None:
+def test_a_report_of_another_round_is_ignored() -> None:
     assert since(IDLE, round_=0) == ""
 
 
-def test_without_a_deadline_nothing_is_suspected() -> None:
+def test_without_a_deadline_no_job_hangs() -> None:
     assert since(IDLE, deadline_s=None) == ""
 
 
-def test_a_stalled_job_says_so_in_its_condition_and_where_kubectl_looks() -> None:
+def test_a_stalled_job_has_the_condition_and_the_reason_for_kubectl() -> None:
     at = running(0, reports={member(0): report(0, stalled_since_ns=IDLE)})
     status: JobStatus = next_status(seen(job(progress_deadline_s=30.0), at, pod(0)))
     condition = {each.type: each for each in status.conditions}[ConditionType.STALLED]

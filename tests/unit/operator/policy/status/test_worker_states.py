@@ -1,4 +1,4 @@
-"""One letter per worker, and their counts."""
+"""One letter per worker, and the number of workers in each state."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_after_success_all_have_completed() -> None:
     assert final_letters("RCU", succeeded=True) == "CCC"
 
 
-def test_after_failure_nothing_runs_and_what_failed_or_completed_stays_so() -> None:
+def test_after_failure_only_failed_and_completed_workers_keep_their_letter() -> None:
     assert final_letters("PSRCFTU", succeeded=False) == "TTTCFTT"
 
 
