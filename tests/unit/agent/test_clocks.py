@@ -1,4 +1,4 @@
-"""Clocks jump, on one host or another. So nothing that decides reads the wall clock; it is for reports alone."""
+"""Wall clocks can jump. So no code that decides reads one; they are for reports alone."""
 
 import ast
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ import elasticjob_agent
 import elasticjob_etcd
 
 WALL = {"time.time", "time.time_ns", "time.localtime", "time.gmtime", "datetime.now", "datetime.utcnow", "time.ctime"}
-TELLS = {
+MODULES = {
     "cli/run.py": {"time.time"},
     "metrics/api.py": {"time.time"},
     "multiprocessing/api.py": {"time.time_ns"},
@@ -22,12 +22,12 @@ TELLS = {
     "torchrun/rdzv_handler.py": {"time.time_ns"},
     "tracing.py": {"time.time_ns"},
 }
-"""Who reads or hands on a wall clock, for what people and records are told: when a worker ended, a trace, a metric."""
-ROOMS = [Path(room.__path__[0]) for room in (elasticjob_agent, elasticjob_etcd)]
+"""Modules that read a wall clock or pass one on, for users and records: the end of a worker, a trace, a metric."""
+PACKAGES = [Path(package.__path__[0]) for package in (elasticjob_agent, elasticjob_etcd)]
 
 
 def wall_clocks(source: str) -> Iterator[str]:
-    """Every mention of a wall clock, called or handed on."""
+    """Return each wall clock in `source`, called or passed on."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             name = f"{node.value.id}.{node.attr}"
@@ -39,9 +39,11 @@ def wall_clocks(source: str) -> Iterator[str]:
 
 def test_nothing_that_decides_reads_a_wall_clock() -> None:
     found = {
-        str(path.relative_to(room)): set(wall_clocks(path.read_text())) for room in ROOMS for path in room.rglob("*.py")
+        str(path.relative_to(package)): set(wall_clocks(path.read_text()))
+        for package in PACKAGES
+        for path in package.rglob("*.py")
     }
-    assert {name: clocks for name, clocks in found.items() if clocks} == TELLS
+    assert {name: clocks for name, clocks in found.items() if clocks} == MODULES
 
 
 def test_a_wall_clock_would_be_found() -> None:

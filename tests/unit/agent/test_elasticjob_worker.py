@@ -1,4 +1,4 @@
-"""The helper for training scripts: it tells what the agent understands, and hurts nobody where there is none."""
+"""The helper for training scripts: the agent understands its messages, and without an agent it does nothing."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ FILE = Path(str(elasticjob_worker.__file__))
 
 @pytest.fixture
 async def fifo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ProgressFifo]:
-    """The agent's end."""
+    """The agent's end of the FIFO."""
     made = ProgressFifo(tmp_path / "progress", lambda: None)
     monkeypatch.setenv(elasticjob_worker.PROGRESS, str(made.path))
     yield made
@@ -42,9 +42,9 @@ async def test_a_heartbeat_is_a_sign_of_life_and_changes_no_progress(fifo: Progr
     assert fifo.last == Progress(step=3)
 
 
-async def test_who_shows_its_stacks_says_so_until_the_round_is_over(fifo: ProgressFifo) -> None:
+async def test_a_process_registers_for_stacks_until_the_round_is_over(fifo: ProgressFifo) -> None:
     assert worker.dump_stacks_on_request(signal.SIGUSR2)
-    await aeventually(lambda: fifo.stack_signals, what="the announcement")
+    await aeventually(lambda: fifo.stack_signals, what="the registration")
     assert (fifo.stack_signals, fifo.messages) == ({os.getpid(): signal.SIGUSR2}, 0)
     fifo.forget()
     assert fifo.stack_signals == {}
@@ -58,7 +58,7 @@ def test_without_an_agent_nothing_happens(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 @pytest.mark.usefixtures("fifo")
-async def test_an_agent_that_does_not_read_holds_nobody_up() -> None:
+async def test_an_agent_that_does_not_read_blocks_no_worker() -> None:
     while worker.report(step=1):  # the event loop does not run meanwhile, so the FIFO fills up
         pass
     assert worker.report(step=2) is False
@@ -83,7 +83,7 @@ print(before, worker.stop_requested(), worker.seconds_since_stop() >= 0, worker.
 
 
 def pythons() -> list[str]:
-    """The oldest Python that it is for, if it is installed, and this one."""
+    """Return this Python, and before it the oldest supported one if it is installed."""
     old = shutil.which("python3.8")
     works = old is not None and subprocess.run([old, "-c", ""], capture_output=True, check=False).returncode == 0
     return [old, sys.executable] if old is not None and works else [sys.executable]

@@ -1,4 +1,4 @@
-"""Classes that are made quickly behave in everything as those that are made as ever."""
+"""Classes with lazy methods behave like ordinary dataclasses."""
 
 import copy
 import dataclasses
@@ -13,7 +13,7 @@ from elasticjob_agent.lazy_dataclasses import lazy_methods
 
 @dataclass(frozen=True, slots=True)
 class Ordinary:
-    """Made as ever."""
+    """A dataclass with ordinary methods."""
 
     name: str
     sizes: tuple[int, ...] = ()
@@ -24,7 +24,7 @@ with lazy_methods():
 
     @dataclass(frozen=True, slots=True)
     class Quick:
-        """Made quickly, of the same fields."""
+        """A dataclass with the same fields and lazy methods."""
 
         name: str
         sizes: tuple[int, ...] = ()
@@ -32,22 +32,22 @@ with lazy_methods():
 
     @dataclass
     class Mutable:
-        """Neither frozen nor hashable."""
+        """A dataclass that is neither frozen nor hashable."""
 
         name: str
 
     class Heir(Quick):
-        """Inherits everything."""
+        """A subclass without fields of its own."""
 
     @dataclass(frozen=True, slots=True, kw_only=True, order=True)
     class Ordered(Quick):
-        """Has fields of its own, by name only, and what follows from them."""
+        """A subclass with keyword-only fields, and one that is computed."""
 
         level: int = 3
         twice: int = field(init=False)
 
         def __post_init__(self) -> None:
-            """Frozen, and not finished."""
+            """Set the computed field, although the class is frozen."""
             object.__setattr__(self, "twice", 2 * self.level)
 
 
@@ -55,7 +55,7 @@ METHODS = ("__init__", "__repr__", "__eq__", "__hash__", "__setattr__", "__delat
 
 
 @pytest.mark.parametrize("_time", ["the first time", "again"])
-def test_two_of_equal_fields_are_equal_and_hash_alike(_time: str) -> None:
+def test_instances_with_equal_fields_are_equal_and_hash_alike(_time: str) -> None:
     assert Quick("a", (1,), "x") == Quick("a", (1,), "y")
     others: list[object] = [Quick("b"), Ordinary("a")]
     assert Quick("a") not in others
@@ -63,12 +63,12 @@ def test_two_of_equal_fields_are_equal_and_hash_alike(_time: str) -> None:
 
 
 @pytest.mark.parametrize("_time", ["the first time", "again"])
-def test_it_is_shown_as_ever(_time: str) -> None:
+def test_the_repr_is_that_of_an_ordinary_dataclass(_time: str) -> None:
     assert repr(Quick("a", (1,), "x")) == "Quick(name='a', sizes=(1,))"
 
 
 @pytest.mark.parametrize("_time", ["the first time", "again"])
-def test_a_frozen_one_stays_as_it_is(_time: str) -> None:
+def test_a_frozen_instance_cannot_be_changed(_time: str) -> None:
     quick: Any = Quick("a")
     with pytest.raises(dataclasses.FrozenInstanceError, match="cannot assign to field 'name'"):
         quick.name = "b"
@@ -76,7 +76,7 @@ def test_a_frozen_one_stays_as_it_is(_time: str) -> None:
         del quick.name
 
 
-def test_one_that_is_not_frozen_can_be_changed_and_not_be_hashed() -> None:
+def test_a_mutable_instance_can_be_changed_and_not_hashed() -> None:
     mutable = Mutable("a")
     mutable.name = "b"
     assert mutable == Mutable("b")
@@ -84,13 +84,13 @@ def test_one_that_is_not_frozen_can_be_changed_and_not_be_hashed() -> None:
         hash(mutable)
 
 
-def test_an_heir_that_is_asked_first_behaves_as_ever() -> None:
+def test_a_subclass_that_is_used_first_behaves_the_same() -> None:
     assert Heir("a") == Heir("a")
     assert Heir("a") != Quick("a")
     assert repr(Heir("a")) == "Heir(name='a', sizes=())"
 
 
-def test_a_class_of_more_fields_is_filled_checked_and_ordered() -> None:
+def test_a_class_with_more_fields_is_filled_checked_and_ordered() -> None:
     made: Any = Ordered
     assert (made("a", level=2).twice, made("a").twice) == (4, 6)
     assert made("a", level=2) < made("a")
@@ -100,18 +100,18 @@ def test_a_class_of_more_fields_is_filled_checked_and_ordered() -> None:
         made()
 
 
-def test_it_is_copied_replaced_and_pickled() -> None:
+def test_an_instance_can_be_copied_replaced_and_pickled() -> None:
     quick = Quick("a", (1,), "x")
     assert dataclasses.replace(quick, name="b") == Quick("b", (1,))
     assert copy.copy(quick) == pickle.loads(pickle.dumps(quick)) == quick
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_a_method_is_known_by_the_same_name(name: str) -> None:
+def test_a_method_has_its_usual_qualified_name(name: str) -> None:
     assert getattr(Quick, name).__qualname__ == f"Quick.{name}"
 
 
-def test_what_stands_for_a_method_gives_way_to_it() -> None:
+def test_a_placeholder_is_replaced_by_the_method() -> None:
     with lazy_methods():
 
         @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def test_what_stands_for_a_method_gives_way_to_it() -> None:
     assert (Fresh.__eq__ is before) == (not hasattr(dataclasses, "_create_fn"))
 
 
-def test_what_is_made_afterwards_is_made_as_ever() -> None:
+def test_dataclasses_are_ordinary_afterwards() -> None:
     maker = getattr(dataclasses, "_create_fn", None)
     with pytest.raises(KeyError), lazy_methods():
         raise KeyError

@@ -12,8 +12,8 @@ from tests.unit.agent.workers.test_output import place
 def test_each_worker_sees_its_own_device_as_the_first(visible: str | None, devices: list[str]) -> None:
     base = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     paths = WorkerPaths(error_file="", progress="")
-    seen = [
+    environments = [
         worker_environment(base, place(2), local_rank=rank, run_id="r", max_restarts=0, paths=paths, virtual=True)
         for rank in range(2)
     ]
-    assert [(env["LOCAL_RANK"], env["CUDA_VISIBLE_DEVICES"]) for env in seen] == [("0", d) for d in devices]
+    assert [(env["LOCAL_RANK"], env["CUDA_VISIBLE_DEVICES"]) for env in environments] == [("0", d) for d in devices]

@@ -1,4 +1,4 @@
-"""Meeting through a store: time-outs, exchange, barriers that name who is missing."""
+"""Synchronisation through a store: time-outs, exchange, barriers that name missing ranks."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +11,7 @@ from elasticjob_agent.utils import store as store_util
 
 
 def by_ranks(count: int, call: Callable[[int], object]) -> list[object]:
-    """What `call(rank)` returns or raises in as many threads, in rank order."""
+    """Return the result or the error of `call(rank)` in `count` threads, in rank order."""
     with ThreadPoolExecutor(count) as pool:
         futures = [pool.submit(call, rank) for rank in range(count)]
         return [future.exception() or future.result() for future in futures]
@@ -50,7 +50,7 @@ def test_b_004_42_time_out_of_a_barrier_names_the_missing_ranks(present: list[in
         assert str(error).endswith(f"missing ranks: {missing}")
 
 
-def test_barrier_without_a_rank_raises_what_the_store_raises() -> None:
+def test_a_barrier_without_a_rank_raises_the_stores_error() -> None:
     with pytest.raises(StoreTimeout, match=r"waited 0.01 s for 1 keys of a store: b/last_member"):
         store_util.barrier(InMemoryStore(), 2, "b", barrier_timeout=0.01)
 

@@ -1,4 +1,4 @@
-"""From a command line to settings, and the sentences of those that are wrong."""
+"""Settings from a command line, and the error for a wrong one."""
 
 import signal
 from pathlib import Path
@@ -18,11 +18,11 @@ LOGS = Path("/logs")
 
 
 def made(line: str, **environment: str) -> NodeSettings:
-    """Settings for this line; etcd, wherever it is, is on the loopback interface."""
+    """Return the settings of this line; etcd is on the loopback interface."""
     namespace = build_parser(environment).parse_args([*line.split(), "train.py"])
-    meeting = config.validate(namespace, environment)
-    targets = (f"127.0.0.1:{meeting.port}",) if isinstance(meeting, SharedEtcd) else ("127.0.0.1:2379",)
-    return config.from_command_line(namespace, environment, LOGS, targets=targets, backend=meeting)
+    backend = config.validate(namespace, environment)
+    targets = (f"127.0.0.1:{backend.port}",) if isinstance(backend, SharedEtcd) else ("127.0.0.1:2379",)
+    return config.from_command_line(namespace, environment, LOGS, targets=targets, backend=backend)
 
 
 POD = {
@@ -37,7 +37,7 @@ POD = {
 }
 
 
-def test_in_a_pod_etcd_is_spoken_to_with_the_certificate_that_is_mounted() -> None:
+def test_in_a_pod_etcd_is_dialled_with_the_mounted_certificate() -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
     secured = config.from_pod(namespace, {**POD, constants.ENV_ETCD_TLS: "/certificates"}, LOGS).endpoint
     files = ("/certificates/ca.crt", "/certificates/tls.crt", "/certificates/tls.key")
@@ -57,31 +57,31 @@ def test_in_a_pod_workers_are_bound_by_the_variable_of_the_container() -> None:
         cpus(PET_NUMA_BINDING="near")
 
 
-def test_in_a_pod_the_agent_has_what_the_operator_told_it_of_the_spec() -> None:
+def test_in_a_pod_the_agent_gets_the_bootstrap_of_the_operator() -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
-    brief = bootstrap_of(SpecRecord(min=1, max=1, desired=1, keep_alive_s=9.0), 7)
-    assert (
-        config.from_pod(namespace, {**POD, constants.ENV_SPEC: encode_bootstrap(brief)}, LOGS).profile.bootstrap
-        == brief
-    )
+    bootstrap = bootstrap_of(SpecRecord(min=1, max=1, desired=1, keep_alive_s=9.0), 7)
+    with_bootstrap = {**POD, constants.ENV_SPEC: encode_bootstrap(bootstrap)}
+    assert config.from_pod(namespace, with_bootstrap, LOGS).profile.bootstrap == bootstrap
     assert config.from_pod(namespace, POD, LOGS).profile.bootstrap is None
 
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, 600.0), ("", 600.0), ("5", 5.0), ("1.5", 1.5)])
-def test_in_a_pod_etcd_is_tried_for_as_long_as_the_manifest_says(text: str | None, seconds: float) -> None:
+def test_in_a_pod_the_join_timeout_is_that_of_the_manifest(text: str | None, seconds: float) -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
-    told = {} if text is None else {constants.ENV_JOIN_TIMEOUT: text}
-    assert config.from_pod(namespace, {**POD, **told}, LOGS).join_timeout_s == seconds
+    variables = {} if text is None else {constants.ENV_JOIN_TIMEOUT: text}
+    assert config.from_pod(namespace, {**POD, **variables}, LOGS).join_timeout_s == seconds
 
 
 @pytest.mark.parametrize("text", ["soon", "0", "-1", "inf", "nan"])
-def test_in_a_pod_a_join_timeout_that_is_no_time_is_refused(text: str) -> None:
+def test_in_a_pod_an_invalid_join_timeout_is_refused(text: str) -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
     with pytest.raises(UsageError, match="must be a number of seconds above 0"):
         config.from_pod(namespace, {**POD, constants.ENV_JOIN_TIMEOUT: text}, LOGS)
 
 
-def test_in_a_pod_what_cannot_be_read_of_the_spec_is_said_and_read_in_etcd(caplog: pytest.LogCaptureFixture) -> None:
+def test_in_a_pod_an_invalid_bootstrap_is_logged_and_the_spec_is_read_from_etcd(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
     assert config.from_pod(namespace, {**POD, constants.ENV_SPEC: "7 6.0 2 what"}, LOGS).profile.bootstrap is None
     assert "ignored ELASTICJOB_SPEC, the agent reads the spec from etcd instead: " in caplog.text
@@ -99,13 +99,13 @@ def test_an_elastic_job() -> None:
 @pytest.mark.parametrize(
     ("conf", "last_call_s"), [("join_timeout=9", 1.0), ("last_call_timeout=7", 7.0), ("last_call_timeout=0", 0.0)]
 )
-def test_how_long_more_nodes_are_waited_for_can_be_chosen(conf: str, last_call_s: float) -> None:
+def test_the_last_call_timeout_can_be_set(conf: str, last_call_s: float) -> None:
     spec = made(f"{ETCD} --rdzv-conf {conf}").profile.own_spec
     assert spec is not None
     assert spec.last_call_timeout_s == last_call_s
 
 
-def test_how_restarts_are_counted_and_delayed_can_be_said() -> None:
+def test_restart_window_and_backoff_can_be_set() -> None:
     spec = made(f"{ETCD} --rdzv-conf restart_window=60,backoff=0,backoff_max=9").profile.own_spec
     assert spec is not None
     assert (spec.restart_window_s, spec.backoff_initial_s, spec.backoff_max_s) == (60.0, 0.0, 9.0)
@@ -114,25 +114,25 @@ def test_how_restarts_are_counted_and_delayed_can_be_said() -> None:
     assert (plain.restart_window_s, plain.backoff_initial_s, plain.backoff_max_s) == (0.0, 1.0, 300.0)
 
 
-def test_a_static_job_has_all_of_its_nodes_or_none_in_the_order_of_their_ranks() -> None:
+def test_a_static_job_needs_all_nodes_and_the_slot_is_the_node_rank() -> None:
     static = made("--nnodes 2:4 --node-rank 3 --master-addr 127.0.0.1 --master-port 7 --nproc-per-node 2")
     spec = static.profile.own_spec
     assert spec is not None
     assert (spec.min, spec.max, static.profile.slot, static.fixed_port) == (4, 4, 3, 7)
 
 
-def test_node_rank_0_of_a_static_job_is_reached_as_the_user_said() -> None:
+def test_node_rank_0_of_a_static_job_has_the_address_that_the_user_gave() -> None:
     line = "--nnodes 2 --master-addr localhost --master-port 7 --node-rank"
     assert (made(f"{line} 0").profile.address, made(f"{line} 1").profile.address) == ("localhost", "127.0.0.1")
 
 
-def test_node_rank_is_the_slot_on_etcd_and_nothing_on_c10d() -> None:
+def test_node_rank_is_the_slot_with_etcd_and_has_no_effect_with_c10d() -> None:
     assert made(f"{ETCD} --node-rank 5").profile.slot == 5
     assert made(f"{ETCD}").profile.slot is None
     assert made("--rdzv-backend c10d --rdzv-endpoint 127.0.0.1:1 --node-rank 5").profile.slot is None
 
 
-def test_a_run_of_its_own_has_a_name_that_no_other_has() -> None:
+def test_a_standalone_run_without_a_name_gets_a_unique_one() -> None:
     assert made("").run_id != made("").run_id
     assert made("--rdzv-id mine").run_id == "mine"
 
@@ -146,7 +146,9 @@ def test_a_run_of_its_own_has_a_name_that_no_other_has() -> None:
         ("", {"PET_SHUTDOWN_TIMEOUT": "6"}, 6.0),
     ],
 )
-def test_how_long_workers_may_take_to_stop(line: str, environment: dict[str, str], seconds: float) -> None:
+def test_the_stop_grace_comes_from_the_option_or_a_variable(
+    line: str, environment: dict[str, str], seconds: float
+) -> None:
     spec = made(line, **environment).profile.own_spec
     assert spec is not None
     assert spec.graceful_shutdown_s == seconds
@@ -157,9 +159,9 @@ def test_etcd_may_be_behind_tls() -> None:
     assert (endpoint.ca_cert, endpoint.cert, endpoint.key) == ("/ca", "/c", "/k")
 
 
-def test_which_signals_and_which_python() -> None:
-    said = made("--signals-to-handle SIGUSR1", PYTHON_EXEC="/venv/python")
-    assert (said.signals, said.argv) == ((signal.SIGUSR1,), ("/venv/python", "-u", "train.py"))
+def test_signals_and_python_can_be_chosen() -> None:
+    settings = made("--signals-to-handle SIGUSR1", PYTHON_EXEC="/venv/python")
+    assert (settings.signals, settings.argv) == ((signal.SIGUSR1,), ("/venv/python", "-u", "train.py"))
 
 
 @pytest.mark.parametrize(

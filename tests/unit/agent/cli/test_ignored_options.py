@@ -1,4 +1,4 @@
-"""What has no effect is said, in a sentence that names it; what has one is not."""
+"""An option without an effect causes one warning that names it; other options cause none."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from elasticjob_agent.cli.ignored_options import ignored_option_warnings
 from elasticjob_agent.cli.options import build_parser
 
 
-def said(line: str, **environment: str) -> list[str]:
+def warnings(line: str, **environment: str) -> list[str]:
     return ignored_option_warnings(build_parser({}).parse_args([*line.split(), "train.py"]), environment)
 
 
@@ -24,8 +24,8 @@ def said(line: str, **environment: str) -> list[str]:
         ("--run-path --no-python", "--no-python and -m have no effect"),
     ],
 )
-def test_what_has_no_effect_is_said(line: str, beginning: str) -> None:
-    assert [sentence[: len(beginning)] for sentence in said(line)] == [beginning]
+def test_an_option_without_effect_causes_a_warning(line: str, beginning: str) -> None:
+    assert [sentence[: len(beginning)] for sentence in warnings(line)] == [beginning]
 
 
 @pytest.mark.parametrize(
@@ -38,15 +38,15 @@ def test_what_has_no_effect_is_said(line: str, beginning: str) -> None:
         "--run-path -t 3 -r 3 --role ps",
     ],
 )
-def test_nothing_is_said_of_what_works(line: str) -> None:
-    assert said(line) == []
+def test_options_with_an_effect_cause_no_warning(line: str) -> None:
+    assert warnings(line) == []
 
 
 @pytest.mark.parametrize(
     "key", ["close_timeout", "heartbeat_timeout", "read_timeout", "store_type", "use_libuv", "etcd_prefix", "rank"]
 )
-def test_what_other_backends_are_told_by_rdzv_conf_is_said_to_have_no_effect(key: str) -> None:
-    (sentence,) = said(f"--rdzv-conf {key}=1")
+def test_rdzv_conf_keys_of_other_backends_cause_a_warning(key: str) -> None:
+    (sentence,) = warnings(f"--rdzv-conf {key}=1")
     assert sentence.startswith(f"--rdzv-conf {key} has no effect: ")
 
 
@@ -61,7 +61,7 @@ def test_what_other_backends_are_told_by_rdzv_conf_is_said_to_have_no_effect(key
         "TORCH_MP_PARALLEL_START",
     ],
 )
-def test_variables_of_torch_elastic_without_an_effect_are_said_if_they_are_on(name: str) -> None:
-    assert said("", **{name: "0"}) == []
-    (sentence,) = said("", **{name: "1"})
+def test_variables_of_torch_elastic_without_effect_cause_a_warning_if_they_are_on(name: str) -> None:
+    assert warnings("", **{name: "0"}) == []
+    (sentence,) = warnings("", **{name: "1"})
     assert sentence.startswith(f"{name} has no effect: ")

@@ -1,4 +1,4 @@
-"""The table of options: torchrun's, one by one, as torchrun's own parser has them."""
+"""The table of options, compared with the options of torchrun's own parser."""
 
 import json
 from pathlib import Path
@@ -9,18 +9,18 @@ import pytest
 from elasticjob_agent.cli.options import OPTIONS, UsageError, build_parser
 
 TORCHRUN: dict[str, Any] = json.loads((Path(__file__).parent / "torchrun_options.json").read_text())
-"""Made by tests/torch/save_torchrun_options.py."""
+"""The options of torchrun; tests/torch/save_torchrun_options.py writes the file."""
 
 OURS = {option.dest: option for option in OPTIONS}
 OTHER_DEFAULTS = {"node_rank": None}
-"""Unset is the lowest free slot; torchrun's 0 would be the same slot for all."""
+"""Options with another default. An unset node rank means the lowest free slot; with torchrun's 0 all have one slot."""
 
 MORE_VARIABLES = {"numa_binding"}
-"""torchrun reads these from its line alone; a pod has no line of its own, but an environment."""
+"""Options that torchrun reads only from the command line; a pod sets them by its environment."""
 
 
 @pytest.mark.parametrize("theirs", TORCHRUN["options"], ids=lambda option: option["dest"])
-def test_every_option_of_torchrun_is_ours_with_its_spellings_default_and_variable(theirs: dict[str, Any]) -> None:
+def test_every_option_of_torchrun_exists_with_its_spellings_choices_and_variable(theirs: dict[str, Any]) -> None:
     ours = OURS[theirs["dest"]]
     assert sorted(ours.flags) == theirs["spellings"]
     assert ours.flag is not theirs["takes_value"]
@@ -35,7 +35,7 @@ def test_every_default_is_torchruns(theirs: dict[str, Any]) -> None:
     assert vars(build_parser({}).parse_args(["train.py"]))[name] == OTHER_DEFAULTS.get(name, as_text)
 
 
-def test_no_option_is_ours_alone() -> None:
+def test_there_is_no_option_that_torchrun_does_not_have() -> None:
     assert set(OURS) == {option["dest"] for option in TORCHRUN["options"]}
 
 
@@ -59,5 +59,5 @@ def test_a_switch_that_is_neither_0_nor_1_is_refused() -> None:
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         build_parser({}).parse_args(["--help"])
-    said = capsys.readouterr().out
-    assert [option.name for option in OPTIONS if f"--{option.name}" not in said] == []
+    text = capsys.readouterr().out
+    assert [option.name for option in OPTIONS if f"--{option.name}" not in text] == []

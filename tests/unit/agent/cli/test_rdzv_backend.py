@@ -1,4 +1,4 @@
-"""Where nodes meet, for each of torchrun's backends."""
+"""The rendezvous backend of a command line, for each of torchrun's backends."""
 
 import pytest
 
@@ -7,8 +7,8 @@ from elasticjob_agent.cli.rdzv_backend import ExternalEtcd, RdzvBackend, SharedE
 from elasticjob_agent.cli.rdzv_conf import parse_conf
 
 
-def meeting(line: str) -> RdzvBackend:
-    """Of this command line."""
+def backend_of(line: str) -> RdzvBackend:
+    """Return the backend of a command line."""
     namespace = build_parser({}).parse_args([*line.split(), "train.py"])
     return resolve_backend(namespace, parse_conf(namespace.rdzv_conf))
 
@@ -44,8 +44,8 @@ def hosted(host: str, port: int, *, owner: bool | None = None, master: int | Non
         ("--nnodes 2 --master-addr [fd00::1]", hosted("fd00::1", 29501, owner=True, master=29500)),
     ],
 )
-def test_where_nodes_meet(line: str, expected: RdzvBackend) -> None:
-    assert meeting(line) == expected
+def test_each_command_line_has_its_backend(line: str, expected: RdzvBackend) -> None:
+    assert backend_of(line) == expected
 
 
 @pytest.mark.parametrize(
@@ -60,10 +60,10 @@ def test_where_nodes_meet(line: str, expected: RdzvBackend) -> None:
         ("--nnodes 2 --master-port http", "it must be a port"),
     ],
 )
-def test_places_that_are_none(line: str, why: str) -> None:
+def test_an_impossible_backend_is_refused(line: str, why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        meeting(line)
+        backend_of(line)
 
 
-def test_an_address_of_ipv6_is_dialled_in_brackets() -> None:
+def test_an_ipv6_address_is_dialled_in_brackets() -> None:
     assert (hosted("fd00::1", 7).target, hosted("h", 7).target) == ("[fd00::1]:7", "h:7")

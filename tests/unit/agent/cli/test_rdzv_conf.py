@@ -1,4 +1,4 @@
-"""`--rdzv-conf`: torchrun's keys, ours, and those that mean nothing here."""
+"""`--rdzv-conf`: torchrun's keys, our own, and torchrun's keys without an effect."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_settings(text: str, conf: RdzvConf) -> None:
         ("protocol=https", "protocol=https: name the CA"),
     ],
 )
-def test_settings_that_are_none(text: str, why: str) -> None:
+def test_wrong_settings_are_refused(text: str, why: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_conf(text)
     assert str(refused.value).startswith(f"--rdzv-conf {why}")

@@ -1,4 +1,4 @@
-"""Whom a node believes at a port of its own machine."""
+"""The listeners that a node trusts at a port of its own machine, and the folder in which nodes meet."""
 
 import fcntl
 import logging
@@ -37,11 +37,11 @@ def place(host: str, port: int = 7, *, or_there: bool = False) -> SharedEtcd:
     return SharedEtcd(host=host, port=port, is_owner=None, or_there=or_there)
 
 
-def test_the_users_who_listen_at_a_port_are_those_of_both_tables() -> None:
+def test_listeners_at_a_port_are_read_from_both_tables() -> None:
     assert list(listeners(0x72D8, ROWS)) == [1000, 0]
 
 
-def test_ones_own_listener_is_believed_and_nobodys_is_not_there() -> None:
+def test_only_an_existing_listener_of_this_user_is_trusted() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mine:
         port = mine.getsockname()[1]
         assert is_trusted(port)
@@ -51,7 +51,7 @@ def test_ones_own_listener_is_believed_and_nobodys_is_not_there() -> None:
 
 
 @other_user.needs_root
-def test_another_users_listener_is_not_believed() -> None:
+def test_another_users_listener_is_not_trusted() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     with other_user.listening(port):
@@ -66,14 +66,14 @@ def test_nodes_of_this_machine_have_a_folder_and_others_have_none(host: str, is_
     assert (rendezvous_dir(place(host)) is not None) is is_here
 
 
-def test_a_name_of_this_machine_has_one_too() -> None:
+def test_the_name_of_this_machine_has_a_folder_too() -> None:
     assert rendezvous_dir(place(socket.gethostname())) is not None
 
 
-def test_without_a_folder_of_ones_own_only_nodes_of_the_loopback_interface_cannot_meet(
+def test_without_a_folder_of_its_own_only_a_loopback_address_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else another user who makes the folder first would stop jobs over several machines as well."""
+    """Otherwise another user could stop jobs on several machines, too, by creating the folder first."""
     (tmp_path / "own").touch()
     monkeypatch.setitem(os.environ, "ELASTICJOB_SOCKET_DIR", str(tmp_path / "own"))
     assert rendezvous_dir(place("0.0.0.0")) is None  # an address of this machine
@@ -81,7 +81,7 @@ def test_without_a_folder_of_ones_own_only_nodes_of_the_loopback_interface_canno
         rendezvous_dir(place("localhost"))
 
 
-async def test_who_joins_on_this_machine_waits_until_something_is_there() -> None:
+async def test_a_joiner_on_this_machine_waits_until_a_server_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         here = place("127.0.0.1", probe.getsockname()[1], or_there=True)
         assert (await find_endpoint(here, within_s=60)).targets == (here.target,)
@@ -89,7 +89,7 @@ async def test_who_joins_on_this_machine_waits_until_something_is_there() -> Non
 
 
 @other_user.needs_root
-async def test_who_joins_is_told_that_another_users_etcd_is_passed_over(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_joiner_logs_that_another_users_etcd_is_not_trusted(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         here = place("127.0.0.1", probe.getsockname()[1], or_there=True)
     with other_user.listening(here.port), caplog.at_level(logging.WARNING):
@@ -99,18 +99,20 @@ async def test_who_joins_is_told_that_another_users_etcd_is_passed_over(caplog: 
     assert caplog.text.count(here.target) == 1
 
 
-async def test_what_answers_and_is_nobodys_that_the_kernel_tells_of_is_passed_over_in_words(
+async def test_a_server_whose_owner_is_unknown_is_not_trusted_and_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(same_machine, "_rows", lambda: iter(()))
     with socket.create_server(("127.0.0.1", 0)) as there:
         here = place("127.0.0.1", there.getsockname()[1], or_there=True)
-        said = await untrusted_reason(here)
-    assert said.startswith(f"a server answers at {here.target}, but no listener there is known to belong to this user")
-    assert "name the machine's address, or set ELASTICJOB_SOCKET_DIR=none" in said
+        reason = await untrusted_reason(here)
+    assert reason.startswith(
+        f"a server answers at {here.target}, but no listener there is known to belong to this user"
+    )
+    assert "name the machine's address, or set ELASTICJOB_SOCKET_DIR=none" in reason
 
 
-async def test_where_nothing_is_passed_over_nothing_is_said() -> None:
+async def test_there_is_no_reason_without_an_untrusted_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mine:
         port = mine.getsockname()[1]
         assert await untrusted_reason(place("127.0.0.1", port, or_there=True)) == ""
@@ -118,7 +120,7 @@ async def test_where_nothing_is_passed_over_nothing_is_said() -> None:
     assert await untrusted_reason(place("127.0.0.1", port, or_there=True)) == ""
 
 
-async def test_who_waits_for_the_etcd_looks_four_times_a_second_after_the_first(
+async def test_a_joiner_checks_four_times_a_second_after_the_first_second(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     looks = list[SharedEtcd]()
@@ -132,7 +134,7 @@ async def test_who_waits_for_the_etcd_looks_four_times_a_second_after_the_first(
     assert len(looks) <= 27
 
 
-async def test_a_folder_that_stays_locked_while_nothing_answers_is_told_with_the_cure(
+async def test_a_folder_that_stays_locked_without_an_etcd_is_reported_with_the_cure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(same_machine, "_START_TIMEOUT_S", 0.1)
@@ -141,16 +143,16 @@ async def test_a_folder_that_stays_locked_while_nothing_answers_is_told_with_the
     assert folder is not None
     held = claim(folder)
     assert held is not None
-    told = rf"{folder}: another process locks it \(fuser {folder} shows which\)"
-    with pytest.raises(ServerError, match=told):
+    message = rf"{folder}: another process locks it \(fuser {folder} shows which\)"
+    with pytest.raises(ServerError, match=message):
         await try_claim(folder)
-    with pytest.raises(UsageError, match=told):
+    with pytest.raises(UsageError, match=message):
         async with shared_etcd(here, tmp_path):
             pass
     held.close()
 
 
-async def test_without_a_lock_an_owner_that_others_dial_goes_on_without_the_folder(
+async def test_without_a_lock_only_an_owner_on_a_loopback_address_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refuse(_descriptor: int, _operation: int) -> None:
@@ -167,8 +169,8 @@ async def test_without_a_lock_an_owner_that_others_dial_goes_on_without_the_fold
             pass
 
 
-async def test_who_joins_by_a_name_for_all_machines_dials_the_port_unless_it_is_met_here() -> None:
-    """An etcd that is there already may listen at another address than the loopback interface's."""
+async def test_a_joiner_of_an_address_for_all_machines_dials_the_port_without_a_socket_here() -> None:
+    """An existing etcd may listen on another address than that of the loopback interface."""
     here = place("0.0.0.0", 9)
     assert (await find_endpoint(here, within_s=60)).targets == (here.target,)
     folder = rendezvous_dir(here)

@@ -10,10 +10,10 @@ import pytest
 from elasticjob_agent.cli import values
 from elasticjob_agent.cli.values import NodeRange, UsageError
 
-NOBODY: Mapping[str, str] = {}
+NO_VARIABLES: Mapping[str, str] = {}
 
 
-def parsed(*words: str, environment: Mapping[str, str] = NOBODY) -> dict[str, object]:
+def parsed(*words: str, environment: Mapping[str, str] = NO_VARIABLES) -> dict[str, object]:
     return vars(values.build_parser(environment).parse_args(words))
 
 
@@ -30,29 +30,29 @@ def parsed(*words: str, environment: Mapping[str, str] = NOBODY) -> dict[str, ob
         (("-m",), "module", True),
     ],
 )
-def test_both_spellings_of_torchrun_are_understood(words: tuple[str, ...], name: str, value: object) -> None:
+def test_both_spellings_of_torchrun_are_accepted(words: tuple[str, ...], name: str, value: object) -> None:
     assert parsed(*words)[name] == value
 
 
 def test_defaults_are_those_of_torchrun() -> None:
-    said = parsed("train.py")
+    options = parsed("train.py")
     expected = {"nnodes": "1:1", "nproc_per_node": "1", "max_restarts": "0", "rdzv_id": "none", "role": "default"}
-    assert {name: said[name] for name in expected} == expected
+    assert {name: options[name] for name in expected} == expected
 
 
 def test_each_option_may_come_from_the_environment_and_the_command_line_wins() -> None:
     environment = {"PET_NNODES": "3", "PET_NPROC_PER_NODE": "2", "PET_RDZV_ID": "from-env"}
-    said = parsed("--nnodes", "5", environment=environment)
-    assert (said["nnodes"], said["nproc_per_node"], said["rdzv_id"]) == ("5", "2", "from-env")
+    options = parsed("--nnodes", "5", environment=environment)
+    assert (options["nnodes"], options["nproc_per_node"], options["rdzv_id"]) == ("5", "2", "from-env")
 
 
-def test_everything_after_the_script_is_its_own() -> None:
-    said = parsed("--nnodes", "2", "train.py", "--nnodes", "9", "-m", "--", "--lr=1e-3")
-    assert (said["nnodes"], said["module"], said["script"]) == ("2", False, "train.py")
-    assert said["script_args"] == ["--nnodes", "9", "-m", "--", "--lr=1e-3"]
+def test_all_arguments_after_the_script_belong_to_it() -> None:
+    options = parsed("--nnodes", "2", "train.py", "--nnodes", "9", "-m", "--", "--lr=1e-3")
+    assert (options["nnodes"], options["module"], options["script"]) == ("2", False, "train.py")
+    assert options["script_args"] == ["--nnodes", "9", "-m", "--", "--lr=1e-3"]
 
 
-def test_an_unknown_option_is_refused_and_none_is_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_or_abbreviated_option_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--nproc", "2"], ["--colour", "blue"]):
         with pytest.raises(SystemExit) as exited:
             parsed(*words, "train.py")
@@ -72,7 +72,7 @@ RANGE = "MIN must be at least 1 and at most MAX"
 @pytest.mark.parametrize(
     ("text", "why"), [("", SHAPE), ("two", SHAPE), ("1:2:3", SHAPE), ("1.5", SHAPE), ("0", RANGE), ("4:2", RANGE)]
 )
-def test_numbers_of_nodes_that_are_none(text: str, why: str) -> None:
+def test_wrong_numbers_of_nodes_are_refused(text: str, why: str) -> None:
     with pytest.raises(UsageError) as refused:
         values.parse_nnodes(text)
     assert str(refused.value) == f"--nnodes {text}: {why}"
@@ -107,13 +107,13 @@ def test_workers_of_this_node(text: str, environment: dict[str, str], count: int
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "1.5", "", "1025", "1" * 5000])
-def test_workers_that_are_no_number(text: str, tmp_path: Path) -> None:
+def test_a_wrong_number_of_workers_is_refused(text: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="it must be a number from 1 to 1024, auto, gpu, cpu or xpu"):
         values.parse_nproc(text, {}, tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["gpu", "xpu"])
-def test_devices_where_there_are_none(kind: str, tmp_path: Path) -> None:
+def test_counting_missing_devices_is_refused(kind: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"there is no {kind.upper()} here"):
         values.parse_nproc(kind, {}, tmp_path)
     assert values.parse_nproc("auto", {}, tmp_path) == CORES
@@ -125,7 +125,7 @@ def test_whole_numbers(text: str, number: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x"])
-def test_what_is_no_whole_number(text: str) -> None:
+def test_a_number_that_is_not_whole_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         values.parse_positive_int("max-restarts", text)
     assert str(refused.value) == f"--max-restarts {text}: it must be a whole number from 0"
@@ -137,7 +137,7 @@ def test_intervals(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "nan", "inf", "soon"])
-def test_seconds_that_are_no_time_are_refused(text: str) -> None:
+def test_wrong_intervals_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="it must be a number of seconds above 0"):
         values.parse_interval("monitor-interval", text)
 
@@ -150,7 +150,7 @@ def test_seconds_that_are_no_time_are_refused(text: str) -> None:
         pytest.param("2", [(False, True), (False, True)], id="stderr of all"),
         pytest.param("3", [(True, True), (True, True)], id="both of all"),
         pytest.param("0:3,1:1", [(True, True), (True, False)], id="by local rank"),
-        pytest.param("1:2", [(False, False), (False, True)], id="ranks that are not named have nothing"),
+        pytest.param("1:2", [(False, False), (False, True)], id="ranks that are not named have no stream"),
         pytest.param("12:3,0:1", [(True, False), (False, False)], id="ranks of several digits"),
     ],
 )
@@ -160,7 +160,7 @@ def test_streams(text: str, both: list[tuple[bool, bool]]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "4", "-1", "x", "0:4", "0:1,", "a:1", "0:1:2"])
-def test_streams_that_are_none(text: str) -> None:
+def test_wrong_streams_are_refused(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         values.parse_streams("tee", text)
     assert str(refused.value) == f"--tee {text}: it must be 0, 1, 2 or 3, or RANK:VALUE,… for example 0:3,1:1"
@@ -172,7 +172,7 @@ def test_ranks_and_no_ranks() -> None:
 
 
 @pytest.mark.parametrize("text", ["one", "0,", "-1"])
-def test_ranks_that_are_none(text: str) -> None:
+def test_wrong_ranks_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="it must be local ranks separated by commas, for example 0,2"):
         values.parse_ranks("local-ranks-filter", text)
 
@@ -193,7 +193,7 @@ def test_signals_that_cannot_be_handled(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "65536", "http", ""])
-def test_ports_that_are_none(text: str) -> None:
+def test_wrong_ports_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match="it must be a port, 1 to 65535"):
         values.parse_port("master-port", text)
 
@@ -209,12 +209,12 @@ def test_ports_that_are_none(text: str) -> None:
         ("a:1, b:2,", ("a:1", "b:2")),
     ],
 )
-def test_where_etcd_is(text: str, targets: tuple[str, ...]) -> None:
+def test_endpoints_get_a_default_port(text: str, targets: tuple[str, ...]) -> None:
     assert values.parse_endpoint(text) == targets
 
 
 @pytest.mark.parametrize("text", ["", " , "])
-def test_nowhere(text: str) -> None:
+def test_a_missing_endpoint_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--rdzv-endpoint is missing"):
         values.parse_endpoint(text)
 
@@ -236,6 +236,6 @@ def test_the_command_of_a_worker(words: tuple[str, ...], argv: tuple[str, ...]) 
     ("words", "why"),
     [((), "the script is missing"), (("-m", "--no-python", "x"), "-m cannot be used together with --no-python")],
 )
-def test_a_command_that_is_none(words: tuple[str, ...], why: str) -> None:
+def test_an_impossible_command_is_refused(words: tuple[str, ...], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         values.worker_argv(values.build_parser({}).parse_args(words), "python")

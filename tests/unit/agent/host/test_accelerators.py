@@ -1,4 +1,4 @@
-"""Counting accelerators from a file system that looks like a machine's."""
+"""Counting accelerators in a file system that looks like that of a machine."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from elasticjob_agent.host import accelerators
 
 
 def nvidia(root: Path) -> None:
-    """Two GPUs, and devices that are none."""
+    """Create two GPUs, and devices that are not GPUs."""
     (root / "dev").mkdir()
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "null"):
         (root / "dev" / name).touch()
 
 
 def amd(root: Path) -> None:
-    """A processor and three GPUs, as the kernel lists them."""
+    """Create a processor and three GPUs, as the kernel lists them."""
     for node, gpu_id in enumerate(("0", "1234", "5678", "91011")):
         folder = root / "sys/class/kfd/kfd/topology/nodes" / str(node)
         folder.mkdir(parents=True)
@@ -23,7 +23,7 @@ def amd(root: Path) -> None:
 
 
 def intel(root: Path) -> None:
-    """A discrete GPU, and the graphics of the processor."""
+    """Create a discrete GPU, and the integrated graphics of the processor."""
     for number, driver in enumerate(("xe", "i915")):
         device = root / f"sys/class/drm/renderD{128 + number}/device"
         device.mkdir(parents=True)
@@ -41,7 +41,7 @@ def test_gpus_of_amd(tmp_path: Path) -> None:
     assert accelerators.count_gpus({}, tmp_path) == 3
 
 
-def test_xpus_are_discrete_ones(tmp_path: Path) -> None:
+def test_only_discrete_gpus_of_intel_count(tmp_path: Path) -> None:
     intel(tmp_path)
     assert (accelerators.count_xpus({}, tmp_path), accelerators.count_gpus({}, tmp_path)) == (1, 0)
 
@@ -52,6 +52,6 @@ def test_an_empty_machine_has_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("variable", ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"])
 @pytest.mark.parametrize(("visible", "count"), [("3", 1), ("0, 1,GPU-abc", 3), ("", 0), ("-1", 0)])
-def test_what_the_user_shows_is_what_counts(variable: str, visible: str, count: int, tmp_path: Path) -> None:
+def test_variables_that_hide_devices_count(variable: str, visible: str, count: int, tmp_path: Path) -> None:
     nvidia(tmp_path)
     assert accelerators.count_gpus({variable: visible}, tmp_path) == count

@@ -1,4 +1,4 @@
-"""Which processors each worker gets, on machines of several shapes; and what is said where it cannot be."""
+"""The processors of each worker on machines of several shapes, and the errors of impossible bindings."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +13,7 @@ from tests.unit.multiprocessing.machines import cpus, machine
 
 @pytest.fixture
 def two(tmp_path: Path) -> Topology:
-    """Two nodes of four cores with two threads: 0-3 and 8-11, 4-7 and 12-15."""
+    """Two NUMA nodes of four cores with two threads: 0-3 and 8-11, 4-7 and 12-15."""
     return read_topology(range(16), machine(tmp_path, nodes=2, cores=4))
 
 
@@ -23,7 +23,7 @@ def test_the_kernels_lists_are_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "0-3,8,10-11"])
-def test_they_are_shown_as_the_kernel_writes_them(text: str) -> None:
+def test_processors_are_formatted_like_the_kernels_lists(text: str) -> None:
     assert format_cpus(parse_cpus(text)) == text
 
 
@@ -33,13 +33,13 @@ def test_a_machine_is_read_from_the_kernels_files(two: Topology) -> None:
     assert two.caches == (cpus(0, 1, 8, 9), cpus(2, 3, 10, 11), cpus(4, 5, 12, 13), cpus(6, 7, 14, 15))
 
 
-def test_only_what_this_process_may_use_is_there(tmp_path: Path) -> None:
+def test_only_processors_that_this_process_may_use_are_listed(tmp_path: Path) -> None:
     found = read_topology([1, 2], machine(tmp_path, nodes=2, cores=4))
     assert found.nodes == {0: cpus(1, 2)}
     assert found.cores == (cpus(1), cpus(2))
 
 
-def test_this_very_machine_can_be_read() -> None:
+def test_the_topology_of_this_machine_can_be_read() -> None:
     found = read_topology()
     assert frozenset().union(*found.nodes.values()) <= frozenset().union(*found.cores)
 
@@ -53,12 +53,12 @@ def test_without_gpus_workers_are_spread_evenly(two: Topology, nprocs: int, node
     ("environment", "nodes"),
     [({}, [1, 1]), ({"CUDA_VISIBLE_DEVICES": "3,0"}, [0, 1]), ({"CUDA_VISIBLE_DEVICES": "GPU-1,GPU-2"}, [0, 1])],
 )
-def test_a_worker_is_where_its_gpu_is(tmp_path: Path, environment: dict[str, str], nodes: list[int]) -> None:
+def test_a_worker_is_on_the_numa_node_of_its_gpu(tmp_path: Path, environment: dict[str, str], nodes: list[int]) -> None:
     found = read_topology(range(16), machine(tmp_path, nodes=2, cores=4, gpus=(1, 1, 0, 0)))
     assert numa.numa_nodes_of(found, 2, environment) == nodes
 
 
-def test_in_a_container_only_the_gpus_that_its_driver_shows_are_there(tmp_path: Path) -> None:
+def test_in_a_container_only_gpus_that_its_driver_shows_are_listed(tmp_path: Path) -> None:
     system = machine(tmp_path / "sys", nodes=2, cores=4, gpus=(0, 0, 1, 1))
     driver = tmp_path / "gpus"
     for number in (1, 3):
@@ -84,30 +84,30 @@ def test_gpus_whose_node_is_not_known_do_not_count(tmp_path: Path) -> None:
         (AffinityMode.CORE_COMPLEX, [0, 0, 0], [cpus(0, 1, 8, 9), cpus(2, 3, 10, 11), cpus(0, 1, 8, 9)]),
     ],
 )
-def test_each_mode_gives_what_it_says(
+def test_each_mode_gives_its_group_of_processors(
     two: Topology, mode: AffinityMode, places: list[int], expected: list[frozenset[int]]
 ) -> None:
     assert numa.bind_to_mode(two, mode, places) == expected
 
 
-def test_more_workers_than_cores_cannot_have_their_own(two: Topology) -> None:
+def test_more_workers_than_cores_cannot_be_exclusive(two: Topology) -> None:
     with pytest.raises(numa.CannotBind, match="NUMA node 0 has 4 cores for 5 workers that each need their own"):
         numa.bind_to_mode(two, AffinityMode.EXCLUSIVE, [0] * 5)
 
 
-def test_where_it_cannot_be_it_is_an_error() -> None:
+def test_impossible_binding_is_an_error() -> None:
     with pytest.raises(NotImplementedError, match=r"bound to processors \(affinity mode 'exclusive'\): NUMA node"):
         numa.cpu_bindings(NumaOptions(AffinityMode.EXCLUSIVE), 5000)
 
 
-def test_where_it_cannot_be_and_need_not_there_is_one_warning() -> None:
+def test_impossible_binding_with_fallback_causes_one_warning() -> None:
     options = NumaOptions(AffinityMode.EXCLUSIVE, should_fall_back_if_binding_fails=True)
     with pytest.warns(UserWarning, match="they run unbound") as caught:
         assert numa.cpu_bindings(options, 5000) == [frozenset()] * 5000
     assert len(caught) == 1
 
 
-def test_torchs_own_options_are_as_good() -> None:
+def test_torchs_own_options_are_accepted() -> None:
     options = SimpleNamespace(affinity_mode=SimpleNamespace(value="node"), should_fall_back_if_binding_fails=False)
     [found] = numa.cpu_bindings(options, 1)
     assert found
@@ -119,5 +119,5 @@ def test_an_unknown_mode_is_refused() -> None:
         numa.cpu_bindings(options, 1)
 
 
-def test_without_options_nobody_is_bound() -> None:
+def test_without_options_no_worker_is_bound() -> None:
     assert numa.cpu_bindings(None, 3) == [frozenset()] * 3

@@ -1,4 +1,4 @@
-"""Kills for want of memory, read from a folder of either version of cgroups."""
+"""Out-of-memory kills, read from a folder of version 1 or 2 of cgroups."""
 
 from pathlib import Path
 
@@ -37,18 +37,18 @@ def test_an_old_kernel_has_only_hits_of_the_limit(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "oom_kill\n", "oom_kill many\n", "\x00\xff", "oom_kill -1\n"])
-def test_nonsense_counts_nothing(content: str, tmp_path: Path) -> None:
+def test_an_invalid_counter_file_has_no_count(content: str, tmp_path: Path) -> None:
     (tmp_path / "memory.events").write_text(content)
     assert OomCounter(tmp_path).read() is None
 
 
-def test_no_folder_claims_nothing() -> None:
+def test_without_a_folder_there_is_no_growth() -> None:
     counter = OomCounter(None)
     counter.take_baseline()
     assert not counter.has_grown()
 
 
-def test_only_growth_since_the_mark_is_evidence(tmp_path: Path) -> None:
+def test_only_growth_since_the_baseline_is_evidence(tmp_path: Path) -> None:
     v2(tmp_path, 5)
     counter = OomCounter(tmp_path)
     counter.take_baseline()
@@ -67,7 +67,7 @@ def test_a_counter_that_appears_later_is_no_growth(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("exit_code", "said", "suspect"),
+    ("exit_code", "message", "expected"),
     [
         (-9, "", True),
         (137, "", True),
@@ -77,8 +77,10 @@ def test_a_counter_that_appears_later_is_no_growth(tmp_path: Path) -> None:
         (-15, "", False),
     ],
 )
-def test_who_may_have_been_killed_for_memory(exit_code: int, said: str, suspect: bool) -> None:  # noqa: FBT001 -- a table
-    assert may_be_oom(exit_code, said) is suspect
+def test_exit_code_or_message_shows_a_possible_out_of_memory_kill(
+    exit_code: int, message: str, *, expected: bool
+) -> None:
+    assert may_be_oom(exit_code, message) is expected
 
 
 def find(tmp_path: Path, proc: str) -> Path | None:
@@ -86,18 +88,18 @@ def find(tmp_path: Path, proc: str) -> Path | None:
     return find_folder(tmp_path / "cgroup", tmp_path / "proc")
 
 
-def test_version_2_in_a_container_is_at_the_root_that_it_sees(tmp_path: Path) -> None:
+def test_version_2_in_a_container_is_at_its_root(tmp_path: Path) -> None:
     v2(tmp_path / "cgroup", 0)
     assert find(tmp_path, "0::/\n") == tmp_path / "cgroup"
 
 
-def test_version_2_outside_is_at_the_own_path(tmp_path: Path) -> None:
+def test_version_2_outside_of_a_container_is_at_the_processes_path(tmp_path: Path) -> None:
     v2(tmp_path / "cgroup" / "a" / "b", 0)
     v2(tmp_path / "cgroup", 0)
     assert find(tmp_path, "0::/a/b\n") == tmp_path / "cgroup" / "a" / "b"
 
 
-def test_a_path_of_the_host_that_the_container_does_not_have_falls_back_to_the_root(tmp_path: Path) -> None:
+def test_a_path_that_the_container_does_not_have_falls_back_to_the_root(tmp_path: Path) -> None:
     v2(tmp_path / "cgroup", 0)
     assert find(tmp_path, "0::/kubepods/pod1\n") == tmp_path / "cgroup"
 
@@ -109,9 +111,9 @@ def test_version_1_is_the_memory_controllers_own_tree(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("proc", ["", "nonsense", "0::", "9:cpu:/x\n"])
-def test_without_a_memory_controller_there_is_none(proc: str, tmp_path: Path) -> None:
+def test_without_a_memory_controller_there_is_no_folder(proc: str, tmp_path: Path) -> None:
     assert find(tmp_path, proc) is None
 
 
-def test_without_the_proc_file_there_is_none(tmp_path: Path) -> None:
+def test_without_the_proc_file_there_is_no_folder(tmp_path: Path) -> None:
     assert find_folder(tmp_path, tmp_path / "absent") is None

@@ -1,4 +1,4 @@
-"""Progress told through a FIFO: shown if it makes sense, dropped if not, and never a danger to the run."""
+"""Progress that is reported through a FIFO: valid lines count, others are dropped, and none harms the run."""
 
 import os
 import stat
@@ -16,12 +16,12 @@ from testing.waiting import aeventually
     ("line", "progress"),
     [
         pytest.param(b'{"step": 3, "total": 10}', Progress(3, 10), id="a step of a total"),
-        pytest.param(b"{}", Progress(), id="nothing in particular"),
+        pytest.param(b"{}", Progress(), id="no field"),
         pytest.param(b'{"metrics": {"loss": 0.5, "name": "a"}}', Progress(metrics={"loss": "0.5", "name": "a"}),
                      id="metrics are text"),
         pytest.param(b'{"step": "3", "total": 2.5, "metrics": [1]}', Progress(), id="wrong types are left out"),
-        pytest.param(b'{"step": true, "total": -1}', Progress(), id="true and negative numbers too"),
-        pytest.param(b'{"step": 99999999999999999999}', Progress(), id="and what no counter holds"),
+        pytest.param(b'{"step": true, "total": -1}', Progress(), id="true and negative numbers are left out"),
+        pytest.param(b'{"step": 99999999999999999999}', Progress(), id="a number above 63 bits is left out"),
         pytest.param(b'{"colour": "blue"}', Progress(), id="unknown names are ignored"),
     ],
 )  # fmt: skip
@@ -30,7 +30,7 @@ def test_line(line: bytes, progress: Progress) -> None:
 
 
 @pytest.mark.parametrize("line", [b"", b"step 3", b"[1]", b"3", b"null", b"\xff\xfe", b"[" * 4096, b'{"a": ' * 700])
-def test_what_is_no_progress(line: bytes) -> None:
+def test_an_invalid_line_is_no_progress(line: bytes) -> None:
     assert parse_progress(line) is None
 
 
@@ -40,74 +40,74 @@ def test_a_flood_of_metrics_is_cut() -> None:
     assert len(progress.metrics) == 32
 
 
-class Told:
-    """A FIFO in a running loop, and how often it told of progress."""
+class CountingFifo:
+    """A FIFO in a running loop, and a count of its calls with progress."""
 
     def __init__(self, folder: Path) -> None:
         self.count = 0
-        self.fifo = ProgressFifo(folder / "progress", self._tell)
+        self.fifo = ProgressFifo(folder / "progress", self._on_progress)
 
-    def _tell(self) -> None:
+    def _on_progress(self) -> None:
         self.count += 1
 
     def is_last(self, progress: Progress) -> Callable[[], bool]:
-        """A condition: this was told last."""
+        """Return a condition: whether this is the last progress received."""
         return lambda: self.fifo.last == progress
 
     def write(self, data: bytes) -> None:
-        """As a worker does."""
+        """Write to the FIFO as a worker does."""
         fd = os.open(self.fifo.path, os.O_WRONLY)
         os.write(fd, data)
         os.close(fd)
 
 
 @pytest.fixture
-async def told(tmp_path: Path) -> AsyncIterator[Told]:
-    made = Told(tmp_path)
+async def counting(tmp_path: Path) -> AsyncIterator[CountingFifo]:
+    made = CountingFifo(tmp_path)
     yield made
     made.fifo.close()
 
 
-async def test_the_last_line_counts(told: Told) -> None:
-    told.write(b'{"step": 1}\nnonsense\n{"step": 2}\n')
-    await aeventually(lambda: told.fifo.last == Progress(2))
-    assert told.count == 1
+async def test_the_last_line_of_progress_counts(counting: CountingFifo) -> None:
+    counting.write(b'{"step": 1}\nnonsense\n{"step": 2}\n')
+    await aeventually(lambda: counting.fifo.last == Progress(2))
+    assert counting.count == 1
 
 
-async def test_a_line_in_two_pieces_is_one_line(told: Told) -> None:
-    told.write(b'{"step"')
-    told.write(b": 7}\n")
-    await aeventually(lambda: told.fifo.last == Progress(7))
+async def test_a_line_in_two_pieces_is_one_line(counting: CountingFifo) -> None:
+    counting.write(b'{"step"')
+    counting.write(b": 7}\n")
+    await aeventually(lambda: counting.fifo.last == Progress(7))
 
 
-async def test_writers_come_and_go(told: Told) -> None:
+async def test_writers_come_and_go(counting: CountingFifo) -> None:
     for expected in (Progress(0), Progress(1), Progress(2)):
-        told.write(b'{"step": %d}\n' % (expected.step or 0))
-        await aeventually(told.is_last(expected))
+        counting.write(b'{"step": %d}\n' % (expected.step or 0))
+        await aeventually(counting.is_last(expected))
 
 
-async def test_an_endless_line_is_dropped_and_the_next_one_counts(told: Told) -> None:
-    told.write(b"x" * 60_000)
-    told.write(b'\n{"step": 4}\n')
-    await aeventually(lambda: told.fifo.last == Progress(4))
+async def test_an_endless_line_is_dropped_and_the_next_one_counts(counting: CountingFifo) -> None:
+    counting.write(b"x" * 60_000)
+    counting.write(b'\n{"step": 4}\n')
+    await aeventually(lambda: counting.fifo.last == Progress(4))
 
 
-async def test_a_new_round_begins_with_nothing_told(told: Told) -> None:
-    told.write(b'{"step": 1}\n{"st')
-    await aeventually(lambda: told.fifo.last == Progress(1))
-    told.fifo.forget()
-    assert told.fifo.last is None
-    told.write(b'{"step": 2}\n')
-    await aeventually(lambda: told.fifo.last == Progress(2))
+async def test_a_new_round_begins_without_progress(counting: CountingFifo) -> None:
+    counting.write(b'{"step": 1}\n{"st')
+    await aeventually(lambda: counting.fifo.last == Progress(1))
+    counting.fifo.forget()
+    assert counting.fifo.last is None
+    counting.write(b'{"step": 2}\n')
+    await aeventually(lambda: counting.fifo.last == Progress(2))
 
 
-async def test_a_worker_under_another_user_may_write_and_nobody_else_may_read(told: Told) -> None:
-    mode = told.fifo.path.stat().st_mode
+async def test_a_worker_of_another_user_may_write_and_not_read(counting: CountingFifo) -> None:
+    mode = counting.fifo.path.stat().st_mode
     assert stat.S_ISFIFO(mode)
     assert stat.S_IMODE(mode) == 0o622
 
 
-async def test_the_fifo_goes_with_the_agent_even_if_somebody_removed_it(tmp_path: Path) -> None:
+async def test_closing_removes_the_fifo_even_if_it_is_already_gone(tmp_path: Path) -> None:
     for removed_before in (False, True):
         fifo = ProgressFifo(tmp_path / f"progress-{removed_before}", lambda: None)
         if removed_before:

@@ -1,4 +1,4 @@
-"""What workers use: cpu as a mean over long enough, memory of a whole session, one pass for all."""
+"""The usage of workers: cpu as a mean over a minimum time, memory of a whole session, one pass for all workers."""
 
 import os
 from collections.abc import Collection
@@ -12,7 +12,7 @@ PAGE, TICKS = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
 
 
 class Machine:
-    """A /proc of a few processes, and a clock."""
+    """A /proc with a few processes, and a clock."""
 
     def __init__(self, folder: Path) -> None:
         self.now_s = 1000.0
@@ -21,11 +21,11 @@ class Machine:
         self.meter = UsageMeter(lambda: self.now_s, self.members, folder)
 
     def members(self, sessions: Collection[int]) -> dict[int, int]:
-        """Who is in them, as far as anybody knows who does not look closer."""
+        """Return pid → session of the processes in `sessions`; ended processes included."""
         return {pid: session for pid, session in self.sessions.items() if session in sessions}
 
     def process(self, pid: int, *, session: int, spent_s: float = 0.0, pages: int = 0, name: str = "python") -> None:
-        """Start it, or let it go on."""
+        """Start a process, or change its values."""
         self.sessions[pid] = session
         fields = ["S", "1", str(session), str(session), *["0"] * 18]
         fields[11], fields[21] = str(round(spent_s * TICKS)), str(pages)
@@ -34,7 +34,7 @@ class Machine:
         (folder / "stat").write_text(f"{pid} ({name}) {' '.join(fields)} 0 0\n")
 
     def used(self, *leaders: int) -> dict[int, tuple[float | None, int]]:
-        """Percent and pages by worker."""
+        """Return (percent, pages) by worker."""
         found = self.meter.measure(leaders)
         return {pid: (use.cpu_percent, use.memory_bytes // PAGE) for pid, use in found.items()}
 
@@ -44,7 +44,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-def test_cpu_is_the_mean_since_the_sample_before_and_memory_that_of_now(machine: Machine) -> None:
+def test_cpu_is_the_mean_since_the_last_sample_and_memory_is_current(machine: Machine) -> None:
     machine.process(7, session=7, pages=10)
     assert machine.used(7) == {7: (None, 10)}
     machine.now_s += 10
@@ -66,7 +66,7 @@ def test_all_processes_of_a_workers_session_count_for_it_and_no_others(machine: 
     assert machine.used(7, 8) == {7: (70.0, 7), 8: (170.0, 17)}
 
 
-def test_a_look_too_soon_says_what_the_last_one_said(machine: Machine) -> None:
+def test_a_measurement_too_soon_returns_the_last_one(machine: Machine) -> None:
     machine.process(7, session=7)
     machine.used(7)
     machine.now_s += 2 * MIN_INTERVAL_S
@@ -77,7 +77,7 @@ def test_a_look_too_soon_says_what_the_last_one_said(machine: Machine) -> None:
     assert machine.used(7) == {7: (50.0, 1)}
 
 
-def test_a_restart_of_all_workers_looks_at_none_and_tells_of_them_later(machine: Machine) -> None:
+def test_a_restart_of_all_workers_causes_no_extra_pass(machine: Machine) -> None:
     machine.process(7, session=7)
     machine.used(7)
     machine.now_s += MIN_INTERVAL_S
@@ -90,7 +90,7 @@ def test_a_restart_of_all_workers_looks_at_none_and_tells_of_them_later(machine:
     assert machine.used(8) == {8: (50.0, 4)}
 
 
-def test_a_process_that_takes_its_ticks_with_it_does_not_make_cpu_negative(machine: Machine) -> None:
+def test_lost_ticks_of_a_process_do_not_make_cpu_negative(machine: Machine) -> None:
     machine.used(7)
     machine.now_s += 10
     machine.process(7, session=7, spent_s=5.0)
@@ -100,7 +100,7 @@ def test_a_process_that_takes_its_ticks_with_it_does_not_make_cpu_negative(machi
     assert machine.used(7) == {7: (0.0, 0)}
 
 
-def test_who_has_ended_is_missing(machine: Machine) -> None:
+def test_an_ended_worker_is_missing(machine: Machine) -> None:
     machine.process(7, session=7)
     machine.used(7)
     (machine.folder / "7" / "stat").unlink()

@@ -1,4 +1,4 @@
-"""The port of rank 0: held until its worker binds it, fresh each round, out of the kernel's way."""
+"""The port of rank 0: held until its worker binds it, new in each round, outside of the ephemeral range."""
 
 import gc
 import socket
@@ -37,7 +37,7 @@ def ephemeral_range() -> range:
     return range(low, high + 1)
 
 
-def test_a_held_port_is_taken_for_everybody_who_does_not_say_reuse(port: MasterPort) -> None:
+def test_a_held_port_cannot_be_bound_without_reuseaddr(port: MasterPort) -> None:
     assert not can_bind(port.acquire(), reuse=False)
 
 
@@ -49,17 +49,17 @@ def test_a_released_port_can_be_bound_and_listened_on(port: MasterPort) -> None:
         worker.listen()
 
 
-def test_each_round_has_a_fresh_port_and_lets_go_of_the_last(port: MasterPort) -> None:
+def test_each_round_has_a_new_port_and_releases_the_last(port: MasterPort) -> None:
     first, second = port.acquire(), port.acquire()
     assert first != second
     assert can_bind(first, reuse=False)
 
 
-def test_it_is_chosen_where_the_kernel_gives_no_port_by_itself(port: MasterPort) -> None:
+def test_the_port_is_outside_of_the_ephemeral_range(port: MasterPort) -> None:
     assert port.acquire() not in ephemeral_range()
 
 
-def test_a_port_that_is_taken_is_passed_over() -> None:
+def test_a_port_in_use_is_skipped() -> None:
     with closing(socket.socket()) as taken:
         taken.bind((HOST, 0))
         taken.listen()
@@ -73,7 +73,7 @@ def test_a_port_that_is_taken_is_passed_over() -> None:
         made.close()
 
 
-def test_where_every_choice_is_taken_the_kernel_chooses() -> None:
+def test_if_every_choice_is_in_use_the_kernel_chooses() -> None:
     with closing(socket.socket()) as taken:
         taken.bind((HOST, 0))
         taken.listen()
@@ -94,7 +94,7 @@ def test_an_ipv6_address_gets_a_port_too() -> None:
     made.release()
 
 
-def test_another_agents_choice_fails_on_a_port_that_is_held(port: MasterPort) -> None:
+def test_another_agent_cannot_choose_a_held_port(port: MasterPort) -> None:
     held = port.acquire()
     choices = iter(range(held, held + 100))
     other = MasterPort(HOST, lambda _low, _high: next(choices))
@@ -102,7 +102,7 @@ def test_another_agents_choice_fails_on_a_port_that_is_held(port: MasterPort) ->
     other.close()
 
 
-def test_another_agents_choice_fails_also_after_the_release(port: MasterPort) -> None:
+def test_another_agent_cannot_choose_a_released_port(port: MasterPort) -> None:
     held = port.acquire()
     port.release()
     choices = iter(range(held, held + 100))
@@ -111,7 +111,7 @@ def test_another_agents_choice_fails_also_after_the_release(port: MasterPort) ->
     other.close()
 
 
-def test_a_launch_keeps_off_the_port_of_an_agent(port: MasterPort) -> None:
+def test_a_launch_does_not_choose_the_port_of_an_agent(port: MasterPort) -> None:
     held = port.acquire()
     port.release()
     choices = iter(range(held, held + 100))
@@ -119,7 +119,7 @@ def test_a_launch_keeps_off_the_port_of_an_agent(port: MasterPort) -> None:
         assert other.number > held
 
 
-def test_a_port_that_is_forgotten_is_let_go(port: MasterPort) -> None:
+def test_a_garbage_collected_port_is_free_again(port: MasterPort) -> None:
     held = port.acquire()
     port.close()
     forgotten = MasterPort(HOST, lambda _low, _high: held)
@@ -129,18 +129,18 @@ def test_a_port_that_is_forgotten_is_let_go(port: MasterPort) -> None:
     assert MasterPort(HOST, lambda _low, _high: held).acquire() == held
 
 
-def test_letting_go_twice_is_no_matter(port: MasterPort) -> None:
+def test_a_second_release_has_no_effect(port: MasterPort) -> None:
     port.acquire()
     port.release()
     port.release()
 
 
-def test_a_port_at_which_somebody_listens_is_taken_and_then_no_more(port: MasterPort) -> None:
+def test_a_port_is_taken_only_while_a_process_listens(port: MasterPort) -> None:
     with socket.create_server((HOST, 0)) as server:
         number = server.getsockname()[1]
         assert port.is_taken(number)
     assert not port.is_taken(number)
 
 
-def test_a_port_that_others_only_hold_is_not_taken_for_rank_0(port: MasterPort) -> None:
+def test_a_port_that_is_only_held_is_not_taken(port: MasterPort) -> None:
     assert not port.is_taken(port.acquire())

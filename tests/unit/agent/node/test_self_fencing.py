@@ -1,4 +1,4 @@
-"""Who is cut off from etcd for as long as the job allows leaves by itself; who is not, does not."""
+"""A node that is cut off from etcd for longer than the job allows leaves by itself; any other node stays."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,21 +18,21 @@ from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from testing.waiting import aeventually
 
 
-class Asked(InMemoryEtcd):
-    """Counts how often somebody has looked whether it answers."""
+class CountingEtcd(InMemoryEtcd):
+    """Counts its reads."""
 
-    asked = 0
+    reads = 0
 
     async def get(self, key: str) -> KeyValue | None:
-        self.asked += 1
+        self.reads += 1
         return await super().get(key)
 
 
 class Node:
-    """What `SelfFencing` sees of a member, which has lost its lease."""
+    """The part of a member that `SelfFencing` uses; its lease is lost."""
 
     def __init__(self, grace_s: float | None) -> None:
-        self.etcd = Asked(InMemoryStore())
+        self.etcd = CountingEtcd(InMemoryStore())
         self.left = False
         self._grace_s = grace_s
         self.session: Any = None
@@ -49,7 +49,7 @@ class Node:
 
 @pytest.fixture
 async def watched(request: pytest.FixtureRequest) -> AsyncIterator[Node]:
-    """A node whose job allows so many seconds."""
+    """A node whose job allows the seconds of the parameter."""
     node = Node(request.param)
     await node.begin()
     watch = asyncio.create_task(SelfFencing(node.etcd, cast("RendezvousMember", node)).run())
@@ -60,20 +60,20 @@ async def watched(request: pytest.FixtureRequest) -> AsyncIterator[Node]:
 
 
 @pytest.mark.parametrize("watched", [0.0, 6.0], indirect=True)
-async def test_who_is_isolated_for_long_enough_leaves(watched: Node) -> None:
+async def test_a_node_that_is_isolated_for_too_long_leaves(watched: Node) -> None:
     watched.etcd.disconnect()
     await aeventually(lambda: watched.left, within_s=30, what="it leaves")
 
 
 @pytest.mark.parametrize("watched", [0.0], indirect=True)
-async def test_nobody_leaves_whom_etcd_answers(watched: Node) -> None:
-    await aeventually(lambda: watched.etcd.asked >= 2, within_s=30, what="two looks")
+async def test_a_node_does_not_leave_while_etcd_answers(watched: Node) -> None:
+    await aeventually(lambda: watched.etcd.reads >= 2, within_s=30, what="two reads")
     assert not watched.left
 
 
 @pytest.mark.parametrize("watched", [None, 3600.0], indirect=True)
-async def test_nobody_asks_before_the_time_is_over(watched: Node) -> None:
+async def test_etcd_is_not_asked_before_the_grace_is_over(watched: Node) -> None:
     watched.etcd.disconnect()
     for _ in range(20):
         await asyncio.sleep(0)
-    assert (watched.etcd.asked, watched.left) == (0, False)
+    assert (watched.etcd.reads, watched.left) == (0, False)

@@ -1,4 +1,4 @@
-"""`--numa-binding` on machines of several shapes, and the sentence where it cannot be."""
+"""`--numa-binding` on machines of several shapes, and the error for an impossible binding."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.unit.multiprocessing.machines import machine
 
 
 def bound_on(folder: Path, mode: str, nproc: int, **environment: str) -> list[str]:
-    """The processors of each worker on the machine of these files."""
+    """Return the processors of each worker on the machine whose files are in `folder`."""
     return [
         format_cpus(cpus) for cpus in parse_binding(mode, nproc, environment, lambda: read_topology(range(16), folder))
     ]
@@ -44,7 +44,7 @@ def test_two_workers_are_spread_over_two_nodes(tmp_path: Path, mode: str, cpus: 
         ("core-complex", ["0-3,8-11", "4-7,12-15"]),
     ],
 )
-def test_on_one_node_node_and_socket_are_all_and_the_others_divide_it(
+def test_on_one_numa_node_only_exclusive_and_core_complex_divide_the_processors(
     tmp_path: Path, mode: str, cpus: list[str]
 ) -> None:
     assert bound_on(machine(tmp_path, nodes=1, cores=8), mode, 2) == cpus
@@ -56,17 +56,17 @@ def test_workers_follow_their_gpus(tmp_path: Path) -> None:
     assert bound_on(folder, "node", 2, CUDA_VISIBLE_DEVICES="1,0") == ["0-3,8-11", "4-7,12-15"]
 
 
-def test_without_the_option_nobody_is_bound() -> None:
+def test_without_the_option_no_worker_is_bound() -> None:
     assert parse_binding(None, 2, {}) == ()
     assert cpus_of_rank((), 1) == frozenset()
 
 
-def test_what_the_machine_does_not_allow_is_a_wrong_command_line(tmp_path: Path) -> None:
+def test_an_impossible_binding_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--numa-binding exclusive: .* node 0 has 2 cores for 3 workers .*; omit the"):
         bound_on(machine(tmp_path, nodes=1, cores=2), "exclusive", 3)
 
 
-def test_a_machine_that_cannot_be_read_is_said() -> None:
+def test_an_unreadable_topology_is_a_usage_error() -> None:
     def unreadable() -> Topology:
         raise PermissionError(13, "Permission denied", "/sys/devices/system/node/node0/cpulist")
 

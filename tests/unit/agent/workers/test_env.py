@@ -1,4 +1,4 @@
-"""What a worker sees: torchrun's contract, a few names of ours, nothing of the agent's."""
+"""The environment of a worker: torchrun's contract, a few variables of elasticjob, none of the agent's."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ PATHS = WorkerPaths(error_file="/logs/error.json", progress="/logs/progress")
 
 
 def environment(**base: str) -> dict[str, str]:
-    """Of the second worker of two."""
+    """Return the environment of the second worker of two."""
     return worker_environment(base, PLACE, local_rank=1, run_id="job-1", max_restarts=7, paths=PATHS)
 
 
@@ -76,32 +76,32 @@ def test_the_containers_own_environment_stays() -> None:
         *(constants.ENV_ETCD_TLS, constants.ENV_LOG_LEVEL, "GRPC_VERBOSITY", "PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION"),
     ],
 )
-def test_what_configures_the_agent_alone_does_not_reach_a_worker(name: str) -> None:
+def test_variables_of_the_agent_do_not_reach_a_worker(name: str) -> None:
     assert name not in environment(**{name: "x"})
 
 
 @pytest.mark.parametrize(
     "name", [constants.ENV_JOB, constants.ENV_SLOT, constants.ENV_POD_NAME, constants.ENV_NODE_NAME]
 )
-def test_who_the_pod_is_a_worker_may_know(name: str) -> None:
+def test_variables_that_name_job_and_pod_reach_a_worker(name: str) -> None:
     assert environment(**{name: "x"})[name] == "x"
 
 
-def test_a_rank_given_from_outside_is_not_believed() -> None:
+def test_a_rank_from_the_containers_environment_is_replaced() -> None:
     assert environment(RANK="99", WORLD_SIZE="99", MASTER_ADDR="elsewhere")["RANK"] == "3"
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("OMP_NUM_THREADS", "4"), ("TORCH_NCCL_ASYNC_ERROR_HANDLING", "0"), ("OMP_NUM_THREADS", "")]
 )
-def test_what_the_user_has_set_is_left_as_it_is(name: str, value: str) -> None:
+def test_a_default_does_not_replace_a_users_value(name: str, value: str) -> None:
     assert environment(**{name: value})[name] == value
 
 
 def test_a_single_worker_may_use_all_cores() -> None:
     alone = replace(PLACE, nproc=1)
-    seen = worker_environment({}, alone, local_rank=0, run_id="job-1", max_restarts=7, paths=PATHS)
-    assert "OMP_NUM_THREADS" not in seen
+    variables = worker_environment({}, alone, local_rank=0, run_id="job-1", max_restarts=7, paths=PATHS)
+    assert "OMP_NUM_THREADS" not in variables
 
 
 def test_the_base_is_not_changed() -> None:
@@ -123,5 +123,5 @@ def test_the_base_is_not_changed() -> None:
         ("", ""),
     ],
 )
-def test_only_the_macro_of_torchrun_is_filled_in(given: str, filled: str) -> None:
+def test_only_torchruns_macro_is_replaced(given: str, filled: str) -> None:
     assert worker_arguments((given,), 2) == (filled,)

@@ -1,4 +1,4 @@
-"""What a failed worker said of itself; its file is the worker's, and may be anything."""
+"""The error report of a failed worker; the worker writes the file, so its content may be anything."""
 
 import json
 import os
@@ -34,13 +34,13 @@ def test_message(content: Any, message: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"message": "' + b"x" * 300_000 + b'"}', b"\x00" * 10]
 )
-def test_nonsense_says_nothing(content: bytes, tmp_path: Path) -> None:
+def test_an_invalid_file_is_empty(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "error.json"
     file.write_bytes(content)
     assert read_error_file(file) == EMPTY
 
 
-def test_a_file_that_is_not_there_says_nothing(tmp_path: Path) -> None:
+def test_a_missing_file_is_empty(tmp_path: Path) -> None:
     assert read_error_file(tmp_path / "error.json") == EMPTY
 
 
@@ -50,12 +50,12 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
     assert read_error_file(tmp_path / "error.json") == EMPTY
 
 
-def test_a_fifo_neither_blocks_nor_speaks(tmp_path: Path) -> None:
+def test_a_fifo_does_not_block_and_is_empty(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "error.json")
     assert read_error_file(tmp_path / "error.json") == EMPTY
 
 
-def test_a_folder_does_not_speak_either(tmp_path: Path) -> None:
+def test_a_folder_is_empty(tmp_path: Path) -> None:
     (tmp_path / "error.json").mkdir()
     assert read_error_file(tmp_path / "error.json") == EMPTY
 
@@ -67,24 +67,24 @@ def tail(data: bytes, prefix: bytes = b"") -> str:
 
 
 @pytest.mark.parametrize(
-    ("data", "words"),
+    ("data", "line"),
     [
         pytest.param(b"Traceback:\n  File\nValueError: boom\n", "ValueError: boom", id="a traceback's last line"),
-        pytest.param(b"boom\n\n   \n", "boom", id="empty lines say nothing"),
-        pytest.param(b"", "", id="nothing was said"),
-        pytest.param(b"\xff boom\n", "boom", id="not text"),
+        pytest.param(b"boom\n\n   \n", "boom", id="blank lines are skipped"),
+        pytest.param(b"", "", id="no output"),
+        pytest.param(b"\xff boom\n", "boom", id="not UTF-8"),
         pytest.param(b"y" * 5000, "y" * 1024, id="a long line is cut"),
     ],
 )
-def test_last_words(data: bytes, words: str) -> None:
-    assert tail(data) == words
+def test_the_error_line_of_a_tail(data: bytes, line: str) -> None:
+    assert tail(data) == line
 
 
-def test_the_prefix_of_a_rank_is_no_part_of_its_words() -> None:
+def test_the_prefix_of_a_rank_is_removed() -> None:
     assert tail(b"[rank3] boom\n[rank3] \n", b"[rank3] ") == "boom"
 
 
-def test_the_end_of_stderr_is_kept_4_kib_of_it() -> None:
+def test_the_last_4_kib_of_stderr_are_kept() -> None:
     made = StderrTail(b"[rank3] ")
     for number in range(2000):
         made.add(f"[rank3] line {number}\n".encode())
@@ -93,7 +93,7 @@ def test_the_end_of_stderr_is_kept_4_kib_of_it() -> None:
     assert "rank3" not in made.text
 
 
-def test_a_flood_in_one_piece_leaves_its_end() -> None:
+def test_the_end_of_one_large_piece_is_kept() -> None:
     made = StderrTail(b"")
     made.add(b"early\n" + b"x" * 1_000_000 + b"\nlate\n")
     assert made.text.endswith("xxx\nlate")
@@ -108,14 +108,14 @@ def test_lines_that_come_one_by_one_stay_lines() -> None:
     assert made.text == "a\n\nb\nc"
 
 
-def test_bytes_that_are_no_text_are_left_out_of_what_is_kept() -> None:
+def test_bytes_that_are_not_utf_8_are_left_out() -> None:
     made = StderrTail(b"")
     made.add(b"\xff\xfe boom\n")
     assert made.text == " boom"
 
 
 def recorded(timestamp: Any) -> dict[str, Any]:
-    """As torch's `record` writes it."""
+    """Return the content of an error file as torch's `record` writes it."""
     return {"message": {"message": "boom", "extraInfo": {"py_callstack": "Traceback …", "timestamp": timestamp}}}
 
 
@@ -130,8 +130,8 @@ def recorded(timestamp: Any) -> dict[str, Any]:
         pytest.param(recorded(""), 0, id="no text"),
         pytest.param(recorded(None), 0, id="null"),
         pytest.param(recorded(True), 0, id="true is no number"),
-        pytest.param(recorded(-5), 0, id="before all time"),
-        pytest.param(recorded(1e300), 0, id="after all time"),
+        pytest.param(recorded(-5), 0, id="a negative time"),
+        pytest.param(recorded(1e300), 0, id="a time too far in the future"),
         pytest.param(recorded("nan"), 0, id="not a number"),
         pytest.param(recorded("9" * 5000), 0, id="far too long"),
         pytest.param(recorded(["1700000000"]), 0, id="a list"),
@@ -148,7 +148,7 @@ def test_time_of_the_error(content: Any, time_ns: int, tmp_path: Path) -> None:
 def test_a_gigabyte_is_refused_after_the_first_bytes(tmp_path: Path) -> None:
     file = tmp_path / "error.json"
     file.write_text('{"message": "boom"}')
-    os.truncate(file, 1 << 30)  # sparse: zeros that nobody has to store
+    os.truncate(file, 1 << 30)  # sparse: the zeros take no space
     tracemalloc.start()
     assert read_error_file(file) == EMPTY
     assert tracemalloc.get_traced_memory()[1] < 1 << 20

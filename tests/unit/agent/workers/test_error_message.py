@@ -1,4 +1,4 @@
-"""The line that tells why a worker ended."""
+"""The line of stderr with the reason why a worker ended."""
 
 import pytest
 
@@ -8,7 +8,7 @@ ENDED = """[rank1]: Traceback (most recent call last):
 [rank1]:   File "train.py", line 7, in <module>
 [rank1]:     dist.all_reduce(x)
 [rank1]: RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.1]:36413"""
-SAYS = "[rank1]: RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.1]:36413"
+REASON = "[rank1]: RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection closed by peer [10.0.0.1]:36413"
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ SAYS = "[rank1]: RuntimeError: [gloo/transport/tcp/pair.cc:534] Connection close
     ],
 )
 def test_warnings_at_the_exit_do_not_hide_the_exception(after: str) -> None:
-    assert error_line(f"{ENDED}\n{after}") == SAYS
+    assert error_line(f"{ENDED}\n{after}") == REASON
 
 
 @pytest.mark.parametrize(
-    "said",
+    "line",
     [
         "no more data",
         "[rank1]:[E1121 15:11:25.123456789 ProcessGroupNCCL.cpp:632] Watchdog caught collective operation timeout",
@@ -34,11 +34,11 @@ def test_warnings_at_the_exit_do_not_hide_the_exception(after: str) -> None:
         "UserWarning: turned into an error",
     ],
 )
-def test_what_is_no_mere_warning_counts(said: str) -> None:
-    assert error_line(f"{ENDED}\n{said}\n") == said
+def test_a_line_that_is_not_a_mere_warning_counts(line: str) -> None:
+    assert error_line(f"{ENDED}\n{line}\n") == line
 
 
-def test_a_warning_is_better_than_nothing() -> None:
+def test_a_warning_counts_if_there_is_no_other_line() -> None:
     assert error_line("x.py:3: FutureWarning: gone soon\n") == "x.py:3: FutureWarning: gone soon"
     assert error_line("\n") == ""
 
@@ -48,16 +48,18 @@ def test_a_long_line_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "exception"),
     [
-        pytest.param(f"step 7\n{ENDED}\n", SAYS.removeprefix("[rank1]: "), id="a traceback at the very end"),
-        pytest.param(f"{ENDED}\nx.py:3: UserWarning: leaked\n", SAYS.removeprefix("[rank1]: "), id="but for a warning"),
-        pytest.param(f"{ENDED}\nstep 8\n", "", id="it went on"),
+        pytest.param(f"step 7\n{ENDED}\n", REASON.removeprefix("[rank1]: "), id="a traceback at the very end"),
+        pytest.param(
+            f"{ENDED}\nx.py:3: UserWarning: leaked\n", REASON.removeprefix("[rank1]: "), id="only a warning follows"
+        ),
+        pytest.param(f"{ENDED}\nstep 8\n", "", id="more output follows"),
         pytest.param("Traceback (most recent call last):\n  File", "", id="cut off before the exception"),
         pytest.param("saving\n", "", id="no traceback"),
-        pytest.param(f"{ENDED.rpartition('[rank1]')[0]}KeyboardInterrupt\n", "", id="the answer to SIGINT"),
+        pytest.param(f"{ENDED.rpartition('[rank1]')[0]}KeyboardInterrupt\n", "", id="the exception of SIGINT"),
         pytest.param("", "", id="nothing"),
     ],
 )
-def test_an_exception_that_nobody_caught_is_the_end_of_all_that_was_said(text: str, words: str) -> None:
-    assert traceback_tail(text) == words
+def test_an_uncaught_exception_is_the_end_of_the_text(text: str, exception: str) -> None:
+    assert traceback_tail(text) == exception

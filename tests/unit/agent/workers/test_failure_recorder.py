@@ -1,4 +1,4 @@
-"""How a worker's end becomes the record that the whole job reads."""
+"""The record of a worker's failure, which the whole job reads."""
 
 import contextlib
 import socket
@@ -52,30 +52,30 @@ class Case:
 
     def __post_init__(self) -> None:
         self.kills(0)
-        self.autopsy = FailureRecorder(
+        self.recorder = FailureRecorder(
             pod="pod-1",
             host="host-1",
             port=MasterPort(HOST),
             memory=OomCounter(self.folder),
             progress=lambda: self.progress,
         )
-        self.autopsy.round_started(PLACE, 100.0)
+        self.recorder.round_started(PLACE, 100.0)
 
     def kills(self, count: int) -> None:
-        """What the cgroup counts."""
+        """Set the kills that the cgroup counts."""
         (self.folder / "memory.events").write_text(f"oom_kill {count}\n")
 
     def failure(
         self, code: int, *, after_s: float = 1.0, stderr: bytes = b"", quiet_s: float = 0.0, **fields: Any
     ) -> WorkerFailure:
-        """The record of a worker that ended so."""
+        """Return the record of a worker that ended in this way."""
         by_us, dumped = fields.pop("stopped_by_us", False), fields.pop("core_dumped", False)
         at_ns = START_NS + int(after_s * 1e9)
         end = Exit(code=code, at_s=100 + after_s, wall_ns=at_ns, stopped_by_us=by_us, core_dumped=dumped)
         tail = StderrTail(b"", clock=lambda: end.at_s - quiet_s)
         tail.add(stderr)
         plain = ExitedWorker(rank=0, pid=7, exit=end, started_at_ns=START_NS, error_file=ErrorFileContents(), tail=tail)
-        return self.autopsy.record(replace(plain, **fields))
+        return self.recorder.record(replace(plain, **fields))
 
 
 @pytest.fixture
@@ -83,21 +83,21 @@ def case(tmp_path: Path) -> Case:
     return Case(tmp_path)
 
 
-def test_the_error_file_speaks_before_stderr_and_both_are_kept(case: Case) -> None:
+def test_the_error_file_comes_before_stderr_and_both_are_kept(case: Case) -> None:
     failure = case.failure(1, stderr=b"Traceback\nValueError: b\n", error_file=ErrorFileContents("ValueError: a"))
     assert (failure.message, failure.stderr) == ("ValueError: a", "Traceback\nValueError: b")
 
 
-def test_without_an_error_file_the_last_words_speak(case: Case) -> None:
+def test_without_an_error_file_the_message_is_the_last_line(case: Case) -> None:
     assert case.failure(1, stderr=b"Traceback\nValueError: b\n").message == "ValueError: b"
 
 
-def test_a_signal_needs_no_words_but_stderr_is_kept(case: Case) -> None:
+def test_a_signal_has_no_message_but_stderr_is_kept(case: Case) -> None:
     failure = case.failure(-11, stderr=b"loading\n")
     assert (failure.signal, failure.message, failure.stderr) == ("SIGSEGV", "", "loading")
 
 
-def test_a_core_dump_is_named_where_there_are_no_other_words(case: Case) -> None:
+def test_a_core_dump_is_named_if_there_is_no_other_message(case: Case) -> None:
     assert case.failure(-11, core_dumped=True).message == "core dumped"
     assert (
         case.failure(-6, core_dumped=True, error_file=ErrorFileContents("RuntimeError: x")).message == "RuntimeError: x"
@@ -105,17 +105,17 @@ def test_a_core_dump_is_named_where_there_are_no_other_words(case: Case) -> None
 
 
 @pytest.mark.parametrize(
-    ("told_ns", "time_ns"),
+    ("reported_ns", "time_ns"),
     [
         pytest.param(START_NS + 500_000_000, START_NS + 500_000_000, id="within its life"),
         pytest.param(START_NS - 900_000_000, START_NS - 900_000_000, id="whole seconds are rounded down"),
         pytest.param(START_NS - 2_000_000_000, START_NS + 1_000_000_000, id="before its life"),
         pytest.param(START_NS + 3_000_000_000, START_NS + 1_000_000_000, id="after its life"),
-        pytest.param(0, START_NS + 1_000_000_000, id="not told"),
+        pytest.param(0, START_NS + 1_000_000_000, id="not reported"),
     ],
 )
-def test_time_of_the_failure(told_ns: int, time_ns: int, case: Case) -> None:
-    assert case.failure(1, error_file=ErrorFileContents("x", told_ns)).time_ns == time_ns
+def test_time_of_the_failure(reported_ns: int, time_ns: int, case: Case) -> None:
+    assert case.failure(1, error_file=ErrorFileContents("x", reported_ns)).time_ns == time_ns
 
 
 def test_a_worker_that_ends_soon_without_progress_failed_to_start(case: Case) -> None:
@@ -123,25 +123,25 @@ def test_a_worker_that_ends_soon_without_progress_failed_to_start(case: Case) ->
     assert not case.failure(1, after_s=STARTUP_FAILURE_S).startup
 
 
-def test_progress_that_was_told_since_the_start_means_that_it_had_started(case: Case) -> None:
+def test_a_worker_with_progress_since_the_start_has_started(case: Case) -> None:
     case.progress = object()
     assert not case.failure(1).startup
-    case.autopsy.round_started(PLACE, 100.0)
+    case.recorder.round_started(PLACE, 100.0)
     assert case.failure(1).startup
 
 
-def test_an_import_that_fails_after_a_long_while_is_a_start_that_failed(case: Case) -> None:
+def test_a_late_import_error_without_progress_is_a_failed_start(case: Case) -> None:
     assert case.failure(1, after_s=60, stderr=b"ModuleNotFoundError: No module named 'x'\n").startup
     case.progress = object()
     assert not case.failure(1, after_s=60, stderr=b"ModuleNotFoundError: No module named 'x'\n").startup
 
 
 def test_a_command_that_is_missing_never_started(case: Case) -> None:
-    failure = case.autopsy.record_start_error(3, CommandNotFound("rank 3: no such command"), START_NS)
+    failure = case.recorder.record_start_error(3, CommandNotFound("rank 3: no such command"), START_NS)
     assert (failure.rank, failure.exit_code, failure.startup, failure.pid) == (3, 127, True, 0)
 
 
-def test_a_kill_beside_a_counted_one_is_out_of_memory(case: Case) -> None:
+def test_a_kill_after_a_counted_one_is_out_of_memory(case: Case) -> None:
     assert not case.failure(-9).oom
     case.kills(1)
     assert case.failure(-9).oom
@@ -149,9 +149,9 @@ def test_a_kill_beside_a_counted_one_is_out_of_memory(case: Case) -> None:
     assert not case.failure(-9, stopped_by_us=True).oom
 
 
-def test_kills_of_the_round_before_are_not_this_ones(case: Case) -> None:
+def test_kills_of_the_round_before_do_not_count(case: Case) -> None:
     case.kills(1)
-    case.autopsy.round_started(PLACE, 200.0)
+    case.recorder.round_started(PLACE, 200.0)
     assert not case.failure(-9).oom
 
 
@@ -161,21 +161,21 @@ def listening() -> Iterator[int]:
         yield int(server.getsockname()[1])
 
 
-def test_rank_0_that_names_the_port_found_it_taken(case: Case) -> None:
-    said = b"RuntimeError: The server socket has failed to listen. port: 29876, code: -98, name: EADDRINUSE\n"
-    assert case.failure(1, stderr=said).port_taken
+def test_rank_0_that_names_the_port_found_it_in_use(case: Case) -> None:
+    stderr = b"RuntimeError: The server socket has failed to listen. port: 29876, code: -98, name: EADDRINUSE\n"
+    assert case.failure(1, stderr=stderr).port_taken
 
 
-def test_rank_0_that_names_no_port_is_believed_while_somebody_listens_there(case: Case) -> None:
+def test_rank_0_that_names_no_port_needs_a_listener_there(case: Case) -> None:
     with listening() as port:
-        case.autopsy.round_started(replace(PLACE, master_port=port), 100.0)
+        case.recorder.round_started(replace(PLACE, master_port=port), 100.0)
         assert case.failure(1, stderr=IN_USE).port_taken
     assert not case.failure(1, stderr=IN_USE).port_taken
 
 
-def test_another_rank_or_another_trouble_is_not_the_master_ports(case: Case) -> None:
+def test_another_rank_or_error_is_no_port_conflict(case: Case) -> None:
     with listening() as port:
-        case.autopsy.round_started(replace(PLACE, master_port=port), 100.0)
+        case.recorder.round_started(replace(PLACE, master_port=port), 100.0)
         assert not case.failure(1, stderr=IN_USE, rank=1).port_taken
         assert not case.failure(1, stderr=b"ValueError: x\n").port_taken
 
@@ -185,13 +185,13 @@ FULL_DISK = (
 )
 
 
-def test_who_was_dying_of_an_exception_when_we_signalled_it_has_told_of_it(case: Case) -> None:
+def test_an_exception_before_our_signal_is_the_message(case: Case) -> None:
     failure = case.failure(-15, stderr=FULL_DISK, stopped_by_us=True)
     assert (failure.message, failure.stopped_by_agent) == ("OSError: [Errno 28] No space left on device", True)
     assert verdict.reported_by_worker(failure)
 
 
-def test_what_a_worker_says_as_it_obeys_our_signal_is_no_error_of_its_own(case: Case) -> None:
+def test_output_after_our_signal_is_no_error_of_the_worker(case: Case) -> None:
     failure = case.failure(143, stderr=b"SIGTERM: saving\nsaved, bye\n", stopped_by_us=True)
     assert not verdict.reported_by_worker(failure)
 
@@ -199,11 +199,11 @@ def test_what_a_worker_says_as_it_obeys_our_signal_is_no_error_of_its_own(case: 
 @pytest.mark.parametrize(
     ("stderr", "quiet_s"),
     [
-        pytest.param(FULL_DISK + b"retrying\n", 0.0, id="it went on after the exception"),
+        pytest.param(FULL_DISK + b"retrying\n", 0.0, id="more output follows the exception"),
         pytest.param(FULL_DISK, ERROR_FILE_SLACK_S, id="the exception was caught long ago"),
-        pytest.param(b"saving\n", 0.0, id="it said something else"),
+        pytest.param(b"saving\n", 0.0, id="other output"),
     ],
 )
-def test_who_was_well_when_we_signalled_it_has_told_of_nothing(case: Case, stderr: bytes, quiet_s: float) -> None:
+def test_a_worker_without_an_exception_at_our_signal_has_no_error(case: Case, stderr: bytes, quiet_s: float) -> None:
     failure = case.failure(-15, stderr=stderr, quiet_s=quiet_s, stopped_by_us=True)
     assert not verdict.reported_by_worker(failure)

@@ -1,4 +1,4 @@
-"""Folders of logs: one per round and rank, the newest rounds kept, nothing else touched."""
+"""Folders of logs: one for each round and rank; the newest rounds are kept, and other files are not touched."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ def test_each_worker_of_a_round_has_a_folder_of_its_own(tmp_path: Path) -> None:
     ]
 
 
-def test_asking_twice_keeps_what_was_written(tmp_path: Path) -> None:
+def test_a_second_call_keeps_the_files(tmp_path: Path) -> None:
     worker_logs(tmp_path, 1, 0).stdout.write_text("kept")
     assert worker_logs(tmp_path, 1, 0).stdout.read_text() == "kept"
 
@@ -31,7 +31,7 @@ def test_the_newest_rounds_are_kept_by_number_not_by_name(tmp_path: Path) -> Non
     assert left == {"round_9", "round_10", "round_11", "round_12"}
 
 
-def test_nothing_but_old_rounds_is_ever_deleted(tmp_path: Path) -> None:
+def test_only_old_rounds_are_deleted(tmp_path: Path) -> None:
     for name in ("round_", "round_x", "round_-1", "rounds", "1", "checkpoint"):
         (tmp_path / name).mkdir()
     (tmp_path / "around_1").touch()
@@ -40,7 +40,7 @@ def test_nothing_but_old_rounds_is_ever_deleted(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_folder_that_is_not_there_is_no_matter(tmp_path: Path) -> None:
+def test_a_missing_folder_is_ignored(tmp_path: Path) -> None:
     prune(tmp_path / "nowhere", 5)
     assert not (tmp_path / "nowhere").exists()
 
@@ -70,7 +70,7 @@ def test_links_and_fifos_in_the_place_of_files_are_removed(tmp_path: Path) -> No
     assert victim.read_text() == "precious"
 
 
-def test_a_link_that_looks_like_an_old_round_is_never_followed_in_pruning(tmp_path: Path) -> None:
+def test_a_link_named_like_an_old_round_is_not_followed(tmp_path: Path) -> None:
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "file").touch()

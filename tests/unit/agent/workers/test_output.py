@@ -1,4 +1,4 @@
-"""Console, file, both or neither: torchrun's table, and what is ours."""
+"""The destinations of a worker's output: torchrun's table, and our differences from it."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ FILES = WorkerLogs(Path("/logs/round_1/2"))
 
 
 def place(nproc: int) -> Assignment:
-    """The first of two nodes with ranks from 2."""
+    """Return the assignment of the second of two nodes, with ranks from 2."""
     return Assignment(
         round=1,
         nonce="00000000",
@@ -49,27 +49,27 @@ def console(data: bytes) -> None:
     ("made", "nproc", "kind"),
     [
         pytest.param(output(), 1, Inherit, id="a single worker has the console itself"),
-        pytest.param(output(), 2, LineSink, id="several are told apart"),
+        pytest.param(output(), 2, LineSink, id="several have prefixes"),
         pytest.param(output(redirects="1"), 1, FileSink, id="redirected"),
         pytest.param(output(redirects="2"), 1, Inherit, id="only stderr is redirected"),
         pytest.param(output(tee="1"), 1, LineSink, id="teed"),
-        pytest.param(output(redirects="3", tee="3"), 1, LineSink, id="tee goes before redirect"),
+        pytest.param(output(redirects="3", tee="3"), 1, LineSink, id="tee takes precedence over redirects"),
         pytest.param(output(shown="1"), 2, Null, id="not shown"),
         pytest.param(output(tee="3", shown="1"), 2, FileSink, id="teed and not shown"),
         pytest.param(output(redirects="1:3"), 2, LineSink, id="another rank is redirected"),
     ],
 )
-def test_where_stdout_of_local_rank_0_goes(made: Output, nproc: int, kind: type) -> None:
+def test_stdout_of_local_rank_0_has_its_destination(made: Output, nproc: int, kind: type) -> None:
     assert isinstance(made.stdout(place(nproc), 0, FILES, console), kind)
 
 
-def heard(made: Output, line: bytes) -> tuple[bytes, bytes]:
-    """What console and tail get of a line of stderr."""
-    shown, kept = bytearray(), bytearray()
-    sink = made.stderr(place(2), 0, FILES, shown.extend, kept.extend)
+def received(made: Output, line: bytes) -> tuple[bytes, bytes]:
+    """Return the bytes that console and tail get of a line of stderr."""
+    shown, tail = bytearray(), bytearray()
+    sink = made.stderr(place(2), 0, FILES, shown.extend, tail.extend)
     assert isinstance(sink, LineSink)
     sink.write(line)
-    return bytes(shown), bytes(kept)
+    return bytes(shown), bytes(tail)
 
 
 @pytest.mark.parametrize(
@@ -82,11 +82,11 @@ def heard(made: Output, line: bytes) -> tuple[bytes, bytes]:
         (output(shown="1"), False),
     ],
 )
-def test_stderr_always_passes_the_agent_for_its_last_words(made: Output, *, is_shown: bool) -> None:
-    assert heard(made, b"oh\n") == (b"oh\n" if is_shown else b"", b"oh\n")
+def test_stderr_always_passes_the_agent(made: Output, *, is_shown: bool) -> None:
+    assert received(made, b"oh\n") == (b"oh\n" if is_shown else b"", b"oh\n")
 
 
-def test_lines_begin_with_the_rank_where_there_is_more_than_one_or_a_tee() -> None:
+def test_lines_begin_with_the_rank_of_several_workers_or_with_tee() -> None:
     assert output().prefix(place(2), 1) == b"[rank3] "
     assert output().prefix(place(1), 0) == b""
     assert output(tee="3").prefix(place(1), 0) == b"[rank2] "
@@ -109,5 +109,5 @@ def test_lines_with_a_wanted_word_are_copied(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("made", "wanted"), [(output(), False), (output(tee="0:1"), True), (output(redirects="3"), True)]
 )
-def test_files_are_kept_for_who_asked_for_them(made: Output, *, wanted: bool) -> None:
+def test_files_are_wanted_if_an_option_asks_for_them(made: Output, *, wanted: bool) -> None:
     assert made.wants_files is wanted
