@@ -1,4 +1,4 @@
-"""An example run by `elasticjob run`, as its first line says, under the Python that has what it imports."""
+"""Run an example by `elasticjob run`, the command of its first line, with a Python that has its imports."""
 
 import shutil
 import subprocess
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_example(name: str, folder: Path, python: Path | None = None, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a copy of `examples/<name>` to its end; `python` takes the place of the image's."""
+    """Run a copy of `examples/<name>` to its end; `python` replaces the image's interpreter."""
     place = folder / name
     shutil.copytree(ROOT / "examples" / name, place)
     manifest = place / "job.yaml"

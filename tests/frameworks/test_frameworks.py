@@ -1,4 +1,4 @@
-"""The examples for other frameworks survive a worker that is killed in the middle, as their manifests promise.
+"""The examples for other frameworks survive the kill of a worker during training, as their manifests promise.
 
 `make test-frameworks` runs them: JAX and XGBoost come from hack/frameworks-venv, torch from hack/torch-venv.
 """
@@ -25,8 +25,8 @@ EXAMPLES = [
 def test_the_example_survives_a_killed_worker(name: str, venv: str, last: str, tmp_path: Path) -> None:
     python = Path(subprocess.run([ROOT / "hack" / venv], check=True, stdout=subprocess.PIPE, text=True).stdout.strip())
     done = run_example(name, tmp_path, python, *KILL)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
-    assert last in said
-    assert "was killed by SIGKILL in round 1" in said
-    assert "round 2: 2 nodes, 2 workers" in said
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output
+    assert last in output
+    assert "was killed by SIGKILL in round 1" in output
+    assert "round 2: 2 nodes, 2 workers" in output

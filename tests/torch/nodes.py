@@ -1,7 +1,7 @@
-"""Nodes of one DDP job on this machine, each an agent of ours or an unmodified torchrun, with what they print.
+"""Nodes of one DDP job on this machine, each our agent or an unmodified torchrun, with their output.
 
-The agent runs in the tests' own Python, which has no torch; its workers run in the one that has. torchrun finds our
-rendezvous as it would in an installation: by an entry point, made here from pyproject.toml.
+The agent runs in the tests' own Python, which has no torch; its workers run in the Python with torch. torchrun finds
+our rendezvous as in an installation: by an entry point, which is created here from pyproject.toml.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _STEP = re.compile(r"rank \d+ of \d+ step (\d+) ")
 
 @dataclass(frozen=True)
 class Beginning:
-    """A worker that has formed its group."""
+    """The start of a worker that has formed its process group."""
 
     rank: int
     world: int
@@ -45,26 +45,26 @@ class Node:
     log: Path
 
     def text(self) -> str:
-        """Everything printed so far."""
+        """Return all output so far."""
         return self.log.read_text(errors="replace")
 
     def beginnings(self) -> list[Beginning]:
-        """Every start of a worker, in order."""
+        """Return each start of a worker, in order."""
         return [Beginning(*map(int, found)) for found in _BEGINS.findall(self.text())]
 
     def step(self) -> int:
-        """The last step done; 0 before the first."""
+        """Return the last step done; 0 before the first."""
         return max([0, *map(int, _STEP.findall(self.text()))])
 
     def workers(self) -> list[psutil.Process]:
-        """The processes that train."""
+        """Return the processes that train."""
         family = psutil.Process(self.process.pid).children(recursive=True)
         return [
             process for process in family if str(SCRIPT) in _command(process) and "distributed" not in _command(process)
         ]
 
     def kill(self, *, alone: bool = False) -> None:
-        """SIGKILL for the agent; unless `alone`, for everything below it too, as when a machine is gone."""
+        """Kill the agent with SIGKILL; unless `alone`, also all processes below it, as when a machine is lost."""
         agent = psutil.Process(self.process.pid)
         for process in (agent, *([] if alone else agent.children(recursive=True))):
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -97,7 +97,7 @@ class Ddp:
         self.checkpoint = self.folder / f"{self.run_id}.pt"
 
     def start(self) -> Node:
-        """One more node; returns at once."""
+        """Start one more node, and return it at once."""
         log = self.folder / f"{self.run_id}.{len(self.nodes)}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
@@ -136,7 +136,7 @@ class Ddp:
         return {**environment, "PYTHONPATH": python_path(self.folder / "site")}
 
     def await_world(self, nodes: list[Node], world: int, *, times: int = 1) -> None:
-        """Wait until a worker of each of these nodes has begun so often in a world of this size."""
+        """Wait until a worker of each node has begun `times` times in a world of this size."""
         eventually(
             lambda: all(len([b for b in node.beginnings() if b.world == world]) >= times for node in nodes),
             within_s=WITHIN_S,
@@ -144,15 +144,15 @@ class Ddp:
         )
 
     def await_checkpoint(self) -> None:
-        """Wait until there is something to go on from."""
+        """Wait until there is a checkpoint."""
         eventually(self.checkpoint.exists, within_s=WITHIN_S, what="a checkpoint")
 
     def await_ends(self) -> list[int]:
-        """Exit codes of the nodes that were not killed."""
+        """Return the exit codes of the nodes that were not killed."""
         return [node.process.wait(WITHIN_S) for node in self.nodes if node.process.returncode is None]
 
     def stop(self) -> None:
-        """End what is left."""
+        """Stop the nodes that still run."""
         for node in self.nodes:
             if node.process.poll() is None:
                 node.process.send_signal(signal.SIGTERM)
@@ -164,7 +164,7 @@ class Ddp:
 
 
 def installation(folder: Path) -> Path:
-    """Make `folder` one in which this project looks installed: what it needs, and its entry points."""
+    """Create a folder in which this project looks installed, with its dependencies and entry points."""
     if folder.exists():
         return folder
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -182,7 +182,7 @@ def installation(folder: Path) -> Path:
 
 
 def python_path(folder: Path) -> str:
-    """PYTHONPATH for a Python that has torch and not this project; `folder` is made."""
+    """Return PYTHONPATH for a Python with torch and without this project; `folder` is created."""
     return os.pathsep.join([str(installation(folder)), *(str(ROOT / part) for part in ("agent", "api", "etcd"))])
 
 
@@ -190,7 +190,7 @@ def python_path(folder: Path) -> str:
 def ddp(
     launcher: str, python: Path, endpoint: str, folder: Path, nnodes: str, *, max_restarts: int = 5
 ) -> Iterator[Ddp]:
-    """A job that is stopped at the end."""
+    """Yield a job that is stopped at the end."""
     job = Ddp(launcher, python, endpoint, folder, nnodes, max_restarts)
     try:
         yield job

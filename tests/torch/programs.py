@@ -1,4 +1,4 @@
-"""What a Python with torch runs for the tests beside it: our Python API, with objects of torch's own.
+"""Programs that the tests run in a Python with torch: our Python API with torch's own objects.
 
 python programs.py NAME [ARGUMENT…]
 """
@@ -22,7 +22,7 @@ from elasticjob_agent.server.local_elastic_agent import LocalElasticAgent
 
 
 def add_ranks() -> dict[str, Any]:
-    """The sum over all ranks of rank + 1, as a tensor."""
+    """Return the sum over all ranks of rank + 1, as a tensor."""
     dist.init_process_group("gloo")
     value = torch.tensor([dist.get_rank() + 1.0])
     dist.all_reduce(value)
@@ -31,7 +31,7 @@ def add_ranks() -> dict[str, Any]:
 
 
 def agent_of(handler: Any) -> LocalElasticAgent:
-    """One worker that adds ranks."""
+    """Return an agent with one worker that adds ranks."""
     spec = WorkerSpec(
         role="worker",
         local_world_size=1,
@@ -44,55 +44,55 @@ def agent_of(handler: Any) -> LocalElasticAgent:
 
 
 def run_over_c10d(endpoint: str, is_host: str) -> None:
-    """One of two agents over torch's own rendezvous."""
+    """Run one of two agents over torch's own rendezvous."""
     parameters = RendezvousParameters("c10d", endpoint, "run", 2, 2, is_host=is_host)
     result = agent_of(get_rendezvous_handler(parameters)).run()
     print(result.state.name, [float(value["sum"]) for value in result.return_values.values()])
 
 
-class Leaving(RendezvousHandler):  # type: ignore[misc]  # torch is not there for mypy
-    """A rendezvous that has no place for this node."""
+class Leaving(RendezvousHandler):  # type: ignore[misc]  # mypy runs without torch
+    """A rendezvous that refuses this node."""
 
     def next_rendezvous(self) -> Any:
-        """As torch's do where a node is one too many."""
+        """Raise as torch's handlers do for a node too many."""
         raise RendezvousGracefulExitError("one too many")
 
     def get_backend(self) -> str:
-        """Its name."""
+        """Return its name."""
         return "leaving"
 
     def get_run_id(self) -> str:
-        """The run's."""
+        """Return the run id."""
         return "run"
 
     def is_closed(self) -> bool:
-        """Never."""
+        """Return False: it is never closed."""
         return False
 
     def set_closed(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
     def num_nodes_waiting(self) -> int:
-        """None."""
+        """Return 0."""
         return 0
 
     def shutdown(self) -> bool:
-        """Nothing to let go of."""
+        """Return True; there is nothing to release."""
         return True
 
 
 def leave() -> None:
-    """An agent that torch's rendezvous sends away."""
+    """Run an agent that torch's rendezvous refuses."""
     print(agent_of(Leaving()).run().state.name)
 
 
 def make_tensor(size: int) -> dict[str, Any]:
-    """Ones."""
+    """Return a tensor of ones."""
     return {"loss": torch.ones(size)}
 
 
 def return_tensors(method: str) -> None:
-    """Functions that return tensors, small and large."""
+    """Run functions that return a small and a large tensor."""
     context = start_processes(
         "t", make_tensor, {0: (1,), 1: (1_000_000,)}, None, log_dir=tempfile.mkdtemp(), start_method=method
     )

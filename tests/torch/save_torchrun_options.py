@@ -1,8 +1,8 @@
-"""Print torchrun's options as its own parser has them; run it with a Python that has torch.
+"""Print the options of torchrun's own parser; run it with a Python that has torch.
 
     PYTHON_OF_TORCH tests/torch/save_torchrun_options.py > tests/unit/agent/cli/torchrun_options.json
 
-The output is committed, with torch's version in it, so that the comparison with ours needs no torch.
+The output contains torch's version and is committed, so that the comparison with our options needs no torch.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def described(action: argparse.Action) -> dict[str, Any]:
-    """One option of an argparse parser, as plain data."""
+    """Return one option of an argparse parser as plain data."""
     return {
         "spellings": sorted(action.option_strings),
         "dest": action.dest,
@@ -24,8 +24,8 @@ def described(action: argparse.Action) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Print them, sorted."""
-    import torch  # noqa: PLC0415  # only here: this file is read by tools that have no torch
+    """Print the options, sorted by name."""
+    import torch  # noqa: PLC0415  # only here: tools without torch read this file
     from torch.distributed.run import get_args_parser  # noqa: PLC0415
 
     actions = [a for a in get_args_parser()._actions if a.option_strings and a.dest != "help"]

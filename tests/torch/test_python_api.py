@@ -1,4 +1,4 @@
-"""Our Python API with objects of torch's own: its rendezvous handlers, its errors, its tensors."""
+"""Our Python API with torch's own rendezvous handlers, errors and tensors."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ Run = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def run(torch_python: Path, tmp_path: Path) -> Iterator[Run]:
-    """Start a program of programs.py in the Python that has torch."""
+    """A function that starts a program of programs.py in the Python with torch."""
     path = python_path(tmp_path / "site")
     environment = {**os.environ, "PYTHONPATH": path, "GLOO_SOCKET_IFNAME": "lo", "TMPDIR": str(tmp_path)}
     started = []
@@ -46,13 +46,13 @@ def output_of(process: "subprocess.Popen[str]") -> str:
     return output.strip()
 
 
-def test_agents_meet_over_torchs_own_rendezvous_and_workers_use_its_store(run: Run) -> None:
+def test_agents_join_over_torchs_own_rendezvous_and_workers_use_its_store(run: Run) -> None:
     endpoint = f"127.0.0.1:{free_port()}"
     agents = [run("run_over_c10d", endpoint, is_host) for is_host in ("true", "false")]
     assert [output_of(agent) for agent in agents] == ["SUCCEEDED [3.0]"] * 2
 
 
-def test_an_agent_that_torchs_rendezvous_sends_away_has_not_failed(run: Run) -> None:
+def test_an_agent_that_torchs_rendezvous_refuses_has_not_failed(run: Run) -> None:
     assert output_of(run("leave")) == "STOPPED"
 
 

@@ -1,4 +1,4 @@
-"""An unmodified DDP script survives what happens to nodes: under our agent, and under torchrun with our rendezvous."""
+"""An unmodified DDP script survives faults of nodes under our agent, and under torchrun with our rendezvous."""
 
 from pathlib import Path
 
@@ -18,8 +18,8 @@ def endpoint(etcd_server: EmbeddedEtcd) -> str:
     return etcd_server.endpoint.targets[0]
 
 
-def went_on(job: Ddp, node: int) -> bool:
-    """The last start of this node's worker was from a checkpoint."""
+def has_resumed(job: Ddp, node: int) -> bool:
+    """Whether the last start of this node's worker was from a checkpoint."""
     return job.nodes[node].beginnings()[-1].step > 0
 
 
@@ -34,13 +34,13 @@ def test_a_killed_worker_costs_a_round_and_no_step_before_the_checkpoint(
         nodes[1].workers()[0].kill()
         job.await_world(nodes, 2, times=2)
         assert job.await_ends() == [0, 0], nodes[0].text()
-        assert went_on(job, 0)
-        assert went_on(job, 1)
+        assert has_resumed(job, 0)
+        assert has_resumed(job, 1)
         assert all("done after 150 steps" in node.text() for node in nodes)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_an_agent_that_is_killed_is_missed_and_the_other_node_goes_on_alone(
+def test_after_the_death_of_an_agent_the_other_node_continues_alone(
     launcher: str, torch_python: Path, endpoint: str, tmp_path: Path
 ) -> None:
     with ddp(launcher, torch_python, endpoint, tmp_path, "1:2") as job:
@@ -50,20 +50,20 @@ def test_an_agent_that_is_killed_is_missed_and_the_other_node_goes_on_alone(
         nodes[1].kill(alone=launcher == "elasticjob-agent")  # torchrun would leave its workers behind
         job.await_world(nodes[:1], 1)
         assert job.await_ends() == [0], nodes[0].text()
-        assert went_on(job, 0)
+        assert has_resumed(job, 0)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_a_node_that_comes_is_taken_in(launcher: str, torch_python: Path, endpoint: str, tmp_path: Path) -> None:
+def test_a_new_node_joins_the_job(launcher: str, torch_python: Path, endpoint: str, tmp_path: Path) -> None:
     with ddp(launcher, torch_python, endpoint, tmp_path, "1:2") as job:
-        job.steps = 600  # half a minute: the second node must come before the first is done
+        job.steps = 600  # half a minute: the second node must join before the first is done
         first = job.start()
         job.await_world([first], 1)
         job.await_checkpoint()
         second = job.start()
         job.await_world([first, second], 2)
         assert job.await_ends() == [0, 0], first.text()
-        assert went_on(job, 1)
+        assert has_resumed(job, 1)
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
@@ -78,9 +78,7 @@ def test_a_spent_budget_ends_the_job_for_all(launcher: str, torch_python: Path, 
 
 
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_an_agent_that_is_told_to_end_leaves_in_order(
-    launcher: str, torch_python: Path, endpoint: str, tmp_path: Path
-) -> None:
+def test_an_agent_leaves_in_order_on_sigterm(launcher: str, torch_python: Path, endpoint: str, tmp_path: Path) -> None:
     with ddp(launcher, torch_python, endpoint, tmp_path, "1:2") as job:
         nodes = [job.start(), job.start()]
         job.await_world(nodes, 2)

@@ -1,4 +1,4 @@
-"""Agents of one test, each started by a command line of its own."""
+"""Agents of one test, each started with its own command line."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class Agents:
-    """Agents of one test; each with its output in a file."""
+    """The agents of one test; the output of each is in a file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -27,14 +27,14 @@ class Agents:
     def log(self, number: int) -> Path:
         return self.folder / f"{number}.log"
 
-    def said(self, number: int) -> str:
+    def output(self, number: int) -> str:
         return self.log(number).read_text()
 
     def ends(self) -> list[int]:
         return [process.wait(40) for process in self.started]
 
     def close(self) -> None:
-        """End what is left."""
+        """Kill the agents that still run."""
         for process in self.started:
             if process.poll() is None:
                 process.kill()
@@ -42,7 +42,7 @@ class Agents:
 
 
 def free_pair() -> int:
-    """A port that is free, and its neighbour; not one of those that the kernel gives to whoever dials."""
+    """Return a free port whose next port is free, too; both are below the usual ephemeral range."""
     return next(port for port in iter(lambda: random.randrange(20_000, 30_000), None) if is_free(port, port + 1))
 
 

@@ -1,4 +1,4 @@
-"""What tests of the command line have."""
+"""Fixtures of the tests of the command line."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,6 +1,8 @@
-"""Drills with one of two nodes on a machine of its own, whose cable is pulled; run in a network of its own.
+"""Drills with one of three nodes on another machine, whose network is cut; run in a network namespace.
 
-python -m tests.integration.agent.cut_machine FOLDER missed_by_nobody|left_behind CLOSER
+python -m tests.integration.agent.cut_machine FOLDER back_in_time|left_behind here|there
+
+The last argument is the place of the leader.
 """
 
 import sys
@@ -25,21 +27,21 @@ def start_there(job: ScriptedFleet, line: NetworkNamespace) -> int:
     return job.run_scripted()
 
 
-def begin(job: ScriptedFleet, line: NetworkNamespace, *, closer: str) -> int:
-    """Three nodes run round 1; `closer` says where the one is that closes rounds. The number of the one there."""
-    first = start_there(job, line) if closer == "there" else start_here(job)
+def begin(job: ScriptedFleet, line: NetworkNamespace, *, leader: str) -> int:
+    """Start three nodes in round 1, with the leader here or there. Return the number of the agent there."""
+    first = start_there(job, line) if leader == "there" else start_here(job)
     job.await_world(RoundPhase.FORMING, 1)
-    there = first if closer == "there" else start_there(job, line)
+    there = first if leader == "there" else start_there(job, line)
     for _ in range(3 - len(job.agents)):
         start_here(job)
     job.await_round(1, 3)
-    assert (job.agent_of(job.slot_of_leader()) == there) == (closer == "there")
+    assert (job.agent_of(job.slot_of_leader()) == there) == (leader == "there")
     return there
 
 
-def missed_by_nobody(job: ScriptedFleet, line: NetworkNamespace, closer: str) -> None:
-    """The cable is back before the lease ends: nobody is lost, and what happened meanwhile is one round."""
-    there = begin(job, line, closer=closer)
+def back_in_time(job: ScriptedFleet, line: NetworkNamespace, leader: str) -> None:
+    """The network is back before the lease ends: no node is lost, and the failure meanwhile is one round."""
+    there = begin(job, line, leader=leader)
     here = next(ranks[0] for agent, ranks in job.ranks(1).items() if agent != there)
     line.disconnect()
     job.give_orders(1, {str(here): {"exit": 1}})
@@ -51,15 +53,15 @@ def missed_by_nobody(job: ScriptedFleet, line: NetworkNamespace, closer: str) ->
     assert job.rounds() == {1, 2}
 
 
-def left_behind(job: ScriptedFleet, line: NetworkNamespace, closer: str) -> None:
-    """It stays away for longer than the lease: the others go on, its healthy worker too; back, it joins anew."""
-    there = begin(job, line, closer=closer)
+def left_behind(job: ScriptedFleet, line: NetworkNamespace, leader: str) -> None:
+    """The node is away for longer than the lease: the others continue, its worker runs on, and it joins again."""
+    there = begin(job, line, leader=leader)
     job.set_replicas(min=2)
     worker = next(int(p["pid"]) for p in job.running(1) if p["of"] == there)
     line.disconnect()
     job.await_round(2, 2)
     assert there not in job.ranks(2)
-    assert psutil.pid_exists(worker), "a healthy worker was stopped although nobody told its node to"
+    assert psutil.pid_exists(worker), "a healthy worker was stopped without an order"
     line.connect()
     job.await_round(3, 3)
     assert not psutil.pid_exists(worker)
@@ -68,12 +70,12 @@ def left_behind(job: ScriptedFleet, line: NetworkNamespace, closer: str) -> None
     job.all_finish()
 
 
-DRILLS = {"missed_by_nobody": (missed_by_nobody, 60.0), "left_behind": (left_behind, 3.0)}
-"""And for how long a lease lives."""
+DRILLS = {"back_in_time": (back_in_time, 60.0), "left_behind": (left_behind, 3.0)}
+"""Each drill, and the seconds of its leases."""
 
 
-def main(folder: str, name: str, closer: str) -> None:
-    """One drill on an etcd of its own."""
+def main(folder: str, name: str, leader: str) -> None:
+    """Run one drill on an etcd of its own."""
     run, keep_alive_s = DRILLS[name]
     with (
         network_namespace() as line,
@@ -81,7 +83,7 @@ def main(folder: str, name: str, closer: str) -> None:
         proxy("127.0.0.1", etcd.port, at=HOST_ADDRESS) as way,
         scripted_fleet(way.endpoint, Path(folder), "3", 1, keep_alive_s=keep_alive_s) as job,
     ):
-        run(job, line, closer)
+        run(job, line, leader)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a failure costs: one restart for all of them, nothing for a port, a wait for what fails before any progress."""
+"""The cost of failures: one restart for simultaneous ones, none for a port in use, a delay before any progress."""
 
 import contextlib
 import socket
@@ -44,19 +44,17 @@ def test_simultaneous_crashes_on_three_nodes_are_one_restart(endpoint: str, tmp_
         assert job.rounds() == {1, 2}
 
 
-def test_failures_that_repeat_before_any_progress_wait_and_the_last_sentence_says_so(
-    endpoint: str, tmp_path: Path
-) -> None:
+def test_failures_that_repeat_before_any_progress_are_delayed_and_reported(endpoint: str, tmp_path: Path) -> None:
     with scripted_fleet(endpoint, tmp_path, "1", 1, max_restarts=2) as job:
         job.start_agent("no-such-command")
         assert job.await_ends(60) == [ExitCode.NOT_FOUND]
-        said = job.log_of(0).read_text()
-        assert "failure 2 in a row before any progress, the next attempt is 1 s after it" in said
-        assert "maxRestarts 2 is used up: 3 failures in a row before any progress" in said.splitlines()[-1]
+        log = job.log_of(0).read_text()
+        assert "failure 2 in a row before any progress, the next attempt is 1 s after it" in log
+        assert "maxRestarts 2 is used up: 3 failures in a row before any progress" in log.splitlines()[-1]
 
 
 @pytest.mark.nightly
-def test_workers_that_told_of_progress_are_restarted_at_once_however_often(endpoint: str, tmp_path: Path) -> None:
+def test_workers_with_progress_are_always_restarted_at_once(endpoint: str, tmp_path: Path) -> None:
     with scripted_fleet(endpoint, tmp_path, "1", 1) as job:
         job.begin(1)
         for round_ in (1, 2, 3):
@@ -68,8 +66,8 @@ def test_workers_that_told_of_progress_are_restarted_at_once_however_often(endpo
 
 
 @pytest.mark.nightly
-def test_old_failures_are_forgiven_with_a_restart_window(endpoint: str, tmp_path: Path) -> None:
-    """Each life is longer than the window, so that three failures pass a budget of one."""
+def test_old_failures_do_not_count_with_a_restart_window(endpoint: str, tmp_path: Path) -> None:
+    """Each run is longer than the window, so three failures do not exceed a budget of one."""
     script = 'sleep 1.2; [ "$ELASTICJOB_ROUND" -gt 3 ]'
     with scripted_fleet(endpoint, tmp_path, "1", 1, max_restarts=1) as job:
         job.set_replicas(restart_window_s=1.0, backoff_initial_s=0.0)
@@ -88,12 +86,12 @@ def test_young_failures_count_with_a_restart_window(endpoint: str, tmp_path: Pat
 
 @contextlib.contextmanager
 def taken(port: int) -> Iterator[None]:
-    """Somebody else listens at MASTER_PORT."""
+    """Listen at MASTER_PORT while inside."""
     with socket.create_server(("127.0.0.1", port)):
         yield
 
 
-def test_a_master_port_that_somebody_took_is_tried_anew_and_not_charged(endpoint: str, tmp_path: Path) -> None:
+def test_a_master_port_in_use_is_replaced_and_not_charged(endpoint: str, tmp_path: Path) -> None:
     with scripted_fleet(endpoint, tmp_path, "1", 1, max_restarts=0) as job:
         job.start_agent(sys.executable, "-S", "-c", BINDS, str(tmp_path))
         first, second = tmp_path / "port.1", tmp_path / "port.2"
@@ -106,7 +104,7 @@ def test_a_master_port_that_somebody_took_is_tried_anew_and_not_charged(endpoint
         assert "; not charged: the next attempt takes another port" in job.log_of(0).read_text()
 
 
-def test_a_node_that_is_lost_is_counted_apart(endpoint: str, tmp_path: Path) -> None:
+def test_a_lost_node_is_counted_separately(endpoint: str, tmp_path: Path) -> None:
     with scripted_fleet(endpoint, tmp_path, "2:3", 1, max_restarts=0) as job:
         job.begin(3)
         job.agents[2].kill()

@@ -1,7 +1,7 @@
-"""The wall clock of real agents jumps by hours, forth and back, at every stage: nobody is lost, nothing is charged.
+"""The wall clock of real agents jumps by hours, forth and back, at every stage: no node is lost, nothing is charged.
 
-Leases, time-outs and back-offs go by clocks that do not jump. While a clock is wrong the spec changes, so that the
-closer plans at that time: it would not look at a clock otherwise.
+Leases, time-outs and back-offs are measured with clocks that do not jump. While a clock is wrong the spec changes, so
+that the leader plans at that time: it would read no clock otherwise.
 """
 
 import subprocess
@@ -27,7 +27,7 @@ LOST = "lost the lease of this session"
 
 @pytest.fixture
 def clock(tmp_path: Path) -> JumpingWallClock:
-    """One for as many agents as are to share it."""
+    """A clock that several agents can share."""
     folder = tmp_path / "clock"
     folder.mkdir()
     return JumpingWallClock(folder)
@@ -35,13 +35,13 @@ def clock(tmp_path: Path) -> JumpingWallClock:
 
 @pytest.fixture
 def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[ScriptedFleet]:
-    """Two nodes of one worker."""
+    """A job with two nodes of one worker."""
     with scripted_fleet(etcd_server.endpoint.targets[0], tmp_path, "2", 1, keep_alive_s=KEEP_ALIVE_S) as made:
         yield made
 
 
 def outlive_a_lease() -> None:
-    """Let pass what a lease lives, and half as much: who did not refresh it is gone by then."""
+    """Wait for 1.5 times the life of a lease: a lease that is not refreshed ends in that time."""
     until_s = time.monotonic() + 1.5 * KEEP_ALIVE_S
     eventually(lambda: time.monotonic() > until_s, within_s=30, what="a lease's time", pause_s=0.1)
 
@@ -49,8 +49,8 @@ def outlive_a_lease() -> None:
 def test_the_clock_of_a_process_does_jump(clock: JumpingWallClock) -> None:
     def read() -> float:
         code = "import time; print(time.time() - time.monotonic())"
-        said = subprocess.run([sys.executable, "-c", code], env=clock.environment, capture_output=True, check=True)
-        return float(said.stdout)
+        done = subprocess.run([sys.executable, "-c", code], env=clock.environment, capture_output=True, check=True)
+        return float(done.stdout)
 
     before = read()
     clock.jump_to(-3)
@@ -58,7 +58,7 @@ def test_the_clock_of_a_process_does_jump(clock: JumpingWallClock) -> None:
 
 
 @pytest.mark.parametrize("hours", [5, pytest.param(-5, marks=pytest.mark.nightly)])
-def test_a_jump_while_a_round_runs_loses_nobody(job: ScriptedFleet, clock: JumpingWallClock, hours: float) -> None:
+def test_a_jump_while_a_round_runs_loses_no_node(job: ScriptedFleet, clock: JumpingWallClock, hours: float) -> None:
     job.run_scripted()
     job.environment = clock.environment
     job.run_scripted()
@@ -77,7 +77,7 @@ def test_a_jump_while_a_round_runs_loses_nobody(job: ScriptedFleet, clock: Jumpi
     assert job.rounds() == {1, 2}
 
 
-def test_a_jump_while_the_first_round_forms_ends_no_patience(job: ScriptedFleet, clock: JumpingWallClock) -> None:
+def test_a_jump_while_the_first_round_forms_ends_no_wait(job: ScriptedFleet, clock: JumpingWallClock) -> None:
     job.environment = clock.environment
     job.run_scripted()
     job.await_world(RoundPhase.FORMING, 1)
@@ -91,7 +91,7 @@ def test_a_jump_while_the_first_round_forms_ends_no_patience(job: ScriptedFleet,
     assert job.rounds() == {1}
 
 
-def test_a_jump_while_workers_save_evicts_nobody(
+def test_a_jump_while_workers_save_evicts_no_node(
     etcd_server: EmbeddedEtcd, clock: JumpingWallClock, tmp_path: Path
 ) -> None:
     options = ("--progress", "--save", "SIGTERM")

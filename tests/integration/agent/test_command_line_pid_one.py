@@ -1,4 +1,4 @@
-"""The agent as PID 1 of a container: orphans are reaped, signals arrive, the end of the agent is the container's."""
+"""The agent as PID 1 of a container: orphans are reaped, signals arrive, and the container ends with the agent."""
 
 import os
 import shutil
@@ -21,17 +21,17 @@ SLEEPER = "import os, sys, time; open(sys.argv[1], 'w').write('x'); time.sleep(1
 
 
 def may_unshare() -> bool:
-    """A namespace of processes can be made here."""
+    """Whether a PID namespace can be created here."""
     if shutil.which("unshare") is None:
         return False
     return subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
 
 
-needs_namespaces = pytest.mark.skipif(not may_unshare(), reason="no namespace of processes can be made here")
+needs_namespaces = pytest.mark.skipif(not may_unshare(), reason="no PID namespace can be created here")
 
 
 class Container:
-    """An agent that is PID 1, one worker in it."""
+    """An agent with one worker that is PID 1 of its namespace."""
 
     def __init__(self, folder: Path, *command: str) -> None:
         self.log = folder / "log"
@@ -40,7 +40,7 @@ class Container:
             self.process = subprocess.Popen([*UNSHARE, *agent], stdout=log, stderr=log, start_new_session=True)
 
     def first(self) -> psutil.Process:
-        """PID 1, as seen from outside."""
+        """Return PID 1 by its pid outside of the namespace."""
         (process,) = psutil.Process(self.process.pid).children()
         return process
 
@@ -65,7 +65,7 @@ def test_an_orphan_is_reaped(containers: list[Container], tmp_path: Path) -> Non
     eventually((tmp_path / "up").exists, within_s=30, what="the worker")
     orphan = ["nsenter", "--user", "--preserve-credentials", "--pid", "--target", str(container.first().pid)]
     marker = "4242.4242"
-    # Started from outside, as kubectl exec does: its child is nobody's when its parent has ended.
+    # Started from outside, as kubectl exec does. Its child becomes an orphan when its parent has ended.
     subprocess.run([*orphan, "sh", "-c", f"sleep {marker} & :"], check=True)
     found = eventually(lambda: [p for p in psutil.process_iter() if _runs(p, marker)], within_s=20, what="the orphan")
     assert found[0].ppid() == container.first().pid
@@ -82,7 +82,7 @@ def _runs(process: psutil.Process, marker: str) -> bool:
 
 
 @needs_namespaces
-def test_sigterm_reaches_the_agent_once_and_its_code_is_the_containers(
+def test_sigterm_reaches_the_agent_once_and_its_exit_code_is_the_containers(
     containers: list[Container], tmp_path: Path
 ) -> None:
     container = Container(tmp_path, sys.executable, "-c", SLEEPER, str(tmp_path / "up"))
@@ -95,14 +95,16 @@ def test_sigterm_reaches_the_agent_once_and_its_code_is_the_containers(
 
 @needs_namespaces
 @pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("kill -SEGV $$", 128 + signal.SIGSEGV)])
-def test_the_workers_end_is_the_containers(script: str, code: int, containers: list[Container], tmp_path: Path) -> None:
+def test_the_exit_code_of_the_worker_is_the_containers(
+    script: str, code: int, containers: list[Container], tmp_path: Path
+) -> None:
     container = Container(tmp_path, "sh", "-c", script)
     containers.append(container)
     assert container.process.wait(30) == code, container.log.read_text()
 
 
-def in_a_process_of_its_own(action: str) -> int:
-    """The exit code of an init whose agent does this."""
+def exit_code_of_init(action: str) -> int:
+    """Return the exit code of an init whose agent executes `action`."""
     begin = "import os, signal, sys\nfrom elasticjob_agent import container_init\ncontainer_init.fork_as_init_child()\n"
     script = begin + action
     return subprocess.run([sys.executable, "-c", script], timeout=scaled(30), check=False).returncode
@@ -113,10 +115,10 @@ def in_a_process_of_its_own(action: str) -> int:
     [("sys.exit(5)", 5), ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL), ("pass", 0)],
 )
 def test_an_init_ends_as_its_agent_ends(action: str, code: int) -> None:
-    assert in_a_process_of_its_own(action) == code
+    assert exit_code_of_init(action) == code
 
 
-def test_who_is_not_first_does_not_fork() -> None:
+def test_a_process_that_is_not_pid_1_does_not_fork() -> None:
     before = os.getpid()
     container_init.run_as_init_if_pid1()
     assert os.getpid() == before

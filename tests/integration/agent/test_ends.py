@@ -1,4 +1,4 @@
-"""How agents end: the exit code is the root cause's own, the sentence says who and why, nothing is left."""
+"""The end of agents: the exit code is the root cause's, the last line names worker and reason, nothing remains."""
 
 import signal
 import subprocess
@@ -31,10 +31,10 @@ def test_spent_budget_ends_the_owner_with_the_workers_code_and_the_others_with_t
         codes = job.await_ends()
         assert codes[owner] == 7
         assert codes[1 - owner] == ExitCode.PEER_FAILED
-        said = job.log_of(1 - owner).read_text()
-        assert "rank 1 on" in said
-        assert said.count("exited with code 7; maxRestarts 0 is used up") == 1
-        assert "exited with code 7; maxRestarts 0 is used up (exit code 120)" in said.splitlines()[-1]
+        log = job.log_of(1 - owner).read_text()
+        assert "rank 1 on" in log
+        assert log.count("exited with code 7; maxRestarts 0 is used up") == 1
+        assert "exited with code 7; maxRestarts 0 is used up (exit code 120)" in log.splitlines()[-1]
 
 
 def test_signal_of_the_root_cause_becomes_128_plus_number(endpoint: str, tmp_path: Path) -> None:
@@ -48,9 +48,9 @@ def test_missing_command_is_named_with_its_path_and_exits_127(endpoint: str, tmp
     with fleet(endpoint, tmp_path, "1", 2, max_restarts=1) as job:
         job.start_agent("no-such-command", "--x")
         assert job.await_ends() == [ExitCode.NOT_FOUND]
-        said = job.log_of(0).read_text()
-        assert "no-such-command" in said
-        assert "PATH" in said
+        log = job.log_of(0).read_text()
+        assert "no-such-command" in log
+        assert "PATH" in log
 
 
 def test_script_that_raises_at_import_shows_the_exception_in_the_last_sentence(endpoint: str, tmp_path: Path) -> None:

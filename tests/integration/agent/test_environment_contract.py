@@ -1,4 +1,4 @@
-"""What workers see: torchrun's environment contract, consistent over all ranks, and nothing of the agent's."""
+"""The environment of workers: torchrun's contract, consistent over all ranks, and none of the agent's variables."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from testing.processes.fleet import fleet
 pytestmark = pytest.mark.etcd
 
 
-def test_every_worker_sees_torchruns_contract_consistently(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
+def test_every_worker_gets_torchruns_contract_consistently(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
     with fleet(etcd_server.endpoint.targets[0], tmp_path, "2", 2) as job:
         job.start_agents(2)
         envs = sorted((p["env"] for p in job.running(1)), key=lambda env: int(env["RANK"]))

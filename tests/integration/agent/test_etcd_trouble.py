@@ -1,6 +1,6 @@
-"""Whatever befalls etcd: healthy workers never notice, nothing is charged, and the job can go on afterwards.
+"""Faults of etcd: healthy workers are never affected, nothing is charged, and the job can continue afterwards.
 
-Each node has a host name of its own: many hosts that fall silent at once are held for a fault of the way to etcd.
+Each node has a host name of its own: when many hosts become silent at once, the leader assumes a fault of the network.
 """
 
 import time
@@ -22,7 +22,7 @@ LOST = "lost the lease of this session"
 
 
 def begin(job: ScriptedFleet, *, way: str | None = None) -> None:
-    """Three nodes on three hosts run round 1; the last one's way is its own."""
+    """Start three nodes on three hosts in round 1; the last one reaches etcd through `way`."""
     job.set_replicas()
     for slot in range(3):
         job.run_scripted_on(f"host-{slot}", slot, way=way if slot == 2 else None)
@@ -30,15 +30,15 @@ def begin(job: ScriptedFleet, *, way: str | None = None) -> None:
 
 
 def is_whole(job: ScriptedFleet) -> bool:
-    """Every node is in etcd, and somebody closes rounds."""
+    """Whether every node is in etcd, and there is a leader."""
     try:
         return len(job.view().nodes) == 3 and job.slot_of_leader() >= 0
-    except Exception:  # noqa: BLE001 -- etcd may still be away: ask again
+    except Exception:  # noqa: BLE001 -- etcd may still be down: try again
         return False
 
 
-def goes_on(job: ScriptedFleet, at: str | None = None) -> None:
-    """Nobody noticed, and the next failure costs exactly one restart, with everybody there."""
+def continues(job: ScriptedFleet, at: str | None = None) -> None:
+    """Check that no worker was affected, and that the next failure of all three nodes costs exactly one restart."""
     job.endpoint = at or job.endpoint
     eventually(lambda: is_whole(job), within_s=60, what="all nodes in etcd", pause_s=0.2)
     assert job.rounds() == {1}
@@ -56,7 +56,7 @@ def all_lose_their_lease(job: ScriptedFleet) -> None:
 
 
 @pytest.mark.nightly
-def test_a_node_comes_back_from_a_stall_of_etcd_that_outlived_its_lease_and_its_workers_never_know(
+def test_a_node_comes_back_after_a_stall_of_etcd_beyond_its_lease_without_a_round(
     tmp_path: Path,
 ) -> None:
     with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "1", 2) as job:
@@ -68,13 +68,13 @@ def test_a_node_comes_back_from_a_stall_of_etcd_that_outlived_its_lease_and_its_
         assert job.rounds() == {1}
 
 
-def test_a_failure_while_etcd_stands_still_is_told_and_charged_when_it_goes_on(tmp_path: Path) -> None:
+def test_a_failure_during_a_stall_of_etcd_is_recorded_and_charged_afterwards(tmp_path: Path) -> None:
     with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=60) as job:
         begin(job)
         with etcd.stalled():
             job.give_orders(1, {"0": {"exit": 1}})
-            teller = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
-            job.await_reported(teller, "could not open a round: a worker failed, trying again")
+            owner = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
+            job.await_reported(owner, "could not open a round: a worker failed, trying again")
         job.await_round(2, 3)
         world = job.await_world(RoundPhase.ACTIVE, 2)
         assert (world.restarts, world.node_losses) == (1, 0)
@@ -82,30 +82,30 @@ def test_a_failure_while_etcd_stands_still_is_told_and_charged_when_it_goes_on(t
         assert job.rounds() == {1, 2}
 
 
-def test_etcd_stands_still_for_longer_than_the_leases_of_three_nodes(tmp_path: Path) -> None:
+def test_a_stall_of_etcd_beyond_the_leases_of_three_nodes_costs_nothing(tmp_path: Path) -> None:
     with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "3", 1) as job:
         begin(job)
         with etcd.stalled():
             all_lose_their_lease(job)
-        goes_on(job)
+        continues(job)
 
 
-def test_etcd_is_killed_and_comes_back_on_its_data(tmp_path: Path) -> None:
+def test_a_restart_of_etcd_with_its_data_costs_nothing(tmp_path: Path) -> None:
     with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=60) as job:
         begin(job)
         etcd.kill()
         etcd.start()
-        goes_on(job)
+        continues(job)
 
 
-def test_etcd_is_wiped_and_the_nodes_write_back_what_they_know(tmp_path: Path) -> None:
+def test_after_a_wipe_of_etcd_the_nodes_write_their_state_back(tmp_path: Path) -> None:
     with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=6) as job:
         begin(job)
         etcd.wipe()
-        goes_on(job)
+        continues(job)
 
 
-def test_a_watch_that_is_cancelled_because_its_revisions_are_compacted_lists_again(tmp_path: Path) -> None:
+def test_a_watch_whose_revisions_were_compacted_lists_again(tmp_path: Path) -> None:
     with (
         own_etcd(tmp_path) as etcd,
         scripted_fleet(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=30) as job,
@@ -124,7 +124,7 @@ def test_a_watch_that_is_cancelled_because_its_revisions_are_compacted_lists_aga
         job.all_finish()
 
 
-def test_an_etcd_that_is_full_takes_no_word_and_nothing_is_lost_by_it(tmp_path: Path) -> None:
+def test_a_full_etcd_refuses_a_failure_and_it_is_written_later(tmp_path: Path) -> None:
     with (
         own_etcd(tmp_path, f"--quota-backend-bytes={8 << 20}") as etcd,
         scripted_fleet(etcd.endpoint, tmp_path, "3", 1) as job,
@@ -132,8 +132,8 @@ def test_an_etcd_that_is_full_takes_no_word_and_nothing_is_lost_by_it(tmp_path: 
         begin(job)
         etcd.fill()
         job.give_orders(1, {"0": {"exit": 1}})
-        teller = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
-        job.await_reported(teller, "could not open a round: a worker failed, trying again")
+        owner = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
+        job.await_reported(owner, "could not open a round: a worker failed, trying again")
         etcd.clear()
         job.await_round(2, 3)
         world = job.await_world(RoundPhase.ACTIVE, 2)
@@ -141,7 +141,7 @@ def test_an_etcd_that_is_full_takes_no_word_and_nothing_is_lost_by_it(tmp_path: 
         job.all_finish()
 
 
-def test_the_leader_of_three_etcds_is_killed(tmp_path: Path) -> None:
+def test_the_death_of_the_leader_of_three_etcds_costs_nothing(tmp_path: Path) -> None:
     with (
         three_etcds(tmp_path) as etcds,
         scripted_fleet(",".join(etcds.endpoints), tmp_path, "3", 1, keep_alive_s=60) as job,
@@ -151,39 +151,39 @@ def test_the_leader_of_three_etcds_is_killed(tmp_path: Path) -> None:
         assert leader is not None
         etcds.kill(leader)
         eventually(lambda: etcds.leader is not None, within_s=60, what="another leader", pause_s=0.1)
-        goes_on(job)
+        continues(job)
 
 
-def test_a_worker_fails_while_the_etcd_member_of_its_node_stands_still(tmp_path: Path) -> None:
+def test_a_worker_fails_while_the_etcd_member_of_its_node_is_stalled(tmp_path: Path) -> None:
     with (
         three_etcds(tmp_path) as etcds,
         scripted_fleet(",".join(etcds.endpoints), tmp_path, "3", 1, keep_alive_s=9) as job,
     ):
         begin(job)
         job.endpoint = etcds.endpoints[1]
-        with etcds.stalled(0):  # all three nodes speak to the first of the list
-            goes_on(job)
+        with etcds.stalled(0):  # all three nodes are connected to the first of the list
+            continues(job)
         assert not any(job.reported(agent, LOST) for agent in range(3))
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
-def test_etcd_stands_still_for_30_seconds(tmp_path: Path) -> None:
+def test_a_stall_of_etcd_for_30_seconds_costs_nothing(tmp_path: Path) -> None:
     with own_etcd(tmp_path) as etcd, scripted_fleet(etcd.endpoint, tmp_path, "3", 1, keep_alive_s=6) as job:
         begin(job)
         with etcd.stalled():
             time.sleep(30)
-        goes_on(job)
+        continues(job)
 
 
 def cpu_s(job: ScriptedFleet) -> float:
-    """Of the agents themselves, so far; not of their workers."""
+    """Return the processor seconds of the agents so far, without their workers."""
     return sum(sum(psutil.Process(agent.pid).cpu_times()[:2]) for agent in job.agents)
 
 
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("away", [OwnEtcd.kill, OwnEtcd.suspend], ids=["killed", "standing still"])
+@pytest.mark.parametrize("away", [OwnEtcd.kill, OwnEtcd.suspend], ids=["killed", "suspended"])
 def test_without_etcd_an_agent_takes_less_than_one_percent_of_a_core(
     away: Callable[[OwnEtcd], None], tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""Planned changes give workers their signal and their time; an unplanned end gives the others the short grace."""
+"""Planned changes give workers their signal and the full grace; a failure gives the others the short grace."""
 
 import signal
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ SAVES = ("--progress", "--save", "SIGUSR1")
 
 @pytest.fixture
 def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[ScriptedFleet]:
-    """Two to three nodes whose workers save on SIGUSR1 for as long as the test wants."""
+    """A job with two to three nodes whose workers save on SIGUSR1 until the test releases them."""
     with scripted_fleet(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, options=SAVES) as made:
         made.set_replicas(stop_signal="SIGUSR1", graceful_shutdown_s=60.0, failure_grace_s=0.2)
         yield made
 
 
 def all_save(job: ScriptedFleet, workers: int) -> None:
-    """Everybody is told, nobody goes on before all have saved, then there is one new round."""
+    """Check that all workers get the signal, and that the next round begins only after all have saved."""
     job.await_point("told", 1, workers)
     assert job.rounds() == {1}
     job.start_rounds()
@@ -58,7 +58,7 @@ def test_workers_save_when_a_node_is_preempted(job: ScriptedFleet) -> None:
     assert job.await_world(RoundPhase.ACTIVE, 2).restarts == 0
 
 
-def test_after_a_failure_nobody_waits_for_those_who_would_save(job: ScriptedFleet) -> None:
+def test_after_a_failure_saving_workers_get_only_the_short_grace(job: ScriptedFleet) -> None:
     job.begin(3)
     job.give_orders(1, {"0": {"exit": 1}})
     job.await_round(2, 3)

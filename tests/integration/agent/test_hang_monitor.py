@@ -1,4 +1,4 @@
-"""A job that hangs is suspected, shows its stacks, and says so in its report; it goes on as before."""
+"""A suspected hang: the job writes its stacks and reports the suspicion, and continues."""
 
 import sys
 from pathlib import Path
@@ -28,7 +28,7 @@ waits_for_a_peer_that_never_comes()
 HELPER = Path(__file__).parents[3] / "agent/elasticjob_agent/user_python/worker"
 
 
-async def test_a_hang_is_told_with_stacks_and_nothing_is_stopped(
+async def test_a_hang_is_reported_with_stacks_and_nothing_is_stopped(
     etcd_server: EmbeddedEtcd, etcd: EtcdClient, tmp_path: Path
 ) -> None:
     with fleet(etcd_server.endpoint.targets[0], tmp_path, "1", 1, conf="progress_deadline=1") as job:
@@ -39,11 +39,11 @@ async def test_a_hang_is_told_with_stacks_and_nothing_is_stopped(
             reports = [records.decode(NodeReport, kv.value) for kv in (await etcd.range(prefix)).kvs]
             return [report for report in reports if report.stalled_since_ns > 0]
 
-        told: list[NodeReport] = await aeventually(stalled, within_s=30, what="a report of the hang")
-        assert [report.round for report in told] == [1]
-        said = job.log_of(0).read_text()
-        assert "they may hang" in said
-        assert "in waits_for_a_peer_that_never_comes" in said
+        reports: list[NodeReport] = await aeventually(stalled, within_s=30, what="a report of the hang")
+        assert [report.round for report in reports] == [1]
+        log = job.log_of(0).read_text()
+        assert "they may hang" in log
+        assert "in waits_for_a_peer_that_never_comes" in log
         (tmp_path / "go").touch()
         assert agent.wait(20) == 0
         assert "restart 1" not in job.log_of(0).read_text()

@@ -1,4 +1,4 @@
-"""An agent that is cut off, or stands still, and comes back: before anybody missed it, or fenced off after."""
+"""An agent that is cut off or suspended and comes back: in time without a loss, or later and fenced off."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.etcd
 
 @pytest.fixture
 def way(etcd_server: EmbeddedEtcd) -> Iterator[Proxy]:
-    """The way of one agent to etcd."""
+    """The proxy between one agent and etcd."""
     with proxy("127.0.0.1", etcd_server.port) as made:
         yield made
 
@@ -32,7 +32,7 @@ def endpoint(etcd_server: EmbeddedEtcd) -> str:
 
 
 def begin_with_one_behind(job: ScriptedFleet, way: Proxy) -> int:
-    """Three nodes run round 1; the last one's way to etcd is `way`. Its number."""
+    """Start three nodes in round 1; the last one reaches etcd through `way`. Return its number."""
     job.set_replicas(min=3, max=3, desired=3)
     job.run_scripted()
     job.run_scripted()
@@ -50,7 +50,7 @@ def pid_of(job: ScriptedFleet, agent: int, round_: int) -> int:
     "fault",
     ["cut", pytest.param("refuse", marks=pytest.mark.nightly), pytest.param("stall", marks=pytest.mark.nightly)],
 )
-def test_a_short_cut_is_missed_by_nobody(endpoint: str, way: Proxy, tmp_path: Path, fault: str) -> None:
+def test_a_short_cut_loses_no_node(endpoint: str, way: Proxy, tmp_path: Path, fault: str) -> None:
     with scripted_fleet(endpoint, tmp_path, "3", 1, keep_alive_s=30) as job:
         behind = begin_with_one_behind(job, way)
         another = next(ranks[0] for agent, ranks in job.ranks(1).items() if agent != behind)
@@ -69,7 +69,7 @@ def gone(job: ScriptedFleet) -> bool:
     return not job.view().nodes
 
 
-def test_a_lease_that_ran_out_is_taken_anew_if_nobody_moved_on_and_the_workers_never_know(
+def test_an_expired_lease_is_replaced_without_a_round_if_the_job_has_not_moved_on(
     endpoint: str, way: Proxy, tmp_path: Path
 ) -> None:
     with scripted_fleet(endpoint, tmp_path, "1", 2) as job:
@@ -84,7 +84,7 @@ def test_a_lease_that_ran_out_is_taken_anew_if_nobody_moved_on_and_the_workers_n
         assert len(job.pids(1)) == 2
 
 
-def test_one_that_was_cut_off_too_long_finds_the_job_gone_on_stops_and_joins_anew(
+def test_a_node_that_was_cut_off_too_long_stops_its_workers_and_joins_again(
     endpoint: str, way: Proxy, tmp_path: Path
 ) -> None:
     with scripted_fleet(endpoint, tmp_path, "2:3", 1, max_restarts=0) as job:
@@ -92,7 +92,7 @@ def test_one_that_was_cut_off_too_long_finds_the_job_gone_on_stops_and_joins_ane
         worker = pid_of(job, late, 1)
         way.refuse()
         job.await_round(2, 2)
-        assert psutil.pid_exists(worker), "a healthy worker was stopped although nobody told its node to"
+        assert psutil.pid_exists(worker), "a healthy worker was stopped without an order"
         way.restore()
         job.await_round(3, 3)
         assert not psutil.pid_exists(worker)
@@ -101,7 +101,7 @@ def test_one_that_was_cut_off_too_long_finds_the_job_gone_on_stops_and_joins_ane
         job.all_finish()
 
 
-def test_one_that_is_cut_off_for_its_isolation_grace_stops_its_workers_and_leaves(
+def test_a_node_that_is_cut_off_for_its_isolation_grace_stops_its_workers_and_leaves(
     endpoint: str, way: Proxy, tmp_path: Path
 ) -> None:
     with scripted_fleet(endpoint, tmp_path, "2:3", 1, max_restarts=0) as job:
@@ -117,34 +117,34 @@ def test_one_that_is_cut_off_for_its_isolation_grace_stops_its_workers_and_leave
         assert job.restarts(2) == {"0"}
 
 
-def test_an_agent_that_stood_still_until_it_was_replaced_is_fenced_off_and_waits_as_a_spare(
+def test_an_agent_that_was_suspended_until_its_replacement_is_fenced_off_and_waits_as_a_spare(
     endpoint: str, tmp_path: Path
 ) -> None:
     with scripted_fleet(endpoint, tmp_path, "2", 1, max_restarts=0) as job:
         job.begin(2)
-        still = job.agent_of(1)
-        worker = pid_of(job, still, 1)
-        os.kill(job.agents[still].pid, signal.SIGSTOP)
+        suspended = job.agent_of(1)
+        worker = pid_of(job, suspended, 1)
+        os.kill(job.agents[suspended].pid, signal.SIGSTOP)
         job.await_world(RoundPhase.FORMING, 2)
         replacement = job.run_scripted()
         job.await_round(2, 2)
-        assert job.ranks(2) == {1 - still: [0], replacement: [1]}
-        os.kill(job.agents[still].pid, signal.SIGCONT)
+        assert job.ranks(2) == {1 - suspended: [0], replacement: [1]}
+        os.kill(job.agents[suspended].pid, signal.SIGCONT)
         job.await_silence({worker})
-        job.await_reported(still, "joined as slot 2")
+        job.await_reported(suspended, "joined as slot 2")
         job.all_finish()
         assert job.rounds() == {1, 2}
         assert job.restarts(2) == {"0"}
 
 
 @pytest.mark.parametrize(
-    ("outcome", "closer"),
+    ("outcome", "leader"),
     [
         ("left_behind", "here"),
-        ("missed_by_nobody", "there"),
+        ("back_in_time", "there"),
         pytest.param("left_behind", "there", marks=pytest.mark.nightly),
-        pytest.param("missed_by_nobody", "here", marks=pytest.mark.nightly),
+        pytest.param("back_in_time", "here", marks=pytest.mark.nightly),
     ],
 )
-def test_a_machine_whose_cable_is_pulled(tmp_path: Path, outcome: str, closer: str) -> None:
-    run_in_own_network("tests.integration.agent.cut_machine", str(tmp_path), outcome, closer, within_s=110)
+def test_a_machine_without_network_comes_back(tmp_path: Path, outcome: str, leader: str) -> None:
+    run_in_own_network("tests.integration.agent.cut_machine", str(tmp_path), outcome, leader, within_s=110)

@@ -1,4 +1,4 @@
-"""`--numa-binding`: workers of the agent run where the library would bind them, however it was asked for."""
+"""`--numa-binding`: workers of the agent are bound as by the library, with the option and with the variable."""
 
 import os
 import re
@@ -17,7 +17,7 @@ PRINT = "import os; print(f'rank {os.environ[\"LOCAL_RANK\"]} on {sorted(os.sche
 
 
 def agent(*options: str, **variables: str) -> "subprocess.CompletedProcess[str]":
-    """An agent whose two workers print where they may run."""
+    """Run an agent whose two workers print the processors that they may use."""
     line = [sys.executable, "-m", "elasticjob_agent.cli.main", "--standalone", "--nproc-per-node", "2", *options]
     command = [*line, "--no-python", sys.executable, "-S", "-c", PRINT]
     return subprocess.run(
@@ -36,23 +36,23 @@ def printed(run: "subprocess.CompletedProcess[str]") -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("mode", [AffinityMode.EXCLUSIVE, AffinityMode.NODE])
-def test_workers_run_where_the_line_binds_them(mode: AffinityMode) -> None:
+def test_workers_run_on_the_processors_of_the_option(mode: AffinityMode) -> None:
     run = agent("--numa-binding", mode)
     assert printed(run) == expected(mode)
-    said = "; ".join(format_cpus(cpus) for cpus in cpu_bindings(NumaOptions(mode), 2))
-    assert f"workers are bound to CPUs, by local rank: {said}" in run.stderr
+    bound = "; ".join(format_cpus(cpus) for cpus in cpu_bindings(NumaOptions(mode), 2))
+    assert f"workers are bound to CPUs, by local rank: {bound}" in run.stderr
 
 
-def test_the_variable_binds_as_the_option_does() -> None:
+def test_the_variable_binds_like_the_option() -> None:
     assert printed(agent(PET_NUMA_BINDING="exclusive")) == expected(AffinityMode.EXCLUSIVE)
 
 
-def test_without_either_workers_run_where_the_agent_may() -> None:
-    everywhere = str(sorted(os.sched_getaffinity(0)))
-    assert printed(agent()) == [("0", everywhere), ("1", everywhere)]
+def test_without_either_workers_run_on_all_processors_of_the_agent() -> None:
+    usable = str(sorted(os.sched_getaffinity(0)))
+    assert printed(agent()) == [("0", usable), ("1", usable)]
 
 
-def test_more_workers_than_cores_cannot_have_their_own_and_nothing_is_started() -> None:
+def test_more_workers_than_cores_are_refused_and_nothing_is_started() -> None:
     run = agent("--numa-binding", "exclusive", "--nproc-per-node", "1024")
     assert run.returncode == 2
     assert re.search(r"--numa-binding exclusive: .* cores for \d+ workers that each need their own", run.stderr)

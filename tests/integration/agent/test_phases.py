@@ -1,4 +1,4 @@
-"""SIGTERM, and the closer's death, in every phase of a node's life: nothing is charged, and the job goes to its end."""
+"""SIGTERM, and the leader's death, in every phase of a node: nothing is charged, and the job succeeds."""
 
 import contextlib
 import signal
@@ -23,14 +23,14 @@ SAVES = ("--progress", "--save", "SIGTERM")
 
 @pytest.fixture
 def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[ScriptedFleet]:
-    """Two to three nodes of one worker; any failure of a worker would end the job."""
+    """A job with two to three nodes of one worker; any failure of a worker would end it."""
     with scripted_fleet(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, max_restarts=0) as made:
         yield made
 
 
 @pytest.fixture
 def saving(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[ScriptedFleet]:
-    """The same; workers take as long to stop as the test wants."""
+    """The same job; its workers stop only when the test releases them."""
     with scripted_fleet(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, max_restarts=0, options=SAVES) as made:
         made.set_replicas(graceful_shutdown_s=60.0)
         yield made
@@ -49,13 +49,13 @@ def nothing_was_charged(job: ScriptedFleet, round_: int) -> bool:
 
 
 def nodes(job: ScriptedFleet, count: int) -> RendezvousView:
-    """Wait until so many are in the job."""
+    """Wait until `count` nodes are in the job, and return the view."""
 
-    def seen() -> RendezvousView | None:
+    def complete() -> RendezvousView | None:
         view = job.view()
         return view if len(view.nodes) == count else None
 
-    view = eventually(seen, within_s=30, what=f"{count} nodes", pause_s=0.05)
+    view = eventually(complete, within_s=30, what=f"{count} nodes", pause_s=0.05)
     assert view is not None
     return view
 
@@ -86,14 +86,14 @@ def test_sigterm_while_a_round_forms(job: ScriptedFleet) -> None:
 
 
 def fork_server_of(job: ScriptedFleet, agent: int) -> psutil.Process:
-    """The process that starts this agent's workers."""
+    """Return the process that starts this agent's workers."""
     children = psutil.Process(job.agents[agent].pid).children()
     return next(child for child in children if any("forkserver" in word for word in child.cmdline()))
 
 
 @contextlib.contextmanager
 def suspended(process: psutil.Process) -> Iterator[None]:
-    """It stands still, and goes on also when the test fails, if it is still there."""
+    """Suspend the process inside; resume it afterwards, also after an error, if it still exists."""
     process.suspend()
     try:
         yield
@@ -146,7 +146,7 @@ def done(job: ScriptedFleet, count: int) -> None:
     eventually(lambda: len(job.view().completions) == count, within_s=30, what=f"{count} done", pause_s=0.05)
 
 
-def test_sigterm_when_it_is_done_disturbs_nobody(job: ScriptedFleet) -> None:
+def test_sigterm_after_the_work_is_done_disturbs_no_other_node(job: ScriptedFleet) -> None:
     job.begin(3)
     job.give_orders(1, {"1": {"exit": 0}})
     done(job, 1)
@@ -157,49 +157,49 @@ def test_sigterm_when_it_is_done_disturbs_nobody(job: ScriptedFleet) -> None:
     assert job.rounds() == {1}
 
 
-# The closer's death.
+# The leader's death.
 
 
-def kill_closer(job: ScriptedFleet) -> tuple[int, list[int]]:
-    """SIGKILL it; (it, the others)."""
-    closer = job.agent_of(job.slot_of_leader())
-    job.agents[closer].kill()
-    return closer, [agent for agent in range(len(job.agents)) if agent != closer]
+def kill_leader(job: ScriptedFleet) -> tuple[int, list[int]]:
+    """Kill the leader with SIGKILL. Return (leader, other agents)."""
+    leader = job.agent_of(job.slot_of_leader())
+    job.agents[leader].kill()
+    return leader, [agent for agent in range(len(job.agents)) if agent != leader]
 
 
-def test_closer_killed_while_the_first_round_forms(job: ScriptedFleet) -> None:
+def test_the_leader_is_killed_while_the_first_round_forms(job: ScriptedFleet) -> None:
     job.set_replicas(min=3)
     job.run_scripted()
     job.run_scripted()
     nodes(job, 2)
-    closer, others = kill_closer(job)
+    leader, others = kill_leader(job)
     job.run_scripted()
     job.run_scripted()
     job.await_round(1, 3)
-    assert closer not in job.ranks(1)
+    assert leader not in job.ranks(1)
     job.all_finish(*others, 2, 3)
 
 
-def test_closer_killed_while_workers_are_being_started(job: ScriptedFleet) -> None:
-    """Its own are not running yet, those of the others may be."""
+def test_the_leader_is_killed_while_workers_are_being_started(job: ScriptedFleet) -> None:
+    """The leader's workers do not run yet, those of the others may."""
     job.set_replicas(min=3)
     job.run_scripted()
     job.run_scripted()
     nodes(job, 2)
-    closer = job.agent_of(job.slot_of_leader())
-    with suspended(fork_server_of(job, closer)):
+    leader = job.agent_of(job.slot_of_leader())
+    with suspended(fork_server_of(job, leader)):
         job.run_scripted()
         job.await_world(RoundPhase.ACTIVE, 1)
         job.set_replicas(min=2)
-        kill_closer(job)
+        kill_leader(job)
         job.await_round(2, 2)
-    assert (closer in job.ranks(1), nothing_was_charged(job, 2)) == (False, True)
-    job.all_finish(*(agent for agent in range(3) if agent != closer))
+    assert (leader in job.ranks(1), nothing_was_charged(job, 2)) == (False, True)
+    job.all_finish(*(agent for agent in range(3) if agent != leader))
 
 
-def test_closer_killed_while_workers_run(job: ScriptedFleet) -> None:
+def test_the_leader_is_killed_while_workers_run(job: ScriptedFleet) -> None:
     job.begin(3)
-    _, others = kill_closer(job)
+    _, others = kill_leader(job)
     job.await_round(2, 2)
     world = job.await_world(RoundPhase.ACTIVE, 2)
     assert (world.restarts, world.node_losses) == (0, 1)
@@ -207,11 +207,11 @@ def test_closer_killed_while_workers_run(job: ScriptedFleet) -> None:
     assert job.rounds() == {1, 2}
 
 
-def test_closer_killed_while_workers_stop(saving: ScriptedFleet) -> None:
+def test_the_leader_is_killed_while_workers_stop(saving: ScriptedFleet) -> None:
     saving.begin(3)
     saving.set_replicas(restart_id="again")
     saving.await_point("told", 1, 3)
-    _, others = kill_closer(saving)
+    _, others = kill_leader(saving)
     nodes(saving, 2)
     saving.start_rounds()
     saving.await_round(2, 2)
@@ -220,10 +220,10 @@ def test_closer_killed_while_workers_stop(saving: ScriptedFleet) -> None:
     assert saving.rounds() == {1, 2}
 
 
-def test_closer_killed_after_its_verdict_and_the_round_is_not_judged_again(
+def test_the_leader_is_killed_after_its_verdict_and_there_is_no_second_verdict(
     etcd_server: EmbeddedEtcd, tmp_path: Path
 ) -> None:
-    """The verdict stands in `forming` while the round waits: for a back-off that the test ends."""
+    """The state `forming` contains the verdict while the round waits for a back-off, which the test ends."""
     with scripted_fleet(etcd_server.endpoint.targets[0], tmp_path, "2:3", 1, options=()) as job:
         job.set_replicas(backoff_initial_s=600.0, backoff_max_s=600.0)
         job.begin(3)
@@ -232,7 +232,7 @@ def test_closer_killed_after_its_verdict_and_the_round_is_not_judged_again(
             job.give_orders(round_, {"*": {"exit": 1}})
         job.await_world(RoundPhase.FORMING, 3)
         eventually(lambda: getattr(job.world(), "has_verdict", False), within_s=30, what="the verdict", pause_s=0.05)
-        _, others = kill_closer(job)
+        _, others = kill_leader(job)
         nodes(job, 2)
         job.set_replicas(backoff_initial_s=0.0)
         job.await_round(3, 2)
@@ -241,13 +241,13 @@ def test_closer_killed_after_its_verdict_and_the_round_is_not_judged_again(
         job.all_finish(*others)
 
 
-def test_closer_killed_when_it_is_done_is_not_missed(job: ScriptedFleet) -> None:
+def test_the_leader_is_killed_after_its_work_is_done_and_is_not_lost(job: ScriptedFleet) -> None:
     job.begin(3)
-    closer = job.agent_of(job.slot_of_leader())
-    (rank,) = job.ranks(1)[closer]
+    leader = job.agent_of(job.slot_of_leader())
+    (rank,) = job.ranks(1)[leader]
     job.give_orders(1, {str(rank): {"exit": 0}})
     done(job, 1)
-    _, others = kill_closer(job)
+    _, others = kill_leader(job)
     nodes(job, 2)
     job.all_finish(*others)
     assert job.rounds() == {1}

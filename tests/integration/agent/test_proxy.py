@@ -1,4 +1,4 @@
-"""The proxy that the fault tests trust does what it is told."""
+"""The proxy that the fault tests use."""
 
 import contextlib
 import socket
@@ -13,7 +13,7 @@ PATIENCE_S = 20.0
 
 
 def echo(server: socket.socket) -> None:
-    """Give back whatever comes, to one client after another, until the listener is closed."""
+    """Send all data back, to one client after another, until the listener is closed."""
     with contextlib.suppress(OSError):
         while True:
             client, _ = server.accept()
@@ -24,7 +24,7 @@ def echo(server: socket.socket) -> None:
 
 @pytest.fixture
 def target() -> Iterator[int]:
-    """Where somebody echoes."""
+    """The port of a server that echoes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=echo, args=(server,))
         thread.start()
@@ -44,20 +44,20 @@ def dial(way: Proxy) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=PATIENCE_S)
 
 
-def say(client: socket.socket, data: bytes) -> bytes:
+def exchange(client: socket.socket, data: bytes) -> bytes:
     client.sendall(data)
     return client.recv(4096)
 
 
-def test_it_carries_both_ways(way: Proxy) -> None:
+def test_data_pass_in_both_directions(way: Proxy) -> None:
     with dial(way) as client:
-        assert say(client, b"hello") == b"hello"
-        assert say(client, b"again") == b"again"
+        assert exchange(client, b"hello") == b"hello"
+        assert exchange(client, b"again") == b"again"
 
 
-def test_what_is_stalled_arrives_when_it_is_restored(way: Proxy) -> None:
+def test_stalled_data_arrive_after_the_restore(way: Proxy) -> None:
     with dial(way) as client:
-        assert say(client, b"a") == b"a"
+        assert exchange(client, b"a") == b"a"
         way.stall()
         client.sendall(b"b")
         client.settimeout(0.2)
@@ -68,20 +68,20 @@ def test_what_is_stalled_arrives_when_it_is_restored(way: Proxy) -> None:
         assert client.recv(1) == b"b"
 
 
-def test_a_cut_resets_what_stands_and_what_comes(way: Proxy) -> None:
+def test_a_cut_resets_open_and_new_connections(way: Proxy) -> None:
     with dial(way) as client:
-        assert say(client, b"a") == b"a"
+        assert exchange(client, b"a") == b"a"
         way.cut()
         with pytest.raises(ConnectionResetError):
             client.recv(1)
     with pytest.raises(OSError, match=r"reset|Broken pipe"), dial(way) as client:
-        say(client, b"b")
+        exchange(client, b"b")
     way.restore()
     with dial(way) as client:
-        assert say(client, b"c") == b"c"
+        assert exchange(client, b"c") == b"c"
 
 
-def test_refused_is_refused_until_it_is_restored_at_the_same_port(way: Proxy) -> None:
+def test_connections_are_refused_until_the_restore_at_the_same_port(way: Proxy) -> None:
     before = way.endpoint
     way.refuse()
     with pytest.raises(ConnectionRefusedError):
@@ -89,25 +89,25 @@ def test_refused_is_refused_until_it_is_restored_at_the_same_port(way: Proxy) ->
     way.restore()
     assert way.endpoint == before
     with dial(way) as client:
-        assert say(client, b"a") == b"a"
+        assert exchange(client, b"a") == b"a"
 
 
-def test_a_delay_is_no_loss(way: Proxy) -> None:
+def test_delayed_data_are_not_lost(way: Proxy) -> None:
     way.delay(0.05)
     with dial(way) as client:
-        assert say(client, b"a") == b"a"
+        assert exchange(client, b"a") == b"a"
 
 
-def fail_after_a_word(target: int, clients: list[socket.socket]) -> None:
+def fail_after_an_exchange(target: int, clients: list[socket.socket]) -> None:
     with proxy("127.0.0.1", target) as way:
         clients.append(dial(way))
-        assert say(clients[0], b"a") == b"a"
+        assert exchange(clients[0], b"a") == b"a"
         raise KeyError
 
 
-def test_its_connections_end_with_it_also_when_its_user_fails(target: int) -> None:
+def test_its_connections_end_with_the_proxy_even_after_an_error(target: int) -> None:
     clients: list[socket.socket] = []
     with pytest.raises(KeyError):
-        fail_after_a_word(target, clients)
+        fail_after_an_exchange(target, clients)
     with clients[0] as client, pytest.raises(ConnectionResetError):
         client.recv(1)

@@ -1,4 +1,4 @@
-"""One of eight ranks has a reason, seven say "connection reset" within milliseconds of it: the reason is named."""
+"""One of eight ranks fails, and seven report "connection reset" within milliseconds: the first is the root cause."""
 
 import random
 import signal
@@ -22,8 +22,8 @@ SEGFAULT = {"signal": int(signal.SIGSEGV)}
 FULL_DISK = {"say": TRACEBACK + FULL, "exit": 1}
 
 
-def misfortune(dice: random.Random, victim: int, reason: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Who does what, after how many of a few milliseconds: any order is possible."""
+def failing_orders(dice: random.Random, victim: int, reason: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the orders of all ranks: each fails after a few random milliseconds, so in any order."""
     orders = {str(rank): {"after_s": dice.uniform(0, SPREAD_S), "say": PEER, "exit": 1} for rank in range(8)}
     orders[str(victim)] = {"after_s": dice.uniform(0, SPREAD_S), **reason}
     return orders
@@ -32,30 +32,30 @@ def misfortune(dice: random.Random, victim: int, reason: dict[str, Any]) -> dict
 def rounds_end(
     job: ScriptedFleet, rounds: int, dice: random.Random, reason: dict[str, Any]
 ) -> list[tuple[int, str, int]]:
-    """So many rounds end so; (rank that had the reason, what is named, rank named) of each."""
-    told = []
+    """End rounds by failures. Return (rank with the reason, reason in the record, rank in the record) of each."""
+    results = []
     for round_ in range(1, rounds + 1):
         job.await_round(round_, 8)
         victim = dice.randrange(8)
-        job.give_orders(round_, misfortune(dice, victim, reason))
+        job.give_orders(round_, failing_orders(dice, victim, reason))
         job.await_round(round_ + 1, 8)
         root = job.root_cause(round_)
-        told.append((victim, root.signal if "signal" in reason else root.message, root.rank))
-    return told
+        results.append((victim, root.signal if "signal" in reason else root.message, root.rank))
+    return results
 
 
 def all_are_named(endpoint: str, folder: Path, agents: int, rounds: int, reason: dict[str, Any] = SEGFAULT) -> None:
     named = FULL if reason is FULL_DISK else "SIGSEGV"
     with scripted_fleet(endpoint, folder, str(agents), 8 // agents, max_restarts=rounds, options=OPTIONS) as job:
         job.begin(agents)
-        told = rounds_end(job, rounds, random.Random(agents), reason)
-        assert told == [(victim, named, victim) for victim, _, _ in told]
+        results = rounds_end(job, rounds, random.Random(agents), reason)
+        assert results == [(victim, named, victim) for victim, _, _ in results]
         assert job.restarts(rounds + 1) == {str(rounds)}, "each is charged once"
         job.all_finish()
 
 
 @pytest.mark.parametrize("agents", [1, 4])
-def test_the_segfault_is_the_root_cause_in_every_run(agents: int, etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
+def test_a_segfault_is_the_root_cause_in_every_run(agents: int, etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
     all_are_named(etcd_server.endpoint.targets[0], tmp_path, agents, 5)
 
 
@@ -72,7 +72,7 @@ def test_a_full_disk_is_the_root_cause_in_100_of_100_runs(etcd_server: EmbeddedE
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("agents", [1, 2, 4])
-def test_the_segfault_is_the_root_cause_in_100_of_100_runs(
+def test_a_segfault_is_the_root_cause_in_100_of_100_runs(
     agents: int, etcd_server: EmbeddedEtcd, tmp_path: Path
 ) -> None:
     all_are_named(etcd_server.endpoint.targets[0], tmp_path, agents, 100)

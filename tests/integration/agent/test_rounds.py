@@ -1,4 +1,4 @@
-"""Real agents, real etcd, real workers: one fault, exactly one new round, and who is who in it."""
+"""Real agents, real etcd, real workers: each fault causes exactly one new round with the expected ranks."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ def endpoint(etcd_server: EmbeddedEtcd) -> str:
 
 
 def all_finish(job: Fleet, agents: list[int]) -> None:
-    """The job goes to its good end: these agents exit 0."""
+    """End the job with success: these agents exit with 0."""
     job.finish()
     codes = job.await_ends()
     assert [codes[agent] for agent in agents] == [0] * len(agents), job.log_of(agents[0]).read_text()
@@ -47,7 +47,7 @@ def test_worker_killed_by_sigkill_counts_as_one_restart(endpoint: str, tmp_path:
         assert job.rounds() == {1, 2}
 
 
-def test_agent_told_by_sigterm_leaves_and_the_others_keep_their_order(endpoint: str, tmp_path: Path) -> None:
+def test_an_agent_leaves_on_sigterm_and_the_others_keep_their_order(endpoint: str, tmp_path: Path) -> None:
     with fleet(endpoint, tmp_path, "2:3", 1) as job:
         job.start_agents(3)
         leaver = next(agent for agent, ranks in job.ranks(1).items() if ranks == [1])

@@ -1,4 +1,4 @@
-"""A node run inside a program that goes on: what it held is let go of when it ends, not when memory is swept."""
+"""A node inside a program that continues: it releases its resources at its end, not at a garbage collection."""
 
 import gc
 import os
@@ -25,19 +25,19 @@ pytestmark = pytest.mark.etcd
 
 
 @pytest.fixture
-def unswept() -> Iterator[None]:
-    """Cycles stay: whoever holds something must let go of it."""
+def without_collector() -> Iterator[None]:
+    """No garbage collection: cycles stay in memory, so an owner must release what it holds."""
     gc.disable()
     yield
     gc.enable()
 
 
-def own_marks() -> set[str]:
-    """The marks of ports that this process holds."""
+def own_reservations() -> set[str]:
+    """Return the names of the port reservations that this process holds."""
     own = set()
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):
-            own.add(os.readlink(descriptor))  # noqa: PTH115 - what it points to is not a path
+            own.add(os.readlink(descriptor))  # noqa: PTH115 - the link's target is not a path
     rows = (line.split() for line in Path("/proc/net/unix").read_text().splitlines())
     return {row[7] for row in rows if row[-1].startswith("@elasticjob-port-") and f"socket:[{row[6]}]" in own}
 
@@ -65,16 +65,14 @@ def one_node(endpoint: EmbeddedEtcd, folder: Path) -> NodeSettings:
     )
 
 
-@pytest.mark.usefixtures("unswept")
-async def test_the_port_of_rank_0_is_free_for_others_when_the_node_has_ended(
-    etcd_server: EmbeddedEtcd, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("without_collector")
+async def test_the_port_of_rank_0_is_free_when_the_node_has_ended(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
     outcome = await run_node(one_node(etcd_server, tmp_path))
     assert outcome.code == ExitCode.OK
-    assert own_marks() == set()
+    assert own_reservations() == set()
 
 
-async def test_a_node_runs_to_its_end_under_the_records_of_a_newer_operator(
+async def test_a_node_runs_to_its_end_with_records_of_a_newer_operator(
     etcd_server: EmbeddedEtcd, tmp_path: Path
 ) -> None:
     node = one_node(etcd_server, tmp_path)

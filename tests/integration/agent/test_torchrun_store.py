@@ -1,4 +1,4 @@
-"""The store that torch's agent gets for a round: shared over etcd, and nobody waits in it for a round that is over."""
+"""The store that torch's agent gets for a round: shared over etcd, and no read waits beyond the end of its round."""
 
 import threading
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.etcd
 
 
 class Round:
-    """One round's stores, as several nodes have them."""
+    """The stores of one round, as several nodes have them."""
 
     def __init__(self, endpoint: Endpoint, prefix: str) -> None:
         self.background = background()
@@ -29,7 +29,7 @@ class Round:
         self.etcd = self.background.submit(_client(endpoint)).result()
 
     def store(self) -> AgentStore:
-        """One node's."""
+        """Return the store of one node."""
         return AgentStore(
             etcd=self.etcd,
             prefix=self.prefix,
@@ -43,7 +43,7 @@ class Round:
         self.successes += 1
 
     def has_freed(self, store: RoundStore, event: threading.Event) -> bool:
-        """Wake the store's waiters, as a handler does after every change; has it come to this?"""
+        """Wake the waiting reads, as a handler does after each change. Return whether `event` is set."""
         self.background.loop.call_soon_threadsafe(store.wake)
         return event.is_set()
 
@@ -59,7 +59,7 @@ def round_(etcd_server: EmbeddedEtcd, prefix: str) -> Iterator[Round]:
     made.background.submit(made.etcd.close()).result()
 
 
-def test_what_one_sets_all_get(round_: Round) -> None:
+def test_all_nodes_read_the_keys_of_one(round_: Round) -> None:
     first, second = round_.store(), round_.store()
     first.set("text", "value")
     first.multi_set([f"many{n}" for n in range(150)], [bytes([n]) for n in range(150)])
@@ -77,7 +77,7 @@ def test_a_get_waits_for_its_key(round_: Round) -> None:
     assert got == [b"here"]
 
 
-def test_sums_of_all_nodes_lose_nothing(round_: Round) -> None:
+def test_no_addition_of_any_node_is_lost(round_: Round) -> None:
     threads = [threading.Thread(target=round_.store().add, args=("sum", 2)) for _ in range(5)]
     for thread in threads:
         thread.start()
@@ -86,14 +86,14 @@ def test_sums_of_all_nodes_lose_nothing(round_: Round) -> None:
     assert round_.store().add("sum", 0) == 10
 
 
-def test_a_wait_ends_at_its_time(round_: Round) -> None:
+def test_a_wait_ends_at_its_time_out(round_: Round) -> None:
     store = round_.store()
     store.set_timeout(timedelta(seconds=0.1))
     with pytest.raises(TimeoutError, match=r"never was not set within 0\.1 s"):
         store.get("never")
 
 
-def test_who_waits_for_a_round_that_is_over_is_freed(round_: Round) -> None:
+def test_a_read_ends_when_the_round_is_over(round_: Round) -> None:
     store, caught = round_.store(), threading.Event()
 
     def wait() -> None:
@@ -103,7 +103,7 @@ def test_who_waits_for_a_round_that_is_over_is_freed(round_: Round) -> None:
 
     threading.Thread(target=wait, daemon=True).start()
     round_.over = True
-    eventually(lambda: round_.has_freed(store, caught), within_s=20, what="the waiter freed")
+    eventually(lambda: round_.has_freed(store, caught), within_s=20, what="the end of the read")
 
 
 def test_the_exit_barrier_is_the_end_of_the_job(round_: Round) -> None:
@@ -115,7 +115,7 @@ def test_the_exit_barrier_is_the_end_of_the_job(round_: Round) -> None:
         passed.set()
 
     threading.Thread(target=barrier, daemon=True).start()
-    eventually(lambda: round_.successes == 1, within_s=20, what="success told")
+    eventually(lambda: round_.successes == 1, within_s=20, what="the report of success")
     assert not passed.is_set()
     round_.done = True
     eventually(lambda: round_.has_freed(store, passed), within_s=20, what="the barrier passed")

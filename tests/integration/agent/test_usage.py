@@ -1,4 +1,4 @@
-"""What a real worker and the processes that it starts use, as the kernel counts it."""
+"""The usage of a real worker and of the processes that it starts, as the kernel counts it."""
 
 import os
 import signal
@@ -24,9 +24,9 @@ def worker() -> Iterator["subprocess.Popen[bytes]"]:
     process.wait()
 
 
-def test_what_a_workers_child_uses_counts_for_the_worker(worker: "subprocess.Popen[bytes]") -> None:
-    looks = iter(range(10_000))
-    meter = UsageMeter(lambda: next(looks) * MIN_INTERVAL_S)
+def test_the_usage_of_a_workers_child_counts_for_the_worker(worker: "subprocess.Popen[bytes]") -> None:
+    samples = iter(range(10_000))
+    meter = UsageMeter(lambda: next(samples) * MIN_INTERVAL_S)
 
     def both() -> bool:
         use = meter.measure([worker.pid]).get(worker.pid)

@@ -1,4 +1,4 @@
-"""The group of one node's workers over a real supervisor: what it records of ends that come while it stops them."""
+"""The group of one node's workers over a real supervisor: the record of a worker that ends during the stop."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from elasticjob_api.records import SpecRecord, WorkerFailure
 from elasticjob_api.runtime_config import runtime_config_of
 from testing.waiting import aeventually
 
-TERMS = runtime_config_of(SpecRecord(min=1, max=1, desired=1))
+CONFIG = runtime_config_of(SpecRecord(min=1, max=1, desired=1))
 PLACE = Assignment(
     round=1,
     nonce="n",
@@ -42,11 +42,11 @@ Make = Callable[..., NodeWorkers]
 
 @pytest.fixture
 async def make(tmp_path: Path) -> AsyncIterator[Make]:
-    """`make(python)` is a group whose workers run this piece of Python; it is stopped at the end."""
+    """`make(script)` returns a group whose workers run this Python script; the supervisor is closed at the end."""
     supervisor = await Supervisor.create()
 
-    def made(script: str, told: Callable[[], object | None] = lambda: None) -> NodeWorkers:
-        job = WorkerTemplate(
+    def made(script: str, last_progress: Callable[[], object | None] = lambda: None) -> NodeWorkers:
+        template = WorkerTemplate(
             argv=(sys.executable, "-S", "-c", f"import os, signal, sys, time\n{script}"),
             environment={"READY": str(tmp_path / "ready")},
             cwd=None,
@@ -57,11 +57,11 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
             progress=tmp_path / "progress",
             stdout=lambda _: None,
             stderr=lambda _: None,
-            last_progress=told,
+            last_progress=last_progress,
         )
         return NodeWorkers(
             supervisor=supervisor,
-            template=job,
+            template=template,
             port=MasterPort("127.0.0.1"),
             wall_ns=time.time_ns,
             memory=OomCounter(tmp_path),
@@ -72,7 +72,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
 
 
 async def started(workers: NodeWorkers, folder: Path, nproc: int = 1) -> None:
-    await workers.start(replace(PLACE, nproc=nproc), TERMS)
+    await workers.start(replace(PLACE, nproc=nproc), CONFIG)
     await aeventually((folder / "ready").exists, within_s=30, what="the worker")
 
 
@@ -88,13 +88,13 @@ async def test_a_worker_that_ends_of_our_signal_has_no_failure(make: Make, tmp_p
     assert await stopped(workers) == []
 
 
-async def test_a_worker_that_exits_badly_when_told_has_no_failure(make: Make, tmp_path: Path) -> None:
+async def test_a_worker_that_exits_badly_on_our_signal_has_no_failure(make: Make, tmp_path: Path) -> None:
     workers = make(f"signal.signal(signal.SIGTERM, lambda *_: sys.exit(9)); {READY}")
     await started(workers, tmp_path)
     assert await stopped(workers) == []
 
 
-async def test_a_crash_that_our_signal_finds_on_its_way_is_recorded_as_such(make: Make, tmp_path: Path) -> None:
+async def test_a_crash_during_the_stop_is_recorded(make: Make, tmp_path: Path) -> None:
     crash = "os.kill(os.getpid(), signal.SIGSEGV)"
     workers = make(f"signal.signal(signal.SIGTERM, lambda *_: {crash}); {READY}")
     await started(workers, tmp_path)
@@ -102,17 +102,15 @@ async def test_a_crash_that_our_signal_finds_on_its_way_is_recorded_as_such(make
     assert (failure.signal, failure.exit_code, failure.stopped_by_agent) == ("SIGSEGV", -signal.SIGSEGV, True)
 
 
-async def test_an_error_that_was_told_before_our_signal_is_recorded(make: Make, tmp_path: Path) -> None:
-    tell = "open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w').write('{\"message\": \"boom\"}')"
-    workers = make(f"{tell}; {READY}")
+async def test_an_error_that_was_reported_before_our_signal_is_recorded(make: Make, tmp_path: Path) -> None:
+    report = "open(os.environ['TORCHELASTIC_ERROR_FILE'], 'w').write('{\"message\": \"boom\"}')"
+    workers = make(f"{report}; {READY}")
     await started(workers, tmp_path)
     (failure,) = await stopped(workers)
     assert (failure.message, failure.stopped_by_agent) == ("boom", True)
 
 
-async def test_a_worker_that_dies_of_an_exception_when_our_signal_comes_has_told_of_it(
-    make: Make, tmp_path: Path
-) -> None:
+async def test_an_exception_of_a_worker_that_our_signal_then_ends_is_recorded(make: Make, tmp_path: Path) -> None:
     slow_to_leave = (
         f"import threading; threading.Thread(target=lambda: (threading.main_thread().join(), exec({READY!r}))).start()"
     )
@@ -124,7 +122,7 @@ async def test_a_worker_that_dies_of_an_exception_when_our_signal_comes_has_told
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-async def test_pythons_answer_to_our_signal_is_no_failure(make: Make, tmp_path: Path, name: str) -> None:
+async def test_pythons_reaction_to_our_signal_is_no_failure(make: Make, tmp_path: Path, name: str) -> None:
     workers = make(READY)
     await started(workers, tmp_path)
     assert await stopped(workers, signal_name=name) == []
@@ -132,7 +130,7 @@ async def test_pythons_answer_to_our_signal_is_no_failure(make: Make, tmp_path: 
 
 async def test_a_failure_keeps_the_end_of_stderr(make: Make) -> None:
     workers = make("sys.stderr.write('x' * 9000 + '\\nValueError: boom\\n'); sys.exit(3)")
-    await workers.start(PLACE, TERMS)
+    await workers.start(PLACE, CONFIG)
     await aeventually(lambda: workers.phase is Workers.FAILED, within_s=30, what="its failure")
     failure = workers.failures[0].failure
     assert (failure.exit_code, failure.message) == (3, "ValueError: boom")
@@ -142,7 +140,7 @@ async def test_a_failure_keeps_the_end_of_stderr(make: Make) -> None:
 
 
 @pytest.mark.parametrize("kills", [0, 1])
-async def test_a_worker_that_the_kernel_kills_for_memory_says_so(make: Make, tmp_path: Path, kills: int) -> None:
+async def test_an_out_of_memory_kill_is_recorded(make: Make, tmp_path: Path, kills: int) -> None:
     counter = tmp_path / "memory.events"
     counter.write_text("oom_kill 0\n")
     workers = make(READY)
@@ -155,17 +153,17 @@ async def test_a_worker_that_the_kernel_kills_for_memory_says_so(make: Make, tmp
     await stopped(workers)
 
 
-async def test_a_stop_that_comes_before_they_are_started_stops_them_all_the_same(make: Make) -> None:
+async def test_a_stop_before_the_start_is_complete_stops_all_workers(make: Make) -> None:
     workers = make(READY)
-    await workers.start(PLACE, TERMS)
+    await workers.start(PLACE, CONFIG)
     assert await stopped(workers) == []
     assert [report.exit_code for report in workers.reports()] == [-signal.SIGTERM]
 
 
-async def test_a_fault_of_ours_is_raised_to_whoever_drives_the_workers(make: Make) -> None:
-    told = iter([None])
-    workers = make("sys.exit(1)", told=lambda: next(told))
-    await workers.start(PLACE, TERMS)
+async def test_an_internal_error_is_raised_to_the_caller(make: Make) -> None:
+    progress = iter([None])
+    workers = make("sys.exit(1)", last_progress=lambda: next(progress))
+    await workers.start(PLACE, CONFIG)
 
     def raised() -> bool:
         try:
@@ -173,4 +171,4 @@ async def test_a_fault_of_ours_is_raised_to_whoever_drives_the_workers(make: Mak
         except RuntimeError as error:
             return "StopIteration" in str(error)
 
-    await aeventually(raised, within_s=30, what="the fault")
+    await aeventually(raised, within_s=30, what="the error")
