@@ -63,7 +63,7 @@ def _test_fork() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", DeprecationWarning
-        )  # newer Pythons warn of a fork beside threads, which this fork is meant to be
+        )  # newer Pythons warn of a fork beside threads; here it is intended
         pid = os.fork()
     if pid == 0:
         os._exit(0)

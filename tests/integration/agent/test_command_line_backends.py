@@ -19,7 +19,7 @@ from tests.integration.agent.agents import Agents
 
 pytestmark = pytest.mark.etcd
 
-SAY = "echo rank=$RANK of=$WORLD_SIZE group=$GROUP_RANK at=$MASTER_ADDR:$MASTER_PORT"
+PRINT_RANKS = "echo rank=$RANK of=$WORLD_SIZE group=$GROUP_RANK at=$MASTER_ADDR:$MASTER_PORT"
 
 
 def places(text: str) -> list[tuple[str, ...]]:
@@ -28,7 +28,7 @@ def places(text: str) -> list[tuple[str, ...]]:
 
 
 def test_a_line_without_options_is_one_standalone_node(agents: Agents) -> None:
-    agents.start("--no-python", "sh", "-c", SAY)
+    agents.start("--no-python", "sh", "-c", PRINT_RANKS)
     assert agents.ends() == [0]
     assert [place[:3] for place in places(agents.output(0))] == [("0", "1", "0")]
 
@@ -68,7 +68,7 @@ def addresses(line: str, agents: Agents, **variables: str) -> set[str]:
 def test_with_c10d_the_endpoints_host_starts_one_etcd(agents: Agents, port: int) -> None:
     line = ("--nnodes", "2", "--rdzv-backend", "c10d", "--rdzv-endpoint", f"localhost:{port}", "--rdzv-id", "j")
     for _ in range(2):
-        agents.start(*line, "--no-python", "sh", "-c", SAY)
+        agents.start(*line, "--no-python", "sh", "-c", PRINT_RANKS)
     assert agents.ends() == [0, 0], agents.output(0)
     assert sorted(place[0] for n in (0, 1) for place in places(agents.output(n))) == ["0", "1"]
     assert sum("started an etcd" in agents.output(n) for n in (0, 1)) == 1
@@ -80,7 +80,7 @@ def test_after_the_owner_was_killed_another_job_begins_at_the_same_port(agents: 
     eventually(lambda: "are running" in agents.output(0), within_s=30, what="the first job runs")
     owner.kill()
     for _ in range(3):
-        agents.start(*line, "new", "--nnodes", "3", "--no-python", "sh", "-c", SAY)
+        agents.start(*line, "new", "--nnodes", "3", "--no-python", "sh", "-c", PRINT_RANKS)
     assert agents.ends()[1:] == [0, 0, 0], agents.output(1)
     assert sum("started an etcd" in agents.output(n) for n in (1, 2, 3)) == 1
 
@@ -98,7 +98,7 @@ def test_nodes_of_this_machine_meet_by_any_of_its_names(hosts: tuple[str, str], 
 def test_static_nodes_have_the_given_ranks_and_master(agents: Agents, port: int) -> None:
     line = ("--nnodes", "2", "--master-addr", "127.0.0.1", "--master-port", str(port))
     for rank in (1, 0):
-        agents.start(*line, "--node-rank", str(rank), "--no-python", "sh", "-c", SAY)
+        agents.start(*line, "--node-rank", str(rank), "--no-python", "sh", "-c", PRINT_RANKS)
     assert agents.ends() == [0, 0], agents.output(0)
     assert places(agents.output(0)) == [("1", "2", "1", f"127.0.0.1:{port}")]
     assert places(agents.output(1)) == [("0", "2", "0", f"127.0.0.1:{port}")]
