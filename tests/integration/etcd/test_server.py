@@ -228,8 +228,8 @@ async def test_an_etcd_too_old_for_a_flag_is_started_without_it(tmp_path: Path) 
 
 PARENT = """
 import asyncio, sys, time
-from elasticjob_etcd.embedded import EtcdServer
-print(asyncio.run(EtcdServer.start(sys.argv[1])).pid, flush=True)
+from elasticjob_etcd.embedded import EmbeddedEtcd
+print(asyncio.run(EmbeddedEtcd.start(sys.argv[1])).pid, flush=True)
 time.sleep(600)
 """
 
