@@ -1,53 +1,53 @@
 """The operator's errors, as one tree.
 
-OperatorError
-├── ClusterError            the API server said no, or did not answer
-│   ├── AlreadyExists       an object of this name is there
-│   ├── Conflict            the object changed in between, or its uid is another
-│   ├── Forbidden           permission, quota or an admission rule; the message names it
-│   │   └── InvalidObject   the object itself is wrong; trying again is of no use before it has changed
-│   ├── RetryLater          refused for the moment, and nothing was written: too many requests, or a webhook is away
-│   ├── ClusterUnavailable  no answer in time; the outcome of a write is unknown
-│   │   └── TimedOut        it may have been asked for too much at once
-│   └── WatchDied           a watch has stopped telling what there is; only a new process helps
-├── CredentialsError        a certificate authority that cannot be used; the message says what to give it
-└── RenderError             a job that cannot become a pod; the message names the field
+    OperatorError
+    ├── ClusterError            the API server refused a request, or did not answer
+    │   ├── AlreadyExists       an object of this name exists
+    │   ├── Conflict            the object has changed since it was read, or has another uid
+    │   ├── Forbidden           refused by a permission, a quota or an admission rule; the message names it
+    │   │   └── InvalidObject   the object itself is wrong; a retry fails until it has changed
+    │   ├── RetryLater          refused for now, nothing was written: too many requests, or a webhook is unavailable
+    │   ├── ClusterUnavailable  no answer in time; the outcome of a write is unknown
+    │   │   └── TimedOut        the request took too long; a smaller one may succeed
+    │   └── WatchStale          a watch no longer delivers changes; only a new process helps
+    ├── CredentialsError        a certificate authority cannot be used; the message names the cure
+    └── RenderError             a job cannot be rendered as a pod; the message names the field
 """
 
 
 class OperatorError(Exception):
-    """Anything the operator reports about itself."""
+    """Base class of the operator's errors."""
 
 
 class ClusterError(OperatorError):
-    """The API server refused or failed."""
+    """The API server refused a request or failed."""
 
     retry_after_s: float = 0.0
-    """The pause that the API server asked for (Retry-After); 0 when it named none."""
+    """The pause that the API server asked for (Retry-After), in seconds; 0 without one."""
 
 
 class AlreadyExists(ClusterError):
-    """An object of this name is there."""
+    """An object of this name exists."""
 
 
 class Conflict(ClusterError):
-    """The object changed in between, or is another object of the same name."""
+    """The object has changed since it was read, or is another object of the same name."""
 
 
 class Forbidden(ClusterError):
-    """Permission, quota or admission."""
+    """A permission, a quota or an admission rule forbids the request."""
 
 
 class InvalidObject(Forbidden):
-    """The object has a field that the API server does not know, or a value that it does not take."""
+    """The object has a field that the API server does not know, or a value that it does not accept."""
 
 
 class RetryLater(ClusterError):
-    """Refused for the moment; nothing was written."""
+    """The request was refused for now; nothing was written."""
 
 
 class ClusterUnavailable(ClusterError):
-    """No answer in time."""
+    """The API server did not answer in time; the outcome of a write is unknown."""
 
 
 class TimedOut(ClusterUnavailable):
@@ -55,12 +55,12 @@ class TimedOut(ClusterUnavailable):
 
 
 class WatchStale(ClusterError):
-    """A watch has gone silent."""
+    """A watch no longer delivers changes."""
 
 
 class CredentialsError(OperatorError):
-    """No certificates can be made."""
+    """The certificate authority cannot be used, so no certificates can be issued."""
 
 
 class RenderError(OperatorError):
-    """A job that cannot become a pod."""
+    """A job cannot be rendered as a pod."""

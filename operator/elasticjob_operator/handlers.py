@@ -1,7 +1,7 @@
-"""Every kopf handler, and nothing else: kopf gives start, login and shutdown, and the operator runs beside it.
+"""All kopf handlers: kopf provides start-up, login and shutdown, and the operator runs as a task beside it.
 
-kopf watches nothing. It holds each list whole, and each object of a queue; a few dozen jobs as large as an API server
-stores would be all the memory there is. Jobs are watched as pods are, by `cluster.object_watch`.
+kopf watches nothing, because it keeps each list and each queued object whole in memory. A few dozen jobs of the largest
+size that an API server stores would use all memory. `informers.reflector` watches jobs and pods.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ import kopf
 from elasticjob_operator.cluster.kube import Credentials
 
 _BACKOFFS_S = (0.2, 0.5, *[1.0] * 40)
-"""Of one request of kopf's, when the API server is away or (in its first seconds) refuses everybody."""
+"""Delays between kopf's attempts of one request: the API server is unavailable, or refuses all clients at its start."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class OperatorTask:
-    """The operator beside kopf: kopf's end ends it, its end ends kopf (`stop`)."""
+    """The operator's task beside kopf. The end of kopf cancels it; its own end stops kopf (`stop`)."""
 
     operate: Callable[[], Coroutine[Any, Any, None]]
     credentials: Callable[[], Awaitable[Credentials]]
@@ -33,11 +33,11 @@ class OperatorTask:
 
     @property
     def is_alive(self) -> bool:
-        """It was started, and has not ended."""
+        """Whether the task was started and has not ended."""
         return self.task is not None and not self.task.done()
 
     def ended(self, task: "asyncio.Task[None]") -> None:
-        """The operator's task is over: by us, or by a fault that ends the process."""
+        """Record the exception that ended the operator's task, if any, and stop kopf."""
         if not task.cancelled():
             self.failure = task.exception()
         self.stop.set()
@@ -56,7 +56,7 @@ def register(registry: kopf.OperatorRegistry, operator_task: OperatorTask) -> No
     async def end(**_: Any) -> None:
         if operator_task.task is not None:
             operator_task.task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):  # `ended` has taken note of it
+            with contextlib.suppress(asyncio.CancelledError, Exception):  # `ended` has recorded it
                 await operator_task.task
 
     @kopf.on.login(registry=registry)

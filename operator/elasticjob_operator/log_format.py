@@ -1,7 +1,7 @@
-"""The operator's log: our own sentences, and of kopf's only what is news.
+"""Formatters and a filter of the operator's log.
 
-kopf logs every handled event. While the API server is away it logs every attempt to reach it, a line a second for each
-watch. Of the attempts one line a minute is enough to see that it is so.
+kopf logs every event that it handles, so only its warnings are shown. While the API server is unavailable, each failed
+attempt is a line, one a second for each watch. The filter lets one of these lines a minute through.
 """
 
 import json
@@ -19,7 +19,7 @@ LOG_AGAIN_S = 60.0
 
 
 class RateLimitFilter(logging.Filter):
-    """Lets one line about a failed request through, shortened, then none for a minute; every other line passes."""
+    """Lets one shortened line about a failed request a minute through, and every other line."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class RateLimitFilter(logging.Filter):
         self._suppressed_until_s = float("-inf")
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether it is written."""
+        """Return whether the line is written."""
         attempt = _ATTEMPT.fullmatch(record.getMessage())
         if attempt is None:
             return True
@@ -40,20 +40,20 @@ class RateLimitFilter(logging.Filter):
 
 
 class TextLines(logging.Formatter):
-    """A line for each message, whoever's words are in it: what would begin another one is spelt out."""
+    """Writes each message as one line: characters that are not printable, such as line breaks, are escaped."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 -- the name is logging's
-        """The line, without a traceback."""
-        said = record.message
-        record.message = said if said.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in said)
+        """Return the line, without a traceback."""
+        text = record.message
+        record.message = text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
         return super().formatMessage(record)
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the job and namespace that the line is about."""
+    """Writes one JSON object a line: time, level, logger, message, and the namespace, name and uid of the line's job."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         line: dict[str, object] = {
             "time": self.formatTime(record),
             "level": record.levelname,
@@ -68,13 +68,13 @@ class JsonFormatter(logging.Formatter):
 
 
 def _context_of(record: logging.LogRecord) -> JobKey | None:
-    """Every line about a job names its key first."""
+    """Return the job that a line is about: the first job key among its arguments, or None."""
     args = record.args if isinstance(record.args, tuple) else ()
     return next((arg for arg in args if isinstance(arg, JobKey)), None)
 
 
 def log_to_stderr(*, verbose: bool, as_json: bool = False) -> None:
-    """Set up the whole process's logging."""
+    """Configure logging for the whole process."""
     handler = logging.StreamHandler(sys.stderr)
     text = TextLines("%(asctime)s %(levelname)s %(name)s: %(message)s")
     handler.setFormatter(JsonFormatter() if as_json else text)

@@ -44,13 +44,13 @@ from elasticjob_operator.ui import PageServer, PageState
 
 _PORTS = 65536
 _GC_THRESHOLD = 20_000
-"""Objects more than were freed: as many as twenty pods are made of when they come."""
+"""Allocations minus deallocations before a collection; twenty pods are about that many objects when they arrive."""
 
 log = logging.getLogger("elasticjob_operator")
 
 
 def main() -> None:
-    """Run until stopped; exit 0 after a signal, 1 after a fault."""
+    """Run until stopped; exit with 0 after a signal, with 1 after a failure."""
     options = _parser().parse_args()
     log_to_stderr(verbose=options.verbose, as_json=options.log_format == "json")
     _tune_gc()
@@ -59,61 +59,67 @@ def main() -> None:
         asyncio.run(run(options))
     except asyncio.CancelledError:
         log.info("stopped by a signal")
-    except Exception as error:  # noqa: BLE001 -- whatever it is, it ends the process, and the log says why
+    except Exception as error:  # noqa: BLE001 -- any error ends the process, and is logged
         _log_failure(error)
         sys.exit(1)
 
 
 def _tune_gc() -> None:
-    """Most of what is made here is JSON, which has no cycles; and what was imported stays for ever."""
+    """Make garbage collections rare, and keep them off all objects that exist now."""
     gc.collect()
-    gc.freeze()
-    gc.set_threshold(_GC_THRESHOLD)
+    gc.freeze()  # imported modules are never freed
+    gc.set_threshold(_GC_THRESHOLD)  # most new objects are decoded JSON, which has no cycles
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="elasticjob-operator", description=__doc__)
     _add_etcd_options(parser)
-    parser.add_argument("--namespace", action="append", default=[], help="watch only this one; repeatable [all]")
+    parser.add_argument("--namespace", action="append", default=[], help="namespace to watch; repeatable [all]")
     parser.add_argument("--agent-image", default="elasticjob-agent", help="image of the agent, for agent.mode Inject")
     parser.add_argument(
         "--agent-image-pull-secret", action="append", default=[], help="secret in the job's namespace; repeatable"
     )
     parser.add_argument("--cluster-id", help="first element of every key [uid of the kube-system namespace]")
     parser.add_argument(
-        "--installation", metavar="ID", help="whose jobs are whose, when two operators see the same [operator id]"
+        "--installation",
+        metavar="ID",
+        help="id of this installation, written into the status of each of its jobs [operator id]",
     )
     parser.add_argument(
         "--installation-config-map",
         type=_parse_endpoint,
         metavar="NAMESPACE/NAME",
-        help="it keeps the installation's id and the cluster id; what it lacks is written into it once",
+        help="ConfigMap that keeps the installation's id and the cluster id; an id that it lacks is written once",
     )
-    parser.add_argument("--manager-name", default="", metavar="NAME", help="spec.managedBy of jobs for this one alone")
-    parser.add_argument("--operator-id", help="whose keys are whose, when two installations share an etcd [cluster id]")
+    parser.add_argument(
+        "--manager-name", default="", metavar="NAME", help="spec.managedBy of jobs that only this operator acts on"
+    )
+    parser.add_argument(
+        "--operator-id", help="id written into each spec record, for installations that share an etcd [cluster id]"
+    )
     parser.add_argument(
         "--records-memory",
         type=_parse_positive,
         metavar="BYTES",
         default=128 << 20,
-        help="memory for the records of all jobs; beyond it the job goes that takes the most for its size [128 MiB]",
+        help="memory for the records of all jobs; beyond it, the job that uses the most for its size fails [128 MiB]",
     )
     parser.add_argument(
         "--jobs-memory",
         type=_parse_positive,
         metavar="BYTES",
         default=JOBS_MEMORY,
-        help="memory for the specs of all jobs; each namespace may have as much of it as is left free [128 MiB]",
+        help="memory for the specs of all jobs; a namespace may use as much as is free [128 MiB]",
     )
     parser.add_argument(
-        "--liveness", help="http://0.0.0.0:8080/healthz or the like: /readyz and /metrics are there too"
+        "--liveness", metavar="URL", help="address of the health probe; its port also serves /readyz and /metrics"
     )
     add_options(parser)
     leader_election.add_options(parser)
     parser.add_argument(
-        "--ui", type=_parse_address, metavar="HOST:PORT", help="a read-only web page there, as 127.0.0.1:8081 [none]"
+        "--ui", type=_parse_address, metavar="HOST:PORT", help="serve a read-only web page at this address [none]"
     )
-    parser.add_argument("--log-format", choices=["text", "json"], default="text", help="json: one object a line")
+    parser.add_argument("--log-format", choices=["text", "json"], default="text", help="json: one object per line")
     parser.add_argument("--verbose", action="store_true", help="log more")
     return parser
 
@@ -123,60 +129,64 @@ def _add_etcd_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--etcd-quota-bytes",
         type=_parse_positive,
-        help="etcd is this installation's own and may grow so far: look after its space, leases, users [leave]",
+        help="size limit of this installation's own etcd; the operator maintains its space, leases and users [not maintained]",
     )
     parser.add_argument(
         "--etcd-member",
         action="append",
         default=[],
         metavar="NAME=PEER_URL",
-        help="look after the members of etcd, of which this is one; repeatable [leave them to others]",
+        help="a member of etcd; the operator replaces lost members of those given; repeatable [none]",
     )
     parser.add_argument(
         "--etcd-volumes-namespace",
         metavar="NAME",
-        help="there the members' pods are and their claims data-NAME: replace one that is lost with its node [leave]",
+        help="namespace of the members' pods and claims data-NAME; the operator replaces claims of lost nodes [none]",
     )
     parser.add_argument(
         "--etcd-replace-volume-after",
         type=_parse_seconds,
         metavar="SECONDS",
         default=600.0,
-        help="so long a lost volume's node must be not ready; one that is deleted or out of service 60 s [600]",
+        help="time for which the node of a lost volume must be not ready; 60 if deleted or out of service [600]",
     )
-    parser.add_argument("--pod-etcd-endpoints", help="the same as pods reach it [--etcd-endpoints]")
+    parser.add_argument("--pod-etcd-endpoints", help="HOST:PORT,… of etcd, as pods reach it [--etcd-endpoints]")
 
 
 def _parse_positive(text: str) -> int:
     number = int(text)
     if number <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes above 0")
     return number
 
 
 def _parse_seconds(text: str) -> float:
     seconds = float(text)
     if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return seconds
 
 
 def _parse_endpoint(text: str) -> tuple[str, str]:
     namespace, slash, name = text.partition("/")
     if not (namespace and slash and name) or "/" in name:
-        raise argparse.ArgumentTypeError(f"{text!r} is no NAMESPACE/NAME, as elasticjob-system/elasticjob-installation")
+        example = "elasticjob-system/elasticjob-installation"
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAMESPACE/NAME, for example {example}")
     return namespace, name
 
 
 def _parse_address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     if not (host and colon and port.isascii() and port.isdigit() and 0 < int(port) < _PORTS):
-        raise argparse.ArgumentTypeError(f"{text!r} is no HOST:PORT, as 127.0.0.1:8081")
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, for example 127.0.0.1:8081")
     return host.strip("[]"), int(port)
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Wait for what is needed, then kopf and the operator side by side, until a signal; raises what ended them."""
+    """Connect to the API server and to etcd, then run kopf and the operator until a signal.
+
+    Raises the error that ended the operator.
+    """
     _cancel_on_signals()
     event_bus, namespaces = EventBus(), tuple(options.namespace)
     async with contextlib.AsyncExitStack() as ending:
@@ -220,7 +230,8 @@ async def run(options: argparse.Namespace) -> None:
 
 
 def _cancel_on_signals() -> None:
-    """Until kopf has handlers of its own: the first process of a container has none at all."""
+    """Cancel this task on SIGTERM and SIGINT until kopf installs its own handlers."""
+    # The first process of a container ignores signals without a handler.
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -228,11 +239,11 @@ def _cancel_on_signals() -> None:
 
 
 async def _settings(options: argparse.Namespace, cluster: KubeCluster) -> Settings:
-    here = await _installation(options, cluster)
+    found = await _installation(options, cluster)
     return Settings(
-        cluster_id=here.cluster_id,
-        operator_id=options.operator_id or here.cluster_id,
-        installation=options.installation or here.id,
+        cluster_id=found.cluster_id,
+        operator_id=options.operator_id or found.cluster_id,
+        installation=options.installation or found.id,
         manager_name=options.manager_name,
         etcd_endpoints=tuple((options.pod_etcd_endpoints or options.etcd_endpoints).split(",")),
         records_memory=options.records_memory,
@@ -243,28 +254,28 @@ async def _settings(options: argparse.Namespace, cluster: KubeCluster) -> Settin
 
 
 async def _installation(options: argparse.Namespace, cluster: KubeCluster) -> Installation:
-    """As the ConfigMap keeps it; without one as the options say."""
+    """Return the ids that the ConfigMap keeps; without a ConfigMap, those of the options."""
 
     async def cluster_id() -> str:
         if options.cluster_id:
             return str(options.cluster_id)
-        what = "cannot learn this cluster's id (--cluster-id sets it)"
-        return await retry_until_success(cluster.cluster_id, description=what)
+        description = "cannot read this cluster's id (--cluster-id sets it)"
+        return await retry_until_success(cluster.cluster_id, description=description)
 
     if options.installation_config_map is None:
         known = await cluster_id()
         return Installation(id=options.operator_id or known, cluster_id=known)
     namespace, name = options.installation_config_map
-    here = await retry_until_success(
+    found = await retry_until_success(
         lambda: read_installation(cluster, namespace, name, new_id=new_installation_id, cluster_id=cluster_id),
-        description="cannot learn which installation this is",
+        description="cannot read the id of this installation",
     )
-    if options.cluster_id not in {None, here.cluster_id}:
+    if options.cluster_id not in {None, found.cluster_id}:
         log.warning(
             "--cluster-id %s is not used: ConfigMap %s/%s keeps %s, and another one would restart every job",
-            *(options.cluster_id, namespace, name, here.cluster_id),
+            *(options.cluster_id, namespace, name, found.cluster_id),
         )
-    return here
+    return found
 
 
 def _space(options: argparse.Namespace, endpoint: Endpoint) -> EtcdSpaceKeeper | None:
@@ -325,7 +336,7 @@ def _web_page(
 
 
 async def _run_operator(operator: Controller, watches: Iterable[Reflector]) -> None:
-    """All of them, until one ends by a fault or this is cancelled."""
+    """Run the operator and its watches until one fails or this task is cancelled."""
     async with asyncio.TaskGroup() as tasks:
         for watch in watches:
             tasks.create_task(watch.run(), name=f"watch of {watch.resource.value}")
@@ -344,17 +355,17 @@ async def _run_kopf(operator_task: OperatorTask, namespaces: tuple[str, ...]) ->
             stop_flag=operator_task.stop,
         )
     except Exception as error:
-        raise WatchStale(f"kopf gave up watching, which only a new start can cure: {error}") from error
+        raise WatchStale(f"kopf has stopped watching; the operator must restart: {error}") from error
 
 
 def _log_failure(error: BaseException) -> None:
-    """What really happened, out of the groups that it came in; a traceback only for a fault of the program itself."""
+    """Log each error of an exception group; with a traceback unless its message is enough to explain it."""
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
             _log_failure(inner)
         return
-    said_all = isinstance(error, OperatorError | EtcdError)
-    log.error("the operator ends: %s", error, exc_info=None if said_all else error)
+    is_explained = isinstance(error, OperatorError | EtcdError)
+    log.error("the operator ends: %s", error, exc_info=None if is_explained else error)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """`/healthz`, `/readyz` and `/metrics` on one port.
 
-Alive means: the operator's own task runs, and each watch was heard of within `MAX_SILENCE_S` (it is listed anew far
-more often; the API server being away for a while is no fault of the process). Ready means: jobs, pods and etcd were
-listed, and a leader is known. A replica that stands by is as ready as the leader: a rollout waits for both.
+Alive: the operator's task runs, and each watch delivered an event within `MAX_SILENCE_S`. Watches list far more often
+than that. A short outage of the API server is not a failure of this process, so the limit is long. Ready: jobs, pods
+and etcd were listed, and the leader is known. A standby is ready as well, because a rollout waits for both replicas.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,12 +16,13 @@ from elasticjob_operator.errors import OperatorError
 from elasticjob_operator.model.cluster_interface import Resource
 
 MAX_SILENCE_S = 1800.0
+"""Time without an event after which a watch counts as stale."""
 _OK, _UNAVAILABLE = 200, 503
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeSources:
-    """What the answers are made of."""
+    """Functions that return the content of the responses."""
 
     running: Callable[[], bool]
     ready: Callable[[], bool]
@@ -32,17 +33,21 @@ class ProbeSources:
 
 
 class ProbeServer:
-    """An async context manager: it answers while it is entered."""
+    """An HTTP server of probes and metrics; an async context manager that serves while it is entered."""
 
     def __init__(self, url: str, sources: ProbeSources) -> None:
-        """`url` as http://0.0.0.0:8080/healthz; its path is where health is told."""
-        at = urlsplit(url)
-        if at.scheme != "http" or not at.hostname or not at.port:
+        """Serve health at the path of `url`, for example http://0.0.0.0:8080/healthz.
+
+        Raises:
+            OperatorError: the URL is not `http://HOST:PORT/PATH`.
+        """
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname or not parts.port:
             raise OperatorError(f"--liveness {url}: it must be http://HOST:PORT/PATH")
-        self._host, self._port = at.hostname, at.port
+        self._host, self._port = parts.hostname, parts.port
         self._sources = sources
         app = web.Application()
-        app.router.add_get(at.path or "/healthz", self._health)
+        app.router.add_get(parts.path or "/healthz", self._health)
         app.router.add_get("/readyz", self._ready)
         app.router.add_get("/metrics", self._metrics)
         self._runner = web.AppRunner(app, access_log=None)
@@ -60,8 +65,8 @@ class ProbeServer:
         await self._runner.cleanup()
 
     async def _health(self, _request: web.Request) -> web.Response:
-        said = health(self._sources)
-        return web.json_response({"operator": said or "running"}, status=_UNAVAILABLE if said else _OK)
+        fault = health(self._sources)
+        return web.json_response({"operator": fault or "running"}, status=_UNAVAILABLE if fault else _OK)
 
     async def _ready(self, _request: web.Request) -> web.Response:
         ready = self._sources.ready()
@@ -74,7 +79,7 @@ class ProbeServer:
 
 
 def health(sources: ProbeSources) -> str:
-    """Return the fault, or nothing."""
+    """Return why the process is not healthy; empty if it is."""
     if not sources.running():
         return "its task has ended"
     silent = sorted(resource.value for resource, age_s in sources.ages().items() if age_s > MAX_SILENCE_S)

@@ -1,4 +1,4 @@
-"""The operator's settings about itself and its surroundings; constant while it runs."""
+"""The operator's settings; they do not change while it runs."""
 
 from dataclasses import dataclass
 
@@ -8,30 +8,30 @@ class Settings:
     """One installation of the operator."""
 
     cluster_id: str
-    """First element of every key: uid of the kube-system namespace, so that two clusters may share an etcd."""
+    """First element of every key, so that two clusters may share an etcd: by default the uid of kube-system."""
     operator_id: str
-    """Written into every spec record; keys of another installation are never touched."""
+    """Id in every spec record; keys of another installation are not changed."""
     etcd_endpoints: tuple[str, ...]
     """`host:port` of etcd as the pods reach it."""
     installation: str = ""
-    """Which installation this is: it acts only on jobs that name it, or none. Empty: on all that it sees."""
+    """Id of this installation: it acts only on jobs that name it or none. Empty: on all jobs that it watches."""
     manager_name: str = ""
-    """What jobs that only this installation is to act on have as `spec.managedBy`."""
+    """`spec.managedBy` of jobs that only this installation acts on."""
     agent_image: str = "elasticjob-agent"
-    """Image of the agent's payload, for jobs with agent.mode Inject that name none."""
+    """Image with the agent, for jobs with agent.mode Inject that name none."""
     agent_image_pull_secrets: tuple[str, ...] = ()
     """Names of secrets, in the job's namespace, with which that image is pulled."""
     etcd_tls: bool = False
-    """Etcd refuses clients without a certificate: each job has one of its own."""
+    """Whether etcd refuses clients without a certificate; each job then has its own."""
     records_memory: int = 128 << 20
-    """Bytes of this process for the records of all jobs: a quarter of what the chart gives it."""
+    """Bytes of memory for the records of all jobs: a quarter of this process's limit in the chart."""
     status_period_s: float = 1.0
-    """At most one status write per job in this time: a thousand jobs must not flood the API server."""
+    """Least time between two status writes of one job, so that a thousand jobs do not flood the API server."""
     progress_period_s: float = 30.0
-    """The same for changes of progress, cpu and memory alone, while there are few jobs."""
+    """Least time between two writes of one job if only progress, cpu or memory changed and there are few jobs."""
     progress_writes_per_s: float = 4.0
-    """Of all jobs together: neither API server nor operator should have more to do for progress than for the rest."""
+    """Limit for such writes of all jobs: progress must cost API server and operator less than the other changes."""
 
     def progress_interval_s(self, jobs: int) -> float:
-        """Between two writes of one job for its progress, cpu and memory alone, when there are so many jobs."""
+        """Return the least time between two writes of one job for progress, cpu and memory, with that many jobs."""
         return max(self.progress_period_s, jobs / self.progress_writes_per_s)

@@ -1,8 +1,8 @@
 """The two clocks of the operator, as one argument.
 
-Wall clock is for what is compared with timestamps of the API server or shown to people: deadlines, TTLs, certificates,
-times in a status. Everything that the operator measures itself (pacing, back-off, how long an agent is missing) uses
-the monotonic clock: a wall clock that is set back or forward must not move it.
+The wall clock is for deadlines, TTLs, certificates and times in a status: they are compared with timestamps of the API
+server or shown to users. Durations that the operator measures itself (intervals, back-off, time without an agent) use
+the monotonic clock. A change of the wall clock must not affect them.
 """
 
 import time
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
-    """Each returns seconds when it is called."""
+    """Functions that return the current time in seconds."""
 
     wall: Callable[[], float] = time.time
-    """Since 1970."""
+    """Return seconds since 1970."""
     monotonic: Callable[[], float] = time.monotonic
-    """Since an arbitrary moment; never set."""
+    """Return seconds since an arbitrary moment, independent of changes to the wall clock."""

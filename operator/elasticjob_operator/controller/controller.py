@@ -1,8 +1,8 @@
-"""The operator as a whole: two watches and a mirror into caches, caches into a work queue, a reconciler behind it.
+"""The operator: two watches and a mirror fill caches, changes fill a work queue, and a reconciler handles its keys.
 
 Nothing is reconciled before jobs and pods are listed, and etcd has been listed or is known not to answer. Of several
-replicas only the leader reconciles; the others follow the watches and the mirror, and write nothing. It needs a
-`Cluster` and an `Etcd`, whichever they are; on one machine both live in the same process.
+replicas only the leader reconciles; the others follow the watches and the mirror, and write nothing. Any `Cluster` and
+any `Etcd` will do; for a run on one machine both are in the same process.
 """
 
 import asyncio
@@ -40,15 +40,15 @@ from elasticjob_operator.settings import Settings
 from elasticjob_operator.tls.interface import CertificateIssuer
 
 SWEEP_S = 3600.0
-"""How often everything is looked at without a reason: keys of jobs that went unnoticed."""
+"""Time between two reconciles of all jobs without a change; it finds keys of jobs whose deletion was missed."""
 POD_EVENT_DELAY_S = 0.5
-"""How long good news of a job's pods are gathered: its status is written once a second at most."""
+"""Delay for changes of pods that need no action: a job's status is written once a second at most."""
 
 log = logging.getLogger(__name__)
 
 
 class Controller:
-    """One operator; `run` it once, cancel it to stop."""
+    """One operator: call `run` once, and cancel it to stop."""
 
     def __init__(
         self,
@@ -68,69 +68,73 @@ class Controller:
         is_saturated: Callable[[], bool] = lambda: False,
         watches: Callable[[str], bool] = lambda _: True,
     ) -> None:
-        """`watches` says of a namespace whether it is looked at: etcd may have jobs of others, which are left alone.
+        """Create the operator without starting it.
 
-        It may say so later, at the end of a list.
+        `watches` returns whether a namespace is watched. Etcd may hold jobs of other namespaces; they are left alone.
+        A namespace may become watched later, at the end of a list.
         """
-        self._cluster = cluster
+        self._cluster, self._etcd, self._settings = cluster, etcd, settings
+        self._clocks, self._meter = clocks or Clocks(), metrics or MetricsRecorder()
+        self._credentials, self._elector = credentials, elector
+        self._space, self._leases, self._membership = space, leases, membership
         self._watches = watches
         self._skipped_namespaces: set[str] = set()
-        """Namespaces that were not looked at when something was known to have changed there."""
-        self._etcd = etcd
-        self._credentials = credentials
-        self._space = space
-        self._leases = leases
-        self._elector = elector
+        """Namespaces that were not watched when something changed there."""
         self._is_warm = self._leading = False
-        self._membership = membership
-        self._meter = metrics or MetricsRecorder()
+        self._etcd_known = asyncio.Event()
+        """Set once etcd was listed, or is known not to answer."""
         self._queue: WorkQueue[JobKey] = WorkQueue(
             self._reconcile, min_interval_s=self._min_interval_s, group=lambda key: key.namespace
         )
-        self._settings = settings
         self._progress_due_s: dict[JobKey, float] = {}
-        """When a job was, or will be, looked at for its progress; seconds of the event loop's clock."""
+        """Time of each job's last or next reconcile for its progress; seconds of the event loop's clock."""
         self._jobs = JobCache(self._job_changed, self._is_own_status, self._written_version)
         self._pods = PodCache(self._enqueue, self._pod_deleted, self._enqueue_delayed)
-        self._rendezvous = RendezvousInformer(
-            etcd,
-            settings.cluster_id,
+        self._rendezvous = self._create_rendezvous_informer()
+        self._health = EtcdHealth(etcd, self._health_changed)
+        self._reconciler = self._create_reconciler(ids or Ids(), observer, is_saturated)
+
+    def _create_rendezvous_informer(self) -> RendezvousInformer:
+        return RendezvousInformer(
+            self._etcd,
+            self._settings.cluster_id,
             on_change=self._enqueue,
             on_listed=self._enqueue_all,
             on_report=self._report,
             on_progress=self._enqueue_progress,
             allowed=self._allowed,
-            memory=settings.records_memory,
+            memory=self._settings.records_memory,
         )
-        self._clocks = clocks or Clocks()
-        self._health = EtcdHealth(etcd, self._health_changed)
+
+    def _create_reconciler(
+        self, ids: Ids, observer: ReconcileObserver | None, is_saturated: Callable[[], bool]
+    ) -> Reconciler:
         sources = Sources(jobs=self._jobs, pods=self._pods, rendezvous=self._rendezvous, health=self._health)
-        self._reconciler = Reconciler(
-            cluster=cluster,
+        return Reconciler(
+            cluster=self._cluster,
             etcd=self._rendezvous.etcd,
-            settings=settings,
+            settings=self._settings,
             sources=sources,
             clocks=self._clocks,
-            ids=ids or Ids(),
+            ids=ids,
             metrics=self._meter,
             observer=observer,
-            credentials=credentials,
+            credentials=self._credentials,
             is_saturated=is_saturated,
         )
-        self._etcd_known = asyncio.Event()
 
     @property
     def ready(self) -> bool:
-        """Jobs, pods and etcd were listed, and this process leads or knows the leader: it is at work, or could be."""
+        """Whether jobs, pods and etcd were listed, and this process leads or knows the leader."""
         return self._is_warm and (self._elector is None or bool(self._elector.holder))
 
     @property
     def is_leader(self) -> bool:
-        """It leads; if not, it is a standby: its caches are as warm, and it writes nothing."""
+        """Whether this process leads; if not, it is a standby with warm caches that writes nothing."""
         return self._leading and (self._elector is None or self._elector.is_leader)
 
     async def run(self) -> None:
-        """Operate until cancelled; raises what cannot heal (etcd refuses us, the cluster ends a watch)."""
+        """Operate until cancelled; raises errors that a retry cannot cure (etcd refuses us, a watch is stale)."""
         jobs_listed, pods_listed = asyncio.Event(), asyncio.Event()
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -146,8 +150,9 @@ class Controller:
             self._is_warm = False
 
     async def _lead(self) -> None:
-        """Act until cancelled. Begins as a new process would: nothing of an earlier leadership is believed."""
+        """Act as the leader until cancelled."""
         self._leading = True
+        # Another process may have led in between: begin with empty memory, as a new process would.
         self._reconciler.reset()
         self._schedule_initial_progress()
         if self._credentials is not None:
@@ -180,7 +185,7 @@ class Controller:
                     self._enqueue_skipped()
 
     async def _watch_etcd(self, *listed: asyncio.Event) -> None:
-        """What a job may have in etcd goes with its pods, so they are listed first."""
+        """Follow etcd once jobs and pods are listed: a job's quota depends on the number of its pods."""
         for known in listed:
             await known.wait()
         await self._rendezvous.run()
@@ -190,17 +195,17 @@ class Controller:
         return None if job is None else unread_quota(job.get("spec") or {}, nodes=len(self._pods.of(key)))
 
     def phases(self) -> Counter[tuple[str, str]]:
-        """Return the number of jobs by namespace and phase; the leader alone counts them."""
+        """Return the number of jobs by namespace and phase; empty unless this process leads."""
         if not self.is_leader:
             return Counter()
         return Counter((job.namespace, phase) for job, phase in self._jobs.phases())
 
     def left_alone(self) -> Counter[tuple[str, str]]:
-        """Count the jobs for which nothing is done, by namespace and reason; none where this process does not lead."""
+        """Return the number of jobs that are left alone, by namespace and reason; empty unless this process leads."""
         return self._reconciler.left_alone()
 
     def depth(self) -> int:
-        """Jobs that wait for their turn or have it."""
+        """Return the number of jobs that wait for a reconcile or are being reconciled."""
         return self._queue.depth
 
     async def _reconcile(self, key: JobKey) -> float | None:
@@ -219,13 +224,13 @@ class Controller:
         return self._reconciler.min_interval_s(key)
 
     def _job_changed(self, key: JobKey) -> None:
-        """Note a change by a user: the watch of etcd must not gather while its effect is awaited."""
-        self._rendezvous.flush()
+        """Queue a job that a user changed."""
+        self._rendezvous.flush()  # changes of etcd must not be collected while the effect is awaited
         self._enqueue(key)
 
     def _enqueue(self, key: JobKey) -> None:
-        """A leader begins with a look at every job, so a standby notes none."""
-        if self._leading and self._is_watched(key):
+        """Queue a job, unless this process is a standby or does not watch the namespace."""
+        if self._leading and self._is_watched(key):  # a new leader begins with a reconcile of every job
             self._queue.add(key)
 
     def _is_watched(self, key: JobKey) -> bool:
@@ -258,7 +263,7 @@ class Controller:
         self._reconciler.pod_deleted(key, name, uid)
 
     def _enqueue_delayed(self, key: JobKey) -> None:
-        """Queue the job a little later: its pods come and start one by one, and each changes several times."""
+        """Queue the job after a short delay: its pods appear and start one by one, and each changes several times."""
         if self._leading and self._is_watched(key):
             self._queue.add_after(key, POD_EVENT_DELAY_S)
 
@@ -271,13 +276,13 @@ class Controller:
             self._progress_due_s[key] = now_s + turn_s
 
     def _enqueue_progress(self, key: JobKey) -> None:
-        """For what only goes on, each job is looked at once in a while, the first time at once."""
+        """Queue a job whose progress alone has changed: the first time at once, then after the progress interval."""
         if not self._leading or not self._is_watched(key):
             return
         now_s = asyncio.get_running_loop().time()
-        looked_s = self._progress_due_s.get(key, float("-inf"))
-        if looked_s <= now_s:  # none is planned
-            self._progress_due_s[key] = max(now_s, looked_s + self._settings.progress_interval_s(len(self._jobs)))
+        last_s = self._progress_due_s.get(key, float("-inf"))
+        if last_s <= now_s:  # none is planned
+            self._progress_due_s[key] = max(now_s, last_s + self._settings.progress_interval_s(len(self._jobs)))
             self._queue.add_after(key, self._progress_due_s[key] - now_s)
 
     def _health_changed(self) -> None:
@@ -286,7 +291,7 @@ class Controller:
         self._enqueue_all()
 
     def _enqueue_all(self) -> None:
-        """Etcd was listed, or its health has changed: it concerns every job, and is the word that start waits for."""
+        """Queue every job, because etcd was listed or its health has changed."""
         self._etcd_known.set()
         if self._credentials is not None:
             self._credentials.recheck()
@@ -296,7 +301,7 @@ class Controller:
     async def _has_leftovers(self, key: JobKey) -> bool:
         now_s = self._clocks.wall()
         if not self._watches(key.namespace):
-            return True  # nobody here can tell
+            return True  # unknown: pods of this namespace are not listed
         if any(blocks_key_deletion(pod, now_s) for pod in self._pods.of(key).values()):
             return True
         found = self._jobs.get(key) or await self._cluster.get(Resource.JOB, key.namespace, key.name)

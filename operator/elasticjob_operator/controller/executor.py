@@ -1,7 +1,8 @@
-"""Carries out a plan's actions, and writes down in the ledger what was learned; it decides nothing.
+"""Executes the actions of a plan and records their outcomes in the job state; it decides nothing.
 
-Actions of one kind run at once, kinds one after the other in the plan's order. An error is raised when all of its
-kind have been tried. Creations are the exception: they run in batches, and an error ends them (`slow_start`).
+Actions of one kind run at the same time, kinds one after the other in the plan's order. An error is raised when all
+actions of its kind have been tried. Creations of pods are the exception: they run in batches, and the first error ends
+them (`slow_start`).
 """
 
 import asyncio
@@ -30,21 +31,21 @@ from elasticjob_operator.policy.slots.stuck_pods import proof_of_death
 from elasticjob_operator.tls.interface import CertificateIssuer
 
 _MAX_CONCURRENT = 32
-"""Certificates that are made at the same time, over all jobs; a cluster minds its own requests."""
+"""Certificates that are issued at the same time, over all jobs; requests to the API server have their own limit."""
 
 _MAX_CREATIONS = 24
 """Pods that are rendered and created at the same time, over all jobs. It bounds the memory of a backlog.
 
-It is less than `Room` has: creations that hang leave room for other requests."""
+It is less than the limit of `flow_control`, so that creations that hang leave capacity for other requests."""
 _MAX_CREATIONS_PER_NAMESPACE = 18
-"""An admission webhook of one namespace may hang: it does not hold the places of the others."""
+"""The same for one namespace: if its admission webhook hangs, pods of other namespaces are still created."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class ReconcileContext:
-    """One job's turn: whose, what is known, and when what was learned makes another look worth while."""
+    """One reconcile: the job, its state, and the delays after which the executed actions need another reconcile."""
 
     key: JobKey
     keys: Keys
@@ -52,11 +53,11 @@ class ReconcileContext:
     store: int
     requeue_after_s: list[float] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    """Actions that no status shows."""
+    """Events about actions that the status does not show."""
 
 
 class ActionExecutor:
-    """The hands of the reconciler; `clock` is monotonic."""
+    """Executes actions with requests to the API server and etcd; `clock` is monotonic."""
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class ActionExecutor:
         }
 
     async def execute(self, context: ReconcileContext, actions: Iterable[act.Action]) -> None:
-        """Do them all, kind by kind; raises the first error of the first kind that had one."""
+        """Execute the actions, kind by kind; raises the first error of the first kind that failed."""
         for kind, group in itertools.groupby(actions, type):
             if kind is act.CreatePod:
                 await self._create_all(context, tuple(group))
@@ -97,18 +98,18 @@ class ActionExecutor:
                 _raise_first(await self._execute_all(context, group))
 
     async def _execute_all(self, context: ReconcileContext, actions: Iterable[act.Action]) -> list[BaseException]:
-        """Do them at once; return their errors."""
+        """Execute the actions at the same time; return their errors."""
         results = await asyncio.gather(
             *(self._execute_one(context, action) for action in actions), return_exceptions=True
         )
         return [result for result in results if isinstance(result, BaseException)]
 
     async def _create_all(self, context: ReconcileContext, creations: Sequence[act.Action]) -> None:
-        """Create pods in batches that double; the first error ends it."""
+        """Create pods in batches of doubling size; raises the first error of the first batch that failed."""
         for batch in batches(creations):
             errors = await self._execute_all(context, batch)
             error, before = first_error(errors), context.job_state.failed_creation
-            # A batch of which some were created is progress: the pause begins small again.
+            # If a part of the batch was created, the back-off begins again with its shortest pause.
             known = before if len(errors) == len(batch) else None
             strict = any(isinstance(creation, act.CreatePod) and creation.strict for creation in batch)
             record = None if error is None else after_failure(known, error, self._clock(), strict=strict)
@@ -119,7 +120,7 @@ class ActionExecutor:
         log.debug("%s: %s", context.key, action)
         await self._handlers[type(action)](context, action)
 
-    # Pods and their like.
+    # Objects of the API server.
 
     async def _apply(self, context: ReconcileContext, action: act.Apply) -> None:
         try:
@@ -127,17 +128,17 @@ class ActionExecutor:
         except Forbidden as error:
             if action.resource is Resource.SERVICE:
                 raise
-            # A role of before the upgrade: the job runs as well without one, so it is logged and not tried again.
+            # The operator's role is older than the operator. The job runs without this object: log it, do not retry.
             log.warning("%s: %s", context.key, error)
         context.job_state.applied[action.resource] = action.body
 
     async def _remove(self, context: ReconcileContext, action: act.Remove) -> None:
-        """By the label that only what was made for this very job has: another one of the job's name stays."""
+        """Delete by the label with the job's uid; objects of another job of this name do not have it."""
         selector = {constants.LABEL_JOB_UID: context.key.uid}
         try:
             await self._cluster.delete_collection(action.resource, context.key.namespace, selector)
         except Forbidden as error:
-            # A role of before the upgrade: there is none yet, or somebody deletes it by hand.
+            # The operator's role is older than the operator: no such object was created, or a user deletes it.
             log.warning("%s: %s", context.key, error)
         context.job_state.applied[action.resource] = NOTHING
 
@@ -146,14 +147,14 @@ class ActionExecutor:
         try:
             async with self._creating.slot(context.key.namespace):
                 body = action.source.pod(action.slot, name)
-                # Before the request: whatever ends this task, the name is not tried again.
+                # Before the request: even if this task is cancelled, the name is not used again.
                 job_state.creation_started(name, action.slot, self._clock())
                 create = self._cluster.create_strictly if action.strict else self._cluster.create
                 await create(Resource.POD, body)
         except AlreadyExists:
-            log.info("%s: pod %s is there already", context.key, name)
+            log.info("%s: pod %s exists already", context.key, name)
         except ClusterUnavailable:
-            raise  # its creation is unknown: it will be looked for
+            raise  # the outcome is unknown: a later plan reads the pod
         except ClusterError:
             job_state.creation_failed(name)
             raise
@@ -163,7 +164,7 @@ class ActionExecutor:
     async def _get_pod(self, context: ReconcileContext, action: act.GetPod) -> None:
         found = await self._cluster.get(Resource.POD, context.key.namespace, action.name)
         if found is None or job_key.key_of_pod(found) != context.key:
-            if action.uids:  # an agent wrote from it
+            if action.uids:  # an agent of this pod wrote to etcd, so the pod was created
                 context.job_state.unanswered_creations.discard(action.name)
             context.job_state.observed_absent(action.name)
             context.job_state.deleted_uids |= action.uids
@@ -174,7 +175,7 @@ class ActionExecutor:
 
     async def _delete_pods(self, context: ReconcileContext, action: act.DeletePods) -> None:
         if action.spec_revision is not None and await self._spec_revision(context) != action.spec_revision:
-            return  # the map has changed since these pods were sighted; the watch will show it
+            return  # the slot map is newer than the plan; its arrival queues the job
         doomed = ((name, uid, action.versions.get(name)) for name, uid in action.pods.items())
         await asyncio.gather(*(self._delete_pod(context, name, uid, version=version) for name, uid, version in doomed))
 
@@ -187,25 +188,25 @@ class ActionExecutor:
         version: str | None = None,
         grace_s: float | None = None,
     ) -> None:
-        place = (Resource.POD, context.key.namespace, name)
+        path = (Resource.POD, context.key.namespace, name)
         try:
-            await self._cluster.delete(*place, uid=uid, version=version, grace_s=grace_s)
+            await self._cluster.delete(*path, uid=uid, version=version, grace_s=grace_s)
         except Conflict:
-            log.info("%s: pod %s has changed, or is another one by now", context.key, name)
+            log.info("%s: pod %s was not deleted: it has changed or was replaced", context.key, name)
             context.requeue_after_s.append(1.0)
 
     async def _force_delete(self, context: ReconcileContext, action: act.ForceDelete) -> None:
         context.job_state.node_checked_s[action.uid] = self._clock()
         try:
             node = await self._cluster.get(Resource.NODE, "", action.node_name)
-            why = proof_of_death(node, only_proof=action.only_proof)
+            proof = proof_of_death(node, only_proof=action.only_proof)
         except Forbidden as error:
-            log.info("%s: pod %s is stuck; its node may not be looked at: %s", context.key, action.name, error)
+            log.info("%s: pod %s is stuck; the operator may not read its node: %s", context.key, action.name, error)
             return
-        if not why:
-            return  # it is only slow; asked again later
+        if not proof:
+            return  # the node may be alive; a later plan checks again
         await self._delete_pod(context, action.name, action.uid, grace_s=0.0)
-        message = f"pod {action.name} was deleted by force: its node {action.node_name} {why}"
+        message = f"pod {action.name} was deleted by force: its node {action.node_name} {proof}"
         context.events.append(Event(EventReason.POD_FORCE_DELETED, message, warning=True))
 
     async def _delete_job(self, context: ReconcileContext, action: act.DeleteJob) -> None:
@@ -220,9 +221,9 @@ class ActionExecutor:
 
     async def _write_spec(self, context: ReconcileContext, action: act.WriteSpec) -> None:
         if action.spec_revision == 0 and not await self.job_exists(context.key):
-            return  # a job that was deleted must not get a first spec: it would never be deleted
+            return  # a deleted job must not get a first spec: no one would delete it
         for name in action.expected_pods:
-            context.job_state.expect(name)  # before the transaction: it may land although its answer is lost
+            context.job_state.expect(name)  # before the transaction: it may succeed although its response is lost
         if await self._write(context, transactions.write_spec(context.keys, action)):
             context.events.extend(action.events)
 
@@ -233,7 +234,7 @@ class ActionExecutor:
         return result.succeeded
 
     async def job_exists(self, key: JobKey) -> bool:
-        """Return True if the API server, not a cache, has this very job and its deletion was not requested."""
+        """Return whether the API server has a job with this uid whose deletion was not requested."""
         found = await self._cluster.get(Resource.JOB, key.namespace, key.name)
         return found is not None and objects.uid_of(found) == key.uid and not objects.is_terminating(found)
 
@@ -249,7 +250,7 @@ class ActionExecutor:
     async def _issue_certificate(self, context: ReconcileContext, action: act.IssueCertificate) -> None:
         assert self._credentials is not None
         async with self._flow_control:
-            context.job_state.has_user = True  # before the request: its answer may be lost
+            context.job_state.has_user = True  # before the request: its response may be lost
             context.job_state.certified = await self._credentials.issue(context.key, action.secret, store=context.store)
 
     async def _remove_etcd_user(self, context: ReconcileContext, _action: act.RemoveEtcdUser) -> None:

@@ -1,11 +1,11 @@
-"""Chance, as an argument: endings of pod names and nonces. Tests give counted ones."""
+"""Sources of random pod name suffixes and nonces, as an argument; tests pass predictable ones."""
 
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""As Kubernetes: no vowels and nothing that looks like another character."""
+"""Kubernetes' alphabet for generated names: no vowels, and no characters that look alike."""
 
 
 def _random_suffix() -> str:
@@ -23,9 +23,9 @@ def new_installation_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """Where names and nonces come from."""
+    """Functions that return new suffixes and nonces."""
 
     suffix: Callable[[], str] = _random_suffix
-    """Five characters; never the same twice for one job."""
+    """Return five characters, never the same twice for one job."""
     nonce: Callable[[], str] = _random_nonce
-    """Eight characters, new in every write of the world."""
+    """Return eight characters, new in every write of the rendezvous state."""

@@ -1,4 +1,4 @@
-"""PURE: an object of the API server as a job that can be acted on, or the reason why not."""
+"""Parsing of a job's object: the job, or the reason why it cannot be acted on."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -15,33 +15,49 @@ from elasticjob_operator.render.validation import validate
 
 
 def parse(obj: Object, status: JobStatus | None = None) -> ElasticJob:
-    """Return the job; raise InvalidSpec or RenderError if it cannot be acted on. `said`: its status, if known."""
+    """Return the job of an object.
+
+    Args:
+        obj: the object.
+        status: the job's status if it is known; otherwise it is read from the object.
+
+    Raises:
+        InvalidSpec: a field of the job is invalid.
+        RenderError: the job cannot be rendered as pods.
+    """
     found = parse_stored_job(_without_status(obj))
     validate(found)
     return replace(found, status=status or read_status(obj))
 
 
 class CachingJobParser:
-    """`parse` for one job, which parses only what has changed: most versions of a job are statuses of ours."""
+    """Parses the versions of one job; it parses again only if a part that the user controls has changed."""
+
+    # Most versions of a job differ only in the status that this operator writes.
 
     def __init__(self) -> None:
         self._spec: Object = {}
         self._parsed: ElasticJob | None = None
 
     def forget(self) -> None:
-        """It holds what it has parsed no more."""
+        """Drop the parsed job."""
         self._spec, self._parsed = {}, None
 
-    def parse(self, obj: Object, said: JobStatus | None) -> ElasticJob:
-        """As `parse`; InvalidSpec as well for a job of which only the head is here."""
+    def parse(self, obj: Object, status: JobStatus | None) -> ElasticJob:
+        """Return the job as the function `parse` does.
+
+        Raises:
+            InvalidSpec: a field is invalid, or the cache does not hold the job's spec.
+            RenderError: the job cannot be rendered as pods.
+        """
         if why := objects.not_retained_reason(obj):
             self.forget()
             raise InvalidSpec([FieldError("spec", why)])
         wanted = _without_status(obj)
         if self._parsed is None or wanted != self._spec:
             self.forget()
-            self._parsed, self._spec = parse(obj, said), wanted
-        return replace(self._parsed, status=said or read_status(obj))
+            self._parsed, self._spec = parse(obj, status), wanted
+        return replace(self._parsed, status=status or read_status(obj))
 
 
 def _without_status(obj: Object) -> Object:
@@ -51,11 +67,11 @@ def _without_status(obj: Object) -> Object:
 
 
 def read_status(obj: Object) -> JobStatus:
-    """Return the stored status, as far as it can be read: a newer operator may have written it.
+    """Return the readable part of the stored status; a newer operator may have written the rest.
 
-    The status of a predecessor of the same name is none: a late write of an older operator, which named no uid, may
-    have landed here. That a job has ended is read from the stored status itself, whatever else of it can be read: a
-    job that has ended is never started again. The installation is left out: it is not rewritten with the rest.
+    The status of an earlier job of the same name is ignored: a late write of an older operator, which sent no uid, may
+    have put it here. The end of a job is read even if the rest is unreadable: a job that has ended is never started
+    again. The installation is left out, because it is not written with the rest.
     """
     status = replace(job.read_status(obj.get("status")), installation="")
     return JobStatus() if _is_of_predecessor(status, obj) else _with_end(status, obj)

@@ -1,7 +1,7 @@
-"""Runs one candidate of the election: it holds the Lease and leads, or is a standby; see `policy.leader_election`.
+"""One candidate of the election: it holds the Lease and leads, or is a standby; see `policy.leader_election`.
 
-Unlike client-go, a candidate that has lost the Lease does not end its process. It becomes a standby, with its caches as
-they are, and may lead again.
+Unlike with client-go, a candidate that has lost the Lease does not end its process. It becomes a standby, keeps its
+caches, and may lead again.
 """
 
 import argparse
@@ -28,16 +28,20 @@ log = logging.getLogger(__name__)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Whether and by which Lease the replicas elect a leader."""
+    """Add the options for the election of a leader."""
     parser.add_argument(
-        "--leader-elect", action="store_true", help="act only while holding a lease: for several replicas [no election]"
+        "--leader-elect", action="store_true", help="act only while holding a Lease: for several replicas [no election]"
     )
-    parser.add_argument("--lease-name", default="elasticjob-operator", metavar="NAME", help="the lease's name")
-    parser.add_argument("--lease-namespace", metavar="NAME", help="the lease's namespace [the operator's own]")
+    parser.add_argument("--lease-name", default="elasticjob-operator", metavar="NAME", help="name of the Lease")
+    parser.add_argument("--lease-namespace", metavar="NAME", help="namespace of the Lease [the operator's own]")
 
 
 def elector_from(options: argparse.Namespace, cluster: SecretStore) -> "LeaderElector | None":
-    """The candidate that the options describe, None without `--leader-elect`; OperatorError if they do not suffice."""
+    """Return the candidate that the options describe, or None without `--leader-elect`.
+
+    Raises:
+        OperatorError: the Lease's namespace is not given, and this process does not run in a pod.
+    """
     if not options.leader_elect:
         return None
     identity = f"{socket.gethostname()}_{uuid.uuid4()}"
@@ -52,12 +56,12 @@ def _own_namespace() -> str:
         return _OWN_NAMESPACE.read_text().strip()
     except OSError as error:
         raise OperatorError(
-            f"--leader-elect: the lease's namespace is unknown outside a pod ({error}); set --lease-namespace"
+            f"--leader-elect: the namespace of the Lease is unknown outside a pod ({error}); set --lease-namespace"
         ) from error
 
 
 class LeaderElector:
-    """One candidate; `clock` is monotonic, the event loop's."""
+    """One candidate; `clock` is monotonic, and that of the event loop."""
 
     def __init__(
         self, lock: LeaseLock, *, timing: ElectionTiming | None = None, clock: Callable[[], float] = time.monotonic
@@ -71,19 +75,19 @@ class LeaderElector:
 
     @property
     def is_leader(self) -> bool:
-        """This candidate may act now; false at the very moment at which its leadership ends."""
+        """Whether this candidate may act now; false as soon as its leadership has ended."""
         return policy.is_leader(self._candidate, self._clock())
 
     @property
     def holder(self) -> str:
-        """The candidate that held the Lease when it was read last; empty if none did, or if it was not read yet."""
+        """Identity of the candidate that held the Lease when it was last read; empty if none did or it was not read."""
         lease = self._candidate.lease
         return lease.holder if lease is not None else ""
 
     async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run `lead()` whenever this candidate leads and cancel it when it leads no more, until cancelled.
+        """Campaign until cancelled: run `lead()` while this candidate leads, and cancel it when its leadership ends.
 
-        Raises what `lead()` raises. The Lease is released at the end, when `lead()` has ended.
+        Raises the errors of `lead()`. The Lease is released at the end, when `lead()` has ended.
         """
         try:
             while True:
@@ -93,14 +97,14 @@ class LeaderElector:
             await self._release()
 
     async def _acquire(self) -> None:
-        said = ""
+        logged_holder = ""
         while True:
             await self._attempt_once()
             if self.is_leader:
                 return
-            if (holder := self.holder) and holder not in {said, self._lock.identity}:
+            if (holder := self.holder) and holder not in {logged_holder, self._lock.identity}:
                 log.info("standby: %s holds the %s", holder, self._lock)
-                said = holder
+                logged_holder = holder
             await asyncio.sleep(policy.retry_in_s(self._candidate, self._clock()))
 
     async def _lead(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -119,7 +123,7 @@ class LeaderElector:
         log.warning("no longer the leader: the %s was not renewed in time; now a standby", self._lock)
 
     async def _renew(self) -> None:
-        """Renew the Lease until that fails for too long, or comes too late."""
+        """Renew the Lease until a renewal fails for too long or comes too late."""
         while True:
             await asyncio.sleep(policy.retry_in_s(self._candidate, self._clock()))
             before = self._candidate
@@ -167,7 +171,7 @@ class LeaderElector:
                 log.info("released the %s", self._lock)
 
     def _log_trouble(self, trouble: str) -> None:
-        # A connection fails in several ways in turn while the API server is away: each is logged once a minute.
+        # While the API server is unavailable, a connection fails with changing errors: each is logged once a minute.
         if trouble and trouble != self._trouble and self._log_limit.allow(trouble):
             log.warning("cannot read or renew the %s, trying again: %s", self._lock, trouble)
         self._trouble = trouble

@@ -1,6 +1,6 @@
-"""The interface of an observer of the reconciler; this one ignores all. `ui.Board` is that of the web page.
+"""The interface of an observer of the reconciler. `ui.PageState` is the observer of the web page.
 
-No method may raise or wait; what is given is read, never changed.
+No method may raise or wait, and none may change its arguments.
 """
 
 from elasticjob_api.status import JobStatus
@@ -11,13 +11,13 @@ from elasticjob_operator.model.rendezvous_view import RendezvousView
 
 
 class ReconcileObserver:
-    """Sees everything, and keeps nothing."""
+    """An observer that ignores every call."""
 
     def reconciled(self, key: JobKey, obj: Object, status: JobStatus, view: RendezvousView, now_s: float) -> None:
-        """A job has had its turn; `status` is what will be said of it, `now_s` since 1970."""
+        """Take note of a reconcile: `status` is about to be written, `now_s` is in seconds since 1970."""
 
     def recovered(self, key: JobKey, recovered: RecoverySample) -> None:
-        """It is known how long the steps of a round took."""
+        """Take note of the times that the steps of a recovery took."""
 
     def deleted(self, key: JobKey) -> None:
-        """The job is gone."""
+        """Take note that the job no longer exists, or no longer belongs to this installation."""

@@ -1,8 +1,8 @@
-"""PURE: what the operator does next for one job: (what is seen, fresh names) → actions, status, when to look again.
+"""The planner of one job: from a snapshot to actions, a status, and the time of the next reconcile.
 
-A plan is made from state alone, never from the event that woke it, and planning again from the outcome gives
-nothing to do. It either writes the spec or acts on the written map. A pod is created or deleted only from a map that
-came back through the watch.
+A plan depends on state alone, never on the event that queued the job. A plan of its own result has no actions. A plan
+either writes the spec or acts on the slot map that is written. Pods are created and deleted only for a slot map that
+the watch has delivered.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,11 +55,11 @@ from elasticjob_operator.render.pod_source import PodSource
 from elasticjob_operator.render.service import render_service
 
 _STATUS_VISIBLE_S = 1.0
-"""A job's status has been written by then, if the API server answers."""
+"""Time after which a job's status has been written if the API server responds."""
 
 
 def plan(snapshot: JobSnapshot, ids: Ids) -> Plan:
-    """The next plan for an accepted job that is not being deleted."""
+    """Return the next plan for an accepted job that is not being deleted."""
     status = next_status(snapshot)
     if snapshot.etcd_trouble or snapshot.view.is_unreadable:
         return _plan_without_etcd(snapshot, status)
@@ -76,7 +76,8 @@ def plan(snapshot: JobSnapshot, ids: Ids) -> Plan:
 
 
 def _plan_without_etcd(snapshot: JobSnapshot, status: JobStatus) -> Plan:
-    """A half-known rendezvous is no ground for any act. A suspension, a deadline and an end are in the API server."""
+    """Return the plan while etcd does not respond or the rendezvous is unreadable."""
+    # Only actions that do not depend on the rendezvous: a suspension, a deadline and an end are in the API server.
     if is_finished(status):
         return _plan_finished(snapshot, status)
     if not snapshot.job.spec.suspend or snapshot.view.is_final:
@@ -87,13 +88,14 @@ def _plan_without_etcd(snapshot: JobSnapshot, status: JobStatus) -> Plan:
 
 
 def _deletion(pods: Iterable[Pod], spec_revision: int | None = None) -> tuple[DeletePods, ...]:
-    """Delete those of the pods whose deletion was not asked for yet."""
+    """Return the deletion of those pods that are not terminating yet."""
     doomed = {pod.name: pod.uid for pod in pods if not pod.terminating}
     return (DeletePods(doomed, spec_revision),) if doomed else ()
 
 
 def _quota_exceeded(snapshot: JobSnapshot, status: JobStatus) -> Plan:
-    """Revoke the job's etcd user now; delete its pods and keys once the status with the reason has been written."""
+    """Return the plan for a job that exceeds its quota of etcd."""
+    # Remove the job's etcd user now; delete pods and keys once the status with the reason has been written.
     actions: list[Action] = [RemoveEtcdUser()] if snapshot.settings.etcd_tls else []
     if is_finished(snapshot.status):
         actions += [*_deletion(snapshot.pods.values()), DeletePrefix()]
@@ -101,7 +103,7 @@ def _quota_exceeded(snapshot: JobSnapshot, status: JobStatus) -> Plan:
 
 
 def _plan_finished(snapshot: JobSnapshot, status: JobStatus) -> Plan:
-    """Nothing is created any more; what is left is cleaned up in its time."""
+    """Return the plan for a finished job: nothing is created; pods and the job are deleted when they are due."""
     expiry_s, cleaning_s = expires_at_s(snapshot.job, status), cleanup_at_s(snapshot.job, status)
     if expiry_s is not None and expiry_s <= snapshot.now_s:
         return Plan(actions=(DeleteJob(snapshot.job.metadata.uid),), status=status)
@@ -133,7 +135,7 @@ def _actions(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> Iterator[Act
     yield from _creations(snapshot, owners)
     yield from _deletions(snapshot, owners)
     yield from _expectations(snapshot, owners)
-    if owners and _resync(snapshot):  # last: whatever becomes of it, the pods are there
+    if owners and _resync(snapshot):  # last: pods must not depend on its success
         yield from _disruption_budget(snapshot)
     yield from renewed_certificate(snapshot)
 
@@ -146,7 +148,7 @@ def _creations(snapshot: JobSnapshot, owners: dict[int, SlotPod]) -> Iterator[Ac
         yield from _applied(snapshot, Resource.SERVICE, render_service(snapshot.job))
     revision = snapshot.job_state.revision
     if revision is None:
-        return  # a pod may be there that was not seen yet: what the others must be like is not known before
+        return  # the revision of new pods depends on existing pods, which may not all be known yet
     if missing and not is_paused(snapshot.job_state.failed_creation, snapshot.monotonic_s):
         source = _pod_source(snapshot, revision)
         first = min(missing) if must_validate_template(snapshot, owners) else None
@@ -177,12 +179,11 @@ def _applied(snapshot: JobSnapshot, resource: Resource, body: Mapping[str, Any])
 
 
 def _deletions(snapshot: JobSnapshot, owners: dict[int, SlotPod]) -> Iterator[Action]:
-    """Pods that the map does not name, but for some that have failed (`retained_pods`).
+    """Return the deletion of pods that the slot map does not name, except for some failed ones (`retained_pods`).
 
-    The spec is read again before they go, later than they were sighted.
-
-    Without any map, of a job that is to run, only pods of another template: the others will be adopted. A restored map
-    is older than the pods. So as long as a slot's own pod may be gone, no other pod of its slot is deleted.
+    The executor reads the spec again before it deletes them. If a job that is not suspended has no slot map, only pods
+    of another template are deleted; the others will be adopted. A restored slot map is older than the pods. So while a
+    slot's own pod may not exist, live pods of that slot are kept.
     """
     named = {owner.name for owner in owners.values()}
     unclear = {slot for slot, owner in owners.items() if owner.state in {PodState.UNKNOWN, PodState.ABSENT}}
@@ -190,9 +191,9 @@ def _deletions(snapshot: JobSnapshot, owners: dict[int, SlotPod]) -> Iterator[Ac
     unmapped = snapshot.view.spec is None and not snapshot.job.spec.suspend
     pods = (outdated if unmapped else snapshot.pods).values()
     unnamed = [pod for pod in pods if pod.name not in named and not pod.terminating]
-    kept = {pod.name for pod in unnamed if pod.is_live and pod.slot in unclear and pod.name not in outdated}
-    kept |= set() if snapshot.job.spec.suspend else retained_pods(unnamed, named=named)
-    yield from _deletion((pod for pod in unnamed if pod.name not in kept), snapshot.view.spec_revision)
+    retained = {pod.name for pod in unnamed if pod.is_live and pod.slot in unclear and pod.name not in outdated}
+    retained |= set() if snapshot.job.spec.suspend else retained_pods(unnamed, named=named)
+    yield from _deletion((pod for pod in unnamed if pod.name not in retained), snapshot.view.spec_revision)
 
 
 def _expectations(snapshot: JobSnapshot, owners: dict[int, SlotPod]) -> Iterator[Action]:
@@ -205,7 +206,7 @@ def _expectations(snapshot: JobSnapshot, owners: dict[int, SlotPod]) -> Iterator
 
 
 def _requeue_after_s(snapshot: JobSnapshot, status: JobStatus) -> float | None:
-    """Seconds until time alone would change the plan."""
+    """Return seconds until the plan changes without any event, or None."""
     expected = [pod.created_s + EXPECTED_FOR_S for pod in snapshot.pods.values() if pod.is_live]
     deadline_s = next_deadline_s(snapshot.job, status, snapshot.view, snapshot.now_s)
     wall = _seconds_until(snapshot.now_s, deadline_s, renewal_s(snapshot), *expected)
@@ -225,7 +226,7 @@ def _requeue_after_s(snapshot: JobSnapshot, status: JobStatus) -> float | None:
 
 
 def _seconds_until(now_s: float, *moments_s: float | None) -> list[float]:
-    """Seconds to each moment that is still to come, by the clock of `now_s`."""
+    """Return the seconds until each future moment, by the clock of `now_s`."""
     return [moment_s - now_s for moment_s in moments_s if moment_s is not None and moment_s > now_s]
 
 

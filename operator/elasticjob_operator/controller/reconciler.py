@@ -1,7 +1,7 @@
-"""One job's turn: observe, plan, act, write the status. It is level-triggered and may be repeated.
+"""One reconcile of a job: observe, plan, act, write the status. It is level-triggered and may be repeated.
 
-Any await here may be the last thing that this process does. So everything that must survive is in etcd or in the API
-server before anything depends on it.
+The process may end at any await here. So everything that must survive is in etcd or in the API server before anything
+depends on it.
 """
 
 import logging
@@ -64,22 +64,25 @@ from elasticjob_operator.settings import Settings
 from elasticjob_operator.tls.interface import CertificateIssuer
 
 MIN_INTERVAL_PER_NODE_S = 0.0004
-"""Of each node beyond `SMALL_JOB`. A turn costs some 0.06 ms a node; the nodes of a round report: they share turns."""
+"""Least time between two reconciles for each node beyond `SMALL_JOB`. A reconcile costs about 0.06 ms a node.
+
+All nodes of a round report at about the same time, so one reconcile handles many reports.
+"""
 SMALL_JOB = 100
-"""Nodes of a job whose turns need no rest: the next one is as soon as something changes."""
+"""Up to that many nodes a job is reconciled as soon as something changes."""
 MAX_INTERVAL_S = 2.0
 
 log = logging.getLogger(__name__)
 
 
 def min_interval_s(nodes: int) -> float:
-    """Return the least time between two turns of a job of so many nodes, unless its own last write is awaited."""
+    """Return the least time between two reconciles of a job with that many nodes, unless its last write is awaited."""
     return min(MAX_INTERVAL_S, MIN_INTERVAL_PER_NODE_S * max(0, nodes - SMALL_JOB))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sources:
-    """Where a reconciler looks; all of them are as old as their watches."""
+    """The caches that a reconciler reads; each is as current as its watch."""
 
     jobs: JobCache
     pods: PodCache
@@ -88,7 +91,7 @@ class Sources:
 
 
 class Reconciler:
-    """Reconciles any job; keeps a ledger for each."""
+    """Reconciles any job, and keeps a `JobState` for each."""
 
     def __init__(
         self,
@@ -127,7 +130,8 @@ class Reconciler:
         self._apply_limiter = ApplyLimiter()
 
     def reset(self) -> None:
-        """No turn is under way, and another process may act or have acted: forget what an earlier leadership knew."""
+        """Forget everything that an earlier leadership recorded; no reconcile may be running."""
+        # Another process may have acted in between, or may act now.
         for key in self._job_states:
             self._meter.job_health(key, None)
             self._observer.deleted(key)
@@ -137,34 +141,37 @@ class Reconciler:
         self._status_writer.reset()
 
     def left_alone(self) -> Counter[tuple[str, str]]:
-        """Count the jobs for which nothing is done, by namespace and reason."""
+        """Return the number of jobs that are left alone, by namespace and reason."""
         return Counter((key.namespace, reason.value) for key, reason in self._left_alone.items())
 
     def pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
-        """Note that the watch reported a pod as gone: the only proof that needs no request."""
+        """Record that the watch reported the deletion of a pod, the only proof that needs no request."""
         if (job_state := self._job_states.get(key)) is not None:
             job_state.observed_absent(name, uid)
 
     def is_own_status(self, key: JobKey, status: object) -> bool:
-        """It is the status that was written last, for progress alone: there is nothing more to say or do about it."""
+        """Return whether the status is our own last write and changed progress only, so that no reconcile is needed."""
         job_state = self._job_states.get(key)
         return job_state is not None and job_state.last_write_was_progress_only and status == job_state.written_status
 
     def written_version(self, key: JobKey) -> Mapping[str, Any]:
-        """The job's status as this process has written it last; empty if it has not."""
+        """Return the job's status as this process wrote it last; empty if it has written none."""
         job_state = self._job_states.get(key)
         return {} if job_state is None else job_state.written_status
 
     def min_interval_s(self, key: JobKey) -> float:
-        """Return how long the job's next turn can wait: longer for a large job, not at all for our own last write."""
-        turn = self._job_states.get(key)
-        store, revision = turn.written if turn else (0, 0)
+        """Return the least time until the job's next reconcile: longer for a large job, 0 while our write is awaited."""
+        job_state = self._job_states.get(key)
+        store, revision = job_state.written if job_state else (0, 0)
         if store == self._sources.rendezvous.store and self._sources.rendezvous.revision < revision:
             return 0.0
         return min_interval_s(len(self._sources.pods.of(key)))
 
     async def reconcile(self, key: JobKey) -> float | None:
-        """One turn; seconds until the next, if time alone calls for one. Raises what the queue should retry."""
+        """Reconcile the job; return seconds until the next reconcile is due without a change, or None.
+
+        Raises errors after which the queue should retry.
+        """
         obj = self._sources.jobs.get(key)
         self._left_alone.pop(key, None)
         if obj is not None and await self._is_ignored(key, obj):
@@ -172,7 +179,7 @@ class Reconciler:
         if obj is None or objects.is_terminating(obj):
             return await self._reconcile_deleted(key)
         if (found := await self._claim_full(key, obj)) is None:
-            return UNREACHABLE_SHOWN_S  # it has changed: what it became will wake us
+            return UNREACHABLE_SHOWN_S  # the job has changed: its new version queues it again
         obj, job_state = found, self._new_context(key).job_state
         try:
             job = job_state.parser.parse(obj, job_state.status)
@@ -181,7 +188,7 @@ class Reconciler:
         return await self._reconcile_job(key, obj, job)
 
     async def _is_ignored(self, key: JobKey, obj: Object) -> bool:
-        """Another controller or another installation acts on it, or its pods are to outlive it."""
+        """Return whether the job is left alone: another controller or installation acts on it, or it is orphaning."""
         if not is_managed(obj, self._settings.manager_name):
             self._left_alone[key] = LeftAloneReason.MANAGED_BY_ANOTHER
             return True
@@ -195,9 +202,8 @@ class Reconciler:
             self._meter.job_health(key, None)
             self._observer.deleted(key)
             self._agents.forget(key)
-            job_state = self._job_states[key] = JobState(
-                is_ignored=event
-            )  # what was known while it was ours holds no more
+            # State from the time when this installation owned the job is no longer valid.
+            job_state = self._job_states[key] = JobState(is_ignored=event)
             await self._status_writer.record(key, obj, job_state, (event,))
         return True
 
@@ -208,19 +214,20 @@ class Reconciler:
         return ownership(obj, pods, installation=ours, prefix=prefix, claimed=claimed)
 
     async def _claim_full(self, key: JobKey, obj: Object) -> Object | None:
-        """The job, claimed, and as much of it as is wanted. None: it has changed, or is gone."""
+        """Return the claimed job with every field that is needed; None if it has changed or does not exist."""
         if objects.is_too_large(obj):  # not claimed: each write of such a job costs the API server seconds
             return obj
         claimed = await self._claim(key, obj)
-        said = self._new_context(key).job_state.status
-        if claimed is None or said is None or is_finished(said) or not has_ended(claimed):
+        status = self._new_context(key).job_state.status
+        if claimed is None or status is None or is_finished(status) or not has_ended(claimed):
             return claimed
-        # Little is kept of a job whose status shows that it has ended. We have not said so: it may have to go on.
+        # The cache drops most fields of a job whose status shows its end. This operator has not written that end, so
+        # the job may have to continue: read it whole.
         found = await self._cluster.get(Resource.JOB, key.namespace, key.name)
         return found if found is not None and objects.uid_of(found) == key.uid else None
 
     async def _claim(self, key: JobKey, obj: Object) -> Object | None:
-        """The job, which names this installation before anything is done for it. None: it has changed, look again."""
+        """Return the job once its status names this installation; None if it has changed meanwhile."""
         job_state, version = self._new_context(key).job_state, objects.version_of(obj)
         ours = self._settings.installation
         if job_state.installation == ours:
@@ -231,7 +238,7 @@ class Reconciler:
             except Conflict:
                 return None
             except Forbidden as error:
-                log.warning("%s: it is not marked as a job of installation %s: %s", key, ours, error)
+                log.warning("%s: cannot write status.installation %s: %s", key, ours, error)
         job_state.is_ignored, job_state.installation = None, ours
         return objects.with_version(obj, version)
 
@@ -240,18 +247,16 @@ class Reconciler:
         self._sources.rendezvous.allow(key, quota(job.spec, nodes=len(self._sources.pods.of(key))))
         snapshot = self._take_snapshot(key, job, context.job_state)
         if not snapshot.etcd_trouble and self._cache_is_stale(context, snapshot.view):
-            return None  # our own last write is not in the view yet: its arrival wakes us
+            return None  # our own last write is not in the view yet: its arrival queues the job
         self._update_state(key, snapshot)
-        snapshot = replace(snapshot)  # the ledger has changed: what was computed from it does not hold any more
+        snapshot = replace(snapshot)  # the job state has changed, so drop values that were computed from it
         wanted = plan(snapshot, self._ids)
         self._observer.reconciled(key, obj, wanted.status or snapshot.status, snapshot.view, snapshot.now_s)
         written = context.job_state.written
         error = await self._execute(context, wanted.actions)
         await self._status_writer.record(key, obj, context.job_state, context.events)
         if context.job_state.written != written:
-            return (
-                UNREACHABLE_SHOWN_S  # the map has changed: its arrival wakes us at once, and then there is more to say
-            )
+            return UNREACHABLE_SHOWN_S  # the slot map has changed: its arrival queues the job, with a newer status
         status_in_s = (
             await self._status_writer.write(key, obj, context.job_state, wanted.status) if wanted.status else None
         )
@@ -261,7 +266,7 @@ class Reconciler:
         return min((s for s in again if s is not None), default=None)
 
     def _own_pods(self, context: ReconcileContext) -> dict[str, Pod]:
-        """Those that may be deleted with the job: none of another installation."""
+        """Return the pods that may be deleted with the job: not those of another installation."""
         ours, pods = self._settings.installation, self._sources.pods.of(context.key)
         if context.job_state.is_ignored is not None:
             return {}
@@ -269,7 +274,7 @@ class Reconciler:
         return {name: pod for name, pod in pods.items() if not is_foreign(pod, installation=ours, prefix=prefix)}
 
     def _requeue_within_interval_s(self, snapshot: JobSnapshot, delay_s: float | None) -> float | None:
-        """What is left of a delay that began when the job was looked at."""
+        """Return the rest of a delay that began with the snapshot."""
         return None if delay_s is None else max(0.0, snapshot.monotonic_s + delay_s - self._clocks.monotonic())
 
     def _new_context(self, key: JobKey) -> ReconcileContext:
@@ -299,7 +304,7 @@ class Reconciler:
         return store == context.store and view.revision < revision
 
     def _update_state(self, key: JobKey, snapshot: JobSnapshot) -> None:
-        """Bring the ledger up to date; nothing of this job is in flight here."""
+        """Update the job state from the snapshot; no action of this job may be in flight."""
         job_state, nodes = snapshot.job_state, snapshot.view.nodes.values()
         jobs, at_s = len(self._sources.jobs), snapshot.monotonic_s
         if is_unverified(job_state, at_s):
@@ -313,9 +318,9 @@ class Reconciler:
         if not snapshot.etcd_trouble and not snapshot.view.is_unreadable:
             job_state.last_seen.record(snapshot.view, snapshot.pods)
             job_state.history = update_rounds(snapshot.rounds, snapshot.view, snapshot.now_s)
-            owners, said = snapshot.owners(), snapshot.status.reason
+            owners, reason = snapshot.owners(), snapshot.status.reason
             job_state.slot_histories = update_histories(
-                job_state.slot_histories, owners, at_s, now_s=snapshot.now_s, events=said
+                job_state.slot_histories, owners, at_s, now_s=snapshot.now_s, events=reason
             )
             job_state.failed_creation = while_pods_missing(job_state.failed_creation, owners)
             job_state.revision = current_revision(snapshot)
@@ -328,12 +333,12 @@ class Reconciler:
         names = set(snapshot.view.owners().values()) | {node.record.pod for node in nodes}
         lost = lost_pods(snapshot.job.spec, job_state, at_s)
         record_losses(job_state, snapshot.owners().values(), lost=lost.uids, monotonic_s=at_s)
-        here = {pod.uid for pod in snapshot.pods.values()}
-        job_state.node_checked_s = {uid: at_s for uid, at_s in job_state.node_checked_s.items() if uid in here}
+        uids = {pod.uid for pod in snapshot.pods.values()}
+        job_state.node_checked_s = {uid: at_s for uid, at_s in job_state.node_checked_s.items() if uid in uids}
         job_state.forget(names=names, uids={node.record.pod_uid for node in nodes})
 
     def _record_unreachable(self, key: JobKey, snapshot: JobSnapshot, *, agents: int) -> None:
-        """Which silent pods are left alone, by what is known of all jobs."""
+        """Record which silent pods are not replaced, because too many agents of all jobs are silent."""
         job_state, lease_s = snapshot.job_state, snapshot.job.spec.rendezvous.keep_alive_s
         silent = silences(job_state.agentless_since_s, snapshot.pods)
         self._agents.record(key, agents, silent.values())
@@ -352,7 +357,7 @@ class Reconciler:
         self._meter.job_health(key, job_health(snapshot))
 
     async def _execute(self, context: ReconcileContext, actions: tuple[Action, ...]) -> Exception | None:
-        """Do it; an error is kept until the status has been said, which must not depend on it."""
+        """Execute the actions; return the error, if any, so that the status can be written before it is raised."""
         try:
             with self._apply_limiter.of(context.key.namespace, actions):
                 await self._executor.execute(context, actions)
@@ -366,13 +371,13 @@ class Reconciler:
         return None
 
     async def _reject(self, key: JobKey, obj: Object, message: str) -> float | None:
-        self._agents.forget(key)  # what it had when it was last accepted says nothing of now
+        self._agents.forget(key)  # the numbers of the last accepted spec are outdated
         job_state, generation = self._new_context(key).job_state, objects.metadata(obj).get("generation", 1)
         before = job_state.status or read_status(obj)
         status = rejected_status(before, message, now=to_rfc3339(self._clocks.wall()), generation=generation)
         self._observer.reconciled(key, obj, status, RendezvousView(), self._clocks.wall())
         delay_s = await self._status_writer.write(key, obj, job_state, status)
-        # Its pods run on, and have its certificate.
+        # The job's pods still run, with its certificate, so its quota still applies.
         error = await self._execute(
             self._new_context(key), plan_quota_violation(self._sources.rendezvous.view(key), self._settings)
         )
@@ -387,7 +392,7 @@ class Reconciler:
         context, view = self._new_context(key), self._sources.rendezvous.view(key)
         pods = self._own_pods(context)
         if view.empty and not pods:
-            # A job may go between its user and its first key; nothing else tells then that it has one.
+            # A job may be deleted after its user was created and before its first key: only the job state shows that.
             if context.job_state.has_user and not await self._executor.job_exists(key):
                 await self._executor.execute(context, (RemoveEtcdUser(),))
             del self._job_states[key]

@@ -1,8 +1,8 @@
-"""PURE: the next write of the spec, or none: the one place where ownership, suspension and failure are decided.
+"""The next write of the spec, or none. Ownership of slots, suspension and failure are decided here alone.
 
-The rows of the protocol that are the operator's: suspend, resume, success out of suspension, and its own verdict
-of failure are each one transaction with the spec. Nothing is written after a final world. The record is compared
-as a whole, so any change of the job, the pods or the budget is a reason to write, and nothing else is.
+The operator's own transitions of the rendezvous are suspension, resumption, success out of a suspension, and failure.
+Each is one transaction with the spec. Nothing is written after a final state. The record is compared as a whole. So it
+is written if, and only if, the job, the pods or the budget changed it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -43,22 +43,25 @@ from elasticjob_operator.policy.status.pod_messages import describe_exit, descri
 
 @dataclass(frozen=True, slots=True)
 class SpecContext:
-    """What every decision here looks at."""
+    """The input of every decision in this module."""
 
     snapshot: JobSnapshot
     status: JobStatus
     ids: Ids
     previous: SpecRecord
-    """The record as it is, or what stands for it while there is none."""
+    """The record in etcd, or an initial one if there is none."""
     decisions: PodDecisions
 
     def new_name(self, slot: int) -> str:
-        """A pod name that was never used."""
+        """Return a pod name that was never used."""
         return f"{self.snapshot.job.metadata.name}-{slot}-{self.ids.suffix()}"
 
 
 def plan_spec(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> WriteSpec | None:
-    """What to write, from a world that is not final; `status` is the one that is about to be said."""
+    """Return the next write of the spec, or None; the rendezvous state is not final.
+
+    `status` is the status that is about to be written.
+    """
     view = snapshot.view
     before = view.spec or first_record(snapshot.job, snapshot.status, snapshot.settings.operator_id)
     context = SpecContext(snapshot, status, ids, before, _pod_decisions(snapshot))
@@ -70,11 +73,11 @@ def plan_spec(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> WriteSpec |
         return _end_pod_revision(context) if is_revision_outdated(snapshot) else _update(context)
     if state_transitions.finished_before_suspension(view):
         return _plan_suspended(context)
-    return None if snapshot.outdated_pods else _create(context)  # those of the life before are asked to go first
+    return None if snapshot.outdated_pods else _create(context)  # pods of an earlier template are deleted first
 
 
 def plan_final_spec(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> WriteSpec | None:
-    """The final world of a job that a deadline ended while etcd was away; its agents then end."""
+    """Return the write of a final state for a job that failed while etcd did not respond; its agents then exit."""
     view = snapshot.view
     failed = next((c for c in status.conditions if c.type == ConditionType.FAILED and c.status == "True"), None)
     if failed is None or view.spec is None or (view.world is not None and view.world.state.is_final):
@@ -93,7 +96,7 @@ def _pod_decisions(snapshot: JobSnapshot) -> PodDecisions:
 
 
 def _failure(context: SpecContext) -> JobFailure | None:
-    """The operator's own verdicts, a rule before a budget before a deadline."""
+    """Return the failure that the operator decides: by a failure rule, by the budget, or by a deadline; or None."""
     spec, owners = context.snapshot.job.spec, context.snapshot.owners()
     if context.decisions.failing_slots:
         owner = owners[context.decisions.failing_slots[0]]
@@ -142,15 +145,15 @@ def _plan_suspended(context: SpecContext) -> WriteSpec | None:
 
 
 def _end_pod_revision(context: SpecContext) -> WriteSpec | None:
-    """The suspension that nobody has seen; the next look resumes."""
+    """Return the suspension that ends all pods of an outdated template; the next plan resumes the job."""
     write = _plan_suspended(context)
     return None if write is None else replace(write, events=(template_changed_event(),))
 
 
 def _create(context: SpecContext) -> WriteSpec:
-    """The first map, or the first after a suspension; all of its slots are expected."""
+    """Return the first slot map of a job, or the first after a suspension; all of its slots are expected."""
     view, wanted = context.snapshot.view, desired_nodes(context.snapshot.job.spec)
-    # After a suspension no pod of the life before may stay: their agents would bring their old rounds along.
+    # After a suspension no earlier pod is adopted: its agent would still be in an old round.
     pods = context.snapshot.pods if view.spec is None and not _is_suspended(view.world) else {}
     slots = adopt(pods, wanted=wanted, new_name=context.new_name)
     record = _record(context, slots, suspended=False)
@@ -167,8 +170,8 @@ def _update(context: SpecContext) -> WriteSpec | None:
     snapshot, view = context.snapshot, context.snapshot.view
     assert view.spec is not None
     current = {int(slot, 16): owner for slot, owner in view.spec.slots.items()}
-    # Once a member has finished, a job is not resized any more: it would restart what is about to end. But neither
-    # does it keep more slots than it may have or has pods: the map and the finished members are claims of its own.
+    # Once a member has completed, the job is not resized: that would restart workers that are about to end. But it has
+    # no more slots than its maximum or the number of its pods, because its agents can write both map and completions.
     most = max(snapshot.job.spec.effective_max, len(snapshot.pods.keys() & view.owners().values()))
     wanted = min(len(current), most) if view.completed_slots() else desired_nodes(snapshot.job.spec)
     slots = next_slots(
@@ -188,9 +191,9 @@ def _update(context: SpecContext) -> WriteSpec | None:
 
 
 def _unnamed_pods(context: SpecContext) -> dict[int, str]:
-    """Of pods that the map does not name: those with a live agent, and all where etcd is older than the status."""
+    """Return pods that the map does not name, by slot: those with a live agent, or all if etcd was restored."""
     snapshot, outdated = context.snapshot, context.snapshot.outdated_pods
-    is_restored = snapshot.view.closed_round < context.status.rendezvous_round
+    is_restored = snapshot.view.closed_round < context.status.rendezvous_round  # etcd is older than the status
     agents = snapshot.view.agents()
     pods = {
         name: pod for name, pod in snapshot.pods.items() if name not in outdated and (is_restored or pod.uid in agents)
@@ -199,9 +202,9 @@ def _unnamed_pods(context: SpecContext) -> dict[int, str]:
 
 
 def _events(context: SpecContext, record: SpecRecord, slots: frozenset[int]) -> Iterator[Event]:
-    going = {slot: decision for slot, decision in context.decisions.by_slot.items() if slot in slots}
+    replaced = {slot: decision for slot, decision in context.decisions.by_slot.items() if slot in slots}
     left = max(0, context.snapshot.job.spec.backoff_limit - record.replacements)
-    return describe_replacements(context.snapshot.owners(), going, charged=_charged_failures(context), left=left)
+    return describe_replacements(context.snapshot.owners(), replaced, charged=_charged_failures(context), left=left)
 
 
 def _expected(snapshot: JobSnapshot, slots: Mapping[int, SlotOwner], fresh: frozenset[int]) -> frozenset[int]:
@@ -217,7 +220,7 @@ def _record(context: SpecContext, slots: Mapping[int, SlotOwner], *, suspended: 
 
 
 def _charged_failures(context: SpecContext) -> int:
-    """What the pods that fail now add to the count."""
+    """Return how much the pods that fail now add to the count of failures."""
     snapshot, owners = context.snapshot, context.snapshot.owners()
     failing = [pod for slot in context.decisions.counted_slots if (pod := owners[slot].pod) is not None]
     before = failed_before(snapshot.pods.values(), named={owner.name for owner in owners.values()})

@@ -1,7 +1,8 @@
-"""Writes the status of a job, and after it the events of the same changes. Nothing else writes either.
+"""Writes the status of a job, and then the events of its changes. No other module writes either.
 
-At most one write a second per job, and for progress, cpu and memory alone one every thirty, and with many jobs fewer
-(`Settings`). A status that is not written yet is not lost: it is judged anew from the last one that was.
+A job's status is written at most once a second. If only progress, cpu or memory changed, it is written at most every 30
+seconds, and less often with many jobs (`Settings`). A delayed status is not lost: the next one is compared with the
+last that was written.
 """
 
 import logging
@@ -29,11 +30,12 @@ from elasticjob_operator.render.event import render_event
 from elasticjob_operator.settings import Settings
 
 SATURATED_DELAY_S, _MAX_SATURATED_DELAY_S = 2.0, 16.0
-"""While the API server is saturated, a job's turn defers the status write instead of waiting for it. The delay doubles
-each time: a thousand jobs that retry would add to the load.
+"""First and longest delay of a status write while the API server is saturated; it doubles each time.
+
+The reconcile does not wait for the write. A thousand jobs that retry often would add to the load.
 """
 _MAX_RECORDED_EVENTS = 100
-"""Events of one job that are counted up as the same object when they repeat; an older one begins anew."""
+"""Events of one job whose repetitions are counted in one object; an event beyond that begins a new count."""
 
 log = logging.getLogger(__name__)
 
@@ -43,12 +45,12 @@ _node_state = fields_except(NodeStatus, "cpu_percent", "memory_bytes", "rank_cpu
 
 
 def _differs_only_in_samples(one: JobStatus, other: JobStatus) -> bool:
-    """Any other difference is written at once."""
+    """Return whether two statuses differ at most in progress, cpu and memory; other changes are not delayed."""
     return _job_state(one) == _job_state(other) and [*map(_node_state, one.nodes)] == [*map(_node_state, other.nodes)]
 
 
 class StatusWriter:
-    """The voice of the reconciler."""
+    """Writes statuses and events for the reconciler."""
 
     def __init__(
         self,
@@ -69,11 +71,11 @@ class StatusWriter:
         self._started_s = clocks.monotonic()
 
     def reset(self) -> None:
-        """Begin as a new process: events of another one's writes are repeated in each job's turn."""
+        """Begin as a new process does: the first progress updates are spread over time again."""
         self._started_s = self._clocks.monotonic()
 
     async def write(self, key: JobKey, obj: Object, job_state: JobState, status: JobStatus) -> float | None:
-        """Write `status` if it is new; seconds until it may be written, if that is not now."""
+        """Write `status` if it has changed; return seconds until it may be written if that is not now."""
         before = job_state.status or read_status(obj)
         if status == before:
             return await self._correct(key, obj, job_state, status)
@@ -97,9 +99,10 @@ class StatusWriter:
         return job_state.status_written_s + self._settings.status_period_s
 
     def _progress_due_s(self, key: JobKey, job_state: JobState) -> float:
-        """A process that has written nothing of a job yet is a new one: its predecessor's jobs have their turns."""
+        """Return when a status that differs in progress alone may be written."""
         if job_state.status is not None:
             return job_state.status_written_s + self._settings.progress_interval_s(self._jobs())
+        # The first write of a new process: all jobs have changed by now, so their writes are spread over time.
         return self._started_s + resync_in_s(
             key.uid, jobs=self._jobs(), jobs_per_second=self._settings.progress_writes_per_s
         )
@@ -110,31 +113,31 @@ class StatusWriter:
         self._meter.status_written(key, before, after, age_s=age_s)
 
     async def _correct(self, key: JobKey, obj: Object, job_state: JobState, status: JobStatus) -> float | None:
-        """Write it again if the API server has another status: a late write of an ended process, or of a person.
+        """Write the status again if the API server has another one: a late write of an ended process, or of a user.
 
-        Once for each version of the object: an API server that does not store all of it is no reason to go on.
+        Each version of the object is corrected once, because the API server may not store every field.
         """
         version = str(objects.metadata(obj).get("resourceVersion", ""))
         if job_state.status is None or job_state.corrected_version == version or _is_current(obj, job_state, status):
             return None
         wait_s = job_state.status_written_s + UNREACHABLE_SHOWN_S - self._clocks.monotonic()
         if wait_s > 0:
-            return wait_s  # our own write is on its way back to us
-        log.warning("%s: the status is not the one that was written; writing it again", key)
+            return wait_s  # the watch may not have delivered our own write yet
+        log.warning("%s: the stored status is not the one that the operator wrote; writing it again", key)
         await self._write(key, obj, job_state, status)
         job_state.corrected_version = version
         return None
 
     async def _write(self, key: JobKey, obj: Object, job_state: JobState, status: JobStatus) -> None:
         written = self._with_preserved_fields(obj, job_state, status_to_dict(status))
-        version = objects.version_of(obj)  # a job of the same name may have taken its place: see `patch_status`
+        version = objects.version_of(obj)  # a job of the same name may have replaced it: see `patch_status`
         await self._cluster.patch_status(Resource.JOB, key.namespace, key.name, written, uid=key.uid, version=version)
         claim = {FIELD: job_state.installation} if job_state.installation else {}
         job_state.status, job_state.written_status = status, {**written, **claim}
         job_state.status_written_s = self._clocks.monotonic()
 
     def _with_preserved_fields(self, obj: Object, job_state: JobState, written: dict[str, Any]) -> dict[str, Any]:
-        """Add what a newer operator wrote; what this process has written since has it already."""
+        """Return the status with the fields that a newer operator wrote; our own writes already have them."""
         if job_state.status is None:
             job_state.has_unknown_status = bool(unknown_in_status(obj))
         if not job_state.has_unknown_status:
@@ -160,10 +163,11 @@ class StatusWriter:
                 while len(job_state.recorded_events) > _MAX_RECORDED_EVENTS:
                     del job_state.recorded_events[next(iter(job_state.recorded_events))]
             except ClusterError as error:
-                # Events are written once; the status has the same content, and stays.
-                log.warning("%s: the event %s could not be written: %s", key, event.reason, error)
+                # An event is not retried, because the status shows the same.
+                log.warning("%s: cannot write the event %s: %s", key, event.reason, error)
 
 
 def _is_current(obj: Object, job_state: JobState, status: JobStatus) -> bool:
-    """What stands there is `status`; it is parsed only if it is not the very text that was written."""
+    """Return whether the object's status is `status`."""
+    # Parsing is needed only if the stored status is not the one that was written.
     return obj.get("status") == job_state.written_status or read_status(obj) == status

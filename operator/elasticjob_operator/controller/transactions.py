@@ -1,7 +1,7 @@
-"""PURE: the operator's transactions, each with the comparisons that make it safe to be late or repeated.
+"""The operator's transactions, each with the comparisons that make a late or repeated one harmless.
 
-Every write of the spec compares the spec's and the world's mod_revision as planned from; the plan never writes
-after a final world. So the history of the spec is a chain, whichever process died in between.
+Every write of the spec compares the revisions of spec and rendezvous state with those of the plan's snapshot. The plan
+never writes after a final state. So each spec follows from the one before, even if a process ends in between.
 """
 
 from elasticjob_api.keys import Keys
@@ -13,7 +13,7 @@ from elasticjob_operator.policy.slots.eviction import Eviction
 
 
 def write_spec(keys: Keys, action: WriteSpec) -> Txn:
-    """The spec, with the world and the expected slots that belong to it."""
+    """Return the write of a spec, with the rendezvous state and the expected slots that belong to it."""
     puts: list[Op] = [Put(keys.spec, encode(action.record))]
     if action.world is not None:
         puts.append(Put(keys.rendezvous_state, encode_state(action.world)))
@@ -24,19 +24,20 @@ def write_spec(keys: Keys, action: WriteSpec) -> Txn:
 
 
 def write_expected(keys: Keys, action: WriteExpected) -> Txn:
-    """The expected slots; compared with the spec so that a deleted job's keys never come back."""
+    """Return the write of the expected slots."""
+    # The comparison with the spec keeps the keys of a deleted job from being created again.
     return Txn((unchanged(keys.spec, action.spec_revision),), (_put_expected(keys, action.slots),))
 
 
 def write_tombstone(keys: Keys, eviction: Eviction) -> Txn:
-    """The proof that a stay has ended, unless one is there; the lease is revoked after it."""
+    """Return the write of a tombstone for an incarnation, unless it has one; the lease is revoked afterwards."""
     key = keys.tombstone(eviction.member.slot, eviction.member.incarnation)
     compares: tuple[Compare, ...] = () if eviction.overwrite else (absent(key),)
     return Txn(compares, (Put(key, encode(eviction.tombstone)),))
 
 
 def delete_prefix(keys: Keys) -> Txn:
-    """Every key of the job."""
+    """Return the deletion of every key of the job."""
     return Txn((), (Delete(keys.everything, prefix=True),))
 
 

@@ -1,13 +1,13 @@
 """A work queue by key: deduplicated, one worker per key at a time, back-off per key.
 
-Adding a key that waits does nothing. Adding one that is being worked on makes it run once more afterwards. So no change
-is missed and none is handled twice at once. A key whose work fails is tried again later and later, and never stops
-another key. A Retry-After of the API server is a lower bound. A change may cure the fault, so it does not wait for the
-back-off. But changes of a key that fails repeatedly wait a second: each deleted pod of a namespace that is going asks
-for a new one.
+Adding a key that waits does nothing. Adding a key that is being handled makes it run once more afterwards. So no change
+is missed, and no key is handled twice at the same time. A key whose work fails is retried with growing pauses, and
+never stops another key. A Retry-After of the API server is a lower bound. A change may cure the fault, so it does not
+wait for the back-off. But changes of a key that fails repeatedly wait a second. Otherwise, in a namespace that is being
+deleted, each deleted pod would cause an attempt to create another.
 
-After each turn a key rests for `rest_s`. All that changes meanwhile is handled in one turn, so the thousand changes of
-a large job do not take all of the processor.
+After each run a key waits for `min_interval_s`, and all changes in between are handled in one run. So the thousand
+changes of a large job do not use all of the processor.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ from elasticjob_operator.errors import ClusterError, OperatorError
 K = TypeVar("K", bound=Hashable)
 
 COALESCE_S, _MAX_COALESCE_S = 0.005, 0.2
-"""Changes come in bursts (a round of many agents): they are waited for this long, and handled as one."""
+"""Changes arrive in bursts (a round of many agents): they are collected for this time and handled as one."""
 _IDLE = 5
-"""So many busy keys are nothing special; of more, changes are gathered longer, and the work does not grow with them."""
+"""Number of busy keys above which changes are collected longer, so that the work does not grow with the keys."""
 _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 30.0
 MAX_WORKERS = 128
-"""Keys that are worked on at the same time; the others wait: each turn holds memory."""
+"""Keys that are handled at the same time, because each handler uses memory; the others wait."""
 MAX_WORKERS_PER_GROUP = 96
-"""Keys of one group. Turns that wait for long (an admission webhook that hangs) leave some to the other groups."""
+"""The same for one group: if its handlers hang (in an admission webhook), other groups still have workers."""
 _FAILING_AFTER = 3
 """Failures in a row after which changes are collected too."""
 _CLEANUP_S = 1.0
@@ -46,19 +46,19 @@ class _Entry:
     timer: asyncio.TimerHandle | None = None
     failures: int = 0
     failed_at_s: float = 0.0
-    """Event loop's clock."""
+    """Seconds of the event loop's clock."""
 
 
 def coalesce_s(busy: int) -> float:
-    """For how long changes of a key are gathered while so many keys are busy."""
+    """Return for how long changes of a key are collected while that many keys are busy."""
     return min(_MAX_COALESCE_S, COALESCE_S * max(1.0, busy / _IDLE))
 
 
 class WorkQueue(Generic[K]):
-    """Runs `handle(key)` for every key added while it is open; `handle` may return seconds until the next time.
+    """Runs `handle(key)` for every key added while it is open; `handle` may return seconds until the next run.
 
-    `rest_s` is asked after each turn for the least time until the next turn of the key. Keys of all groups have their
-    share of the turns.
+    `min_interval_s` is called after each run, and returns the least time until the next run of the key. Groups share
+    the workers fairly.
     """
 
     def __init__(
@@ -72,15 +72,15 @@ class WorkQueue(Generic[K]):
         self._handle = handle
         self._min_interval_s = min_interval_s
         self._not_before_s: dict[K, float] = {}
-        """Event loop's clock; only of keys that rest longer than changes are gathered anyway."""
+        """Earliest next run, in seconds of the event loop's clock; only for intervals longer than `COALESCE_S`."""
         self._entries: dict[K, _Entry] = {}
         self._is_open = False
         self._slots = FairSemaphore(MAX_WORKERS, max_per_group=MAX_WORKERS_PER_GROUP)
         self._busy = 0
-        """Keys that are worked on, or wait for their turn."""
+        """Number of keys that are being handled or wait for a worker."""
 
     def add(self, key: K) -> None:
-        """Handle `key` soon, also if it is being handled now."""
+        """Handle `key` soon; once more if it is being handled now."""
         entry = self._entries.setdefault(key, _Entry())
         entry.dirty = True
         if not self._is_open or entry.task is not None:
@@ -98,7 +98,7 @@ class WorkQueue(Generic[K]):
         return max(failed_until_s, self._not_before_s.get(key, 0.0)) - asyncio.get_running_loop().time()
 
     def add_after(self, key: K, delay_s: float) -> None:
-        """Handle `key` in `delay_s` seconds; of several wishes the earliest counts."""
+        """Handle `key` in `delay_s` seconds; of several calls the earliest time counts."""
         entry = self._entries.setdefault(key, _Entry())
         loop = asyncio.get_running_loop()
         if entry.timer is not None:
@@ -109,11 +109,11 @@ class WorkQueue(Generic[K]):
 
     @property
     def depth(self) -> int:
-        """Keys that wait or are worked on; those that only have a later moment are not counted."""
+        """Number of keys that wait or are being handled; keys that only have a later time do not count."""
         return sum(entry.dirty or entry.task is not None for entry in self._entries.values())
 
     def open(self) -> None:
-        """Start working, first on all that was added before."""
+        """Start handling keys, first those added before."""
         self._is_open = True
         for key in [key for key, entry in self._entries.items() if entry.dirty]:
             self.add(key)
@@ -145,7 +145,7 @@ class WorkQueue(Generic[K]):
                 self.add_after(key, delay_s)
             if self._wait_interval(key):
                 break
-        # No await between the last look at `dirty` and this: an add in between cannot be lost.
+        # There is no await between the last check of `dirty` and this line, so no `add` is lost.
         entry.task = None
         self._busy -= 1
         if entry.dirty:
@@ -154,11 +154,11 @@ class WorkQueue(Generic[K]):
             self._entries.pop(key, None)
 
     def _wait_interval(self, key: K) -> bool:
-        rest_s = self._min_interval_s(key)
-        if rest_s <= COALESCE_S:
+        interval_s = self._min_interval_s(key)
+        if interval_s <= COALESCE_S:
             self._not_before_s.pop(key, None)
             return False
-        self._not_before_s[key] = asyncio.get_running_loop().time() + rest_s
+        self._not_before_s[key] = asyncio.get_running_loop().time() + interval_s
         return True
 
     async def _try(self, key: K, entry: _Entry) -> float | None:
@@ -168,9 +168,9 @@ class WorkQueue(Generic[K]):
             delay_s = max(self._back_off(entry), error.retry_after_s if isinstance(error, ClusterError) else 0.0)
             log.warning("%s: %s; trying again in %.1f s", key, error, delay_s)
         except Exception:
-            # A fault of ours with one job: the others go on, and the traceback is for us.
+            # A bug of the operator that concerns one job: log the traceback, and continue with the others.
             delay_s = self._back_off(entry)
-            log.exception("%s: unexpected; trying again in %.1f s", key, delay_s)
+            log.exception("%s: unexpected error; trying again in %.1f s", key, delay_s)
         else:
             entry.failures = 0
         return delay_s
