@@ -50,7 +50,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes one JSON object a line: time, level, logger, message, and the namespace, name and uid of the line's job."""
+    """Writes one JSON object a line: time, level, logger, message; and namespace, name and uid of the line's job."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""

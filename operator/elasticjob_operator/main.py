@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         type=_parse_positive,
         metavar="BYTES",
         default=128 << 20,
-        help="memory for the records of all jobs; beyond it, the job that uses the most for its size fails [128 MiB]",
+        help="memory for the records of all jobs; beyond it, the job that uses most for its size fails [128 MiB]",
     )
     parser.add_argument(
         "--jobs-memory",

@@ -1,1 +1,1 @@
-"""The operator's only I/O: the cluster, the rendezvous view, the work queue."""
+"""Access to the API server, or to a cluster in memory in its place."""

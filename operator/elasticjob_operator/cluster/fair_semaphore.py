@@ -1,6 +1,6 @@
-"""A semaphore whose places are shared between groups: one group that holds its places for long leaves some to others.
+"""A semaphore whose permits are shared between groups, so that one slow group cannot hold all of them.
 
-A free place goes to the waiting group that holds the fewest. Within a group the order is that of the requests. For one
+A free permit goes to the waiting group that holds the fewest. Within a group the first request is served first. For one
 event loop.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Hashable
 
 
 class FairSemaphore:
-    """So many places in all, of which one group never holds more than `max_per_group`."""
+    """A semaphore of `permits`; one group never holds more than `max_per_group`."""
 
     def __init__(self, permits: int, *, max_per_group: int) -> None:
         self._free = permits
@@ -21,7 +21,7 @@ class FairSemaphore:
 
     @contextlib.asynccontextmanager
     async def slot(self, group: Hashable) -> AsyncIterator[None]:
-        """Wait for a place, and hold it while this is entered."""
+        """Wait for a permit, and hold it while this is entered."""
         await self._acquire(group)
         try:
             yield
@@ -36,7 +36,7 @@ class FairSemaphore:
             await granted
         except asyncio.CancelledError:
             if granted.done() and not granted.cancelled():
-                self._release(group)  # it was granted and cancelled in one turn of the loop
+                self._release(group)  # granted and cancelled in the same iteration of the event loop
             else:
                 self._forget(group, granted)
             raise
@@ -58,7 +58,7 @@ class FairSemaphore:
                 granted.set_result(None)
 
     def _next(self) -> Hashable | None:
-        """The waiting group that may have a place and holds the fewest."""
+        """Return the waiting group below its limit that holds the fewest permits, or None."""
         allowed = (group for group in self._waiting if self._acquired[group] < self._max_per_group)
         return min(allowed, key=self._acquired.__getitem__, default=None)
 

@@ -1,10 +1,10 @@
-"""A cluster in this process: what the API server and its garbage collector promise, as far as we use them.
+"""A cluster in memory: the guarantees of the API server and its garbage collector that the operator relies on.
 
-`elasticjob run` and tests use it; the same contract tests hold it against a real API server. It owns the
-objects: what goes in and out is copied. Every change is one step of the event loop, so it is seen whole, and
-each watch sees all changes after its listing, in order. Beside `Cluster` it has what a kubelet does
-(`bind_pod`, `patch_pod_status`, `remove_pod`) and what kubectl does (`patch_spec`, `annotate`). It knows
-nothing of ElasticJobs and validates nothing. uids and random name endings come from `ids`, time from `clock`.
+`elasticjob run` and tests use it; the same contract tests run against it and a real API server. It owns the objects:
+arguments and results are copied. Every change is one step of the event loop, so readers see it whole. Each watch
+delivers all changes after its list, in order. Besides the methods of `Cluster` it has those of a kubelet (`bind_pod`,
+`patch_pod_status`, `remove_pod`) and of kubectl (`patch_spec`, `annotate`). It does not know ElasticJobs, and validates
+nothing. Uids and random name suffixes come from `ids`, the time from `clock`.
 """
 
 import asyncio
@@ -25,12 +25,12 @@ _Key = tuple[str, str]
 
 
 def sequential_ids() -> Iterator[str]:
-    """`00000001-0000-0000-0000-000000000000`, …: uids that are the same in every run."""
+    """Return uids that are the same in every run: `00000001-0000-0000-0000-000000000000`, …."""
     return (f"{n:08x}-0000-0000-0000-000000000000" for n in itertools.count(1))
 
 
 class InMemoryCluster:
-    """An implementation of `protocol.Cluster` without a cluster."""
+    """An implementation of `Cluster` in memory."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time, ids: Iterator[str] | None = None) -> None:
         self._clock = clock
@@ -38,22 +38,22 @@ class InMemoryCluster:
         self._revision = 0
         self._uids: set[str] = set()
         self._claimed: set[str] = set()
-        """Fields of a status that have an owner of their own."""
+        """Fields of a status that have a field manager of their own."""
         self._stores: dict[Resource, dict[_Key, Object]] = {resource: {} for resource in Resource}
         self._watchers: dict[Resource, list[asyncio.Queue[ObjectEvent]]] = defaultdict(list)
 
-    # What the operator asks: protocol.Cluster.
+    # The methods of `Cluster`.
 
     async def create(self, resource: Resource, body: Object) -> Object:
-        """Store a new object; `metadata.generateName` is completed. An object whose owners are gone goes at once."""
+        """Store a new object; `metadata.generateName` is completed. An object without existing owners is deleted."""
         return self._create(resource, body)
 
     async def create_strictly(self, resource: Resource, body: Object) -> Object:
-        """As `create`: it has no schemas, so it knows no unknown fields."""
+        """Create an object as `create` does: without schemas, every field is known."""
         return await self.create(resource, body)
 
     async def apply(self, resource: Resource, body: Object) -> Object:
-        """Create, or merge `body` into what is there, if that has the same owner; lists are replaced."""
+        """Create an object, or merge `body` into the existing one if it has the same owner; lists are replaced."""
         current = self._stores[resource].get(_key_of(body))
         if current is None:
             return self._create(resource, body)
@@ -72,15 +72,15 @@ class InMemoryCluster:
         uid: str | None = None,
         version: str | None = None,  # noqa: ARG002 -- every step here is atomic, so the uid is enough
     ) -> None:
-        """Replace the status but for what was claimed; nothing happens when the object is gone, or is another one."""
+        """Replace the status except for claimed fields; do nothing if the object does not exist or has another uid."""
         current = self._stores[resource].get((namespace, name))
         if current is not None and uid in {None, objects.uid_of(current)}:
             before = current.get("status") or {}
-            kept = {field: before[field] for field in self._claimed if field in before}
-            self._store(resource, {**current, "status": {**kept, **status}})
+            claimed = {field: before[field] for field in self._claimed if field in before}
+            self._store(resource, {**current, "status": {**claimed, **status}})
 
     async def claim(self, resource: Resource, namespace: str, name: str, own: Mapping[str, Any], version: str) -> str:
-        """Merge into the status; Conflict when the object is not of this version any more."""
+        """Merge fields into the status and return the object's version; Conflict if the object has another version."""
         current = self._stores[resource].get((namespace, name))
         if current is None:
             return version
@@ -100,7 +100,11 @@ class InMemoryCluster:
         version: str | None = None,
         grace_s: float | None = None,
     ) -> None:
-        """Delete: pods gracefully when a kubelet has them, anything else at once. Conflict when the uid differs."""
+        """Delete an object: a running pod after its grace period, any other at once.
+
+        Raises:
+            Conflict: the object has another uid or version.
+        """
         current = self._stores[resource].get((namespace, name))
         if current is None:
             return
@@ -117,11 +121,11 @@ class InMemoryCluster:
                 self._delete(resource, obj, None)
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """A copy of the object, or None."""
+        """Return a copy of the object, or None."""
         return copy.deepcopy(self._stores[resource].get((namespace or "default", name)))
 
     async def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
-        """Everything there is, SYNCED, then every change for ever; any number may watch at the same time."""
+        """Return all objects, SYNCED, then every change without end; any number of watches may run."""
         queue: asyncio.Queue[ObjectEvent] = asyncio.Queue()
         self._watchers[resource].append(queue)
         listing = self.objects(resource)
@@ -134,22 +138,22 @@ class InMemoryCluster:
         finally:
             self._watchers[resource].remove(queue)
 
-    # And for Secrets: protocol.Vault.
+    # A further method of `SecretStore`.
 
     async def replace(self, resource: Resource, body: Object) -> Object | None:
-        """Put `body` in the place of what is there; what the cluster stamps stays."""
+        """Replace an object by `body`, except for metadata that the cluster sets."""
         current = self._stores[resource].get(_key_of(body))
         if current is None:
             return None
         wanted, stamps = objects.metadata(body).get("resourceVersion"), objects.metadata(current)
         if wanted not in {None, stamps["resourceVersion"]}:
             raise Conflict(f"replacing {resource.value}/{objects.name_of(body)}: it has changed since {wanted}")
-        kept = {field: stamps[field] for field in ("uid", "generation", "creationTimestamp", "resourceVersion")}
-        self._store(resource, {**copy.deepcopy(body), "metadata": {**objects.metadata(body), **kept}})
+        fixed = {field: stamps[field] for field in ("uid", "generation", "creationTimestamp", "resourceVersion")}
+        self._store(resource, {**copy.deepcopy(body), "metadata": {**objects.metadata(body), **fixed}})
         return copy.deepcopy(self._stores[resource][_key_of(body)])
 
-    # What a kubelet does. A pod that is gone, or is another of the same name, is left alone without an error:
-    # the kubelet learns of it through its watch.
+    # Methods for a kubelet. If the pod does not exist or has another uid, they do nothing and raise no error: the
+    # kubelet's watch reports it.
 
     async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         """Schedule the pod: from now on its deletion waits for `remove_pod`."""
@@ -162,30 +166,30 @@ class InMemoryCluster:
             self._store(Resource.POD, objects.merge_patch(pod, {"status": status}))
 
     async def remove_pod(self, namespace: str, name: str, uid: str) -> None:
-        """Confirm that nothing of the pod runs any more; the object goes, whatever its grace."""
+        """Delete the object at once, because no process of the pod runs any more."""
         if pod := self._pod(namespace, name, uid):
             self._remove(Resource.POD, pod)
 
-    # What kubectl does, and what tests look at.
+    # Methods for kubectl and for tests.
 
     async def patch_spec(self, resource: Resource, namespace: str, name: str, patch: Mapping[str, Any]) -> Object:
-        """Merge into the spec (`kubectl scale`, suspend); ClusterError when the object is not there."""
+        """Merge into the spec (`kubectl scale`, suspend); ClusterError if the object does not exist."""
         return self._patch(resource, (namespace, name), {"spec": patch})
 
     async def annotate(self, resource: Resource, namespace: str, name: str, annotations: Mapping[str, Any]) -> Object:
-        """Merge into the annotations; None removes one. ClusterError when the object is not there."""
+        """Merge into the annotations; None removes one. ClusterError if the object does not exist."""
         return self._patch(resource, (namespace, name), {"metadata": {"annotations": annotations}})
 
     def objects(self, resource: Resource) -> list[Object]:
-        """Copies of all objects of a kind, by namespace and name."""
+        """Return copies of all objects of a kind, by namespace and name."""
         return [copy.deepcopy(obj) for _, obj in sorted(self._stores[resource].items())]
 
-    # Inside.
+    # Internal methods.
 
     def _create(self, resource: Resource, body: Object) -> Object:
         obj = self._with_metadata(copy.deepcopy(body))
         if _key_of(obj) in self._stores[resource]:
-            raise AlreadyExists(f"creating {resource.value}/{objects.name_of(obj)}: an object of this name is there")
+            raise AlreadyExists(f"creating {resource.value}/{objects.name_of(obj)}: an object of this name exists")
         self._put(resource, obj, Change.ADDED)
         created = copy.deepcopy(obj)
         if (owners := objects.owner_uids(obj)) and not owners & self._uids:
@@ -212,7 +216,7 @@ class InMemoryCluster:
         return pod if pod is not None and objects.uid_of(pod) == uid else None
 
     def _store(self, resource: Resource, changed: Object) -> None:
-        """Put a changed object; a change of nothing is no write, as with the API server."""
+        """Store a changed object; an unchanged one is not written, as with the API server."""
         current = self._stores[resource][_key_of(changed)]
         if changed == current:
             return
@@ -261,7 +265,7 @@ def _key_of(obj: Object) -> _Key:
 
 
 def _deletion_grace_s(pod: Object, asked_s: float | None) -> float:
-    """Nothing runs of a pod that was never scheduled or has ended: it goes at once."""
+    """Return the grace period of a pod; 0 for one that was never scheduled or has ended, because no process runs."""
     spec = pod.get("spec") or {}
     if not spec.get("nodeName") or objects.pod_phase(pod) in objects.ENDED_PHASES:
         return 0.0

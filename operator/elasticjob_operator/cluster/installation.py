@@ -1,8 +1,8 @@
 """The identity of an installation, in a ConfigMap of the release: a random id, and the first element of every key.
 
-Both are written once and then stay. The cluster id would otherwise follow `watchNamespaces`, and each change of it
-would lose every job's keys. Of two processes that start at once, the first to write decides: each write names the
-version that it has read.
+Both are written once and never change. The cluster id would otherwise depend on `watchNamespaces`, and each change of
+that would lose every job's keys. If two processes start at the same time, the first write wins: each write names the
+version that its process has read.
 """
 
 import logging
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """Who this operator is."""
+    """The identity of an installation."""
 
     id: str
     """Written into `status.installation` of each of its jobs."""
@@ -36,7 +36,11 @@ async def read_installation(
     new_id: Callable[[], str],
     cluster_id: Callable[[], Awaitable[str]],
 ) -> Installation:
-    """The identity in the ConfigMap; what it lacks is written into it. ClusterError when that cannot be done."""
+    """Return the identity in the ConfigMap, after writing an id that it lacks.
+
+    Raises:
+        ClusterError: the ConfigMap cannot be read or written.
+    """
     while True:
         found = await secrets.get(Resource.CONFIG_MAP, namespace, name)
         data = dict((found or {}).get("data") or {})
@@ -44,7 +48,7 @@ async def read_installation(
             whole = {**data, _ID: data.get(_ID) or new_id(), _CLUSTER_ID: data.get(_CLUSTER_ID) or await cluster_id()}
             if not await _write(secrets, found or _empty_config_map(namespace, name), whole, exists=found is not None):
                 continue
-            log.info("this is installation %s, as ConfigMap %s/%s keeps it", whole[_ID], namespace, name)
+            log.info("this is installation %s; its id is in ConfigMap %s/%s", whole[_ID], namespace, name)
             data = whole
         return Installation(id=data[_ID], cluster_id=data[_CLUSTER_ID])
 
@@ -54,7 +58,7 @@ def _empty_config_map(namespace: str, name: str) -> Object:
 
 
 async def _write(secrets: SecretStore, body: Object, data: dict[str, str], *, exists: bool) -> bool:
-    """Whether this write was the first."""
+    """Write the ConfigMap; return False if another process wrote it first."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", **body, "data": data}
     try:
         if exists:
@@ -65,7 +69,9 @@ async def _write(secrets: SecretStore, body: Object, data: dict[str, str], *, ex
     except Forbidden as error:
         if exists:
             raise
-        place = f"{objects.namespace_of(body)}/{objects.name_of(body)}"
-        cure = "the chart and deploy/ make it; apply them again"
-        raise ClusterError(f"ConfigMap {place} is missing, and may not be created here: {cure} ({error})") from error
+        path = f"{objects.namespace_of(body)}/{objects.name_of(body)}"
+        cure = "apply the chart or deploy/ again, which contain it"
+        raise ClusterError(
+            f"ConfigMap {path} is missing, and the operator may not create it: {cure} ({error})"
+        ) from error
     return True

@@ -1,4 +1,4 @@
-"""Where each resource that the operator touches lives in the API: group, version, kind, paths, label selector."""
+"""The location of each resource in the API: group, version, kind, path, label selector."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from elasticjob_operator.model.cluster_interface import Resource
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Where a resource lives in the API."""
+    """The API path, version and kind of a resource."""
 
     root: str
     api_version: str
@@ -33,11 +33,11 @@ KINDS = {
 
 
 def selected(resource: Resource, query: Mapping[str, str]) -> Mapping[str, str]:
-    """The query of a list or a watch: of pods only those of jobs."""
+    """Return the query of a list or a watch, for pods limited to those of jobs."""
     return {**query, "labelSelector": constants.LABEL_JOB_UID} if resource is Resource.POD else query
 
 
 def path_of(resource: Resource, namespace: str, name: str = "") -> str:
-    """The path of a collection (namespace "" for all), or of one object in it."""
+    """Return the path of a collection (namespace "" for all), or of one object in it."""
     within = f"/namespaces/{quote(namespace)}" if namespace else ""
     return f"{KINDS[resource].root}{within}/{resource.value}" + (f"/{quote(name)}" if name else "")

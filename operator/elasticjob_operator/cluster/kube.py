@@ -1,8 +1,8 @@
-"""The API server as a `protocol.Cluster`: six calls over plain dictionaries, through the official asyncio client.
+"""An implementation of `Cluster` for a real API server: plain dictionaries, through the official asyncio client.
 
-Bodies never pass through typed models, which would drop fields that they do not know. Pods are created, not
-applied, so that a taken name is seen; services and statuses are applied with one field manager. This file and
-`handlers.py` are the only ones that import kubernetes or kopf; every foreign error ends here.
+Bodies never pass through typed models, which would drop fields that they do not know. Pods are created, not applied, so
+that an existing name is an error. Services and statuses are applied with one field manager. This module alone imports
+kubernetes, and translates the client's errors; `handlers.py` alone registers kopf's handlers.
 """
 
 import contextlib
@@ -40,12 +40,12 @@ from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEv
 
 FIELD_MANAGER = "elasticjob-operator"
 RELIST_S = 300.0
-"""Between two lists without any reason: what a watch has missed is found by then."""
+"""Time between two lists without a cause; each shows changes that the watch has missed."""
 _TIMEOUT_S = 10.0
 _WATCH_S = 300
-"""After so long the API server ends a watch, and another one is begun."""
+"""Time after which the API server ends a watch, and the operator begins another."""
 _IDLE_TIMEOUT_S = 150.0
-"""A watch gets a bookmark each minute: one that says nothing for so long is dead, whatever its connection says."""
+"""Time without data after which a watch counts as dead; it gets a bookmark each minute."""
 _TIMEOUT = aiohttp.ClientTimeout(total=_TIMEOUT_S)
 _WATCH_TIMEOUT = aiohttp.ClientTimeout(sock_connect=_TIMEOUT_S, sock_read=_IDLE_TIMEOUT_S)
 
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What this process is for the API server, for whoever else must reach it."""
+    """Address of the API server and credentials of this process, for another client such as kopf's."""
 
     server: str
     ca_path: str | None
@@ -62,7 +62,7 @@ class Credentials:
     certificate_path: str | None
     key_path: str | None
     authorization: str | None
-    """The whole header."""
+    """Value of the Authorization header."""
 
 
 class KubeCluster:
@@ -78,39 +78,42 @@ class KubeCluster:
         jobs_memory: int = JOBS_MEMORY,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        api.user_agent = FIELD_MANAGER  # the API server takes it for the manager of what is created
+        api.user_agent = FIELD_MANAGER  # the API server uses it as the field manager of created objects
         self._api = api
         self._event_bus = event_bus
         self._namespaces = namespaces or ("",)
         self._clock = clock
         self._lister = NamespaceLister(self._list_page, self._namespaces, page_size=page_size, clock=clock)
         self._flow_control = FlowControl(clock)
-        self._kept_jobs = RetainedJobs(jobs_memory)
+        self._retained_jobs = RetainedJobs(jobs_memory)
         self._statuses = StatusPatcher(self._apply, self.get)
 
     @classmethod
     async def connect(cls, event_bus: EventBus, namespaces: tuple[str, ...] = (), **options: Any) -> "KubeCluster":
-        """As $KUBECONFIG says, else with the pod's service account, else as kubectl would. Nothing is asked yet."""
+        """Return a cluster configured by $KUBECONFIG, the pod's service account, or kubectl's default, in this order.
+
+        It sends no request.
+        """
         settings = client.Configuration()
         await _load_credentials(settings)
         api = client.ApiClient(settings)
         settings.client_session_kwargs = {
-            # Else the library looks for ~/.netrc before each request, in a thread of its own.
+            # With True, the library looks for ~/.netrc before each request, in a thread.
             "trust_env": bool(urllib.request.getproxies()),
-            # As many as are wanted: `FlowControl` bounds the requests, and each namespace has two endless watches.
+            # No limit: `FlowControl` limits requests, and each namespace has two watches that never end.
             "connector": connector(limit=0, ssl=api.rest_client.ssl_context),
         }
         return cls(api, event_bus, namespaces, **options)
 
     async def close(self) -> None:
-        """End the connections."""
+        """Close all connections."""
         await self._api.close()
         kwargs = self._api.configuration.client_session_kwargs or {}
-        if (own := kwargs.get("connector")) is not None:  # the library leaves it to us
+        if (own := kwargs.get("connector")) is not None:  # the library does not close it
             await own.close()
 
     async def credentials(self) -> Credentials:
-        """As they are now: tokens of service accounts are renewed."""
+        """Return the current credentials; tokens of service accounts are renewed from time to time."""
         settings = self._api.configuration
         return Credentials(
             server=settings.host,
@@ -121,7 +124,7 @@ class KubeCluster:
             authorization=await settings.get_api_key_with_prefix("BearerToken"),
         )
 
-    # protocol.Cluster
+    # The methods of `Cluster`.
 
     async def create(self, resource: Resource, body: Object) -> Object:
         """Create an object and return it as stored."""
@@ -129,33 +132,34 @@ class KubeCluster:
         return await self._call("POST", path, resource, body=body)
 
     async def create_strictly(self, resource: Resource, body: Object) -> Object:
-        """As `create`; an unknown field is refused, not dropped."""
+        """Create an object as `create` does, but refuse unknown fields instead of dropping them."""
         path = path_of(resource, body["metadata"].get("namespace", "default"))
         return await self._call("POST", path, resource, body=body, query={"fieldValidation": "Strict"})
 
     async def apply(self, resource: Resource, body: Object) -> Object:
-        """Server-side apply; Conflict when somebody else has said something about the same fields.
+        """Apply an object on the server's side, and return it as stored; without a write if nothing would change.
 
-        An object with an owner is applied only over one of the same owner; Conflict else. An object that is there as
-        wanted is not written.
+        Raises:
+            Conflict: another field manager owns one of the fields, or the existing object has another owner.
         """
         path = path_of(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
-        if objects.owner_uids(body) and (there := await self._look(resource, path)) is not None:
-            body = owned.over(resource, body, there)
-            if owned.is_applied(body, there, FIELD_MANAGER):
-                return there
-        found: Object = json.loads(await self._apply(resource, path, body, force=False))
-        return found
+        if objects.owner_uids(body) and (existing := await self._look(resource, path)) is not None:
+            body = owned.over(resource, body, existing)
+            if owned.is_applied(body, existing, FIELD_MANAGER):
+                return existing
+        stored: Object = json.loads(await self._apply(resource, path, body, force=False))
+        return stored
 
     async def _look(self, resource: Resource, path: str) -> Object | None:
-        """The object, by a patch of nothing: a role that may apply Services need not read all of them."""
+        """Return the object, or None if it does not exist."""
+        # An empty patch: a role that may apply Services then needs no right to read all of them.
         try:
             return await self._call("PATCH", path, resource, body={}, content_type="application/merge-patch+json")
         except NotFound:
             return None
 
     async def replace(self, resource: Resource, body: Object) -> Object | None:
-        """Overwrite an object; None when it is not there."""
+        """Overwrite an object and return it as stored; None if it does not exist."""
         path = path_of(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
         try:
             return await self._call("PUT", path, resource, body=body)
@@ -172,11 +176,11 @@ class KubeCluster:
         uid: str | None = None,
         version: str | None = None,
     ) -> None:
-        """Apply the status; fields that we said before and do not say now go."""
+        """Apply the status; fields of our last status that this one lacks are removed."""
         await self._statuses.patch(resource, namespace, name, status, uid=uid, version=version)
 
     async def claim(self, resource: Resource, namespace: str, name: str, own: Mapping[str, Any], version: str) -> str:
-        """Apply these fields of the status, with a field manager of their own."""
+        """Apply these fields of the status with a separate field manager; return the object's version."""
         return await self._statuses.claim(resource, namespace, name, own, version)
 
     async def _apply(
@@ -196,7 +200,7 @@ class KubeCluster:
         version: str | None = None,
         grace_s: float | None = None,
     ) -> None:
-        """Delete one object, with `uid` or `version` only that very one."""
+        """Delete one object; with `uid` or `version`, only if it still has them."""
         body: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         if wanted := {"uid": uid, "resourceVersion": version} if version else {"uid": uid} if uid else {}:
             body["preconditions"] = {field: value for field, value in wanted.items() if value}
@@ -205,7 +209,7 @@ class KubeCluster:
         try:
             await self._send("DELETE", path_of(resource, namespace, name), resource, body=body)
         except NotFound:
-            log.debug("%s %s/%s was gone already", resource.value, namespace, name)
+            log.debug("%s %s/%s did not exist", resource.value, namespace, name)
 
     async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:
         """Delete all objects that have these labels."""
@@ -213,32 +217,36 @@ class KubeCluster:
         await self._send("DELETE", path_of(resource, namespace), query={"labelSelector": labels})
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
-        """Read one object, by quorum."""
+        """Return one object, read by quorum; None if it does not exist."""
         try:
-            # Whatever it is about, jobs wait for it: it takes no room of statuses.
-            waits_for = Resource.LEASE if resource is Resource.LEASE else None
-            return await self._call("GET", path_of(resource, namespace, name), waits_for)
+            # Jobs wait for every read, so it does not count against the limit of statuses.
+            limited_as = Resource.LEASE if resource is Resource.LEASE else None
+            return await self._call("GET", path_of(resource, namespace, name), limited_as)
         except NotFound:
             return None
 
     async def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
-        """A list of our own (quorum), then what the feed tells; again and again. Raises WatchDied.
+        """Return all objects (a list by quorum), then each change from the event bus; list again from time to time.
 
-        It is subscribed before the list, so nothing is missed. `ObjectWatch` feeds it, from where the first list ends:
-        nobody tells of what is deleted while that one is interrupted, so another one follows it soon.
+        The subscription begins before the list, so no change is missed. A `Reflector` publishes the changes since the
+        end of the first list. Deletions during an interrupted first list are not published, so another list follows it
+        soon.
+
+        Raises:
+            WatchStale: the watch did not deliver objects that a list showed.
         """
         freshness = StalenessDetector()
         with self._event_bus.subscribe(resource) as changes:
             while True:
                 self._statuses.forget_unknown_fields()
-                kept_before, listed, result = self._kept_jobs.uids(), list[Object](), ListResult()
+                retained_before, listed, result = self._retained_jobs.uids(), list[Object](), ListResult()
                 async with contextlib.aclosing(self._list(resource, result)) as items:
                     async for item in items:
-                        listed.append(objects.identity(item))  # the list is as large as all that is kept of it
+                        listed.append(objects.identity(item))  # only the identity: a list may be large
                         yield ObjectEvent(Change.LISTED, item)
                 if resource is Resource.JOB:
-                    unlisted = kept_before - set(map(objects.uid_of, listed))
-                    self._kept_jobs.drop_all(unlisted - freshness.delivered_in(result.forbidden))
+                    unlisted = retained_before - set(map(objects.uid_of, listed))
+                    self._retained_jobs.drop_all(unlisted - freshness.delivered_in(result.forbidden))
                 missed_deletions = result.was_interrupted and not freshness.started
                 if not freshness.started:
                     freshness.start(listed)
@@ -251,27 +259,31 @@ class KubeCluster:
                     freshness.delivered(event)
                     yield event
 
-    # Beside the protocol.
+    # Methods beyond `Cluster`.
 
     def is_saturated(self) -> bool:
-        """As `FlowControl.is_saturated`."""
+        """Return whether a status write would delay jobs now; see `FlowControl.is_saturated`."""
         return self._flow_control.is_saturated()
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Those it looks at; an empty name stands for all."""
+        """The watched namespaces; an empty name means all."""
         return self._namespaces
 
     def is_listed(self, namespace: str) -> bool:
-        """Whether jobs and pods of this namespace are looked at, and were listed: else nothing should be done there."""
+        """Return whether jobs and pods of this namespace were listed; otherwise its jobs are left alone."""
         return self._lister.has_listed(namespace)
 
     async def changes(
         self, resource: Resource, namespace: str, version: str
     ) -> AsyncGenerator[tuple[str, Object], None]:
-        """One connection of a watch: CONNECTED, then each change since `version` (none: all there is, as ADDED).
+        """Return the events of one watch connection: CONNECTED, then each change since `version`.
 
-        Kinds are those of the API, BOOKMARK among them. Ends when the API server ends it; TooOld when it has forgotten.
+        Types of events are those of the API, BOOKMARK included. Without a version each existing object comes first, as
+        ADDED. The generator ends when the API server ends the watch.
+
+        Raises:
+            ResourceExpired: the API server no longer knows the version.
         """
         query = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": str(_WATCH_S)}
         query |= {"resourceVersion": version} if version else {}
@@ -285,20 +297,20 @@ class KubeCluster:
                 yield kind, obj
 
     def _read(self, resource: Resource, path: str, line: bytes) -> tuple[str, Object]:
-        """One event; nothing of the whole object is left when the next one is read."""
+        """Return the type of an event and the cached part of its object; the whole object is freed."""
         event = json.loads(line)
-        kind, told = str(event["type"]), event["object"]
+        kind, obj = str(event["type"]), event["object"]
         if kind == "ERROR":
-            raise error_from_response(int(told.get("code", 500)), f"watching {path}", json.dumps(told).encode())
+            raise error_from_response(int(obj.get("code", 500)), f"watching {path}", json.dumps(obj).encode())
         if resource is Resource.JOB and kind == "DELETED":
-            self._kept_jobs.drop(told)
-            return kind, objects.identity(told)  # it may wait for long, and nobody asks what it said
-        return kind, told if kind == "BOOKMARK" else self._cut(resource, told)
+            self._retained_jobs.drop(obj)
+            return kind, objects.identity(obj)  # the event may wait long in a queue, and its content is not needed
+        return kind, obj if kind == "BOOKMARK" else self._cut(resource, obj)
 
     def _cut(self, resource: Resource, obj: Object) -> Object:
-        """What is kept of an object."""
-        kept = strip(resource, obj)
-        return self._kept_jobs.retain(kept) if resource is Resource.JOB else kept
+        """Return the part of an object that is cached."""
+        stripped = strip(resource, obj)
+        return self._retained_jobs.retain(stripped) if resource is Resource.JOB else stripped
 
     @contextlib.asynccontextmanager
     async def _request(
@@ -311,7 +323,7 @@ class KubeCluster:
         content_type: str = "application/json",
         limits: aiohttp.ClientTimeout = _TIMEOUT,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer to one request, of which nothing is read yet; closed at the end."""
+        """Return the response to one request, before its body is read; it is closed at the end."""
         url = f"{path}?{urlencode(query)}" if query else path
         headers = {"Accept": "application/json", "Content-Type": content_type}
         try:
@@ -326,28 +338,28 @@ class KubeCluster:
                 finally:
                     discard_body(answer)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            said = str(error) or type(error).__name__
+            cause = str(error) or type(error).__name__
             kind = TimedOut if isinstance(error, TimeoutError) else ClusterUnavailable
-            raise kind(f"{method} {path}: the API server did not answer: {said}") from error
+            raise kind(f"{method} {path}: the API server did not answer: {cause}") from error
 
     async def cluster_id(self) -> str:
-        """The uid of the kube-system namespace: what tells this cluster from every other."""
+        """Return the uid of the kube-system namespace, which identifies the cluster."""
         found = await self._call("GET", "/api/v1/namespaces/kube-system")
         return str(found["metadata"]["uid"])
 
     async def require_served(self) -> None:
-        """ClusterError that says what is missing, unless jobs and pods can be listed and kopf can find them."""
+        """Raise ClusterError unless jobs and pods can be listed and clients can discover ElasticJobs."""
         await self._lister.require_one()
-        # kubectl and the SDK look here: they must find the resource, not only be served it.
+        # kubectl and the SDK need the discovery documents, not only the path of the resource.
         groups = (await self._call("GET", "/apis"))["groups"]
         resources = (await self._call("GET", f"/apis/{constants.API_VERSION}"))["resources"]
         if not any(g["name"] == constants.GROUP for g in groups) or not any(
             r["name"] == constants.PLURAL for r in resources
         ):
-            raise ClusterError(f"the API server serves {constants.PLURAL}.{constants.GROUP}, but does not show it yet")
+            raise ClusterError(f"the API server serves {constants.PLURAL}.{constants.GROUP}, but does not list it yet")
 
     async def _list(self, resource: Resource, result: ListResult) -> AsyncGenerator[Object, None]:
-        """All there is, cut down to what is kept."""
+        """Return the cached part of each object."""
         async with contextlib.aclosing(self._lister.list_all(resource, result)) as items:
             async for item in items:
                 yield self._listed(resource, item)
@@ -370,27 +382,27 @@ class KubeCluster:
             crd = f"{constants.PLURAL}.{constants.GROUP}"
             raise ClusterError(f"the CRD {crd} is not installed; kubectl apply -f crds/elasticjob.yaml") from error
 
-    async def _call(self, method: str, path: str, resource: Resource | None = None, **asked: Any) -> Object:
-        found: Object = json.loads(await self._send(method, path, resource, **asked))
+    async def _call(self, method: str, path: str, resource: Resource | None = None, **options: Any) -> Object:
+        found: Object = json.loads(await self._send(method, path, resource, **options))
         return found
 
-    async def _send(self, method: str, path: str, resource: Resource | None = None, **asked: Any) -> bytes:
-        """The answer as text: that to a status has the whole job in it, and nobody reads it."""
-        async with self._flow_control.of(resource), self._request(method, path, **asked) as answer:
+    async def _send(self, method: str, path: str, resource: Resource | None = None, **options: Any) -> bytes:
+        """Return the response as text; the one to a status has the whole job, and is never parsed."""
+        async with self._flow_control.of(resource), self._request(method, path, **options) as answer:
             data = await read_answer(answer, f"{method} {path}", None)
         assert data is not None
         return data
 
 
 async def _load_credentials(settings: client.Configuration) -> None:
-    named = os.environ.get("KUBECONFIG")  # read now: the library has read it when it was imported
+    named = os.environ.get("KUBECONFIG")  # read now: the library reads it only when it is imported
     try:
         if not named and incluster_config.SERVICE_HOST_ENV_NAME in os.environ:
             config.load_incluster_config(client_configuration=settings)
         else:
             await config.load_kube_config(named, client_configuration=settings)
     except config.ConfigException as error:
-        raise ClusterError(f"no way to an API server: not in a pod, and no usable kubeconfig: {error}") from error
+        raise ClusterError(f"no API server is known: not in a pod, and no usable kubeconfig: {error}") from error
 
 
 def _require_delivered(resource: Resource, undelivered: list[str]) -> None:

@@ -1,7 +1,7 @@
-"""The Lease of `coordination.k8s.io/v1` that the operator's replicas elect their leader by, as client-go's LeaseLock.
+"""The Lease of `coordination.k8s.io/v1` for the election of the operator's leader, as client-go's LeaseLock.
 
-A write names the resourceVersion that was read last, so of two candidates that write at once one gets Conflict. The
-times in a Lease are for people: no candidate compares them with its clock.
+A write names the resourceVersion that was read last. So if two candidates write at the same time, one gets Conflict.
+The times in a Lease are only for users: no candidate compares them with its clock.
 """
 
 import copy
@@ -16,11 +16,11 @@ from elasticjob_operator.policy.leader_election import Lease
 
 API_VERSION = "coordination.k8s.io/v1"
 _MAX_DURATION_S = 1.0
-"""Duration of a Lease that was released: the API server wants one above 0."""
+"""Duration of a released Lease; the API server requires more than 0."""
 
 
 class LeaseLock:
-    """One Lease, read and written for the candidate `identity`; `clock` is wall clock."""
+    """One Lease, read and written for the candidate `identity`; `clock` is the wall clock."""
 
     def __init__(
         self, cluster: SecretStore, *, namespace: str, name: str, identity: str, clock: Callable[[], float]
@@ -30,19 +30,19 @@ class LeaseLock:
         self._name = name
         self._clock = clock
         self._object: Object | None = None
-        """As last read or written."""
+        """The Lease as it was last read or written."""
         self.identity = identity
 
     def __str__(self) -> str:
         return f"lease {self._namespace}/{self._name}"
 
     async def read(self) -> Lease | None:
-        """The Lease as it is, None if there is none; raises ClusterError."""
+        """Return the Lease, or None if it does not exist; raises ClusterError."""
         self._object = await self._cluster.get(Resource.LEASE, self._namespace, self._name)
         return None if self._object is None else _lease_from(self._object)
 
     async def acquire(self, duration_s: float) -> Lease:
-        """Take it or renew it, and create it if none was read; raises ClusterError, as Conflict if it has changed."""
+        """Acquire, renew or create the Lease; raises ClusterError, and Conflict if it has changed since it was read."""
         now, spec = _micro_time(self._clock()), self._spec()
         if spec.get("holderIdentity") != self.identity:
             transitions = spec.get("leaseTransitions")
@@ -51,7 +51,7 @@ class LeaseLock:
         return await self._write(spec)
 
     async def release(self) -> Lease:
-        """Give it up: another candidate need not wait for it to expire; raises ClusterError."""
+        """Release the Lease, so that another candidate need not wait for it to expire; raises ClusterError."""
         spec = {
             "holderIdentity": "",
             "leaseDurationSeconds": math.ceil(_MAX_DURATION_S),
@@ -85,5 +85,5 @@ def _lease_from(found: Object) -> Lease:
 
 
 def _micro_time(moment_s: float) -> str:
-    """As Kubernetes' MicroTime."""
+    """Return a time in the format of Kubernetes' MicroTime."""
     return datetime.fromtimestamp(moment_s, tz=UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

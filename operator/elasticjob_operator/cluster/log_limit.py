@@ -1,14 +1,14 @@
-"""Log lines about what strangers write: text that cannot forge a line, and no more lines than a person can read."""
+"""Log lines about untrusted data: text that cannot forge a line, and a limit for the number of lines."""
 
 from collections.abc import Callable
 
 MAX_LINES, PERIOD_S = 20, 60.0
-"""So many lines in this time, and one about each key."""
+"""Most lines in a period, and the period; each key has one line in it."""
 _MAX_CHARACTERS = 400
 
 
 class LogRateLimiter:
-    """Lets few lines through; `clock` is monotonic, in seconds."""
+    """A limit for log lines; `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -16,7 +16,7 @@ class LogRateLimiter:
         self._keys: set[str] = set()
 
     def allow(self, key: str) -> bool:
-        """Whether a line about this key may be written now."""
+        """Return whether a line about this key may be written now."""
         if self._clock() >= self._since_s + PERIOD_S:
             self._since_s = self._clock()
             self._keys.clear()
@@ -27,6 +27,7 @@ class LogRateLimiter:
 
 
 def printable(text: str) -> str:
-    """Return the text with every control character spelt out, and shortened: a newline would begin a forged line."""
+    """Return the text shortened and with every control character escaped."""
+    # A line break would begin a forged line.
     shown = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
     return shown if shown.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown)

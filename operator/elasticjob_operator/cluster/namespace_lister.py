@@ -1,7 +1,7 @@
-"""Lists of a kind, namespace by namespace: one that may not be listed does not keep the others waiting.
+"""Lists of a kind, namespace by namespace; a forbidden namespace does not delay the others.
 
-An operator of several namespaces has a Role in each, and one of them may go, alone or with its namespace. The caches of
-that namespace then stay as they are, as while an API server is away. An operator with one list waits for it instead.
+An operator of several namespaces has a Role in each, and a Role may be deleted, alone or with its namespace. The caches
+of that namespace then remain unchanged, as during an outage of the API server. An operator with one list waits instead.
 """
 
 import contextlib
@@ -16,7 +16,7 @@ from elasticjob_operator.errors import Forbidden
 from elasticjob_operator.model.cluster_interface import Object, Resource
 
 FetchNamespacePage = Callable[[Resource, str, Mapping[str, str], int | None], Awaitable[bytes | None]]
-"""One answer to this query in a namespace as text; None if it is longer than so many bytes."""
+"""Return the response to a query in a namespace as text; None if it has more bytes than the last argument."""
 _REQUIRED = (Resource.JOB, Resource.POD)
 
 log = logging.getLogger(__name__)
@@ -24,22 +24,22 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class ListResult:
-    """What came of one list of all namespaces."""
+    """The outcome of one list of all namespaces."""
 
     versions: dict[str, str] = field(default_factory=dict)
-    """Of the lists, by namespace."""
+    """resourceVersions of the lists, by namespace."""
     forbidden: set[str] = field(default_factory=set)
     """Namespaces that were not listed, or not to the end."""
     was_interrupted: bool = False
-    """A list began again: what it had shown before may be gone."""
+    """Whether a list began again; objects of its first attempt may have been deleted."""
 
 
 class _NamespaceForbiddenError(Exception):
-    """No ClusterError: nobody waits until it works."""
+    """A list of one of several namespaces is forbidden; no ClusterError, because it is not retried."""
 
 
 class NamespaceLister:
-    """Of one API server in these namespaces."""
+    """Lists objects of these namespaces from one API server."""
 
     def __init__(
         self, fetch_page: FetchNamespacePage, namespaces: tuple[str, ...], *, page_size: int, clock: Callable[[], float]
@@ -51,7 +51,7 @@ class NamespaceLister:
         self._log_limit = LogRateLimiter(clock)
 
     async def require_one(self) -> None:
-        """Forbidden, unless jobs and pods of one namespace at least can be listed."""
+        """Raise Forbidden unless jobs and pods of at least one namespace can be listed."""
         refusals = list[Forbidden]()
         for space in self._namespaces:
             try:
@@ -63,12 +63,12 @@ class NamespaceLister:
             raise refusals[0]
 
     def has_listed(self, namespace: str) -> bool:
-        """Its jobs and its pods were listed: before that, a job whose pods nobody saw would look as if it had none."""
+        """Return whether jobs and pods of the namespace were listed; before that, a job would seem to have no pods."""
         space = "" if self._namespaces == ("",) else namespace
         return all(space in self._listed[resource] for resource in _REQUIRED)
 
     async def list_all(self, resource: Resource, result: ListResult) -> AsyncGenerator[Object, None]:
-        """All there is, as the API server lists it; `result` is written meanwhile."""
+        """Return all objects as the API server lists them; `result` is filled meanwhile."""
         for space in self._namespaces:
             try:
                 async with contextlib.aclosing(self._list_namespace(resource, space, result)) as items:
@@ -78,12 +78,12 @@ class NamespaceLister:
                 result.versions.pop(space, None)
                 result.forbidden.add(space)
                 if self._log_limit.allow(f"{resource.value} {space}"):
-                    log.warning("cannot list %s of %s, which is left as it is: %s", resource.value, space, error)
+                    log.warning("cannot list %s of %s, its cache remains unchanged: %s", resource.value, space, error)
             else:
                 self._listed[resource].add(space)
 
     async def _list_namespace(self, resource: Resource, space: str, result: ListResult) -> AsyncGenerator[Object, None]:
-        async def ask(query: Mapping[str, str], most: int | None) -> bytes | None:
+        async def fetch(query: Mapping[str, str], most: int | None) -> bytes | None:
             try:
                 return await self._fetch_page(resource, space, query, most)
             except Forbidden as error:
@@ -95,7 +95,7 @@ class NamespaceLister:
             result.was_interrupted = True
 
         listing = list_pages(
-            ask, page_size=self._page_size, what=f"cannot list {resource.value}", on_interrupted=interrupt
+            fetch, page_size=self._page_size, description=f"cannot list {resource.value}", on_interrupted=interrupt
         )
         async with contextlib.aclosing(listing):
             async for items, metadata in listing:

@@ -1,7 +1,7 @@
-"""PURE: which object may be applied over one that is there: only one of the same owner.
+"""Checks before an apply: only an object of the same owner may be applied over an existing one.
 
-A user's Service or PodDisruptionBudget may have the name of a job. Server-side apply would merge ours into it wherever
-both do not contradict each other.
+A user's Service or PodDisruptionBudget may have the name of a job. Server-side apply would merge our fields into it
+unless they conflict.
 """
 
 from collections.abc import Mapping
@@ -13,20 +13,24 @@ from elasticjob_operator.model.cluster_interface import Object, Resource
 
 
 def over(resource: Resource, body: Object, found: Mapping[str, Any]) -> Object:
-    """`body`, to be applied to this very object alone; Conflict if none of its owners has the object.
+    """Return `body` with the uid of the existing object, so that it is applied to no other one.
 
-    An owner is known by its group, kind and name. A deleted job's object stays until it is collected, and a new job of
-    that name takes it over. The garbage collector spares an object whose owner exists.
+    Owners are compared by group, kind and name. So a new job takes over the object of a deleted job of its name, which
+    remains until it is collected. The garbage collector spares an object with an existing owner.
+
+    Raises:
+        Conflict: the existing object has none of the owners of `body`.
     """
     if not _owners(body) & _owners(found):
-        place = f"{objects.namespace_of(found)}/{objects.name_of(found)}"
-        advice = "delete or rename it, or name the job otherwise"
-        raise Conflict(f"applying {resource.value} {place}: {objects.name_of(found)} is somebody else's: {advice}")
+        path = f"{objects.namespace_of(found)}/{objects.name_of(found)}"
+        advice = "delete or rename it, or rename the job"
+        raise Conflict(f"applying {resource.value} {path}: {objects.name_of(found)} has another owner: {advice}")
     return {**body, "metadata": {**objects.metadata(body), "uid": objects.uid_of(found)}}
 
 
 def _owners(obj: Mapping[str, Any]) -> frozenset[tuple[str, str, str]]:
-    """Return group, kind and name of each: other groups have an ElasticJob, too. The version may change."""
+    """Return group, kind and name of each owner."""
+    # Other groups define an ElasticJob, too. The version may change.
     references = objects.metadata(obj).get("ownerReferences") or []
     return frozenset((_group(owner), str(owner.get("kind")), str(owner.get("name"))) for owner in references)
 
@@ -36,7 +40,7 @@ def _group(owner: Mapping[str, Any]) -> str:
 
 
 def is_applied(body: Object, found: Mapping[str, Any], manager: str) -> bool:
-    """Applying changes nothing: the object has all of `body`, and `manager` has applied nothing else of its spec."""
+    """Return whether an apply would change nothing: `found` has all of `body`, and `manager` applied no other field."""
     return _has(found, body) and _fields_of(found, manager) == {f"f:{name}" for name in body.get("spec") or {}}
 
 
@@ -47,7 +51,7 @@ def _has(found: Any, wanted: Any) -> bool:
 
 
 def _fields_of(found: Mapping[str, Any], manager: str) -> set[str] | None:
-    """Names of the fields of its spec that this manager has applied; None if it has applied nothing."""
+    """Return the fields of the spec that this manager has applied; None if it has applied nothing."""
     for entry in objects.metadata(found).get("managedFields") or []:
         if entry.get("manager") == manager and entry.get("operation") == "Apply":
             return set((entry.get("fieldsV1") or {}).get("f:spec") or {}) - {"."}

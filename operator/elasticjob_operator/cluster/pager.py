@@ -1,8 +1,8 @@
-"""Lists of an API server, page by page: however large its objects are, little of a list is in memory at a time.
+"""Lists of an API server, page by page, with little of a list in memory at a time.
 
-A page is asked for by a number of objects, and an object may have 1.5 MB of text, which is twenty times as much once it
-is parsed. So an answer that grows too long is not read to its end, and the same page is asked for with fewer objects;
-the pages after it grow again. Of an answer one object is parsed at a time.
+A request limits the number of objects of a page. But an object may be 1.5 MB of text, and twenty times that once it is
+parsed. So a response that grows too long is not read to its end, and the page is requested again with fewer objects.
+The pages after it grow again. Objects of a response are parsed one at a time.
 """
 
 import json
@@ -13,47 +13,47 @@ from elasticjob_operator.errors import ClusterError, TimedOut
 from elasticjob_operator.model.cluster_interface import Object
 
 PAGE_SIZE = 200
-"""Objects in one answer of a list: neither side should hold ten thousand pods as text."""
+"""Objects in one page of a list, so that neither side holds ten thousand pods as text."""
 MAX_BYTES = 8 << 20
-"""Of one answer, unless it has one object alone."""
+"""Bytes of one response, unless it has a single object."""
 _REDUCTION = 4
 _MIN_AFTER_TIMEOUT = 10
-"""A page does not shrink below this because an answer took too long: that may have any reason."""
+"""Least objects of a page after a timeout, which may have other causes than the size of the page."""
 
 _decoder = json.JSONDecoder()
 
 FetchPage = Callable[[Mapping[str, str], int | None], Awaitable[bytes | None]]
-"""One answer to this query as text; None if it is longer than so many bytes."""
+"""Return the response to a query as text; None if it has more bytes than the second argument."""
 
 
 async def list_pages(
     fetch_page: FetchPage,
     *,
     page_size: int = PAGE_SIZE,
-    what: str,
+    description: str,
     on_interrupted: Callable[[], None],
     retry_s: float = RETRY_S,
 ) -> AsyncGenerator[tuple[Iterator[Object], Object], None]:
-    """Give the objects of each page, and the page's metadata, which is empty until they are taken.
+    """Return the objects of each page, and the page's metadata, which is empty until its objects are consumed.
 
-    After a fault it begins again, since what a page continues may be forgotten: an object may come twice, and one that
-    came may be gone. Then `on_interrupted` is called.
+    After an error the list begins again, because a continue token may have expired. An object may then occur twice, and
+    one that occurred may no longer exist. `on_interrupted` is called in this case.
     """
-    asking = _Pager(fetch_page, page_size, on_interrupted)
+    pager = _Pager(fetch_page, page_size, on_interrupted)
     while True:
-        text = await retry_until_success(asking.next, description=what, retry_s=retry_s)
+        text = await retry_until_success(pager.next, description=description, retry_s=retry_s)
         metadata: Object = {}
         yield items_of(text, metadata), metadata
-        asking.continue_token = str(metadata.get("continue") or "")
-        if not asking.continue_token:
+        pager.continue_token = str(metadata.get("continue") or "")
+        if not pager.continue_token:
             return
 
 
 class _Pager:
-    """Where a list is, and how many objects are asked for next."""
+    """The position in a list, and the number of objects to request next."""
 
     continue_token = ""
-    """The page before the next one ends here; empty at the beginning."""
+    """Where the next page begins; empty at the beginning of the list."""
 
     def __init__(self, fetch_page: FetchPage, page_size: int, on_interrupted: Callable[[], None]) -> None:
         self._fetch_page = fetch_page
@@ -61,7 +61,7 @@ class _Pager:
         self._on_interrupted = on_interrupted
 
     async def next(self) -> str:
-        """The next page, of as many objects as go well; the one after it may have twice as many."""
+        """Return the next page, with fewer objects if the response is too long; the page after it may be twice as large."""
         try:
             while (data := await self._fetch_page(self._query(), MAX_BYTES if self._limit > 1 else None)) is None:
                 self._limit = _reduce_limit(self._limit, 1)
@@ -79,7 +79,7 @@ class _Pager:
         if self.continue_token:
             self._on_interrupted()
         if too_long:
-            if self.continue_token:  # smaller ones went well: this list would never end if it tried that again
+            if self.continue_token:  # earlier, smaller pages succeeded: with this size the list would never end
                 self._max_limit = max(min(self._limit, _MIN_AFTER_TIMEOUT), self._limit // 2)
             self._limit = _reduce_limit(self._limit, _MIN_AFTER_TIMEOUT)
         self.continue_token = ""
@@ -90,7 +90,7 @@ def _reduce_limit(limit: int, least: int) -> int:
 
 
 def items_of(text: str, metadata: Object) -> Iterator[Object]:
-    """Parse the items of a list, each when it is asked for; after the last one `metadata` has what the list has."""
+    """Return the items of a list, each parsed on demand; after the last one, `metadata` has the list's metadata."""
     at = _after(text, 0, "{")
     while text[at] != "}":
         name, at = _decoder.raw_decode(text, at)
@@ -110,15 +110,15 @@ def items_of(text: str, metadata: Object) -> Iterator[Object]:
 
 
 def _after(text: str, at: int, mark: str) -> int:
-    """Where something begins after `mark`."""
+    """Return the position of the next token after `mark`."""
     at = _space(text, at)
     if text[at] != mark:
-        raise ValueError(f"{text[at]!r} where {mark!r} should be, at {at}")
+        raise ValueError(f"{text[at]!r} instead of {mark!r} at {at}")
     return _space(text, at + 1)
 
 
 def _next(text: str, at: int) -> int:
-    """Where the next one begins, or the end of them is."""
+    """Return the position of the next element, or of the closing bracket."""
     at = _space(text, at)
     return _space(text, at + 1) if text[at] == "," else at
 

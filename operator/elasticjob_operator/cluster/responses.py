@@ -1,4 +1,4 @@
-"""What an API server answers, read as bytes: whole, up to a length, or line by line."""
+"""Reading of the API server's responses as bytes: whole, up to a length, or line by line."""
 
 from collections.abc import AsyncIterator
 
@@ -8,14 +8,15 @@ from elasticjob_operator.cluster.api_errors import FIRST_ERROR, error_from_respo
 
 
 def discard_body(answer: aiohttp.ClientResponse) -> None:
-    """Without the farewell of TLS, which would wait for the other side, and outlive `KubeCluster.close`."""
-    connection = answer.connection  # None once all was read: then it serves the next request
+    """Close the connection of a response that was not read to its end."""
+    # abort() skips the closing handshake of TLS, which would wait for the peer and outlast `KubeCluster.close`.
+    connection = answer.connection  # None once the response was read: the connection then serves the next request
     if connection is not None and connection.transport is not None:
         connection.transport.abort()
 
 
 async def read_answer(answer: aiohttp.ClientResponse, tried: str, most: int | None) -> bytes | None:
-    """The answer; None, and the rest is not read, if it has more bytes than `most`."""
+    """Return the response; None, without reading the rest, if it has more bytes than `most`."""
     chunks, size = list[bytes](), 0
     async for chunk in answer.content.iter_any():
         chunks.append(chunk)
@@ -29,7 +30,8 @@ async def read_answer(answer: aiohttp.ClientResponse, tried: str, most: int | No
 
 
 async def iter_lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """One event each; they may be longer than any buffer of the library's."""
+    """Return each line of a response, one event each."""
+    # The library limits the length of a line that it reads; an event may be longer.
     rest = b""
     async for chunk in content.iter_any():
         *lines, rest = (rest + chunk).split(b"\n")

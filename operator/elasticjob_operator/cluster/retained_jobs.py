@@ -1,4 +1,4 @@
-"""Which jobs are kept whole, and which only as their head: what `policy.job_ration` gives a namespace decides."""
+"""The choice of jobs that are cached whole or as a head, by the memory quota of a namespace (`JobMemoryQuota`)."""
 
 from collections.abc import Iterable
 
@@ -10,23 +10,24 @@ from elasticjob_operator.model.finished_job import has_ended, is_to_stop, minima
 from elasticjob_operator.policy.lifecycle.job_memory_quota import JobMemoryQuota
 
 JOBS_MEMORY = 128 << 20
-"""For the specs of all jobs: a quarter of what the chart gives an operator."""
+"""Bytes for the specs of all jobs: a quarter of the operator's memory in the chart."""
 _BASE_BYTES = 4 << 10
-"""Of a job whatever its spec is."""
+"""Bytes that every job counts, besides its spec."""
 NORMAL_STATUS_BYTES = 1 << 20
-"""Bytes of memory of a status that count for nothing: an operator writes it, and bounds it."""
+"""Bytes of a status that do not count, because the operator writes it and bounds its size."""
 
 
 class RetainedJobs:
-    """The jobs of one API server, as lists and watches show them."""
+    """The memory of the jobs that lists and watches of one API server deliver."""
 
     def __init__(self, memory: int = JOBS_MEMORY) -> None:
         self._quota = JobMemoryQuota(memory)
 
     def retain(self, job: Object) -> Object:
-        """Return the job, cut down by `slim`, or its head if there is no room for it; one that has ended needs none.
+        """Return the part of the job to cache: all of it, or only its head if it exceeds the quota.
 
-        Of one that is to be suspended enough is kept for that: its user does not have to find room first.
+        A finished job does not count. A job that shall be suspended keeps the fields for that, so its user need not
+        free memory first.
         """
         uid, namespace, status = objects.uid_of(job), objects.namespace_of(job), status_memory(job)
         small = with_minimal_status(job) if status > NORMAL_STATUS_BYTES else job
@@ -47,15 +48,15 @@ class RetainedJobs:
         return minimal_job(small) if is_to_stop(small) else head(small, share.rejection(namespace))
 
     def drop(self, job: Object) -> None:
-        """It was deleted."""
+        """Free the memory of a deleted job."""
         self._quota.drop(objects.uid_of(job))
 
     def uids(self) -> set[str]:
-        """Of all that were heard of and have not ended."""
+        """Return the uids of all known jobs that count."""
         return self._quota.uids()
 
     def drop_all(self, uids: Iterable[str]) -> None:
-        """They are in no list any more."""
+        """Free the memory of jobs that a list no longer contains."""
         for uid in uids:
             self._quota.drop(uid)
 

@@ -1,6 +1,6 @@
-"""Trying again until it works, for what nothing can begin without: the API server, the CRD, permission to list.
+"""Retries until success, for requirements of the start: the API server, the CRD, permission to list.
 
-Each new reason is logged once, and the same one again every minute: the log shows the fault, and is not full of it.
+Each new error is logged at once, and a repeated one again every minute.
 """
 
 import asyncio
@@ -21,17 +21,20 @@ log = logging.getLogger(__name__)
 async def retry_until_success(
     attempt: Callable[[], Awaitable[T]], *, description: str, retry_s: float = RETRY_S, log_again_s: float = LOG_AGAIN_S
 ) -> T:
-    """The first result of `attempt` that is not a ClusterError; `description` is what cannot be done until then."""
-    loop, said, say_again_at_s = asyncio.get_running_loop(), "", 0.0
+    """Return the first result of `attempt` that is not a ClusterError.
+
+    `description` begins each log line: the request that fails until then.
+    """
+    loop, logged, log_again_at_s = asyncio.get_running_loop(), "", 0.0
     while True:
         try:
             result = await attempt()
         except ClusterError as error:
-            if str(error) != said or loop.time() >= say_again_at_s:
-                said, say_again_at_s = str(error), loop.time() + log_again_s
-                log.warning("%s: %s; trying again", description, said)
+            if str(error) != logged or loop.time() >= log_again_at_s:
+                logged, log_again_at_s = str(error), loop.time() + log_again_s
+                log.warning("%s: %s; trying again", description, logged)
             await asyncio.sleep(retry_s)
         else:
-            if said:
+            if logged:
                 log.info("%s: it works now", description)
             return result

@@ -1,7 +1,8 @@
-"""Sockets to the API server that notice when the other end is gone.
+"""Sockets to the API server that detect a dead peer.
 
-A watch without events looks like one whose connection is cut: a load balancer that forgot it, a dead machine. By itself
-the kernel would ask after two hours. So it asks after 15 s of silence, and half a minute ends a dead connection.
+A watch without events looks like a watch on a dead connection. The peer's machine may have failed, or a load balancer
+may have dropped the connection. By default the kernel sends its first probe after two hours. These sockets probe after
+15 s without data, and a dead connection ends after 30 s.
 """
 
 import socket
@@ -11,20 +12,20 @@ import aiohttp
 
 _OPTIONS_S = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5}
 _PROBES = 3
-_UNHEARD_MS = 30_000
-"""Data that is not acknowledged for so long ends the connection as well."""
+_USER_TIMEOUT_MS = 30_000
+"""A connection also ends if sent data is not acknowledged for this time."""
 
 
 def _open(address: Any) -> socket.socket:
     family, kind, protocol, *_ = address
-    made = socket.socket(family, kind, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in {**_OPTIONS_S, "TCP_KEEPCNT": _PROBES, "TCP_USER_TIMEOUT": _UNHEARD_MS}.items():
+    opened = socket.socket(family, kind, protocol)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in {**_OPTIONS_S, "TCP_KEEPCNT": _PROBES, "TCP_USER_TIMEOUT": _USER_TIMEOUT_MS}.items():
         if (option := getattr(socket, name, None)) is not None:  # Linux has all of them
-            made.setsockopt(socket.IPPROTO_TCP, option, value)
-    return made
+            opened.setsockopt(socket.IPPROTO_TCP, option, value)
+    return opened
 
 
 def connector(**options: Any) -> aiohttp.TCPConnector:
-    """Aiohttp's own with such sockets; `options` are its own, too."""
+    """Return aiohttp's connector with such sockets; `options` are aiohttp's."""
     return aiohttp.TCPConnector(socket_factory=_open, **options)

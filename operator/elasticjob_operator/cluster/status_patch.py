@@ -1,4 +1,4 @@
-"""Writes statuses through the API server: of the very object that was seen, and what its CRD knows."""
+"""Writes of statuses: only to the object with the expected uid, and only fields that its CRD declares."""
 
 import json
 import logging
@@ -18,9 +18,9 @@ log = logging.getLogger(__name__)
 
 
 Apply = Callable[..., Awaitable[bytes]]
-"""Server-side apply: `KubeCluster._apply`. Its answer is the object as text."""
+"""Apply an object on the server's side and return it as text: `KubeCluster._apply`."""
 Get = Callable[[Resource, str, str], Awaitable[Object | None]]
-"""Reads one object by quorum."""
+"""Return one object, read by quorum."""
 
 
 class StatusPatcher:
@@ -32,7 +32,7 @@ class StatusPatcher:
         self._unknown_fields = UnknownFields()
 
     def forget_unknown_fields(self) -> None:
-        """The CRD may be a new one: ask it again for the fields that it did not know."""
+        """Send unknown fields again, because the CRD may have been updated."""
         self._unknown_fields.forget()
 
     async def patch(
@@ -45,10 +45,10 @@ class StatusPatcher:
         uid: str | None,
         version: str | None,
     ) -> None:
-        """Apply the status, with `uid` only of that very object; `version` is the last one known.
+        """Apply the status; with `uid`, only to the object with that uid. `version` is the last known version.
 
         The API server ignores a uid in the patch of a status, but not a resourceVersion. So the patch names the
-        version, and after a conflict the uid is compared and the new version is named.
+        version. After a conflict the uid is compared, and the next patch names the new version.
         """
         if uid is None:
             await self._apply_known_fields(resource, namespace, name, status, None)
@@ -57,33 +57,33 @@ class StatusPatcher:
             try:
                 await self._apply_known_fields(resource, namespace, name, status, version)
             except Conflict:
-                version = None  # somebody has changed the object, or it is another one
+                version = None  # the object was changed or replaced
             else:
                 return
-        log.debug("%s %s/%s of uid %s is gone; its status is not written", resource.value, namespace, name, uid)
+        log.debug("%s %s/%s of uid %s is deleted; its status is not written", resource.value, namespace, name, uid)
 
     async def _version_of(self, resource: Resource, namespace: str, name: str, uid: str) -> str | None:
-        """The version of the object now; None if it is not the one of this uid."""
+        """Return the current version of the object; None if it does not exist or has another uid."""
         found = await self._get(resource, namespace, name)
         return objects.version_of(found) if found is not None and objects.uid_of(found) == uid else None
 
     async def _apply_known_fields(
         self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any], version: str | None
     ) -> None:
-        """Apply the fields that the CRD knows: it refuses the whole for one that it does not know."""
+        """Apply the status without the fields that the CRD does not declare; one such field fails the whole apply."""
         while True:
             known = self._unknown_fields.without_unknown(status)
             try:
                 await self._apply_status(resource, namespace, name, known, version)
             except ClusterUnavailable as error:
-                # Another job's status may have met the same complaint in the meantime.
+                # The write of another job's status may have recorded the same field in the meantime.
                 if not self._learn_unknown_field(error) and self._unknown_fields.without_unknown(status) == known:
                     raise
             else:
                 return
 
     def _learn_unknown_field(self, error: ClusterUnavailable) -> bool:
-        """Whether the API server complains of fields that were not known to be undeclared; they are logged once."""
+        """Return whether the error names fields that were not known to be undeclared; they are logged once."""
         if unknown := self._unknown_fields.learn(str(error)):
             fields = ", ".join(f"status.{field}" for field in unknown)
             log.warning("this cluster's CRD has no %s: apply crds/elasticjob.yaml of this version", fields)
@@ -98,13 +98,15 @@ class StatusPatcher:
         try:
             await self._apply(resource, f"{path_of(resource, namespace, name)}/status", body, force=True)
         except NotFound:
-            log.debug("%s %s/%s is gone; its status is not written", kind.kind, namespace, name)
+            log.debug("%s %s/%s is deleted; its status is not written", kind.kind, namespace, name)
 
     async def claim(self, resource: Resource, namespace: str, name: str, own: Mapping[str, Any], version: str) -> str:
-        """Apply these fields, with a field manager of their own; Conflict if `version` is not the last.
+        """Apply these fields with a separate field manager; return the object's version afterwards.
 
-        Returns the object's version afterwards. An older CRD that does not know the fields keeps none: then there is
-        nothing to keep.
+        If an older CRD does not declare the fields, nothing is stored, and the version is returned unchanged.
+
+        Raises:
+            Conflict: `version` is not the current version.
         """
         kind = KINDS[resource]
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "status": dict(own)}
@@ -115,7 +117,7 @@ class StatusPatcher:
                 json.loads(await self._apply(None, path, body, force=True, manager=CLAIM_MANAGER))
             )
         except NotFound:
-            log.debug("%s %s/%s is gone; it is not claimed", kind.kind, namespace, name)
+            log.debug("%s %s/%s is deleted; it is not claimed", kind.kind, namespace, name)
         except ClusterUnavailable as error:
             if not is_unknown_field(str(error)):
                 raise

@@ -1,7 +1,7 @@
-"""PURE: what of a status an older CRD does not know, learned from the API server's complaints, and left out.
+"""Removal of status fields that an older CRD does not declare; the API server's error messages name them.
 
-Apply refuses a whole body for one field that the schema does not have. Only that field goes, however deep it is:
-what stands beside it (the exit code beside a text that is new) is worth as much as before.
+An apply with one field that the schema lacks is refused as a whole. Only that field is left out, at any depth: the
+fields beside it (such as the exit code beside a new text) are still written.
 """
 
 import re
@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 Path = tuple[str, ...]
-"""Names of fields below the status; items of lists have none, what holds for one holds for all."""
+"""Names of fields below the status. Indices of lists are left out: a field is unknown in all items or in none."""
 
 _UNKNOWN_FIELD = re.compile(r"\.status((?:\.\w+|\[[^\]]*\])+): field not declared in schema")
 _ITEM = re.compile(r"\[[^\]]*\]")
 
 
-def is_unknown_field(complaint: str) -> bool:
-    """The API server complains of a field of the status that the CRD does not have."""
-    return _UNKNOWN_FIELD.search(complaint) is not None
+def is_unknown_field(message: str) -> bool:
+    """Return whether an error message is about a status field that the CRD does not declare."""
+    return _UNKNOWN_FIELD.search(message) is not None
 
 
 class UnknownFields:
@@ -26,19 +26,19 @@ class UnknownFields:
     def __init__(self) -> None:
         self._paths: set[Path] = set()
 
-    def learn(self, complaint: str) -> list[str]:
-        """Paths it names that were not known, as `lastFailure.stderrTail`; none: it is about something else."""
-        named = {tuple(_ITEM.sub("", found).strip(".").split(".")) for found in _UNKNOWN_FIELD.findall(complaint)}
-        news = named - self._paths
-        self._paths |= news
-        return sorted(".".join(path) for path in news)
+    def learn(self, message: str) -> list[str]:
+        """Record the fields that an error message names; return the new ones, such as `lastFailure.stderrTail`."""
+        named = {tuple(_ITEM.sub("", found).strip(".").split(".")) for found in _UNKNOWN_FIELD.findall(message)}
+        new = named - self._paths
+        self._paths |= new
+        return sorted(".".join(path) for path in new)
 
     def forget(self) -> None:
-        """It may be a new CRD."""
+        """Forget all fields, because the CRD may have been updated."""
         self._paths.clear()
 
     def without_unknown(self, status: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The status without them; itself when there are none."""
+        """Return the status without unknown fields; the same object if none are known."""
         known: Any = status
         for path in self._paths:
             known = _without(known, path)

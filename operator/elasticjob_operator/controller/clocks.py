@@ -1,6 +1,6 @@
 """The two clocks of the operator, as one argument.
 
-The wall clock is for deadlines, TTLs, certificates and times in a status: they are compared with timestamps of the API
+The wall clock is for deadlines, TTLs, certificates and times in a status. They are compared with timestamps of the API
 server or shown to users. Durations that the operator measures itself (intervals, back-off, time without an agent) use
 the monotonic clock. A change of the wall clock must not affect them.
 """

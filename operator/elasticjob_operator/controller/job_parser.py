@@ -69,7 +69,7 @@ def _without_status(obj: Object) -> Object:
 def read_status(obj: Object) -> JobStatus:
     """Return the readable part of the stored status; a newer operator may have written the rest.
 
-    The status of an earlier job of the same name is ignored: a late write of an older operator, which sent no uid, may
+    The status of an earlier job of the same name is ignored. A late write of an older operator, which sent no uid, may
     have put it here. The end of a job is read even if the rest is unreadable: a job that has ended is never started
     again. The installation is left out, because it is not written with the rest.
     """

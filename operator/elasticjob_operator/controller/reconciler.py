@@ -160,7 +160,7 @@ class Reconciler:
         return {} if job_state is None else job_state.written_status
 
     def min_interval_s(self, key: JobKey) -> float:
-        """Return the least time until the job's next reconcile: longer for a large job, 0 while our write is awaited."""
+        """Return the least time until the job's next reconcile: more for a large job, 0 while our write is awaited."""
         job_state = self._job_states.get(key)
         store, revision = job_state.written if job_state else (0, 0)
         if store == self._sources.rendezvous.store and self._sources.rendezvous.revision < revision:

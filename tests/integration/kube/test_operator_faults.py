@@ -242,7 +242,7 @@ def test_a_service_of_the_users_that_has_the_jobs_name_is_not_taken_over_and_the
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig))
     rig.until("the reason", lambda: rig.status().get("reason") == "PodsNotCreated")
-    assert "j is somebody else's: delete or rename it, or name the job otherwise" in rig.status()["message"]
+    assert "j has another owner: delete or rename it, or rename the job" in rig.status()["message"]
     assert not rig.pods()
     assert rig.namespace.kubectl("get", "service", "j", "-o", "json") == before
     rig.namespace.kubectl("delete", "service", "j")
@@ -262,6 +262,6 @@ def test_a_disruption_budget_of_the_users_that_has_the_jobs_name_stays_as_it_is(
     operator = rig.start_operator()
     rig.namespace.apply(waiting_job(rig))
     rig.until("a pod", rig.pods)
-    operator.wait_for_output("j is somebody else's")
+    operator.wait_for_output("j has another owner")
     after = json.loads(rig.namespace.kubectl("get", "pdb", "j", "-o", "json"))
     assert (after["spec"], after["metadata"].get("ownerReferences")) == (before["spec"], None)

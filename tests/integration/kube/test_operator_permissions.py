@@ -122,7 +122,7 @@ def test_a_namespace_that_may_not_be_listed_keeps_no_other_one_waiting_and_is_lo
     operator = rig.start_operator("--namespace", other.name, kubeconfig=kubeconfig)
     rig.namespace.apply(waiting_job(rig))
     rig.until("a pod", rig.pods)
-    operator.wait_for_output(f"cannot list pods of {other.name}, which is left as it is")
+    operator.wait_for_output(f"cannot list pods of {other.name}, its cache remains unchanged")
     account_in(server, account, other.name)
     rig.until("a pod there, too", lambda: "Pending" in other.kubectl("get", "pods"))
     other.kubectl("delete", "rolebinding", account)

@@ -100,7 +100,7 @@ async def test_what_has_an_owner_is_not_applied_over_what_is_not_its_owners(clus
     ref = {"apiVersion": "v1", "kind": "Service", "name": "owner", "uid": uid_of(owner)}
     owned = {**service("s", port=81), "metadata": {**service("s")["metadata"], "ownerReferences": [ref]}}
     theirs = await cluster.create(Resource.SERVICE, service("s"))
-    with pytest.raises(Conflict, match="services default/s: s is somebody else's"):
+    with pytest.raises(Conflict, match="services default/s: s has another owner"):
         await cluster.apply(Resource.SERVICE, owned)
     assert await cluster.get(Resource.SERVICE, NAMESPACE, "s") == theirs
     await cluster.delete(Resource.SERVICE, NAMESPACE, "s")

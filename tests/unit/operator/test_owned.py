@@ -47,7 +47,7 @@ def test_what_an_earlier_job_of_that_name_left_is_taken_over() -> None:
     ],
 )
 def test_nothing_is_applied_to_what_another_owner_or_nobody_has(owners: Any) -> None:
-    with pytest.raises(Conflict, match="is somebody else's: delete or rename it"):
+    with pytest.raises(Conflict, match="has another owner: delete or rename it"):
         owned.over(Resource.SERVICE, OURS, stored(ownerReferences=owners))
 
 

@@ -131,7 +131,7 @@ async def test_a_namespace_that_refuses_is_left_out_and_the_others_are_listed(
         assert shown == (["a-p", "c-p"], {"b"})
     assert await place.feed.has_started(Resource.POD) == {"a": "7", "c": "7"}
     assert [record.getMessage().split(": ")[0] for record in caplog.records] == [
-        "cannot list pods of b, which is left as it is"
+        "cannot list pods of b, its cache remains unchanged"
     ]
 
 

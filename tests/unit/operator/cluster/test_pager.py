@@ -60,7 +60,7 @@ class Server:
     async def numbers(self) -> list[int]:
         """Of all objects, as they come."""
         listing = list_pages(
-            self.ask, page_size=self.page, what="cannot list", on_interrupted=self._interrupt, retry_s=0.0
+            self.ask, page_size=self.page, description="cannot list", on_interrupted=self._interrupt, retry_s=0.0
         )
         return [item["n"] async for items, _ in listing for item in items]
 
