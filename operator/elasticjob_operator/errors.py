@@ -1,4 +1,6 @@
-"""The operator's errors, as one tree:
+"""The operator's errors, as one tree.
+
+A class is below its base class:
 
     OperatorError
     ├── ClusterError            the API server refused a request, or did not answer
@@ -12,8 +14,6 @@
     │   └── WatchStale          a watch no longer delivers changes; only a new process helps
     ├── CredentialsError        a certificate authority cannot be used; the message names the cure
     └── RenderError             a job cannot be rendered as a pod; the message names the field
-
-A class is below its base class.
 """
 
 

@@ -129,7 +129,7 @@ def _add_etcd_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--etcd-quota-bytes",
         type=_parse_positive,
-        help="size limit of this installation's own etcd; the operator maintains its space, leases and users [not maintained]",
+        help="size limit of the installation's own etcd, whose space, leases and users the operator maintains [none]",
     )
     parser.add_argument(
         "--etcd-member",

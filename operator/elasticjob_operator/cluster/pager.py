@@ -61,7 +61,7 @@ class _Pager:
         self._on_interrupted = on_interrupted
 
     async def next(self) -> str:
-        """Return the next page, with fewer objects if the response is too long; the page after it may be twice as large."""
+        """Return the next page, with fewer objects if the response is too long; the limit then doubles again."""
         try:
             while (data := await self._fetch_page(self._query(), MAX_BYTES if self._limit > 1 else None)) is None:
                 self._limit = _reduce_limit(self._limit, 1)

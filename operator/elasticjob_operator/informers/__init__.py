@@ -1,1 +1,1 @@
-"""Local copies of what the API server and etcd hold, kept current by watches."""
+"""Copies of the objects of the API server and the keys of etcd, kept up to date by watches."""

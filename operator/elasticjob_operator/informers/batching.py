@@ -1,8 +1,8 @@
-"""Reports without a change of state are gathered for a moment: etcd delivers them as one, not one by one.
+"""Batching of reports without a change of state: the watch pauses, and etcd then delivers many of them at once.
 
-A thousand jobs report some 170 times a second, and a wake-up for each costs more than handling it. Nothing else is kept
-waiting for long. Gathering begins when only such reports came for a while. It ends with the first change of another
-kind, and with each write of our own, whose echo is awaited.
+A thousand jobs send about 170 reports a second, and a wake-up for each costs more than handling it. Other changes are
+not delayed for long. Batching begins when only such reports arrived for a while. It ends with the first change of
+another kind, and with each write of this operator, because the reconciler waits for its delivery.
 """
 
 import asyncio
@@ -12,21 +12,21 @@ from collections.abc import Callable
 from elasticjob_etcd.watch import BatchDelay
 
 BATCH_DELAY_S = 0.15
-"""Etcd looks after a watch that is behind every 100 ms: so what is gathered comes at most 0.25 s late."""
+"""Pause of the watch. Etcd serves a delayed watch every 100 ms, so a change is at most 0.25 s late."""
 QUIET_PERIOD_S = 1.0
-"""After news of another kind: they seldom come alone."""
+"""Time without batching after a change of another kind; such changes often follow each other."""
 BUSY_PER_SECOND = 20.0
 WINDOW_S = 1.0
 
 
 class WatchBatcher:
-    """Decides whether reports may be gathered for the next moment; `clock` is monotonic, in seconds."""
+    """Decides whether the watch may pause to batch reports; `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float], *, batch_delay_s: float = BATCH_DELAY_S) -> None:
         self._clock = clock
         self._batch_delay_s = batch_delay_s
         self._last_event_s = self._since_s = clock()
-        """When something else came last; when counting began."""
+        """Times of the last change of another kind, and of the beginning of the count."""
         self._count = 0
         self._is_busy = False
         self._flush_requested = asyncio.Event()
@@ -40,18 +40,18 @@ class WatchBatcher:
             self._since_s, self._count = now_s, 0
 
     def flush(self) -> None:
-        """Something else has come, or will at once."""
+        """End batching: a change of another kind has arrived or is expected."""
         self._last_event_s = self._clock()
         self._flush_requested.set()
 
     @property
     def batch_delay(self) -> BatchDelay | None:
-        """The pause before the watch goes on; None: it should not pause."""
-        calm = self._is_busy and self._clock() - self._last_event_s >= QUIET_PERIOD_S
-        return self._wait if calm else None
+        """The pause before the watch continues; None if it should not pause."""
+        may_pause = self._is_busy and self._clock() - self._last_event_s >= QUIET_PERIOD_S
+        return self._wait if may_pause else None
 
     async def _wait(self) -> None:
-        # Nothing is awaited between a look at `batch_delay` and this: no hurry in between is lost.
+        # There is no await between reading `batch_delay` and this line, so no `flush` is lost.
         self._flush_requested.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._batch_delay_s):

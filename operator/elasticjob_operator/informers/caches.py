@@ -1,9 +1,8 @@
-"""Caches of the watches of jobs and pods: jobs as they were, pods parsed; never the truth of this moment.
+"""Caches of jobs and pods, filled by watches: jobs as objects, pods parsed. They may be behind the API server.
 
-A list made anew after a broken watch drops what it does not have, but not of namespaces that could not be listed.
-That is no proof of deletion, because a list may be older than the watch was. Only a DELETED event is, and it is passed
-to `on_deleted`. An object that a list shows in its known version is no change: ten thousand pods are listed again every
-few minutes.
+A new list removes objects that it lacks, except in namespaces that could not be listed. A removal is no proof of
+deletion, because a list may be older than the watch. Only a DELETED event is proof, and it is passed to `on_deleted`. A
+listed object of a known version is not a change: ten thousand pods are listed again every few minutes.
 """
 
 from collections import defaultdict
@@ -17,13 +16,13 @@ from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.pod import Pod, is_progressing, is_same, parse_pod
 
 IsOwnStatus = Callable[[JobKey, Any], bool]
-"""Whether this is the status that was written last, and nobody has to look at the job for it."""
+"""Whether this status is the operator's own last write, and needs no reconcile."""
 WrittenVersion = Callable[[JobKey], Mapping[str, Any]]
-"""The status that was written last, empty if none was."""
+"""Return the last status that the operator wrote, empty without one."""
 
 
 def is_known(version: str, obj: Object) -> bool:
-    """`obj` is of this version, of which all is known."""
+    """Return whether the object has this version; False without a version."""
     return bool(version) and version == objects.version_of(obj)
 
 
@@ -36,7 +35,7 @@ def _no_written_version(_key: JobKey) -> Mapping[str, Any]:
 
 
 def _share_unchanged(known: Mapping[str, Any], obj: Object) -> Object:
-    """`obj` made of the parts that are known already as far as they are the same: each is held once."""
+    """Return `obj` with equal parts replaced by those of `known`, so that memory holds each part once."""
     return {name: known[name] if known.get(name) == value else value for name, value in obj.items()}
 
 
@@ -46,7 +45,7 @@ def _without_status(obj: Object) -> Object:
 
 
 def _is_as_whole(known: Object, obj: Object) -> bool:
-    """There may be room for what was too much before."""
+    """Return whether both are retained to the same extent; memory may have become free for the whole job."""
     return objects.not_retained_reason(known) == objects.not_retained_reason(obj)
 
 
@@ -66,7 +65,7 @@ class JobCache:
         self._is_own_status = is_own_status
 
     def apply(self, event: ObjectEvent) -> None:
-        """Take one event of the watch."""
+        """Apply one event of the watch."""
         if event.change is Change.SYNCED:
             self._drop_unlisted(event.unlisted)
             return
@@ -83,12 +82,13 @@ class JobCache:
             self._on_change(key)
 
     def _intern(self, key: JobKey, before: Object, after: Object) -> Object:
-        """A job changes with each status of ours; what does not change is most of it."""
+        """Return the job with its unchanged parts shared with the version before."""
+        # Each status write makes a new version, in which most parts are the same.
         metadata = _share_unchanged(objects.metadata(before), dict(objects.metadata(after)))
         return _share_unchanged({**before, "status": self._written_version(key)}, {**after, "metadata": metadata})
 
     def _is_echo(self, key: JobKey, before: Object, after: Object) -> bool:
-        """Nothing else than a status of ours has come back."""
+        """Return whether the change is only our own status write."""
         return self._is_own_status(key, after.get("status")) and _without_status(before) == _without_status(after)
 
     def _drop_unlisted(self, unlisted: frozenset[str]) -> None:
@@ -99,16 +99,16 @@ class JobCache:
         self._listed.clear()
 
     def get(self, key: JobKey) -> Object | None:
-        """The job as last shown."""
+        """Return the cached job, or None."""
         return self._jobs.get(key)
 
     def phases(self) -> Iterator[tuple[JobKey, str]]:
-        """`status.phase` of every job as last shown; one of which nothing was said yet is pending."""
+        """Return `status.phase` of every cached job; a job without a status is pending."""
         for key, obj in self._jobs.items():
             yield key, str((obj.get("status") or {}).get("phase") or Phase.PENDING)
 
     def keys(self) -> set[JobKey]:
-        """Every job there is."""
+        """Return the keys of all cached jobs."""
         return set(self._jobs)
 
     def __len__(self) -> int:
@@ -116,9 +116,9 @@ class JobCache:
 
 
 class PodCache:
-    """Pods by job and name, parsed once when they change; pods that belong to no job are not kept.
+    """Pods by job and name, parsed once when they change; pods that belong to no job are not cached.
 
-    `on_progress` is told instead of `on_change` of a pod that only gets on with its start.
+    `on_progress` is called instead of `on_change` if a pod only proceeds with its start.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class PodCache:
         self._on_progress = on_progress or on_change
 
     def apply(self, event: ObjectEvent) -> None:
-        """Take one event of the watch."""
+        """Apply one event of the watch."""
         if event.change is Change.SYNCED:
             self._drop_unlisted(event.unlisted)
             return
@@ -162,7 +162,7 @@ class PodCache:
             self._on_change(key)
 
     def _forget_foreign(self, obj: Object) -> None:
-        """A pod that is no job's, or no more: whoever orphaned it wants it to stay."""
+        """Remove a pod that no longer belongs to its job; a user who orphaned it wants it to remain."""
         key, name = job_key.key_of_labels(obj), objects.name_of(obj)
         if key is not None and name in self.of(key):
             self._forget(key, name)
@@ -182,9 +182,9 @@ class PodCache:
             del self._pods[key]
 
     def of(self, key: JobKey) -> Mapping[str, Pod]:
-        """The job's pods by name."""
+        """Return the job's pods by name."""
         return self._pods.get(key, {})
 
     def keys(self) -> set[JobKey]:
-        """Every job that has pods."""
+        """Return the keys of all jobs that have pods."""
         return set(self._pods)

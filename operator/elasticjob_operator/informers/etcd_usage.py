@@ -1,9 +1,9 @@
-"""What each job holds in etcd and has written lately, and what of it the operator keeps in its own memory.
+"""Each job's bytes in etcd, its recent writes, and the memory that the operator uses for its records.
 
-Everything that is seen of etcd passes here once. A job that was beyond its allowance stays so until nothing of it is
-left and its writes are forgotten. Meanwhile its records are ignored, and nothing of it is kept.
+Every key that a list or a watch delivers is counted here once. A job that exceeds its quota stays in excess until its
+keys are deleted and its writes are older than the window. Meanwhile its records are ignored and not cached.
 
-All jobs together have a budget. When they take more, the job goes that takes the most for its size.
+All jobs together have a memory budget. If they exceed it, the job that uses the most for its size is expelled.
 """
 
 import logging
@@ -26,22 +26,22 @@ from elasticjob_operator.policy.etcd.quota import (
 )
 
 WINDOW_S = 300.0
-"""As long as etcd keeps what was overwritten (`--auto-compaction-retention` of the chart)."""
+"""Time for which etcd keeps overwritten values (`--auto-compaction-retention` of the chart)."""
 UNKNOWN = EtcdQuota(stored=MIN_BYTES, written=WRITTEN * MIN_BYTES)
-"""Of jobs that the API server has not shown."""
+"""Quota of a job that the API server has not shown."""
 BUDGET = 128 * MIB
-"""Of the operator's memory for the records of all jobs: a quarter of what the chart gives it."""
+"""Bytes of memory for the records of all jobs: a quarter of the operator's memory in the chart."""
 FAIR_SHARE = 0.5
-"""A job that takes no more than this share of what its agents could write is never expelled for the others' sake."""
+"""A job is not expelled while it uses at most this share of the records that its agents could write."""
 _CHECK_AGAIN_S, _LOG_AGAIN_S = 1.0, 60.0
 _MAX_KEY_LENGTH = 512
-"""Bytes; a prefix has 400 at most, and no key of ours is longer than 40 beyond it."""
+"""Bytes of a key that is parsed; a prefix has at most 400, and the rest of a key at most 40."""
 
 log = logging.getLogger(__name__)
 
 
 class _Size(NamedTuple):
-    """Of one key: bytes in etcd, bytes of memory that the operator keeps, and the round of a failure."""
+    """The size of one key: bytes in etcd, bytes of the operator's memory, and the round of a failure."""
 
     stored: int = 0
     cached: int = 0
@@ -52,26 +52,29 @@ class _Size(NamedTuple):
 class _Job:
     allowance: EtcdQuota = UNKNOWN
     checked_s: float = float("-inf")
-    """When it was asked what the job may take."""
+    """Time of the last request for the job's quota."""
     sizes: dict[int, "_Size"] = field(default_factory=dict)
-    """By hash of the key: a name may be longer than its value."""
+    """Sizes by hash of the key; the key itself may be longer than its value."""
     stored: int = 0
     cached: int = 0
     rejected: int = 0
-    """Bytes that were not counted as held, since it last held nothing."""
+    """Bytes beyond the quota for stored keys, since the job last had no keys."""
     written: int = 0
     written_before: int = 0
-    """In this half of the window, and in the one before."""
+    """Bytes written in this half of the window, and in the half before."""
     reduced: bool = False
-    """Something was not kept that a larger allowance would have kept."""
+    """Whether a record was not cached that a larger quota would admit."""
     quota_exceeded: str = ""
-    """Why nothing of it is kept, since it last held nothing."""
+    """Why no record is cached, since the job last had no keys; empty if records are cached."""
     failures: dict[int, set[int]] = field(default_factory=dict)
-    """Round → hashes of the failures that are kept whole."""
+    """Round → hashes of the failures that are cached whole."""
 
 
 class EtcdUsage:
-    """All jobs; `clock` is monotonic, in seconds; `known` tells what a job may take that was not looked at yet."""
+    """The usage of all jobs.
+
+    `clock` is monotonic, in seconds. `known` returns the quota of a job that was not reconciled yet.
+    """
 
     def __init__(
         self,
@@ -92,11 +95,11 @@ class EtcdUsage:
 
     @property
     def cached(self) -> int:
-        """About how much memory the records of all jobs take."""
+        """Approximate memory of the records of all jobs, in bytes."""
         return self._cached
 
     def allow(self, key: JobKey, quota: EtcdQuota) -> None:
-        """From now on this is what the job may take."""
+        """Set the job's quota."""
         if (job := self._jobs.get(key)) is None:
             return
         before, job.allowance = job.allowance, _larger(job.allowance, quota)
@@ -105,24 +108,24 @@ class EtcdUsage:
         job.checked_s = self._clock()
 
     def drain_over_quota(self) -> set[JobKey]:
-        """Return the jobs that were expelled since the last call: what is in memory of them can go."""
+        """Return the jobs that were expelled since the last call; the caller can free their records."""
         expelled, self._over_quota = self._over_quota, set()
         return expelled
 
     def drain_must_list(self) -> bool:
-        """Return whether something is missing that a list would bring, since the last call."""
+        """Return whether, since the last call, a quota grew so that a new list would deliver more records."""
         must, self._must_list = self._must_list, False
         return must
 
     def forget(self) -> None:
-        """Begin a new list of etcd: its keys are counted again; the bytes written stay."""
+        """Reset the counts of keys before a new list of etcd; counts of written bytes remain."""
         self._cached, self._must_list = 0, False
         for job in self._jobs.values():
             job.sizes, job.stored, job.cached, job.rejected = {}, 0, 0, 0
             job.reduced, job.quota_exceeded, job.failures = False, "", {}
 
     def account_write(self, kv: KeyValue) -> bool:
-        """A key was written; whether it may be kept."""
+        """Count a written key; return whether it may be cached."""
         self._rotate_window()
         if (key := job_key.key_of_etcd_key(kv.key)) is None:
             return False
@@ -131,12 +134,12 @@ class EtcdUsage:
         return self._cache(key, job, kv)
 
     def account_stored(self, kv: KeyValue) -> bool:
-        """A key is there, as a list says; whether it may be kept."""
+        """Count a listed key; return whether it may be cached."""
         key = job_key.key_of_etcd_key(kv.key)
         return key is not None and self._cache(key, self._job(key), kv)
 
     def account_delete(self, etcd_key: str) -> None:
-        """A key was deleted."""
+        """Count the deletion of a key."""
         key = job_key.key_of_etcd_key(etcd_key)
         if key is None or (job := self._jobs.get(key)) is None:
             return
@@ -151,31 +154,31 @@ class EtcdUsage:
             job.rejected, job.reduced, job.quota_exceeded, job.failures = 0, False, "", {}
 
     def has_keys(self, key: JobKey) -> bool:
-        """Whether etcd holds anything of the job, kept or not."""
+        """Return whether etcd has a key of the job, cached or not."""
         job = self._jobs.get(key, _NOTHING)
         return bool(job.sizes or job.rejected)
 
     def keys(self) -> set[JobKey]:
-        """Return the jobs of which etcd holds anything."""
+        """Return the jobs that have keys in etcd."""
         return {key for key, job in self._jobs.items() if job.sizes or job.rejected}
 
     def rounds(self, key: JobKey) -> int:
-        """Return of how many rounds of the job a failure is kept whole."""
+        """Return the number of the job's rounds of which a failure is cached whole."""
         return len(self._jobs.get(key, _NOTHING).failures)
 
     def allowance(self, key: JobKey) -> EtcdQuota:
-        """Return what the job may take."""
+        """Return the job's quota."""
         return self._jobs.get(key, _NOTHING).allowance
 
     def must_reduce(self, kv: KeyValue) -> bool:
-        """Whether only the codes of this failure are kept: it is long, and was not among the first of its round."""
+        """Return whether a failure is cached in reduced form: it is long, and not among the first of its round."""
         key, at = job_key.key_of_etcd_key(kv.key), _parsed(kv.key)
         if key is None or at is None or at.kind != "failure" or len(kv.value) <= REDUCED:
             return False
         return hash(kv.key) not in self._job(key).failures.get(at.round or 0, set())
 
     def violation(self, key: JobKey) -> str:
-        """What is beyond its allowance, in words; empty for all but a job that is misused."""
+        """Return a description of the job's excess over its quota; empty without one."""
         self._rotate_window()
         job = self._jobs.get(key, _NOTHING)
         return (
@@ -209,7 +212,7 @@ class EtcdUsage:
         return memory > 0 and not job.quota_exceeded
 
     def _memory_of(self, job: _Job, at: ParsedKey | None, kv: KeyValue) -> int:
-        """Return what it costs to keep this key; 0 for one that the operator does not read."""
+        """Return the memory that this key needs in the cache; 0 for a key that the operator does not read."""
         if at is None or at.kind in _NOT_READ:
             return 0
         if at.kind == "failure":
@@ -221,7 +224,7 @@ class EtcdUsage:
         return memory_of(at.kind, _size(kv))
 
     def _has_grown(self, key: JobKey, job: _Job) -> bool:
-        """Whether more of its pods are there now than when it was last asked what the job may take."""
+        """Return whether the job's quota has grown since the last request for it, because it has more pods."""
         if self._clock() < job.checked_s + _CHECK_AGAIN_S:
             return False
         before = job.allowance
@@ -234,7 +237,7 @@ class EtcdUsage:
             job.allowance = _larger(job.allowance, quota)
 
     def _reduce(self, key: JobKey, job: _Job) -> None:
-        """Nothing more is kept; a job that the API server shows is misused, of another it is not known yet."""
+        """Cache no more records of the job; expel it if its quota is known."""
         job.reduced = True
         if job.allowance != UNKNOWN:
             most = job.allowance.memory // MIB
@@ -243,7 +246,7 @@ class EtcdUsage:
             )
 
     def _free_memory(self) -> None:
-        """Expel the jobs that take the most for their size, as far as any takes more than is fair."""
+        """Expel the jobs that use the most for their size, until the budget holds or no job exceeds `FAIR_SHARE`."""
         if self._clock() < self._fair_until_s:
             return
         while self._cached > self._budget:
@@ -252,18 +255,18 @@ class EtcdUsage:
                 self._fair_until_s = self._clock() + _CHECK_AGAIN_S
                 self._log_pressure()
                 return
-            taken = f"its records take {job.cached // MIB} MiB of the operator's memory, the most for its size"
-            self._mark_over_quota(key, job, f"{taken}, and all jobs together may have {self._budget // MIB} MiB")
+            usage = f"its records take {job.cached // MIB} MiB of the operator's memory, the most for its size"
+            self._mark_over_quota(key, job, f"{usage}, and all jobs together may have {self._budget // MIB} MiB")
 
     def _log_pressure(self) -> None:
         if self._clock() >= self._logged_s + _LOG_AGAIN_S:
             self._logged_s = self._clock()
-            kept, budget = self._cached // MIB, self._budget // MIB
-            log.warning("the records of all jobs take %d MiB, more than --records-memory (%d MiB)", kept, budget)
+            cached, budget = self._cached // MIB, self._budget // MIB
+            log.warning("the records of all jobs take %d MiB, more than --records-memory (%d MiB)", cached, budget)
 
-    def _mark_over_quota(self, key: JobKey, job: _Job, why: str) -> None:
-        log.warning("%s: nothing of its records is kept: %s", key, why)
-        job.quota_exceeded = why
+    def _mark_over_quota(self, key: JobKey, job: _Job, reason: str) -> None:
+        log.warning("%s: the operator ignores its records: %s", key, reason)
+        job.quota_exceeded = reason
         self._over_quota.add(key)
         self._add(job, -job.cached)
         job.sizes = {name: size._replace(cached=0) for name, size in job.sizes.items()}
@@ -279,7 +282,7 @@ class EtcdUsage:
         return job
 
     def _rotate_window(self) -> None:
-        """What was written before the last half of the window is forgotten, and jobs of which nothing is left."""
+        """Forget bytes written before the last half of the window, and jobs without keys and writes."""
         halves = int((self._clock() - self._since_s) / (WINDOW_S / 2))
         if not halves:
             return
@@ -298,7 +301,8 @@ def _parsed(etcd_key: str) -> ParsedKey | None:
 
 
 def _larger(one: EtcdQuota, other: EtcdQuota) -> EtcdQuota:
-    """Return the new one (`other`), but no less than was known before: what a job has left is still there."""
+    """Return the new quota `other`, with no limit below that of `one`."""
+    # After a reduction of the job its earlier keys still exist.
     if one == UNKNOWN:
         return other
     held, memory, keys = max(one.stored, other.stored), max(one.memory, other.memory), max(one.keys, other.keys)
@@ -308,7 +312,7 @@ def _larger(one: EtcdQuota, other: EtcdQuota) -> EtcdQuota:
 
 
 def _share_of(job: _Job) -> float:
-    """Return how much it takes of what its agents could write at most."""
+    """Return the share that the job uses of the most that its agents could write."""
     return job.cached / job.allowance.bound
 
 
@@ -316,10 +320,10 @@ def _size(kv: KeyValue) -> int:
     return len(kv.key) + len(kv.value)
 
 
-def _describe_excess(taken: int, most: int, what: str) -> str:
-    if taken <= most:
+def _describe_excess(used: int, most: int, predicate: str) -> str:
+    if used <= most:
         return ""
-    return f"{-(-taken // MIB)} MiB {what} in etcd, and a job of its size may have {most // MIB} MiB"
+    return f"{-(-used // MIB)} MiB {predicate} in etcd, and a job of its size may have {most // MIB} MiB"
 
 
 def _describe_count(keys: int, most: int) -> str:

@@ -1,9 +1,9 @@
 """Delivers changes from the watches of the API server to the subscribers of a kind, the newest of each object.
 
-A watch must not wait for its followers, so a feed never blocks and never refuses. Only the newest version of an object
-waits, however often it changes. Changes before the first subscription are dropped: a follower begins with a list of its
-own, made after it has subscribed. A watch that had to begin anew does not report deletions in between. So a follower is
-asked, now and then, to list again.
+A watch must not wait for its subscribers, so publishing never blocks and never fails. Only the newest version of an
+object waits for a subscriber. Changes before the first subscription are dropped: a subscriber lists after it has
+subscribed. A watch that began anew does not report earlier deletions, so subscribers are asked from time to time to
+list again.
 """
 
 import asyncio
@@ -15,33 +15,33 @@ from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import ObjectEvent, Resource
 
 RELIST_DELAY_S = 2.0
-"""A watch that begins anew delivers all objects one by one; the list that follows it waits for most of them."""
+"""Delay of the list after a watch began anew; most objects, delivered one by one, have arrived by then."""
 
 
 class Subscription:
-    """Changes of one kind; `get` gives None when it is time to list again."""
+    """Changes of one kind; `get` returns None when it is time to list again."""
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[tuple[str, str, str] | None, ObjectEvent | None] = OrderedDict()
-        """By object, in the order in which each began to wait; None for the wish to list."""
+        """Changes by object, in the order in which they began to wait; the key None requests a list."""
         self._arrived = asyncio.Event()
         self._timer: asyncio.TimerHandle | None = None
         self._is_stale: asyncio.TimerHandle | None = None
 
     async def get(self) -> ObjectEvent | None:
-        """The next change, or None: list again."""
+        """Wait for the next change and return it; None requests a list."""
         while not self._waiting:
             self._arrived.clear()
             await self._arrived.wait()
         return self._waiting.popitem(last=False)[1]
 
     def put(self, event: ObjectEvent) -> None:
-        """A change; it takes the place of an older one of the same object that still waits."""
+        """Add a change; it replaces a waiting older one of the same object."""
         obj = event.object
         self._wait((objects.namespace_of(obj), objects.name_of(obj), objects.uid_of(obj)), event)
 
     def relist_in(self, delay_s: float) -> None:
-        """Ask for a list in `delay_s` seconds; of several wishes the earliest counts."""
+        """Request a list in `delay_s` seconds; of several requests the earliest counts."""
         loop = asyncio.get_running_loop()
         if self._timer is not None:
             if self._timer.when() <= loop.time() + delay_s:
@@ -50,13 +50,13 @@ class Subscription:
         self._timer = loop.call_later(delay_s, self._fire)
 
     def relist_if_in(self, delay_s: float, is_stale: Callable[[], bool]) -> None:
-        """Ask for a list in `delay_s` seconds if there is doubt then; the last wish counts."""
+        """Request a list in `delay_s` seconds if `is_stale()` is true then; the last request counts."""
         if self._is_stale is not None:
             self._is_stale.cancel()
         self._is_stale = asyncio.get_running_loop().call_later(delay_s, self._fire_if, is_stale)
 
     def close(self) -> None:
-        """No more asking."""
+        """Cancel all requests for lists."""
         for timer in (self._timer, self._is_stale):
             if timer is not None:
                 timer.cancel()
@@ -83,22 +83,22 @@ class EventBus:
         self._relist_delay_s = relist_delay_s
 
     def publish(self, resource: Resource, event: ObjectEvent) -> None:
-        """Hand a change to all followers."""
-        for follower in self._subscribers[resource]:
-            follower.put(event)
+        """Deliver a change to all subscribers."""
+        for subscriber in self._subscribers[resource]:
+            subscriber.put(event)
 
     def mark_listed(self, resource: Resource) -> None:
-        """Ask the followers to list again: a watch has begun anew and does not report earlier deletions."""
-        for follower in self._subscribers[resource]:
-            follower.relist_in(self._relist_delay_s)
+        """Request a list from all subscribers: a watch began anew and does not report earlier deletions."""
+        for subscriber in self._subscribers[resource]:
+            subscriber.relist_in(self._relist_delay_s)
 
     def start(self, resource: Resource, versions: Mapping[str, str]) -> None:
-        """Note a follower's first list, of these versions by namespace: later changes are to be delivered."""
+        """Record the versions of a subscriber's first list, by namespace; the watch delivers later changes."""
         if not (begun := self._start_of(resource)).done():
             begun.set_result(versions)
 
     async def has_started(self, resource: Resource) -> Mapping[str, str]:
-        """Wait for `start`: before that nothing need be delivered."""
+        """Wait for `start`, and return its versions."""
         return await asyncio.shield(self._start_of(resource))
 
     def _start_of(self, resource: Resource) -> "asyncio.Future[Mapping[str, str]]":
@@ -106,11 +106,11 @@ class EventBus:
 
     @contextlib.contextmanager
     def subscribe(self, resource: Resource) -> Iterator[Subscription]:
-        """Every change from now on."""
-        follower = Subscription()
-        self._subscribers[resource].append(follower)
+        """Return a subscription to every change from now on; it ends with the context."""
+        subscriber = Subscription()
+        self._subscribers[resource].append(subscriber)
         try:
-            yield follower
+            yield subscriber
         finally:
-            self._subscribers[resource].remove(follower)
-            follower.close()
+            self._subscribers[resource].remove(subscriber)
+            subscriber.close()

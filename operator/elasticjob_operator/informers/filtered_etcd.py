@@ -1,9 +1,10 @@
-"""An `Etcd` that notes which keys pass through a mirror, so that only the jobs concerned are looked at.
+"""An `Etcd` for a mirror that records the changed keys, so that only the jobs concerned are reconciled.
 
-A mirror says that something changed, not what. What a job has beyond its allowance is noted and goes no further: the
-mirror is in memory. Of many long failures only the codes go further. Everything else goes straight through.
+A mirror reports only that something has changed. Keys beyond a job's quota are counted and not passed to the mirror,
+which is in memory. If a job has many long failure records, they are passed on without their output. All else passes
+unchanged.
 
-A list comes in pages: what is not kept of one is gone before the next.
+A list is read in pages: keys of a page that are filtered out are freed before the next page.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ from elasticjob_operator.model import job_key
 
 
 class FilteredEtcd:
-    """In front of `etcd`; `touched` are the keys changed since it was last taken, None after a new list."""
+    """Passes requests to `etcd`, filters lists and watches, and records the keys that have changed."""
 
     def __init__(self, etcd: PagedEtcd, usage: EtcdUsage | None = None, batcher: WatchBatcher | None = None) -> None:
         self._etcd = etcd
@@ -33,27 +34,27 @@ class FilteredEtcd:
         self._must_list = False
 
     def drain_touched(self) -> set[str] | None:
-        """The keys that changed since the last call; None: any may have."""
+        """Return the keys that changed since the last call; None after a new list, when any may have changed."""
         touched, relisted = self._touched, self._relisted
         self._touched, self._relisted = set(), False
         return None if relisted else touched
 
     async def range(self, prefix: str) -> Range:
-        """As `Etcd.range`; noted."""
+        """Return the keys as `Etcd.range` does, without those beyond a quota."""
         self._relisted = True
         self._usage.forget()
-        kept: dict[str, KeyValue] = {}
+        retained: dict[str, KeyValue] = {}
         revision = 0
         async with contextlib.aclosing(self._etcd.pages(prefix)) as pages:
             async for page in pages:
                 revision = page.revision
-                kept |= {kv.key: self._reduce(kv) for kv in page.kvs if self._usage.account_stored(kv)}
+                retained |= {kv.key: self._reduce(kv) for kv in page.kvs if self._usage.account_stored(kv)}
                 if expelled := self._usage.drain_over_quota():
-                    kept = {key: kv for key, kv in kept.items() if job_key.key_of_etcd_key(key) not in expelled}
-        return Range(tuple(kept.values()), revision)
+                    retained = {key: kv for key, kv in retained.items() if job_key.key_of_etcd_key(key) not in expelled}
+        return Range(tuple(retained.values()), revision)
 
     async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
-        """As `Etcd.watch`; noted before the mirror takes it."""
+        """Return changes as `Etcd.watch` does, without those beyond a quota; their keys are recorded first."""
         watch = self._etcd.watch(prefix, start_revision=start_revision)
         is_first = True
         pause: BatchDelay | None = None
@@ -64,17 +65,15 @@ class FilteredEtcd:
                 except StopAsyncIteration:
                     return
                 if is_first and self._must_list:
-                    self._must_list, batch = (
-                        False,
-                        replace(batch, revision=-1),
-                    )  # the mirror lists, since it has none of it
+                    # A revision that the mirror cannot know makes it list.
+                    self._must_list, batch = False, replace(batch, revision=-1)
                 is_first = False
                 self._touched.update([event.kv.key for event in batch.events])
                 yield replace(batch, events=tuple(self._filter(batch.events)))
                 pause = self._batcher.batch_delay
                 if self._usage.drain_must_list():
                     self._must_list = True
-                    raise RelistRequired  # what was not kept is allowed now, and only a list has it
+                    raise RelistRequired  # a larger quota admits keys that were filtered out; only a list has them
 
     def _filter(self, events: Iterable[WatchEvent]) -> Iterator[WatchEvent]:
         for event in events:
@@ -88,26 +87,26 @@ class FilteredEtcd:
         return replace(kv, value=reduced_failure(kv.value)) if self._usage.must_reduce(kv) else kv
 
     async def get(self, key: str) -> KeyValue | None:
-        """As `Etcd.get`."""
+        """Return a key as `Etcd.get` does."""
         return await self._etcd.get(key)
 
     async def txn(self, txn: Txn) -> TxnResult:
-        """As `Etcd.txn`; what it writes is waited for."""
-        self._batcher.flush()
+        """Run a transaction as `Etcd.txn` does."""
+        self._batcher.flush()  # the watch must deliver its writes without delay
         return await self._etcd.txn(txn)
 
     async def lease_grant(self, ttl_s: float) -> Lease:
-        """As `Etcd.lease_grant`."""
+        """Grant a lease as `Etcd.lease_grant` does."""
         return await self._etcd.lease_grant(ttl_s)
 
     async def lease_keep_alive(self, lease_id: int) -> float:
-        """As `Etcd.lease_keep_alive`."""
+        """Renew a lease as `Etcd.lease_keep_alive` does."""
         return await self._etcd.lease_keep_alive(lease_id)
 
     async def lease_revoke(self, lease_id: int) -> bool:
-        """As `Etcd.lease_revoke`."""
+        """Revoke a lease as `Etcd.lease_revoke` does."""
         return await self._etcd.lease_revoke(lease_id)
 
     async def close(self) -> None:
-        """As `Etcd.close`."""
+        """Close the connection as `Etcd.close` does."""
         await self._etcd.close()

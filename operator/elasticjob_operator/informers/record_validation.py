@@ -1,8 +1,8 @@
-"""PURE: whether a record can be true at all. A pod may write whatever it likes below its own job's prefix.
+"""Validation of records: a pod may write any value below the prefix of its own job.
 
-A record that is refused here counts as unreadable: it is named in the log and in the view, and is never counted or
-repeated. The limits are far beyond all that an agent writes. Within them a false record misleads about its own job
-only, and the plan bounds the consequences.
+A rejected record counts as unreadable: the log and the view name it, and it is not used otherwise. The limits are far
+above the values that an agent writes. A false record within the limits can only mislead about its own job, and the plan
+limits the consequences.
 """
 
 import functools
@@ -19,18 +19,18 @@ from elasticjob_api.rendezvous_state import RendezvousState, from_run_lengths
 from elasticjob_operator.policy.etcd.quota import REDUCED, report_bytes
 
 BYTES_LIMITS = {"spec": 1 << 22, "expected": 1 << 20, "world": 1 << 20, "members": 1 << 20}
-"""Of records that name every node."""
+"""Bytes of records that name every node, by kind."""
 BYTES_LIMIT = 1 << 16
-"""Of a record that one node writes: a report of 500 workers has half of it."""
+"""Bytes of a record that one node writes; a report of 500 workers has half as many."""
 
 _INT32 = 1 << 31
 _MAX_LENGTH = {"time_ns", "stalled_since_ns", "lease", "memory_bytes", "step", "total", "pid"}
-"""Numbers of up to 63 bits, as etcd's leases are; the status holds the others in 32."""
+"""Fields with numbers of up to 63 bits, such as leases of etcd; others have 32 bits in the status."""
 _TEXT_LIMIT = 8192
 _MAX_LENGTHS = {"charged_failures": 1 << 16, "nprocs": 1 << 19, "roles": 1 << 19}
 _METRICS_LIMIT = 64
 _REDUCED_MESSAGE = 128
-"""Characters; JSON makes six bytes of one at most."""
+"""Characters of a reduced message; each is at most six bytes of JSON."""
 _SLOT = re.compile("[0-9a-f]{4}")
 _SUFFIX = re.compile("[a-z0-9]{1,10}")
 _NOT_NEGATIVE = {
@@ -39,21 +39,21 @@ _NOT_NEGATIVE = {
 
 
 def require_size(data: bytes, kind: str) -> None:
-    """Raise RecordError if it is longer than any record of this kind; asked before it is decoded."""
+    """Raise RecordError if data is longer than any record of this kind; call this before decoding."""
     if len(data) > BYTES_LIMITS.get(kind, BYTES_LIMIT):
         raise RecordError(f"{len(data)} bytes are more than a {kind} record can have")
 
 
 def require_report(data: bytes, workers: int) -> None:
-    """Raise RecordError if a report has more workers than a node of its job; asked before it is decoded."""
+    """Raise RecordError if a report has more workers than a node of its job; call this before decoding."""
     if len(data) > report_bytes(workers):
         raise RecordError(f"{len(data)} bytes are more than a report of {workers} workers can have")
-    if (told := data.count(b'"rank"')) > workers:  # inside of a text the quotes would be escaped
-        raise RecordError(f"{told} workers are more than {workers}")
+    if (reported := data.count(b'"rank"')) > workers:  # quotes within a text would be escaped
+        raise RecordError(f"{reported} workers are more than {workers}")
 
 
 def reduced_failure(data: bytes) -> bytes:
-    """Return a failure without its output, as short as the operator keeps it when there are many; b"" if it is none."""
+    """Return a failure record without output and with a shortened message; b"" if the data is no failure record."""
     try:
         failure = records.decode(WorkerFailure, data)
     except RecordError:
@@ -63,7 +63,7 @@ def reduced_failure(data: bytes) -> bytes:
 
 
 def validate(record: Any, *, job: str) -> None:
-    """Raise RecordError if a record of the job of this name cannot be an agent's or an operator's."""
+    """Raise RecordError if no agent and no operator could have written this record for the job of this name."""
     _require("", record)
     if isinstance(record, SpecRecord):
         _require_slots(record, job)
@@ -74,8 +74,8 @@ def validate(record: Any, *, job: str) -> None:
 
 
 def _require(name: str, value: Any) -> None:
-    """Look at every number and text in it; `name` is the field that has it. It is asked of every report there is."""
-    kind: type = type(value)
+    """Validate every number and text in a value; `name` is the field that has it."""
+    kind: type = type(value)  # runs for every report, so types are compared directly
     if kind is str:
         _require_text(name, value)
     elif kind is int:
@@ -94,7 +94,8 @@ def _require(name: str, value: Any) -> None:
 
 @functools.cache
 def _checked_fields(kind: type) -> tuple[str, ...]:
-    """Fields of a record; those of `members` are of fixed form already, and as many as there are nodes."""
+    """Return the fields of a record to validate; none if it is not a record."""
+    # `members` is left out: decoding checks the form of its items, and there is one for each node.
     return tuple(each.name for each in fields(kind) if each.name != "members") if is_dataclass(kind) else ()
 
 
@@ -110,15 +111,16 @@ def _require_number(name: str, value: int) -> None:
 
 
 def _require_slots(record: SpecRecord, job: str) -> None:
-    """A map names pods of its own job alone: it is what the operator creates and keeps pods by."""
+    """Raise RecordError if a slot map names a pod that is not of its own job, or has too many slots."""
+    # The operator creates and keeps pods by this map.
     if len(record.slots) > SLOT_LIMIT:
         raise RecordError(f"{len(record.slots)} slots are more than {SLOT_LIMIT}")
     for slot, owner in record.slots.items():
         if not _SLOT.fullmatch(slot):
-            raise RecordError(f"{slot!r:.20} is no slot")
+            raise RecordError(f"{slot!r:.20} is not a slot")
         start = f"{job}-{int(slot, 16)}-"
         if not (owner.pod.startswith(start) and _SUFFIX.fullmatch(owner.pod.removeprefix(start))):
-            raise RecordError(f"slot {slot} names {owner.pod!r:.80}, which is no pod of job {job}")
+            raise RecordError(f"slot {slot} names {owner.pod!r:.80}, which is not a pod of job {job}")
 
 
 def _require_nprocs(nprocs: str) -> None:

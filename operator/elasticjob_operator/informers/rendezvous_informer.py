@@ -1,8 +1,9 @@
 """The operator's view of `/elasticjob/<cluster>/`: one mirror for all jobs, split by job.
 
-What it shows of a job is what etcd held at `revision`, never half of a revision. An outage makes it old, never
-wrong; a wipe is seen as a new store. It reads only. Writes through its `etcd` are visible immediately; reports from
-agents are delivered in batches. For a job over its etcd quota only the spec and the excess are visible.
+A view has the state of etcd at `revision`, never a part of a revision. During an outage it is old, but not wrong; after
+a wipe it belongs to a new store. The informer only reads. The effects of writes through its `etcd` are visible as soon
+as possible; reports from agents are delivered in batches. For a job over its etcd quota, only the spec and the excess
+are visible.
 """
 
 import logging
@@ -27,12 +28,12 @@ log = logging.getLogger(__name__)
 
 
 class RendezvousInformer:
-    """All jobs' keys in memory.
+    """The keys of all jobs in memory.
 
-    `on_change` is told each job of which anything changed, `on_listed` a new list; of a job whose agents have told
-    progress or samples and nothing else `on_progress` is told instead, if there is one.
+    `on_change` is called for each job that has changed, and `on_listed` after each new list. If only progress or
+    samples have changed, `on_progress` is called instead of `on_change`, if there is one.
 
-    `allowed` is asked what a job may take that no turn has looked at. The records of all jobs may take `memory` bytes.
+    `allowed` returns the quota of a job that was not reconciled yet. The records of all jobs may use `memory` bytes.
     """
 
     def __init__(
@@ -62,39 +63,39 @@ class RendezvousInformer:
 
     @property
     def etcd(self) -> Etcd:
-        """For whoever writes: it is seen here as soon as may be."""
+        """A client for writes; their effects are delivered without batching."""
         return self._filtered_etcd
 
     def flush(self) -> None:
-        """Something will be written soon."""
+        """End batching, because a write is expected soon."""
         self._batcher.flush()
 
     @property
     def listed(self) -> bool:
-        """There is something to plan from."""
+        """Whether etcd was listed, so that views are valid."""
         return self._mirror.revision > 0
 
     @property
     def store(self) -> int:
-        """Which store this is: it counts the wipes."""
+        """Number of the store; it grows with each wipe."""
         return self._mirror.store_reset
 
     @property
     def revision(self) -> int:
-        """Everything up to here has been seen."""
+        """The revision of etcd that the views have."""
         return self._mirror.revision
 
     async def run(self) -> None:
-        """Follow etcd until cancelled; raises what cannot heal (`Refused`)."""
+        """Follow etcd until cancelled; raises errors that a retry cannot cure (`RequestRejected`)."""
         async with self._mirror as mirror:
             while True:
                 try:
                     await mirror.wait_change(mirror.revision)
                 except StoreReset as error:
-                    log.warning("%s; maps are written again from the jobs' status and the pods", error)
+                    log.warning("%s; slot maps are written again from the jobs' status and the pods", error)
 
     def view(self, key: JobKey) -> RendezvousView:
-        """One job as of `revision`."""
+        """Return the view of one job as of `revision`."""
         known = self._jobs.get(key)
         view = known.view(self.revision) if known else RendezvousView(revision=self.revision)
         view = replace(view, empty=view.empty and not self._usage.has_keys(key))
@@ -102,11 +103,11 @@ class RendezvousInformer:
         return _quota_view(view, excess) if excess else view
 
     def allow(self, key: JobKey, quota: EtcdQuota) -> None:
-        """How much of etcd the job may take."""
+        """Set the job's quota of etcd."""
         self._usage.allow(key, quota)
 
     def keys(self) -> set[JobKey]:
-        """Every job that has a key, deleted ones too."""
+        """Return all jobs that have a key, including deleted ones."""
         return set(self._jobs) | self._usage.keys()
 
     def _changed(self) -> None:
@@ -135,7 +136,7 @@ class RendezvousInformer:
         for etcd_key in etcd_keys:
             if (key := job_key.key_of_etcd_key(etcd_key)) is not None:
                 change = self._set(key, etcd_key)
-                changed[key] = min(change, changed.get(key, change), key=_MEMORY_SHARE.index)
+                changed[key] = min(change, changed.get(key, change), key=_BY_URGENCY.index)
         return changed
 
     def _set(self, key: JobKey, etcd_key: str) -> ChangeKind:
@@ -147,7 +148,7 @@ class RendezvousInformer:
         if (kv := self._mirror.items.get(etcd_key)) is not None:
             change = known.put(kv)
             if not known.compares(etcd_key):
-                self._mirror.items[etcd_key] = replace(kv, value=b"")  # it is a record now
+                self._mirror.items[etcd_key] = replace(kv, value=b"")  # the decoded record replaces the bytes
         else:
             known.drop(etcd_key)
         if known.empty:
@@ -155,7 +156,7 @@ class RendezvousInformer:
         return change
 
     def _clear(self, key: JobKey) -> None:
-        """Keep the spec of an expelled job and nothing else: it says whose keys these are."""
+        """Drop all keys of an expelled job but the spec, which names the installation of the keys."""
         known, keys = self._jobs.get(key), key.keys(self._cluster_id)
         for etcd_key in [each for each in self._mirror.items if each.startswith(keys.everything) and each != keys.spec]:
             del self._mirror.items[etcd_key]
@@ -170,5 +171,5 @@ def _quota_view(view: RendezvousView, violation: str) -> RendezvousView:
     )
 
 
-_MEMORY_SHARE = tuple(ChangeKind)
-"""The one that cannot wait first."""
+_BY_URGENCY = tuple(ChangeKind)
+"""The most urgent kind of change first."""

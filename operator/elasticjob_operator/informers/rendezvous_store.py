@@ -1,9 +1,9 @@
-"""The keys of one job, each parsed once when it changes; a `RendezvousView` of them is made for every plan.
+"""The keys of one job, each decoded once when it changes; every plan gets a `RendezvousView` of them.
 
-A report that only has newer samples is parsed when the next view wants it: most are overtaken by then.
+A report with nothing but newer samples is decoded for the next view: by then a newer report has replaced most of them.
 
-A record that cannot be read, or cannot be true, is logged with its key, named in the view, and otherwise as good as
-absent: nothing in etcd may crash the operator.
+A record that cannot be decoded, or is invalid, is logged with its key and named in the view. Otherwise it counts as
+absent: no content of etcd may crash the operator.
 """
 
 import heapq
@@ -30,7 +30,7 @@ from elasticjob_operator.model.rendezvous_view import NodeEntry, RendezvousView
 log = logging.getLogger(__name__)
 
 _NAMED = 8
-"""Keys that cannot be read, of one job, in its status."""
+"""Most unreadable keys that a job's status names."""
 
 _DECODERS: dict[Kind, Callable[[bytes], Any]] = {
     "spec": lambda data: records.decode(records.SpecRecord, data),
@@ -46,17 +46,17 @@ _DECODERS: dict[Kind, Callable[[bytes], Any]] = {
 
 
 class ChangeKind(Enum):
-    """The weight of a change of a key: how soon its job is looked at."""
+    """The kind of a change of a key; it decides how soon the job is reconciled."""
 
-    STATE = "state"  # something is other than it was: now
-    PROGRESS = "soft"  # only how far the training is, processor, memory and the time: once in a while
+    STATE = "state"  # any other change: at once
+    PROGRESS = "soft"  # only progress, cpu, memory or time: after the progress interval
 
 
 class ReportCallback(Protocol):
-    """Is called for every report."""
+    """A function that is called for every report."""
 
     def __call__(self, *, readable: bool) -> None:
-        """It came, and could be read or not."""
+        """Take note of a report, and whether it could be decoded."""
 
 
 def ignore_report(*, readable: bool) -> None:
@@ -68,23 +68,23 @@ class _Item:
     kv: KeyValue
     at: ParsedKey
     record: Any
-    """None: `kv` was not read yet, and can be."""
+    """The decoded record; None if `kv` is valid and not decoded yet."""
     member: Member
-    """Of the keys that one stay of an agent has; for the others without meaning."""
+    """The member that a key belongs to; without meaning for keys of the whole job."""
 
     def read(self) -> Any:
-        """The record, read now if it was not."""
+        """Return the record, decoded now if it was not yet."""
         if self.record is None:
             self.record = _DECODERS[self.at.kind](self.kv.value)
         return self.record
 
 
 class JobStore:
-    """All keys below one job's prefix, as of the owner's revision."""
+    """All keys below one job's prefix, as of the informer's revision."""
 
     def __init__(self, keys: Keys, on_report: ReportCallback = ignore_report) -> None:
         self.most_workers = SLOT_LIMIT
-        """Of a node: a report with more is not read."""
+        """Most workers of a node; a report with more is rejected."""
         self._log_limit = LogRateLimiter(time.monotonic)
         self._keys = keys
         self._job = keys.prefix.split("/")[-2]
@@ -94,24 +94,24 @@ class JobStore:
         self._undecoded: set[str] = set()
 
     def put(self, kv: KeyValue) -> ChangeKind:
-        """A key has a new value; what it is worth."""
+        """Store a key's new value; return the kind of the change."""
         try:
             return self._put(kv)
         except RecordError as error:
-            why = printable(str(error))
+            reason = printable(str(error))
             if self._log_limit.allow(kv.key):
-                log.warning("ignoring %s: %s", printable(kv.key), why)
-            self._reject(kv.key, why)
-        except Exception:  # one key that meets a fault of ours costs its own job, never the operator
+                log.warning("ignoring %s: %s", printable(kv.key), reason)
+            self._reject(kv.key, reason)
+        except Exception:  # a bug of the operator that one key triggers affects only that key's job
             if self._log_limit.allow(kv.key):
                 log.exception("cannot read %.200r", kv.key)
-            self._reject(kv.key, "a fault of the operator, see its log")
+            self._reject(kv.key, "an error of the operator, see its log")
         return ChangeKind.STATE
 
     def _put(self, kv: KeyValue) -> ChangeKind:
         before = self._items.get(kv.key)
         if before is not None and before.kv.mod_revision == kv.mod_revision:
-            return ChangeKind.PROGRESS  # it is known, and its value may have been dropped
+            return ChangeKind.PROGRESS  # this version is stored already, and its value may have been dropped
         if before is not None and before.at.kind == "report":
             return self._put_report(before, kv)
         self._store(kv)
@@ -122,9 +122,9 @@ class JobStore:
             before.kv, before.record = kv, None
             self._on_report(readable=True)
             return ChangeKind.PROGRESS
-        said = before.read()
+        report = before.read()
         self._store(kv)
-        return _change_kind(said, self._items[kv.key].record)
+        return _change_kind(report, self._items[kv.key].record)
 
     def _store(self, kv: KeyValue) -> None:
         self.drop(kv.key)
@@ -143,49 +143,49 @@ class JobStore:
         if at.kind == "report":
             self._on_report(readable=True)
 
-    def _reject(self, key: str, why: str) -> None:
+    def _reject(self, key: str, reason: str) -> None:
         self.drop(key)
         self._undecoded.add(key)
-        self._unreadable[key] = f"{printable(key)}: {why}"
+        self._unreadable[key] = f"{printable(key)}: {reason}"
         if key.startswith(self._keys.reports):
             self._on_report(readable=False)
 
     def compares(self, key: str) -> bool:
-        """Whether the bytes of this key are needed when it changes."""
+        """Return whether the bytes of this key are needed when it changes."""
         return key in self._items and self._items[key].at.kind == "report"
 
     def drop(self, key: str) -> None:
-        """A key is gone."""
+        """Remove a deleted key."""
         for known in (self._items, self._unreadable):
             known.pop(key, None)
         self._undecoded.discard(key)
 
     @property
     def empty(self) -> bool:
-        """There is no key at all."""
+        """Whether the job has no key at all."""
         return not self._undecoded
 
     def view(self, revision: int) -> RendezvousView:
-        """What all of it says."""
+        """Return a view of all records, as of `revision`."""
         spec, spec_revision = self._decode_single(self._keys.spec)
-        world_, world_revision = self._decode_single(self._keys.rendezvous_state)
+        state, state_revision = self._decode_single(self._keys.rendezvous_state)
         expected, _ = self._decode_single(self._keys.expected)
-        of: defaultdict[Kind, list[_Item]] = defaultdict(list)
+        by_kind: defaultdict[Kind, list[_Item]] = defaultdict(list)
         for item in self._items.values():
-            of[item.at.kind].append(item)
+            by_kind[item.at.kind].append(item)
         return RendezvousView(
             revision=revision,
             spec=spec,
             spec_revision=spec_revision,
-            world=world_,
-            world_revision=world_revision,
+            world=state,
+            world_revision=state_revision,
             membership=self._decode_single(self._keys.members)[0],
             expected=frozenset(expected.slots) if expected else frozenset(),
-            nodes={i.member: NodeEntry(i.record, i.kv.lease, i.kv.create_revision) for i in of["node"]},
-            reports={i.member: i.read() for i in of["report"]},
-            failures={_failure_name(i): i.record for i in of["failure"]},
-            completions={(i.at.round or 0, i.at.slot or 0): i.record for i in of["done"]},
-            tombstones={i.member: i.record for i in of["gone"]},
+            nodes={i.member: NodeEntry(i.record, i.kv.lease, i.kv.create_revision) for i in by_kind["node"]},
+            reports={i.member: i.read() for i in by_kind["report"]},
+            failures={_failure_name(i): i.record for i in by_kind["failure"]},
+            completions={(i.at.round or 0, i.at.slot or 0): i.record for i in by_kind["done"]},
+            tombstones={i.member: i.record for i in by_kind["gone"]},
             unreadable=self._first_unreadable(),
             empty=self.empty,
         )
@@ -196,9 +196,9 @@ class JobStore:
         return (*named, f"and {more} more") if more else tuple(named)
 
     def _decode_single(self, key: str) -> tuple[Any, int]:
-        """Record and revision; an unreadable one has a revision that no transaction can match by accident."""
+        """Return a record and its revision; None and 0 without the key."""
         if key in self._unreadable:
-            return None, -1
+            return None, -1  # no transaction can match this revision
         item = self._items.get(key)
         return (item.record, item.kv.mod_revision) if item else (None, 0)
 

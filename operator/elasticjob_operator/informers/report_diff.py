@@ -1,8 +1,8 @@
-"""PURE: whether a report changes only samples and the time, by its bytes alone.
+"""Comparison of two reports as bytes, to detect that only samples and the time have changed.
 
 About 90 % of the reports of a thousand jobs change only samples. The caller can then skip decoding: the record has the
-structure of the one before and differs only in numbers. Numbers are bounded here as `plausible.py` bounds them. Inside
-of a JSON text every quote is escaped, so no text can pass for a field.
+structure of the one before and differs only in numbers. Numbers have the limits of `record_validation`. Quotes within a
+JSON text are escaped, so no text can be mistaken for a field.
 """
 
 import re
@@ -13,6 +13,6 @@ _SAMPLE = re.compile(rb'("cpuPercent":)' + _NUMBER + rb'(?=[,}])|("(?:memoryByte
 
 
 def differs_only_in_samples(before: bytes, after: bytes) -> bool:
-    """`after` is `before`, a report that could be read, with other samples."""
-    # What is left between the samples, and which they were: a sample that is cut out differs from one never there.
+    """Return whether `after` is the readable report `before` with other samples."""
+    # `split` also returns the names of the samples, so a removed sample differs from one that was never there.
     return _SAMPLE.split(before) == _SAMPLE.split(after)

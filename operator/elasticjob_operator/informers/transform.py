@@ -1,8 +1,8 @@
-"""PURE: what is kept of an object that came from the API server; the rest goes before anybody holds it.
+"""Removal of unused fields from objects of the API server, before they are cached.
 
-Ten thousand pods as they come are a third of a gigabyte, and nobody reads more of them than `pods.parse_pod` does.
-Of a job too large to be one only the head is kept: as it comes it may take 32 MiB.
-Written by other hands than ours (kubelets, admission webhooks), so any part may be missing or odd.
+Ten thousand pods with all fields use a third of a gigabyte, and only `pod.parse_pod` reads them. A job that is too
+large is reduced to its head; with all fields it may use 32 MiB. Kubelets and admission webhooks write to these objects,
+so any part may be missing or invalid.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,28 +25,28 @@ _JOB_METADATA = (
 )
 _HEAD = frozenset({"managedBy", "nprocPerNode"})
 _MAX_TEXT = 300
-"""Characters of one of these, at most: longer ones say nothing."""
+"""Most characters of a field in a head; longer values are not valid."""
 _STATUS_HEAD = ("phase", "startTime", "completionTime", "installation", "selector")
 MAX_STATUS_BYTES, _MAX_STATUS_VALUES, _MAX_CONDITIONS = 8 << 20, 200_000, 32
-"""Bytes of memory, and values: an operator writes 128 KiB of text about the nodes, and numbers of workers are short."""
+"""Limits of a status that an operator writes: it has 128 KiB of text about nodes, and short numbers for workers."""
 _STATUS = ("phase", "reason", "message", "startTime")
 _CONDITION = ("type", "status", "reason", "message")
 _ANNOTATIONS = (constants.ANNOTATION_AGENT_IMAGE, constants.ANNOTATION_INSTALLATION)
 _INTERNED_FIELDS = frozenset({"type", "status", "phase", "reason", "name", "image", "value", *_ANNOTATIONS})
-"""Fields with few different values, each of which is held once."""
+"""Fields with few different values, which share their memory."""
 
 
 def strip(resource: Resource, obj: Object) -> Object:
-    """`obj` without what nobody reads; itself unchanged."""
+    """Return `obj` without unused fields; `obj` itself is not changed."""
     return _strip_pod(obj) if resource is Resource.POD else _strip_job(obj)
 
 
-def head(job: Object, why: str) -> Object:
-    """Of a job that was cut down, what tells whose it is, and what was said of it; `why` there is no more of it."""
+def head(job: Object, reason: str) -> Object:
+    """Return the identity, the manager and the status of a stripped job, with the reason why the rest is left out."""
     spec = job.get("spec") if isinstance(job.get("spec"), dict) else {}
-    kept = {name: value for name, value in (spec or {}).items() if name in _HEAD and _is_short(value)}
+    retained = {name: value for name, value in (spec or {}).items() if name in _HEAD and _is_short(value)}
     metadata = {name: value for name, value in objects.metadata(job).items() if name != "annotations"}
-    return {**job, "metadata": metadata, "spec": kept, objects.NOT_RETAINED: why}
+    return {**job, "metadata": metadata, "spec": retained, objects.NOT_RETAINED: reason}
 
 
 def _is_short(value: Any) -> bool:
@@ -55,25 +55,25 @@ def _is_short(value: Any) -> bool:
 
 def _strip_job(job: Object) -> Object:
     metadata = objects.metadata(job)
-    kept = _pick(metadata, _JOB_METADATA)
+    retained = _pick(metadata, _JOB_METADATA)
     if restart := str((metadata.get("annotations") or {}).get(constants.ANNOTATION_RESTART) or ""):
-        kept["annotations"] = {constants.ANNOTATION_RESTART: restart}
+        retained["annotations"] = {constants.ANNOTATION_RESTART: restart}
     if objects.ORPHAN_FINALIZER in (metadata.get("finalizers") or []):
-        kept["finalizers"] = [objects.ORPHAN_FINALIZER]
-    slimmed = {**_pick(job, ("apiVersion", "kind", "spec", "status")), "metadata": kept}
-    if has_ended(slimmed):
-        return minimal_job(slimmed)
+        retained["finalizers"] = [objects.ORPHAN_FINALIZER]
+    stripped = {**_pick(job, ("apiVersion", "kind", "spec", "status")), "metadata": retained}
+    if has_ended(stripped):
+        return minimal_job(stripped)
     too_large = size_of(job.get("spec")).fault
-    return {**head(slimmed, too_large), objects.TOO_LARGE: True} if too_large else slimmed
+    return {**head(stripped, too_large), objects.TOO_LARGE: True} if too_large else stripped
 
 
 def status_memory(job: Object) -> int:
-    """Bytes; of a status that no operator writes, only that it is such a one."""
+    """Return the bytes of memory that the status uses; counting ends above `MAX_STATUS_BYTES`."""
     return size_of(job.get("status"), most_values=_MAX_STATUS_VALUES, most_bytes=MAX_STATUS_BYTES).memory
 
 
 def with_minimal_status(job: Object) -> Object:
-    """`job`; of its status, which no operator writes, only whether the job has ended, and whose it is."""
+    """Return the job with a minimal status: its end and its installation; for a status that no operator wrote."""
     status = job.get("status")
     if not isinstance(status, dict):
         return {**job, "status": {}}
@@ -90,7 +90,7 @@ def _pick_short(of: Mapping[str, Any], fields: Iterable[str]) -> Object:
 
 def _strip_pod(pod: Object) -> Object:
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
-    kept: Object = {
+    retained: Object = {
         "metadata": {**_pick(objects.metadata(pod), _METADATA), **_annotations(pod)},
         "spec": {
             **_pick(spec, ("nodeName",)),
@@ -99,23 +99,23 @@ def _strip_pod(pod: Object) -> Object:
         "status": _pick(status, _STATUS),
     }
     if conditions := status.get("conditions"):
-        kept["status"]["conditions"] = [_pick(condition, _CONDITION) for condition in conditions]
+        retained["status"]["conditions"] = [_pick(condition, _CONDITION) for condition in conditions]
     for field in ("containerStatuses", "initContainerStatuses"):
         if statuses := status.get(field):
-            kept["status"][field] = [_pick(each, ("name", "state")) for each in statuses]
+            retained["status"][field] = [_pick(each, ("name", "state")) for each in statuses]
     if injectors := [c for c in spec.get("initContainers") or [] if c.get("name") == pod_constants.INIT_CONTAINER]:
-        kept["spec"]["initContainers"] = [_pick(c, ("name", "image")) for c in injectors]
-    return kept
+        retained["spec"]["initContainers"] = [_pick(c, ("name", "image")) for c in injectors]
+    return retained
 
 
 def _annotations(pod: Object) -> Object:
-    """Those that are read."""
+    """Return the annotations that the operator reads."""
     given = _pick(objects.metadata(pod).get("annotations") or {}, _ANNOTATIONS)
     return {"annotations": given} if given else {}
 
 
 def _container(container: Mapping[str, Any]) -> Object:
-    """Its name, and the agent's prefix if it is the one with the agent."""
+    """Return the name of a container, and the agent's prefix if it has one."""
     env = [
         _pick(each, ("name", "value"))
         for each in container.get("env") or []

@@ -1,8 +1,8 @@
-"""Whether a watch still delivers all changes: each object of a list must have come through the watch as well.
+"""Detection of a watch that no longer delivers all changes: it must deliver each object that a list shows.
 
-A watch can die silently, and then an operator looks healthy and does nothing. The proof is an object that a list showed
-in a version that was not delivered, and of which nothing was delivered for `DELIVERY_TIMEOUT_S` since. It counts also
-when the object goes on changing, like a job whose status the operator writes.
+A watch can stop without an error, and the operator then seems healthy and does nothing. The proof is an object that a
+list shows in an undelivered version, and of which the watch delivers nothing for `DELIVERY_TIMEOUT_S`. This holds even
+if the object changes again and again, such as a job whose status the operator writes.
 """
 
 from collections.abc import Iterable
@@ -12,29 +12,29 @@ from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent
 
 DELIVERY_TIMEOUT_S = 120.0
-"""After a reconnect the watch hands out thousands of objects one by one: it may be so far behind a list."""
+"""Time by which a watch may be behind a list: after a reconnect it delivers thousands of objects one by one."""
 
 
 class StalenessDetector:
-    """The freshness of one watch; it is given every event and, now and then, a list."""
+    """The state of one watch, from all of its events and from lists."""
 
     def __init__(self) -> None:
         self._delivered_versions: dict[str, tuple[str, str]] = {}
-        """Uid → the namespace, and the version delivered last."""
+        """Uid → the namespace, and the last delivered version."""
         self._missing_since_s: dict[str, tuple[str, float]] = {}
-        """Uid → the version delivered last, and since when lists show another."""
+        """Uid → the last delivered version, and the time since which lists show another."""
         self._unlisted: set[str] = set()
 
     started = False
-    """The watch continues a list, instead of delivering all objects at its own beginning."""
+    """Whether the watch continues a list, instead of delivering all objects at its beginning."""
 
     def start(self, listed: Iterable[Object]) -> None:
-        """Note that the watch delivers only changes after this list."""
+        """Record that the watch delivers only changes after this list."""
         self.started = True
         self._delivered_versions = {objects.uid_of(obj): _namespace_and_version(obj) for obj in listed}
 
     def delivered(self, event: ObjectEvent) -> None:
-        """Note an event of the watch."""
+        """Record an event of the watch."""
         uid = objects.uid_of(event.object)
         if event.change is Change.DELETED:
             self._delivered_versions.pop(uid, None)
@@ -48,32 +48,35 @@ class StalenessDetector:
     def undelivered(
         self, listed: Iterable[Object], now_s: float, unlisted: AbstractSet[str] = frozenset()
     ) -> list[str]:
-        """Return names of objects of this list that the watch should have delivered long ago; `now_s` is monotonic.
+        """Return names of listed objects that the watch should have delivered long ago.
 
-        Of the namespaces `unlisted` there is no list: nothing in them is gone.
+        Args:
+            listed: the objects of a list.
+            now_s: the time of a monotonic clock.
+            unlisted: namespaces that could not be listed; their objects count as existing.
         """
         found = {objects.uid_of(obj): obj for obj in listed}
         self._forget(found.keys() | self.delivered_in(unlisted))
         missed = {}
         for uid, obj in found.items():
-            told = self._delivered_version(uid)
-            if told != objects.version_of(obj):
-                before, since_s = self._missing_since_s.get(uid, (told, now_s))
-                missed[uid] = (told, since_s if before == told else now_s)
+            delivered = self._delivered_version(uid)
+            if delivered != objects.version_of(obj):
+                before, since_s = self._missing_since_s.get(uid, (delivered, now_s))
+                missed[uid] = (delivered, since_s if before == delivered else now_s)
         self._missing_since_s = missed
         return sorted(
             objects.name_of(found[uid]) for uid, (_, since_s) in missed.items() if now_s - since_s >= DELIVERY_TIMEOUT_S
         )
 
     def is_suspect(self) -> bool:
-        """Return True if an object that the last list missed has not been delivered yet: another list can prove it."""
-        return any(self._delivered_version(uid) == told for uid, (told, _) in self._missing_since_s.items())
+        """Return whether an object is still undelivered since the last list, so that another list may prove a stop."""
+        return any(self._delivered_version(uid) == version for uid, (version, _) in self._missing_since_s.items())
 
     def _delivered_version(self, uid: str) -> str:
         return self._delivered_versions[uid][1] if uid in self._delivered_versions else ""
 
     def _forget(self, found: set[str]) -> None:
-        """Forget objects that two lists in a row do not have; one list alone may be older than their creation."""
+        """Forget objects that two consecutive lists lack; a single list may be older than their creation."""
         unlisted = set(self._delivered_versions) - found
         for uid in unlisted & self._unlisted:
             del self._delivered_versions[uid]

@@ -179,7 +179,7 @@ def test_a_fault_in_the_reader_costs_one_record_and_not_the_operator(monkeypatch
     assert planned(RUNNING).status is not None
     found = JobStore(KEYS)
     found.put(KeyValue(KEYS.tombstone(1, "000000ff"), b"x", create_revision=1, mod_revision=1, version=1, lease=0))
-    assert ["a fault of the operator" in text for text in found.view(1).unreadable] == [True]
+    assert ["an error of the operator" in text for text in found.view(1).unreadable] == [True]
     found.drop(KEYS.tombstone(1, "000000ff"))
     assert found.empty
 

@@ -13,10 +13,10 @@ from testing import builders
 IMPLAUSIBLE = [
     pytest.param(builders.record(restart_id="x" * 9000), "restart_id has 9000 characters", id="long text"),
     pytest.param(builders.record(replacements=-1), "replacements is -1", id="negative count"),
-    pytest.param(builders.record(slots={"1": SlotOwner("j-1-a")}), "'1' is no slot", id="slot"),
+    pytest.param(builders.record(slots={"1": SlotOwner("j-1-a")}), "'1' is not a slot", id="slot"),
     pytest.param(
         builders.record(slots={"0001": SlotOwner("k-1-a")}),
-        "slot 0001 names 'k-1-a', which is no pod of job j",
+        "slot 0001 names 'k-1-a', which is not a pod of job j",
         id="pod of another job",
     ),
     pytest.param(builders.record(slots={"0001": SlotOwner("j-2-a")}), "which is no pod", id="other slot's pod"),
