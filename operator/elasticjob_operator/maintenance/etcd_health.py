@@ -1,7 +1,7 @@
-"""Whether etcd takes writes: a read and a small transaction now and then, and at once after trouble.
+"""Probes of etcd: a read and a small transaction at intervals, and at once after a failed request.
 
-The mirror waits outages out in silence; this is what makes them visible in every job's status. The transaction could
-write, so an etcd that is full refuses it; but its condition never holds, so it leaves nothing behind.
+The mirror waits until an outage ends without reporting it; these probes make it visible in every job's status. The
+transaction contains a write, so a full etcd refuses it. Its condition is never true, so it changes nothing.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ PROBE_S = 2.0
 PROBE_WHEN_UNHEALTHY_S = 0.5
 _KEY = f"{ROOT}/health"
 _NEVER_TRUE = (Compare(_KEY, Target.CREATE, 0), Compare(_KEY, Target.VERSION, 1))
-"""The key does not exist, and it has been written once."""
+"""A contradiction: the key does not exist, and it was written once."""
 _DRY_RUN_WRITE = Txn(_NEVER_TRUE, success=(Put(_KEY, b""),), failure=(Get(_KEY),))
 
 log = logging.getLogger(__name__)
 
 
 class EtcdHealth:
-    """`trouble` says what is wrong, in words, or nothing; `on_change` is told when it begins or ends."""
+    """The health of etcd: `trouble` describes a fault, or is empty; `on_change` is called when one begins or ends."""
 
     def __init__(self, etcd: Etcd, on_change: Callable[[], None], *, confirm_s: float = PROBE_WHEN_UNHEALTHY_S) -> None:
         self.trouble = ""
@@ -36,11 +36,11 @@ class EtcdHealth:
 
     @property
     def is_full(self) -> bool:
-        """Etcd answers, and takes no writes."""
+        """Whether etcd responds and refuses writes, because it is full."""
         return self.trouble == FULL
 
     def check_now(self) -> None:
-        """Somebody's call failed: look now."""
+        """Probe now, because a request of another component failed."""
         self._check_requested.set()
 
     async def run(self) -> None:
@@ -48,13 +48,14 @@ class EtcdHealth:
         while True:
             self._check_requested.clear()
             self._set_trouble(await self._confirmed())
-            # Not wait_for: before Python 3.12 it may swallow a cancellation, and then the operator does not end.
+            # Not wait_for: before Python 3.12 it may drop a cancellation, and the operator then does not end.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROBE_WHEN_UNHEALTHY_S if self.trouble else PROBE_S):
                     await self._check_requested.wait()
 
     async def _confirmed(self) -> str:
-        """What is wrong; an outage begins with two probes that fail: every job's status names it, and its end."""
+        """Return the fault, or ""; an outage begins only after two failed probes."""
+        # Every job's status shows the begin and the end of an outage.
         trouble = await self._probe()
         if not trouble or trouble == FULL or self.trouble:
             return trouble
@@ -63,7 +64,7 @@ class EtcdHealth:
 
     async def _probe(self) -> str:
         try:
-            await self._etcd.get(_KEY)  # a member that is silent is left for another one on account of a read alone
+            await self._etcd.get(_KEY)  # the client fails over to another member only on a read
             await self._etcd.txn(_DRY_RUN_WRITE)
         except NoSpace:
             return FULL

@@ -1,7 +1,7 @@
-"""Ends leases in the installation's own etcd that have no key, as `policy.etcd_leases` decides.
+"""Revokes leases without keys in the installation's own etcd, as `policy.etcd.leases` decides.
 
-Every certificate may ask for leases, in any number and for any time, and they outlive the job. They are ended
-in batches with pauses, so that the operator's other work goes on during a flood.
+A client with any certificate may create leases, in any number and with any duration, and they outlive the job. They are
+revoked in batches with pauses, so that a flood of them does not stop the operator's other work.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from elasticjob_operator.policy.etcd.leases import LeaseHistory, after_check, su
 CHECK_S = 30.0
 CHECK_IN_FLOOD_S = 5.0
 _FLOOD = 1_000
-"""So many leases ended at one look: there will be more."""
+"""Number of leases revoked in one check after which more are expected."""
 _BATCH_SIZE = 256
 _PAUSE_S = 0.05
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class EtcdLeaseSweeper:
-    """Looks after the leases of one etcd; `on_revoked` is called with how many were ended."""
+    """Revokes leases of one etcd; `on_revoked` is called with the number of each batch."""
 
     def __init__(
         self,
@@ -45,19 +45,19 @@ class EtcdLeaseSweeper:
         self._logged = ""
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check leases until cancelled."""
         while True:
             is_over = await self._check()
             await asyncio.sleep(self._check_s if is_over else self._check_in_flood_s)
 
     async def _check(self) -> bool:
-        """End leases without an owner; return False if more are to be expected, or etcd did not answer."""
+        """Revoke leases without keys; return False if more are expected or etcd does not respond."""
         try:
             async with self._connect() as admin:
                 revoked = await self._sweep(admin)
         except EtcdError as error:
             if str(error) != self._logged:
-                log.warning("etcd's leases cannot be looked after, trying again: %s", error)
+                log.warning("cannot check etcd's leases, trying again: %s", error)
             self._logged = str(error)
             return False
         self._logged = ""
@@ -74,7 +74,7 @@ class EtcdLeaseSweeper:
             await asyncio.sleep(_PAUSE_S)
         keyless = frozenset(asked) - with_keys
         if keyless:
-            log.warning("ended %d leases of etcd that have no key: no agent's, as a rule a job's flood", len(keyless))
+            log.warning("revoked %d leases of etcd without a key: not an agent's, usually a job's flood", len(keyless))
         self._known = replace(self._known, with_keys=self._known.with_keys | with_keys)
         self._known = after_check(self._known, leases - keyless)
         return len(keyless)

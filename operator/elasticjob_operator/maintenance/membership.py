@@ -1,7 +1,7 @@
-"""The members of the installation's own etcd: one that has lost its data is replaced.
+"""Replacement of members of the installation's own etcd that have lost their data.
 
-`policy.etcd_membership` decides. It needs an administrator's rights, and a majority of the members: without one
-nothing can be done from here, and `member_policy` of the etcd package is what the members themselves go by.
+`policy.etcd.membership` decides. The operator needs an administrator's rights and a majority of the members. Without a
+majority it can do nothing, and the members themselves follow `elasticjob_etcd.member_policy`.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ CHECK_SOON_S = 0.5
 
 Connect = Callable[[], AbstractAsyncContextManager[MemberAdmin]]
 IsEmpty = Callable[[str], bool]
-"""Whether the member with this peer URL has answered that it has no data; may block for seconds."""
+"""Whether the member with this peer URL responds that it has no data; may block for seconds."""
 
 log = logging.getLogger(__name__)
 
 
 class EtcdMemberReplacer:
-    """Looks after the members; `pods` are the peer URLs by name. Without `volumes` none is replaced."""
+    """Replaces lost members; `pods` are peer URLs by name. Without `volumes` no volume is replaced."""
 
     def __init__(
         self,
@@ -45,10 +45,10 @@ class EtcdMemberReplacer:
         self._volumes = volumes
         self._check_s = check_s
         self._logged: set[str] = set()
-        """Since there was nothing to do: each sentence is logged once."""
+        """Messages logged since the last check without a step; each is logged once."""
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check the members until cancelled."""
         if self._volumes is not None:
             self._volumes.forget()
         while True:
@@ -56,17 +56,17 @@ class EtcdMemberReplacer:
             await asyncio.sleep(pause_s)
 
     async def _check(self) -> bool:
-        """Do the next step; whether there was one."""
+        """Execute the next step; return whether there was one."""
         try:
             async with self._connect() as membership:
                 members = await membership.members()
                 silent = await self._unresponsive(membership, members)
-                empty = await self._empty(silent)  # after the list: see the policy
+                empty = await self._empty(silent)  # after the list, as the policy requires
                 step = next_step(members, self._pods, empty)
                 if step is not None:
                     await self._execute(membership, step)
         except EtcdError as error:
-            self._log_once(f"etcd's members cannot be looked after, trying again: {error}")
+            self._log_once(f"cannot check etcd's members, trying again: {error}")
             if self._volumes is not None:
                 self._volumes.forget()
             return False
@@ -79,7 +79,7 @@ class EtcdMemberReplacer:
         return step is not None
 
     async def _unresponsive(self, membership: MemberAdmin, members: Sequence[Member]) -> list[str]:
-        """Names of pods in which no etcd answers: only there a question on the peer port makes sense."""
+        """Return names of pods whose etcd does not respond; only these are asked on the peer port."""
         answering: set[str] = set()
         for member in members:
             with contextlib.suppress(EtcdError):
@@ -101,7 +101,7 @@ class EtcdMemberReplacer:
                 self._log_once(f"adding {name} to etcd's members as a learner")
                 await membership.add_learner(peer_url)
             case Update(member, peer_url):
-                self._log_once(f"etcd's member {member.name} was the only one: the others will reach it at {peer_url}")
+                self._log_once(f"etcd's only member {member.name} gets the peer URL {peer_url} for further members")
                 await membership.update(member.id, peer_url)
             case Promote(member):
                 try:
@@ -111,7 +111,7 @@ class EtcdMemberReplacer:
                 else:
                     self._log_once(f"etcd's member {member.name} has a vote")
 
-    def _log_once(self, sentence: str) -> None:
-        if sentence not in self._logged:
-            log.warning("%s", sentence)
-        self._logged.add(sentence)
+    def _log_once(self, message: str) -> None:
+        if message not in self._logged:
+            log.warning("%s", message)
+        self._logged.add(message)

@@ -1,7 +1,7 @@
-"""Space in the installation's own etcd: looked at now and then, and at once when etcd takes no writes.
+"""Space in the installation's own etcd, checked at intervals, and at once when etcd refuses writes.
 
-Compacts, defragments and ends the NOSPACE alarm as `policy.etcd_space` decides. Needs an administrator's rights, and
-an etcd that is the installation's own: other users of a shared one may need their history.
+Compacts, defragments and disarms the NOSPACE alarm as `policy.etcd.space` decides. This needs an administrator's
+rights, and an etcd of the installation alone: other users of a shared one may need the history.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class EtcdSpaceKeeper:
-    """Keeps one etcd from being full; `quota` is used for an etcd that does not report its own."""
+    """Keeps one etcd from becoming full; `quota` is used for an etcd that does not report its own."""
 
     def __init__(self, connect: Connect, *, quota: int, check_when_full_s: float = CHECK_WHEN_FULL_S) -> None:
         self._connect = connect
@@ -36,12 +36,12 @@ class EtcdSpaceKeeper:
         self._logged = ""
 
     def check_now(self) -> None:
-        """Etcd may be full: look at once."""
+        """Check at once, because etcd may be full."""
         self._check_requested.set()
 
     async def run(self) -> None:
-        """Look until cancelled; what an earlier run has done counts for nothing."""
-        self._reclaimed = Reclaimed()
+        """Check until cancelled."""
+        self._reclaimed = Reclaimed()  # steps of an earlier run do not count
         while True:
             self._check_requested.clear()
             is_full = await self._check()
@@ -50,13 +50,13 @@ class EtcdSpaceKeeper:
                     await self._check_requested.wait()
 
     async def _check(self) -> bool:
-        """Do all that helps now; whether etcd is full still, or not all of it can be asked."""
+        """Execute all steps; return whether etcd is still full or a member does not respond."""
         try:
             async with self._connect() as maintenance:
                 is_full = await self._reclaim(maintenance)
         except EtcdError as error:
             if str(error) != self._logged:
-                log.warning("etcd's space cannot be looked after, trying again: %s", error)
+                log.warning("cannot check etcd's space, trying again: %s", error)
             self._logged = str(error)
             return True
         self._logged = ""
@@ -65,7 +65,7 @@ class EtcdSpaceKeeper:
     async def _reclaim(self, maintenance: Maintenance) -> bool:
         members = {member.id: member for member in await maintenance.members()}
         space = await self._observe(maintenance, members)
-        revision = space.revision  # keys that are deleted from now on are the next look's
+        revision = space.revision  # keys deleted from now on are left to the next check
         if not space.full:
             self._reclaimed = Reclaimed()
         while (step := next_step(space, self._reclaimed)) is not None:
@@ -73,13 +73,13 @@ class EtcdSpaceKeeper:
             self._reclaimed = self._reclaimed.after(step)
             space = replace(await self._observe(maintenance, members), revision=revision)
             if isinstance(step, Disarm) and space.full:
-                break  # it came back at once
+                break  # the alarm was raised again at once
         return bool(space.full or space.unknown)
 
     async def _observe(self, maintenance: Maintenance, members: dict[int, Member]) -> SpaceUsage:
         statuses: list[MemberStatus] = []
         for member in members.values():
-            with contextlib.suppress(EtcdError):  # it is counted as unknown
+            with contextlib.suppress(EtcdError):  # the member counts as unknown
                 statuses.append(await maintenance.status(member))
         return SpaceUsage(
             members=tuple(statuses),
@@ -101,4 +101,4 @@ async def _execute(maintenance: Maintenance, members: dict[int, Member], step: S
         case Disarm(member_ids):
             for member_id in sorted(member_ids):
                 await maintenance.disarm(member_id)
-            log.info("etcd has space again: ended its NOSPACE alarm")
+            log.info("etcd has space again: disarmed its NOSPACE alarm")

@@ -1,7 +1,7 @@
-"""The volumes of etcd's members: one that is lost with its node is given up, so that the StatefulSet makes another.
+"""Replacement of volumes of etcd's members that were lost with their node.
 
-`policy.etcd_volumes` decides. The claim is deleted before the pod: the StatefulSet then makes both anew. The new pod
-has no data, and `etcd_membership` lets it join.
+`policy.etcd.volumes` decides. The claim is deleted before the pod, and the StatefulSet then creates both again. The new
+pod has no data, and `policy.etcd.membership` lets it join.
 """
 
 import logging
@@ -39,23 +39,23 @@ class EtcdVolumeReplacer:
         self._clock = clock
         self._pending_losses: PendingLoss | None = None
         self._last_refusal = ""
-        """What was logged last: the same refusal is logged once."""
+        """The error that was logged last; the same error is logged once."""
 
     def forget(self) -> None:
-        """Take nothing seen so far as evidence: in between it was not known how the members are."""
+        """Drop all evidence of a loss, because the state of the members was unknown in between."""
         self._pending_losses = None
 
     async def check(self, pod: str | None) -> None:
-        """Look at the one pod without a member that answers (None: there is none), and replace it if that is due."""
+        """Check the only pod whose member does not respond, or None, and replace its volume if that is due."""
         try:
             loss = None if pod is None else await self._loss(pod)
-            was = self._pending_losses
-            self._pending_losses = confirm_loss(was, loss, self._clock())
+            before = self._pending_losses
+            self._pending_losses = confirm_loss(before, loss, self._clock())
             if pod is None or self._pending_losses is None:
                 return
-            if self._pending_losses is not was:
+            if self._pending_losses is not before:
                 log.warning(
-                    "pod %s of etcd is on no node: %s; its volume is replaced in %g s if that stays",
+                    "pod %s of etcd is on no node: %s; its volume is replaced in %g s unless that changes",
                     *(pod, self._pending_losses.loss.reason, self._pending_losses.loss.confirm_after_s),
                 )
             if self._pending_losses.is_due(self._clock()):
@@ -65,7 +65,7 @@ class EtcdVolumeReplacer:
         except ClusterError as error:
             self.forget()
             if str(error) != self._last_refusal:
-                log.warning("a lost volume of etcd cannot be looked for, trying again: %s", error)
+                log.warning("cannot check for a lost volume of etcd, trying again: %s", error)
             self._last_refusal = str(error)
 
     async def _loss(self, name: str) -> VolumeLoss | None:
@@ -83,7 +83,8 @@ class EtcdVolumeReplacer:
         return await self._cluster.get(resource, self._namespace, name)
 
     async def _replace(self, pod: str, loss: VolumeLoss) -> None:
-        """Delete the claim and the pod, those very ones. A pod that has a node since then ends with its grace."""
+        """Delete the claim and the pod if they still have these uids."""
+        # A pod that was scheduled meanwhile ends within its grace period.
         log.warning("replacing pod %s of etcd and its claim %s: %s", pod, claim_of(pod), loss.reason)
         if loss.claim_uid:
             claim = Resource.PERSISTENT_VOLUME_CLAIM
@@ -92,5 +93,5 @@ class EtcdVolumeReplacer:
 
 
 def claim_of(pod: str) -> str:
-    """The name of the claim that the StatefulSet makes for a pod."""
+    """Return the name of the claim that the StatefulSet creates for a pod."""
     return f"data-{pod}"

@@ -1,7 +1,7 @@
-"""The state of all jobs together and how they have spent their time, by namespace; no label names a job.
+"""The health of all jobs and the time in each state, by namespace; no label names a job.
 
-Time is accounted when a job's standing changes and when somebody asks, so a job that runs for days undisturbed
-grows its figure at every look. A job that is gone keeps what it has spent: counters never fall.
+Time is counted when a job's health changes and at each scrape. So the counter of a job that runs for days grows at
+every scrape. The time of a deleted job remains counted: counters never fall.
 """
 
 from collections import Counter
@@ -14,14 +14,14 @@ from elasticjob_operator.model.job_key import JobKey
 
 @dataclass(slots=True)
 class Goodput:
-    """Of one operator process; `clock` is monotonic, in seconds."""
+    """The goodput of one operator process; `clock` is monotonic, in seconds."""
 
     clock: Callable[[], float]
     _now: dict[JobKey, tuple[JobHealth, float]] = field(default_factory=dict)
     _totals: dict[tuple[str, str], float] = field(default_factory=dict)
 
     def record(self, key: JobKey, health: JobHealth | None) -> None:
-        """The job stands so from now on; None: it is gone."""
+        """Record a job's health from now on; None for a deleted job."""
         self._add_elapsed(key)
         if health is None:
             self._now.pop(key, None)
@@ -29,16 +29,16 @@ class Goodput:
             self._now[key] = health, self.clock()
 
     def spent_s(self) -> dict[tuple[str, str], float]:
-        """Seconds that jobs have spent, by namespace and on what."""
+        """Return the seconds that jobs have spent, by namespace and state."""
         for key in tuple(self._now):
             self._add_elapsed(key)
         return dict(self._totals)
 
     def agents(self) -> Counter[tuple[str, str]]:
-        """Agents there are, by namespace and health."""
+        """Return the number of agents, by namespace and health."""
         counts: Counter[tuple[str, str]] = Counter()
-        for key, (standing, _) in self._now.items():
-            for health, count in standing.agents.items():
+        for key, (job, _) in self._now.items():
+            for health, count in job.agents.items():
                 counts[key.namespace, health.value] += count
         return counts
 
@@ -48,6 +48,6 @@ class Goodput:
         health, since_s = known
         now_s = self.clock()
         if health.bucket is not None:
-            what = key.namespace, health.bucket.value
-            self._totals[what] = self._totals.get(what, 0.0) + now_s - since_s
+            labels = key.namespace, health.bucket.value
+            self._totals[labels] = self._totals.get(labels, 0.0) + now_s - since_s
         self._now[key] = health, now_s

@@ -1,6 +1,6 @@
-"""PURE: the state of a job for the metrics: what its time is spent on, and how its agents are.
+"""The health of a job for the metrics: the state that its time counts for, and the health of its agents.
 
-Coarser than the status on purpose: five states of an agent, three of a job's time, the same for every job.
+It is coarser than the status on purpose: five states of an agent and three of a job's time, for every job the same.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from elasticjob_operator.model.snapshot import JobSnapshot
 
 
 class TimeBucket(StrEnum):
-    """What a job's time is spent on; suspended and ended jobs spend none."""
+    """The state that a job's time counts for; the time of suspended and finished jobs does not count."""
 
     ACTIVE = "active"  # a round is active: workers run, or start
     FORMING = "forming"  # between two rounds
@@ -21,34 +21,34 @@ class TimeBucket(StrEnum):
 
 
 class AgentHealth(StrEnum):
-    """How an agent is."""
+    """The health of an agent."""
 
     WORKING = "working"  # member of the active round
-    IDLE = "idle"  # there, and in no active round: a round is forming, or it is a spare
-    LEAVING = "leaving"  # told to stop, its workers still may
+    IDLE = "idle"  # joined, but not in an active round: a round is forming, or the agent is a spare
+    LEAVING = "leaving"  # asked to stop; its workers may still run
     STALLED = "stalled"  # its workers are suspected to hang
-    MISSING = "missing"  # its pod runs, and no live agent is in it
+    MISSING = "missing"  # its pod runs without a live agent
 
 
 @dataclass(frozen=True, slots=True)
 class JobHealth:
-    """One job."""
+    """The health of one job."""
 
     bucket: TimeBucket | None
     agents: Mapping[AgentHealth, int]
 
 
 def job_health(snapshot: JobSnapshot) -> JobHealth:
-    """Return the job's state now."""
+    """Return the job's health at the snapshot."""
     return JobHealth(_time_bucket(snapshot), Counter(_agent_health(snapshot)))
 
 
 def _time_bucket(snapshot: JobSnapshot) -> TimeBucket | None:
-    world = snapshot.view.world
+    state = snapshot.view.world
     if (
         snapshot.job.spec.suspend
         or snapshot.view.is_final
-        or (world is not None and world.state is RoundPhase.SUSPENDED)
+        or (state is not None and state.state is RoundPhase.SUSPENDED)
     ):
         return None
     if snapshot.view.is_active is not None:

@@ -1,8 +1,8 @@
-"""The operator's figures for Prometheus; the only file that imports its client.
+"""The operator's metrics for Prometheus; the only module that imports its client.
 
-No label names a job: there are thousands of them, and they come and go. Gauges (jobs by phase, age of a watch) are
-computed at each scrape, so that they are right after every deletion and restart. Counters begin at 0 with the process,
-as Prometheus expects.
+No label names a job: there are thousands of jobs, and new ones all the time. Gauges (jobs by phase, age of a watch) are
+computed at each scrape, so that they are correct after every deletion and restart. Counters begin at 0 with the
+process, as Prometheus expects.
 """
 
 import time
@@ -47,7 +47,7 @@ Phases = Callable[[], Mapping[tuple[str, str], int]]
 
 
 class PrometheusRecorder(MetricsRecorder):
-    """One registry; `phases` tells how many jobs there are by namespace and phase."""
+    """The metrics of one process, in a registry of their own."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -55,17 +55,17 @@ class PrometheusRecorder(MetricsRecorder):
         self._last_event_s: dict[Resource, float] = {}
         self.labels: dict[str, tuple[str, ...]] = {}
         """Labels of each metric by its name, for the reference."""
-        self._created = self._counter("created", "Jobs taken up.", "namespace")
+        self._created = self._counter("created", "Jobs with a first status.", "namespace")
         self._succeeded = self._counter("succeeded", "Jobs that succeeded.", "namespace")
         self._failed = self._counter("failed", "Jobs that failed.", "namespace", "reason")
-        self._resizes = self._counter("resizes", "Changes of the number of nodes wanted.", "namespace")
-        self._counts = {name: self._counter(name, what, "namespace") for name, what in _COUNTS.items()}
+        self._resizes = self._counter("resizes", "Changes of the desired number of nodes.", "namespace")
+        self._counts = {name: self._counter(name, text, "namespace") for name, text in _COUNTS.items()}
         self._reports = self._counter("agent_reports", "Reports of agents.", "code")
-        self._reconcile_errors = self._counter("reconcile_errors", "Turns that failed.")
-        self._leases_revoked = self._counter("etcd_leases_revoked", "Leases of etcd without a key that were ended.")
+        self._reconcile_errors = self._counter("reconcile_errors", "Reconciles that failed.")
+        self._leases_revoked = self._counter("etcd_leases_revoked", "Leases of etcd without a key that were revoked.")
         self._auth_corrections = self._counter(
             "etcd_auth_corrections",
-            "Users, roles and permissions of etcd that were not the operator's, and are removed.",
+            "Users, roles and permissions of etcd that the operator did not create, and removed.",
         )
         self._running_s = self._histogram("time_to_running", "From a job's creation to its first active round.")
         self._rounds = self._counter("rounds", "Rounds that became active.", "namespace", "cause")
@@ -77,11 +77,11 @@ class PrometheusRecorder(MetricsRecorder):
             buckets=_STEP_SECONDS,
         )
         self._recovery_s = self._histogram(
-            "recovery", "From a fault to the workers of the next round being started.", "cause", buckets=_STEP_SECONDS
+            "recovery", "From a fault to the start of the next round's workers.", "cause", buckets=_STEP_SECONDS
         )
         self._resize_s = self._histogram("resize", "The same after a change of size.", buckets=_STEP_SECONDS)
         self._goodput = Goodput(clock)
-        self._reconcile_s = self._histogram("reconcile", "One turn of one job.", buckets=_RECONCILE_SECONDS)
+        self._reconcile_s = self._histogram("reconcile", "One reconcile of one job.", buckets=_RECONCILE_SECONDS)
 
     def _counter(self, name: str, what: str, *labels: str) -> Counter:
         self.labels[f"elasticjob_{name}_total"] = labels
@@ -100,26 +100,30 @@ class PrometheusRecorder(MetricsRecorder):
         leads: Callable[[], bool] = lambda: True,
         left_alone: Phases = dict,
     ) -> None:
-        """What is looked up each time: jobs by phase, jobs that wait for their turn, and whether this process leads.
+        """Register the gauges that are computed at each scrape.
 
-        `left_alone` counts jobs by namespace and the reason why nothing is done for them.
+        Args:
+            phases: the number of jobs by namespace and phase.
+            depth: the number of jobs that wait for a reconcile or are being reconciled.
+            leads: whether this process leads.
+            left_alone: the number of jobs that are left alone, by namespace and reason.
         """
         self.labels |= _NOW_LABELS
         self._registry.register(_CurrentState(phases, left_alone, depth, leads, ages=self.ages, goodput=self._goodput))
 
     def text(self) -> bytes:
-        """Everything, as Prometheus reads it."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def ages(self) -> dict[Resource, float]:
-        """Seconds since each watch last delivered something."""
+        """Return the seconds since each watch last delivered an event."""
         return {resource: self._clock() - at_s for resource, at_s in self._last_event_s.items()}
 
-    # Meter
+    # The methods of `MetricsRecorder`.
 
     def status_written(self, key: JobKey, before: JobStatus, after: JobStatus, *, age_s: float | None) -> None:
-        """Counters follow the status, which never shows a change twice."""
-        space = key.namespace
+        """Count the changes between two statuses of a job."""
+        space = key.namespace  # each change is in one status write only, so nothing is counted twice
         if not before.conditions:
             self._created.labels(space).inc()
         if before.desired_replicas not in {0, after.desired_replicas}:
@@ -135,43 +139,43 @@ class PrometheusRecorder(MetricsRecorder):
             self._failed.labels(space, after.reason).inc()
 
     def round_active(self, key: JobKey, cause: Cause) -> None:
-        """By why it was opened."""
+        """Count an active round by its cause."""
         self._rounds.labels(key.namespace, cause.value).inc()
 
     def recovered(self, recovered: RecoverySample) -> None:
-        """Where the time went; a first round recovers from nothing."""
+        """Observe the steps of a recovery."""
         cause = recovered.cause
         if cause in NO_FAULT:
-            return
+            return  # a first round is no recovery
         for step, took_s in recovered.steps.items():
             self._step_s.labels(cause.value, step).observe(took_s)
         total_s = self._resize_s if cause in RESIZE else self._recovery_s.labels(cause.value)
         total_s.observe(recovered.total_s)
 
     def job_health(self, key: JobKey, health: JobHealth | None) -> None:
-        """What its time is spent on from now."""
+        """Record a job's health from now on; None for a deleted job."""
         self._goodput.record(key, health)
 
     def reconciled(self, *, took_s: float, failed: bool) -> None:
-        """Time and errors."""
+        """Observe the duration of a reconcile, and count a failed one."""
         self._reconcile_s.observe(took_s)
         if failed:
             self._reconcile_errors.inc()
 
     def report(self, *, readable: bool) -> None:
-        """By whether it could be read."""
+        """Count a report by whether it was readable."""
         self._reports.labels("ok" if readable else "unreadable").inc()
 
     def etcd_leases_revoked(self, count: int) -> None:
-        """So many more."""
+        """Count revoked leases."""
         self._leases_revoked.inc(count)
 
     def etcd_auth_corrected(self) -> None:
-        """One more."""
+        """Count a correction of etcd's users and roles."""
         self._auth_corrections.inc()
 
     def watch_event(self, resource: Resource) -> None:
-        """The age of a watch begins anew."""
+        """Reset the age of a watch."""
         self._last_event_s[resource] = self._clock()
 
 
@@ -180,7 +184,7 @@ def _became_true(before: JobStatus, after: JobStatus, name: ConditionType) -> bo
 
 
 class _CurrentState(Collector):
-    """Gauges that are looked up when somebody asks."""
+    """Gauges that are computed at each scrape."""
 
     def __init__(
         self,
@@ -200,7 +204,7 @@ class _CurrentState(Collector):
         self._ages = ages
 
     def collect(self) -> Iterable[Metric]:
-        """All of them."""
+        """Return the current metrics."""
         jobs = GaugeMetricFamily("elasticjob_phase", "Jobs in this phase.", labels=_NOW_LABELS["elasticjob_phase"])
         for (namespace, phase), count in sorted(self._phases().items()):
             jobs.add_metric([namespace, phase or Phase.PENDING], count)
@@ -215,7 +219,7 @@ class _CurrentState(Collector):
         yield others
         ages = GaugeMetricFamily(
             "elasticjob_watch_age_seconds",
-            "Since a watch told anything or was listed.",
+            "Seconds since a watch delivered an event or was listed.",
             labels=_NOW_LABELS["elasticjob_watch_age_seconds"],
         )
         for resource, age_s in self._ages().items():
@@ -223,7 +227,7 @@ class _CurrentState(Collector):
         yield ages
         spent = CounterMetricFamily(
             "elasticjob_job_seconds",
-            "What jobs spend their time on: an active round, forming the next, or waiting for the first.",
+            "Seconds that jobs have spent in an active round, forming the next, or waiting for the first.",
             labels=_NOW_LABELS["elasticjob_job_seconds_total"],
         )
         for (namespace, state), seconds in sorted(self._goodput.spent_s().items()):
@@ -233,6 +237,8 @@ class _CurrentState(Collector):
         for (namespace, health), count in sorted(self._goodput.agents().items()):
             agents.add_metric([namespace, health], count)
         yield agents
-        yield GaugeMetricFamily("elasticjob_queue_depth", "Jobs that wait for their turn or have it.", self._depth())
-        leads = "1: this replica leads and acts; 0: it stands by."
+        yield GaugeMetricFamily(
+            "elasticjob_queue_depth", "Jobs that wait for a reconcile or are reconciled.", self._depth()
+        )
+        leads = "1: this replica leads and acts; 0: it is a standby."
         yield GaugeMetricFamily("elasticjob_leader", leads, float(self._leads()))

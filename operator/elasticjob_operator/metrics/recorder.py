@@ -1,6 +1,6 @@
-"""The interface of the operator's counts and measurements; this implementation drops them.
+"""The interface for the operator's counts and measurements, and an implementation that drops them.
 
-`metrics.py` gives the figures to Prometheus; `elasticjob run` needs none. No method may raise or wait.
+`prometheus.py` exports them to Prometheus; `elasticjob run` needs none. No method may raise or wait.
 """
 
 from elasticjob_api.rendezvous_state import Cause
@@ -12,31 +12,31 @@ from elasticjob_operator.model.recovery import RecoverySample
 
 
 class MetricsRecorder:
-    """Takes everything, and keeps nothing."""
+    """A recorder that ignores every call."""
 
     def status_written(self, key: JobKey, before: JobStatus, after: JobStatus, *, age_s: float | None) -> None:
-        """A job's status has changed; `age_s` is the time since the job was created, if that is known."""
+        """Record the change of a job's status; `age_s` is the time since the job was created, or None if unknown."""
 
     def round_active(self, key: JobKey, cause: Cause) -> None:
-        """A round became active."""
+        """Record that a round became active."""
 
     def recovered(self, recovered: RecoverySample) -> None:
-        """Record a round's steps, once all agents have reported how long they took."""
+        """Record the durations of a round's steps, once all agents have reported them."""
 
     def job_health(self, key: JobKey, health: JobHealth | None) -> None:
-        """How a job stands, at each of its turns; None when it is gone."""
+        """Record a job's health, at each of its reconciles; None for a deleted job."""
 
     def reconciled(self, *, took_s: float, failed: bool) -> None:
-        """One turn of one job."""
+        """Record one reconcile of one job."""
 
     def report(self, *, readable: bool) -> None:
-        """An agent's report came through the watch."""
+        """Record an agent's report that the watch delivered."""
 
     def watch_event(self, resource: Resource) -> None:
-        """Record that a watch delivered something, or was listed anew."""
+        """Record that a watch delivered an event or was listed again."""
 
     def etcd_leases_revoked(self, count: int) -> None:
-        """So many leases of etcd had no key, and were ended."""
+        """Record the number of leases without keys that were revoked."""
 
     def etcd_auth_corrected(self) -> None:
-        """A user, role or permission of etcd was not as we had made it, and was corrected."""
+        """Record that a user, role or permission of etcd differed from what this installation created."""

@@ -11,22 +11,22 @@ log = logging.getLogger(__name__)
 
 
 class ActiveCA:
-    """`current` is what signs now."""
+    """The certificate authority in use: `current`."""
 
     def __init__(self, ca: CertificateAuthority) -> None:
         self.current = ca
         self._rejected = b""
 
     def update(self, found: CertificateAuthority) -> None:
-        """Read the Secret again; each authority that is not taken is logged once."""
+        """Use the authority found in the Secret if it has the same key; each rejected one is logged once."""
         if found.trusted == self.current.trusted:
             return
         if found.identity == self.current.identity:
             self.current = found
-            log.info("took the renewed certificate of the authority")
+            log.info("using the renewed certificate of the authority")
         elif found.trusted != self._rejected:
             self._rejected = found.trusted
             log.warning(
-                "the Secret of the certificate authority has another one, which etcd does not trust yet. The old one "
-                "stays in use. The page Certificates and permissions has the steps to change over"
+                "the Secret of the certificate authority has a new authority, which etcd does not trust yet. The old "
+                "one remains in use. The page Certificates and permissions has the steps to change over"
             )

@@ -1,7 +1,7 @@
-"""Compares etcd's users and roles with those that this installation made, and corrects what differs.
+"""Compares etcd's users and roles with those that this installation created, and corrects differences.
 
-Nothing of the sort happens by itself. Each correction is logged as a warning and counted: it means that another
-than the operator was an administrator of etcd.
+A difference means that another client acted as an administrator of etcd. So each correction is logged as a warning and
+counted.
 """
 
 import logging
@@ -25,28 +25,29 @@ log = logging.getLogger(__name__)
 
 
 class AuthAudit:
-    """Audits one etcd; `on_correction` is called after each."""
+    """Audits one etcd; `on_correction` is called after each correction."""
 
     def __init__(self, accounts: EtcdAuth, owner: Owner, on_correction: Callable[[], None]) -> None:
         self._accounts = accounts
         self._owner = owner
         self._on_correction = on_correction
         self._probed_users: set[str] = set()
-        """Users whose password was asked for: one without never gets any."""
+        """Users that were found to have no password, or got a random one; they are not probed again."""
 
     def forget(self) -> None:
-        """Etcd is another one."""
+        """Forget all users, because etcd was replaced by another one."""
         self._probed_users.clear()
 
     async def run(self) -> None:
-        """Look once; raises `EtcdError`."""
+        """Audit etcd once; raises `EtcdError`."""
         for correction in corrections(await self._find(), self._owner):
             await self._correct(correction)
             log.warning("etcd's users were tampered with: %s", _describe(correction))
             self._on_correction()
 
     async def _find(self) -> Found:
-        """Users are listed before roles: one that is made meanwhile has its role by then."""
+        """Return the users and roles in etcd."""
+        # Users are listed before roles, so that a user that is created meanwhile has its role.
         users = await self._accounts.users()
         roles = await self._accounts.roles()
         roles_of = {user: await self._accounts.roles_of(user) for user in sorted(users)}
@@ -84,8 +85,8 @@ def _describe(correction: Correction) -> str:
         case RevokePermission(role, permission):
             return f"role {role!r:.200} permitted {permission.key!r:.200}, which is revoked"
         case DeleteUser(user):
-            return f"user {user!r:.80} is of no job, and is deleted"
+            return f"user {user!r:.80} belongs to no job, and is deleted"
         case DeleteRole(role):
-            return f"role {role!r:.200} is of no job, and is deleted"
+            return f"role {role!r:.200} belongs to no job, and is deleted"
         case ChangePassword(user):
             return f"user {user!r:.80} had a password, which is replaced by a random one"

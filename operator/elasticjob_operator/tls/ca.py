@@ -1,7 +1,7 @@
 """The certificate authority that etcd trusts: it signs certificates of etcd and of its clients.
 
-It knows names and moments, and nothing of jobs, Secrets or files. Its key never leaves it but for the one place where
-it is kept (`key`). Everything that it signs is backdated, since clocks differ, and short-lived but for itself.
+It knows names and times, and nothing about jobs, Secrets or files. Its key is written only to its Secret (`key`).
+Certificates are backdated, because clocks differ. All but its own have a short lifetime.
 """
 
 import ipaddress
@@ -18,13 +18,13 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from elasticjob_operator.errors import CredentialsError
 
 BACKDATE_S = 7200.0
-"""The signer's clock may be ahead of etcd's by an hour, as after a mistake about a time zone."""
+"""Backdating of certificates. The operator's clock may be ahead of etcd's by an hour, as with a wrong time zone."""
 CA_LIFETIME_S = 10 * 365 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A certificate with its key, both PEM; `renew_at_s` is the wall clock's half of its life."""
+    """A certificate with its key, both PEM; `renew_at_s` is half of its lifetime, by the wall clock."""
 
     certificate: bytes
     key: bytes
@@ -32,10 +32,14 @@ class Issued:
 
 
 class CertificateAuthority:
-    """One authority; make a new one or load what was kept."""
+    """One authority, loaded from PEM or newly created."""
 
     def __init__(self, certificate: bytes, key: bytes, *, also_trusted: bytes = b"") -> None:
-        """From PEM; `certificate` may be followed by those that vouch for it. CredentialsError if they do not fit."""
+        """Load an authority from PEM; the chain of its issuers may follow in `certificate`.
+
+        Raises:
+            CredentialsError: certificate and key do not match, or cannot be used.
+        """
         try:
             chain = x509.load_pem_x509_certificates(certificate)
             self._key = _signing_key(key)
@@ -44,20 +48,20 @@ class CertificateAuthority:
         except (ValueError, TypeError, x509.ExtensionNotFound) as error:
             raise CredentialsError(f"the certificate authority cannot be used: {error}") from error
         if not fits or not is_authority:
-            what = "tls.key is not the key of tls.crt" if not fits else "tls.crt is not of an authority (CA: false)"
-            raise CredentialsError(f"the certificate authority cannot be used: {what}")
+            cause = "tls.key is not the key of tls.crt" if not fits else "tls.crt is not of an authority (CA: false)"
+            raise CredentialsError(f"the certificate authority cannot be used: {cause}")
         self._own = chain[0]
         self._issuer_chain = b"" if _is_self_signed(chain[0]) else certificate
         self.certificate = certificate
         self.key = key
         self.trusted = certificate.rstrip() + b"\n" + also_trusted
-        """What a peer of ours must trust."""
+        """The certificates that clients of etcd and etcd itself must trust."""
         self.identity = _identity(chain[0])
-        """Stays when the certificate is renewed: whoever trusts the one trusts what the other has signed."""
+        """Unchanged by a renewal of the certificate: a peer that trusts one of both accepts signatures of the other."""
 
     @classmethod
     def create(cls, *, now_s: float) -> "CertificateAuthority":
-        """A new one, which vouches for itself."""
+        """Return a new, self-signed authority."""
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name("elasticjob")
         usage = x509.KeyUsage(**{**_NO_USAGE, "key_cert_sign": True, "crl_sign": True})
@@ -68,15 +72,18 @@ class CertificateAuthority:
         return cls(_pem(builder.sign(key, hashes.SHA256())), _key_pem(key))
 
     def issue_client(self, name: str, *, now_s: float, life_s: float) -> Issued:
-        """Whom etcd takes for its user `name`."""
+        """Return a certificate for etcd's user `name`."""
         return self._issue(name, (), now_s=now_s, life_s=life_s)
 
     def issue_server(self, hosts: Sequence[str], *, now_s: float, life_s: float) -> Issued:
-        """An etcd that is dialed by one of `hosts` (names or addresses), and dials its peers. It is no user."""
+        """Return a certificate for an etcd with these hosts (names or addresses), which also dials its peers.
+
+        It is not the certificate of a user.
+        """
         return self._issue("", hosts, now_s=now_s, life_s=life_s)
 
     def has_signed(self, certificate: bytes) -> bool:
-        """It is one of ours."""
+        """Return whether this authority has signed the certificate."""
         try:
             x509.load_pem_x509_certificate(certificate).verify_directly_issued_by(self._own)
         except (ValueError, TypeError, InvalidSignature):
@@ -100,7 +107,7 @@ class CertificateAuthority:
 
 @dataclass(frozen=True, slots=True)
 class CertificateInfo:
-    """The fields of a certificate; moments are seconds of the wall clock."""
+    """The fields of a certificate; times are seconds of the wall clock."""
 
     name: str
     hosts: frozenset[str]
@@ -109,7 +116,7 @@ class CertificateInfo:
 
 
 def describe(certificate: bytes) -> CertificateInfo | None:
-    """Read the first certificate of a PEM text; None for anything else."""
+    """Return the fields of the first certificate in a PEM text, or None for any other text."""
     try:
         found = x509.load_pem_x509_certificate(certificate)
         extension = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -176,15 +183,15 @@ def _host(host: str) -> x509.GeneralName:
 def _signing_key(key: bytes) -> rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey:
     loaded = serialization.load_pem_private_key(key, password=None)
     if not isinstance(loaded, rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey):
-        raise TypeError("its key is neither RSA nor of an elliptic curve")
+        raise TypeError("its key is neither an RSA key nor an elliptic-curve key")
     return loaded
 
 
 def _issuer(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:
-    """Distinguishes authorities of one name, such as the one before and the new one.
+    """Return the extension that distinguishes authorities of the same name, such as an old and a new one.
 
-    It must be what the authority calls its key: of two names for it (there are several ways to hash one) clients see
-    that of another authority.
+    It must be the key identifier in the authority's own certificate. There are several ways to hash a key, and clients
+    take a different identifier for another authority.
     """
     try:
         own = certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
@@ -194,8 +201,8 @@ def _issuer(certificate: x509.Certificate) -> x509.AuthorityKeyIdentifier:
 
 
 def _identity(certificate: x509.Certificate) -> bytes:
-    how = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return certificate.subject.public_bytes() + certificate.public_key().public_bytes(*how)
+    encoding = (serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return certificate.subject.public_bytes() + certificate.public_key().public_bytes(*encoding)
 
 
 def _is_self_signed(certificate: x509.Certificate) -> bool:

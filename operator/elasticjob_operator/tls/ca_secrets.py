@@ -1,9 +1,9 @@
-"""Where the authority is kept: Secrets of the operator's own namespace, and nowhere else.
+"""The Secrets of the certificate authority and of etcd's certificate, in the operator's own namespace.
 
-The Secret of the authority is there, empty, when the operator comes (the chart makes it, so that it goes with the
-release, and so that the operator need not be allowed to create any), or holds an authority that was brought. It is
-filled once and never changed. The Secret of etcd's own certificate is kept up to date: etcd waits for it to start, and
-reads it again with every connection. An empty Secret of etcd's may be left to others altogether.
+The Secret of the authority exists when the operator starts. It is empty, or contains an authority that the user has
+provided. The chart creates it, so it is deleted with the release, and the operator needs no right to create Secrets.
+The operator fills it once and never changes it. It keeps the Secret of etcd's certificate up to date: etcd waits for it
+at its start, and reads it again for every connection. Another component may maintain that Secret instead.
 """
 
 import base64
@@ -23,17 +23,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretNames:
-    """Names of the Secrets; `server` empty: etcd's certificate is somebody else's business."""
+    """Names of the Secrets; with an empty `server`, the operator does not maintain etcd's certificate."""
 
     namespace: str
     ca: str
     server: str = ""
     hosts: tuple[str, ...] = ()
-    """How etcd is dialed: names and addresses."""
+    """Names and addresses by which clients dial etcd."""
 
 
 class CASecrets:
-    """The operator's own Secrets. Clock is wall clock, in seconds."""
+    """The operator's own Secrets; `clock` is the wall clock, in seconds."""
 
     def __init__(self, secrets: SecretStore, names: SecretNames, *, clock: Callable[[], float]) -> None:
         self._secrets = secrets
@@ -41,47 +41,50 @@ class CASecrets:
         self._clock = clock
 
     async def load_ca(self) -> CertificateAuthority:
-        """The authority that is kept, made now if the Secret is empty; raises ClusterError, CredentialsError."""
+        """Return the authority in the Secret, created now if it is empty; raises ClusterError, CredentialsError."""
         secret = await self._read(self._names.ca)
-        if (kept := _ca_from_secret(secret)) is not None:
-            return kept
-        made = CertificateAuthority.create(now_s=self._clock())
+        if (stored := _ca_from_secret(secret)) is not None:
+            return stored
+        created = CertificateAuthority.create(now_s=self._clock())
         try:
-            await self._write(secret, {CERTIFICATE: made.certificate, KEY: made.key})
+            await self._write(secret, {CERTIFICATE: created.certificate, KEY: created.key})
         except Conflict:
-            return await self.load_ca()  # somebody was faster: theirs counts
-        log.info("made a certificate authority, kept in the secret %s", self._names.ca)
-        return made
+            return await self.load_ca()  # another process wrote first: its authority counts
+        log.info("created a certificate authority in the secret %s", self._names.ca)
+        return created
 
     async def load_server_certificate(self) -> CertificateAuthority | None:
-        """The authority that is kept now, none if the Secret is empty; raises ClusterError, CredentialsError."""
+        """Return the authority in the Secret, or None if it is empty; raises ClusterError, CredentialsError."""
         return _ca_from_secret(await self._read(self._names.ca))
 
     async def ensure_server_certificate(self, ca: CertificateAuthority) -> None:
-        """See to it that etcd has a certificate, of this authority and for its names, with a third of its life left."""
+        """Issue a certificate for etcd unless it has one of this authority, for its names, and with enough time left.
+
+        A third of its lifetime is enough.
+        """
         if not self._names.server:
             return
         secret = await self._read(self._names.server)
-        kept = _secret_data(secret)
-        if self._is_current(kept, ca):
+        stored = _secret_data(secret)
+        if self._is_current(stored, ca):
             return
-        if describe(kept.get(CERTIFICATE, b"")) is not None and not ca.has_signed(kept[CERTIFICATE]):
+        if describe(stored.get(CERTIFICATE, b"")) is not None and not ca.has_signed(stored[CERTIFICATE]):
             log.warning(
                 "the secret %s has an authority that did not sign etcd's certificate: etcd and the pods of jobs do not "
-                "trust it yet. Put the authority of before back into the secret, or restart etcd and then the operator",
+                "trust it yet. Put the earlier authority back into the secret, or restart etcd and then the operator",
                 self._names.ca,
             )
         issued = ca.issue_server(self._names.hosts, now_s=self._clock(), life_s=SERVER_LIFETIME_S)
         await self._write(secret, secret_data_of(issued, ca))
-        log.info("made a certificate for etcd, kept in the secret %s", self._names.server)
+        log.info("issued a certificate for etcd, in the secret %s", self._names.server)
 
-    def _is_current(self, kept: Mapping[str, bytes], ca: CertificateAuthority) -> bool:
-        certificate = kept.get(CERTIFICATE, b"")
+    def _is_current(self, stored: Mapping[str, bytes], ca: CertificateAuthority) -> bool:
+        certificate = stored.get(CERTIFICATE, b"")
         found = describe(certificate)
         return (
             found is not None
             and ca.has_signed(certificate)
-            and kept.get(CA) == ca.trusted
+            and stored.get(CA) == ca.trusted
             and found.hosts == frozenset(self._names.hosts)
             and found.not_after_s - self._clock() > SERVER_LIFETIME_S / 3
         )
@@ -89,8 +92,8 @@ class CASecrets:
     async def _read(self, name: str) -> Object:
         found = await self._secrets.get(Resource.SECRET, self._names.namespace, name)
         if found is None:
-            where = f"{self._names.namespace}/{name}"
-            raise ClusterError(f"there is no secret {where}; make it, empty or with {CERTIFICATE} and {KEY}")
+            path = f"{self._names.namespace}/{name}"
+            raise ClusterError(f"there is no secret {path}; create it, empty or with {CERTIFICATE} and {KEY}")
         return found
 
     async def _write(self, secret: Object, contents: Mapping[str, bytes]) -> None:
@@ -101,15 +104,15 @@ class CASecrets:
 
 
 def secret_data_of(issued: Issued, ca: CertificateAuthority) -> dict[str, bytes]:
-    """What whoever has a certificate needs of it, by the names of the files."""
+    """Return the certificate, its key and the trusted authorities, by file name."""
     return {CERTIFICATE: issued.certificate, KEY: issued.key, CA: ca.trusted}
 
 
 def _ca_from_secret(secret: Object) -> CertificateAuthority | None:
-    kept = _secret_data(secret)
-    if not kept.get(CERTIFICATE) and not kept.get(KEY):
+    stored = _secret_data(secret)
+    if not stored.get(CERTIFICATE) and not stored.get(KEY):
         return None
-    return CertificateAuthority(kept.get(CERTIFICATE, b""), kept.get(KEY, b""), also_trusted=kept.get(CA, b""))
+    return CertificateAuthority(stored.get(CERTIFICATE, b""), stored.get(KEY, b""), also_trusted=stored.get(CA, b""))
 
 
 def _secret_data(secret: Object) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""The interface between the operator's core and the issuer of certificates; on one machine there is none."""
+"""The interface between the controller and the issuer of certificates; a run on one machine has no issuer."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
@@ -11,16 +11,16 @@ class CertificateIssuer(Protocol):
     """Certificates and users of all jobs; each method may raise EtcdError and ClusterError."""
 
     async def issue(self, key: JobKey, secret: Mapping[str, Any], *, store: int) -> Certified:
-        """Write a new certificate into `secret`; its user is in this etcd then (`store` counts the wipes)."""
+        """Create the job's user in etcd, and write a new certificate into `secret`; `store` counts the wipes."""
 
     async def forget(self, key: JobKey) -> None:
-        """Remove the job's user: a client that still has its certificate may do nothing."""
+        """Remove the job's user, so that a client that still has its certificate has no permissions."""
 
     def forget_etcd(self) -> None:
-        """Another process may have changed etcd's users since: read them again before anything is done."""
+        """Read etcd's users again before the next action, because another process may have changed them."""
 
     def recheck(self) -> None:
-        """Etcd was listed anew: it may be another one."""
+        """Check etcd's users soon, because etcd was listed again and may be another one."""
 
     async def run(
         self,
@@ -28,7 +28,8 @@ class CertificateIssuer(Protocol):
         is_there: Callable[[JobKey], Awaitable[bool]],
         purge: Callable[[JobKey], Awaitable[None]],
     ) -> None:
-        """Guard every etcd that comes, and collect leftovers, until cancelled; raises what cannot heal (`Refused`).
+        """Enable authentication in each new etcd, and remove leftovers of deleted jobs, until cancelled.
 
-        What is left of a job is its user, and then by `purge` its keys, whatever they say.
+        Leftovers are a job's user and, by `purge`, its keys. Raises errors that a retry cannot cure
+        (`RequestRejected`).
         """

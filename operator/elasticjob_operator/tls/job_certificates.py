@@ -1,8 +1,8 @@
-"""Each job's certificate in a Secret and its user in etcd: made, renewed, and removed with the job.
+"""Each job's certificate in a Secret and its user in etcd: created, renewed, and removed with the job.
 
-A certificate is handed out only when etcd asks everybody for one: authentication is enabled first, and again when
-etcd was found to be another, empty one. The operator cannot read the Secrets that it writes: what it does not know,
-after its own restart, it makes anew. Users that no job has any more are collected, by the names of their roles.
+A certificate is issued only once etcd requires one from every client. So authentication is enabled first, and again if
+etcd was replaced by an empty one. The operator cannot read the Secrets that it writes, so after a restart it issues new
+certificates. Users of deleted jobs are found by the names of their roles, and removed.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ from elasticjob_operator.tls.auth_audit import AuthAudit
 from elasticjob_operator.tls.ca import Issued
 
 SWEEP_S = 3600.0
-"""Between two looks for users that no job has any more."""
+"""Time between two searches for users of deleted jobs."""
 AUDIT_S = 300.0
-"""Between two looks for users and roles that are not as we made them."""
+"""Time between two audits of users and roles."""
 LIFETIME_S = 86400.0
-"""Of a job's certificate."""
+"""Lifetime of a job's certificate."""
 
 _CHECKS_PER_SWEEP = round(SWEEP_S / AUDIT_S)
 
@@ -40,29 +40,29 @@ log = logging.getLogger(__name__)
 
 
 def _do_nothing() -> None:
-    """No figures are kept."""
+    """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IssuePolicy:
-    """Whose jobs, for how long, and who may do anything in etcd."""
+    """The installation whose jobs get certificates, their lifetime, and the administrator of etcd."""
 
     cluster_id: str
     operator_id: str
     lifetime_s: float = LIFETIME_S
     admin: str = ROOT
     own_etcd: bool = False
-    """Etcd is this installation's own: it has no users but ours."""
+    """Whether etcd belongs to this installation, so that it may have no users of others."""
 
     @property
     def owner(self) -> Owner:
-        """What the audit of users judges by."""
+        """The owner of users and roles, for the audit."""
         admins = frozenset((ROOT, self.admin))
         return Owner(cluster_id=self.cluster_id, operator_id=self.operator_id, admins=admins, is_own=self.own_etcd)
 
 
 class JobCertificates:
-    """Certificates and users of all jobs; nothing else makes or removes them. Clock is wall clock, in seconds."""
+    """Certificates and users of all jobs; only this class creates and removes them. `clock` is the wall clock."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class JobCertificates:
         self._audit = AuthAudit(accounts, policy.owner, on_correction)
 
     async def issue(self, key: JobKey, secret: Mapping[str, Any], *, store: int) -> Certified:
-        """Write a new certificate into `secret`; its user is in this etcd then (`store` counts the wipes)."""
+        """Create the job's user in etcd, and write a new certificate into `secret`; `store` counts the wipes."""
         await self.enable_auth(store)
         await self._ensure_user(key)
         issued = self._active_ca.current.issue_client(key.uid, now_s=self._clock(), life_s=self._policy.lifetime_s)
@@ -95,13 +95,13 @@ class JobCertificates:
         return Certified(store, issued.renew_at_s)
 
     async def forget(self, key: JobKey) -> None:
-        """Remove the job's user: a client that still has its certificate may do nothing."""
+        """Remove the job's user, so that a client that still has its certificate has no permissions."""
         self._users.discard(key.uid)
         self._complete_users.discard(key.uid)
         await self._accounts.remove_user(key.uid, role=self._role(key))
 
     async def enable_auth(self, store: int) -> None:
-        """From now on this etcd asks everybody for a user; nothing if it does already."""
+        """Enable authentication in this etcd unless that was done."""
         async with self._enabling_auth:
             if self._auth_enabled == store:
                 return
@@ -112,11 +112,11 @@ class JobCertificates:
             log.info("etcd refuses clients without a certificate; it has %d users", len(self._users))
 
     def forget_etcd(self) -> None:
-        """Another process may have changed etcd's users since: read them again before anything is done."""
+        """Read etcd's users again before the next action, because another process may have changed them."""
         self._auth_enabled = None
 
     def recheck(self) -> None:
-        """Etcd was listed anew: it may be another one."""
+        """Check etcd's users soon, because etcd was listed again and may be another one."""
         self._recheck_requested.set()
 
     async def run(
@@ -125,12 +125,12 @@ class JobCertificates:
         is_there: Callable[[JobKey], Awaitable[bool]],
         purge: Callable[[JobKey], Awaitable[None]],
     ) -> None:
-        """Guard and audit every etcd that comes, and collect leftovers, until cancelled; raises `RequestRejected`.
+        """Enable authentication, audit users, and remove leftovers of deleted jobs, until cancelled.
 
-        What is left of a job is its user, and then by `purge` its keys, whatever they say.
+        Leftovers are a job's user and, by `purge`, its keys. Raises `RequestRejected`.
         """
-        backoff, said = Backoff(random.random), ""
-        looks = 0
+        backoff, logged = Backoff(random.random), ""
+        checks = 0
         while True:
             is_suspicious = self._recheck_requested.is_set()
             self._recheck_requested.clear()
@@ -138,19 +138,19 @@ class JobCertificates:
                 await self.enable_auth(store())
                 await self._accounts.enable([self._policy.admin])
                 await self._audit.run()
-                if is_suspicious or not looks % _CHECKS_PER_SWEEP:
+                if is_suspicious or not checks % _CHECKS_PER_SWEEP:
                     await self._sweep(is_there, purge)
             except RequestRejected:
                 raise
             except (EtcdError, ClusterError) as error:
-                if str(error) != said:
-                    log.warning("etcd's users cannot be looked after, trying again: %s", error)
-                said = str(error)
+                if str(error) != logged:
+                    log.warning("cannot check etcd's users, trying again: %s", error)
+                logged = str(error)
                 await backoff.pause()
                 continue
             backoff.reset()
-            said = ""
-            looks += 1
+            logged = ""
+            checks += 1
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(AUDIT_S):
                     await self._recheck_requested.wait()
@@ -161,16 +161,16 @@ class JobCertificates:
         for role in sorted(await self._accounts.roles()):
             key = self._key_of(role)
             if key is not None and not await is_there(key):
-                log.info("%s: the job is gone, its user and keys in etcd go too", key)
-                await purge(key)  # while there is the role, an attempt that failed is made again
+                log.info("%s: the job no longer exists; removing its user and keys from etcd", key)
+                await purge(key)  # before the role is removed, so that a failed attempt is repeated
                 await self.forget(key)
-                await purge(key)  # what was written until then
+                await purge(key)  # keys that were written until the user was removed
 
     async def _ensure_user(self, key: JobKey) -> None:
         role = self._role(key)
         if key.uid in self._complete_users:
             return
-        if key.uid in self._users:  # this process, or one before it, may have ended between the user and its role
+        if key.uid in self._users:  # a process may have ended after creating the user and before granting its role
             await self._accounts.grant_role(key.uid, role=role)
         else:
             await self._accounts.add_user(key.uid, role=role, prefix=key.keys(self._policy.cluster_id).everything)
@@ -185,7 +185,7 @@ class JobCertificates:
 
     @property
     def _roles(self) -> str:
-        """What the names of our roles begin with: those of other installations are not touched."""
+        """The prefix of this installation's roles; roles of other installations are not changed."""
         return f"elasticjob/{self._policy.operator_id}/"
 
     def _role(self, key: JobKey) -> str:

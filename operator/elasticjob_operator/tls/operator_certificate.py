@@ -1,7 +1,7 @@
-"""The operator's own certificate, in files that its client of etcd reads: written at start, renewed while it runs.
+"""The operator's own certificate, in files for its client of etcd: written at start, renewed while it runs.
 
-The files are replaced all at once, by a symbolic link, as a kubelet does. So a reader gets a certificate and the key
-that belongs to it. They are readable by this user alone.
+A symbolic link replaces all files at once, as a kubelet does. So a reader gets a certificate with the matching key.
+Only this user can read the files.
 """
 
 import asyncio
@@ -17,13 +17,13 @@ from elasticjob_operator.tls.ca_secrets import CASecrets, secret_data_of
 
 LIFETIME_S = 86400.0
 RENEWAL_S = 3600.0
-"""Between two renewals: many may fail before anything is late."""
+"""Time between two renewals; many can fail before a certificate expires."""
 
 log = logging.getLogger(__name__)
 
 
 class CertificateFiles:
-    """A folder with a certificate for `name`. Clock is wall clock, in seconds."""
+    """A folder with a certificate for `name`; `clock` is the wall clock, in seconds."""
 
     def __init__(self, folder: Path, active_ca: ActiveCA, *, name: str, clock: Callable[[], float]) -> None:
         self._folder = folder
@@ -32,18 +32,16 @@ class CertificateFiles:
         self._clock = clock
 
     def endpoint(self, targets: tuple[str, ...]) -> Endpoint:
-        """Etcd at `targets`, with these files."""
+        """Return the endpoint of etcd at `targets` with these files."""
         ca_cert, cert, key = (str(self._folder / "current" / name) for name in (CA, CERTIFICATE, KEY))
         return Endpoint(targets, ca_cert=ca_cert, cert=cert, key=key)
 
     def write(self) -> None:
-        """A new certificate in the place of the one before; CredentialsError when the folder cannot be written."""
+        """Replace the certificate by a new one; CredentialsError if the folder cannot be written."""
         try:
             self._write()
         except OSError as error:
-            raise CredentialsError(
-                f"the operator's certificate cannot be written to {self._folder}: {error}"
-            ) from error
+            raise CredentialsError(f"cannot write the operator's certificate to {self._folder}: {error}") from error
 
     def _write(self) -> None:
         ca = self._active_ca.current
@@ -77,22 +75,22 @@ async def renew_forever(
     every_s: float = RENEWAL_S,
     leads: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Renew the operator's certificate, and while it leads etcd's when that is due, until cancelled."""
+    """Renew the operator's certificate until cancelled, and etcd's when that is due and this process leads."""
     while True:
         await asyncio.sleep(every_s)
         for renew in (_check, _renew_own, *([_renew_server] if leads() else [])):
             try:
                 await renew(files, ca_secrets, active_ca)
             except (ClusterError, CredentialsError) as error:
-                log.warning("a certificate could not be renewed, trying again in %g s: %s", every_s, error)
+                log.warning("cannot renew a certificate, trying again in %g s: %s", every_s, error)
 
 
 async def _check(_files: CertificateFiles, ca_secrets: CASecrets, active_ca: ActiveCA) -> None:
-    if (kept := await ca_secrets.load_server_certificate()) is not None:
-        active_ca.update(kept)
+    if (stored := await ca_secrets.load_server_certificate()) is not None:
+        active_ca.update(stored)
 
 
-async def _renew_own(files: CertificateFiles, _home: CASecrets, _held: ActiveCA) -> None:
+async def _renew_own(files: CertificateFiles, _ca_secrets: CASecrets, _active_ca: ActiveCA) -> None:
     files.write()
 
 

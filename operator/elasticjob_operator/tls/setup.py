@@ -1,6 +1,6 @@
-"""From the command line to certificates: where the authority is, and what the operator does with it from its start on.
+"""Set-up of TLS from the command line: the authority, etcd's certificate and the operator's own.
 
-Without `--etcd-ca-secret` nothing of this exists, and etcd is spoken to in plain text.
+Without `--etcd-ca-secret` there is none of these, and connections to etcd are not encrypted.
 """
 
 import argparse
@@ -28,29 +28,34 @@ _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What the operator must know of certificates."""
+    """Add the options for certificates."""
     parser.add_argument(
-        "--etcd-ca-secret", metavar="NAME", help="secret with the authority for etcd's TLS; empty: filled [no TLS]"
+        "--etcd-ca-secret", metavar="NAME", help="secret with the authority for etcd's TLS, filled if empty [no TLS]"
     )
-    parser.add_argument("--etcd-server-secret", default="", metavar="NAME", help="keep etcd's certificate in this one")
     parser.add_argument(
-        "--etcd-server-name", action="append", default=[], metavar="HOST", help="a name in it; repeatable"
+        "--etcd-server-secret", default="", metavar="NAME", help="secret to fill with etcd's certificate [none]"
     )
-    parser.add_argument("--secrets-namespace", metavar="NAME", help="namespace of both [the operator's own]")
+    parser.add_argument(
+        "--etcd-server-name", action="append", default=[], metavar="HOST", help="host in etcd's certificate; repeatable"
+    )
+    parser.add_argument("--secrets-namespace", metavar="NAME", help="namespace of both secrets [the operator's own]")
     parser.add_argument(
         "--etcd-user", default=ROOT, metavar="NAME", help="the operator's own user in etcd, an administrator [root]"
     )
     parser.add_argument(
-        "--certificates-folder", type=Path, default=Path("/run/elasticjob"), help="for the operator's own certificate"
+        "--certificates-folder",
+        type=Path,
+        default=Path("/run/elasticjob"),
+        help="folder for the operator's own certificate",
     )
     parser.add_argument(
-        "--certificate-life", type=float, default=LIFETIME_S, metavar="S", help="of a job's, in seconds"
+        "--certificate-life", type=float, default=LIFETIME_S, metavar="SECONDS", help="lifetime of a job's certificate"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class TLSContext:
-    """Etcd as the operator reaches it, and who makes certificates for jobs; None: nobody does."""
+    """The endpoint of etcd, and the authority for certificates of jobs; None without TLS."""
 
     endpoint: Endpoint
     active_ca: ActiveCA | None = None
@@ -63,7 +68,7 @@ class TLSContext:
         settings: Settings,
         metrics: MetricsRecorder,
     ) -> JobCertificates | None:
-        """What the operator's core needs."""
+        """Return the issuer of certificates, or None without TLS."""
         if self.active_ca is None:
             return None
         policy = IssuePolicy(
@@ -83,20 +88,21 @@ class TLSContext:
 async def open_tls(
     options: argparse.Namespace, secrets: SecretStore, leads: Callable[[], bool] = lambda: True
 ) -> AsyncIterator[TLSContext]:
-    """Certificates are there, and stay fresh until the end; raises CredentialsError.
+    """Provide certificates while entered, and renew them; raises CredentialsError.
 
-    At its start each replica fills Secrets that are empty or useless: none can stand by without a way to etcd. A write
-    names the version that was read, so the first one counts. Later the leader alone renews what all share.
+    At its start each replica fills Secrets that are empty or not valid, because a standby needs a connection to etcd,
+    too. A write names the version that was read, so the first one counts. Later the leader alone renews etcd's
+    certificate.
     """
     targets = tuple(options.etcd_endpoints.split(","))
     if not options.etcd_ca_secret:
         yield TLSContext(Endpoint(targets))
         return
     ca_secrets = CASecrets(secrets, _secret_names(options), clock=time.time)
-    what = f"cannot get the certificate authority of the secret {options.etcd_ca_secret}"
-    ca = await retry_until_success(ca_secrets.load_ca, description=what)
+    description = f"cannot get the certificate authority of the secret {options.etcd_ca_secret}"
+    ca = await retry_until_success(ca_secrets.load_ca, description=description)
     await retry_until_success(
-        lambda: ca_secrets.ensure_server_certificate(ca), description="cannot give etcd its certificate"
+        lambda: ca_secrets.ensure_server_certificate(ca), description="cannot write etcd's certificate"
     )
     active_ca = ActiveCA(ca)
     own = CertificateFiles(options.certificates_folder, active_ca, name=options.etcd_user, clock=time.time)
@@ -115,7 +121,7 @@ async def open_tls(
 def _secret_names(options: argparse.Namespace) -> SecretNames:
     hosts = tuple(options.etcd_server_name)
     if options.etcd_server_secret and not hosts:
-        raise CredentialsError("--etcd-server-secret: name etcd's hosts with --etcd-server-name")
+        raise CredentialsError("--etcd-server-secret: set etcd's hosts with --etcd-server-name")
     namespace = options.secrets_namespace or _own_namespace()
     return SecretNames(namespace=namespace, ca=options.etcd_ca_secret, server=options.etcd_server_secret, hosts=hosts)
 
@@ -125,5 +131,5 @@ def _own_namespace() -> str:
         return _OWN_NAMESPACE.read_text().strip()
     except OSError as error:
         raise CredentialsError(
-            f"not in a pod ({error}); --secrets-namespace names the namespace of the secrets"
+            f"the namespace of the secrets is unknown outside a pod ({error}); set --secrets-namespace"
         ) from error

@@ -1,14 +1,15 @@
-"""The read-only web page: what an operator knows of its jobs, shown to a person, live.
+"""The read-only web page with the live state of an operator's jobs.
 
-`PageState` holds what was seen; `PageServer` serves it. Neither needs kopf or kubernetes, so `elasticjob run` has the
-same page:
+`PageState` has the state; `PageServer` serves it. Neither needs kopf or kubernetes, so `elasticjob run` has the same
+page:
 
-    board = Board()
-    operator = Operator(cluster, etcd, settings, onlooker=board)
-    async with Page(board, host="127.0.0.1", port=0) as page:
+    state = PageState()
+    controller = Controller(cluster, etcd, settings, observer=state)
+    async with PageServer(state, host="127.0.0.1", port=0) as page:
         print(page.url)
 
-It only reads. Everything that it shows of a job is the job's own word: hostile text until a browser shows it as text.
+The page only reads. A job determines every text that the page shows about it, so texts are untrusted: the browser must
+show them as text.
 """
 
 from elasticjob_operator.ui.server import PageServer

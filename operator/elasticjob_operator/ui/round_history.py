@@ -1,6 +1,6 @@
-"""The rounds of one job as this process saw them, newest last: bounded, and gone with the process.
+"""The rounds of one job that this process observed, newest last; their number is bounded, and no copy is stored.
 
-Moments are seconds since 1970 of the operator's clock; they are for people, and decide nothing.
+Times are seconds since 1970 by the operator's clock. They are only shown to users; no decision depends on them.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ MAX_ROUNDS = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundEntry:
-    """One round; a moment that was not seen is None."""
+    """One round; a time that was not observed is None."""
 
     number: int
     cause: str
@@ -24,63 +24,63 @@ class RoundEntry:
     active_s: float | None = None
     ended_s: float | None = None
     end: str = ""
-    """The state that came after it: `forming`, `suspended`, `succeeded` or `failed`; empty while it is the last."""
+    """The state after the round: `forming`, `suspended`, `succeeded` or `failed`; empty while the round is the last."""
     nodes: int = 0
     workers: int = 0
     steps: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of detect, stop, agree and start, once its agents have told."""
+    """Seconds of detect, stop, agree and start, once the agents have reported them."""
 
 
 @dataclass(slots=True)
 class RoundHistory:
-    """Of one job."""
+    """The rounds of one job."""
 
     rounds: deque[RoundEntry] = field(default_factory=lambda: deque(maxlen=MAX_ROUNDS))
 
-    def record(self, world: RendezvousState, now_s: float, *, active_since_s: float | None = None) -> None:
-        """Take in the world. `active_since_s`: since when a round is active that was so at the first look."""
+    def record(self, state: RendezvousState, now_s: float, *, active_since_s: float | None = None) -> None:
+        """Record a rendezvous state; `active_since_s` is the start of a round that was active when first observed."""
         last = self.rounds[-1] if self.rounds else None
-        if world.state is RoundPhase.FORMING:
-            if last is None or last.number != world.round:
+        if state.state is RoundPhase.FORMING:
+            if last is None or last.number != state.round:
                 self._end(now_s, RoundPhase.FORMING)
-                self.rounds.append(replace(_new_round(world), opened_s=now_s))
-        elif world.state is RoundPhase.ACTIVE:
-            self._activate(last, world, now_s, active_since_s)
+                self.rounds.append(replace(_new_round(state), opened_s=now_s))
+        elif state.state is RoundPhase.ACTIVE:
+            self._activate(last, state, now_s, active_since_s)
         elif last is not None and not last.end:
-            self._end(now_s, world.state)
+            self._end(now_s, state.state)
 
     def measured(self, number: int, steps: Mapping[str, float]) -> None:
-        """The steps of a round are known."""
+        """Record the durations of a round's steps."""
         for i, known in enumerate(self.rounds):
             if known.number == number:
                 self.rounds[i] = replace(known, steps=dict(steps))
 
     def _activate(
-        self, last: RoundEntry | None, world: RendezvousState, now_s: float, active_since_s: float | None
+        self, last: RoundEntry | None, state: RendezvousState, now_s: float, active_since_s: float | None
     ) -> None:
-        if last is not None and last.number == world.round:
+        if last is not None and last.number == state.round:
             if last.active_s is None:
-                self.rounds[-1] = _activated(last, world, now_s)
+                self.rounds[-1] = _activated(last, state, now_s)
             return
         self._end(now_s, RoundPhase.FORMING)
         began_s = active_since_s if last is None and active_since_s is not None else now_s
-        self.rounds.append(_activated(_new_round(world), world, began_s))
+        self.rounds.append(_activated(_new_round(state), state, began_s))
 
-    def _end(self, now_s: float, state: RoundPhase) -> None:
+    def _end(self, now_s: float, phase: RoundPhase) -> None:
         if self.rounds and not self.rounds[-1].end:
-            self.rounds[-1] = replace(self.rounds[-1], ended_s=now_s, end=state.value)
+            self.rounds[-1] = replace(self.rounds[-1], ended_s=now_s, end=phase.value)
 
 
-def _new_round(world: RendezvousState) -> RoundEntry:
-    return RoundEntry(number=world.round, cause=world.cause.value, detail=world.message)
+def _new_round(state: RendezvousState) -> RoundEntry:
+    return RoundEntry(number=state.round, cause=state.cause.value, detail=state.message)
 
 
-def _activated(round_: RoundEntry, world: RendezvousState, since_s: float) -> RoundEntry:
-    return replace(round_, active_s=since_s, nodes=len(world.members), workers=_workers(world))
+def _activated(round_: RoundEntry, state: RendezvousState, since_s: float) -> RoundEntry:
+    return replace(round_, active_s=since_s, nodes=len(state.members), workers=_workers(state))
 
 
-def _workers(world: RendezvousState) -> int:
+def _workers(state: RendezvousState) -> int:
     try:
-        return sum(int(count) for count in from_run_lengths(world.nprocs, "x"))
+        return sum(int(count) for count in from_run_lengths(state.nprocs, "x"))
     except (RecordError, ValueError):
         return 0

@@ -1,7 +1,7 @@
-"""PURE: a job of the board as JSON for the page: a row of the list, or all of it.
+"""A job as JSON for the page: a row of the list, or all details.
 
-Every text here may come from the job, and is passed on as it is: the page shows text as text. It is bounded here, so
-that no job can make the page slow for the others.
+Every text here may come from the job, and is not escaped: the page shows text as text. Lengths are limited, so that no
+job can make the page slow for the others.
 """
 
 import math
@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 
 def job_row(entry: JobEntry) -> Json:
-    """What the list shows."""
+    """Return the job's row in the list."""
     status, meta = entry.status, objects.metadata(entry.obj)
     return {
         "namespace": entry.key.namespace,
@@ -47,7 +47,7 @@ def job_row(entry: JobEntry) -> Json:
 
 
 def job_details(entry: JobEntry) -> Json:
-    """What the page of one job shows."""
+    """Return the content of the page of one job."""
     causes = {each.round: each.message for each in entry.status.rounds}
     return {
         **job_row(entry),
@@ -65,38 +65,39 @@ def job_details(entry: JobEntry) -> Json:
 
 
 def _job_progress(entry: JobEntry) -> Json | None:
-    """The farthest that an agent told; the status follows it slowly, and keeps it when the agents are gone."""
-    told = [report.progress for report in entry.view.reports.values() if report.progress is not None]
-    live = max((p for p in told if p.step is not None), key=lambda p: p.step or 0, default=None)
-    kept = entry.status.progress
-    if live is not None and (kept is None or (live.step or 0) >= (kept.step or 0)):
+    """Return the highest progress that an agent has reported, or that of the status if it is higher."""
+    # The status is written less often than agents report, and remains when they have ended.
+    reported = [report.progress for report in entry.view.reports.values() if report.progress is not None]
+    live = max((p for p in reported if p.step is not None), key=lambda p: p.step or 0, default=None)
+    stored = entry.status.progress
+    if live is not None and (stored is None or (live.step or 0) >= (stored.step or 0)):
         return _progress_of(live)
-    return _progress_of(kept) if kept is not None else None
+    return _progress_of(stored) if stored is not None else None
 
 
-def _progress_of(told: Progress | ProgressStatus) -> Json:
-    metrics = {_truncate(name): _truncate(value) for name, value in list(told.metrics.items())[:METRICS_LIMIT]}
-    return {"step": told.step, "total": told.total, "metrics": metrics}
+def _progress_of(progress: Progress | ProgressStatus) -> Json:
+    metrics = {_truncate(name): _truncate(value) for name, value in list(progress.metrics.items())[:METRICS_LIMIT]}
+    return {"step": progress.step, "total": progress.total, "metrics": metrics}
 
 
 def _nodes(entry: JobEntry) -> Iterator[Json]:
-    """Nodes with their workers, by rank; those without one last."""
+    """Return nodes with their workers, by rank; nodes without a rank come last."""
     known = {node.pod_name: node for node in entry.status.nodes}
     reports = {report.pod: report for report in entry.view.reports.values()}
     ended = bool(entry.status.completion_time)
     found = [_node(known.get(pod), reports.get(pod), pod, ended=ended) for pod in dict.fromkeys([*known, *reports])]
     found.sort(key=lambda node: (node["rank"] is None, node["rank"] or 0, node["name"]))
-    room = RANKS_LIMIT
+    left = RANKS_LIMIT
     for node in found:
-        room -= len(node["letters"])
-        if room < 0:
+        left -= len(node["letters"])
+        if left < 0:
             return
         yield node
 
 
 def _node(status: NodeStatus | None, report: NodeReport | None, pod: str, *, ended: bool) -> Json:
-    told = letters(report) if report is not None else ""
-    kept = status.ranks if status is not None else ""
+    reported = letters(report) if report is not None else ""
+    stored = status.ranks if status is not None else ""
     workers = report.workers if report is not None else ()
     return {
         "name": status.name if status is not None else pod,
@@ -105,7 +106,7 @@ def _node(status: NodeStatus | None, report: NodeReport | None, pod: str, *, end
         "state": status.state if status is not None else "",
         "reason": _truncate(status.reason) if status is not None else "",
         "rank": status.rank if status is not None else (report.group_rank if report is not None else None),
-        "letters": (kept if ended and kept else told or kept)[:RANKS_LIMIT],
+        "letters": (stored if ended and stored else reported or stored)[:RANKS_LIMIT],
         "first": workers[0].rank if workers else None,
         "pids": [worker.pid for worker in workers],
         "cpu": [_number(worker.cpu_percent) for worker in workers],
@@ -114,7 +115,7 @@ def _node(status: NodeStatus | None, report: NodeReport | None, pod: str, *, end
 
 
 def _round(each: RoundEntry, message: str) -> Json:
-    """`message` is the status's, which knows the failure that a round was opened for."""
+    """Return a round; `message` is that of the status, which names the failure that caused the round."""
     return {
         "round": each.number,
         "cause": each.cause,
@@ -133,8 +134,8 @@ def _last_failure(status: JobStatus) -> Json | None:
     failure = status.last_failure
     if failure is None:
         return None
-    told: Json = codec.write(failure, keep_defaults=True)
-    return {name: _truncate(value) if isinstance(value, str) else value for name, value in told.items()}
+    fields: Json = codec.write(failure, keep_defaults=True)
+    return {name: _truncate(value) if isinstance(value, str) else value for name, value in fields.items()}
 
 
 def _failure(name: str, failure: WorkerFailure) -> Json:
@@ -153,7 +154,7 @@ def _failure(name: str, failure: WorkerFailure) -> Json:
 
 
 def _number(value: float | None) -> float | None:
-    """JSON has no word for what is no number."""
+    """Return the number, or None for NaN and infinity, which JSON does not have."""
     return value if value is not None and math.isfinite(value) else None
 
 

@@ -1,8 +1,8 @@
-"""The page's server: four files, and streams of server-sent events. It reads the board and takes no orders.
+"""The server of the page: three files, and streams of server-sent events. It reads `PageState` and changes nothing.
 
-No host but this one is named anywhere, a strict Content-Security-Policy says so to the browser, and a request by
-another name than the loopback's is refused, so that no page of the internet can read this one by a name of its own
-that points here (DNS rebinding). Who may look at all is not decided here: it listens where only they can come.
+The files name no other host, and a strict Content-Security-Policy forbids other hosts. Requests for another host name
+than the loopback's are refused. Otherwise a web site could read this page through a name that resolves to the loopback
+address (DNS rebinding). The server does not authenticate users: access depends on the address where it listens.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from elasticjob_operator.ui.serialize import Json, job_details, job_row
 from elasticjob_operator.ui.state import PageState
 
 MIN_INTERVAL_S = 1.0
-"""At most one message to a stream in this time."""
+"""Least time between two messages of a stream."""
 KEEPALIVE_S = 15.0
-"""A stream sends a sign of life at least this often."""
+"""Most time between two messages or comments of a stream."""
 MAX_STREAMS = 64
-"""So many people may look at once."""
+"""Most streams at the same time."""
 
 _FILES = {
     "/": ("index.html", "text/html"),
@@ -46,11 +46,11 @@ _HEADERS = {
 }
 
 Read = Callable[[int], Json | None]
-"""What to say to who has seen everything up to this version; None: nothing."""
+"""Return the message for a client that has all changes up to this version; None without changes."""
 
 
 class PageServer:
-    """An async context manager: it answers while it is entered. Port 0 is any free one."""
+    """An async context manager that serves the page while it is entered. Port 0 means any free port."""
 
     def __init__(self, state: PageState, *, host: str = "127.0.0.1", port: int = 0) -> None:
         self._state = state
@@ -70,7 +70,7 @@ class PageServer:
             await site.start()
         except OSError as error:
             await self._runner.cleanup()
-            raise OperatorError(f"cannot show the page on {self._host}:{self._port}: {error}") from error
+            raise OperatorError(f"cannot serve the web page on {self._host}:{self._port}: {error}") from error
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -78,14 +78,14 @@ class PageServer:
 
     @property
     def url(self) -> str:
-        """Where it is, as a browser on this machine wants it."""
+        """The URL of the page for a browser on this machine."""
         host, port, *_ = self._runner.addresses[0]
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Callable[[web.Request], Any]) -> web.StreamResponse:
         if is_local(self._host) and not _names_loopback(request.host):
-            raise web.HTTPForbidden(text="this page answers to localhost alone\n", headers=_HEADERS)
+            raise web.HTTPForbidden(text="this page is only served for localhost\n", headers=_HEADERS)
         try:
             response: web.StreamResponse = await handler(request)
         except web.HTTPException as error:
@@ -95,19 +95,19 @@ class PageServer:
 
     async def _jobs(self, request: web.Request) -> web.StreamResponse:
         def read(version: int) -> Json | None:
-            news = self._state.since(version) if version >= 0 else None
-            if news is None:
+            changes = self._state.since(version) if version >= 0 else None
+            if changes is None:
                 return {"all": [job_row(entry) for entry in self._state.jobs.values()]}
-            changed, gone = news
-            return {"some": [job_row(entry) for entry in changed], "gone": gone} if changed or gone else None
+            changed, deleted = changes
+            return {"some": [job_row(entry) for entry in changed], "gone": deleted} if changed or deleted else None
 
         return await self._stream(request, read)
 
     async def _job(self, request: web.Request) -> web.StreamResponse:
-        place = request.match_info["namespace"], request.match_info["name"]
+        namespaced_name = request.match_info["namespace"], request.match_info["name"]
 
         def read(version: int) -> Json | None:
-            entry = self._state.jobs.get(place)
+            entry = self._state.jobs.get(namespaced_name)
             if entry is None:
                 return {"gone": True}
             return {"job": job_details(entry)} if entry.version > version else None
@@ -116,7 +116,7 @@ class PageServer:
 
     async def _stream(self, request: web.Request, read: Read) -> web.StreamResponse:
         if self._streams >= MAX_STREAMS:
-            raise web.HTTPServiceUnavailable(text=f"{MAX_STREAMS} people look already\n")
+            raise web.HTTPServiceUnavailable(text=f"this page has {MAX_STREAMS} streams already\n")
         self._streams += 1
         try:
             response = web.StreamResponse(headers={**_HEADERS, "Content-Type": "text/event-stream"})
@@ -124,18 +124,18 @@ class PageServer:
             async for message in self._messages(read):
                 await response.write(message)
         except ConnectionError:
-            pass  # the reader has gone away
+            pass  # the client has closed the connection
         finally:
             self._streams -= 1
         return response
 
     async def _messages(self, read: Read) -> AsyncIterator[bytes]:
-        """Everything at first, then what changes, never faster than PACE_S; a comment when nothing does."""
+        """Return the whole state, then changes at intervals of at least MIN_INTERVAL_S; a comment without changes."""
         version = -1
         while True:
-            now, news = self._state.version, read(version)
-            version = now
-            yield b": still here\n\n" if news is None else f"data: {json.dumps(news)}\n\n".encode()
+            current, message = self._state.version, read(version)
+            version = current
+            yield b": still here\n\n" if message is None else f"data: {json.dumps(message)}\n\n".encode()
             await asyncio.sleep(MIN_INTERVAL_S)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(KEEPALIVE_S):
@@ -143,7 +143,7 @@ class PageServer:
 
 
 def is_local(host: str) -> bool:
-    """It is reached from this machine (or pod) alone."""
+    """Return whether only this machine or pod can reach the host."""
     if host == "localhost":
         return True
     try:
@@ -153,7 +153,7 @@ def is_local(host: str) -> bool:
 
 
 def _names_loopback(host: str) -> bool:
-    """`host` as a browser sends it: `localhost:8081`, `[::1]:8081`."""
+    """Return whether a Host header names the loopback: `localhost:8081`, `[::1]:8081`."""
     name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
     return name in _LOCAL
 

@@ -1,7 +1,7 @@
-"""The content of the page: the last snapshot of each job, and the rounds that this process saw.
+"""The content of the page: the last snapshot of each job, and the rounds that this process observed.
 
-The reconciler writes into it at each turn of a job (a reference or two: nothing is made for nobody); streams of the
-page read it and wait for more. One event loop, so between two awaits everybody sees one state.
+The reconciler stores references at each reconcile, and nothing is computed without a reader. Streams of the page read
+the state and wait for changes. All run in one event loop, so between two awaits every reader has the same state.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ MAX_FAILURES = 20
 _MAX_DELETED = 1000
 
 MemberAt = tuple[str, str]
-"""Namespace and name: of two jobs that had it one after the other the younger is shown."""
+"""Namespace and name of a job; of two successive jobs with one name, the newer is shown."""
 
 
 @dataclass(slots=True, kw_only=True)
 class JobEntry:
-    """One job; `version` is the board's at its last change."""
+    """One job; `version` is that of the state at the job's last change."""
 
     key: JobKey
     obj: Object
@@ -37,25 +37,25 @@ class JobEntry:
     version: int
     rounds: RoundHistory = field(default_factory=RoundHistory)
     failures: Mapping[str, WorkerFailure] = field(default_factory=dict)
-    """The records of the last round that had any, the root cause first: etcd forgets them two rounds later."""
+    """The failures of the last round that had any, the root cause first; etcd keeps them for two rounds only."""
 
 
 class PageState(ReconcileObserver):
-    """All jobs of one operator."""
+    """The state of all jobs of one operator."""
 
     def __init__(self) -> None:
         self.version = 0
-        """It grows with every change."""
+        """A number that grows with every change."""
         self.jobs: dict[MemberAt, JobEntry] = {}
         self._deleted: deque[tuple[int, MemberAt]] = deque(maxlen=_MAX_DELETED)
         self._waiters: set[asyncio.Future[None]] = set()
 
     def reconciled(self, key: JobKey, obj: Object, status: JobStatus, view: RendezvousView, now_s: float) -> None:
-        """It is as new as this; so is the round that it is in."""
-        place = key.namespace, key.name
-        entry = self.jobs.get(place)
+        """Store a job's newest state, and record its round."""
+        namespaced_name = key.namespace, key.name
+        entry = self.jobs.get(namespaced_name)
         if entry is None or entry.key != key:
-            entry = self.jobs[place] = JobEntry(key=key, obj=obj, status=status, view=view, version=0)
+            entry = self.jobs[namespaced_name] = JobEntry(key=key, obj=obj, status=status, view=view, version=0)
         entry.obj, entry.status, entry.view = obj, status, view
         if view.world is not None:
             since_s = from_rfc3339(status.last_rendezvous_time)
@@ -65,26 +65,26 @@ class PageState(ReconcileObserver):
         entry.version = self._changed()
 
     def recovered(self, key: JobKey, recovered: RecoverySample) -> None:
-        """The round's steps."""
+        """Record the durations of a round's steps."""
         if (entry := self.jobs.get((key.namespace, key.name))) is not None and entry.key == key:
             entry.rounds.measured(recovered.round, recovered.steps)
 
     def deleted(self, key: JobKey) -> None:
-        """Its place is free."""
-        place = key.namespace, key.name
-        if (entry := self.jobs.get(place)) is not None and entry.key == key:
-            del self.jobs[place]
-            self._deleted.append((self._changed(), place))
+        """Remove a deleted job."""
+        namespaced_name = key.namespace, key.name
+        if (entry := self.jobs.get(namespaced_name)) is not None and entry.key == key:
+            del self.jobs[namespaced_name]
+            self._deleted.append((self._changed(), namespaced_name))
 
     def since(self, version: int) -> tuple[list[JobEntry], list[MemberAt]] | None:
-        """What has changed and what has gone after `version`; None if that is too long ago to say: read all of it."""
+        """Return the changed and the deleted jobs since `version`; None if deletions since then are no longer known."""
         if self._deleted and len(self._deleted) == _MAX_DELETED and self._deleted[0][0] > version:
             return None
-        gone = [place for at, place in self._deleted if at > version and place not in self.jobs]
-        return [entry for entry in self.jobs.values() if entry.version > version], gone
+        deleted = [job for at, job in self._deleted if at > version and job not in self.jobs]
+        return [entry for entry in self.jobs.values() if entry.version > version], deleted
 
     async def changed(self, version: int) -> None:
-        """Return when there is anything after `version`."""
+        """Wait for a change after `version`."""
         while self.version <= version:
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.add(waiter)
@@ -102,7 +102,7 @@ class PageState(ReconcileObserver):
 
 
 def _recent_failures(view: RendezvousView) -> dict[str, WorkerFailure]:
-    """Of the newest round with failures, the root cause first."""
+    """Return the failures of the newest round that has any, the root cause first."""
     root = view.world.root_cause if view.world is not None else ""
     newest = max(int(name.partition("/")[0]) for name in view.failures)
     names = [name for name in sorted(view.failures) if name == root or name.startswith(f"{newest}/")]

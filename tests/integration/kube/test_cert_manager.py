@@ -152,7 +152,7 @@ def test_what_cert_manager_renews_is_taken_while_the_job_runs(
     eventually(lambda: served(release.etcd) == leaf(release.secret(SERVER)), within_s=20, what="the new one is served")
     assert served(release.etcd) != first
     assert rig.operator is not None
-    rig.operator.wait_for_output("took the renewed certificate of the authority")
+    rig.operator.wait_for_output("using the renewed certificate of the authority")
     renewed = release.secret(CA)["tls.crt"].strip()
     uid = rig.job()["metadata"]["uid"]
     rig.until("a job's certificate with it", lambda: renewed in of_job(release, uid)["ca.crt"], within_s=90)

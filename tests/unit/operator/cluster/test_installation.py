@@ -78,5 +78,5 @@ class Refusing(InMemoryCluster):
 
 
 async def test_where_it_is_missing_and_may_not_be_made_the_error_names_the_cure() -> None:
-    with pytest.raises(ClusterError, match=r"ConfigMap system/e is missing.*the chart and deploy/ make it"):
+    with pytest.raises(ClusterError, match=r"ConfigMap system/e is missing.*apply the chart or deploy/ again"):
         await read(Refusing(), "a")

@@ -19,7 +19,7 @@ IMPLAUSIBLE = [
         "slot 0001 names 'k-1-a', which is not a pod of job j",
         id="pod of another job",
     ),
-    pytest.param(builders.record(slots={"0001": SlotOwner("j-2-a")}), "which is no pod", id="other slot's pod"),
+    pytest.param(builders.record(slots={"0001": SlotOwner("j-2-a")}), "which is not a pod", id="other slot's pod"),
     pytest.param(builders.active(0, restarts=1 << 31), "restarts is 2147483648", id="32 bits"),
     pytest.param(builders.active(0, nprocs="2x99999"), "more than 65536 nodes", id="too many nodes"),
     pytest.param(builders.active(0, nprocs="-2x2"), "nprocs is '-2x2'", id="negative workers"),

@@ -92,7 +92,7 @@ def test_an_authority_that_was_brought_signs_as_well() -> None:
         ("no PEM", "cannot be used"),
         ("another key", "tls.key is not the key of tls.crt"),
         ("no authority", "tls.crt is not of an authority"),
-        ("another kind of key", "neither RSA nor of an elliptic curve"),
+        ("another kind of key", "neither an RSA key nor an elliptic-curve key"),
     ],
 )
 def test_what_is_no_authority_is_refused_with_a_reason(what: str, said: str, authority: CertificateAuthority) -> None:

@@ -63,7 +63,7 @@ async def test_half_an_authority_is_refused_and_not_overwritten(cluster: InMemor
 
 
 async def test_a_secret_that_is_not_there_is_asked_for(clock: FakeClock) -> None:
-    with pytest.raises(ClusterError, match="there is no secret system/ca; make it, empty or with"):
+    with pytest.raises(ClusterError, match="there is no secret system/ca; create it, empty or with"):
         await CASecrets(InMemoryCluster(clock=clock), PLACE, clock=clock).load_ca()
 
 
@@ -111,4 +111,4 @@ async def test_another_authority_than_that_of_etcds_certificate_is_a_warning_wit
     await ca_secrets.ensure_server_certificate(await ca_secrets.load_ca())
     assert not [line for line in caplog.records if line.levelname == "WARNING"]
     await ca_secrets.ensure_server_certificate(CertificateAuthority.create(now_s=clock()))
-    assert "Put the authority of before back into the secret, or restart etcd" in caplog.text
+    assert "Put the earlier authority back into the secret, or restart etcd" in caplog.text

@@ -54,5 +54,5 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     files = CertificateFiles(
         tmp_path / "file", ActiveCA(CertificateAuthority.create(now_s=NOW_S)), name="root", clock=Clock()
     )
-    with pytest.raises(CredentialsError, match=r"cannot be written to .*file"):
+    with pytest.raises(CredentialsError, match=r"cannot write .* to .*file"):
         files.write()

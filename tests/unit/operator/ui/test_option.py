@@ -23,4 +23,4 @@ def test_an_address(text: str, address: tuple[str, int]) -> None:
 def test_what_is_no_address_is_refused_in_words(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         _parser().parse_args([*NEEDED, "--ui", text])
-    assert f"{text!r} is no HOST:PORT, as 127.0.0.1:8081" in capsys.readouterr().err
+    assert f"{text!r} is not HOST:PORT, for example 127.0.0.1:8081" in capsys.readouterr().err

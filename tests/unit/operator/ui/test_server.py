@@ -98,7 +98,7 @@ async def test_too_many_lookers_are_told_so(shown: PageServer, monkeypatch: pyte
     async with aiohttp.ClientSession() as session, session.get(f"{shown.url}api/jobs") as first:
         await next_message(first.content)
         async with session.get(f"{shown.url}api/jobs") as second:
-            assert (second.status, await second.text()) == (503, "1 people look already\n")
+            assert (second.status, await second.text()) == (503, "this page has 1 streams already\n")
 
 
 async def test_a_port_that_somebody_has_is_said(board: PageState) -> None:
@@ -106,7 +106,7 @@ async def test_a_port_that_somebody_has_is_said(board: PageState) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(OperatorError, match=f"cannot show the page on 127.0.0.1:{port}"):
+        with pytest.raises(OperatorError, match=f"cannot serve the web page on 127.0.0.1:{port}"):
             await PageServer(board, port=port).__aenter__()
 
 
