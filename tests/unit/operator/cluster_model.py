@@ -1,7 +1,7 @@
-"""A small world around a real Reconciler: API server, etcd, kubelets, agents and a closer, each step on demand.
+"""A small model around a real Reconciler: API server, etcd, kubelets, agents and a leader, each step on demand.
 
-Nothing happens by itself: requests wait at a gate, watch events wait to be delivered, the clock stands. `Model`
-has one method for each thing that may happen; histories are what a test makes of them.
+Nothing happens by itself: requests wait at a gate, watch events wait to be delivered, and the clock does not advance.
+`Model` has one method for each event; a test calls them in the order of its history.
 """
 
 import asyncio
@@ -51,17 +51,17 @@ from tests.unit.operator.process import Process
 
 NAMESPACE = "default"
 _TURNS = 12
-"""Passes of the event loop that let everything come to a gate."""
+"""Iterations of the event loop after which every task waits at a gate."""
 
 
 class CountingCluster(InMemoryCluster):
-    """Remembers how often each pod name was created; may refuse pods as a quota does."""
+    """A cluster that counts the creations of each pod name, and can refuse pods as a quota does."""
 
     def __init__(self, **given: Any) -> None:
         super().__init__(**given)
         self.created: Counter[str] = Counter()
         self.refusal: Exception | None = None
-        """What it answers to the creation of a pod; None: it creates it."""
+        """The error for the creation of a pod; None: the pod is created."""
         self.refused: Counter[str] = Counter()
 
     async def create(self, resource: Resource, body: Object) -> Object:
@@ -75,7 +75,7 @@ class CountingCluster(InMemoryCluster):
 
 
 class ChainedStore(InMemoryStore):
-    """Remembers which writes of a spec were not compared with all that they were planned from."""
+    """A store that records writes of a spec without a comparison with all planned revisions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -93,14 +93,14 @@ class ChainedStore(InMemoryStore):
 
 
 class Model:
-    """Everything, with one method for each thing that may happen."""
+    """The whole model, with one method for each event."""
 
     def __init__(self, **spec: Any) -> None:
         self.loop = asyncio.new_event_loop()
         self.now_s = 1_700_000_000.0
-        """The API server's wall clock, and every monotonic one."""
+        """The time of the API server's wall clock and of every monotonic clock."""
         self.wrong_by_s = 0.0
-        """How far the operator's wall clock is ahead of the API server's."""
+        """The difference of the operator's wall clock from the API server's, in seconds."""
         self.store = ChainedStore()
         self.cluster = CountingCluster(clock=lambda: self.now_s)
         self.suffixes: Iterator[str] = (f"p{n:04d}" for n in itertools.count(1))
@@ -108,23 +108,23 @@ class Model:
         self._incarnations = (f"{n:08x}" for n in itertools.count(1))
         self._leases: dict[str, int] = {}
         self.closed_at_s: dict[int, float] = {}
-        """Round → when it became active at the earliest, by the operator's wall clock."""
+        """Round → the earliest time at which it became active, by the operator's wall clock."""
         self.agent_image = "agent:0"
-        """What the operator's next process is told to use."""
+        """The agent image of the operator's next process."""
         self.in_flight: list[HeldRequest] = []
         self.landed_late: set[str] = set()
-        """Pods whose creation took effect longer after the request than an API server works on one."""
+        """Pods whose creation took effect later after the request than an API server works on one."""
         self.status_is_stale = False
-        """A status of long ago has landed, and has not been corrected yet."""
+        """Whether an old status has taken effect and is not corrected yet."""
         self.job = self.run(self.cluster.create(Resource.JOB, _manifest(spec)))
         self.key = job_key.key_of_job(self.job)
         self.keys = Keys(job_prefix(cluster="c", namespace=NAMESPACE, name="j", uid=self.key.uid))
         self.process = self._start()
         self.other: Process | None = None
-        """Another operator that believes that it leads, too; it does nothing until `swap`."""
+        """Another operator that believes that it leads; it does nothing until `swap`."""
 
     def set_wall_clock(self, wrong_by_s: float) -> None:
-        """The wall clock of the operator's machine is stepped: no time passes."""
+        """Step the wall clock of the operator's machine, without advancing the time."""
         self.wrong_by_s = wrong_by_s
         self.closed_at_s = {round_: min(at_s, self.now_s + wrong_by_s) for round_, at_s in self.closed_at_s.items()}
 
@@ -134,7 +134,7 @@ class Model:
         return result
 
     def settle(self) -> None:
-        """Let everything run that can, up to the next gate."""
+        """Run all tasks up to the next gate."""
         self.loop.run_until_complete(_turns())
 
     def close(self) -> None:
@@ -154,14 +154,14 @@ class Model:
             process.deliver(Resource.POD)
         return process
 
-    def begin_turn(self, key: JobKey | None = None) -> None:
-        """The work queue hands the job (or another of which there are keys) to the reconciler, unless it has one."""
+    def begin_reconcile(self, key: JobKey | None = None) -> None:
+        """Pass the job, or another one with keys, from the work queue to the reconciler, unless a reconcile runs."""
         if self.process.turn is None:
             self.process.turn = self.loop.create_task(self.process.reconciler.reconcile(key or self.key))
             self.settle()
-            self._end_turn()
+            self._end_reconcile()
 
-    def _end_turn(self) -> None:
+    def _end_reconcile(self) -> None:
         turn = self.process.turn
         if turn is None or not turn.done():
             return
@@ -169,31 +169,31 @@ class Model:
         try:
             delay_s = turn.result()
         except (OperatorError, EtcdError):
-            delay_s = 0.1  # what the queue retries
+            delay_s = 0.1  # errors after which the queue retries
         self.process.again_at_s = None if delay_s is None else self.now_s + delay_s
 
-    def finish_turn(self) -> None:
-        """Every request of the turn under way is answered."""
+    def finish_reconcile(self) -> None:
+        """Answer every request of the running reconcile."""
         while self.process.turn is not None:
             self.answer(0)
 
     def answer(self, index: int, *, lose_answer: bool = False) -> None:
-        """A request takes place."""
+        """Execute a request."""
         held = self.process.gate.held.pop(index)
         self.run(held.pass_through(lose_answer=lose_answer))
-        self._end_turn()
+        self._end_reconcile()
 
     def refuse(self, index: int, *, lands_later: bool) -> None:
-        """A request gets no answer; it is lost, or lands some time."""
+        """Fail a request; it is lost, or takes effect later."""
         held = self.process.gate.held.pop(index)
         if lands_later and held.writes:
             self.in_flight.append(held)
         held.fail()
         self.settle()
-        self._end_turn()
+        self._end_reconcile()
 
     def crash(self, *, land: list[bool], deliver_jobs: bool = True, deliver_pods: bool = True) -> None:
-        """The process ends; of its requests those marked in `land` are still on their way. Another one starts."""
+        """End the process and start another; the requests in `land` may still take effect."""
         held = self.process.gate.held
         marks = itertools.chain(land, itertools.repeat(False))
         self.in_flight += [request for request, on_way in zip(held, marks, strict=False) if on_way and request.writes]
@@ -201,34 +201,34 @@ class Model:
         self.process = self._start(deliver_jobs=deliver_jobs, deliver_pods=deliver_pods)
 
     def leave_newer_status(self) -> None:
-        """A newer operator has written the status: it has fields that this version does not know."""
+        """Write the status as a newer operator does, with fields that this version does not know."""
         if status := self.status():
             self.run(self.cluster.patch_status(Resource.JOB, NAMESPACE, "j", newer_json(status)))
 
     def lose_keys(self) -> None:
-        """Etcd begins anew, and no status of long ago is on its way any more."""
+        """Replace etcd by an empty one; no old status may still take effect."""
         self.in_flight = [held for held in self.in_flight if held.description != "status"]
         self._put(Delete(self.keys.everything, prefix=True))
 
     def start_another(self) -> None:
-        """A second operator leads; the first one believes that it still does."""
+        """Start a second operator that leads; the first one still believes that it leads."""
         self.other, self.process = self.process, self._start()
         self.status_is_stale = True
 
     def swap(self) -> None:
-        """From now on the other one is `process`: each does something, in any order."""
+        """Make the other operator `process`, so that both act in any order."""
         if self.other is not None:
             self.other, self.process = self.process, self.other
 
     def end_other(self) -> None:
-        """One of the two learns that it does not lead: what it has asked for is still on its way."""
+        """End the leadership of one of the two; its requests may still take effect."""
         if self.other is not None:
             self.in_flight += [held for held in self.other.gate.held if held.writes]
             self.run(self.other.stop())
             self.other = None
 
     def land(self, index: int) -> None:
-        """A request of long ago takes place."""
+        """Execute an old request."""
         held, before = self.in_flight.pop(index), set(self.cluster.created)
         self.status_is_stale |= held.description == "status"
         self.run(held.pass_through())
@@ -240,7 +240,7 @@ class Model:
         return self.cluster.objects(Resource.POD)
 
     def start_pod(self, pod: Object) -> None:
-        """It is scheduled and runs; its agent joins."""
+        """Schedule and start a pod; its agent joins."""
         name, uid = name_of(pod), uid_of(pod)
         self.run(self.cluster.bind_pod(NAMESPACE, name, uid, "node"))
         self.run(self.cluster.patch_pod_status(NAMESPACE, name, uid, {"phase": "Running"}))
@@ -249,7 +249,7 @@ class Model:
         self._put(Put(self.keys.node(slot_of(pod), next(self._incarnations)), encode(node), lease))
 
     def end_pod(self, pod: Object, *, exit_code: int, disrupted: bool = False) -> None:
-        """Its containers end; the lease lives on for a while."""
+        """End the containers of a pod; the lease lasts for a while."""
         ended = {"exitCode": exit_code, "reason": "Error", "finishedAt": to_rfc3339(self.now_s)}
         state = {"terminated": ended}
         status: dict[str, Any] = {"phase": "Failed", "containerStatuses": [{"name": "trainer", "state": state}]}
@@ -258,7 +258,7 @@ class Model:
         self.run(self.cluster.patch_pod_status(NAMESPACE, name_of(pod), uid_of(pod), status))
 
     def expire(self, pod: Object) -> None:
-        """The lease of its agent runs out."""
+        """Expire the lease of the pod's agent."""
         if (lease := self._leases.pop(uid_of(pod), None)) is not None:
             self.store.revoke(lease)
             self.settle()
@@ -287,7 +287,7 @@ class Model:
         status: dict[str, Any] = (self.job_object() or {}).get("status", {})
         return status
 
-    # The closer, always up to date: it is not what is tested here.
+    # The leader is always up to date: it is not under test here.
 
     def spec(self) -> SpecRecord | None:
         kv = self.store.get(self.keys.spec)
@@ -302,7 +302,7 @@ class Model:
         return {owner.pod for owner in spec.slots.values()} if spec else set()
 
     def close_round(self) -> None:
-        """Those that have joined and own a slot make a round, if they are enough."""
+        """Form a round of the agents that joined and own a slot, if they are enough."""
         spec, world = self.spec(), self.world()
         if (
             spec is None
@@ -325,7 +325,7 @@ class Model:
             self._report(member, round_, WorkerState.HEALTHY)
 
     def _report(self, member: Member, round_: int, state: WorkerState) -> None:
-        """Of its only worker, by its agent; nothing if that has gone."""
+        """Write the report of an agent about its only worker, unless the agent has ended."""
         if (kv := self.store.get(self.keys.node(member.slot, member.incarnation))) is not None:
             node, worker = decode(NodeRecord, kv.value), WorkerReport(rank=0, state=state, pid=1)
             report = NodeReport(pod=node.pod, pod_uid=node.pod_uid, round=round_, workers=(worker,))
@@ -355,7 +355,7 @@ class Model:
         self._put(Put(key, encode(failure)), Put(self.keys.rendezvous_state, encode_state(opened)))
 
     def finish_all(self) -> None:
-        """All members are done; there is no closer to say that this is success."""
+        """Complete all members; there is no leader that writes the success."""
         world = self.world()
         for member in world.members if world is not None else ():
             self._put(
@@ -366,7 +366,7 @@ class Model:
             )
 
     def finish_member(self, index: int) -> None:
-        """A member's workers exit 0; when it was the last, the job has succeeded."""
+        """Let a member's workers exit with 0; after the last member the job has succeeded."""
         world = self.world()
         if world is None or world.state is not RoundPhase.ACTIVE:
             return
@@ -381,7 +381,7 @@ class Model:
             self._put(Put(self.keys.rendezvous_state, encode_state(ended)))
 
     def is_done(self, round_: int, member: Member) -> bool:
-        """It has said that all of its workers ended with 0."""
+        """Return whether the member has recorded that all of its workers exited with 0."""
         kv = self.store.get(self.keys.completion(round_, member.slot))
         return kv is not None and decode(Completion, kv.value).incarnation == member.incarnation
 
@@ -389,29 +389,29 @@ class Model:
         self.store.txn(Txn((), ops))
         self.settle()
 
-    # To the end.
+    # The end.
 
     def quiesce(self) -> None:
-        """All that is on its way arrives, then the operator works undisturbed until it has nothing to do."""
+        """Let every late request take effect, then let the operator work until it has nothing to do."""
         while self.in_flight:
             self.land(0)
         self.quiesce_without_landing()
         self.status_is_stale = False
 
     def quiesce_without_landing(self) -> None:
-        """The operator works undisturbed and up to date; what is still on its way stays there."""
+        """Let the operator work with current caches; late requests remain pending."""
         self.etcd_is_away(away=False)
-        self.finish_turn()
+        self.finish_reconcile()
         self.catch_up()
 
     def etcd_is_away(self, *, away: bool) -> None:
-        """For the operator: its probe has no answer, and its mirror stands still."""
+        """Make etcd stop answering the operator's probe, and stop its mirror."""
         self.process.health.trouble = "etcd does not answer" if away else ""
         (self.process.mirror_etcd.disconnect if away else self.process.mirror_etcd.reconnect)()
         self.settle()
 
     def catch_up(self) -> None:
-        """The operator works undisturbed until nothing changes any more."""
+        """Let the operator work with current caches until nothing changes."""
         for _ in range(100):
             before = self._everything()
             self.undisturbed_turn()
@@ -425,13 +425,13 @@ class Model:
     def undisturbed_turn(self) -> None:
         for resource in self.process.streams:
             self.process.deliver(resource)
-        self.begin_turn()
-        self.finish_turn()
+        self.begin_reconcile()
+        self.finish_reconcile()
         for resource in self.process.streams:
             self.process.deliver(resource)
 
     def _is_due(self) -> bool:
-        """Time alone calls for another turn soon: the clock goes there."""
+        """Return whether another reconcile is due soon without a change, and advance the time to it."""
         at_s = self.process.again_at_s
         if at_s is None or at_s > self.now_s + (MAX_BACKOFF_S if self._waits_for_a_pod() else 6.0):
             return False
@@ -439,7 +439,7 @@ class Model:
         return True
 
     def _waits_for_a_pod(self) -> bool:
-        """A slot has none: its pods have come and gone too often. One that is refused is not waited for."""
+        """Return whether a slot has no pod because of its back-off; a refused pod does not count."""
         if self.cluster.refusal is not None:
             return False
         world, live = self.world(), {name_of(pod) for pod in self.pods() if is_live(pod)}

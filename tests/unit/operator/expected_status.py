@@ -1,6 +1,6 @@
-"""What the status of a job at rest has to say, from the API server and etcd alone: none of it asks the operator's code.
+"""The expected status of a job at rest, computed from the API server and etcd without the operator's code.
 
-Only what stands there when nothing moves any more; what must hold at every moment is the machine's own.
+It covers the status after all changes; the state machine itself has the invariants that always hold.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ TIMES = ("startTime", "completionTime", "lastRendezvousTime", "lastScaleTime")
 
 
 def check(model: Model) -> None:
-    """The status of a job that is there says what there is."""
+    """Check the status of an existing job against the objects and keys."""
     obj = model.job_object()
     if obj is None:
         return
@@ -34,11 +34,11 @@ def check(model: Model) -> None:
         conditions = {c["type"]: c["status"] == "True" for c in status["conditions"]}
         wanted = _conditions(model, obj, world)
         assert _check_reported(conditions, wanted) == wanted
-        _check_the_workers(model, status, world)
-        _check_the_times(model, obj, world)
+        _check_workers(model, status, world)
+        _check_times(model, obj, world)
 
 
-def _check_the_times(model: Model, obj: dict[str, Any], world: RendezvousState) -> None:
+def _check_times(model: Model, obj: dict[str, Any], world: RendezvousState) -> None:
     status = obj["status"]
     assert bool(status.get("completionTime")) == world.state.is_final
     assert bool(status.get("startTime")) == (world.state.is_final or not obj["spec"].get("suspend"))
@@ -62,7 +62,7 @@ def _from_pods(model: Model, obj: dict[str, Any]) -> dict[str, Any]:
 
 
 def _live_members(model: Model, world: RendezvousState) -> int:
-    """Members of the active round that have a key, or have finished."""
+    """Return the members of the active round that have a key or have finished."""
     if world.state is not RoundPhase.ACTIVE:
         return 0
     keys = {kv.key for kv in model.store.range(model.keys.everything).kvs}
@@ -95,7 +95,7 @@ def _conditions(model: Model, obj: dict[str, Any], world: RendezvousState) -> di
     }
 
 
-def _check_the_workers(model: Model, status: dict[str, Any], world: RendezvousState) -> None:
+def _check_workers(model: Model, status: dict[str, Any], world: RendezvousState) -> None:
     counts = {field: status["workerStates"].get(field, 0) for field in _FIELDS.values()}
     nodes = {node["name"]: node["ranks"] for node in status.get("nodes", [])}
     said = Counter("".join(nodes.values()))
@@ -111,7 +111,7 @@ def _check_the_workers(model: Model, status: dict[str, Any], world: RendezvousSt
 
 
 def _memberships(model: Model) -> dict[int, Member | None]:
-    """Slot → the newest stay of the agent in its own pod."""
+    """Return slot → the newest incarnation of the agent in the slot's own pod."""
     spec, keys = model.spec(), model.keys
     owners = {int(slot, 16): owner.pod for slot, owner in spec.slots.items()} if spec else {}
     found: dict[int, Member | None] = dict.fromkeys(owners)
@@ -129,7 +129,7 @@ def _member(keys: Keys, key: str) -> Member:
 
 
 def letters(model: Model, world: RendezvousState) -> dict[int, str]:
-    """Slot → its one worker's letter."""
+    """Return slot → the letter of its only worker."""
     members = {m.slot for m in world.members} if world.state is RoundPhase.ACTIVE else set()
     return {slot: _letter(model, stay, lost=slot in members) for slot, stay in _memberships(model).items()}
 

@@ -1,7 +1,7 @@
-"""A cluster and an etcd whose every request waits at a gate, until a test says what becomes of it.
+"""Gates in front of a cluster and an etcd: each request waits until the test decides its outcome.
 
-So a test may answer requests in any order, lose an answer, fail a request that lands later all the same, or end
-the process that waits. Watches are not gated: a test delivers their events by itself.
+A test can answer requests in any order, lose a response, or end the process that waits. It can also fail a request that
+takes effect later. Watches have no gate: a test delivers their events by itself.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from elasticjob_operator.model.cluster_interface import Object, ObjectEvent, Res
 
 @dataclass(slots=True)
 class HeldRequest:
-    """One request at the gate."""
+    """One request that waits at the gate."""
 
     description: str
     writes: bool
@@ -27,28 +27,28 @@ class HeldRequest:
     answer: "asyncio.Future[Any]"
 
     async def pass_through(self, *, lose_answer: bool = False) -> None:
-        """It takes place; the caller hears of it, or not."""
+        """Execute the request, and return its response to the caller unless it is lost."""
         try:
             result = await self.execute()
         except Exception as error:  # noqa: BLE001 -- whatever the fake raises is the caller's answer
-            self._tell(error)
+            self._raise_to_caller(error)
             return
         if lose_answer:
-            self._tell(self.unavailable)
+            self._raise_to_caller(self.unavailable)
         elif not self.answer.done():
             self.answer.set_result(result)
 
     def fail(self) -> None:
-        """The caller hears that nothing answered."""
-        self._tell(self.unavailable)
+        """Raise to the caller that no response came."""
+        self._raise_to_caller(self.unavailable)
 
-    def _tell(self, error: Exception) -> None:
+    def _raise_to_caller(self, error: Exception) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
 
 
 class Gate:
-    """The requests that wait, oldest first."""
+    """The waiting requests, oldest first."""
 
     def __init__(self) -> None:
         self.held: list[HeldRequest] = []
@@ -56,14 +56,14 @@ class Gate:
     async def through(
         self, what: str, execute: Callable[[], Awaitable[Any]], unavailable: Exception, *, writes: bool
     ) -> Any:
-        """Wait at the gate."""
+        """Wait at the gate; return the response, or raise."""
         held = HeldRequest(what, writes, execute, unavailable, asyncio.get_running_loop().create_future())
         self.held.append(held)
         return await held.answer
 
 
 class GatedCluster:
-    """A `Cluster` in front of `inner`."""
+    """A `Cluster` with a gate in front of `inner`."""
 
     def __init__(self, inner: InMemoryCluster, gate: Gate) -> None:
         self._inner = inner
@@ -132,7 +132,7 @@ class GatedCluster:
 
 
 class GatedEtcd:
-    """An `Etcd` in front of `inner`."""
+    """An `Etcd` with a gate in front of `inner`."""
 
     def __init__(self, inner: Etcd, gate: Gate) -> None:
         self._inner = inner
@@ -150,7 +150,7 @@ class GatedEtcd:
         return found
 
     async def txn(self, txn: Txn) -> TxnResult:
-        result: TxnResult = await self._pass(f"txn {_place(txn)}", lambda: self._inner.txn(txn))
+        result: TxnResult = await self._pass(f"txn {_first_write(txn)}", lambda: self._inner.txn(txn))
         return result
 
     def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
@@ -172,6 +172,6 @@ class GatedEtcd:
         await self._inner.close()
 
 
-def _place(txn: Txn) -> str:
-    """What it writes first, as the last word of its key, such as `spec` or `expected`."""
+def _first_write(txn: Txn) -> str:
+    """Return the last part of the first key that the transaction writes, such as `spec` or `expected`."""
     return txn.success[0].key.rstrip("/").rsplit("/", 1)[-1]

@@ -1,4 +1,4 @@
-"""One life of the operator in the model: a real Reconciler with caches that are filled when a test says so."""
+"""One process of the operator in the model: a real Reconciler, with caches that the test fills."""
 
 import asyncio
 from dataclasses import replace
@@ -25,7 +25,7 @@ SETTINGS = Settings(
 
 
 class Process:
-    """One life of the operator: caches, ledgers, and at most one turn under way."""
+    """One process of the operator: caches, job states, and at most one reconcile in progress."""
 
     def __init__(self, model: "Model") -> None:
         self.model = model
@@ -33,7 +33,8 @@ class Process:
         self.etcd = InMemoryEtcd(model.store)
         self.jobs, self.pods = JobCache(_ignore), PodCache(_ignore, self._pod_deleted)
         self.mirror_etcd = InMemoryEtcd(model.store)
-        self.rendezvous = model.loop.run_until_complete(self._follow())  # as in life: within the loop that it is of
+        # As in production, it is created within its event loop.
+        self.rendezvous = model.loop.run_until_complete(self._follow())
         self.health = EtcdHealth(self.etcd, lambda: None)
         sources = Sources(jobs=self.jobs, pods=self.pods, rendezvous=self.rendezvous, health=self.health)
         self.reconciler = Reconciler(
@@ -64,7 +65,7 @@ class Process:
         self.reconciler.pod_deleted(key, name, uid)
 
     def deliver(self, resource: Resource, count: int | None = None) -> None:
-        """The next events of a watch arrive."""
+        """Deliver the next events of a watch."""
         cache = self.jobs if resource is Resource.JOB else self.pods
         events = self.undelivered[resource]
         due = events[:count]
@@ -73,7 +74,7 @@ class Process:
             cache.apply(event)
 
     async def stop(self) -> None:
-        """The process ends here and now."""
+        """End the process at once."""
         running = [*self.tasks, *([self.turn] if self.turn else [])]
         for task in running:
             task.cancel()
@@ -83,4 +84,4 @@ class Process:
 
 
 def _ignore(_key: JobKey) -> None:
-    """Turns are taken when a test says so."""
+    """Ignore changes: the test starts each reconcile."""

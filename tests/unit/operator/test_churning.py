@@ -1,4 +1,4 @@
-"""Histories of slots whose pods go again and again for reasons that do not count: never a hot loop, never an end."""
+"""Histories of slots whose pods end again and again for reasons that do not count: no hot loop, and no failed job."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,12 +20,12 @@ def model() -> Iterator[Model]:
 
 
 def live(model: Model, slot: int) -> Any:
-    """The slot's pod, or None."""
+    """Return the slot's live pod, or None."""
     return next((pod for pod in model.pods() if is_live(pod) and slot_of(pod) == slot), None)
 
 
 def rest(model: Model) -> None:
-    """The operator does all that it has to do now; no time goes by."""
+    """Let the operator do everything that is due now, without advancing the time."""
     for _ in range(6):
         model.undisturbed_turn()
 
@@ -39,7 +39,7 @@ def run_all(model: Model) -> None:
 
 
 def go(model: Model, slot: int, how: str) -> None:
-    """The slot's pod goes, by nobody's fault but the cluster's."""
+    """End the slot's pod by a cause of the cluster, which does not count."""
     pod = live(model, slot)
     if how == "deleted":
         model.delete_pod(pod)
@@ -49,7 +49,7 @@ def go(model: Model, slot: int, how: str) -> None:
 
 
 def lose(model: Model, slot: int, how: str) -> float:
-    """The same, as soon as all run; how long the slot is without a pod then, if its clock is all that there is."""
+    """End the slot's pod as soon as all run; return the seconds until the next one by the model's clock."""
     run_all(model)
     go(model, slot, how)
     began_s = model.now_s
@@ -63,14 +63,14 @@ def lose(model: Model, slot: int, how: str) -> float:
 
 
 @pytest.mark.parametrize("how", ENDINGS)
-def test_the_first_are_replaced_at_once_and_then_each_waits_longer_and_none_is_counted(model: Model, how: str) -> None:
+def test_after_the_first_pods_each_replacement_waits_longer_and_none_counts(model: Model, how: str) -> None:
     waits = [lose(model, 0, how) for _ in range(FREE_REPLACEMENTS + 5)]
     assert waits == [0.0] * FREE_REPLACEMENTS + [1.0, 2.0, 4.0, 8.0, 16.0]
     run_all(model)
     assert (model.status()["podReplacements"], model.status()["phase"]) == (0, "Running")
 
 
-def test_while_it_waits_the_status_says_so_and_the_others_run_on(model: Model) -> None:
+def test_the_status_shows_a_waiting_slot_and_the_others_run(model: Model) -> None:
     for _ in range(FREE_REPLACEMENTS):
         lose(model, 0, "evicted")
     run_all(model)
@@ -84,7 +84,7 @@ def test_while_it_waits_the_status_says_so_and_the_others_run_on(model: Model) -
     assert live(model, 1) is not None
 
 
-def test_a_new_process_goes_on_where_the_status_says_that_a_slot_waits(model: Model) -> None:
+def test_a_new_process_continues_the_back_off_from_the_status(model: Model) -> None:
     for _ in range(FREE_REPLACEMENTS + 3):
         lose(model, 0, "evicted")
     run_all(model)
@@ -98,20 +98,20 @@ def test_a_new_process_goes_on_where_the_status_says_that_a_slot_waits(model: Mo
     assert live(model, 0) is not None
 
 
-def test_pods_of_different_slots_that_go_one_after_the_other_do_not_wait(model: Model) -> None:
+def test_pods_of_different_slots_that_end_in_turn_do_not_wait(model: Model) -> None:
     model.patch(replicas=3)
     rest(model)
     assert [lose(model, turn % 3, "deleted") for turn in range(3 * FREE_REPLACEMENTS)] == [0.0] * 3 * FREE_REPLACEMENTS
 
 
-def test_pods_that_last_are_replaced_at_once_for_ever(model: Model) -> None:
+def test_long_lived_pods_are_always_replaced_at_once(model: Model) -> None:
     for _ in range(3 * FREE_REPLACEMENTS):
         run_all(model)
         model.now_s += STABLE_AFTER_S
         assert lose(model, 0, "evicted") == 0.0
 
 
-def test_scaling_to_and_fro_makes_no_slot_wait(model: Model) -> None:
+def test_scaling_up_and_down_makes_no_slot_wait(model: Model) -> None:
     for _ in range(3 * FREE_REPLACEMENTS):
         model.patch(replicas=3)
         rest(model)
@@ -120,7 +120,7 @@ def test_scaling_to_and_fro_makes_no_slot_wait(model: Model) -> None:
         rest(model)
 
 
-def test_a_pod_that_counts_does_not_wait_for_its_verdict(model: Model) -> None:
+def test_the_verdict_on_a_counted_pod_is_not_delayed(model: Model) -> None:
     for _ in range(FREE_REPLACEMENTS + 3):
         lose(model, 0, "evicted")
     run_all(model)

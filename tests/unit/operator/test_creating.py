@@ -1,4 +1,4 @@
-"""Histories of pods that the API server refuses: few requests, its own sentence in the status, no name given up."""
+"""Histories of pods that the API server refuses: few requests, its message in the status, and no lost names."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ def model() -> Iterator[Model]:
 
 
 def pass_time(model: Model, seconds: float) -> None:
-    """The operator works for so long, as soon as it has something to do."""
+    """Let the operator work for that long, as soon as it has something to do."""
     until_s = model.now_s + seconds
     while True:
         for _ in range(4):
@@ -57,12 +57,12 @@ def test_pods_that_are_refused_cost_few_requests_and_keep_their_names(model: Mod
     assert model.status().get("reason", "") == ""
 
 
-def test_pods_whose_creation_has_no_answer_cost_few_requests_and_make_no_slot_wait(model: Model) -> None:
+def test_pods_whose_creation_has_no_response_cost_few_requests_and_make_no_slot_wait(model: Model) -> None:
     model.cluster.refusal = NO_ANSWER
     model.patch(suspend=False)
     pass_time(model, 60.0)
     assert sum(model.cluster.refused.values()) < 12
-    assert max(model.cluster.refused.values()) == 1  # a name whose outcome is open is not tried again
+    assert max(model.cluster.refused.values()) == 1  # a name with an unknown outcome is not tried again
     status = model.status()
     assert (status["reason"], status["message"]) == ("PodsNotCreated", str(NO_ANSWER))
     model.cluster.refusal = None
@@ -92,7 +92,7 @@ def test_a_refusal_stays_in_the_status_until_a_pod_is_created_or_none_is_missing
     assert model.status().get("reason") != "PodsNotCreated"
 
 
-def test_a_job_that_wants_no_disruption_budget_has_none_and_another_one_of_its_name_stays(model: Model) -> None:
+def test_an_unwanted_disruption_budget_is_removed_and_a_foreign_one_of_its_name_remains(model: Model) -> None:
     model.patch(suspend=False)
     model.quiesce()
     assert budgets(model) == ["j"]
@@ -137,7 +137,7 @@ def test_no_round_waits_for_a_pod_that_the_api_server_refuses(model: Model) -> N
 
 
 def expected(model: Model) -> tuple[int, ...]:
-    """Slots for which a round makes its last call."""
+    """Return the slots that a round awaits with its last call."""
     kv = model.store.get(model.keys.expected)
     assert kv is not None
     return decode(ExpectedSlots, kv.value).slots
@@ -152,7 +152,7 @@ def accepted(model: Model) -> tuple[str, str]:
     return found["status"], found["reason"]
 
 
-def test_a_template_that_the_api_server_does_not_take_is_not_accepted_until_it_is_corrected(model: Model) -> None:
+def test_a_template_that_the_api_server_refuses_is_not_accepted_until_it_is_corrected(model: Model) -> None:
     model.cluster.refusal = InvalidObject('strict decoding error: unknown field "spec.containers[0].resource"')
     model.patch(suspend=False)
     pass_time(model, 60.0)
@@ -169,8 +169,8 @@ def test_a_template_that_the_api_server_does_not_take_is_not_accepted_until_it_i
     assert (accepted(model), model.status().get("reason", "")) == (("True", "Valid"), "")
 
 
-def test_a_replacement_that_the_api_server_does_not_take_is_no_verdict_on_the_template(model: Model) -> None:
-    """It took the template when the job began. A newer one may not."""
+def test_a_refused_replacement_is_no_verdict_on_the_template(model: Model) -> None:
+    """The API server accepted the template when the job began. A newer one may not."""
     model.patch(suspend=False)
     model.quiesce()
     for pod in model.pods():
@@ -183,7 +183,7 @@ def test_a_replacement_that_the_api_server_does_not_take_is_no_verdict_on_the_te
     assert accepted(model) == ("True", "Valid")
 
 
-def test_a_service_and_a_budget_that_somebody_deleted_are_made_again_within_the_hour(model: Model) -> None:
+def test_a_deleted_service_and_budget_are_created_again_within_the_hour(model: Model) -> None:
     model.patch(suspend=False)
     model.quiesce()
     for resource in (Resource.SERVICE, Resource.DISRUPTION_BUDGET):

@@ -1,4 +1,4 @@
-"""Histories of jobs that are suspended, end or run out of time while etcd is away from the operator."""
+"""Histories of jobs that are suspended, end or exceed a deadline while etcd does not answer the operator."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from tests.unit.operator.cluster_model import Model, is_live
 
 
 def begun(**spec: Any) -> Model:
-    """Two pods run in a round."""
+    """Return a model in which two pods run in a round."""
     model = Model(**{"replicas": 2, "minReplicas": 1, "maxReplicas": 3, "backoffLimit": 0, **spec})
     model.quiesce()
     for pod in model.pods():
@@ -28,7 +28,7 @@ def model() -> Iterator[Model]:
 
 
 def work(model: Model) -> None:
-    """The operator does all that it can do now."""
+    """Let the operator do everything that it can do now."""
     for _ in range(6):
         model.undisturbed_turn()
 
@@ -53,7 +53,7 @@ def come_back(model: Model) -> None:
     model.quiesce()
 
 
-def test_a_job_is_suspended_while_etcd_is_away_and_its_world_follows(model: Model) -> None:
+def test_a_job_is_suspended_while_etcd_is_away_and_its_state_follows(model: Model) -> None:
     model.etcd_is_away(away=True)
     model.patch(suspend=True)
     work(model)
@@ -73,7 +73,7 @@ def test_a_job_is_suspended_while_etcd_is_away_and_its_world_follows(model: Mode
     assert (len(model.pods()), model.status()["podReplacements"], model.status()["restarts"]) == (2, 0, 0)
 
 
-def test_a_job_that_is_resumed_before_etcd_is_back_gets_new_pods_then_and_is_charged_for_nothing(model: Model) -> None:
+def test_a_job_that_is_resumed_before_etcd_is_back_gets_new_pods_without_a_charge(model: Model) -> None:
     names = model.named()
     model.etcd_is_away(away=True)
     model.patch(suspend=True)
@@ -90,7 +90,7 @@ def test_a_job_that_is_resumed_before_etcd_is_back_gets_new_pods_then_and_is_cha
     assert (model.status()["podReplacements"], model.status()["restarts"]) == (0, 0)
 
 
-def test_a_new_process_suspends_a_job_though_etcd_never_answered_it(model: Model) -> None:
+def test_a_new_process_suspends_a_job_although_etcd_never_answered_it(model: Model) -> None:
     model.crash(land=[])
     model.etcd_is_away(away=True)
     model.patch(suspend=True)
@@ -98,7 +98,7 @@ def test_a_new_process_suspends_a_job_though_etcd_never_answered_it(model: Model
     assert not [pod for pod in model.pods() if is_live(pod)]
 
 
-def test_an_outage_alone_is_no_reason_for_any_act(model: Model) -> None:
+def test_an_outage_alone_causes_no_action(model: Model) -> None:
     model.etcd_is_away(away=True)
     before = model.pods()
     model.now_s += 10_000.0
@@ -108,7 +108,7 @@ def test_an_outage_alone_is_no_reason_for_any_act(model: Model) -> None:
     assert conditions(model)["Running"] == "True"
 
 
-def test_a_deadline_ends_a_job_while_etcd_is_away_and_its_world_follows() -> None:
+def test_a_deadline_ends_a_job_while_etcd_is_away_and_its_state_follows() -> None:
     model = begun(activeDeadlineSeconds=100, gracefulShutdown={"seconds": 5})
     try:
         model.etcd_is_away(away=True)
@@ -119,7 +119,7 @@ def test_a_deadline_ends_a_job_while_etcd_is_away_and_its_world_follows() -> Non
         status = model.status()
         assert (status["phase"], status["reason"]) == ("Failed", "DeadlineExceeded")
         assert (bool(status["completionTime"]), conditions(model)["Running"]) == (True, "False")
-        assert [is_live(pod) for pod in model.pods()] == [True, True]  # agents have their time to end
+        assert [is_live(pod) for pod in model.pods()] == [True, True]  # agents get time to end
         model.now_s += 15.0
         work(model)
         assert [is_live(pod) for pod in model.pods()] == [False, False]
@@ -131,7 +131,7 @@ def test_a_deadline_ends_a_job_while_etcd_is_away_and_its_world_follows() -> Non
 
 
 def test_a_deadline_does_not_fail_a_job_whose_pods_have_ended_in_time() -> None:
-    """It may have succeeded, and only etcd knows."""
+    """The job may have succeeded, and only etcd has that record."""
     model = begun(activeDeadlineSeconds=100)
     try:
         model.etcd_is_away(away=True)
@@ -160,7 +160,7 @@ def test_pods_of_an_ended_job_are_cleaned_up_while_etcd_is_away(policy: str, lef
         model.close()
 
 
-def test_the_time_to_live_of_an_ended_job_runs_out_while_etcd_is_away() -> None:
+def test_the_ttl_of_an_ended_job_expires_while_etcd_is_away() -> None:
     model = begun(ttlSecondsAfterFinished=30)
     try:
         model.finish_member(0)

@@ -1,7 +1,7 @@
-"""The operator dies around each single request of a job's whole life: the end is the same, at the same price.
+"""The operator crashes around each single request of a job's whole life: the outcome and its cost do not change.
 
-One story, told as often as it has requests (by night three times for each): the process ends before the request,
-after it without having heard the answer, or with the request landing when another process has long been at work.
+One history runs once for each of its requests (three times in the nightly run). The process ends before the request, or
+after it without a response. Or the request takes effect when another process is at work.
 """
 
 import os
@@ -18,7 +18,7 @@ NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 
 
 class DyingModel(Model):
-    """The operator dies at one request, counted over all of its lives."""
+    """The operator ends at one request, counted over all of its processes."""
 
     def __init__(self, *, dies_at: int, how: str) -> None:
         self.requests = 0
@@ -35,10 +35,10 @@ class DyingModel(Model):
             super().answer(index, lose_answer=True)
         self.crash(land=[self.how == "later"])
 
-    # The story.
+    # The history.
 
-    def tell(self) -> dict[str, Any]:
-        """Start, lose a pod, grow, suspend, go on, shrink; how it stands then, and after the job's deletion."""
+    def run_history(self) -> dict[str, Any]:
+        """Start, lose a pod, grow, suspend, resume, shrink; return the outcome, before and after the job's deletion."""
         self.rest()
         self.all_run()
         self.end_pod(self.a_live_pod(), exit_code=1)
@@ -56,13 +56,13 @@ class DyingModel(Model):
         self.rest()
         self.close_round()
         self.rest()
-        told = self.standing()
+        history_with_crash = self.outcome()
         self.delete_job()
         self.rest()
-        return told | {"left": (self.pods(), list(self.store.range(self.keys.everything).kvs))}
+        return history_with_crash | {"left": (self.pods(), list(self.store.range(self.keys.everything).kvs))}
 
     def rest(self) -> None:
-        """Kubelets confirm, late requests land, and the operator comes to rest, with a status that is true."""
+        """Deliver everything until the operator has nothing to do; its status must then be correct."""
         for _ in range(2):
             self.quiesce()
             for pod in self.pods():
@@ -81,8 +81,8 @@ class DyingModel(Model):
     def a_live_pod(self) -> Any:
         return next(pod for pod in self.pods() if is_live(pod) and name_of(pod) in self.named())
 
-    def standing(self) -> dict[str, Any]:
-        """What must not depend on who died when; names and uids do."""
+    def outcome(self) -> dict[str, Any]:
+        """Return the parts of the outcome that no crash may change; names and uids may."""
         status, world, spec = self.status(), self.world(), self.spec()
         assert spec is not None
         assert world is not None
@@ -98,24 +98,24 @@ class DyingModel(Model):
         }
 
 
-def told(*, dies_at: int = 0, how: str = "") -> tuple[dict[str, Any], int]:
+def history_with_crash(*, dies_at: int = 0, how: str = "") -> tuple[dict[str, Any], int]:
     model = DyingModel(dies_at=dies_at, how=how)
     try:
-        return model.tell(), model.requests
+        return model.run_history(), model.requests
     finally:
         model.close()
 
 
-def test_the_story_ends_as_it_should_without_any_crash() -> None:
-    end, requests = told()
+def test_without_a_crash_the_history_has_the_expected_end() -> None:
+    end, requests = history_with_crash()
     assert (end["phase"], end["slots"], end["podReplacements"], end["left"]) == ("Running", ["0000"], 1, ([], []))
     assert requests > 40
 
 
 @pytest.mark.parametrize("how", HOWS)
-def test_a_crash_around_any_single_request_changes_nothing_of_the_end(how: str) -> None:
-    expected, requests = told()
-    # By day each request dies in one way, by night in all three.
+def test_a_crash_around_any_single_request_does_not_change_the_outcome(how: str) -> None:
+    expected, requests = history_with_crash()
+    # The default run crashes each request in one way, the nightly run in all three.
     moments = range(1, requests + 1) if NIGHTLY else range(1 + HOWS.index(how), requests + 1, len(HOWS))
-    odd = {at: end for at in moments if (end := told(dies_at=at, how=how)[0]) != expected}
+    odd = {at: end for at in moments if (end := history_with_crash(dies_at=at, how=how)[0]) != expected}
     assert not odd

@@ -1,4 +1,4 @@
-"""A job that takes more of etcd than its allowance: its user goes at once, then it is said why, then all of it goes."""
+"""A job over its quota of etcd: its user is removed at once, then the reason is written, then all is deleted."""
 
 from dataclasses import replace
 
@@ -28,40 +28,40 @@ def planned(at: RendezvousView, status: JobStatus | None = None, *, tls: bool = 
 
 
 @pytest.fixture
-def said() -> JobStatus:
-    """What the first plan says of it."""
+def failed_status() -> JobStatus:
+    """Return the status of the first plan."""
     made = planned(MISUSED).status
     assert made is not None
     return made
 
 
-def test_its_user_goes_first_and_it_fails_with_the_reason(said: JobStatus) -> None:
+def test_the_user_is_removed_first_and_the_job_fails_with_the_reason(failed_status: JobStatus) -> None:
     made = planned(MISUSED)
     assert made.actions == (RemoveEtcdUser(),)
-    assert is_true(said.conditions, ConditionType.FAILED)
-    assert (said.phase, said.reason) == ("Failed", FailedReason.FOOTPRINT)
-    assert said.message == "the job's certificate is misused: much"
-    assert said.completion_time
-    assert not is_true(said.conditions, ConditionType.RUNNING)
+    assert is_true(failed_status.conditions, ConditionType.FAILED)
+    assert (failed_status.phase, failed_status.reason) == ("Failed", FailedReason.FOOTPRINT)
+    assert failed_status.message == "the job's certificate is misused: much"
+    assert failed_status.completion_time
+    assert not is_true(failed_status.conditions, ConditionType.RUNNING)
 
 
-def test_when_it_was_said_pods_and_keys_go(said: JobStatus) -> None:
-    made = planned(MISUSED, said)
+def test_pods_and_keys_are_deleted_after_the_status_is_written(failed_status: JobStatus) -> None:
+    made = planned(MISUSED, failed_status)
     assert made.actions == (RemoveEtcdUser(), DeletePods({"j-0-a": "uid-j-0-a"}, None), DeletePrefix())
-    assert made.status == said
+    assert made.status == failed_status
 
 
-def test_without_certificates_there_is_no_user_to_remove(said: JobStatus) -> None:
+def test_without_certificates_there_is_no_user_to_remove(failed_status: JobStatus) -> None:
     assert planned(MISUSED, tls=False).actions == ()
-    assert RemoveEtcdUser() not in planned(MISUSED, said, tls=False).actions
+    assert RemoveEtcdUser() not in planned(MISUSED, failed_status, tls=False).actions
 
 
-def test_when_nothing_is_left_it_is_an_ended_job_like_others(said: JobStatus) -> None:
+def test_without_keys_it_is_an_ordinary_ended_job(failed_status: JobStatus) -> None:
     gone = replace(MISUSED, spec=None, spec_revision=0, empty=True)
-    assert not {type(action) for action in planned(gone, said).actions} & {RemoveEtcdUser, DeletePrefix}
+    assert not {type(action) for action in planned(gone, failed_status).actions} & {RemoveEtcdUser, DeletePrefix}
 
 
-def test_a_job_that_has_ended_well_stays_so_and_is_emptied_all_the_same() -> None:
+def test_a_succeeded_job_remains_succeeded_and_its_keys_are_deleted() -> None:
     succeeded = planned(MISUSED).status
     assert succeeded is not None
     conditions = tuple(

@@ -1,4 +1,4 @@
-"""Histories of pods that fail: together they count once, whatever dies in between, and the last of a slot is kept."""
+"""Histories of pods that fail at the same time: they count once, and each slot keeps its last failed pod."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +22,7 @@ def model() -> Iterator[Model]:
 
 
 def run(model: Model) -> None:
-    """All pods run in a round, and some time has gone by."""
+    """Let all pods run in a round for some time."""
     for pod in model.pods():
         if is_live(pod) and not is_bound(pod):
             model.start_pod(pod)
@@ -52,7 +52,7 @@ def test_eight_pods_that_fail_together_are_replaced_and_count_once(model: Model)
     assert model.status()["phase"] != "Failed"
 
 
-def test_those_that_fail_a_moment_later_are_of_the_same_batch_also_for_a_new_process(model: Model) -> None:
+def test_pods_that_fail_a_moment_later_are_in_the_same_batch_even_for_a_new_process(model: Model) -> None:
     fail(model, *range(4))
     model.quiesce()
     model.crash(land=[])
@@ -78,7 +78,7 @@ def test_a_job_whose_pods_fail_again_and_again_still_ends(model: Model) -> None:
     assert status["message"].startswith("3 pod failures, more than backoffLimit (2); the last: ")
 
 
-def test_an_eviction_at_the_same_time_excuses_no_failure(model: Model) -> None:
+def test_an_eviction_at_the_same_time_does_not_excuse_a_failure(model: Model) -> None:
     fail(model, 0, disrupted=True)
     model.quiesce()
     fail(model, 1)
@@ -86,7 +86,7 @@ def test_an_eviction_at_the_same_time_excuses_no_failure(model: Model) -> None:
     assert model.status()["podReplacements"] == 1
 
 
-def test_the_last_failed_pod_of_a_slot_is_kept_until_a_later_one_takes_its_place(model: Model) -> None:
+def test_the_last_failed_pod_of_a_slot_remains_until_another_fails(model: Model) -> None:
     first = name_of(live(model)[3])
     fail(model, 3)
     model.quiesce()
@@ -99,13 +99,13 @@ def test_the_last_failed_pod_of_a_slot_is_kept_until_a_later_one_takes_its_place
     assert failed_pods(model) == [second]
 
 
-def test_of_many_failed_pods_a_few_are_kept(model: Model) -> None:
+def test_only_a_few_of_many_failed_pods_remain(model: Model) -> None:
     fail(model, *range(SLOTS))
     model.quiesce()
     assert len(failed_pods(model)) == MAX_RETAINED
 
 
-def test_kept_pods_go_with_a_suspension_and_with_the_job(model: Model) -> None:
+def test_retained_pods_are_deleted_with_a_suspension_and_with_the_job(model: Model) -> None:
     fail(model, 3)
     model.quiesce()
     model.patch(suspend=True)

@@ -1,6 +1,6 @@
-"""Histories that broke simpler operators, one by one: each names the rule that it holds.
+"""Histories that broke simpler operators; each test names the rule that holds.
 
-The same model as the state machine's, in an order that chance rarely finds.
+They use the model of the state machine, in an order that random tests rarely find.
 """
 
 from collections.abc import Iterator
@@ -24,13 +24,13 @@ def model() -> Iterator[Model]:
 
 
 def answer_until(model: Model, what: str) -> int:
-    """Take turns and answer requests up to the first that begins with `what`; its place at the gate."""
+    """Run reconciles up to the first request that begins with `what`; return its index at the gate."""
     for _ in range(50):
         for index, held in enumerate(model.process.gate.held):
             if held.description.startswith(what):
                 return index
         if model.process.turn is None:
-            model.begin_turn()
+            model.begin_reconcile()
         else:
             model.answer(0)
     raise AssertionError(f"no request begins with {what!r}")
@@ -58,7 +58,7 @@ def test_a_spec_write_of_a_dead_operator_that_lands_late_changes_nothing(model: 
     assert model.spec() == before
 
 
-def test_a_first_spec_that_lands_late_is_the_map_of_the_next_operator_under_new_names(model: Model) -> None:
+def test_a_first_spec_that_lands_late_becomes_the_next_operators_map_under_new_names(model: Model) -> None:
     answer_until(model, "txn spec")
     model.crash(land=[True])
     model.land(0)
@@ -68,15 +68,15 @@ def test_a_first_spec_that_lands_late_is_the_map_of_the_next_operator_under_new_
     assert not written & model.named()
 
 
-def test_a_name_is_not_created_again_after_its_answer_was_lost_and_its_pod_went(model: Model) -> None:
+def test_a_name_is_not_created_again_after_a_lost_response_and_a_deleted_pod(model: Model) -> None:
     index = answer_until(model, "create pods")
     model.answer(index, lose_answer=True)
     (pod,) = model.pods()
     model.delete_pod(pod)
-    model.finish_turn()
-    for _ in range(5):  # no event of this pod has come through the watch yet
-        model.begin_turn()
-        model.finish_turn()
+    model.finish_reconcile()
+    for _ in range(5):  # the watch has delivered no event of this pod yet
+        model.begin_reconcile()
+        model.finish_reconcile()
     model.quiesce()
     assert model.cluster.created[name_of(pod)] == 1
     assert live_names(model) == model.named()
@@ -102,7 +102,7 @@ def test_a_pod_that_a_late_request_creates_for_a_suspended_job_is_deleted(model:
     assert not model.pods()
 
 
-def test_a_failed_pod_counts_once_though_the_operator_dies_right_after_dropping_it(model: Model) -> None:
+def test_a_failed_pod_counts_once_although_the_operator_crashes_after_the_write(model: Model) -> None:
     running(model)
     failed = model.pods()[0]
     model.end_pod(failed, exit_code=1)
@@ -116,7 +116,7 @@ def test_a_failed_pod_counts_once_though_the_operator_dies_right_after_dropping_
     assert spec.replacements == 1
 
 
-def test_suspending_a_job_whose_members_have_all_finished_ends_it_well(model: Model) -> None:
+def test_suspending_a_job_whose_members_have_all_finished_completes_it(model: Model) -> None:
     running(model)
     model.finish_all()
     model.patch(suspend=True)
@@ -134,23 +134,23 @@ def test_a_first_spec_is_not_written_for_a_job_that_was_deleted_meanwhile(model:
     assert model.store.get(model.keys.spec) is None
 
 
-def test_an_operator_whose_pod_watch_is_silent_replaces_nothing_that_lives(model: Model) -> None:
+def test_an_operator_with_a_stale_pod_watch_replaces_no_live_pod(model: Model) -> None:
     running(model)
     before = live_names(model)
     model.crash(land=[], deliver_pods=False)
     for _ in range(5):
-        model.begin_turn()
-        model.finish_turn()
+        model.begin_reconcile()
+        model.finish_reconcile()
     assert live_names(model) == model.named() == before
 
 
-def test_an_operator_whose_job_watch_is_silent_ends_no_job_that_lives(model: Model) -> None:
+def test_an_operator_with_a_stale_job_watch_ends_no_running_job(model: Model) -> None:
     running(model)
     before = live_names(model)
     model.crash(land=[], deliver_jobs=False)
     for _ in range(5):
-        model.begin_turn()
-        model.finish_turn()
+        model.begin_reconcile()
+        model.finish_reconcile()
     assert live_names(model) == model.named() == before
 
 
@@ -173,9 +173,9 @@ def running_without_landing(model: Model) -> None:
     model.quiesce_without_landing()
 
 
-def test_coming_to_rest_means_that_nothing_more_is_asked_for(model: Model) -> None:
+def test_at_rest_no_further_request_is_sent(model: Model) -> None:
     running(model)
-    model.begin_turn()
+    model.begin_reconcile()
     assert not model.process.gate.held
 
 
@@ -190,14 +190,14 @@ def test_a_job_of_another_controller_is_never_written_to() -> None:
         model.close()
 
 
-# The findings of the protocol's model check that are the operator's, by their number.
+# Findings of the protocol's model check that concern the operator, by number.
 
 
-def test_17_a_job_whose_agents_have_all_left_can_be_suspended_and_its_old_life_does_not_come_back(model: Model) -> None:
+def test_17_a_job_without_agents_can_be_suspended_and_its_old_rounds_do_not_continue(model: Model) -> None:
     running(model)
     before = live_names(model)
     for pod in model.pods():
-        model.expire(pod)  # nobody is left who could write the world
+        model.expire(pod)  # no agent is left that could write the state
     model.patch(suspend=True)
     model.quiesce()
     suspended = model.world()
@@ -226,7 +226,7 @@ def test_19_a_name_whose_pod_was_force_deleted_is_never_created_again(model: Mod
     running(model)
     (lost, _) = model.pods()
     model.confirm_deletion(lost)
-    model.crash(land=[])  # the new process has not seen the deletion: only a 404 tells it
+    model.crash(land=[])  # the new process has not received the deletion: only a 404 shows it
     model.quiesce()
     assert model.cluster.created[name_of(lost)] == 1
     assert name_of(lost) not in model.named()
@@ -249,7 +249,7 @@ def test_22_a_failed_pod_is_counted_in_the_write_that_drops_it_and_in_no_other(m
     assert model.status()["podReplacements"] == 1
 
 
-def test_28_a_deleted_job_leaves_no_key_and_no_key_of_another_installation_goes_with_it(model: Model) -> None:
+def test_28_a_deletion_removes_all_keys_of_the_job_and_none_of_another_installation(model: Model) -> None:
     running(model)
     other = JobKey("default", "other", "00000000-0000-0000-0000-00000000ffff")
     foreign = other.keys("c").spec
@@ -260,19 +260,19 @@ def test_28_a_deleted_job_leaves_no_key_and_no_key_of_another_installation_goes_
         model.quiesce()
         for pod in model.pods():
             model.confirm_deletion(pod)
-        model.begin_turn(other)  # its keys wake us, and there is neither a job nor a pod of it
-        model.finish_turn()
+        model.begin_reconcile(other)  # its keys queue the job, and it has neither an object nor a pod
+        model.finish_reconcile()
     model.quiesce()
     assert [kv.key for kv in model.store.range("/").kvs] == [foreign]
 
 
-def test_28_what_is_left_of_a_job_of_our_own_that_is_gone_is_removed(model: Model) -> None:
+def test_28_leftovers_of_a_deleted_job_are_removed(model: Model) -> None:
     other = JobKey("default", "other", "00000000-0000-0000-0000-00000000ffff")
     ours = SpecRecord(min=1, max=1, desired=1, slots={"0000": SlotOwner("other-0-x")}, operator="op")
     model.store.txn(Txn((), (Put(other.keys("c").spec, encode(ours)),)))
     model.settle()
-    model.begin_turn(other)
-    model.finish_turn()
+    model.begin_reconcile(other)
+    model.finish_reconcile()
     assert not model.store.range(other.keys("c").everything).kvs
 
 
@@ -285,15 +285,15 @@ def test_28_a_pod_under_a_job_that_is_being_deleted_is_not_created_again(model: 
     assert sum(model.cluster.created.values()) == created
 
 
-# Pitfalls of other operators, by their number in our notes.
+# Known faults of other operators, by number.
 
 
 @pytest.mark.parametrize("seen_each", [True, False], ids=["each is seen", "only the last is seen"])
-def test_43_wishes_that_flap_disturb_no_member_and_leave_nothing_behind(model: Model, *, seen_each: bool) -> None:
+def test_43_alternating_scales_stop_no_member_and_leave_nothing_behind(model: Model, *, seen_each: bool) -> None:
     running(model)
     members, round_, created = live_names(model), model.world(), sum(model.cluster.created.values())
     for _ in range(10):
-        for replicas in (3, 2):  # the third pod never gets to join: no round knows of it
+        for replicas in (3, 2):  # the third pod never joins: it is in no round
             model.patch(replicas=replicas)
             if seen_each:
                 model.quiesce()
@@ -312,13 +312,13 @@ def test_43_wishes_that_flap_disturb_no_member_and_leave_nothing_behind(model: M
     assert (model.status()["phase"], charges) == ("Running", [0, 0, 0])
 
 
-def test_43_wishes_that_flap_end_at_the_last_one_whatever_was_begun_for_the_others(model: Model) -> None:
+def test_43_alternating_scales_end_with_the_last_one(model: Model) -> None:
     running(model)
     for replicas in (3, 1, 3, 2, 1, 3):
         model.patch(replicas=replicas)
         model.process.deliver(Resource.JOB)
-        model.begin_turn()
-        while model.process.gate.held[1:]:  # the last request is still under way when the next wish comes
+        model.begin_reconcile()
+        while model.process.gate.held[1:]:  # the last request is still in progress when the next change comes
             model.answer(0)
     running(model)
     spec = model.spec()

@@ -1,6 +1,6 @@
-"""Any manifest at all: it is accepted and can be rendered, or refused by a sentence; never anything else.
+"""Any manifest is either accepted and rendered, or refused with a message; no other error occurs.
 
-More gets here than through an API server, which refuses most of these: a CRD may be old, or its rules off.
+An API server refuses most of these manifests, but a CRD may be old or lack rules.
 """
 
 import copy
@@ -28,7 +28,7 @@ IDENTITY = {"namespace": "ns", "uid": "job-uid", "generation": 1, "resourceVersi
 
 
 def outcome(manifest: Any) -> str:
-    """What becomes of it; whatever is not one of these is raised."""
+    """Return the outcome of a manifest; unexpected errors are raised."""
     try:
         job = parse(manifest)
         render_pod(job, slot=0, name="full-0-abcde", settings=builders.SETTINGS, avoided=("n",))

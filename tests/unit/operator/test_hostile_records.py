@@ -1,7 +1,7 @@
-"""Whatever a job writes below its own prefix: the operator plans on, harms nobody, and says what can be stored.
+"""Any values below a job's own prefix: the operator still plans, affects no other job, and writes a valid status.
 
-A pod of the job may write every key there, so counts, ranks, sizes and names are claims. Random hostile versions
-of records that a running job has go through the operator's own reader into a plan.
+A pod of the job may write every key there, so counts, ranks, sizes and names are not trusted. The operator's own code
+decodes random hostile versions of a running job's records and plans from them.
 """
 
 import json
@@ -54,11 +54,11 @@ RUNNING: dict[str, bytes] = {
     KEYS.completion(1, 1): records.encode(Completion(A1.incarnation)),
     KEYS.tombstone(1, "000000ff"): records.encode(Tombstone(TombstoneReason.POD_FAILED, "OOMKilled")),
 }
-"""What etcd holds of a job of two nodes."""
+"""The keys in etcd of a job with two nodes."""
 
 
 def planned(held: dict[str, bytes]) -> Plan:
-    """The plan from these keys, through the reader that the operator has."""
+    """Return the plan from these keys, decoded by the operator's own store."""
     job_records = JobStore(KEYS)
     for revision, (key, value) in enumerate(held.items(), start=1):
         job_records.put(
@@ -68,7 +68,7 @@ def planned(held: dict[str, bytes]) -> Plan:
 
 
 def require_harmless(made: Plan) -> None:
-    """Only this job is touched, by no more than it may have, and the status can be stored."""
+    """Check that only this job is affected, within its limits, and that the status can be stored."""
     created = [action for action in made.actions if isinstance(action, CreatePod)]
     assert len(created) <= MAX_REPLICAS
     assert all(pod.name.startswith("j-") and len(pod.name) <= 63 for pod in created)
@@ -87,7 +87,7 @@ def require_harmless(made: Plan) -> None:
 
 
 def require_storable(value: Any, path: str = "status") -> None:
-    """It is JSON that the API server takes: no number beyond its type, no text that is no text, not too long."""
+    """Check that the API server accepts the value as JSON: ranges of numbers, valid text, limited lengths."""
     assert len(json.dumps(value, allow_nan=False).encode()) < MOST_STATUS_BYTES
     for where, item in _leaves(value, path):
         if isinstance(item, str):
@@ -129,7 +129,7 @@ def test_hostile_values_in_a_record(rng: random.Random, key: str, times: int) ->
 
 @settings(max_examples=200, deadline=None)
 @given(rng=st.randoms(use_true_random=False), key=st.sampled_from([KEYS.rendezvous_state, KEYS.members]))
-def test_hostile_bytes_in_world_and_members(rng: random.Random, key: str) -> None:
+def test_hostile_bytes_in_state_and_members(rng: random.Random, key: str) -> None:
     data = bytearray(RUNNING[key])
     for _ in range(rng.randint(1, 4)):
         at = rng.randrange(len(data))
@@ -152,7 +152,7 @@ HOSTILE_WORLDS = (
 
 
 @pytest.mark.parametrize("world", HOSTILE_WORLDS, ids=lambda world: next(iter(world)))
-def test_hostile_claims_of_a_world(world: dict[str, Any]) -> None:
+def test_hostile_claims_of_a_state(world: dict[str, Any]) -> None:
     fields = {name: value for name, value in world.items() if name != "members"}
     active = builders.active(0, 1, **fields)
     if "members" in world:
@@ -173,8 +173,8 @@ def test_any_key_below_the_prefix(rest: str, value: bytes) -> None:
     require_harmless(planned({**RUNNING, f"{KEYS.everything}{rest}": value}))
 
 
-def test_a_fault_in_the_reader_costs_one_record_and_not_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever else is wrong with the reader of one kind, the other keys and the other jobs are read."""
+def test_a_bug_in_decoding_affects_one_record_and_not_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a bug in the decoding of one kind, the other keys and the other jobs are still decoded."""
     monkeypatch.setitem(job_records_module._DECODERS, "gone", lambda _data: 1 // 0)
     assert planned(RUNNING).status is not None
     found = JobStore(KEYS)
@@ -184,20 +184,20 @@ def test_a_fault_in_the_reader_costs_one_record_and_not_the_operator(monkeypatch
     assert found.empty
 
 
-def test_a_map_of_all_slots_makes_no_more_pods_than_the_job_may_have() -> None:
+def test_a_map_of_all_slots_creates_no_more_pods_than_the_maximum() -> None:
     flood = builders.record(*range(5000), max=MAX_REPLICAS)
     require_harmless(planned({**RUNNING, KEYS.spec: records.encode(flood)}))
 
 
-def test_a_map_that_names_other_jobs_pods_touches_none_of_them() -> None:
+def test_a_map_that_names_other_jobs_pods_does_not_affect_them() -> None:
     foreign = json.loads(RUNNING[KEYS.spec])
     for slots in ({"victim": {"": "0-abcde"}}, {"": {"": "1=../../x"}}, {"j": {"": "99999-a"}}):
         foreign["slots"] = slots
         require_harmless(planned({**RUNNING, KEYS.spec: json.dumps(foreign).encode()}))
 
 
-def test_a_map_takes_no_more_memory_than_its_slots_whatever_its_names_share() -> None:
-    """Each slot repeats the beginning of its name, which the record has once: 900 KB were 24 GB of memory."""
+def test_names_with_a_shared_prefix_use_no_more_memory_than_the_slots() -> None:
+    """Each slot repeats the beginning of a name that the record has once: 900 KB became 24 GB of memory."""
     slots = {"x" * 400_000: {"": " ".join(f"{slot}-a" for slot in range(60))}}
     value = json.dumps({**json.loads(RUNNING[KEYS.spec]), "slots": slots}).encode()
     job_records = JobStore(KEYS)

@@ -1,4 +1,4 @@
-"""Jobs for which an installation does nothing are counted, as long as it is so."""
+"""The count of jobs that an installation leaves alone."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,12 +16,12 @@ def model() -> Iterator[Model]:
 
 
 def count(model: Model, **fields: Any) -> dict[tuple[str, str], int]:
-    """Return the counts after a turn in which the job, if there is one, has these fields."""
+    """Return the counts after a reconcile in which the job, if there is one, has these fields."""
     model.process.jobs._jobs.pop(model.key, None)
     if fields:
         model.process.jobs._jobs[model.key] = {**model.job, **fields}
-    model.begin_turn()
-    model.finish_turn()
+    model.begin_reconcile()
+    model.finish_reconcile()
     return dict(model.process.reconciler.left_alone())
 
 
@@ -38,7 +38,7 @@ def test_a_job_of_another_controller_is_counted_until_it_is_deleted(model: Model
     assert count(model) == {}
 
 
-def test_a_process_that_leads_anew_counts_anew(model: Model) -> None:
+def test_a_new_leadership_counts_from_zero(model: Model) -> None:
     assert count(model, status={"installation": "there"})
     model.process.reconciler.reset()
     assert not model.process.reconciler.left_alone()

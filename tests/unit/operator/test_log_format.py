@@ -1,4 +1,4 @@
-"""What is left of kopf's log lines."""
+"""The operator's log lines, and kopf's lines in it."""
 
 import json
 import logging
@@ -16,13 +16,13 @@ def record(message: str) -> logging.LogRecord:
 ATTEMPT = "Request attempt #3/43 failed; will retry: GET https://h:1/api/v1/pods?watch=true -> APIError('no', {'a': 1})"
 
 
-def test_an_attempt_becomes_one_short_sentence() -> None:
+def test_a_failed_attempt_becomes_one_short_line() -> None:
     line = record(ATTEMPT)
     assert RateLimitFilter(FakeClock()).filter(line)
     assert line.getMessage() == "cannot watch, trying again: GET https://h:1/api/v1/pods: APIError('no', {'a': 1})"
 
 
-def test_attempts_are_told_once_a_minute() -> None:
+def test_failed_attempts_are_logged_once_a_minute() -> None:
     clock = FakeClock()
     seldom = RateLimitFilter(clock)
     assert [seldom.filter(record(ATTEMPT)) for _ in range(3)] == [True, False, False]
@@ -30,7 +30,7 @@ def test_attempts_are_told_once_a_minute() -> None:
     assert seldom.filter(record(ATTEMPT))
 
 
-def test_every_other_line_passes_as_it_is() -> None:
+def test_every_other_line_is_unchanged() -> None:
     seldom = RateLimitFilter(FakeClock())
     lines = [record("Request attempt #3/43 succeeded: GET x") for _ in range(3)]
     assert all(seldom.filter(line) for line in lines)
@@ -53,11 +53,11 @@ def test_a_line_about_a_job_is_an_object_that_names_it() -> None:
     assert (said["level"], said["message"]) == ("INFO", "team/digits: Created")
 
 
-def test_a_line_about_nothing_in_particular_names_no_job() -> None:
+def test_a_line_without_a_job_names_no_job() -> None:
     assert "job" not in json.loads(JsonFormatter().format(record('a "word"')))
 
 
-def test_a_fault_of_ours_keeps_its_traceback_in_one_line() -> None:
+def test_a_traceback_is_part_of_the_json_line() -> None:
     try:
         int("oops")
     except ValueError:
@@ -67,14 +67,14 @@ def test_a_fault_of_ours_keeps_its_traceback_in_one_line() -> None:
     assert "ValueError" in json.loads(said)["exception"]
 
 
-def test_words_of_strangers_begin_no_line_and_reach_no_terminal_as_commands() -> None:
+def test_control_characters_of_foreign_text_are_escaped() -> None:
     said = TextLines("%(levelname)s: %(message)s").format(
         record("j: \x1b[2Jx\r\n2026-01-01 WARNING other/job: forged\u202e")
     )
     assert said == r"ERROR: j: \x1b[2Jx\r\n2026-01-01 WARNING other/job: forged\u202e"
 
 
-def test_a_traceback_keeps_its_lines() -> None:
+def test_a_traceback_in_text_has_several_lines() -> None:
     line = record("oops")
     try:
         int("x")

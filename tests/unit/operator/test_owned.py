@@ -1,4 +1,4 @@
-"""An object that is there: which one is applied over it, and which one need not be."""
+"""An existing object: when another one is applied over it, and when no write is needed."""
 
 from typing import Any
 
@@ -24,12 +24,12 @@ def stored(spec: dict[str, Any] | None = None, *, manager: str = FIELD_MANAGER, 
     return {**OURS, "metadata": {**OURS["metadata"], **stamps}, "spec": {**defaults, **OURS["spec"], **(spec or {})}}
 
 
-def test_it_is_applied_to_this_very_object_of_its_owner_alone() -> None:
+def test_an_apply_names_the_uid_of_the_owners_object() -> None:
     assert owned.over(Resource.SERVICE, OURS, stored())["metadata"] == {**OURS["metadata"], "uid": "s1"}
 
 
-def test_what_an_earlier_job_of_that_name_left_is_taken_over() -> None:
-    """Until the garbage collector has been there; it spares what has a living owner again."""
+def test_an_object_of_an_earlier_job_of_that_name_is_taken_over() -> None:
+    """The garbage collector may not have deleted it yet; it spares an object with an existing owner."""
     group = str(_OWNER["apiVersion"]).partition("/")[0]
     left = stored(ownerReferences=[{**_OWNER, "uid": "of a predecessor", "apiVersion": f"{group}/v0"}])
     assert owned.over(Resource.SERVICE, OURS, left)["metadata"] == {**OURS["metadata"], "uid": "s1"}
@@ -46,7 +46,7 @@ def test_what_an_earlier_job_of_that_name_left_is_taken_over() -> None:
         [{**_OWNER, "apiVersion": "elastic.example.com/v1alpha1"}],
     ],
 )
-def test_nothing_is_applied_to_what_another_owner_or_nobody_has(owners: Any) -> None:
+def test_an_object_of_another_owner_or_without_one_is_left_alone(owners: Any) -> None:
     with pytest.raises(Conflict, match="has another owner: delete or rename it"):
         owned.over(Resource.SERVICE, OURS, stored(ownerReferences=owners))
 
@@ -63,5 +63,5 @@ def test_nothing_is_applied_to_what_another_owner_or_nobody_has(owners: Any) -> 
         ({**stored(), "metadata": {**stored()["metadata"], "managedFields": None}}, False),
     ],
 )
-def test_what_an_object_has_already_is_not_applied_again(there: Object, same: bool) -> None:  # noqa: FBT001
+def test_an_object_that_has_all_fields_is_not_written_again(there: Object, same: bool) -> None:  # noqa: FBT001
     assert owned.is_applied(owned.over(Resource.SERVICE, OURS, there), there, FIELD_MANAGER) is same

@@ -1,4 +1,4 @@
-"""What probes and Prometheus are answered, over a real socket."""
+"""Responses to probes and to Prometheus, over a real socket."""
 
 import json
 import socket
@@ -21,7 +21,7 @@ def free_port() -> int:
 
 
 class Operator:
-    """Whatever a test makes of it."""
+    """The state of an operator, set by the test."""
 
     running = True
     ready = True
@@ -50,13 +50,13 @@ async def asked(operator: Operator, path: str) -> tuple[int, Any]:
         return answer.status, json.loads(text) if text.startswith("{") else text
 
 
-async def test_an_operator_that_works_is_alive_ready_and_has_figures() -> None:
+async def test_a_working_operator_is_alive_ready_and_has_metrics() -> None:
     assert await asked(Operator(), "/healthz") == (200, {"operator": "running"})
     assert await asked(Operator(), "/readyz") == (200, {"ready": True, "role": "leader"})
     assert await asked(Operator(), "/metrics") == (200, "figures 1\n")
 
 
-async def test_a_replica_that_stands_by_is_ready_too_and_says_what_it_is() -> None:
+async def test_a_standby_is_ready_too_and_reports_its_role() -> None:
     operator = Operator()
     operator.leads = False
     assert await asked(operator, "/readyz") == (200, {"ready": True, "role": "standby"})
@@ -69,7 +69,7 @@ async def test_an_operator_whose_task_has_ended_is_not_alive() -> None:
     assert await asked(operator, "/healthz") == (503, {"operator": "its task has ended"})
 
 
-async def test_an_operator_that_hears_nothing_of_a_watch_for_long_is_not_alive() -> None:
+async def test_an_operator_with_a_stale_watch_is_not_alive() -> None:
     operator = Operator()
     operator.ages = {Resource.JOB: 1.0, Resource.POD: MAX_SILENCE_S + 1}
     assert await asked(operator, "/healthz") == (503, {"operator": "nothing was received from pods for 1800 s"})
@@ -83,12 +83,12 @@ async def test_an_operator_that_has_not_listed_everything_is_alive_and_not_ready
 
 
 @pytest.mark.parametrize("url", ["8080", "http://:8080/healthz", "https://h:1/x", "http://h/healthz"])
-def test_an_address_that_is_none_is_refused_in_words(url: str) -> None:
+def test_an_invalid_address_is_an_error_that_names_the_format(url: str) -> None:
     with pytest.raises(OperatorError, match="it must be http://HOST:PORT/PATH"):
         ProbeServer(url, Operator().vitals())
 
 
-async def test_a_port_that_somebody_has_is_said() -> None:
+async def test_a_port_in_use_is_an_error_that_names_it() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -1,7 +1,7 @@
-"""Histories of one job in which everything goes wrong that may: the invariants that no order of events may break.
+"""Random histories of one job with every kind of fault, and the invariants that hold in any order of events.
 
-The Reconciler is the real one; every request of it may be answered, lose its answer, fail and land later, or be
-the last thing that the process does. Watches lag. Numbers in names are those of the protocol's invariants.
+The Reconciler is the real one. Each of its requests may get a response, lose it, fail and take effect later, or be the
+last of the process. Watches lag. Numbers in names are those of the protocol's invariants.
 """
 
 import os
@@ -68,21 +68,21 @@ class ReconcileMachine(RuleBasedStateMachine):
 
     @rule(requests=st.integers(min_value=0, max_value=6))
     def the_operator_works(self, requests: int) -> None:
-        """Takes up a turn if there is none, and gets so many answers, as fresh as its caches are."""
-        self.model.begin_turn()
+        """Begin a reconcile if none is in progress, and answer that many requests."""
+        self.model.begin_reconcile()
         for _ in range(requests):
             if self.model.process.gate.held:
                 self.model.answer(0)
-            self.model.begin_turn()
+            self.model.begin_reconcile()
 
     @rule()
     def the_operator_comes_to_rest(self) -> None:
-        self.model.finish_turn()
+        self.model.finish_reconcile()
         self.model.catch_up()
 
     @precondition(lambda self: self.model.process.gate.held)
     @rule(pick=PICK, fate=st.sampled_from(["answer", "lose the answer", "get lost", "land later"]))
-    def a_request_is_treated_badly(self, pick: int, fate: str) -> None:
+    def a_request_fails(self, pick: int, fate: str) -> None:
         index = pick % len(self.model.process.gate.held)
         if fate in {"answer", "lose the answer"}:
             self.model.answer(index, lose_answer=fate == "lose the answer")
@@ -99,13 +99,13 @@ class ReconcileMachine(RuleBasedStateMachine):
 
     @rule(land=st.lists(st.booleans(), max_size=3), version=st.integers(min_value=0, max_value=1))
     def the_operator_is_upgraded(self, land: list[bool], version: int) -> None:
-        """Another process, which is told another image of the agent."""
+        """Start another process with another agent image in its settings."""
         self.model.agent_image = f"agent:{version}"
         self.model.crash(land=land)
 
     @rule()
-    def an_operator_of_a_newer_version_was_here(self) -> None:
-        """Its status has fields at every depth that this version does not know."""
+    def a_newer_operator_writes_the_status(self) -> None:
+        """Write a status with fields at every depth that this version does not know."""
         self.model.leave_newer_status()
         self.model.crash(land=[])
 
@@ -134,10 +134,10 @@ class ReconcileMachine(RuleBasedStateMachine):
 
     @rule()
     def the_wall_clock_is_set_forward(self) -> None:
-        """Backward is in `test_clocks`: the times in a status then go back, which they must not do here."""
+        """Backward is in `test_clocks`: it would move the times in a status back, which must not happen here."""
         self.model.set_wall_clock(self.model.wrong_by_s + 3600.0)
 
-    # Pods, agents and the closer.
+    # Pods, agents and the leader.
 
     def _running_pod(self, pick: int) -> Any:
         found = [pod for pod in self.model.pods() if is_live(pod) and is_bound(pod)]
@@ -166,7 +166,7 @@ class ReconcileMachine(RuleBasedStateMachine):
             self.model.expire(pod)
 
     @rule(pick=PICK)
-    def somebody_deletes_a_pod(self, pick: int) -> None:
+    def a_user_deletes_a_pod(self, pick: int) -> None:
         pods = self.model.pods()
         if pods:
             self.model.delete_pod(pods[pick % len(pods)])
@@ -201,7 +201,7 @@ class ReconcileMachine(RuleBasedStateMachine):
 
     @rule(image=st.sampled_from(["example/trainer:1", "example/trainer:2"]))
     def the_user_changes_the_template_of_a_suspended_job_and_resumes_it(self, image: str) -> None:
-        """In three calls, of which the operator may see the last one only."""
+        """In three requests, of which the operator may see only the last."""
         self.model.patch(suspend=True)
         self.model.patch(template=template(image))
         self.model.patch(suspend=False)
@@ -212,10 +212,10 @@ class ReconcileMachine(RuleBasedStateMachine):
         self.model.delete_job()
         self.deleted = self.deleted_or_not_to_be = True
 
-    # What always holds.
+    # Invariants.
 
     @invariant()
-    def no_name_is_created_twice_12(self) -> None:
+    def no_pod_name_is_created_twice_12(self) -> None:
         assert all(count == 1 for count in self.model.cluster.created.values()), self.model.cluster.created
 
     @invariant()
@@ -223,19 +223,19 @@ class ReconcileMachine(RuleBasedStateMachine):
         assert len(self.model.named()) <= MAX
 
     @invariant()
-    def of_the_pods_that_the_map_names_no_more_than_max_live(self) -> None:
+    def at_most_max_of_the_mapped_pods_are_alive(self) -> None:
         live = [name_of(pod) for pod in self.model.pods() if is_live(pod) and name_of(pod) in self.model.named()]
         assert len(set(live)) == len(live) <= MAX
 
     @invariant()
-    def the_live_pods_that_the_map_names_have_one_template_and_one_agent(self) -> None:
+    def all_live_mapped_pods_have_one_template_and_one_agent(self) -> None:
         live = [pod for pod in self.model.pods() if is_live(pod) and name_of(pod) in self.model.named()]
         assert len({pod["spec"]["containers"][0]["image"] for pod in live}) <= 1
         assert len({pod["metadata"]["labels"]["elasticjob.io/template-hash"] for pod in live}) <= 1
         assert len({pod["spec"]["initContainers"][0]["image"] for pod in live}) <= 1
 
     @invariant()
-    def no_slot_has_two_pods_that_may_run_where_the_user_asked_for_that(self) -> None:
+    def no_slot_has_two_running_pods_with_that_replacement_policy(self) -> None:
         obj = self.model.job_object()
         if obj is None or obj["spec"].get("podReplacementPolicy") != "Failed":
             return
@@ -244,7 +244,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         assert len(set(slots)) == len(slots), sorted(map(name_of, may_run))
 
     @invariant()
-    def every_write_of_the_spec_is_compared_with_spec_and_world_13(self) -> None:
+    def every_write_of_the_spec_is_compared_with_spec_and_state_13(self) -> None:
         assert not self.model.store.unfenced
 
     @invariant()
@@ -254,14 +254,14 @@ class ReconcileMachine(RuleBasedStateMachine):
         assert len(set(slots)) == len(slots)
 
     @invariant()
-    def nothing_is_written_after_a_final_world_13(self) -> None:
+    def nothing_is_written_after_a_final_state_13(self) -> None:
         world, spec = self.model.store.get(self.model.keys.rendezvous_state), self.model.store.get(self.model.keys.spec)
         decoded = self.model.world()
         if world is not None and spec is not None and decoded is not None and decoded.state.is_final:
             assert spec.mod_revision <= world.mod_revision
 
     @invariant()
-    def the_world_is_suspended_exactly_with_the_spec_13(self) -> None:
+    def the_state_is_suspended_exactly_with_the_spec_13(self) -> None:
         world, spec = self.model.world(), self.model.spec()
         if world is not None and spec is not None and not world.state.is_final:
             assert (world.state is RoundPhase.SUSPENDED) == spec.suspended
@@ -286,7 +286,7 @@ class ReconcileMachine(RuleBasedStateMachine):
     @invariant()
     def times_never_go_back(self) -> None:
         if self.model.job_object() is None or self.model.status_is_stale:
-            self.times.clear()  # what a status of long ago says of them may be all that a new process knows
+            self.times.clear()  # the only source of a new process may be an old status
             return
         status = self.model.status()
         told = {name: status[name] for name in expected_status.TIMES if status.get(name)}
@@ -294,7 +294,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         self.times |= told
 
     @invariant()
-    def a_job_that_was_scaled_says_when(self) -> None:
+    def the_status_of_a_scaled_job_has_the_time(self) -> None:
         if self.model.job_object() is None or self.model.status_is_stale:
             self.desired = 0
             return
@@ -311,11 +311,11 @@ class ReconcileMachine(RuleBasedStateMachine):
         told = {c["type"]: (c["status"], c["lastTransitionTime"]) for c in self.model.status().get("conditions", [])}
         for name, (status, since) in told.items():
             _, was_since = self.conditions.get(name, (status, since))
-            assert since >= was_since, name  # as it was, it may have changed and changed back in between
+            assert since >= was_since, name  # the current value may have changed and changed back in between
         self.conditions = told
 
     @invariant()
-    def an_end_is_for_ever(self) -> None:
+    def an_ended_job_remains_ended(self) -> None:
         if self.model.job_object() is None or self.model.status_is_stale:
             return
         said = self.model.status().get("phase")
@@ -333,7 +333,7 @@ class ReconcileMachine(RuleBasedStateMachine):
             assert sum(is_true(status.conditions, name) for name in exclusive) <= 1
 
     @invariant()
-    def the_headline_agrees_with_the_conditions(self) -> None:
+    def the_reason_agrees_with_the_conditions(self) -> None:
         job = self.model.job_object()
         if job is None or not job.get("status"):
             return
@@ -353,21 +353,21 @@ class ReconcileMachine(RuleBasedStateMachine):
         assert len(set(ranks)) == len(ranks)
         assert len({node.name for node in nodes}) == len(nodes) <= MAX
 
-    # Where it leads.
+    # The final state.
 
     def _check_the_end(self) -> None:
         self.model.quiesce()
         self._confirm_everything()
         self.counters_of_the_status_never_fall()
-        self.an_end_is_for_ever()
+        self.an_ended_job_remains_ended()
         if self.deleted:
             self._check_nothing_is_left()
         elif self.ended or self.model.status().get("phase") in {"Succeeded", "Failed"}:
-            self._check_no_pod_runs_on()
+            self._check_no_pod_still_runs()
         else:
-            self._check_pods_are_as_wished_20()
+            self._check_pods_are_as_specified_20()
         expected_status.check(self.model)
-        self.no_name_is_created_twice_12()
+        self.no_pod_name_is_created_twice_12()
 
     def _confirm_everything(self) -> None:
         self.kubelets_confirm_deletions()
@@ -377,26 +377,26 @@ class ReconcileMachine(RuleBasedStateMachine):
         assert not self.model.pods()
         assert not self.model.store.range(self.model.keys.everything).kvs
 
-    def _check_no_pod_runs_on(self) -> None:
+    def _check_no_pod_still_runs(self) -> None:
         self.model.now_s += 60.0
         self.model.quiesce()
         self._confirm_everything()
-        self._check_no_pod_is_there_but_ended_ones()
-        self._check_it_never_starts_again()
+        self._check_only_ended_pods_exist()
+        self._check_that_it_never_starts_again()
 
-    def _check_no_pod_is_there_but_ended_ones(self) -> None:
+    def _check_only_ended_pods_exist(self) -> None:
         assert not [name_of(pod) for pod in self.model.pods() if pod_phase(pod) in {"Pending", "Running"}]
 
-    def _check_it_never_starts_again(self) -> None:
-        """Etcd begins anew, a newer operator has written the status, and an operator of this version starts."""
+    def _check_that_it_never_starts_again(self) -> None:
+        """Etcd loses its data, a newer operator has written the status, and an operator of this version starts."""
         self.model.leave_newer_status()
         self.model.lose_keys()
         self.model.crash(land=[])
         self.model.quiesce()
-        self._check_no_pod_is_there_but_ended_ones()
-        self.an_end_is_for_ever()
+        self._check_only_ended_pods_exist()
+        self.an_ended_job_remains_ended()
 
-    def _check_pods_are_as_wished_20(self) -> None:
+    def _check_pods_are_as_specified_20(self) -> None:
         obj = self.model.job_object()
         assert obj is not None
         live = {name_of(pod) for pod in self.model.pods() if is_live(pod)}
@@ -423,7 +423,7 @@ class ReconcileMachine(RuleBasedStateMachine):
         }
 
 
-TestReconcile = pytest.mark.timeout(3600)(ReconcileMachine.TestCase)  # the number of steps bounds it, not the clock
+TestReconcile = pytest.mark.timeout(3600)(ReconcileMachine.TestCase)  # the number of steps is the bound, not the time
 TestReconcile.settings = settings(
     max_examples=5000 if NIGHTLY else 80,
     stateful_step_count=30,

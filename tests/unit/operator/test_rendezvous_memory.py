@@ -1,4 +1,4 @@
-"""What the operator keeps of etcd: of an expelled job the spec, of many long failures the codes, and no raw records."""
+"""The operator's memory of etcd: the spec of an expelled job, reduced failures, and no undecoded records."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ TINY = EtcdQuota(stored=64 * MIB, written=256 * MIB, memory=200 * KIB, bound=100
 
 
 class Rig:
-    """A rendezvous that follows a store, and the turns it asks for."""
+    """A rendezvous informer of a store, and the reconciles that it requests."""
 
     def __init__(self) -> None:
         self.store = InMemoryStore()
@@ -43,7 +43,7 @@ class Rig:
         self.store.txn(Txn((), (Put(key, value),)))
 
     async def seen(self) -> None:
-        """Everything that was written has been seen."""
+        """Wait until every write was delivered."""
         await aeventually(lambda: self.rendezvous.revision == self.store.revision)
 
     def fill(self, keys: int = 40) -> None:
@@ -80,7 +80,7 @@ async def expelled(rig: Rig) -> None:
     assert KEY in set(rig.rendezvous.keys())
 
 
-async def test_of_an_expelled_job_nothing_but_the_spec_is_kept(rig: Rig) -> None:
+async def test_only_the_spec_of_an_expelled_job_remains(rig: Rig) -> None:
     async with rig.running():
         rig.told.clear()
         rig.fill()
@@ -89,7 +89,7 @@ async def test_of_an_expelled_job_nothing_but_the_spec_is_kept(rig: Rig) -> None
         assert KEY in rig.told, "it is looked at"
 
 
-async def test_the_same_when_a_new_process_lists_it(rig: Rig) -> None:
+async def test_only_the_spec_remains_when_a_new_process_lists_the_job(rig: Rig) -> None:
     rig.fill()
     async with rig.running():
         assert "of the operator's memory" in rig.rendezvous.view(KEY).quota_violation
@@ -97,7 +97,7 @@ async def test_the_same_when_a_new_process_lists_it(rig: Rig) -> None:
         assert rig.rendezvous.view(OTHER).spec is not None
 
 
-async def test_when_all_of_it_was_deleted_it_is_as_any_other(rig: Rig) -> None:
+async def test_a_job_is_no_longer_expelled_after_the_deletion_of_its_keys(rig: Rig) -> None:
     async with rig.running():
         rig.fill()
         await rig.seen()
@@ -108,8 +108,8 @@ async def test_when_all_of_it_was_deleted_it_is_as_any_other(rig: Rig) -> None:
         assert KEY not in set(rig.rendezvous.keys())
 
 
-async def test_what_was_not_kept_is_read_again_when_the_job_may_have_it(rig: Rig) -> None:
-    """Its pods were seen later than what they wrote."""
+async def test_records_are_listed_again_when_the_quota_admits_them(rig: Rig) -> None:
+    """The operator lists the job's pods later than their keys."""
     async with rig.running():
         rig.fill()
         await rig.seen()
@@ -123,7 +123,7 @@ async def test_what_was_not_kept_is_read_again_when_the_job_may_have_it(rig: Rig
 
 
 @pytest.mark.parametrize("listed", [True, False])
-async def test_of_many_long_failures_the_first_are_kept_whole_and_of_the_others_the_codes(
+async def test_the_first_of_many_long_failures_are_cached_whole_and_the_others_reduced(
     rig: Rig, *, listed: bool
 ) -> None:
     rig.allowed[KEY] = allowed_bytes(20, 8)
@@ -148,10 +148,10 @@ async def test_of_many_long_failures_the_first_are_kept_whole_and_of_the_others_
 
 
 def raw(rendezvous: RendezvousInformer) -> Callable[[str], bytes]:
-    return lambda key: rendezvous._mirror.items[key].value  # what is in memory is what this is about
+    return lambda key: rendezvous._mirror.items[key].value  # reads private fields, because their memory is the subject
 
 
-async def test_bytes_are_kept_of_reports_only_which_are_compared(rig: Rig) -> None:
+async def test_only_reports_keep_their_bytes_for_comparison(rig: Rig) -> None:
     rig.allowed[KEY] = allowed_bytes(1, 8)
     report = encode(builders.report(0))
     async with rig.running():

@@ -1,4 +1,4 @@
-"""How often progress alone is written: by each job at its period, and by all of them together within a fixed budget."""
+"""Intervals of progress writes: a period for each job, and a fixed budget for all of them together."""
 
 import pytest
 

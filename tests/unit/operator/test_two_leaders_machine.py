@@ -1,6 +1,6 @@
-"""Two operators that both believe they lead, each disturbed as one alone is; then one of them ends, and all is well.
+"""Two operators that both believe they lead, with faults as for a single one; then one ends, and the job recovers.
 
-While there are two, what is written into the status may be either's; maps, names, counts and the world keep all rules.
+While there are two, each may write the status. Maps, names, counts and the rendezvous state keep all invariants.
 """
 
 import pytest
@@ -26,7 +26,7 @@ class TwoLeadersMachine(ReconcileMachine):
         super()._check_the_end()
 
 
-TestTwoLeaders = pytest.mark.timeout(3600)(TwoLeadersMachine.TestCase)  # the number of steps bounds it, not the clock
+TestTwoLeaders = pytest.mark.timeout(3600)(TwoLeadersMachine.TestCase)  # the number of steps is the bound, not the time
 TestTwoLeaders.settings = settings(
     max_examples=2000 if NIGHTLY else 40,
     stateful_step_count=30,

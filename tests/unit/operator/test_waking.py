@@ -1,4 +1,4 @@
-"""What a turn answers when only time is to come: the very moment from which the next turn decides otherwise."""
+"""The requeue time of a reconcile without changes: exactly when the next plan differs."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -23,7 +23,7 @@ def models() -> Iterator[list[Model]]:
 
 
 def at_rest(models: list[Model], *, runs: bool = True, **spec: Any) -> Model:
-    """A job of one node with which nothing more happens."""
+    """Return a model with a job of one node in which nothing more happens."""
     model = Model(replicas=1, **spec)
     models.append(model)
     model.quiesce()
@@ -36,24 +36,22 @@ def at_rest(models: list[Model], *, runs: bool = True, **spec: Any) -> Model:
 
 
 def go_to(model: Model, at_s: float) -> None:
-    """Nothing but a clock that has come there."""
+    """Advance the clock to this time."""
     model.now_s = at_s
     model.undisturbed_turn()
 
 
 def answer(model: Model) -> float:
-    """When the last turn wants the next."""
+    """Return when the next reconcile is due after the last one."""
     assert model.process.again_at_s is not None
     return model.process.again_at_s
 
 
 @pytest.mark.parametrize("field", ["activeDeadlineSeconds", "startupDeadlineSeconds"])
-def test_a_deadline_is_the_answer_and_ends_the_job_at_that_moment_and_not_before(
-    models: list[Model], field: str
-) -> None:
+def test_the_requeue_time_is_the_deadline_and_the_job_ends_then_and_not_before(models: list[Model], field: str) -> None:
     model = at_rest(models, runs=field == "activeDeadlineSeconds", **{field: LONG_S})
     began_s = model.now_s
-    while answer(model) < began_s + LONG_S - 10.0:  # a young pod is looked at again when it is not young any more
+    while answer(model) < began_s + LONG_S - 10.0:  # a young pod is checked again when it is no longer young
         go_to(model, answer(model))
     deadline_s = answer(model)
     assert deadline_s == pytest.approx(began_s + LONG_S, abs=6.0)
@@ -79,7 +77,7 @@ def test_a_deadline_may_be_extended_while_the_job_runs(models: list[Model], late
     assert model.status()["phase"] == ("Running" if later_s is None else "Failed")
 
 
-def test_an_ended_job_is_looked_at_when_its_pods_go_and_when_its_time_is_over(models: list[Model]) -> None:
+def test_an_ended_job_is_reconciled_when_its_pods_or_its_ttl_are_due(models: list[Model]) -> None:
     model = at_rest(models, ttlSecondsAfterFinished=300, cleanPodPolicy="All", gracefulShutdown={"seconds": 20})
     model.finish_member(0)
     model.quiesce()
@@ -100,11 +98,13 @@ def test_an_ended_job_is_looked_at_when_its_pods_go_and_when_its_time_is_over(mo
 @pytest.mark.parametrize(
     ("nodes", "rests_s"), [(0, 0.0), (4, 0.0), (100, 0.0), (1100, 0.4), (2600, 1.0), (10_100, 2.0)]
 )
-def test_a_job_rests_between_two_turns_the_longer_the_larger_and_a_small_one_never(nodes: int, rests_s: float) -> None:
+def test_the_interval_between_reconciles_grows_with_the_job_and_is_zero_for_a_small_one(
+    nodes: int, rests_s: float
+) -> None:
     assert min_interval_s(nodes) == pytest.approx(rests_s)
 
 
-def test_a_large_job_does_not_rest_while_its_own_write_of_the_map_is_on_its_way_back(models: list[Model]) -> None:
+def test_a_large_job_does_not_wait_while_its_own_write_of_the_map_is_undelivered(models: list[Model]) -> None:
     nodes = SMALL_JOB + 10
     model = Model(replicas=nodes)
     models.append(model)

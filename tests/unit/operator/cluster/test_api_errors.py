@@ -1,4 +1,4 @@
-"""Which answers of the API server prove that nothing was written, and which leave that open."""
+"""Responses of the API server that prove that nothing was written, and those that leave it open."""
 
 import json
 
@@ -77,7 +77,7 @@ def test_any_other_failure_of_the_server_leaves_the_outcome_open(status: int, re
 
 
 @pytest.mark.parametrize("body", [b"<html>failed calling webhook</html>", b"", b"[]", b'"text"', b"null"])
-def test_an_answer_of_a_proxy_proves_nothing(body: bytes) -> None:
+def test_a_response_of_a_proxy_proves_nothing(body: bytes) -> None:
     assert type(error_from_response(500, "POST pods", body)) is ClusterUnavailable
 
 
@@ -85,6 +85,6 @@ def test_an_answer_of_a_proxy_proves_nothing(body: bytes) -> None:
     ("header", "pause_s"),
     [("", 0.0), ("7", 7.0), ("0", 0.0), ("999999999999", 300.0), ("Wed, 21 Oct 2026 07:28:00 GMT", 0.0), ("-1", 0.0)],
 )
-def test_the_pause_that_the_api_server_asks_for_is_known_and_bounded(header: str, pause_s: float) -> None:
+def test_the_pause_of_a_retry_after_header_is_read_and_bounded(header: str, pause_s: float) -> None:
     assert answer(429, "TooManyRequests", "later", header).retry_after_s == pause_s
     assert answer(503, "ServiceUnavailable", "later", header).retry_after_s == pause_s

@@ -1,4 +1,4 @@
-"""Places that are shared between groups: no group holds all of them, none waits behind another one for long."""
+"""Permits shared between groups: no group holds all of them, and none waits long for another."""
 
 import asyncio
 from collections import Counter
@@ -12,10 +12,10 @@ MOST = 3
 
 
 class Crowd:
-    """Tasks of several groups at one semaphore; each holds its place until it is released."""
+    """Tasks of several groups at one semaphore; each holds its permit until it is released."""
 
-    def __init__(self, places: int, most_each: int) -> None:
-        self.semaphore = FairSemaphore(places, max_per_group=most_each)
+    def __init__(self, permits: int, most_each: int) -> None:
+        self.semaphore = FairSemaphore(permits, max_per_group=most_each)
         self.inside: list[tuple[str, asyncio.Event]] = []
         self.tasks: list[asyncio.Task[None]] = []
 
@@ -50,7 +50,7 @@ async def rest() -> None:
         await asyncio.sleep(0)
 
 
-async def test_one_group_never_holds_all_places() -> None:
+async def test_one_group_never_holds_all_permits() -> None:
     crowd = Crowd(4, most_each=3)
     await crowd.come("a", 9)
     assert crowd.held() == {"a": 3}
@@ -59,7 +59,7 @@ async def test_one_group_never_holds_all_places() -> None:
     await crowd.end()
 
 
-async def test_a_free_place_goes_to_the_group_that_holds_the_fewest() -> None:
+async def test_a_free_permit_goes_to_the_group_that_holds_the_fewest() -> None:
     crowd = Crowd(4, most_each=3)
     await crowd.come("a", 9)
     await crowd.come("b", 9)
@@ -71,7 +71,7 @@ async def test_a_free_place_goes_to_the_group_that_holds_the_fewest() -> None:
     await crowd.end()
 
 
-async def test_who_is_cancelled_while_it_waits_takes_no_place() -> None:
+async def test_a_task_that_is_cancelled_while_waiting_takes_no_permit() -> None:
     crowd = Crowd(1, most_each=1)
     await crowd.come("a", 3)
     for task in crowd.tasks[1:]:
@@ -82,11 +82,11 @@ async def test_who_is_cancelled_while_it_waits_takes_no_place() -> None:
     await crowd.end()
 
 
-async def test_a_place_that_was_granted_to_a_task_that_is_cancelled_is_free_again() -> None:
+async def test_a_permit_granted_to_a_cancelled_task_is_free_again() -> None:
     crowd = Crowd(1, most_each=1)
     async with crowd.semaphore.slot("a"):
         await crowd.come("a")
-    crowd.tasks[0].cancel()  # it has been granted the place, and has not run since
+    crowd.tasks[0].cancel()  # the permit is granted, and the task has not run since
     await rest()
     await crowd.come("b")
     assert crowd.held() == {"b": 1}
@@ -97,7 +97,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(["come", "leave", "cancel"]), st.inte
 
 
 @given(STEPS)
-def test_no_place_is_lost_and_none_is_given_twice(steps: list[tuple[str, int, str]]) -> None:
+def test_no_permit_is_lost_or_granted_twice(steps: list[tuple[str, int, str]]) -> None:
     async def history() -> None:
         crowd = Crowd(4, most_each=MOST)
         for what, number, group in steps:

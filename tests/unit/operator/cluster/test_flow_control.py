@@ -1,4 +1,4 @@
-"""How many requests go to the API server at once: what jobs wait for first, and meanwhile little is told."""
+"""Concurrent requests to the API server: those that jobs wait for come first, and fewer statuses are written then."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ ANSWERS_AFTER_S = 0.05
 
 @dataclass
 class Server:
-    """Holds every creation of a pod until `go`, and counts statuses that are there at the same time."""
+    """A server that holds every creation of a pod until `go`, and counts concurrent statuses."""
 
     go: asyncio.Event = field(default_factory=asyncio.Event)
     creating: int = 0
@@ -36,13 +36,13 @@ class Server:
     async def read(self, _request: web.Request) -> web.Response:
         return web.json_response({})
 
-    async def tell(self, request: web.Request) -> web.Response:
+    async def write_status(self, request: web.Request) -> web.Response:
         self.telling += 1
         self.most_telling = max(self.most_telling, self.telling)
         await request.read()
         if self.holds_statuses:
             await self.go.wait()
-        await asyncio.sleep(ANSWERS_AFTER_S)  # as long as others need to come
+        await asyncio.sleep(ANSWERS_AFTER_S)  # long enough for other requests to arrive
         self.telling -= 1
         self.told += 1
         return web.json_response({})
@@ -63,8 +63,8 @@ async def cluster(server: Server, clock: FakeClock) -> AsyncIterator[KubeCluster
     app = web.Application()
     app.router.add_post("/{path:.*}", server.create)
     app.router.add_get("/{path:.*}", server.read)
-    app.router.add_patch("/{path:.*}", server.tell)
-    app.router.add_put("/{path:.*}", server.tell)
+    app.router.add_patch("/{path:.*}", server.write_status)
+    app.router.add_put("/{path:.*}", server.write_status)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -75,7 +75,7 @@ async def cluster(server: Server, clock: FakeClock) -> AsyncIterator[KubeCluster
     await runner.cleanup()
 
 
-async def test_while_pods_take_all_the_room_little_is_told(cluster: KubeCluster, server: Server) -> None:
+async def test_few_statuses_are_written_while_pods_use_the_whole_limit(cluster: KubeCluster, server: Server) -> None:
     pods = [{"metadata": {"name": f"p{n}", "namespace": "ns"}} for n in range(40)]
     async with asyncio.TaskGroup() as tasks:
         for pod in pods:
@@ -89,7 +89,7 @@ async def test_while_pods_take_all_the_room_little_is_told(cluster: KubeCluster,
     assert server.creating == 40
 
 
-async def test_a_lease_is_renewed_while_pods_take_all_the_room(cluster: KubeCluster, server: Server) -> None:
+async def test_a_lease_is_renewed_while_pods_use_the_whole_limit(cluster: KubeCluster, server: Server) -> None:
     async with asyncio.TaskGroup() as tasks:
         for n in range(40):
             tasks.create_task(cluster.create(Resource.POD, {"metadata": {"name": f"p{n}", "namespace": "ns"}}))
@@ -99,8 +99,8 @@ async def test_a_lease_is_renewed_while_pods_take_all_the_room(cluster: KubeClus
         server.go.set()
 
 
-async def test_a_job_is_read_while_statuses_take_all_their_room(cluster: KubeCluster, server: Server) -> None:
-    """Before its first map a job waits for that read."""
+async def test_a_job_is_read_while_statuses_use_their_whole_limit(cluster: KubeCluster, server: Server) -> None:
+    """A job waits for that read before its first slot map."""
     server.holds_statuses = True
     async with asyncio.TaskGroup() as tasks:
         for n in range(20):
@@ -112,7 +112,7 @@ async def test_a_job_is_read_while_statuses_take_all_their_room(cluster: KubeClu
         server.go.set()
 
 
-async def test_in_a_crowd_a_status_is_told_now_and_then_and_after_it_at_once(
+async def test_statuses_are_written_at_intervals_during_saturation_and_at_once_after_it(
     cluster: KubeCluster, server: Server, clock: FakeClock
 ) -> None:
     assert not cluster.is_saturated()

@@ -1,4 +1,4 @@
-"""The identity that an installation keeps: written once, by the first, and never changed."""
+"""The identity of an installation: written once, by the first process, and never changed."""
 
 import asyncio
 import itertools
@@ -32,7 +32,7 @@ async def put(cluster: InMemoryCluster, **data: str) -> None:
     await cluster.create(Resource.CONFIG_MAP, {"metadata": metadata, **({"data": data} if data else {})})
 
 
-async def test_an_empty_one_as_the_chart_makes_it_is_filled_and_keeps_its_labels() -> None:
+async def test_an_empty_config_map_of_the_chart_is_filled_and_keeps_its_labels() -> None:
     cluster = InMemoryCluster()
     await put(cluster)
     assert await read(cluster, "a") == Installation("a", "uid-of-kube-system")
@@ -40,13 +40,13 @@ async def test_an_empty_one_as_the_chart_makes_it_is_filled_and_keeps_its_labels
     assert cluster.objects(Resource.CONFIG_MAP)[0]["metadata"]["labels"] == {"app": "x"}
 
 
-async def test_it_is_the_same_after_a_restart_and_after_a_change_of_the_namespaces_that_are_watched() -> None:
+async def test_the_identity_survives_a_restart_and_a_change_of_the_watched_namespaces() -> None:
     cluster = InMemoryCluster()
     first = await read(cluster, "a")
     assert await read(cluster, cluster_id="system.release") == first
 
 
-async def test_what_somebody_has_given_beforehand_is_kept() -> None:
+async def test_ids_provided_by_a_user_are_used() -> None:
     cluster = InMemoryCluster()
     await put(cluster, installation="mine", other="x")
     assert await read(cluster) == Installation("mine", "uid-of-kube-system")
@@ -54,7 +54,7 @@ async def test_what_somebody_has_given_beforehand_is_kept() -> None:
 
 
 class Slow(InMemoryCluster):
-    """Two that read at the same time see the same."""
+    """A cluster in which two concurrent reads have the same result."""
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         found = await super().get(resource, namespace, name)
@@ -63,7 +63,7 @@ class Slow(InMemoryCluster):
 
 
 @pytest.mark.parametrize("there", [True, False])
-async def test_of_two_processes_that_start_at_once_the_first_decides(*, there: bool) -> None:
+async def test_the_first_of_two_concurrent_writes_counts(*, there: bool) -> None:
     cluster = Slow()
     if there:
         await put(cluster)
@@ -77,6 +77,6 @@ class Refusing(InMemoryCluster):
         raise Forbidden(f"creating {resource.value}/{name_of(body)} is forbidden")
 
 
-async def test_where_it_is_missing_and_may_not_be_made_the_error_names_the_cure() -> None:
+async def test_a_missing_config_map_without_the_right_to_create_it_is_an_error_with_a_cure() -> None:
     with pytest.raises(ClusterError, match=r"ConfigMap system/e is missing.*apply the chart or deploy/ again"):
         await read(Refusing(), "a")

@@ -1,4 +1,4 @@
-"""Few lines, and none that is forged."""
+"""A limit for log lines, and escaping of foreign text in them."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_a_key_has_one_line_a_minute() -> None:
     assert limit.allow("a")
 
 
-def test_of_many_keys_the_first_have_a_line() -> None:
+def test_only_the_first_of_many_keys_have_a_line() -> None:
     limit = LogRateLimiter(FakeClock(100.0))
     assert sum(limit.allow(str(number)) for number in range(10 * MAX_LINES)) == MAX_LINES
 
@@ -28,5 +28,5 @@ def test_of_many_keys_the_first_have_a_line() -> None:
         ("x" * 1000, "x" * 400 + "..."),
     ],
 )
-def test_control_characters_are_spelt_out_and_long_text_is_cut(text: str, shown: str) -> None:
+def test_control_characters_are_escaped_and_long_text_is_shortened(text: str, shown: str) -> None:
     assert printable(text) == shown

@@ -1,4 +1,4 @@
-"""Lists of several namespaces, some of which refuse; and what is deleted while a list is interrupted."""
+"""Lists of several namespaces, some of them forbidden; and deletions during an interrupted list."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ def pod(namespace: str, name: str) -> Object:
 
 @dataclass
 class Server:
-    """Pods and jobs of some namespaces, a page of one object each; of `refused` nothing is told."""
+    """Pods and jobs of some namespaces, one object a page; those in `refused` are forbidden."""
 
     objects: dict[str, list[Object]] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)
@@ -42,7 +42,7 @@ class Server:
     end: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
-        """A list or a watch."""
+        """Answer a list or a watch."""
         if "namespaces" not in request.path:
             return web.json_response({"groups": [{"name": constants.GROUP}], "resources": [{"name": constants.PLURAL}]})
         kind, space = request.path.split("/")[-1], request.path.split("/")[-2]
@@ -52,7 +52,7 @@ class Server:
         return await (self.watch(request) if request.query.get("watch") else self.list(request, space))
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
-        """Tell how far it is, and nothing else."""
+        """Send a bookmark, and no other event."""
         told = web.StreamResponse()
         await told.prepare(request)
         bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}
@@ -61,7 +61,7 @@ class Server:
         return told
 
     async def list(self, request: web.Request, space: str) -> web.Response:
-        """One page; one that fails deletes what was on the page before it."""
+        """Return one page; a page that fails first deletes the objects of the page before it."""
         first, found = int(request.query.get("continue") or 0), self.objects.get(space, [])
         if first and self.fails_second_page:
             self.fails_second_page -= 1
@@ -72,8 +72,8 @@ class Server:
 
 
 @dataclass
-class Place:
-    """An API server, and an operator's cluster on it."""
+class Rig:
+    """An API server, and an operator's cluster that uses it."""
 
     server: Server
     cluster: KubeCluster
@@ -81,7 +81,7 @@ class Place:
     clock: FakeClock
 
     async def lists(self, count: int, resource: Resource = Resource.POD) -> AsyncIterator[tuple[list[str], set[str]]]:
-        """What so many lists show: names, and the namespaces that they leave out."""
+        """Return the results of that many lists: names, and namespaces that were left out."""
         found = list[str]()
         async with contextlib.aclosing(self.cluster.watch(resource)) as stream:
             while count:
@@ -95,7 +95,7 @@ class Place:
 
 
 @pytest.fixture
-async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
     server, feed, clock = Server(), EventBus(relist_delay_s=0.0), FakeClock()
     app = web.Application()
     app.router.add_get("/{path:.*}", server.answer)
@@ -104,7 +104,7 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, runner.addresses[0][1])))
     cluster = await KubeCluster.connect(feed, NAMESPACES, page_size=1, clock=clock)
-    yield Place(server, cluster, feed, clock)
+    yield Rig(server, cluster, feed, clock)
     server.end.set()
     await cluster.close()
     await runner.cleanup()
@@ -123,82 +123,82 @@ def in_each(suffixes: Iterable[str] = "p") -> dict[str, list[Object]]:
     return {space: [pod(space, f"{space}-{name}") for name in suffixes] for space in NAMESPACES}
 
 
-async def test_a_namespace_that_refuses_is_left_out_and_the_others_are_listed(
-    place: Place, caplog: pytest.LogCaptureFixture
+async def test_a_forbidden_namespace_is_left_out_and_the_others_are_listed(
+    rig: Rig, caplog: pytest.LogCaptureFixture
 ) -> None:
-    place.server.objects, place.server.refused = in_each(), {"b"}
-    async for shown in place.lists(1):
+    rig.server.objects, rig.server.refused = in_each(), {"b"}
+    async for shown in rig.lists(1):
         assert shown == (["a-p", "c-p"], {"b"})
-    assert await place.feed.has_started(Resource.POD) == {"a": "7", "c": "7"}
+    assert await rig.feed.has_started(Resource.POD) == {"a": "7", "c": "7"}
     assert [record.getMessage().split(": ")[0] for record in caplog.records] == [
         "cannot list pods of b, its cache remains unchanged"
     ]
 
 
-async def test_a_namespace_that_refuses_is_no_reason_not_to_start_unless_all_do(place: Place) -> None:
-    place.server.refused = {"a", "b"}
-    await place.cluster.require_served()
-    place.server.refused = set(NAMESPACES)
+async def test_the_operator_starts_unless_all_namespaces_are_forbidden(rig: Rig) -> None:
+    rig.server.refused = {"a", "b"}
+    await rig.cluster.require_served()
+    rig.server.refused = set(NAMESPACES)
     with pytest.raises(Forbidden):
-        await place.cluster.require_served()
+        await rig.cluster.require_served()
 
 
-async def test_a_namespace_is_known_once_its_jobs_and_its_pods_were_listed(place: Place) -> None:
-    place.server.refused, place.server.refused_kinds = {"b"}, {"pods"}
+async def test_a_namespace_is_known_once_its_jobs_and_its_pods_were_listed(rig: Rig) -> None:
+    rig.server.refused, rig.server.refused_kinds = {"b"}, {"pods"}
     for resource in (Resource.JOB, Resource.POD):
-        async for _ in place.lists(1, resource):
+        async for _ in rig.lists(1, resource):
             pass
-    assert [place.cluster.is_listed(name) for name in (*NAMESPACES, "other")] == [True, False, True, False]
-    place.server.refused = set()
-    async for _ in place.lists(1):
+    assert [rig.cluster.is_listed(name) for name in (*NAMESPACES, "other")] == [True, False, True, False]
+    rig.server.refused = set()
+    async for _ in rig.lists(1):
         pass
-    assert place.cluster.is_listed("b")
-    place.server.refused = {"b"}
-    async for _ in place.lists(1):
+    assert rig.cluster.is_listed("b")
+    rig.server.refused = {"b"}
+    async for _ in rig.lists(1):
         pass
-    assert place.cluster.is_listed("b"), "as while an API server is away"
+    assert rig.cluster.is_listed("b"), "as while an API server is away"
 
 
-async def test_what_is_listed_again_after_a_refusal_is_no_sign_of_a_dead_watch(place: Place) -> None:
-    place.server.objects = in_each()
+async def test_objects_listed_again_after_a_refusal_do_not_make_the_watch_stale(rig: Rig) -> None:
+    rig.server.objects = in_each()
     refusals = iter([{"b"}, {"b"}, {"b"}, set[str](), set[str]()])
-    async for _, unlisted in place.lists(6):
-        place.server.refused = next(refusals, unlisted)
-        place.clock.now_s += 1_000.0
-        place.feed.mark_listed(Resource.POD)
+    async for _, unlisted in rig.lists(6):
+        rig.server.refused = next(refusals, unlisted)
+        rig.clock.now_s += 1_000.0
+        rig.feed.mark_listed(Resource.POD)
 
 
-async def test_what_was_deleted_while_the_first_list_was_interrupted_is_not_in_the_list_that_soon_follows(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+async def test_a_list_soon_follows_an_interrupted_first_list_and_lacks_deleted_objects(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kube, "RELIST_DELAY_S", 0.0)
-    place.server.objects = {"a": [pod("a", name) for name in "xyz"]}
-    place.server.fails_second_page = 1
-    shown = [found async for found, _ in place.lists(2)]
+    rig.server.objects = {"a": [pod("a", name) for name in "xyz"]}
+    rig.server.fails_second_page = 1
+    shown = [found async for found, _ in rig.lists(2)]
     assert shown == [["x", "y", "z"], ["y", "z"]]
 
 
-async def test_a_namespace_that_was_refused_is_watched_from_its_beginning_once_it_may_and_listed_then(
-    place: Place, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_a_namespace_that_is_no_longer_forbidden_is_watched_from_the_beginning_and_listed(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(reflector, "_FORBIDDEN_RETRY_DELAYS_S", (0.0,))
-    place.server.refused = {"b"}
-    watching = asyncio.create_task(Reflector(place.cluster, place.feed, Resource.POD).run())
+    rig.server.refused = {"b"}
+    watching = asyncio.create_task(Reflector(rig.cluster, rig.feed, Resource.POD).run())
     caplog.set_level(logging.WARNING, reflector.__name__)
     left_out = list[set[str]]()
-    async for _, unlisted in place.lists(2):
+    async for _, unlisted in rig.lists(2):
         left_out.append(unlisted)
-        place.server.refused = set()
+        rig.server.refused = set()
     watching.cancel()
     await asyncio.wait([watching])
     assert left_out == [{"b"}, set()]
 
 
-async def test_a_request_is_answered_while_more_watches_are_open_than_the_library_has_connections(
-    place: Place,
+async def test_a_request_succeeds_with_more_open_watches_than_the_library_has_connections(
+    rig: Rig,
 ) -> None:
     async def watch() -> None:
-        async with contextlib.aclosing(place.cluster.changes(Resource.POD, "a", "1")) as stream:
+        async with contextlib.aclosing(rig.cluster.changes(Resource.POD, "a", "1")) as stream:
             async for _ in stream:
                 connected.release()
 
@@ -207,6 +207,6 @@ async def test_a_request_is_answered_while_more_watches_are_open_than_the_librar
         watches = [tasks.create_task(watch()) for _ in range(WATCHES)]
         for _ in watches:
             await connected.acquire()
-        assert await place.cluster.get(Resource.POD, "a", "x")
+        assert await rig.cluster.get(Resource.POD, "a", "x")
         for each in watches:
             each.cancel()

@@ -1,4 +1,4 @@
-"""Lists in pages: whole, one object at a time, and never more text of an answer than is bearable."""
+"""Lists in pages: complete, one object at a time, and with a limit for the text of a response."""
 
 import json
 from collections.abc import Mapping
@@ -21,14 +21,16 @@ LISTS = [
 
 @pytest.mark.parametrize("found", LISTS)
 @pytest.mark.parametrize("indent", [None, 2])
-def test_items_and_metadata_are_read_as_the_whole_would_be(found: dict[str, Any], indent: int | None) -> None:
+def test_items_and_metadata_are_the_same_as_those_of_the_parsed_whole(
+    found: dict[str, Any], indent: int | None
+) -> None:
     metadata: dict[str, Any] = {}
     assert list(items_of(json.dumps(found, indent=indent), metadata)) == (found.get("items") or [])
     assert metadata == found.get("metadata", {})
 
 
 class Server:
-    """Objects of so many bytes of text."""
+    """Objects with that many bytes of text."""
 
     def __init__(self, *sizes: int, page: int = 16) -> None:
         self.sizes = sizes
@@ -36,12 +38,12 @@ class Server:
         self.interrupted = self.silent = 0
         self.asked: list[int] = []
         self.faults: list[ClusterError] = []
-        """Instead of each second page."""
+        """Raised instead of each second page."""
         self.busy_above = page
-        """A page of more objects takes too long."""
+        """A page with more objects takes too long."""
 
     async def ask(self, query: Mapping[str, str], most: int | None) -> bytes | None:
-        """One page."""
+        """Return one page."""
         first, limit = int(query.get("continue") or 0), int(query["limit"])
         self.asked.append(limit)
         if self.faults and first:
@@ -58,7 +60,7 @@ class Server:
         return None if most is not None and len(text) > most else text
 
     async def numbers(self) -> list[int]:
-        """Of all objects, as they come."""
+        """Return the numbers of all objects, in the order of the list."""
         listing = list_pages(
             self.ask, page_size=self.page, description="cannot list", on_interrupted=self._interrupt, retry_s=0.0
         )
@@ -68,7 +70,7 @@ class Server:
         self.interrupted += 1
 
 
-async def test_pages_that_are_too_long_are_asked_for_with_fewer_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_that_are_too_long_are_requested_with_fewer_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pager, "MAX_BYTES", 3_000)
     server = Server(*[10] * 16, *[1_000] * 5, 5_000)
     assert await server.numbers() == list(range(22))
@@ -83,7 +85,7 @@ async def test_after_large_objects_pages_grow_again(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("fault", [ClusterUnavailable("refused"), RetryLater("too many requests")])
-async def test_a_list_that_is_interrupted_begins_again_with_pages_as_large(fault: ClusterError) -> None:
+async def test_an_interrupted_list_begins_again_with_pages_of_the_same_size(fault: ClusterError) -> None:
     server = Server(*[10] * 40)
     server.faults = [fault]
     assert await server.numbers() == [*range(16), *range(40)]
@@ -98,14 +100,14 @@ async def test_a_list_that_took_too_long_begins_again_with_smaller_pages_that_gr
     assert server.asked == [16, 16, 10, 10, 10, 10], "not as large as the one that took too long in this list"
 
 
-async def test_an_api_server_that_is_too_busy_for_large_pages_is_listed_to_the_end() -> None:
+async def test_a_list_of_an_overloaded_api_server_completes_with_smaller_pages() -> None:
     server = Server(*[10] * 100, page=200)
     server.busy_above = 40
     assert (await server.numbers())[-100:] == list(range(100))
     assert server.asked == [200, 50, 12, 24, 48, 12, 24, 24, 24, 24]
 
 
-async def test_after_an_api_server_that_did_not_answer_pages_are_large_again() -> None:
+async def test_pages_are_large_again_after_an_outage() -> None:
     server = Server(*[1] * 2_000, page=200)
     server.silent = 20
     assert await server.numbers() == list(range(2_000))

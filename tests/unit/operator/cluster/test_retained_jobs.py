@@ -1,4 +1,4 @@
-"""What is kept of the jobs of an API server: those that have ended take no room of those that run."""
+"""The part of each job that is cached; finished jobs use no memory of running ones."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def keep(kept: RetainedJobs, of: Object) -> Object:
     return kept.retain(strip(Resource.JOB, of))
 
 
-def test_jobs_that_have_ended_leave_a_namespace_all_its_room() -> None:
+def test_finished_jobs_leave_a_namespace_all_its_memory() -> None:
     kept = RetainedJobs(MIB)
     for number in range(500):
         assert not objects.not_retained_reason(keep(kept, job(f"ended-{number}", ENDED)))
@@ -47,7 +47,7 @@ def test_jobs_that_have_ended_leave_a_namespace_all_its_room() -> None:
 
 
 @pytest.mark.parametrize("text", [10_000, 300_000], ids=["usual", "larger than a job may be"])
-def test_of_a_job_that_has_ended_all_is_kept_that_says_when_what_is_deleted(text: int) -> None:
+def test_a_finished_job_keeps_the_fields_for_its_clean_up(text: int) -> None:
     wants: dict[str, Any] = {
         "ttlSecondsAfterFinished": 60,
         "cleanPodPolicy": "All",
@@ -73,7 +73,7 @@ def test_of_a_job_that_has_ended_all_is_kept_that_says_when_what_is_deleted(text
         {"template": []},
     ],
 )
-def test_whatever_a_job_that_has_ended_holds_little_of_it_is_kept(hole: dict[str, Any]) -> None:
+def test_a_finished_job_uses_little_memory(hole: dict[str, Any]) -> None:
     assert len(str(keep(RetainedJobs(0), job("j", ENDED, **hole)))) < 2_000
 
 
@@ -93,7 +93,7 @@ def test_whatever_a_job_that_has_ended_holds_little_of_it_is_kept(hole: dict[str
         (None, False),
     ],
 )
-def test_a_job_has_ended_exactly_if_the_operator_reads_its_status_so(status: Any, ended: bool) -> None:  # noqa: FBT001
+def test_a_job_counts_as_finished_exactly_if_its_parsed_status_does(status: Any, ended: bool) -> None:  # noqa: FBT001
     of = job("j", status)
     assert (has_ended(of), is_finished(parse(of).status)) == (ended, ended)
 
@@ -106,7 +106,7 @@ def test_a_status_beyond_what_an_operator_writes_counts() -> None:
     assert max(status_memory(each) for each in found if objects.not_retained_reason(each)) < 10_000
 
 
-def test_of_jobs_that_have_ended_such_a_status_is_kept_as_long_as_there_is_room() -> None:
+def test_a_large_status_of_a_finished_job_is_cached_while_memory_is_free() -> None:
     kept = RetainedJobs(8 * MIB)
     filler = [{"type": "Other", "status": "True"}] * 99
     large = {"conditions": [*filler, COMPLETE], "nodes": [{"rank": number} for number in range(20_000)]}
@@ -115,7 +115,7 @@ def test_of_jobs_that_have_ended_such_a_status_is_kept_as_long_as_there_is_room(
     assert all(has_ended(each) and not objects.not_retained_reason(each) for each in found)
 
 
-def test_a_job_of_absolute_size_is_told_from_one_without_room() -> None:
+def test_a_job_that_is_too_large_is_distinguished_from_one_over_the_quota() -> None:
     large, refused = keep(RetainedJobs(), job("j", BEGUN, text=300_000)), keep(RetainedJobs(0), job("j", {}))
     assert [objects.is_too_large(large), bool(objects.not_retained_reason(large))] == [True, True]
     assert [objects.is_too_large(refused), bool(objects.not_retained_reason(refused))] == [False, True]
@@ -129,7 +129,7 @@ SUSPENDED = {"type": "Suspended", "status": "True", "reason": "Suspended"}
     [BEGUN, {**BEGUN, "startTime": "", "conditions": [SUSPENDED]}, {"conditions": [{**SUSPENDED, "status": "False"}]}],
     ids=["it runs", "it is suspended", "its pods are about to stop"],
 )
-def test_of_a_job_that_has_no_room_enough_is_kept_to_suspend_it(status: dict[str, Any]) -> None:
+def test_a_job_over_the_quota_keeps_the_fields_for_a_suspension(status: dict[str, Any]) -> None:
     found = parse(kept := keep(RetainedJobs(0), job("j", status, suspend=True, replicas=3)))
     assert (found.spec.suspend, found.spec.replicas) == (True, 3)
     assert len(str(kept)) < 2_000
@@ -138,7 +138,7 @@ def test_of_a_job_that_has_no_room_enough_is_kept_to_suspend_it(status: dict[str
 @pytest.mark.parametrize(
     ("status", "suspend"), [(BEGUN, False), ({}, True), ({"conditions": [{"type": "Accepted"}]}, True)]
 )
-def test_a_job_without_room_that_is_to_run_or_was_never_taken_up_is_refused(
+def test_a_job_over_the_quota_that_shall_run_or_has_no_status_is_refused(
     status: dict[str, Any],
     suspend: bool,  # noqa: FBT001
 ) -> None:
@@ -146,7 +146,7 @@ def test_a_job_without_room_that_is_to_run_or_was_never_taken_up_is_refused(
 
 
 @pytest.mark.parametrize("status", [BEGUN, ENDED], ids=["suspended", "ended"])
-def test_no_long_annotation_is_kept_of_a_job_of_which_little_is_kept(status: dict[str, Any]) -> None:
+def test_a_reduced_job_keeps_no_long_annotation(status: dict[str, Any]) -> None:
     of = job("j", status, suspend=True)
     of["metadata"]["annotations"] = {"elasticjob.io/restart": "x" * 200_000}
     assert len(str(keep(RetainedJobs(0), of))) < 2_000

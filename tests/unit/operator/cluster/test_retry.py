@@ -1,4 +1,4 @@
-"""Trying again until it works, without filling the log."""
+"""Retries until success, with few log lines."""
 
 import logging
 
@@ -9,7 +9,7 @@ from elasticjob_operator.errors import ClusterError, OperatorError
 
 
 class Attempts:
-    """Fails with each sentence in turn, then works."""
+    """An attempt that fails with each message in turn, then succeeds."""
 
     def __init__(self, *sentences: str) -> None:
         self._errors = [ClusterError(sentence) for sentence in sentences]
@@ -25,7 +25,7 @@ async def test_the_first_result_is_returned(caplog: pytest.LogCaptureFixture) ->
     assert caplog.messages == []
 
 
-async def test_each_new_reason_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_new_error_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     assert (
         await retry_until_success(
@@ -40,7 +40,7 @@ async def test_each_new_reason_is_said_once(caplog: pytest.LogCaptureFixture) ->
     ]
 
 
-async def test_the_same_reason_is_said_again_in_its_time(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_same_error_is_logged_again_after_a_while(caplog: pytest.LogCaptureFixture) -> None:
     await retry_until_success(Attempts("away", "away"), description="cannot list", retry_s=0.0, log_again_s=0.0)
     assert caplog.messages == ["cannot list: away; trying again"] * 2
 

@@ -1,4 +1,4 @@
-"""What an older CRD does not know is left out of a status, and nothing beside it."""
+"""Fields that an older CRD does not declare are left out of a status, and no others."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ STATUS: dict[str, Any] = {
 }
 
 
-def complaint(*paths: str) -> str:
+def message(*paths: str) -> str:
     if len(paths) == 1:
         return f"{PREFIX}{paths[0]}: field not declared in schema"
     return f"{PREFIX}errors:\n" + "\n".join(f"  {path}: field not declared in schema" for path in paths)
@@ -20,19 +20,19 @@ def complaint(*paths: str) -> str:
 
 def left_out(*paths: str) -> dict[str, Any]:
     undeclared = UnknownFields()
-    undeclared.learn(complaint(*paths))
+    undeclared.learn(message(*paths))
     return dict(undeclared.without_unknown(STATUS))
 
 
-def test_a_field_of_the_status_goes() -> None:
+def test_a_field_of_the_status_is_left_out() -> None:
     assert left_out(".status.message") == {name: STATUS[name] for name in ("lastFailure", "nodes")}
 
 
-def test_of_a_nested_field_only_that_goes() -> None:
+def test_only_the_nested_field_is_left_out() -> None:
     assert left_out(".status.lastFailure.stderrTail") == {**STATUS, "lastFailure": {"exitCode": 1}}
 
 
-def test_a_field_of_one_item_goes_from_all() -> None:
+def test_a_field_of_one_item_is_left_out_of_all_items() -> None:
     nodes = [{"name": "j-0"}, {"name": "j.1"}]
     assert left_out('.status.nodes[name="j-0"].cpuPercent') == {**STATUS, "nodes": nodes}
 
@@ -41,31 +41,31 @@ def test_an_item_may_be_named_with_a_dot() -> None:
     assert left_out('.status.nodes[name="j.1"].cpuPercent')["nodes"] == [{"name": "j-0"}, {"name": "j.1"}]
 
 
-def test_several_complaints_are_learned_at_once() -> None:
+def test_several_fields_are_learned_from_one_message() -> None:
     undeclared = UnknownFields()
-    said = undeclared.learn(complaint(".status.message", ".status.lastFailure.stderrTail"))
+    said = undeclared.learn(message(".status.message", ".status.lastFailure.stderrTail"))
     assert said == ["lastFailure.stderrTail", "message"]
     assert undeclared.without_unknown(STATUS) == {"lastFailure": {"exitCode": 1}, "nodes": STATUS["nodes"]}
 
 
-def test_the_same_complaint_is_no_news() -> None:
+def test_a_repeated_message_adds_no_field() -> None:
     undeclared = UnknownFields()
-    undeclared.learn(complaint(".status.message"))
-    assert undeclared.learn(complaint(".status.message")) == []
+    undeclared.learn(message(".status.message"))
+    assert undeclared.learn(message(".status.message")) == []
 
 
-def test_another_complaint_says_nothing() -> None:
+def test_another_message_adds_no_field() -> None:
     assert UnknownFields().learn("PATCH /apis: etcdserver: request timed out (500 InternalError)") == []
 
 
-def test_what_was_forgotten_is_said_again() -> None:
+def test_forgotten_fields_are_written_again() -> None:
     undeclared = UnknownFields()
-    undeclared.learn(complaint(".status.message"))
+    undeclared.learn(message(".status.message"))
     undeclared.forget()
     assert undeclared.without_unknown(STATUS) == STATUS
-    assert undeclared.learn(complaint(".status.message")) == ["message"]
+    assert undeclared.learn(message(".status.message")) == ["message"]
 
 
-def test_the_status_itself_stays_as_it_was() -> None:
+def test_the_given_status_is_not_changed() -> None:
     left_out(".status.lastFailure.stderrTail")
     assert STATUS["lastFailure"] == {"exitCode": 1, "stderrTail": "Traceback"}

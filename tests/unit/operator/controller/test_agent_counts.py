@@ -1,4 +1,4 @@
-"""How much of the whole installation fell silent at once."""
+"""The share of the installation's agents that fell silent at the same time."""
 
 from elasticjob_operator.controller.agent_counts import AgentCounts
 from elasticjob_operator.model.job_key import JobKey
@@ -18,7 +18,7 @@ def test_the_share_is_of_all_agents_of_all_jobs() -> None:
     assert counts.share_silent(95.0, 101.0) == 0.2
 
 
-def test_one_silence_is_no_share_of_anything() -> None:
+def test_a_single_silence_does_not_count() -> None:
     counts = AgentCounts()
     counts.record(key("a"), 1, [Silence(100.0, "a1")])
     assert counts.share_silent(0.0, 200.0) == 0.0
@@ -27,7 +27,7 @@ def test_one_silence_is_no_share_of_anything() -> None:
     assert counts.share_silent(0.0, 200.0) == 2 / 3
 
 
-def test_a_job_that_is_noted_again_or_forgotten_counts_once_or_not_at_all() -> None:
+def test_a_repeated_job_counts_once_and_a_forgotten_one_not_at_all() -> None:
     counts = AgentCounts()
     counts.record(key("a"), 10, [Silence(100.0, "a1"), Silence(100.0, "a2")])
     counts.record(key("a"), 10, [Silence(100.0, "a1"), Silence(100.0, "a2")])
@@ -38,7 +38,7 @@ def test_a_job_that_is_noted_again_or_forgotten_counts_once_or_not_at_all() -> N
     assert counts.share_silent(0.0, 200.0) == 0.0
 
 
-def test_a_leader_that_leads_again_counts_none_of_the_agents_of_its_earlier_leadership() -> None:
+def test_a_new_leadership_counts_no_agents_of_an_earlier_one() -> None:
     model = Model(replicas=3)
     model.quiesce()
     for pod in model.pods():

@@ -1,4 +1,4 @@
-"""The wall clock of the operator's machine is set back or forward by an hour: it moves no decision of the operator."""
+"""Steps of the wall clock by an hour, back or forward, change no decision of the operator."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ HOUR_S = 3600.0
 
 @pytest.fixture
 def model() -> Iterator[Model]:
-    """A job of two nodes that runs."""
+    """Return a model with a running job of two nodes."""
     made = Model(replicas=2, minReplicas=1, maxReplicas=3)
     made.quiesce()
     start_all(made)
@@ -30,7 +30,7 @@ def start_all(model: Model) -> None:
 
 
 def rest(model: Model) -> None:
-    """The operator does all that it has to do now; no time goes by."""
+    """Let the operator do everything that is due now, without advancing the time."""
     for _ in range(6):
         model.undisturbed_turn()
 
@@ -45,7 +45,7 @@ def test_the_status_is_written_at_once(model: Model, step_s: float) -> None:
 
 
 @pytest.mark.parametrize("step_s", [-HOUR_S, HOUR_S])
-def test_a_pod_whose_agent_is_missing_just_then_is_not_lost_and_later_it_is(model: Model, step_s: float) -> None:
+def test_a_pod_without_an_agent_is_lost_only_after_its_time(model: Model, step_s: float) -> None:
     gone, _ = model.pods()
     model.expire(gone)
     model.undisturbed_turn()
@@ -59,7 +59,7 @@ def test_a_pod_whose_agent_is_missing_just_then_is_not_lost_and_later_it_is(mode
 
 
 @pytest.mark.parametrize("step_s", [-HOUR_S, HOUR_S])
-def test_a_slot_that_waits_for_its_next_pod_waits_as_long_as_without_the_step(model: Model, step_s: float) -> None:
+def test_the_back_off_of_a_slot_is_as_long_as_without_the_step(model: Model, step_s: float) -> None:
     for _ in range(FREE_REPLACEMENTS + 2):
         start_all(model)
         model.delete_pod(next(pod for pod in model.pods() if is_live(pod)))

@@ -1,4 +1,4 @@
-"""The end of a deleted job, in its order: slots emptied and pods told to go, and the keys when no pod is left."""
+"""The plan for a deleted job, in its order: slots are emptied, pods deleted, and the keys when no pod is left."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ TLS = replace(SETTINGS, etcd_tls=True)
 ANOTHER = replace(SETTINGS, operator_id="another")
 
 
-def test_pods_are_told_to_go_and_slots_are_emptied_while_the_keys_stay() -> None:
+def test_pods_are_deleted_and_slots_emptied_before_the_keys() -> None:
     at = running(0, 1)
     assert at.spec is not None
     made = plan_deletion(at, by_name(pod(0), pod(1, terminating=True)), SETTINGS, now_s=NOW_S)
@@ -28,16 +28,16 @@ def test_an_emptied_map_owns_no_slot_and_is_written_once() -> None:
     assert plan_deletion(running(spec=empty), by_name(pod(0, terminating=True)), SETTINGS, now_s=NOW_S).actions == ()
 
 
-def test_the_map_of_a_job_that_has_ended_is_left() -> None:
+def test_the_map_of_an_ended_job_is_not_changed() -> None:
     at = running(0, world=world(RoundPhase.SUCCEEDED, cause=Cause.SUCCEEDED))
     assert plan_deletion(at, by_name(pod(0, terminating=True)), SETTINGS, now_s=NOW_S).actions == ()
 
 
-def test_the_keys_go_when_no_pod_is_left() -> None:
+def test_the_keys_are_deleted_when_no_pod_is_left() -> None:
     assert plan_deletion(running(0), {}, SETTINGS, now_s=NOW_S).actions == (DeletePrefix(),)
 
 
-def test_keys_of_another_installation_are_left_whatever_becomes_of_the_pods() -> None:
+def test_keys_of_another_installation_are_left_with_or_without_pods() -> None:
     assert plan_deletion(running(0), {}, ANOTHER, now_s=NOW_S).actions == ()
     made = plan_deletion(running(0), by_name(pod(0)), ANOTHER, now_s=NOW_S)
     assert made.actions == (DeletePods({"j-0-a": "uid-j-0-a"}, None, {"j-0-a": ""}),)
@@ -48,8 +48,8 @@ def test_keys_that_no_operator_has_written_are_left() -> None:
     assert plan_deletion(view(spec=None, world=world()), {}, SETTINGS, now_s=NOW_S).actions == ()
 
 
-def test_with_certificates_a_pod_is_waited_for_as_long_as_its_grace_lasts() -> None:
-    """A finalizer may keep it for ever, and whoever has a copy of its certificate would keep access as long."""
+def test_with_certificates_a_pod_is_awaited_for_its_grace_period_only() -> None:
+    """A finalizer may keep a pod for ever, and a copy of its certificate would give access for as long."""
     at, kept = running(spec=without_slots(record(0))), by_name(pod(0, terminating=True, grace_ends_s=NOW_S))
     made = plan_deletion(at, kept, TLS, now_s=NOW_S)
     assert made.actions == ()
@@ -61,7 +61,7 @@ def test_with_certificates_a_pod_is_waited_for_as_long_as_its_grace_lasts() -> N
     assert plan_deletion(at, by_name(pod(0, terminating=True)), TLS, now_s=NOW_S).actions == ()
 
 
-def test_a_deleted_job_that_misuses_its_certificate_loses_it_while_its_pods_are_there() -> None:
+def test_a_deleted_job_over_its_quota_loses_its_certificate_while_its_pods_exist() -> None:
     too_much = replace(running(spec=without_slots(record(0))), quota_violation="it holds too much")
     grace = by_name(pod(0, terminating=True, grace_ends_s=NOW_S + 1000))
     assert plan_deletion(too_much, grace, TLS, now_s=NOW_S).actions == (RemoveEtcdUser(), DeletePrefix())
@@ -71,7 +71,7 @@ def test_a_deleted_job_that_misuses_its_certificate_loses_it_while_its_pods_are_
     assert plan_quota_violation(running(0), TLS) == plan_quota_violation(replace(too_much, empty=True), TLS) == ()
 
 
-def test_a_claimed_job_is_ours_although_it_has_spoilt_its_map() -> None:
+def test_a_claimed_job_is_ours_even_with_an_invalid_map() -> None:
     spoilt = view(spec=None, world=world())
     assert plan_deletion(spoilt, {}, TLS, now_s=NOW_S, claimed=True).actions == (RemoveEtcdUser(), DeletePrefix())
     assert plan_deletion(replace(spoilt, empty=True), {}, TLS, now_s=NOW_S, claimed=True).actions == ()

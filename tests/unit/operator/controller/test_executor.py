@@ -1,4 +1,4 @@
-"""What the hands of the reconciler learn from each answer, and what they refuse to do on old knowledge."""
+"""The outcomes that the executor records for each response, and actions that it refuses because of old state."""
 
 import asyncio
 import itertools
@@ -29,7 +29,7 @@ KEY = JobKey("default", "j", "u1")
 
 
 class RefusingCluster(InMemoryCluster):
-    """Answers the creation of `refused` with `error`."""
+    """A cluster that answers the creation of `refused` with `error`."""
 
     def __init__(self, error: Exception, refused: str = "j-0-a") -> None:
         super().__init__()
@@ -65,7 +65,7 @@ def body(name: str, uid: str = "u1") -> Object:
 
 
 async def with_jobs() -> InMemoryCluster:
-    """A cluster that has the jobs `u1` and `u2`."""
+    """Return a cluster with the jobs `u1` and `u2`."""
     cluster = InMemoryCluster(ids=itertools.chain(("u1", "u2"), sequential_ids()))
     for name in ("j", "k"):
         await cluster.create(Resource.JOB, {"metadata": {"name": name, "namespace": "default"}})
@@ -118,7 +118,7 @@ async def test_what_a_failed_creation_means_for_the_name(error: Exception, state
 
 
 class Quota(InMemoryCluster):
-    """Has room for so many pods."""
+    """A cluster with a quota for that many pods."""
 
     def __init__(self, room: int) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ async def test_refused_creations_end_with_their_batch(room: int, asked: int) -> 
 
 
 class Hanging(InMemoryCluster):
-    """Pods of one namespace are never answered, as by an admission webhook that hangs."""
+    """A cluster that never answers for pods of one namespace, as with an admission webhook that hangs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -165,13 +165,13 @@ class Hanging(InMemoryCluster):
 
 
 class WithoutTheRight(InMemoryCluster):
-    """The role of before an upgrade may remove no budget."""
+    """A cluster without the right to delete budgets, as with the role of an earlier version."""
 
     async def delete_collection(self, resource: Resource, namespace: str, selector: Mapping[str, str]) -> None:
         raise Forbidden(f"{resource.value} in {namespace} with {selector}: no deletecollection")
 
 
-async def test_a_budget_that_may_not_be_removed_holds_nothing_up(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_forbidden_removal_of_a_budget_delays_nothing(caplog: pytest.LogCaptureFixture) -> None:
     cluster, at = WithoutTheRight(), turn()
     await actor(cluster).execute(at, [Remove(Resource.DISRUPTION_BUDGET), creation(0)])
     assert "no deletecollection" in caplog.text
@@ -179,7 +179,7 @@ async def test_a_budget_that_may_not_be_removed_holds_nothing_up(caplog: pytest.
     assert at.job_state.state_of("j-0-a", NOW_S) is NameState.CREATED
 
 
-async def test_creations_that_hang_in_one_namespace_leave_places_to_the_others() -> None:
+async def test_hanging_creations_of_one_namespace_leave_capacity_to_the_others() -> None:
     cluster = Hanging()
     hands = actor(cluster)
     turns = [(turn(f"j{n}", "hangs"), creation(0, f"j{n}", "hangs")) for n in range(100)]
@@ -216,7 +216,7 @@ async def test_only_a_strict_creation_is_a_verdict_on_the_template(*, strict: bo
     assert at.job_state.failed_creation.invalid is strict
 
 
-async def test_some_that_are_created_are_progress_and_the_pause_begins_anew() -> None:
+async def test_a_partly_created_batch_resets_the_pause() -> None:
     cluster, at = Quota(0), turn()
     for room in (0, 0, 2):
         cluster.room = room
@@ -226,7 +226,7 @@ async def test_some_that_are_created_are_progress_and_the_pause_begins_anew() ->
     assert at.job_state.failed_creation.attempts == 1
 
 
-async def test_a_pause_that_the_api_server_asks_for_is_kept() -> None:
+async def test_a_retry_after_of_the_api_server_is_respected() -> None:
     busy = RetryLater("too many requests")
     busy.retry_after_s = 7.0
     at = turn()
@@ -236,7 +236,7 @@ async def test_a_pause_that_the_api_server_asks_for_is_kept() -> None:
     assert at.job_state.failed_creation.retry_at_s == NOW_S + 7.0
 
 
-async def test_a_pod_whose_creation_had_no_answer_and_that_is_not_there_was_never_created() -> None:
+async def test_a_pod_without_a_response_that_does_not_exist_was_never_created() -> None:
     cluster, now = RefusingCluster(ClusterUnavailable("no answer")), turn()
     with pytest.raises(ClusterUnavailable):
         await actor(cluster).execute(now, [creation(0)])
@@ -245,7 +245,7 @@ async def test_a_pod_whose_creation_had_no_answer_and_that_is_not_there_was_neve
 
 
 @pytest.mark.parametrize("proof", ["the watch told its deletion", "an agent wrote from it"])
-async def test_a_pod_whose_creation_had_no_answer_and_that_was_seen_did_exist(proof: str) -> None:
+async def test_a_pod_without_a_response_that_was_observed_was_created(proof: str) -> None:
     cluster, now = RefusingCluster(ClusterUnavailable("no answer")), turn()
     with pytest.raises(ClusterUnavailable):
         await actor(cluster).execute(now, [creation(0)])
@@ -263,7 +263,7 @@ async def test_a_pod_whose_creation_had_no_answer_and_that_was_seen_did_exist(pr
         pytest.param("u2", NameState.ABSENT, id="another job's"),
     ],
 )
-async def test_looking_settles_a_doubtful_name(there: str | None, state: NameState) -> None:
+async def test_a_read_decides_about_a_name_with_an_unknown_outcome(there: str | None, state: NameState) -> None:
     cluster, now = await with_jobs(), turn()
     if there:
         await cluster.create(Resource.POD, body("j-0-a", there))
@@ -271,7 +271,7 @@ async def test_looking_settles_a_doubtful_name(there: str | None, state: NameSta
     assert now.job_state.state_of("j-0-a", NOW_S) is state
 
 
-async def test_looking_at_a_name_that_another_pod_has_proves_the_claimed_uid_gone() -> None:
+async def test_another_pod_of_the_name_proves_that_the_uid_is_deleted() -> None:
     cluster, now = await with_jobs(), turn()
     pod = await cluster.create(Resource.POD, body("j-0-a"))
     await actor(cluster).execute(now, [GetPod("j-0-a", frozenset({"old", uid_of(pod)}))])
@@ -279,7 +279,7 @@ async def test_looking_at_a_name_that_another_pod_has_proves_the_claimed_uid_gon
 
 
 class Nodes(InMemoryCluster):
-    """With one node, or with no permission to look at it."""
+    """A cluster with one node, or without the right to read it."""
 
     def __init__(self, ready: str, error: Exception | None = None) -> None:
         super().__init__()
@@ -295,7 +295,7 @@ class Nodes(InMemoryCluster):
 
 
 async def forced(cluster: InMemoryCluster) -> tuple[bool, list[str]]:
-    """Whether a pod that is stuck on node n is gone now, and what was said of it."""
+    """Return whether a pod that is stuck on node n was deleted, and the events about it."""
     owner = await cluster.create(Resource.JOB, {"metadata": {"name": "j", "namespace": "default"}})
     made = await cluster.create(Resource.POD, body("j-0-a", uid_of(owner)))
     await cluster.bind_pod("default", "j-0-a", uid_of(made), "n")
@@ -306,23 +306,23 @@ async def forced(cluster: InMemoryCluster) -> tuple[bool, list[str]]:
     return not cluster.objects(Resource.POD), [event.message for event in at.events]
 
 
-async def test_a_pod_that_is_stuck_on_a_dead_node_is_deleted_by_force_and_told() -> None:
+async def test_a_pod_stuck_on_a_dead_node_is_deleted_by_force_with_an_event() -> None:
     assert await forced(Nodes("Unknown")) == (
         True,
         ["pod j-0-a was deleted by force: its node n is not ready"],
     )
 
 
-async def test_a_pod_on_a_node_that_is_well_is_left_to_it() -> None:
+async def test_a_pod_on_a_healthy_node_is_not_deleted_by_force() -> None:
     assert await forced(Nodes("True")) == (False, [])
 
 
-async def test_an_operator_that_may_not_look_at_nodes_deletes_nothing_by_force() -> None:
+async def test_without_the_right_to_read_nodes_nothing_is_deleted_by_force() -> None:
     assert await forced(Nodes("Unknown", Forbidden("nodes n is forbidden"))) == (False, [])
 
 
 class Crowd(InMemoryCluster):
-    """Answers a request when no other can come, and counts those that wait together."""
+    """A cluster that answers when no other request can arrive, and counts concurrent ones."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -330,7 +330,7 @@ class Crowd(InMemoryCluster):
 
     async def create(self, resource: Resource, body: Object) -> Object:
         self.waiting += 1
-        for _ in range(10):  # whatever may still come has come by then
+        for _ in range(10):  # all requests that can arrive have arrived by then
             await asyncio.sleep(0)
             self.most = max(self.most, self.waiting)
         self.waiting -= 1
@@ -338,14 +338,14 @@ class Crowd(InMemoryCluster):
         return await super().create(resource, body)
 
 
-async def test_the_pods_of_a_large_job_are_created_side_by_side() -> None:
+async def test_pods_of_a_large_job_are_created_concurrently() -> None:
     cluster, at = Crowd(), turn()
     await actor(cluster).execute(at, [creation(n) for n in range(256)])
     assert (cluster.made, cluster.most) == (256, 18)
 
 
-async def test_the_backlog_of_many_jobs_is_in_memory_a_few_pods_at_a_time() -> None:
-    """A body is rendered when its request may go. So the bodies that exist are those of the requests under way."""
+async def test_only_a_few_pods_of_a_backlog_are_in_memory() -> None:
+    """A body is rendered when its request may be sent, so there are only bodies of requests in progress."""
     cluster = Crowd()
     hands = actor(cluster)
     turns = [turn(f"j{job}", f"ns{job % 4}") for job in range(100)]

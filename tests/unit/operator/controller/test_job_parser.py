@@ -1,4 +1,4 @@
-"""A job is parsed once for each thing that its user says; what the operator says of it is no reason to do it again."""
+"""Parsing of a job: once for each change by its user; statuses of the operator cause no new parsing."""
 
 import copy
 from dataclasses import replace
@@ -37,7 +37,7 @@ def test_another_status_or_version_is_the_same_job() -> None:
     assert (again.spec is first.spec, again.status.phase) == (True, "Running")
 
 
-def test_the_status_that_is_known_already_is_not_read() -> None:
+def test_a_known_status_is_not_parsed() -> None:
     said = JobStatus(phase=Phase.SUSPENDED)
     assert CachingJobParser().parse(changed(("status", "phase"), "Running"), said).status is said
 
@@ -51,13 +51,13 @@ def test_the_status_that_is_known_already_is_not_read() -> None:
         (("metadata", "annotations"), {"elasticjob.io/restart": "1"}),
     ],
 )
-def test_whatever_the_user_changes_is_read_anew(path: tuple[str, ...], value: Any) -> None:
+def test_each_change_by_the_user_is_parsed(path: tuple[str, ...], value: Any) -> None:
     acceptor = CachingJobParser()
     acceptor.parse(JOB, None)
     assert acceptor.parse(changed(path, value), None) == parse(changed(path, value))
 
 
-def test_a_refused_version_is_refused_again_and_its_correction_taken() -> None:
+def test_an_invalid_version_is_refused_again_and_its_correction_accepted() -> None:
     acceptor, broken = CachingJobParser(), changed(("spec", "replicas"), -1)
     for _ in range(2):
         with pytest.raises(InvalidSpec):
@@ -84,7 +84,7 @@ AROUND: list[Any] = [
 
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("end", ENDS)
-def test_a_job_that_has_ended_is_finished_whatever_else_can_be_read(end: Any, around: Any) -> None:
+def test_an_ended_job_is_finished_even_if_the_rest_is_unreadable(end: Any, around: Any) -> None:
     found = parse({**JOB, "status": {**around, **end}}).status
     assert is_finished(found)
     for condition in found.conditions:
@@ -100,13 +100,13 @@ def test_a_job_that_has_not_ended_is_not_finished(status: Any, around: Any) -> N
     assert not is_finished(parse({**JOB, "status": {**around, **status}}).status)
 
 
-def test_the_end_of_a_predecessor_of_the_same_name_is_none() -> None:
+def test_the_end_of_an_earlier_job_of_the_same_name_does_not_count() -> None:
     status = {"completionTime": "2026-01-01T00:00:00Z", "selector": "elasticjob.io/job-uid=another"}
     assert parse({**JOB, "status": status}).status == JobStatus()
     assert unknown_in_status({**JOB, "status": {**status, "futureField": 1}}) == []
 
 
-def test_a_field_that_is_not_known_is_named_and_no_fault() -> None:
+def test_an_unknown_field_is_named_and_no_error() -> None:
     job = parse(changed(("spec", "newThing"), "x"))
     assert job.unknown_fields == ("spec.newThing",)
     assert replace(job, unknown_fields=()) == parse(JOB)

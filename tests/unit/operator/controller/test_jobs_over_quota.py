@@ -1,4 +1,4 @@
-"""What becomes of a job of which the operator does not keep all."""
+"""Jobs of which the operator caches only a part."""
 
 from collections.abc import Iterator
 
@@ -26,59 +26,59 @@ def model() -> Iterator[Model]:
     made.close()
 
 
-def show(model: Model, job: Object) -> None:
-    """The watch shows the job so, and it has its turn."""
+def deliver(model: Model, job: Object) -> None:
+    """Deliver the job in this version, and reconcile it."""
     model.process.jobs._jobs[model.key] = job
-    model.begin_turn()
-    model.finish_turn()
+    model.begin_reconcile()
+    model.finish_reconcile()
 
 
-def test_a_job_that_is_refused_for_want_of_room_is_claimed_first_so_no_other_installation_writes_on_it(
+def test_a_job_over_the_quota_is_claimed_before_it_is_refused(
     model: Model,
 ) -> None:
-    show(model, head(model.job, "is more than there is room"))
+    deliver(model, head(model.job, "is more than there is room"))
     status = model.status()
     assert (status["installation"], status["reason"]) == ("here", "InvalidSpec")
     assert status["message"] == "spec: is more than there is room"
 
 
-def test_a_job_that_is_too_large_for_any_operator_is_refused_and_not_claimed(model: Model) -> None:
-    show(model, {**head(model.job, "is too large"), objects.TOO_LARGE: True})
+def test_a_job_that_is_too_large_is_refused_and_not_claimed(model: Model) -> None:
+    deliver(model, {**head(model.job, "is too large"), objects.TOO_LARGE: True})
     assert (model.status().get("installation"), model.status()["reason"]) == (None, "InvalidSpec")
 
 
-def test_a_job_without_room_that_another_installation_has_claimed_is_not_written_to(model: Model) -> None:
-    show(model, head({**model.job, "status": {"installation": "there"}}, "is more than there is room"))
+def test_a_job_over_the_quota_of_another_installation_is_not_written_to(model: Model) -> None:
+    deliver(model, head({**model.job, "status": {"installation": "there"}}, "is more than there is room"))
     assert not model.status()
 
 
-def test_a_job_that_somebody_says_has_ended_goes_on_from_its_whole_spec(model: Model) -> None:
+def test_a_job_that_a_user_marked_as_ended_continues_with_its_whole_spec(model: Model) -> None:
     for _ in range(2):
-        show(model, model.job)
+        deliver(model, model.job)
     model.process.deliver(Resource.POD)
     model.patch(replicas=3)
     said = model.job_object()
     assert said is not None
     ended = {"type": ConditionType.COMPLETE, "status": "True"}
     for _ in range(4):
-        show(model, minimal_job({**said, "status": {**said["status"], "conditions": [ended]}}))
+        deliver(model, minimal_job({**said, "status": {**said["status"], "conditions": [ended]}}))
     pods = model.pods()
     assert len(pods) == 3
     assert all(container["command"] != ["-"] for pod in pods for container in pod["spec"]["containers"])
     assert model.status()["phase"] == "Pending"
 
 
-def test_a_job_that_has_no_room_any_more_is_suspended_and_resumed_with_its_own_command(model: Model) -> None:
+def test_a_job_over_the_quota_can_be_suspended_and_resumed_with_its_own_command(model: Model) -> None:
     for _ in range(3):
-        show(model, model.job)
+        deliver(model, model.job)
         model.process.deliver(Resource.POD)
     assert len(model.pods()) == 2
     for _ in range(3):
-        show(model, minimal_job({**model.job, "spec": {**model.job["spec"], "suspend": True}}))
+        deliver(model, minimal_job({**model.job, "spec": {**model.job["spec"], "suspend": True}}))
         model.process.deliver(Resource.POD)
     assert (model.pods(), model.status()["phase"]) == ([], "Suspended")
     for _ in range(3):
-        show(model, model.job)
+        deliver(model, model.job)
         model.process.deliver(Resource.POD)
     commands = [each["command"] for pod in model.pods() for each in pod["spec"]["containers"]]
     assert len(model.pods()) == 2
@@ -86,7 +86,7 @@ def test_a_job_that_has_no_room_any_more_is_suspended_and_resumed_with_its_own_c
     assert all("-" not in command for command in commands)
 
 
-async def test_of_a_job_that_was_deleted_nothing_but_its_identity_waits_to_be_told() -> None:
+async def test_only_the_identity_of_a_deleted_job_waits_for_delivery() -> None:
     cluster = KubeCluster(client.ApiClient(client.Configuration(host="http://127.0.0.1:1")), EventBus(), ())
     kind, told = cluster._read(Resource.JOB, "/", DELETED)
     await cluster.close()

@@ -1,4 +1,4 @@
-"""The elector over a cluster in memory: who leads, when it ends, and what the Lease says then."""
+"""The elector with a cluster in memory: the leader, the end of leadership, and the content of the Lease."""
 
 import asyncio
 import contextlib
@@ -20,8 +20,8 @@ from testing.waiting import aeventually
 TERMS = ElectionTiming(lease_duration_s=1.0, renew_deadline_s=0.6, retry_period_s=0.05)
 
 
-class Line:
-    """A way to the API server that a test cuts."""
+class Connection:
+    """A connection to the API server that a test cuts."""
 
     def __init__(self, cluster: InMemoryCluster) -> None:
         self.cluster = cluster
@@ -47,10 +47,10 @@ class Line:
 
 
 class Replica:
-    """One candidate; it counts how often it began to lead."""
+    """One candidate, with a count of its leaderships."""
 
     def __init__(self, cluster: InMemoryCluster, identity: str) -> None:
-        self.line = Line(cluster)
+        self.line = Connection(cluster)
         lock = LeaseLock(self.line, namespace="system", name="operator", identity=identity, clock=time.time)
         self.elector = LeaderElector(lock, timing=TERMS)
         self.leads = False
@@ -80,7 +80,7 @@ def cluster() -> InMemoryCluster:
 
 @pytest.fixture
 async def two(cluster: InMemoryCluster) -> AsyncIterator[tuple[Replica, Replica]]:
-    """The first leads."""
+    """Return two candidates, of which the first leads."""
     first = Replica(cluster, "first")
     await aeventually(lambda: first.leads, what="a leader")
     second = Replica(cluster, "second")
@@ -96,7 +96,7 @@ def lease(cluster: InMemoryCluster) -> dict[str, Any]:
     return spec
 
 
-async def test_the_lease_says_who_leads_in_the_words_of_kubernetes(
+async def test_the_lease_names_the_leader_in_kubernetes_fields(
     cluster: InMemoryCluster, two: tuple[Replica, Replica]
 ) -> None:
     spec = lease(cluster)
@@ -115,14 +115,14 @@ async def test_the_end_of_the_leader_releases_the_lease_and_the_other_leads(
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("second", 1)
 
 
-async def test_the_last_one_leaves_a_lease_that_is_free(cluster: InMemoryCluster) -> None:
+async def test_the_last_candidate_releases_the_lease(cluster: InMemoryCluster) -> None:
     only = Replica(cluster, "only")
     await aeventually(lambda: only.leads, what="a leader")
     await only.stop()
     assert lease(cluster)["holderIdentity"] == ""
 
 
-async def test_a_leader_that_is_cut_off_stops_before_the_other_begins_and_comes_back_as_standby(
+async def test_a_leader_without_a_connection_stops_before_the_other_begins_and_becomes_a_standby(
     two: tuple[Replica, Replica],
 ) -> None:
     first, second = two
@@ -141,7 +141,7 @@ async def test_a_leader_that_is_cut_off_stops_before_the_other_begins_and_comes_
     assert first.times == 2
 
 
-async def test_when_the_api_server_was_away_from_both_one_of_them_leads_anew(two: tuple[Replica, Replica]) -> None:
+async def test_after_an_outage_for_both_one_of_them_leads_again(two: tuple[Replica, Replica]) -> None:
     first, second = two
     first.line.is_cut = second.line.is_cut = True
     await aeventually(lambda: not first.leads, what="the first to lead no more")
@@ -150,7 +150,7 @@ async def test_when_the_api_server_was_away_from_both_one_of_them_leads_anew(two
     assert first.times + second.times == 2
 
 
-async def test_an_api_server_that_is_away_is_logged_once_for_each_way_of_failing(
+async def test_an_outage_is_logged_once_for_each_kind_of_error(
     two: tuple[Replica, Replica], caplog: pytest.LogCaptureFixture
 ) -> None:
     _, standby = two
@@ -169,7 +169,7 @@ async def test_a_leader_whose_lease_another_holds_stops_at_once(
     await aeventually(lambda: not first.leads, what="the first to lead no more")
 
 
-async def test_a_fault_of_the_leaders_work_ends_its_run_and_frees_the_lease(cluster: InMemoryCluster) -> None:
+async def test_an_error_of_the_leaders_work_ends_its_run_and_releases_the_lease(cluster: InMemoryCluster) -> None:
     broken = Replica(cluster, "broken")
     broken.fault = OperatorError("etcd refuses us")
     with pytest.raises(OperatorError, match="etcd refuses us"):

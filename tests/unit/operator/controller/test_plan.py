@@ -1,4 +1,4 @@
-"""What the operator does next for one job, row by row: from what is seen to its actions, and when to look again."""
+"""Plans for one job, row by row: from a snapshot to actions and the time of the next reconcile."""
 
 import itertools
 from collections.abc import Iterable
@@ -86,12 +86,12 @@ def of(made: Plan, kind: type[A]) -> list[A]:
 
 
 def written(*slots: int, before: SpecRecord | None = None, suspended: bool = False, **spec: Any) -> SpecRecord:
-    """The record that is right for this job, these slots and their usual pods."""
+    """Return the correct record for this job, these slots and their usual pods."""
     return spec_record(job(**spec), before or record(), names(slots), suspended=suspended)
 
 
-def settled(*slots: int, **fields: Any) -> RendezvousView:
-    """A job of two nodes whose record is right and whose round runs."""
+def at_rest(*slots: int, **fields: Any) -> RendezvousView:
+    """Return a job of two nodes with a correct record and an active round."""
     given = {"spec": written(0, 1, replicas=2), "world": active(*slots), "membership": membership(*slots), **fields}
     return view(*slots, **given)
 
@@ -105,7 +105,7 @@ def the_write(made: Plan) -> WriteSpec:
     return write
 
 
-# Beginning.
+# The beginning of a job.
 
 
 def test_a_new_job_gets_its_map_before_any_pod() -> None:
@@ -117,11 +117,11 @@ def test_a_new_job_gets_its_map_before_any_pod() -> None:
     assert write.expected_pods == {"j-0-new0", "j-1-new1"}
 
 
-def test_the_write_that_first_fills_slots_expects_all_of_them() -> None:
+def test_the_first_map_expects_all_of_its_slots() -> None:
     assert the_write(planned(RendezvousView(), pod(0), replicas=2)).expected == frozenset({0, 1})
 
 
-def test_after_a_wipe_pods_are_adopted_and_rounds_go_on_far_beyond_the_known() -> None:
+def test_after_a_wipe_pods_are_adopted_and_rounds_continue_far_above_the_known_one() -> None:
     status = JobStatus(start_time=ago(100), rendezvous_round=7, restarts=2, pod_replacements=1)
     write = the_write(planned(RendezvousView(), pod(0), pod(1), status=status, replicas=2))
     assert pods_of(write.record) == {"0000": "j-0-a", "0001": "j-1-a"}
@@ -129,7 +129,7 @@ def test_after_a_wipe_pods_are_adopted_and_rounds_go_on_far_beyond_the_known() -
     assert write.expected_pods == frozenset()
 
 
-def test_pods_are_created_from_a_map_that_came_back() -> None:
+def test_pods_are_created_from_a_map_that_the_watch_delivered() -> None:
     job_state = JobState(expected_pods={"j-0-a", "j-1-a"})
     made = planned(
         view(spec=written(0, 1, replicas=2), expected=frozenset({0, 1})), job_state=job_state, applied=False, replicas=2
@@ -139,7 +139,7 @@ def test_pods_are_created_from_a_map_that_came_back() -> None:
     assert [body_of(action)["metadata"]["labels"]["elasticjob.io/slot"] for action in of(made, CreatePod)] == ["0", "1"]
 
 
-def test_a_pod_is_told_what_the_spec_that_names_it_says_and_at_which_revision() -> None:
+def test_a_pod_gets_its_bootstrap_and_revision_from_the_spec_that_names_it() -> None:
     spec = written(0)
     made = planned(view(spec=spec, spec_revision=48213), job_state=JobState(expected_pods={"j-0-a"}))
     (creation,) = of(made, CreatePod)
@@ -149,7 +149,7 @@ def test_a_pod_is_told_what_the_spec_that_names_it_says_and_at_which_revision() 
 
 
 def test_no_pod_is_rendered_before_it_is_created() -> None:
-    """The plan of ten thousand pods holds one source, and no body."""
+    """The plan of ten thousand pods has one source, and no body."""
     slots, job_state = range(50), JobState(expected_pods={f"j-{n}-a" for n in range(50)})
     creations = of(planned(view(spec=written(*slots, replicas=50)), job_state=job_state, replicas=50), CreatePod)
     assert len(creations) == 50
@@ -157,7 +157,7 @@ def test_no_pod_is_rendered_before_it_is_created() -> None:
     assert {field.name for field in fields(CreatePod)} == {"name", "slot", "source", "strict"}
 
 
-def test_the_first_pod_of_a_life_is_created_strictly_and_no_other() -> None:
+def test_only_the_first_pod_of_a_job_is_created_strictly() -> None:
     job_state = JobState(expected_pods={f"j-{n}-a" for n in range(3)})
     first = of(planned(view(spec=written(0, 1, 2, replicas=3)), job_state=job_state, replicas=3), CreatePod)
     assert [creation.strict for creation in first] == [True, False, False]
@@ -165,7 +165,7 @@ def test_the_first_pod_of_a_life_is_created_strictly_and_no_other() -> None:
     assert [creation.strict for creation in later] == [False, False]
 
 
-def test_after_a_failed_creation_no_pod_is_created_before_its_pause_is_over() -> None:
+def test_no_pod_is_created_during_the_back_off_of_a_failed_creation() -> None:
     job_state = JobState(expected_pods={"j-0-a"}, failed_creation=FailedCreation("exceeded quota", 3, NOW_S + 2.0))
     made = planned(view(spec=written(0), expected=frozenset({0})), job_state=job_state)
     assert (of(made, CreatePod), made.requeue_in_s) == ([], 2.0)
@@ -185,46 +185,46 @@ def test_a_pod_that_was_never_created_gets_a_new_name_without_an_event_and_witho
     assert (pods_of(write.record), write.events) == ({"0000": "j-0-new0"}, ())
 
 
-def test_a_name_of_another_process_is_looked_for_and_never_created() -> None:
+def test_a_name_of_another_process_is_read_and_never_created() -> None:
     made = planned(view(spec=written(0)), job_state=JobState())
     assert of(made, CreatePod) == []
     assert [action.name for action in of(made, GetPod)] == ["j-0-a"]
 
 
-def test_a_created_pod_that_the_watch_will_show_is_waited_for() -> None:
+def test_a_created_pod_is_awaited_until_the_watch_delivers_it() -> None:
     job_state = JobState(created_at_s={"j-0-a": NOW_S - 1.0})
     made = planned(view(spec=written(0), expected=frozenset({0})), job_state=job_state)
     assert (made.actions, made.requeue_in_s) == ((), 4.0)
 
 
-def test_a_name_that_the_api_server_does_not_have_is_given_up_for_a_new_one() -> None:
+def test_a_name_without_a_pod_is_replaced_by_a_new_one() -> None:
     made = planned(view(spec=written(0)), job_state=JobState(absent_pods={"j-0-a"}))
     assert pods_of(the_write(made).record) == {"0000": "j-0-new0"}
     assert of(made, CreatePod) == []
 
 
-# At rest.
+# A job at rest.
 
 
-def test_a_job_that_is_as_it_should_be_needs_nothing() -> None:
-    assert planned(settled(0, 1), pod(0), pod(1), replicas=2).actions == ()
+def test_a_job_at_rest_needs_no_action() -> None:
+    assert planned(at_rest(0, 1), pod(0), pod(1), replicas=2).actions == ()
 
 
 @pytest.mark.parametrize(
     "fields", [{"etcd_trouble": "no answer"}, {"at": view(spec=None, spec_revision=3)}], ids=["trouble", "unreadable"]
 )
-def test_nothing_is_done_from_half_of_the_truth(fields: dict[str, Any]) -> None:
+def test_no_action_follows_from_an_incomplete_snapshot(fields: dict[str, Any]) -> None:
     at = fields.pop("at", RendezvousView())
     made = plan(seen(job(), at, pod(0, phase="Failed"), **fields), ids())
     assert made.actions == ()
     assert made.status is not None
 
 
-# Losing pods.
+# Lost pods.
 
 
 def test_a_failed_pod_is_evicted_and_replaced_and_counted_in_one_write() -> None:
-    made = planned(settled(0, 1), pod(0), pod(1, phase="Failed", exit_code=1), replicas=2)
+    made = planned(at_rest(0, 1), pod(0), pod(1, phase="Failed", exit_code=1), replicas=2)
     assert [type(action) for action in made.actions] == [Evict, WriteSpec]
     write = the_write(made)
     assert pods_of(write.record) == {"0000": "j-0-a", "0001": "j-1-new0"}
@@ -237,66 +237,66 @@ def test_a_failed_pod_is_evicted_and_replaced_and_counted_in_one_write() -> None
 
 
 def test_a_terminating_pod_is_replaced_at_once_and_its_agent_is_left_alone() -> None:
-    made = planned(settled(0, 1), pod(0), pod(1, terminating=True), replicas=2)
+    made = planned(at_rest(0, 1), pod(0), pod(1, terminating=True), replicas=2)
     assert of(made, Evict) == []
     assert pods_of(the_write(made).record)["0001"] == "j-1-new0"
     assert the_write(made).record.replacements == 0
 
 
-def test_a_finished_members_pod_is_not_replaced_while_its_round_stands() -> None:
-    at = settled(0, 1, completions={(1, 1): Completion(member(1).incarnation)})
+def test_a_finished_members_pod_is_not_replaced_during_its_round() -> None:
+    at = at_rest(0, 1, completions={(1, 1): Completion(member(1).incarnation)})
     assert of(planned(at, pod(0), pod(1, phase="Succeeded"), replicas=2), WriteSpec) == []
 
 
 def test_a_job_is_not_resized_once_a_member_has_finished() -> None:
-    at = settled(0, 1, completions={(1, 1): Completion(member(1).incarnation)})
+    at = at_rest(0, 1, completions={(1, 1): Completion(member(1).incarnation)})
     made = planned(at, pod(0), pod(1), replicas=1, min_replicas=1, max_replicas=2)
     assert len(the_write(made).record.slots) == 2
 
 
-def test_a_running_pod_without_its_agent_is_replaced_after_its_time() -> None:
-    at = settled(0, 1, nodes=nodes(0))
+def test_a_running_pod_without_an_agent_is_replaced_after_its_time() -> None:
+    at = at_rest(0, 1, nodes=nodes(0))
     job_state = JobState(agent_seen={"uid-j-1-a"}, agentless_since_s={"uid-j-1-a": NOW_S - 30.0})
     assert pods_of(the_write(planned(at, pod(0), pod(1), job_state=job_state, replicas=2)).record)["0001"] == "j-1-new0"
 
 
-def test_a_pod_that_the_map_does_not_name_is_deleted_behind_a_newer_read_of_the_spec() -> None:
+def test_a_pod_that_the_map_does_not_name_is_deleted_after_another_read_of_the_spec() -> None:
     late = pod(1, name="j-1-late")
-    (deletion,) = of(planned(settled(0, 1), pod(0), pod(1), late, replicas=2), DeletePods)
+    (deletion,) = of(planned(at_rest(0, 1), pod(0), pod(1), late, replicas=2), DeletePods)
     assert (deletion.pods, deletion.spec_revision) == ({"j-1-late": "uid-j-1-late"}, 5)
 
 
 def test_a_plan_that_writes_the_map_neither_creates_nor_deletes() -> None:
     late, job_state = pod(1, name="j-1-late"), JobState(expected_pods={"j-1-a"})
-    made = planned(settled(0, spec=written(0, 1, replicas=2)), pod(0), late, job_state=job_state, replicas=3)
+    made = planned(at_rest(0, spec=written(0, 1, replicas=2)), pod(0), late, job_state=job_state, replicas=3)
     assert [type(action) for action in made.actions] == [WriteSpec]
 
 
 def test_a_terminating_pod_is_not_deleted_again() -> None:
     late = pod(1, name="j-1-late", terminating=True)
-    assert of(planned(settled(0, 1), pod(0), pod(1), late, replicas=2), DeletePods) == []
+    assert of(planned(at_rest(0, 1), pod(0), pod(1), late, replicas=2), DeletePods) == []
 
 
 # Scaling.
 
 
 def test_scaling_up_gives_names_to_new_slots_and_expects_them() -> None:
-    write = the_write(planned(settled(0, 1), pod(0), pod(1), replicas=3))
+    write = the_write(planned(at_rest(0, 1), pod(0), pod(1), replicas=3))
     assert pods_of(write.record) == {"0000": "j-0-a", "0001": "j-1-a", "0002": "j-2-new0"}
     assert (write.record.desired, write.expected) == (3, frozenset({2}))
 
 
-def test_scaling_down_only_changes_the_map_and_a_later_turn_deletes() -> None:
-    made = planned(settled(0, 1), pod(0), pod(1), replicas=1)
+def test_scaling_down_only_changes_the_map_and_a_later_plan_deletes() -> None:
+    made = planned(at_rest(0, 1), pod(0), pod(1), replicas=1)
     assert [type(action) for action in made.actions] == [WriteSpec]
     assert pods_of(the_write(made).record) == {"0000": "j-0-a"}
-    after = planned(settled(0, spec=written(0)), pod(0), pod(1))
+    after = planned(at_rest(0, spec=written(0)), pod(0), pod(1))
     assert [set(action.pods) for action in of(after, DeletePods)] == [{"j-1-a"}]
 
 
 def test_a_requested_restart_is_copied_into_the_record() -> None:
     asked = job(status=STARTED, annotations={"elasticjob.io/restart": "r7"}, replicas=2)
-    made = plan(seen(asked, settled(0, 1), pod(0), pod(1)), ids())
+    made = plan(seen(asked, at_rest(0, 1), pod(0), pod(1)), ids())
     assert the_write(made).record.restart_id == "r7"
     assert the_write(made).world is None
 
@@ -304,14 +304,14 @@ def test_a_requested_restart_is_copied_into_the_record() -> None:
 # Suspension.
 
 
-def test_suspending_empties_the_slots_and_suspends_the_world_in_one_write() -> None:
-    write = the_write(planned(settled(0, 1), pod(0), pod(1), replicas=2, suspend=True))
+def test_suspending_empties_the_slots_and_suspends_the_state_in_one_write() -> None:
+    write = the_write(planned(at_rest(0, 1), pod(0), pod(1), replicas=2, suspend=True))
     assert (write.record.suspended, write.record.slots) == (True, {})
     assert write.world is not None
     assert (write.world.state, write.world.round) == (RoundPhase.SUSPENDED, 1)
 
 
-def test_an_absent_world_stays_absent_when_a_job_is_suspended() -> None:
+def test_an_absent_state_stays_absent_when_a_job_is_suspended() -> None:
     assert the_write(planned(view(0, nodes={}), suspend=True)).world is None
 
 
@@ -344,11 +344,11 @@ def test_a_job_that_had_finished_when_it_was_suspended_has_succeeded() -> None:
     assert write.world.state is RoundPhase.SUCCEEDED
 
 
-# Failing.
+# Failures.
 
 
 def failure(made: Plan) -> str:
-    """The verdict in the one write of this plan; it must empty the slots."""
+    """Return the verdict in the only write of this plan, which must empty the slots."""
     write = the_write(made)
     assert write.world is not None
     assert (write.world.state, write.world.cause, write.record.slots) == (RoundPhase.FAILED, Cause.OPERATOR, {})
@@ -356,7 +356,7 @@ def failure(made: Plan) -> str:
 
 
 def test_more_failed_pods_than_backoff_limit_fail_the_job_and_name_the_last() -> None:
-    at = settled(0, 1, spec=written(0, 1, before=record(replacements=2), replicas=2))
+    at = at_rest(0, 1, spec=written(0, 1, before=record(replacements=2), replicas=2))
     made = planned(at, pod(0), pod(1, phase="Failed", reason="OOMKilled"), replicas=2, backoff_limit=2)
     last = "pod j-1-a: it ran out of memory (OOMKilled)"
     assert failure(made) == f"BackoffLimitExceeded: 3 pod failures, more than backoffLimit (2); the last: {last}"
@@ -364,21 +364,21 @@ def test_more_failed_pods_than_backoff_limit_fail_the_job_and_name_the_last() ->
 
 
 def test_as_many_failed_pods_as_backoff_limit_are_replaced() -> None:
-    at = settled(0, 1, spec=written(0, 1, before=record(replacements=1), replicas=2))
+    at = at_rest(0, 1, spec=written(0, 1, before=record(replacements=1), replicas=2))
     made = planned(at, pod(0), pod(1, phase="Failed"), replicas=2, backoff_limit=2)
     assert the_write(made).world is None
 
 
 @pytest.mark.parametrize(("after_s", "broken"), [(99.0, True), (101.0, False)])
 def test_a_deadline_fails_the_job(after_s: float, *, broken: bool) -> None:
-    made = planned(settled(0, 1), pod(0), pod(1), replicas=2, active_deadline_s=after_s)
+    made = planned(at_rest(0, 1), pod(0), pod(1), replicas=2, active_deadline_s=after_s)
     if broken:
         assert failure(made).startswith("DeadlineExceeded: ")
     else:
         assert (made.actions, made.requeue_in_s) == ((), 1.0)
 
 
-# After the end.
+# After the end of a job.
 
 
 ENDED = JobStatus(start_time=ago(200), completion_time=ago(50), conditions=(condition("Complete"),))
@@ -410,40 +410,40 @@ def test_an_ended_job_is_deleted_when_its_time_is_over() -> None:
     assert planned(RendezvousView(), status=ENDED, ttl_seconds_after_finished=51).requeue_in_s == 1.0
 
 
-@pytest.mark.parametrize("at", [RendezvousView(), settled(0, 1), suspended_view()])
-def test_nothing_of_an_ended_job_is_ever_created_or_written(at: RendezvousView) -> None:
+@pytest.mark.parametrize("at", [RendezvousView(), at_rest(0, 1), suspended_view()])
+def test_nothing_is_created_or_written_for_an_ended_job(at: RendezvousView) -> None:
     made = planned(at, status=ENDED, replicas=2)
     assert made.actions == ()
 
 
 @pytest.mark.parametrize("state", [RoundPhase.SUCCEEDED, RoundPhase.FAILED])
-def test_a_final_world_is_never_written_over(state: RoundPhase) -> None:
-    made = planned(settled(0, 1, world=world(state, cause=Cause.MAX_RESTARTS)), replicas=3)
+def test_a_final_state_is_never_overwritten(state: RoundPhase) -> None:
+    made = planned(at_rest(0, 1, world=world(state, cause=Cause.MAX_RESTARTS)), replicas=3)
     assert made.actions == ()
 
 
 # Expectations and time.
 
 
-def test_a_slot_that_is_expected_no_more_is_taken_out_of_the_record() -> None:
+def test_a_slot_that_is_no_longer_expected_is_removed_from_the_record() -> None:
     stuck = pod(1, phase="Pending", reason="Unschedulable")
-    at = settled(0, nodes=nodes(0), expected=frozenset({1}))
+    at = at_rest(0, nodes=nodes(0), expected=frozenset({1}))
     assert planned(at, pod(0), stuck, replicas=2).actions == (WriteExpected(frozenset(), 5),)
 
 
-def test_time_calls_again_when_a_young_pod_stops_being_expected() -> None:
-    at = settled(0, nodes=nodes(0), expected=frozenset({1}))
+def test_the_next_plan_is_due_when_a_young_pod_is_no_longer_expected() -> None:
+    at = at_rest(0, nodes=nodes(0), expected=frozenset({1}))
     made = planned(at, pod(0, created_s=0.0), pod(1, phase="Pending", created_s=NOW_S - 20.0), replicas=2)
     assert (made.actions, made.requeue_in_s) == ((), 40.0)
 
 
-def test_a_pod_that_is_stuck_in_its_deletion_has_its_node_looked_at() -> None:
+def test_the_node_of_a_stuck_pod_is_checked() -> None:
     stuck = pod(0, terminating=True, grace_ends_s=NOW_S - 400)
     (look,) = of(planned(view(0), stuck), ForceDelete)
     assert (look.name, look.uid, look.node_name) == ("j-0-a", stuck.uid, "node-0")
 
 
-def test_a_pod_that_may_yet_be_stuck_is_looked_at_in_time_also_after_the_end() -> None:
+def test_a_terminating_pod_is_checked_in_time_even_after_the_end() -> None:
     ended = JobStatus(start_time=ago(9), completion_time=ago(0), conditions=(condition("Complete"),))
     slow = pod(0, terminating=True, grace_ends_s=NOW_S + 5)
     made = planned(view(0, world=world(RoundPhase.SUCCEEDED)), slow, status=ended, clean_pod_policy=CleanPodPolicy.NONE)
@@ -451,16 +451,16 @@ def test_a_pod_that_may_yet_be_stuck_is_looked_at_in_time_also_after_the_end() -
 
 
 def test_a_disruption_budget_follows_the_job_when_its_minimum_changes() -> None:
-    job_state, at = JobState(), settled(0, 1)
+    job_state, at = JobState(), at_rest(0, 1)
     assert not of(planned(at, pod(0), pod(1), job_state=job_state, replicas=2), Apply)
-    smaller = settled(0, 1, spec=written(0, 1, replicas=2, min_replicas=1))
+    smaller = at_rest(0, 1, spec=written(0, 1, replicas=2, min_replicas=1))
     made = planned(smaller, pod(0), pod(1), job_state=job_state, applied=False, replicas=2, min_replicas=1)
     (applied,) = of(made, Apply)
     assert (applied.resource, applied.body["spec"]["minAvailable"]) == (Resource.DISRUPTION_BUDGET, 1)
 
 
-def test_what_a_predecessor_has_applied_is_applied_again_in_its_time() -> None:
-    job_state, at = JobState(resync_at_s=NOW_S + 3), settled(0, 1)
+def test_objects_of_an_earlier_process_are_applied_again_after_a_while() -> None:
+    job_state, at = JobState(resync_at_s=NOW_S + 3), at_rest(0, 1)
     early = planned(at, pod(0), pod(1), job_state=job_state, applied=False, replicas=2)
     assert (of(early, Apply), early.requeue_in_s) == ([], 3)
     job_state.resync_at_s = NOW_S
@@ -469,7 +469,7 @@ def test_what_a_predecessor_has_applied_is_applied_again_in_its_time() -> None:
 
 
 def test_a_pod_that_is_created_does_not_wait_for_its_service() -> None:
-    job_state, at = JobState(expected_pods={"j-1-a"}, resync_at_s=NOW_S + 3), settled(0, 1)
+    job_state, at = JobState(expected_pods={"j-1-a"}, resync_at_s=NOW_S + 3), at_rest(0, 1)
     made = planned(at, pod(0), job_state=job_state, applied=False, replicas=2)
     assert [type(action) for action in made.actions if not isinstance(action, GetPod)] == [Apply, CreatePod]
 
@@ -483,17 +483,17 @@ def test_the_first_pods_of_a_job_have_service_and_budget_at_once() -> None:
     assert [action.resource for action in of(made, Apply)] == [Resource.SERVICE, Resource.DISRUPTION_BUDGET]
 
 
-def test_a_replacement_would_rather_not_go_to_a_node_that_lost_a_pod_lately() -> None:
+def test_a_replacement_avoids_a_node_that_recently_lost_a_pod() -> None:
     job_state = JobState(expected_pods={"j-0-a"}, avoided_until_s={"node-9": NOW_S + 1, "node-8": NOW_S - 1})
     (creation,) = of(planned(view(spec=written(0)), job_state=job_state), CreatePod)
     (wish,) = body_of(creation)["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     assert wish["preference"]["matchFields"] == [{"key": "metadata.name", "operator": "NotIn", "values": ["node-9"]}]
 
 
-def test_thirty_pods_that_go_at_once_are_replaced_by_one_write_and_then_all_at_once() -> None:
+def test_thirty_pods_that_end_together_are_replaced_by_one_write_and_one_batch() -> None:
     slots = range(256)
     lost = {f"j-{slot}-a" for slot in range(30)}
-    at = settled(*slots, spec=written(*slots, replicas=256), nodes=nodes(*slots[30:]))
+    at = at_rest(*slots, spec=written(*slots, replicas=256), nodes=nodes(*slots[30:]))
     left = [pod(slot) for slot in slots[30:]]
     made = planned(at, *left, job_state=JobState(absent_pods=set(lost)), replicas=256)
     write = the_write(made)

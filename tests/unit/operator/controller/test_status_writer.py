@@ -1,4 +1,4 @@
-"""What is told again is the same event with a higher count, and a long life does not fill the memory."""
+"""Repeated events are one object with a higher count, and a long-lived job does not fill the memory."""
 
 from dataclasses import replace
 
@@ -20,22 +20,22 @@ KEY = JobKey("ns", "j", "u")
 CLOCKS = Clocks(wall=lambda: NOW_S, monotonic=lambda: NOW_S)
 
 
-def speaker(cluster: InMemoryCluster) -> StatusWriter:
+def status_writer(cluster: InMemoryCluster) -> StatusWriter:
     return StatusWriter(cluster=cluster, settings=SETTINGS, clocks=CLOCKS, metrics=MetricsRecorder())
 
 
-async def test_an_event_that_happens_again_is_counted_and_not_doubled() -> None:
+async def test_a_repeated_event_is_counted_and_not_duplicated() -> None:
     cluster, job_state = InMemoryCluster(), JobState()
     for _ in range(3):
-        await speaker(cluster).record(KEY, JOB, job_state, [Event(EventReason.STALLED, "words")])
+        await status_writer(cluster).record(KEY, JOB, job_state, [Event(EventReason.STALLED, "words")])
     (event,) = cluster.objects(Resource.EVENT)
     assert (event["count"], event["message"]) == (3, "words")
 
 
-async def test_a_job_of_many_events_remembers_the_last_ones() -> None:
+async def test_only_the_last_of_many_events_are_counted() -> None:
     cluster, job_state = InMemoryCluster(), JobState()
     told = [Event(EventReason.RENDEZVOUS_COMPLETED, f"round {n}") for n in range(300)]
-    await speaker(cluster).record(KEY, JOB, job_state, told)
+    await status_writer(cluster).record(KEY, JOB, job_state, told)
     assert list(job_state.recorded_events) == told[-100:]
     assert len(cluster.objects(Resource.EVENT)) == 300
 
@@ -45,11 +45,11 @@ async def test_cpu_memory_and_progress_alone_wait_for_the_longer_period() -> Non
     job_state = JobState(status=JobStatus(nodes=(node,)), status_written_s=NOW_S - 2 * SETTINGS.status_period_s)
     used = replace(node, cpu_percent=90, rank_cpu_percent=(40, 50), rank_memory_bytes=(1, 2))
     soft = JobStatus(nodes=(used,), progress=ProgressStatus(step=1))
-    wait_s = await speaker(InMemoryCluster()).write(KEY, JOB, job_state, soft)
+    wait_s = await status_writer(InMemoryCluster()).write(KEY, JOB, job_state, soft)
     assert wait_s == SETTINGS.progress_period_s - 2 * SETTINGS.status_period_s
 
 
-async def test_a_new_process_tells_progress_of_its_predecessors_jobs_in_their_turns() -> None:
+async def test_a_new_process_spreads_progress_writes_over_time() -> None:
     clock, cluster, job_state = FakeClock(NOW_S), InMemoryCluster(), JobState()
     new = StatusWriter(
         cluster=cluster,
@@ -66,7 +66,7 @@ async def test_a_new_process_tells_progress_of_its_predecessors_jobs_in_their_tu
     assert job_state.last_write_was_progress_only
 
 
-async def test_a_new_process_tells_everything_else_at_once() -> None:
+async def test_a_new_process_writes_all_other_changes_at_once() -> None:
     job_state, said = JobState(), JobStatus(restarts=1, progress=ProgressStatus(step=1))
     new = StatusWriter(
         cluster=InMemoryCluster(), settings=SETTINGS, clocks=CLOCKS, metrics=MetricsRecorder(), jobs=lambda: 1000
@@ -74,16 +74,16 @@ async def test_a_new_process_tells_everything_else_at_once() -> None:
     assert (await new.write(KEY, JOB, job_state, said), job_state.status) == (None, said)
 
 
-async def test_it_is_known_whether_the_last_write_told_of_progress_alone() -> None:
+async def test_the_state_shows_whether_the_last_write_changed_progress_only() -> None:
     cluster, job_state, said = InMemoryCluster(), JobState(), JobStatus(nodes=(NodeStatus(name="j-0", pod_name="a"),))
-    await speaker(cluster).write(KEY, JOB, job_state, said)
+    await status_writer(cluster).write(KEY, JOB, job_state, said)
     assert not job_state.last_write_was_progress_only
     job_state.status_written_s = float("-inf")
-    await speaker(cluster).write(KEY, JOB, job_state, replace(said, progress=ProgressStatus(step=1)))
+    await status_writer(cluster).write(KEY, JOB, job_state, replace(said, progress=ProgressStatus(step=1)))
     assert job_state.last_write_was_progress_only
 
 
-async def test_a_job_does_not_wait_to_be_heard_by_an_api_server_that_has_all_it_can_do() -> None:
+async def test_a_job_does_not_wait_for_a_status_write_to_a_saturated_api_server() -> None:
     cluster, job_state, crowd = InMemoryCluster(), JobState(), [True]
     busy = StatusWriter(
         cluster=cluster, settings=SETTINGS, clocks=CLOCKS, metrics=MetricsRecorder(), is_saturated=lambda: bool(crowd)
@@ -94,7 +94,7 @@ async def test_a_job_does_not_wait_to_be_heard_by_an_api_server_that_has_all_it_
     assert (await busy.write(KEY, JOB, job_state, said), job_state.status) == (None, said)
 
 
-async def test_who_is_not_heard_asks_less_and_less_often_and_begins_anew_once_he_was() -> None:
+async def test_deferred_writes_are_retried_with_growing_delays_until_one_succeeds() -> None:
     job_state, crowd = JobState(), [True]
     busy = StatusWriter(
         cluster=InMemoryCluster(),

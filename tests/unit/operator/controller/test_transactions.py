@@ -1,4 +1,4 @@
-"""The operator's transactions: what each compares and writes, so that a late or repeated one does no harm."""
+"""The operator's transactions: their comparisons and writes, which make a late or repeated one harmless."""
 
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import ExpectedSlots, SpecRecord, Tombstone, TombstoneReason, decode
@@ -17,14 +17,14 @@ def puts(txn: Txn) -> dict[str, bytes]:
     return {op.key: op.value for op in txn.success if isinstance(op, Put)}
 
 
-def test_a_write_of_the_spec_compares_spec_and_world_as_planned_from() -> None:
+def test_a_write_of_the_spec_compares_the_planned_revisions_of_spec_and_state() -> None:
     assert transactions.write_spec(KEYS, WRITE).compares == (
         unchanged(KEYS.spec, 5),
         unchanged(KEYS.rendezvous_state, 6),
     )
 
 
-def test_a_first_write_compares_that_there_is_neither_spec_nor_world() -> None:
+def test_a_first_write_compares_that_neither_spec_nor_state_exists() -> None:
     first = WriteSpec(record=record(0), spec_revision=0, world_revision=0)
     # A mod_revision of 0 is that of no key.
     assert transactions.write_spec(KEYS, first).compares == (
@@ -33,12 +33,12 @@ def test_a_first_write_compares_that_there_is_neither_spec_nor_world() -> None:
     )
 
 
-def test_a_write_of_the_spec_alone_touches_nothing_else() -> None:
+def test_a_write_of_the_spec_alone_writes_no_other_key() -> None:
     written = puts(transactions.write_spec(KEYS, WRITE))
     assert {key: decode(SpecRecord, value) for key, value in written.items()} == {KEYS.spec: record(0)}
 
 
-def test_spec_world_and_expected_are_written_in_one_transaction() -> None:
+def test_spec_state_and_expected_are_written_in_one_transaction() -> None:
     suspended = world(RoundPhase.SUSPENDED)
     action = WriteSpec(
         record=record(0), spec_revision=5, world_revision=6, world=suspended, expected=frozenset({2, 0})
@@ -48,25 +48,25 @@ def test_spec_world_and_expected_are_written_in_one_transaction() -> None:
     assert decode(ExpectedSlots, written[KEYS.expected]) == ExpectedSlots((0, 2))
 
 
-def test_expectations_are_not_written_for_a_spec_that_has_changed_or_gone() -> None:
+def test_expected_slots_are_not_written_for_a_changed_or_deleted_spec() -> None:
     txn = transactions.write_expected(KEYS, WriteExpected(frozenset({1}), 5))
     assert txn.compares == (unchanged(KEYS.spec, 5),)
     assert decode(ExpectedSlots, puts(txn)[KEYS.expected]) == ExpectedSlots((1,))
 
 
-def test_proof_of_an_end_is_written_only_if_there_is_none() -> None:
+def test_a_tombstone_is_written_only_if_there_is_none() -> None:
     key, gone = KEYS.tombstone(3, member(3).incarnation), Tombstone(TombstoneReason.POD_DELETED, "why")
     txn = transactions.write_tombstone(KEYS, Eviction(member(3), 7, gone))
     assert txn.compares == (absent(key),)
     assert {name: decode(Tombstone, value) for name, value in puts(txn).items()} == {key: gone}
 
 
-def test_proof_that_says_more_overwrites() -> None:
+def test_a_more_specific_tombstone_overwrites() -> None:
     gone = Tombstone(TombstoneReason.POD_FAILED)
     assert transactions.write_tombstone(KEYS, Eviction(member(3), 7, gone, overwrite=True)).compares == ()
 
 
-def test_a_deleted_job_leaves_no_key_and_a_job_of_a_longer_uid_is_not_touched() -> None:
+def test_a_deletion_removes_all_keys_of_the_job_and_none_of_a_longer_uid() -> None:
     (op,) = transactions.delete_prefix(KEYS).success
     assert isinstance(op, Delete)
     assert op.prefix

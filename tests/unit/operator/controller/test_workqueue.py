@@ -1,6 +1,6 @@
-"""The work queue: deduplicated, one worker for a key, later and later after failures; and one key never stops another.
+"""The work queue: deduplicated, one worker per key, growing pauses after failures, and independent keys.
 
-Only the order of things is tested, not how long they take: each test waits for a condition.
+The tests check the order of events, not durations: each waits for a condition.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from testing.waiting import aeventually
 
 
 class Work:
-    """A queue over a handler that a test can hold and let fail."""
+    """A queue with a handler that a test can hold and let fail."""
 
     def __init__(self) -> None:
         self.begun: Counter[str] = Counter()
@@ -60,7 +60,7 @@ class Work:
         await aeventually(condition)
 
     async def rest(self) -> None:
-        """Whatever was added before this has been handled: another key goes all the way after it."""
+        """Wait until every key that was added before is handled: another key is handled after them."""
         self.queue.add("marker")
         before = self.ended["marker"]
         await self.until(lambda: self.ended["marker"] > before)
@@ -93,7 +93,7 @@ async def test_a_key_that_is_added_while_it_is_handled_is_handled_once_more(work
     assert (work.ended["a"], work.most_at_once["a"]) == (2, 1)
 
 
-async def test_a_key_that_is_held_up_does_not_hold_up_another(work: Work) -> None:
+async def test_a_slow_key_does_not_delay_another(work: Work) -> None:
     gate = work.hold("a")
     work.queue.add("a")
     await work.rest()
@@ -112,7 +112,7 @@ async def test_nothing_is_handled_before_the_queue_is_open(work: Work) -> None:
 
 
 @pytest.mark.parametrize("error", [ClusterError("no"), EtcdError("no")])
-async def test_what_failed_is_tried_again(work: Work, error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_key_is_retried(work: Work, error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     work.errors["a"] = [error]
     work.queue.add("a")
     await work.until(lambda: work.ended["a"] == 1)
@@ -120,7 +120,7 @@ async def test_what_failed_is_tried_again(work: Work, error: Exception, caplog: 
     assert "a: no; trying again in 0.1 s" in caplog.text
 
 
-async def test_each_failure_in_a_row_waits_longer_and_success_begins_anew(
+async def test_pauses_grow_with_consecutive_failures_and_a_success_resets_them(
     work: Work, caplog: pytest.LogCaptureFixture
 ) -> None:
     work.errors["a"] = [ClusterError("no"), ClusterError("no")]
@@ -132,7 +132,7 @@ async def test_each_failure_in_a_row_waits_longer_and_success_begins_anew(
     assert [record.args[-1] for record in caplog.records if isinstance(record.args, tuple)] == [0.1, 0.2, 0.1]
 
 
-async def test_a_fault_of_ours_with_one_job_shows_its_traceback_and_stops_no_other(
+async def test_an_unexpected_error_of_one_key_is_logged_with_its_traceback_and_stops_no_other(
     work: Work, caplog: pytest.LogCaptureFixture
 ) -> None:
     work.errors["a"] = [KeyError("oops")]
@@ -153,7 +153,7 @@ async def test_a_change_does_not_wait_for_the_back_off(work: Work) -> None:
     assert work.ended["a"] >= 1
 
 
-async def test_changes_of_a_key_that_fails_and_fails_are_collected(work: Work) -> None:
+async def test_changes_of_a_key_that_fails_repeatedly_are_collected(work: Work) -> None:
     work.errors["a"] = [ClusterError("the namespace is being terminated")] * 99
     work.queue.add("a")
     await work.until(lambda: work.begun["a"] == 3)
@@ -163,7 +163,7 @@ async def test_changes_of_a_key_that_fails_and_fails_are_collected(work: Work) -
     assert work.begun["a"] == 3
 
 
-async def test_a_pause_that_the_api_server_asks_for_is_kept(work: Work, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_retry_after_of_the_api_server_is_respected(work: Work, caplog: pytest.LogCaptureFixture) -> None:
     busy = RetryLater("too many requests")
     busy.retry_after_s = 77.0
     work.errors["a"] = [busy]
@@ -171,7 +171,7 @@ async def test_a_pause_that_the_api_server_asks_for_is_kept(work: Work, caplog: 
     await work.until(lambda: "trying again in 77.0 s" in caplog.text)
 
 
-async def test_of_many_keys_so_many_are_handled_at_once_and_the_others_in_their_turn(work: Work) -> None:
+async def test_the_number_of_keys_handled_at_the_same_time_is_limited(work: Work) -> None:
     keys = [str(n) for n in range(MAX_WORKERS + 50)]
     gates = {key: work.hold(key) for key in keys}
     for key in keys:
@@ -187,7 +187,7 @@ async def test_of_many_keys_so_many_are_handled_at_once_and_the_others_in_their_
     assert work.begun[keys[-1]] == 1
 
 
-async def test_turns_of_one_group_that_hang_leave_turns_to_the_others(work: Work) -> None:
+async def test_hanging_keys_of_one_group_leave_workers_to_the_others(work: Work) -> None:
     keys = [f"a/{n}" for n in range(2 * MAX_WORKERS)]
     gates = [work.hold(key) for key in keys]
     for key in keys:
@@ -201,20 +201,20 @@ async def test_turns_of_one_group_that_hang_leave_turns_to_the_others(work: Work
     await work.until(lambda: len(work.ended) == len(keys) + 1)
 
 
-async def test_a_handler_may_ask_for_another_turn(work: Work) -> None:
+async def test_a_handler_may_request_another_run(work: Work) -> None:
     work.delays_s["a"] = [0.0, 0.001]
     work.queue.add("a")
     await work.until(lambda: work.ended["a"] == 3)
 
 
-async def test_of_several_moments_the_earliest_counts(work: Work) -> None:
+async def test_the_earliest_of_several_times_counts(work: Work) -> None:
     work.queue.add_after("a", 3600.0)
     work.queue.add_after("a", 0.0)
     work.queue.add_after("a", 3600.0)
     await work.until(lambda: work.ended["a"] == 1)
 
 
-async def test_all_that_changes_while_a_key_rests_is_handled_in_one_turn(work: Work) -> None:
+async def test_all_changes_during_the_interval_of_a_key_are_handled_in_one_run(work: Work) -> None:
     work.rests_s["large"] = 3600.0
     work.queue.add("large")
     await work.until(lambda: work.ended["large"] == 1)
@@ -225,7 +225,7 @@ async def test_all_that_changes_while_a_key_rests_is_handled_in_one_turn(work: W
     assert work.queue.depth == 1, "it waits for its turn"
 
 
-async def test_what_changes_in_the_turn_before_the_rest_is_handled_after_it(work: Work) -> None:
+async def test_changes_during_a_run_are_handled_after_the_interval(work: Work) -> None:
     gate, work.rests_s["large"] = work.hold("large"), 0.05
     work.queue.add("large")
     await work.until(lambda: work.begun["large"] == 1)
@@ -234,7 +234,7 @@ async def test_what_changes_in_the_turn_before_the_rest_is_handled_after_it(work
     await work.until(lambda: work.ended["large"] == 2)
 
 
-async def test_a_moment_that_falls_into_the_rest_comes_after_it(work: Work) -> None:
+async def test_a_time_within_the_interval_is_delayed_to_its_end(work: Work) -> None:
     work.rests_s["large"], work.delays_s["large"] = 3600.0, [0.0]
     work.queue.add("large")
     await work.until(lambda: work.ended["large"] == 1)
@@ -243,7 +243,7 @@ async def test_a_moment_that_falls_into_the_rest_comes_after_it(work: Work) -> N
     assert work.begun["large"] == 1
 
 
-async def test_closing_cancels_what_runs_and_what_would_come() -> None:
+async def test_closing_cancels_running_and_planned_work() -> None:
     work = Work()
     work.queue.open()
     work.hold("a")
@@ -256,5 +256,5 @@ async def test_closing_cancels_what_runs_and_what_would_come() -> None:
 
 
 @pytest.mark.parametrize(("busy", "gathered_s"), [(0, COALESCE_S), (1, COALESCE_S), (50, 0.05), (10_000, 0.2)])
-def test_the_more_keys_are_busy_the_longer_changes_are_gathered(busy: int, gathered_s: float) -> None:
+def test_changes_are_collected_longer_while_more_keys_are_busy(busy: int, gathered_s: float) -> None:
     assert coalesce_s(busy) == pytest.approx(gathered_s)

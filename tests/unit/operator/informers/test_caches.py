@@ -1,4 +1,4 @@
-"""What the watches have shown: what is kept, what is dropped, and what counts as the proof of a deletion."""
+"""Caches of jobs and pods: what they retain and drop, and what proves a deletion."""
 
 import copy
 from typing import Any
@@ -30,7 +30,7 @@ def versioned(obj: Object, version: int) -> Object:
 
 
 class Jobs:
-    """A cache of jobs, and the keys of which it told a change."""
+    """A cache of jobs, and the keys of its reported changes."""
 
     def __init__(self, *events: ObjectEvent) -> None:
         self.changed: list[JobKey] = []
@@ -46,8 +46,8 @@ class Jobs:
 SAID = {"progress": {"step": 1}}
 
 
-def echoing(*events: ObjectEvent) -> list[JobKey]:
-    """What a cache tells of these after a first event, when `SAID` was written last, for progress alone."""
+def changes_after_own_write(*events: ObjectEvent) -> list[JobKey]:
+    """Return the changes that a cache reports after a first event, if `SAID` was the last write and only progress."""
     changed: list[JobKey] = []
     cache = JobCache(changed.append, lambda _key, status: status == SAID)
     cache.apply(ObjectEvent(Change.ADDED, job(status={}, spec={"replicas": 1})))
@@ -57,20 +57,20 @@ def echoing(*events: ObjectEvent) -> list[JobKey]:
     return changed
 
 
-def test_what_was_said_of_a_jobs_progress_comes_back_and_is_no_change() -> None:
-    assert echoing(ObjectEvent(Change.MODIFIED, job(status=SAID, spec={"replicas": 1}))) == []
+def test_an_own_progress_write_that_returns_is_no_change() -> None:
+    assert changes_after_own_write(ObjectEvent(Change.MODIFIED, job(status=SAID, spec={"replicas": 1}))) == []
 
 
 def test_another_status_or_spec_is_a_change() -> None:
-    assert echoing(ObjectEvent(Change.MODIFIED, job(status={"a": 1}, spec={"replicas": 1}))) == [JOB]
-    assert echoing(ObjectEvent(Change.MODIFIED, job(status=SAID, spec={"replicas": 2}))) == [JOB]
+    assert changes_after_own_write(ObjectEvent(Change.MODIFIED, job(status={"a": 1}, spec={"replicas": 1}))) == [JOB]
+    assert changes_after_own_write(ObjectEvent(Change.MODIFIED, job(status=SAID, spec={"replicas": 2}))) == [JOB]
 
 
-def test_a_deletion_is_a_change_whatever_was_said() -> None:
-    assert echoing(ObjectEvent(Change.DELETED, job(status=SAID, spec={"replicas": 1}))) == [JOB]
+def test_a_deletion_is_a_change_after_any_status() -> None:
+    assert changes_after_own_write(ObjectEvent(Change.DELETED, job(status=SAID, spec={"replicas": 1}))) == [JOB]
 
 
-def test_what_does_not_change_of_a_job_is_held_once() -> None:
+def test_unchanged_parts_of_a_job_share_memory() -> None:
     written: Object = {"phase": "Running", "nodes": [1]}
     cache = JobCache(lambda _key: None, written_version=lambda _key: written)
     shown = job(spec={"template": {"a": 1}}, status=written)
@@ -90,7 +90,7 @@ def _taken(cache: JobCache, obj: Object) -> Object:
 
 
 class Pods:
-    """A cache of pods, the keys of which it told a change, and the deletions that it told."""
+    """A cache of pods, the keys of its reported changes, and its reported deletions."""
 
     def __init__(self, *events: ObjectEvent) -> None:
         self.changed: list[JobKey] = []
@@ -107,7 +107,7 @@ class Pods:
         return set(self.cache.of(key))
 
 
-def test_a_job_of_which_nothing_was_said_yet_is_counted_with_those_that_are_pending() -> None:
+def test_a_job_without_a_status_counts_as_pending() -> None:
     pending = {"status": {"phase": "Pending"}}
     jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.ADDED, {**job(), "metadata": _other(), **pending}))
     assert [phase for _, phase in jobs.cache.phases()] == ["Pending", "Pending"]
@@ -117,78 +117,78 @@ def _other() -> dict[str, Any]:
     return {"namespace": "ns", "name": "other", "uid": "other"}
 
 
-def test_a_job_is_as_it_was_last_shown() -> None:
+def test_the_cache_has_the_last_version_of_a_job() -> None:
     jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.MODIFIED, job(spec=2)))
     assert jobs.cache.get(JOB) == job(spec=2)
     assert jobs.changed == [JOB, JOB]
 
 
-def test_a_deleted_job_is_gone_and_that_is_a_change() -> None:
+def test_a_deleted_job_is_dropped_and_reported() -> None:
     jobs = Jobs(ObjectEvent(Change.ADDED, job()))
     jobs.take(ObjectEvent(Change.DELETED, job()))
     assert (jobs.cache.get(JOB), jobs.cache.keys(), jobs.changed) == (None, set(), [JOB])
 
 
-def test_a_job_that_a_new_list_does_not_have_is_dropped_and_told() -> None:
+def test_a_job_that_a_new_list_lacks_is_dropped_and_reported() -> None:
     jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.ADDED, job(OTHER)))
     jobs.take(ObjectEvent(Change.LISTED, job(OTHER)), SYNCED)
     assert jobs.cache.keys() == {OTHER}
     assert JOB in jobs.changed
 
 
-def test_every_list_is_judged_by_itself() -> None:
+def test_each_list_is_compared_by_itself() -> None:
     jobs = Jobs(ObjectEvent(Change.LISTED, job()), SYNCED)
     jobs.take(SYNCED)
     assert jobs.cache.keys() == set()
 
 
-def test_a_job_that_was_created_again_stands_beside_its_predecessor() -> None:
+def test_a_recreated_job_has_a_key_of_its_own() -> None:
     jobs = Jobs(ObjectEvent(Change.ADDED, job()), ObjectEvent(Change.ADDED, job(JobKey("ns", "j", "new"))))
     jobs.take(ObjectEvent(Change.DELETED, job()))
     assert jobs.cache.keys() == {JobKey("ns", "j", "new")}
 
 
-def test_pods_are_kept_by_their_job() -> None:
+def test_pods_are_cached_by_job() -> None:
     pods = Pods(ObjectEvent(Change.ADDED, pod("p")), ObjectEvent(Change.ADDED, pod("q", OTHER)))
     assert (pods.names(JOB), pods.names(OTHER), pods.changed) == ({"p"}, {"q"}, [JOB, OTHER])
 
 
-def test_a_pod_of_no_job_is_not_kept_and_wakes_nobody() -> None:
+def test_a_pod_without_a_job_is_not_cached_and_not_reported() -> None:
     pods = Pods(ObjectEvent(Change.ADDED, pod(key=None)), ObjectEvent(Change.DELETED, pod(key=None)))
     assert (pods.cache.keys(), pods.changed, pods.deleted) == (set(), [], [])
 
 
-def test_a_deletion_that_was_told_is_told_on_with_the_uid() -> None:
+def test_a_deletion_event_is_reported_with_the_uid() -> None:
     pods = Pods(ObjectEvent(Change.ADDED, pod("p")))
     pods.take(ObjectEvent(Change.DELETED, pod("p")))
     assert (pods.names(), pods.deleted, pods.changed) == (set(), [(JOB, "p", "uid-p")], [JOB])
 
 
-def test_a_deletion_of_a_pod_that_was_never_shown_is_told_on_too() -> None:
+def test_the_deletion_of_an_unknown_pod_is_reported_too() -> None:
     pods = Pods(ObjectEvent(Change.DELETED, pod("p")))
     assert pods.deleted == [(JOB, "p", "uid-p")]
 
 
-def test_a_pod_that_a_new_list_does_not_have_is_dropped_but_that_is_no_proof_of_its_deletion() -> None:
+def test_a_pod_that_a_new_list_lacks_is_dropped_without_proof_of_its_deletion() -> None:
     pods = Pods(ObjectEvent(Change.ADDED, pod("p")), ObjectEvent(Change.ADDED, pod("q")))
     pods.take(ObjectEvent(Change.LISTED, pod("q")), SYNCED)
     assert (pods.names(), pods.deleted) == ({"q"}, [])
     assert JOB in pods.changed
 
 
-def test_a_job_without_pods_is_not_remembered() -> None:
+def test_a_job_without_pods_has_no_entry() -> None:
     pods = Pods(ObjectEvent(Change.ADDED, pod("p")))
     assert pods.cache.keys() == {JOB}
     pods.take(ObjectEvent(Change.DELETED, pod("p")), ObjectEvent(Change.DELETED, pod("other")))
     assert pods.cache.keys() == set()
 
 
-def test_asking_for_a_jobs_pods_leaves_no_trace() -> None:
+def test_reading_a_jobs_pods_adds_no_entry() -> None:
     pods = Pods()
     assert (pods.names(), pods.cache.keys()) == (set(), set())
 
 
-def test_a_list_that_shows_a_job_as_it_is_known_is_no_change() -> None:
+def test_a_listed_job_of_a_known_version_is_no_change() -> None:
     jobs = Jobs(ObjectEvent(Change.ADDED, versioned(job(), 1)))
     jobs.take(ObjectEvent(Change.LISTED, versioned(job(), 1)), SYNCED)
     assert (jobs.changed, jobs.cache.keys()) == ([], {JOB})
@@ -196,7 +196,7 @@ def test_a_list_that_shows_a_job_as_it_is_known_is_no_change() -> None:
     assert (jobs.changed, jobs.cache.get(JOB)) == ([JOB], versioned(job(spec=2), 2))
 
 
-def test_a_list_that_shows_a_pod_as_it_is_known_is_no_change() -> None:
+def test_a_listed_pod_of_a_known_version_is_no_change() -> None:
     pods = Pods(ObjectEvent(Change.ADDED, versioned(pod("p"), 1)))
     pods.take(ObjectEvent(Change.LISTED, versioned(pod("p"), 1)), SYNCED)
     assert (pods.changed, pods.names()) == ([], {"p"})
@@ -214,8 +214,8 @@ def phased(phase: str, **status: Any) -> Object:
     return {**pod("p"), "status": {"phase": phase, **status}}
 
 
-def good_news(*shown: Object) -> tuple[list[JobKey], list[JobKey]]:
-    """What a cache tells of these changes of a pod, one after the other: as good news, and as a change."""
+def progress_and_changes(*shown: Object) -> tuple[list[JobKey], list[JobKey]]:
+    """Return the numbers of progress calls and changes that a cache reports for these versions of a pod."""
     good: list[JobKey] = []
     changed: list[JobKey] = []
     cache = PodCache(changed.append, lambda *_what: None, good.append)
@@ -224,14 +224,14 @@ def good_news(*shown: Object) -> tuple[list[JobKey], list[JobKey]]:
     return good, changed
 
 
-def test_a_pod_that_comes_and_starts_is_good_news() -> None:
+def test_a_new_pod_and_its_start_are_progress() -> None:
     running = phased("Running", startTime="2026-01-01T00:00:00Z", conditions=[{"type": "Ready", "status": "True"}])
-    assert good_news(phased("Pending"), running) == ([JOB, JOB], [])
+    assert progress_and_changes(phased("Pending"), running) == ([JOB, JOB], [])
 
 
-def test_a_pod_of_which_nothing_changed_that_anybody_reads_is_no_news() -> None:
+def test_a_change_of_unused_fields_of_a_pod_is_not_reported() -> None:
     failed = phased("Failed", reason="Evicted")
-    assert good_news(failed, versioned(failed, 2)) == ([], [JOB])
+    assert progress_and_changes(failed, versioned(failed, 2)) == ([], [JOB])
 
 
 @pytest.mark.parametrize(
@@ -246,16 +246,16 @@ def test_a_pod_of_which_nothing_changed_that_anybody_reads_is_no_news() -> None:
     ],
 )
 def test_anything_else_of_a_pod_is_a_change(then: Object) -> None:
-    assert good_news(phased("Pending"), then) == ([JOB], [JOB])
+    assert progress_and_changes(phased("Pending"), then) == ([JOB], [JOB])
 
 
-def test_a_pod_that_is_in_trouble_no_more_is_a_change() -> None:
+def test_the_end_of_a_pods_trouble_is_a_change() -> None:
     unschedulable = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    assert good_news(phased("Pending", conditions=[unschedulable]), phased("Running")) == ([], [JOB, JOB])
+    assert progress_and_changes(phased("Pending", conditions=[unschedulable]), phased("Running")) == ([], [JOB, JOB])
 
 
 @pytest.mark.parametrize("change", [Change.MODIFIED, Change.LISTED])
-def test_a_pod_that_has_lost_its_owner_is_no_jobs_pod_any_more_and_counts_as_deleted_by_nobody(change: Change) -> None:
+def test_a_pod_that_lost_its_owner_is_dropped_and_not_reported_as_deleted(change: Change) -> None:
     pods = Pods(ObjectEvent(Change.ADDED, pod("p")))
     orphan = {"metadata": {**pod("p")["metadata"], "ownerReferences": []}}
     pods.take(ObjectEvent(change, orphan))
@@ -264,7 +264,7 @@ def test_a_pod_that_has_lost_its_owner_is_no_jobs_pod_any_more_and_counts_as_del
     assert (pods.changed, pods.deleted) == ([], [])
 
 
-def test_a_list_without_a_namespace_leaves_what_is_known_of_it() -> None:
+def test_jobs_of_a_namespace_that_was_not_listed_remain() -> None:
     unlisted = ObjectEvent(Change.SYNCED, {}, unlisted=frozenset({JOB.namespace}))
     jobs = Jobs(ObjectEvent(Change.ADDED, job()))
     jobs.take(unlisted)
@@ -273,7 +273,7 @@ def test_a_list_without_a_namespace_leaves_what_is_known_of_it() -> None:
     assert (jobs.cache.keys(), jobs.changed) == (set(), [JOB])
 
 
-def test_a_list_of_pods_without_a_namespace_leaves_what_is_known_of_it() -> None:
+def test_pods_of_a_namespace_that_was_not_listed_remain() -> None:
     changed: list[JobKey] = []
     cache = PodCache(changed.append, lambda *_: None)
     cache.apply(ObjectEvent(Change.ADDED, pod()))

@@ -1,4 +1,4 @@
-"""The feed between watches and whoever follows: the newest of each object, and a list after a gap."""
+"""The event bus between watches and subscribers: the newest version of each object, and a list after a gap."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ def event(name: str, change: Change = Change.MODIFIED) -> ObjectEvent:
     return ObjectEvent(change, {"metadata": {"name": name}})
 
 
-async def test_a_follower_gets_changes_in_order() -> None:
+async def test_a_subscriber_gets_changes_in_order() -> None:
     feed = EventBus()
     with feed.subscribe(Resource.POD) as changes:
         for name in ("a", "b", "c"):
@@ -23,7 +23,7 @@ async def test_a_follower_gets_changes_in_order() -> None:
         assert await changes.get() == event("a")
 
 
-async def test_of_an_object_that_changes_while_nobody_takes_it_the_newest_version_alone_waits() -> None:
+async def test_only_the_newest_version_of_an_object_waits() -> None:
     feed = EventBus()
     with feed.subscribe(Resource.JOB) as changes:
         feed.publish(Resource.JOB, event("flooded"))
@@ -35,7 +35,7 @@ async def test_of_an_object_that_changes_while_nobody_takes_it_the_newest_versio
         assert [await changes.get() for _ in range(2)] == [event("flooded", Change.DELETED), event("other")]
 
 
-async def test_a_follower_that_is_far_behind_takes_each_change_in_the_same_time() -> None:
+async def test_each_change_takes_the_same_time_for_a_subscriber_that_is_far_behind() -> None:
     feed, began = EventBus(), dict[int, float]()
     with feed.subscribe(Resource.POD) as changes:
         for number in range(4 * FAR):
@@ -48,14 +48,14 @@ async def test_a_follower_that_is_far_behind_takes_each_change_in_the_same_time(
     assert began[3] < 3 * began[0] + 0.1
 
 
-async def test_each_follower_gets_every_change() -> None:
+async def test_each_subscriber_gets_every_change() -> None:
     feed = EventBus()
     with feed.subscribe(Resource.POD) as one, feed.subscribe(Resource.POD) as other:
         feed.publish(Resource.POD, event("a"))
         assert await one.get() == await other.get() == event("a")
 
 
-async def test_a_follower_of_one_kind_gets_no_other() -> None:
+async def test_a_subscriber_of_one_kind_gets_no_other() -> None:
     feed = EventBus()
     with feed.subscribe(Resource.POD) as pods, feed.subscribe(Resource.JOB):
         feed.publish(Resource.JOB, event("job"))
@@ -63,7 +63,7 @@ async def test_a_follower_of_one_kind_gets_no_other() -> None:
         assert await pods.get() == event("pod")
 
 
-async def test_what_comes_before_anybody_follows_is_dropped() -> None:
+async def test_changes_before_the_first_subscription_are_dropped() -> None:
     feed = EventBus()
     feed.publish(Resource.POD, event("early"))
     with feed.subscribe(Resource.POD) as changes:
@@ -71,7 +71,7 @@ async def test_what_comes_before_anybody_follows_is_dropped() -> None:
         assert await changes.get() == event("late")
 
 
-async def test_nothing_is_kept_for_a_follower_that_has_left() -> None:
+async def test_nothing_is_stored_for_a_closed_subscription() -> None:
     feed = EventBus()
     with feed.subscribe(Resource.POD) as changes:
         changes.relist_in(0.0)
@@ -80,7 +80,7 @@ async def test_nothing_is_kept_for_a_follower_that_has_left() -> None:
     assert not changes._waiting
 
 
-async def test_after_a_watch_began_anew_a_follower_is_asked_to_list_once() -> None:
+async def test_a_watch_that_began_anew_requests_one_list() -> None:
     feed = EventBus(relist_delay_s=0.0)
     with feed.subscribe(Resource.POD) as changes:
         for name in ("a", "b"):
@@ -91,7 +91,7 @@ async def test_after_a_watch_began_anew_a_follower_is_asked_to_list_once() -> No
         assert await changes.get() == event("c")
 
 
-async def test_of_several_wishes_for_a_list_the_earliest_counts() -> None:
+async def test_the_earliest_of_several_requests_for_a_list_counts() -> None:
     feed = EventBus()
     with feed.subscribe(Resource.POD) as changes:
         changes.relist_in(3600.0)
@@ -100,7 +100,7 @@ async def test_of_several_wishes_for_a_list_the_earliest_counts() -> None:
         assert await asyncio.wait_for(changes.get(), 10) is None
 
 
-async def test_whoever_doubts_is_asked_to_list() -> None:
+async def test_a_list_is_requested_while_the_watch_is_suspect() -> None:
     feed = EventBus()
     with feed.subscribe(Resource.POD) as changes:
         changes.relist_in(3600.0)
@@ -108,7 +108,7 @@ async def test_whoever_doubts_is_asked_to_list() -> None:
         assert await asyncio.wait_for(changes.get(), 10) is None
 
 
-async def test_whoever_does_not_doubt_is_asked_nothing() -> None:
+async def test_no_list_is_requested_while_the_watch_is_not_suspect() -> None:
     feed, asked = EventBus(), asyncio.Event()
 
     def doubt() -> bool:

@@ -1,4 +1,4 @@
-"""Records that no agent and no operator can have written are refused, with the reason."""
+"""Records that no agent and no operator could have written are rejected, with the reason."""
 
 import re
 from typing import Any
@@ -33,13 +33,13 @@ IMPLAUSIBLE = [
 
 
 @pytest.mark.parametrize(("record", "why"), IMPLAUSIBLE)
-def test_refused(record: Any, why: str) -> None:
+def test_an_impossible_record_is_rejected_with_the_reason(record: Any, why: str) -> None:
     with pytest.raises(RecordError, match=re.escape(why)):
         validate(record, job="j")
 
 
 @pytest.mark.parametrize(("kind", "most"), [("report", 1 << 16), ("node", 1 << 16), ("world", 1 << 20)])
-def test_a_record_of_too_many_bytes_is_refused_unread(kind: str, most: int) -> None:
+def test_a_record_of_too_many_bytes_is_rejected_before_decoding(kind: str, most: int) -> None:
     require_size(bytes(most), kind)
     with pytest.raises(RecordError, match=f"{most + 1} bytes are more than a {kind} record can have"):
         require_size(bytes(most + 1), kind)

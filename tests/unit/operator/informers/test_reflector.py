@@ -1,4 +1,4 @@
-"""What a watch logs while the API server is away."""
+"""Log lines of a watch while the API server is unavailable."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -26,7 +26,7 @@ class Away:
         self.enough = asyncio.Event()
 
     async def changes(self, *_: object) -> AsyncGenerator[tuple[str, Any]]:
-        """Fail before anything is told."""
+        """Fail before the first event."""
         self.attempts += 1
         if self.attempts == ATTEMPTS:
             self.enough.set()
@@ -35,7 +35,7 @@ class Away:
         yield "CONNECTED", {}
 
 
-async def test_an_api_server_that_is_away_is_logged_once_for_each_way_of_failing(
+async def test_an_outage_is_logged_once_for_each_kind_of_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(reflector, "_RETRY_DELAYS_S", (0.0,))

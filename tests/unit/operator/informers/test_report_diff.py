@@ -1,4 +1,4 @@
-"""Which reports may be left unread: only those that could certainly be read, and say nothing new but samples."""
+"""Reports that need no decoding: only readable ones in which nothing but samples has changed."""
 
 import json
 from dataclasses import replace
@@ -18,7 +18,7 @@ NUMBERS = st.text('0123456789.-+eE#"\\,:{}[] ntu', max_size=22) | st.floats().ma
 FIELDS = ("cpuPercent", "memoryBytes", "timeNs", "pid", "round")
 
 
-def test_other_samples_at_another_time_are_nothing_new() -> None:
+def test_only_samples_and_time_differ() -> None:
     workers = (replace(WORKER, cpu_percent=100.0, memory_bytes=1 << 40), replace(WORKER, rank=1, cpu_percent=0.25))
     later = replace(REPORT, time_ns=1_763_745_600_000_000_000, workers=workers)
     assert differs_only_in_samples(encode(REPORT), encode(later))
@@ -35,25 +35,25 @@ def test_other_samples_at_another_time_are_nothing_new() -> None:
         replace(REPORT, stalled_since_ns=1),
     ],
 )
-def test_anything_else_is_something_new(other: NodeReport) -> None:
+def test_any_other_difference_is_detected(other: NodeReport) -> None:
     assert not differs_only_in_samples(encode(REPORT), encode(other))
 
 
 @pytest.mark.parametrize("number", [b"", b"-1", b"01", b"9223372036854775808", b"1.5", b"1e3", b'"1"', b"NaN"])
-def test_what_is_no_time_is_something_new(number: bytes) -> None:
+def test_an_invalid_time_is_a_difference(number: bytes) -> None:
     assert not differs_only_in_samples(encode(REPORT), encode(REPORT).replace(b'"timeNs":1', b'"timeNs":' + number))
 
 
-def test_a_text_that_looks_like_a_sample_is_none() -> None:
-    def said(text: str) -> bytes:
+def test_a_text_that_looks_like_a_sample_is_not_one() -> None:
+    def progress_text(text: str) -> bytes:
         return encode(replace(REPORT, progress=Progress(metrics={"loss": text})))
 
-    assert not differs_only_in_samples(said('"cpuPercent":1,'), said('"cpuPercent":2,'))
-    assert not differs_only_in_samples(said('x","cpuPercent":1,'), said('x","cpuPercent":2,'))
+    assert not differs_only_in_samples(progress_text('"cpuPercent":1,'), progress_text('"cpuPercent":2,'))
+    assert not differs_only_in_samples(progress_text('x","cpuPercent":1,'), progress_text('x","cpuPercent":2,'))
 
 
 @given(st.sampled_from(FIELDS), NUMBERS, st.text(max_size=8))
-def test_what_is_left_unread_could_be_read(field: str, number: str, text: str) -> None:
+def test_a_report_that_is_not_decoded_is_readable(field: str, number: str, text: str) -> None:
     before = encode(replace(REPORT, progress=Progress(step=1, metrics={text: text})))
     values = json.loads(before) | json.loads(before)["workers"][0]
     after = before.replace(f'"{field}":{json.dumps(values[field])}'.encode(), f'"{field}":{number}'.encode(), 1)
@@ -62,7 +62,7 @@ def test_what_is_left_unread_could_be_read(field: str, number: str, text: str) -
 
 
 @given(st.binary(max_size=40), st.integers(0, 200), st.integers(0, 20))
-def test_no_change_of_bytes_passes_that_could_not_be_read(junk: bytes, at: int, length: int) -> None:
+def test_a_change_that_makes_a_report_unreadable_is_detected(junk: bytes, at: int, length: int) -> None:
     before = encode(REPORT)
     after = before[:at] + junk + before[at + length :]
     if differs_only_in_samples(before, after):

@@ -1,4 +1,4 @@
-"""What is kept of an object: of a pod what the policies read, of a job all but the history of its fields."""
+"""Removal of unused fields: a pod keeps the fields that policies read, a job all but its managed fields."""
 
 from typing import Any
 
@@ -50,16 +50,16 @@ STATUSES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("status", STATUSES.values(), ids=STATUSES)
-def test_a_pod_cut_down_is_read_as_the_whole_one(status: dict[str, Any]) -> None:
+def test_a_stripped_pod_is_parsed_as_the_whole_one(status: dict[str, Any]) -> None:
     assert parse_pod(strip(Resource.POD, pod(**status))) == parse_pod(pod(**status))
 
 
 @pytest.mark.parametrize("odd", [{}, {"metadata": None, "spec": None, "status": None}, {"spec": {"containers": None}}])
-def test_a_pod_that_lacks_everything_is_cut_down_too(odd: dict[str, Any]) -> None:
+def test_a_pod_without_any_field_can_be_stripped(odd: dict[str, Any]) -> None:
     assert parse_pod(strip(Resource.POD, odd)) == parse_pod(odd)
 
 
-def test_what_nobody_reads_of_a_pod_is_dropped() -> None:
+def test_unused_fields_of_a_pod_are_dropped() -> None:
     kept = strip(Resource.POD, pod())
     assert "managedFields" not in kept["metadata"]
     assert kept["spec"] == {
@@ -69,7 +69,7 @@ def test_what_nobody_reads_of_a_pod_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("annotations", [{}, {"elasticjob.io/agent-image": "mirror/agent:1", "other": "x" * 999}])
-def test_what_tells_the_image_of_the_agent_is_kept(annotations: dict[str, str]) -> None:
+def test_fields_with_the_image_of_the_agent_remain(annotations: dict[str, str]) -> None:
     whole = pod()
     whole["metadata"]["annotations"] = annotations
     whole["spec"]["initContainers"] = [
@@ -96,7 +96,7 @@ def job(**spec: Any) -> dict[str, Any]:
     }
 
 
-def test_a_job_keeps_all_but_what_nobody_reads_of_its_metadata() -> None:
+def test_a_job_keeps_all_but_unused_metadata() -> None:
     whole = job(x=1)
     whole["metadata"] |= {"annotations": {**RESTART, "kubectl.kubernetes.io/last-applied-configuration": "{}"}}
     whole["metadata"] |= {"managedFields": [{}], "labels": {"a": "b"}, "finalizers": ["a", "orphan"]}
@@ -106,7 +106,7 @@ def test_a_job_keeps_all_but_what_nobody_reads_of_its_metadata() -> None:
     assert "managedFields" in whole["metadata"], "itself unchanged"
 
 
-def test_of_a_job_that_is_too_large_its_head_is_kept() -> None:
+def test_a_job_that_is_too_large_is_reduced_to_its_head() -> None:
     whole = job(template={"hole": [{}] * 10_001}, managedBy="us", nprocPerNode=8)
     whole["metadata"]["annotations"] = RESTART
     kept = strip(Resource.JOB, whole)
@@ -115,7 +115,7 @@ def test_of_a_job_that_is_too_large_its_head_is_kept() -> None:
     assert kept == job(managedBy="us", nprocPerNode=8), "whose it is, and what was said of it"
 
 
-def test_of_a_status_that_no_operator_has_written_its_end_is_kept() -> None:
+def test_a_foreign_status_is_reduced_to_the_end_of_the_job() -> None:
     whole = job()
     ended = {"type": "Complete", "status": "True"}
     whole["status"] |= {"conditions": [ended] * 100, "nodes": [{}] * 250_000}
@@ -128,7 +128,7 @@ def test_of_a_status_that_no_operator_has_written_its_end_is_kept() -> None:
     }
 
 
-def test_the_status_of_a_job_of_many_workers_is_kept_whole() -> None:
+def test_the_status_of_a_job_with_many_workers_remains_whole() -> None:
     whole = job()
     whole["status"]["nodes"] = [{"rank": rank, "rankCpuPercent": [300 + rank] * 8} for rank in range(1_000)]
     assert RetainedJobs().retain(strip(Resource.JOB, whole)) == whole

@@ -1,4 +1,4 @@
-"""A single probe that fails is no outage: it would be written into the status of every job, and taken back."""
+"""A single failed probe is no outage: each job's status would show it and its end."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ from testing.waiting import aeventually
 
 
 class Flaky(InMemoryEtcd):
-    """Does not answer so many of the next reads."""
+    """An etcd that does not answer a number of reads."""
 
     def __init__(self) -> None:
         super().__init__(InMemoryStore())
@@ -28,7 +28,7 @@ class Flaky(InMemoryEtcd):
 
 
 class Watched:
-    """The health of an etcd, and what it has told of it."""
+    """The health of an etcd, and the troubles that it reported."""
 
     def __init__(self) -> None:
         self.etcd = Flaky()
@@ -36,7 +36,7 @@ class Watched:
         self.health = EtcdHealth(self.etcd, lambda: self.told.append(self.health.trouble), confirm_s=0.0)
 
     async def probe(self, probes: int) -> None:
-        """Until there were so many more."""
+        """Wait for that many more probes."""
         wanted = self.etcd.reads + probes
         while self.etcd.reads < wanted:
             self.health.check_now()
@@ -55,14 +55,14 @@ async def watched() -> AsyncIterator[Watched]:
         await asyncio.wait({task})
 
 
-async def test_one_probe_that_fails_is_told_to_nobody() -> None:
+async def test_one_failed_probe_is_not_reported() -> None:
     async with watched() as made:
         made.etcd.failing = 1
         await made.probe(4)
         assert (made.told, made.health.trouble) == ([], "")
 
 
-async def test_two_in_a_row_are_an_outage_and_the_first_answer_ends_it() -> None:
+async def test_two_consecutive_failures_are_an_outage_and_the_first_answer_ends_it() -> None:
     async with watched() as made:
         made.etcd.failing = 2
         await made.probe(4)

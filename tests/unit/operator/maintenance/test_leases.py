@@ -1,4 +1,4 @@
-"""The look after etcd's leases goes on whatever etcd answers."""
+"""The sweep of etcd's leases continues after errors."""
 
 import asyncio
 import contextlib
@@ -33,7 +33,7 @@ class Leases:
         yield self
 
 
-async def test_a_lease_that_could_not_be_ended_is_ended_at_the_next_look() -> None:
+async def test_a_lease_whose_revocation_failed_is_revoked_at_the_next_check() -> None:
     etcd, revoked = Leases(*range(100)), list[int]()
     task = asyncio.create_task(EtcdLeaseSweeper(etcd.connect, revoked.append, check_s=0.001).run())
     await aeventually(lambda: not etcd.there and sum(revoked) >= 1, what="the end of all leases, counted")

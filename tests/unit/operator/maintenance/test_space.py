@@ -1,4 +1,4 @@
-"""One look at etcd's space does all that helps: also for members that the alarm is not about, or that answer later."""
+"""One check of etcd's space executes every step, even for members without an alarm or that answer late."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ QUOTA = 1000
 
 
 class FullEtcd:
-    """Three members, the first of which has the alarm; defragmented, a file has 10 bytes."""
+    """Three members, the first of which has the alarm; a defragmented file has 10 bytes."""
 
     def __init__(self, *sizes: int) -> None:
         self.files = {
@@ -36,7 +36,7 @@ class FullEtcd:
         return frozenset(self.alarms)
 
     async def compact(self, revision: int) -> None:
-        """There is no history here."""
+        """Do nothing: there is no history."""
 
     async def defragment(self, member: Member) -> None:
         self.files[member.id] = replace(self.files[member.id], db_size=10)
@@ -62,13 +62,13 @@ async def looked_after(etcd: FullEtcd) -> AsyncIterator[None]:
         await asyncio.wait({task})
 
 
-async def test_members_below_the_alarm_that_waste_space_are_defragmented_in_the_same_look() -> None:
+async def test_members_without_an_alarm_that_waste_space_are_defragmented_in_the_same_check() -> None:
     etcd = FullEtcd(1000, 700, 700)
     async with looked_after(etcd):
         await aeventually(lambda: (etcd.alarms, etcd.sizes()) == (set(), [10, 10, 10]), what="all of them small")
 
 
-async def test_a_member_that_did_not_answer_is_looked_after_soon() -> None:
+async def test_a_member_that_did_not_answer_is_checked_again_soon() -> None:
     etcd = FullEtcd(1000, 700, 900)
     etcd.silent.add(3)
     async with looked_after(etcd):
@@ -77,7 +77,7 @@ async def test_a_member_that_did_not_answer_is_looked_after_soon() -> None:
         await aeventually(lambda: etcd.sizes() == [10, 10, 10], what="all of them small")
 
 
-async def test_an_alarm_that_comes_back_at_once_does_not_keep_the_loop_busy() -> None:
+async def test_an_alarm_that_is_raised_again_does_not_keep_the_loop_busy() -> None:
     etcd = FullEtcd(10, 10, 10)
     disarmed: list[int] = []
 

@@ -1,4 +1,4 @@
-"""What is done about a lost volume of an etcd member, and when; against a cluster in memory."""
+"""Replacement of a lost volume of an etcd member, with a cluster in memory."""
 
 import logging
 from typing import Any
@@ -15,7 +15,7 @@ CLAIM, POD, NODE = Resource.PERSISTENT_VOLUME_CLAIM, Resource.POD, Resource.NODE
 
 
 class Forgetful(InMemoryCluster):
-    """A cluster that refuses to show nodes for as long as it is told to."""
+    """A cluster that refuses requests for nodes while the test wants that."""
 
     refuses = False
 
@@ -33,7 +33,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 async def cluster() -> Forgetful:
-    """Pod p on no node, whose volume is of node n, which is not ready."""
+    """Return a cluster with the unscheduled pod p, whose volume is on the node n, which is not ready."""
     made = Forgetful()
     expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n"]}
     affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
@@ -57,7 +57,7 @@ def volumes(cluster: Forgetful, clock: FakeClock) -> EtcdVolumeReplacer:
 
 
 def there(cluster: InMemoryCluster) -> tuple[int, int]:
-    """How many claims and pods there are."""
+    """Return the numbers of claims and pods."""
     return len(cluster.objects(CLAIM)), len(cluster.objects(POD))
 
 
@@ -66,7 +66,7 @@ async def look(volumes: EtcdVolumeReplacer, clock: FakeClock, pod: str | None = 
     await volumes.check(pod)
 
 
-async def test_the_claim_and_the_pod_go_when_the_node_was_not_ready_for_the_whole_time(
+async def test_claim_and_pod_are_deleted_once_the_node_was_not_ready_for_the_whole_time(
     volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: FakeClock
 ) -> None:
     await look(volumes, clock)
@@ -77,7 +77,7 @@ async def test_the_claim_and_the_pod_go_when_the_node_was_not_ready_for_the_whol
 
 
 @pytest.mark.parametrize("between", ["the node was ready", "another member was away", "nothing could be known"])
-async def test_whatever_comes_between_begins_the_time_anew(
+async def test_an_interruption_restarts_the_time(
     volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: FakeClock, between: str
 ) -> None:
     await look(volumes, clock)
@@ -92,7 +92,7 @@ async def test_whatever_comes_between_begins_the_time_anew(
     assert there(cluster) == (1, 1)
 
 
-async def test_a_member_that_restarts_on_its_node_is_never_touched(
+async def test_a_member_that_restarts_on_its_node_is_left_alone(
     volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: FakeClock
 ) -> None:
     await cluster.replace(POD, {"metadata": {"name": "p", "namespace": "s"}, "spec": {"nodeName": "n"}})
@@ -101,7 +101,7 @@ async def test_a_member_that_restarts_on_its_node_is_never_touched(
     assert there(cluster) == (1, 1)
 
 
-async def test_what_may_not_be_seen_is_no_evidence_and_is_logged_once(
+async def test_a_forbidden_read_is_no_evidence_and_is_logged_once(
     volumes: EtcdVolumeReplacer, cluster: Forgetful, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     cluster.refuses = True

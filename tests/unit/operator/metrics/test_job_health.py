@@ -1,4 +1,4 @@
-"""How a job's time is spent and how its agents are, in a few words that are the same for every job."""
+"""The state that a job's time counts for, and the health of its agents."""
 
 from dataclasses import replace
 
@@ -29,7 +29,7 @@ KEY = JobKey("team", "digits", "u")
         pytest.param(view(0, world=world(RoundPhase.SUCCEEDED, cause=Cause.SUCCEEDED)), None, id="ended"),
     ],
 )
-def test_time_is_spent_on(at: RendezvousView, spent: TimeBucket | None) -> None:
+def test_time_counts_for_the_state_of_the_job(at: RendezvousView, spent: TimeBucket | None) -> None:
     assert job_health(seen(job(), at, pod(0))).bucket is spent
 
 
@@ -38,18 +38,18 @@ def test_a_member_works_and_a_joiner_is_idle() -> None:
     assert job_health(seen(job(), at)).agents == {AgentHealth.WORKING: 1, AgentHealth.IDLE: 1}
 
 
-def test_who_leaves_and_who_hangs_is_told_apart() -> None:
+def test_a_leaving_agent_and_a_hanging_one_are_distinguished() -> None:
     silent = replace(report(1, WorkerState.HEALTHY), stalled_since_ns=1)
     at = running(0, 1, nodes={member(0): node(0, leaving=True), member(1): node(1)}, reports={member(1): silent})
     assert job_health(seen(job(), at)).agents == {AgentHealth.LEAVING: 1, AgentHealth.STALLED: 1}
 
 
-def test_a_running_pod_without_an_agent_is_missing_one() -> None:
+def test_a_running_pod_without_an_agent_counts_as_missing() -> None:
     job_state = JobState(agentless_since_s={"uid-j-0-a": 1.0})
     assert job_health(seen(job(), view(), job_state=job_state)).agents == {AgentHealth.MISSING: 1}
 
 
-def test_a_job_that_is_gone_keeps_what_it_has_spent_and_has_no_agents() -> None:
+def test_the_time_of_a_deleted_job_remains_counted_and_its_agents_do_not() -> None:
     now_s = 0.0
     goodput = Goodput(lambda: now_s)
     goodput.record(KEY, JobHealth(TimeBucket.ACTIVE, {AgentHealth.WORKING: 1}))
@@ -60,7 +60,7 @@ def test_a_job_that_is_gone_keeps_what_it_has_spent_and_has_no_agents() -> None:
     assert not goodput.agents()
 
 
-def test_a_job_that_nobody_disturbs_grows_its_time_at_every_look() -> None:
+def test_the_time_of_an_unchanged_job_grows_at_every_scrape() -> None:
     now_s = 0.0
     goodput = Goodput(lambda: now_s)
     goodput.record(KEY, JobHealth(TimeBucket.ACTIVE, {}))

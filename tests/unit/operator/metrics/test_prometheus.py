@@ -1,4 +1,4 @@
-"""What Prometheus reads: counters that follow the status, and gauges that are counted anew."""
+"""Metrics for Prometheus: counters that follow the status, and gauges that are computed at each scrape."""
 
 from dataclasses import replace
 from typing import Any
@@ -49,20 +49,20 @@ def test_a_change_of_the_status_is_counted(step: tuple[JobStatus, JobStatus], li
     assert line in after(step).splitlines()
 
 
-def test_what_does_not_change_is_not_counted_and_no_label_names_a_job() -> None:
+def test_unchanged_fields_are_not_counted_and_no_label_names_a_job() -> None:
     said = after((TAKEN_UP, replace(TAKEN_UP, ready_replicas=1)))
     assert "namespace=" not in said
     assert "digits" not in after((JobStatus(), TAKEN_UP), changed(restarts=1))
 
 
 @pytest.mark.parametrize("leads", [True, False])
-def test_it_is_told_whether_this_replica_leads(*, leads: bool) -> None:
+def test_a_gauge_shows_whether_this_replica_leads(*, leads: bool) -> None:
     meter = PrometheusRecorder()
     meter.serve_state(dict, lambda: 0, lambda: leads)
     assert f"elasticjob_leader {float(leads)}" in meter.text().decode()
 
 
-def test_jobs_are_counted_by_phase_when_somebody_asks() -> None:
+def test_jobs_are_counted_by_phase_at_each_scrape() -> None:
     meter, phases = PrometheusRecorder(), {("team", "Running"): 2, ("team", ""): 1}
     meter.serve_state(lambda: phases, lambda: 7)
     assert 'elasticjob_phase{namespace="team",phase="Running"} 2.0' in meter.text().decode()
@@ -72,7 +72,7 @@ def test_jobs_are_counted_by_phase_when_somebody_asks() -> None:
     assert "elasticjob_phase{" not in meter.text().decode()
 
 
-def test_jobs_that_are_left_alone_are_counted_by_reason_when_somebody_asks() -> None:
+def test_jobs_that_are_left_alone_are_counted_by_reason_at_each_scrape() -> None:
     meter, left_alone = PrometheusRecorder(), {("team", "OwnedByAnother"): 2}
     meter.serve_state(dict, lambda: 0, left_alone=lambda: left_alone)
     assert 'elasticjob_left_alone{namespace="team",reason="OwnedByAnother"} 2.0' in meter.text().decode()
@@ -80,7 +80,7 @@ def test_jobs_that_are_left_alone_are_counted_by_reason_when_somebody_asks() -> 
     assert "elasticjob_left_alone{" not in meter.text().decode()
 
 
-def test_the_age_of_a_watch_begins_anew_when_it_is_heard_of() -> None:
+def test_an_event_resets_the_age_of_a_watch() -> None:
     now_s = 10.0
     meter = PrometheusRecorder(clock=lambda: now_s)
     meter.serve_state(dict, lambda: 0)
@@ -89,7 +89,7 @@ def test_the_age_of_a_watch_begins_anew_when_it_is_heard_of() -> None:
     assert 'elasticjob_watch_age_seconds{resource="pods"} 2.0' in meter.text().decode()
 
 
-def test_reports_and_turns_are_measured() -> None:
+def test_reports_and_reconciles_are_measured() -> None:
     meter = PrometheusRecorder()
     meter.report(readable=True)
     meter.report(readable=False)
@@ -127,13 +127,13 @@ def test_a_change_of_size_is_a_resize_and_no_recovery() -> None:
     assert not [line for line in lines if line.startswith("elasticjob_recovery_seconds_count")]
 
 
-def test_the_first_round_of_a_life_is_counted_and_recovers_from_nothing() -> None:
+def test_the_first_round_of_a_job_is_counted_and_is_no_recovery() -> None:
     lines = measured(Cause.FIRST)
     assert 'elasticjob_rounds_total{cause="First",namespace="team"} 1.0' in lines
     assert not [line for line in lines if line.startswith("elasticjob_recovery_step_seconds_count")]
 
 
-def test_time_is_told_by_what_it_is_spent_on_and_agents_by_their_health() -> None:
+def test_time_is_exported_by_state_and_agents_by_health() -> None:
     now_s = 0.0
     meter = PrometheusRecorder(clock=lambda: now_s)
     meter.serve_state(dict, lambda: 0)

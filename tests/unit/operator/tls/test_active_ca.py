@@ -1,4 +1,4 @@
-"""Which authority signs, when the Secret of it changes while the operator runs."""
+"""The authority in use when its Secret changes while the operator runs."""
 
 import asyncio
 import base64
@@ -25,7 +25,7 @@ PLACE = SecretNames(namespace="system", ca="ca", server="server", hosts=("127.0.
 
 
 def renewed(before: CertificateAuthority) -> CertificateAuthority:
-    """The same key and name, another certificate."""
+    """Return an authority with the same key and name and another certificate."""
     old = x509.load_pem_x509_certificate(before.certificate)
     key = serialization.load_pem_private_key(before.key, None)
     builder = x509.CertificateBuilder(old.issuer, old.subject, old.public_key(), x509.random_serial_number())
@@ -37,7 +37,7 @@ def renewed(before: CertificateAuthority) -> CertificateAuthority:
     return CertificateAuthority(made.public_bytes(serialization.Encoding.PEM), before.key)
 
 
-def test_the_renewed_certificate_of_the_same_key_is_taken() -> None:
+def test_a_renewed_certificate_of_the_same_key_is_used() -> None:
     first = CertificateAuthority.create(now_s=NOW_S)
     active_ca, second = ActiveCA(first), renewed(first)
     active_ca.update(second)
@@ -45,14 +45,14 @@ def test_the_renewed_certificate_of_the_same_key_is_taken() -> None:
     assert second.has_signed(first.issue_client("x", now_s=NOW_S, life_s=60).certificate)
 
 
-def test_more_that_is_to_be_trusted_is_taken() -> None:
+def test_additional_trusted_authorities_are_used() -> None:
     first = CertificateAuthority.create(now_s=NOW_S)
     active_ca = ActiveCA(first)
     active_ca.update(CertificateAuthority(first.certificate, first.key, also_trusted=b"another\n"))
     assert b"another" in active_ca.current.trusted
 
 
-def test_another_authority_is_not_taken_and_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_another_authority_is_not_used_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     first, other = CertificateAuthority.create(now_s=NOW_S), CertificateAuthority.create(now_s=NOW_S)
     active_ca = ActiveCA(first)
     with caplog.at_level(logging.WARNING):
@@ -64,7 +64,7 @@ def test_another_authority_is_not_taken_and_told_of_once(caplog: pytest.LogCaptu
 
 
 class Kept:
-    """An operator that keeps its certificates fresh, with the Secrets that it looks at."""
+    """An operator that renews its certificates, and its Secrets."""
 
     leads = True
 
@@ -78,13 +78,13 @@ class Kept:
         self._home = CASecrets(cluster, PLACE, clock=lambda: NOW_S)
 
     async def put(self, **data: bytes) -> None:
-        """What somebody has written into the Secret of the authority."""
+        """Write into the Secret of the authority, as a user does."""
         kept = {name.replace("_", "."): base64.b64encode(text).decode() for name, text in data.items()}
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ca", "namespace": "system"}, "data": kept}
         await self.cluster.replace(Resource.SECRET, body)
 
     async def run(self) -> None:
-        """Until cancelled, without a pause."""
+        """Renew until cancelled, without a pause."""
         await renew_forever(self._files, self._home, self.held, every_s=0.01, leads=lambda: self.leads)
 
 
@@ -115,7 +115,7 @@ async def test_a_renewed_authority_reaches_etcds_certificate_and_the_operators_o
     assert served
 
 
-async def test_a_replica_that_stands_by_renews_its_own_certificate_and_leaves_etcds_alone(kept: Kept) -> None:
+async def test_a_standby_renews_its_own_certificate_and_not_etcds(kept: Kept) -> None:
     kept.leads = False
     await aeventually(kept.own.exists, what="a certificate of its own")
     first = kept.own.resolve()
@@ -126,9 +126,7 @@ async def test_a_replica_that_stands_by_renews_its_own_certificate_and_leaves_et
 
 
 @pytest.mark.parametrize("data", [{}, {"tls_crt": b"no certificate", "tls_key": b"no key"}], ids=["empty", "broken"])
-async def test_an_authority_that_is_gone_or_broken_leaves_the_one_before_at_work(
-    kept: Kept, data: dict[str, bytes]
-) -> None:
+async def test_a_missing_or_invalid_authority_leaves_the_earlier_one_in_use(kept: Kept, data: dict[str, bytes]) -> None:
     await kept.put(**data)
     await aeventually(kept.own.exists, what="a certificate of its own")
     first = kept.own.resolve()

@@ -1,4 +1,4 @@
-"""The certificate authority: what it signs, and which ones it is made from."""
+"""The certificate authority: its signatures, and the keys and certificates that it accepts."""
 
 from datetime import UTC, datetime
 
@@ -41,13 +41,13 @@ def test_a_jobs_certificate_cannot_serve_nor_sign(authority: CertificateAuthorit
     assert not found.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
 
 
-def test_etcds_certificate_has_its_names_and_addresses_and_is_no_user(authority: CertificateAuthority) -> None:
+def test_etcds_certificate_has_its_names_and_addresses_and_no_user(authority: CertificateAuthority) -> None:
     told = describe(authority.issue_server(["etcd.ns.svc", "127.0.0.1"], now_s=NOW_S, life_s=60).certificate)
     assert told is not None
     assert (told.name, told.hosts) == ("", frozenset({"etcd.ns.svc", "127.0.0.1"}))
 
 
-def test_an_authority_is_the_same_when_it_was_kept_and_loaded(authority: CertificateAuthority) -> None:
+def test_a_stored_and_loaded_authority_is_the_same(authority: CertificateAuthority) -> None:
     again = CertificateAuthority(authority.certificate, authority.key)
     assert authority.has_signed(again.issue_client("x", now_s=NOW_S, life_s=60).certificate)
     assert not CertificateAuthority.create(now_s=NOW_S).has_signed(
@@ -55,8 +55,8 @@ def test_an_authority_is_the_same_when_it_was_kept_and_loaded(authority: Certifi
     )
 
 
-def brought(*, authority: bool = True, key_id: bytes = b"") -> tuple[bytes, bytes]:
-    """An RSA authority, as other tools make them; `key_id` is what it calls its key."""
+def provided(*, authority: bool = True, key_id: bytes = b"") -> tuple[bytes, bytes]:
+    """Return an RSA authority as other tools create it; `key_id` is its key identifier."""
     key = rsa.generate_private_key(65537, 2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "theirs")])
     builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
@@ -69,9 +69,9 @@ def brought(*, authority: bool = True, key_id: bytes = b"") -> tuple[bytes, byte
     return certificate, pem(key)
 
 
-def test_what_it_signs_calls_the_authoritys_key_as_the_authority_does() -> None:
+def test_signed_certificates_have_the_key_identifier_of_the_authority() -> None:
     """Tools differ: Go hashes a key by SHA-256 (cert-manager's authorities), others by SHA-1."""
-    certificate, key = brought(key_id=b"by any hash")
+    certificate, key = provided(key_id=b"by any hash")
     issued = x509.load_pem_x509_certificate(
         CertificateAuthority(certificate, key).issue_client("x", now_s=NOW_S, life_s=60).certificate
     )
@@ -79,15 +79,15 @@ def test_what_it_signs_calls_the_authoritys_key_as_the_authority_does() -> None:
     assert found.key_identifier == b"by any hash"
 
 
-def test_an_authority_that_was_brought_signs_as_well() -> None:
-    certificate, key = brought()
+def test_a_provided_authority_signs() -> None:
+    certificate, key = provided()
     theirs = CertificateAuthority(certificate, key, also_trusted=b"more\n")
     assert theirs.has_signed(theirs.issue_client("x", now_s=NOW_S, life_s=60).certificate)
     assert theirs.trusted == certificate.rstrip() + b"\nmore\n"
 
 
 @pytest.mark.parametrize(
-    ("what", "said"),
+    ("what", "message"),
     [
         ("no PEM", "cannot be used"),
         ("another key", "tls.key is not the key of tls.crt"),
@@ -95,17 +95,19 @@ def test_an_authority_that_was_brought_signs_as_well() -> None:
         ("another kind of key", "neither an RSA key nor an elliptic-curve key"),
     ],
 )
-def test_what_is_no_authority_is_refused_with_a_reason(what: str, said: str, authority: CertificateAuthority) -> None:
+def test_an_unusable_authority_is_refused_with_the_reason(
+    what: str, message: str, authority: CertificateAuthority
+) -> None:
     given = {
         "no PEM": (b"certificate", b"key"),
         "another key": (authority.certificate, CertificateAuthority.create(now_s=NOW_S).key),
-        "no authority": brought(authority=False),
+        "no authority": provided(authority=False),
         "another kind of key": (authority.certificate, pem(ed25519.Ed25519PrivateKey.generate())),
     }[what]
-    with pytest.raises(CredentialsError, match=said):
+    with pytest.raises(CredentialsError, match=message):
         CertificateAuthority(*given)
 
 
-def test_what_is_no_certificate_describes_nothing() -> None:
+def test_a_text_without_a_certificate_has_no_description() -> None:
     assert describe(b"") is None
     assert describe(b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n") is None

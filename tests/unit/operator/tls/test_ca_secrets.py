@@ -1,4 +1,4 @@
-"""The operator's own Secrets: the authority filled once, etcd's certificate kept good."""
+"""The operator's own Secrets: the authority is filled once, and etcd's certificate is kept valid."""
 
 import base64
 
@@ -46,7 +46,7 @@ async def test_an_empty_secret_gets_an_authority_once(cluster: InMemoryCluster, 
     assert set(await contents(cluster, "ca")) == {"tls.crt", "tls.key"}
 
 
-async def test_an_authority_that_was_brought_is_used_and_left_alone(cluster: InMemoryCluster, clock: FakeClock) -> None:
+async def test_a_provided_authority_is_used_and_not_changed(cluster: InMemoryCluster, clock: FakeClock) -> None:
     theirs = CertificateAuthority.create(now_s=clock())
     brought = secret("ca", tls_crt=theirs.certificate, tls_key=theirs.key, ca_crt=b"root of theirs\n")
     await cluster.replace(Resource.SECRET, brought)
@@ -62,12 +62,12 @@ async def test_half_an_authority_is_refused_and_not_overwritten(cluster: InMemor
     assert set(await contents(cluster, "ca")) == {"tls.crt"}
 
 
-async def test_a_secret_that_is_not_there_is_asked_for(clock: FakeClock) -> None:
+async def test_a_missing_secret_is_an_error_that_asks_for_it(clock: FakeClock) -> None:
     with pytest.raises(ClusterError, match="there is no secret system/ca; create it, empty or with"):
         await CASecrets(InMemoryCluster(clock=clock), PLACE, clock=clock).load_ca()
 
 
-async def test_etcds_certificate_is_made_once_and_again_when_two_thirds_of_its_life_are_over(
+async def test_etcds_certificate_is_renewed_after_two_thirds_of_its_lifetime(
     cluster: InMemoryCluster, clock: FakeClock
 ) -> None:
     ca_secrets = CASecrets(cluster, PLACE, clock=clock)
@@ -98,7 +98,7 @@ async def test_etcds_certificate_follows_its_names_and_its_authority(
     assert kept["ca.crt"] == fresh.trusted
 
 
-async def test_etcds_certificate_may_be_somebody_elses_business(cluster: InMemoryCluster, clock: FakeClock) -> None:
+async def test_another_component_may_maintain_etcds_certificate(cluster: InMemoryCluster, clock: FakeClock) -> None:
     ca_secrets = CASecrets(cluster, SecretNames(namespace="system", ca="ca"), clock=clock)
     await ca_secrets.ensure_server_certificate(await ca_secrets.load_ca())
     assert await contents(cluster, "server") == {}

@@ -1,4 +1,4 @@
-"""Who gets which certificate and user, when etcd is guarded, and what is collected."""
+"""Certificates and users of jobs, authentication in etcd, and the removal of leftovers."""
 
 import asyncio
 import base64
@@ -22,7 +22,7 @@ SECRET: Object = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "j-
 
 
 class Accounts(InMemoryAuth):
-    """Counts what is added."""
+    """Accounts that count the users that are added."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ def credentials(cluster: InMemoryCluster, accounts: Accounts) -> JobCertificates
 
 
 def again(cluster: InMemoryCluster, accounts: Accounts) -> JobCertificates:
-    """Another process of the same operator."""
+    """Return the certificates of another process of the same operator."""
     policy = IssuePolicy(cluster_id="c", operator_id="op", lifetime_s=1000)
     return JobCertificates(
         cluster, accounts, ActiveCA(CertificateAuthority.create(now_s=NOW_S)), policy=policy, clock=lambda: NOW_S
@@ -91,7 +91,7 @@ async def test_a_renewal_changes_the_secret_and_nothing_in_etcd(
     assert accounts.guarded == 1
 
 
-async def test_a_user_whose_maker_was_stopped_halfway_gets_its_role_from_the_next_process(
+async def test_a_user_without_a_role_gets_it_from_the_next_process(
     cluster: InMemoryCluster, accounts: Accounts
 ) -> None:
     await accounts.enable([])
@@ -101,7 +101,7 @@ async def test_a_user_whose_maker_was_stopped_halfway_gets_its_role_from_the_nex
     assert accounts.of["uid-1"] == {ROLE}
 
 
-async def test_another_etcd_is_guarded_before_the_user_is_made_again(
+async def test_authentication_is_enabled_in_another_etcd_before_the_user_is_created_again(
     credentials: JobCertificates, accounts: Accounts
 ) -> None:
     await credentials.issue(KEY, SECRET, store=0)
@@ -120,7 +120,7 @@ async def test_a_job_that_is_forgotten_leaves_nothing_in_etcd(credentials: JobCe
     assert set(accounts.prefixes) == {"root"}
 
 
-async def test_leftovers_are_collected_and_what_is_others_is_not(
+async def test_leftovers_are_removed_and_keys_of_others_are_not(
     credentials: JobCertificates, accounts: Accounts
 ) -> None:
     for role in ("elasticjob/op/n/gone/uid-2", "elasticjob/other/n/gone/uid-3", "elasticjob/op/odd", "mine"):
@@ -147,7 +147,7 @@ async def test_leftovers_are_collected_and_what_is_others_is_not(
     assert {"root", "elasticjob/other/n/gone/uid-3", "elasticjob/op/odd", "mine", ROLE} == set(accounts.prefixes)
 
 
-async def test_one_that_leads_again_does_not_believe_that_a_user_is_there_still(
+async def test_a_new_leadership_reads_the_users_again(
     credentials: JobCertificates, cluster: InMemoryCluster, accounts: Accounts
 ) -> None:
     await credentials.issue(KEY, SECRET, store=0)

@@ -1,4 +1,4 @@
-"""The operator's own files: always a certificate with its key, readable by itself alone."""
+"""The operator's own files: always a certificate with its key, readable by the operator alone."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def test_each_renewal_replaces_certificate_and_key_together(files: CertificateFi
     assert len(list((tmp_path / "own").iterdir())) == 2, "one folder and the link to it"
 
 
-def test_nobody_else_may_read_them(files: CertificateFiles) -> None:
+def test_only_the_owner_can_read_the_files(files: CertificateFiles) -> None:
     files.write()
     path = Path(str(files.endpoint(()).key))
     assert path.stat().st_mode & 0o077 == 0

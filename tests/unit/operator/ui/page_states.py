@@ -1,4 +1,4 @@
-"""Boards for tests of the page: a large one, and one whose every text is hostile."""
+"""States for tests of the page: a large one, and one with hostile texts in every field."""
 
 from dataclasses import replace
 from typing import Any
@@ -51,7 +51,7 @@ def report(slot: int, *, state: WorkerState = WorkerState.HEALTHY, pod: str = ""
 
 
 def small(board: PageState, count: int, *, now_s: float = NOW_S) -> None:
-    """So many jobs of every phase, some with progress."""
+    """Add that many jobs of every phase, some with progress."""
     for i in range(count):
         phase = PHASES[i % len(PHASES)]
         running = 16 if phase is Phase.RUNNING else 0
@@ -72,7 +72,7 @@ def small(board: PageState, count: int, *, now_s: float = NOW_S) -> None:
 
 
 def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: float = NOW_S) -> None:
-    """One job of so many ranks, in its fourth round, with a failure behind it."""
+    """Add one job with that many ranks, in its fourth round, after a failure."""
     nodes = ranks // PER_NODE
     failure = WorkerFailure(
         incarnation="a",
@@ -146,7 +146,7 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
 
 
 def hostile(board: PageState, *, now_s: float = NOW_S) -> None:
-    """A job that puts HOSTILE wherever a job can put a text."""
+    """Add a job with `HOSTILE` in every text that a job can set."""
     bad = HOSTILE
     failure = WorkerFailure(
         incarnation=bad, rank=0, exit_code=1, signal=bad, message=bad, pod=bad, host=bad, stderr=bad

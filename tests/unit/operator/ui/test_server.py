@@ -1,4 +1,4 @@
-"""What the page's server answers over a real socket, and what its files must never do."""
+"""Responses of the page's server over a real socket, and rules for its files."""
 
 import asyncio
 import json
@@ -37,14 +37,14 @@ async def shown(board: PageState, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 
 
 async def next_message(lines: aiohttp.StreamReader) -> Any:
-    """The next that is no comment."""
+    """Return the next message that is not a comment."""
     while True:
         line = (await lines.readline()).decode()
         if line.startswith("data: "):
             return json.loads(line.removeprefix("data: "))
 
 
-async def test_the_files_come_with_a_policy_that_names_no_other_host(shown: PageServer) -> None:
+async def test_the_files_have_a_policy_that_names_no_other_host(shown: PageServer) -> None:
     async with aiohttp.ClientSession() as session:
         for name in FILES:
             async with session.get(shown.url + name) as answer:
@@ -55,7 +55,7 @@ async def test_the_files_come_with_a_policy_that_names_no_other_host(shown: Page
                 assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-async def test_the_list_is_told_first_as_a_whole_and_then_by_its_changes(shown: PageServer, board: PageState) -> None:
+async def test_the_list_is_sent_whole_at_first_and_then_by_its_changes(shown: PageServer, board: PageState) -> None:
     async with aiohttp.ClientSession() as session, session.get(f"{shown.url}api/jobs") as answer:
         assert [job["name"] for job in (await next_message(answer.content))["all"]] == ["a"]
         board.reconciled(key("b"), obj(), JobStatus(), RendezvousView(), NOW_S)
@@ -65,7 +65,7 @@ async def test_the_list_is_told_first_as_a_whole_and_then_by_its_changes(shown: 
         assert (await next_message(answer.content))["gone"] == [["team", "a"]]
 
 
-async def test_a_job_is_told_again_when_it_changes_and_when_it_is_gone(shown: PageServer, board: PageState) -> None:
+async def test_a_job_is_sent_again_after_a_change_and_after_its_deletion(shown: PageServer, board: PageState) -> None:
     async with aiohttp.ClientSession() as session, session.get(f"{shown.url}api/jobs/team/a") as answer:
         assert (await next_message(answer.content))["job"]["restarts"] == 0
         board.reconciled(key("a"), obj(), JobStatus(restarts=2), RendezvousView(), NOW_S)
@@ -75,25 +75,25 @@ async def test_a_job_is_told_again_when_it_changes_and_when_it_is_gone(shown: Pa
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-async def test_it_takes_no_orders(shown: PageServer, method: str) -> None:
+async def test_requests_that_write_are_refused(shown: PageServer, method: str) -> None:
     async with aiohttp.ClientSession() as session, session.request(method, f"{shown.url}api/jobs") as answer:
         assert answer.status == 405
 
 
 @pytest.mark.parametrize("host", ["evil.example", "evil.example:8081", "127.0.0.1.evil.example", "[::2]:8081", ""])
-async def test_a_request_by_another_name_than_this_machines_is_refused(shown: PageServer, host: str) -> None:
+async def test_a_request_for_another_host_name_is_refused(shown: PageServer, host: str) -> None:
     async with aiohttp.ClientSession() as session, session.get(shown.url, headers={"Host": host}) as answer:
         assert answer.status == 403
         assert "Content-Security-Policy" in answer.headers
 
 
 @pytest.mark.parametrize("host", ["localhost:9000", "127.0.0.1", "[::1]:80"])
-async def test_a_forwarded_port_is_this_machine(shown: PageServer, host: str) -> None:
+async def test_a_forwarded_port_counts_as_this_machine(shown: PageServer, host: str) -> None:
     async with aiohttp.ClientSession() as session, session.get(shown.url, headers={"Host": host}) as answer:
         assert answer.status == 200
 
 
-async def test_too_many_lookers_are_told_so(shown: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_beyond_the_limit_is_refused(shown: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server, "MAX_STREAMS", 1)
     async with aiohttp.ClientSession() as session, session.get(f"{shown.url}api/jobs") as first:
         await next_message(first.content)
@@ -101,7 +101,7 @@ async def test_too_many_lookers_are_told_so(shown: PageServer, monkeypatch: pyte
             assert (second.status, await second.text()) == (503, "this page has 1 streams already\n")
 
 
-async def test_a_port_that_somebody_has_is_said(board: PageState) -> None:
+async def test_a_port_in_use_is_an_error_that_names_it(board: PageState) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -111,7 +111,7 @@ async def test_a_port_that_somebody_has_is_said(board: PageState) -> None:
 
 
 @pytest.mark.parametrize("name", ["index.html", "app.js", "app.css"])
-def test_the_files_make_no_html_of_text_and_name_no_host(name: str) -> None:
+def test_the_files_insert_no_text_as_html_and_name_no_host(name: str) -> None:
     text = (STATIC / name).read_text()
     forbidden = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function|srcdoc|setTimeout\(\""
     assert not re.search(forbidden, text)

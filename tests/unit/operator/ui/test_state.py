@@ -1,4 +1,4 @@
-"""What the page is told has changed: each job once, the younger of two with one name, and what has gone."""
+"""Changes that the page receives: each job once, the newer of two with one name, and deleted jobs."""
 
 import asyncio
 import json
@@ -30,14 +30,14 @@ def since(board: PageState, version: int) -> tuple[list[str], list[tuple[str, st
     return [shown.key.name for shown in news[0]], news[1]
 
 
-def test_only_what_has_changed_is_told_again() -> None:
+def test_only_changed_jobs_are_sent_again() -> None:
     board = noted("a", "b")
     before = board.version
     board.reconciled(key("b"), obj(), JobStatus(), RendezvousView(), NOW_S)
     assert since(board, before) == (["b"], [])
 
 
-def test_a_job_that_is_gone_is_told_and_its_successor_instead_of_it() -> None:
+def test_a_deleted_job_is_reported_until_a_successor_replaces_it() -> None:
     board = noted("a")
     before = board.version
     board.deleted(key("a"))
@@ -46,14 +46,14 @@ def test_a_job_that_is_gone_is_told_and_its_successor_instead_of_it() -> None:
     assert since(board, before) == (["a"], [])
 
 
-def test_the_end_of_a_predecessor_removes_no_successor() -> None:
+def test_the_deletion_of_an_earlier_job_keeps_its_successor() -> None:
     board = noted("a")
     board.reconciled(key("a", uid="other"), obj(), JobStatus(), RendezvousView(world=world()), NOW_S)
     board.deleted(key("a"))
     assert board.jobs["team", "a"].key.uid == "other"
 
 
-def test_who_has_missed_too_much_is_told_to_read_all() -> None:
+def test_a_client_that_missed_too_many_deletions_must_read_all() -> None:
     board = PageState()
     for i in range(1100):
         board.reconciled(key(f"j{i}"), obj(), JobStatus(), RendezvousView(), NOW_S)
@@ -62,7 +62,7 @@ def test_who_has_missed_too_much_is_told_to_read_all() -> None:
     assert board.since(board.version) == ([], [])
 
 
-async def test_whoever_waits_is_woken_by_a_change() -> None:
+async def test_a_change_wakes_each_waiting_client() -> None:
     board = noted("a")
     waiting = asyncio.create_task(board.changed(board.version))
     await asyncio.sleep(0)
@@ -71,7 +71,7 @@ async def test_whoever_waits_is_woken_by_a_change() -> None:
         await waiting
 
 
-def test_failures_are_kept_after_etcd_has_forgotten_them() -> None:
+def test_failures_remain_after_etcd_has_deleted_them() -> None:
     board = PageState()
     large(board)
     board.reconciled(key("large"), obj(), JobStatus(), RendezvousView(world=world(5)), NOW_S)
@@ -80,7 +80,7 @@ def test_failures_are_kept_after_etcd_has_forgotten_them() -> None:
     assert failure["tail"].endswith("Segmentation fault\n")
 
 
-def test_a_large_job_is_whole_and_its_ranks_are_in_order() -> None:
+def test_a_large_job_is_complete_and_its_ranks_are_in_order() -> None:
     board = PageState()
     large(board)
     told = job_details(board.jobs["team", "large"])
@@ -90,7 +90,7 @@ def test_a_large_job_is_whole_and_its_ranks_are_in_order() -> None:
     assert len(json.dumps(told)) < 100_000
 
 
-def test_progress_is_the_farthest_that_anyone_told_and_stays_when_the_agents_have_gone() -> None:
+def test_progress_is_the_highest_reported_and_remains_after_the_agents_end() -> None:
     reports = {Member(i, f"{i:08x}"): replace(report(i), progress=Progress(step, 100)) for i, step in enumerate((5, 9))}
     board, status = PageState(), JobStatus(progress=ProgressStatus(step=7, total=100))
     board.reconciled(key(), obj(), status, RendezvousView(reports=reports), NOW_S)
@@ -99,7 +99,7 @@ def test_progress_is_the_farthest_that_anyone_told_and_stays_when_the_agents_hav
     assert job_row(board.jobs["team", "job"])["progress"]["step"] == 7
 
 
-def test_no_job_can_make_the_page_large() -> None:
+def test_the_size_of_a_job_on_the_page_is_limited() -> None:
     board, long = PageState(), "x" * 10_000
     progress = ProgressStatus(step=1, metrics={f"m{i}": long for i in range(1000)})
     status = JobStatus(reason=long, message=long, progress=progress)
@@ -111,14 +111,14 @@ def test_no_job_can_make_the_page_large() -> None:
     assert sum(len(node["letters"]) for node in told["ranks"]) == RANKS_LIMIT
 
 
-def test_texts_of_a_job_are_passed_on_as_they_are_in_json() -> None:
+def test_texts_of_a_job_are_unchanged_in_json() -> None:
     board = PageState()
     hostile(board)
     told = job_details(board.jobs["team", "hostile"])
     assert json.loads(json.dumps(told))["failures"][0]["tail"] == HOSTILE
 
 
-def test_what_a_round_was_opened_for_is_told_as_the_status_has_it() -> None:
+def test_the_cause_of_a_round_is_that_of_the_status() -> None:
     board, failed = PageState(), "rank 0 on j-0-a was killed by SIGKILL"
     status = JobStatus(rounds=(RoundStatus(round=1, start_time="", message=failed),))
     board.reconciled(key(), obj(), status, RendezvousView(world=world()), NOW_S)
@@ -132,7 +132,7 @@ def test_two_hundred_jobs_are_a_short_list() -> None:
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
-def test_what_is_no_number_is_not_passed_on(wrong: float) -> None:
+def test_values_that_are_not_numbers_are_left_out(wrong: float) -> None:
     board = PageState()
     odd = WorkerReport(rank=0, state=WorkerState.HEALTHY, cpu_percent=wrong)
     board.reconciled(
