@@ -1,4 +1,4 @@
-"""Process trees: starting workers, seeing them end at once, and ending all that they started.
+"""Process trees: start workers, report their ends at once, and end everything that they started.
 
     supervisor = await Supervisor.create()
     children = await supervisor.spawn([Command(name="rank 0", argv=("python", "train.py"), env=env, …)])
@@ -6,9 +6,11 @@
     await supervisor.stop(children, grace_s=5)
     await supervisor.close()
 
-Every child is stopped or swept once, also one that has ended: only then is it certain that nothing of its tree is left.
+Every child must be stopped or swept once, also one that has ended. Only then is it certain that nothing of its tree is
+left.
 
-What is there for function workers is loaded at its first use: it needs multiprocessing, an agent of commands does not.
+The modules for function workers are imported at their first use. They need multiprocessing; an agent that runs commands
+does not.
 """
 
 from importlib import import_module

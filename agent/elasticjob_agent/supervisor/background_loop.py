@@ -1,12 +1,13 @@
 """The one event loop and supervisor behind every synchronous call of this process.
 
-A daemon thread, made at the first use, owns them for the life of the process: a worker's parent-death signal is
-bound to the thread that started it, or its starter, and must not fire because some caller's thread has ended. After
-os.fork the child forgets its parent's and makes its own at the first use. At the interpreter's exit what still runs
-is ended.
+A daemon thread owns them from the first use until the process ends. A worker's parent-death signal is bound to the
+thread that started the worker or its fork server. It must not fire because the thread of some caller has ended. After
+os.fork the child forgets the objects of its parent and makes its own at the first use. At the interpreter's exit,
+everything that still runs is ended.
 
-A call that is interrupted (Ctrl-C, an exception out of a signal handler) cancels its coroutine and waits until that
-has undone its work, however often it is interrupted again; what the coroutine does on cancellation must be bounded.
+An interrupted call (Ctrl-C, an exception out of a signal handler) cancels its coroutine. It then waits until the
+coroutine has undone its work, even if more interruptions follow. The clean-up of a coroutine must therefore take a
+bounded time.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """A thread with an event loop, and its supervisor; ask `background()` for the one of this process."""
+    """A thread with an event loop and a supervisor; `background()` returns the one of this process."""
 
     def __init__(self) -> None:
         _occupy_standard_descriptors()
@@ -48,23 +49,25 @@ class Background:
         return self._loop
 
     async def supervisor(self) -> Supervisor:
-        """The supervisor; to be awaited in this loop."""
+        """Return the supervisor; call this in the loop of this object."""
         async with self._creating:
             if not self._supervisor:
                 self._supervisor = await Supervisor.create()
             return self._supervisor
 
     def run(self, work: Awaitable[T]) -> T:
-        """Run this in the loop and wait for it, from any other thread.
+        """Run this in the loop, from any other thread, and return its result.
 
-        On an interruption the work is cancelled, its end awaited, and the interruption raised: a caller whose work
-        makes something must let the work itself note it where the caller's clean-up finds it.
+        An interruption cancels the work, waits for its end, and is then raised. Work that creates something must record
+        it itself, where the caller's clean-up finds it.
         """
         if threading.current_thread() is self._thread:
-            raise RuntimeError("this would wait for itself: await it instead")
+            raise RuntimeError(
+                "run() was called in the thread of its own event loop, which would deadlock: await the work"
+            )
         call = _Call(self._loop, work)
         try:
-            # Within the try: the work may begin before this call returns, and the interruption come in between.
+            # Within the try: the work may begin before this call returns, and an interruption may come in between.
             self._loop.call_soon_threadsafe(call.begin)
             return call.outcome.result()
         except BaseException:
@@ -78,24 +81,27 @@ class Background:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def close(self) -> None:
-        """End everything that still runs, and the supervisor. Bounded."""
+        """End everything that still runs, and the supervisor. The time is bounded."""
         if self._supervisor:
             self.run(self._supervisor.close())
 
 
 def _occupy_standard_descriptors() -> None:
-    """What is opened next would become our stdout if that is closed, and workers would inherit it as theirs."""
+    """Open /dev/null for each of 0, 1 and 2 that is closed.
+
+    Otherwise the next file that is opened gets such a number, and workers inherit it as their stdout or stderr.
+    """
     while True:
         fd = os.open(os.devnull, os.O_RDWR)
         if fd > 2:  # noqa: PLR2004 - stderr
             os.close(fd)
             return
         os.set_inheritable(fd, True)
-        logger.warning("descriptor %s of this process is closed: it is %s from now on", fd, os.devnull)
+        logger.warning("descriptor %s of this process was closed: it is connected to %s now", fd, os.devnull)
 
 
 class _Call(Generic[T]):
-    """One piece of work on its way through the loop."""
+    """One piece of work for the loop, and its outcome."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Awaitable[T]) -> None:
         self.outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
@@ -114,7 +120,7 @@ class _Call(Generic[T]):
         self._cancelled = True
         if self._task:
             self._task.cancel()
-        else:  # interrupted so early that it has not begun: it never will
+        else:  # interrupted before it has begun: it never will
             self.outcome.set_exception(concurrent.futures.CancelledError())
 
     def _finish(self, task: "asyncio.Future[T]") -> None:
@@ -128,19 +134,19 @@ class _Call(Generic[T]):
 
 def _wait_uninterruptibly(outcome: "concurrent.futures.Future[T]") -> None:
     while not outcome.done():
-        with contextlib.suppress(BaseException):  # the first interruption is raised by the caller; the work is bounded
+        with contextlib.suppress(BaseException):  # the caller raises the first interruption; the work is bounded
             concurrent.futures.wait([outcome])
 
 
 _lock = threading.Lock()
 _current: Background | None = None
 _abandoned: list[Background] = []
-"""Of the processes that this one was forked from: closed, and kept so that nothing of them is finalized here."""
+"""Those of the processes that this one was forked from: closed, and kept so that none is finalized here."""
 
 
 def background() -> Background:
-    """The background of this process, started if need be."""
-    global _current  # noqa: PLW0603 - one per process is what it is for
+    """Return the background of this process; start it if necessary."""
+    global _current  # noqa: PLW0603 - there is one per process
     with _lock:
         if _current is None:
             _current = Background()

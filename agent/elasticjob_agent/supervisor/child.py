@@ -1,8 +1,8 @@
-"""One worker as its owner sees it: names, times, and the two moments at its end.
+"""One worker as its owner sees it: name, times, and futures for its exit and the end of its output.
 
-`exit` resolves the moment the worker is reaped, so that a failure is acted upon without delay; `drained` when the
-last byte it wrote has reached its file and its console. Only the supervisor resolves them, and each always is by
-the end of `Supervisor.close`.
+`exit` resolves when the worker is reaped, so that a failure is handled without delay. `drained` resolves when the last
+byte that it wrote has reached its file and its console. Only the supervisor resolves them. Both are resolved by the end
+of `Supervisor.close`.
 """
 
 import asyncio
@@ -16,44 +16,44 @@ T = TypeVar("T")
 
 
 class Child:
-    """A started worker, leader of a session and process group of its own."""
+    """A started worker, which leads a session and a process group of its own."""
 
     def __init__(self, command: Command, *, number: int, pumps: list[LinePump]) -> None:
         loop = asyncio.get_running_loop()
         self.name = command.name
         self.pid = 0
         self.started_at_ns = 0
-        """Wall clock, when it was forked."""
+        """Wall clock at its fork, in nanoseconds."""
         self.exit: asyncio.Future[Exit] = loop.create_future()
         self.drained: asyncio.Future[None] = loop.create_future()
         self.ended = False
-        """It is dead: as `exit.done()`, but true also if somebody cancelled that future."""
+        """Whether it is dead. Unlike `exit.done()`, this stays correct if another task cancels that future."""
         self.wedged = False
-        """It, or something it started, outlived SIGKILL: it hangs in the kernel (D state)."""
+        """Whether it, or a process that it started, has survived SIGKILL: it hangs in the kernel (D state)."""
         self.command = command
         self.number = number
-        """Never used again in a supervisor's life, unlike a pid."""
+        """A number that a supervisor never uses again, unlike a pid."""
         self.start: asyncio.Future[StartError | None] = loop.create_future()
         """Resolves when its exec succeeded or failed; owned by `spawn`."""
         self._pumps = pumps
 
     @property
     def group(self) -> int:
-        """The id of its process group and of its session."""
+        """Return the id of its process group, which is also the id of its session."""
         return self.pid
 
     def started(self, pid: int, wall_ns: int) -> None:
-        """Its exec succeeded."""
+        """Record that its exec succeeded."""
         self.pid, self.started_at_ns = pid, wall_ns
         _resolve(self.start, None)
 
     def failed(self, error: StartError) -> None:
-        """It never ran."""
+        """Record that it never ran."""
         _resolve(self.start, error)
         self._drain()
 
     def exited(self, exit_: Exit) -> None:
-        """It was reaped, or is known to be dead; what it wrote is still being read."""
+        """Record that it was reaped, or is known to be dead; its output is still being read."""
         if not self.ended:
             self.ended = True
             _resolve(self.exit, exit_)
@@ -71,6 +71,6 @@ class Child:
 
 
 def _resolve(future: asyncio.Future[T], value: T) -> None:
-    # It may be done already: a caller's wait_for cancels the future itself when its time is over.
+    # It may be done already: `wait_for` of a caller cancels the future at its timeout.
     if not future.done():
         future.set_result(value)

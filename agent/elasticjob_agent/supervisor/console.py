@@ -1,11 +1,12 @@
-"""A console that cannot stop anyone: writing to it never blocks, and never tears a line.
+"""A console whose writes never block and never tear a line.
 
-A stalled reader (a paused terminal, a full pipe) must not hold up the event loop, and with it every worker's file
-copy. O_NONBLOCK is no way out: it belongs to the open file, which the agent shares with its workers and its parent, and
-would break *their* writes. Asking poll first is none either: between the answer and the write another process may fill
-the pipe. So one thread, started at the first write, is allowed to block; between it and the callers is a bounded
-buffer. When that is full, whole writes are dropped and counted, and the count is shown as soon as the console takes
-bytes again.
+A stalled reader (a paused terminal, a full pipe) must not delay the event loop, which also copies every worker's output
+to its file. O_NONBLOCK does not help: the flag belongs to the open file. The agent shares that file with its workers
+and its parent, and *their* writes would break. A poll before the write does not help either, because another process
+may fill the pipe in between.
+
+So one thread, started at the first write, may block. Between it and the callers is a bounded buffer. When the buffer is
+full, whole writes are dropped and counted. The count is shown as soon as the console accepts bytes again.
 """
 
 import collections
@@ -18,19 +19,19 @@ from functools import partial
 
 _BUFFER_BYTES = 8 << 20
 _WRITE_BYTES = 4096
-"""PIPE_BUF: a pipe takes this much in one piece, so no other line lands inside ours."""
+"""PIPE_BUF in bytes: a pipe takes this much in one piece, so no other line is mixed into it."""
 _STALLED_S = 1.0
-"""A console that has taken nothing for this long is stalled, not slow."""
+"""Seconds without a byte taken after which a console counts as stalled, not slow."""
 
 
 class Console:
-    """Lines for one descriptor, as 1 or 2, which stays the caller's; or for any function."""
+    """Writer of whole lines to one descriptor, such as 1 or 2, which it does not own, or to a function."""
 
     def __init__(self, target: int | Callable[[bytes], object], *, buffer_bytes: int = _BUFFER_BYTES) -> None:
-        """Start nothing yet.
+        """Keep the arguments; the thread starts at the first write.
 
         Args:
-            target: a file, pipe or terminal, blocking or not; or what shows whole lines, and may block.
+            target: a file, pipe or terminal, blocking or not; or a function that shows whole lines and may block.
             buffer_bytes: how much may wait for a stalled reader before writes are dropped.
         """
         self._emit = partial(_write_lines, target) if isinstance(target, int) else target
@@ -43,14 +44,14 @@ class Console:
         self._thread: threading.Thread | None = None
         self._closed = False
         self.error: Exception | None = None
-        """Why the console takes nothing any more, as a broken pipe; from then on writes are dropped."""
+        """The error after which the console accepts nothing, such as a broken pipe. Later writes are dropped."""
 
     def write(self, lines: bytes) -> None:
-        """Show these whole lines soon, or drop them all if there is no room; never blocks."""
+        """Queue these whole lines, or drop them all if there is no space; never block."""
         with self._changed:
             if self.error or self._closed:
                 return
-            # A write larger than all the room is still let into an empty buffer: memory stays bounded by one write.
+            # An empty buffer takes a write of any size. Memory is still bounded, by one write.
             if self._waiting and self._waiting_bytes + len(lines) > self._buffer_bytes:
                 self._dropped_bytes += len(lines)
                 return
@@ -62,15 +63,15 @@ class Console:
                 self._thread.start()
 
     def is_behind(self) -> bool:
-        """Much is waiting, but it moves: whoever has more should rather wait than have it dropped."""
+        """Whether much is queued and it moves: a caller with more lines should wait, so that none are dropped."""
         return self._waiting_bytes >= self._buffer_bytes // 4 and self.is_draining()
 
     def is_draining(self) -> bool:
-        """It has taken something in the last second, and is not broken."""
+        """Whether it is not broken and has taken something in the last second."""
         return not self.error and time.monotonic() - self._drained_s < _STALLED_S
 
     def close(self, *, within_s: float = 1.0) -> bool:
-        """Take no more, wait up to `within_s` for what is waiting; True if everything was written."""
+        """Accept no more and wait up to `within_s` for the queue; return whether everything was written."""
         with self._changed:
             self._append_notice()
             self._closed = True
@@ -94,7 +95,7 @@ class Console:
         while lines := self._next():
             try:
                 self._emit(lines)
-            except Exception as error:  # noqa: BLE001 - a target of the caller's own may raise anything
+            except Exception as error:  # noqa: BLE001 - a function of the caller may raise anything
                 with self._changed:
                     self.error = error
                     self._waiting.clear()
@@ -112,7 +113,7 @@ class Console:
 
 
 def _write_lines(fd: int, lines: bytes) -> None:
-    """Write everything, in pieces of whole lines that a pipe takes at once; a longer line in pieces."""
+    """Write everything in pieces of whole lines that a pipe takes at once, and a longer line in several."""
     start = 0
     while start < len(lines):
         end = lines.rfind(b"\n", start, start + _WRITE_BYTES) + 1
@@ -122,7 +123,7 @@ def _write_lines(fd: int, lines: bytes) -> None:
 def _write_some(fd: int, piece: bytes) -> int:
     try:
         return os.write(fd, piece)
-    except BlockingIOError:  # somebody else made this open file non-blocking; leave it so
+    except BlockingIOError:  # another process has made this open file non-blocking; leave it so
         poller = select.poll()
         poller.register(fd, select.POLLOUT)
         poller.poll()

@@ -1,12 +1,12 @@
 """Errors of starting and supervising processes.
 
     SupervisorError                the base; also: the supervisor is closed
-    └── StartError                 a worker could not be started; none of its batch is left running
+    └── StartError                 a worker could not be started; no worker of its batch is left running
         ├── CommandNotFound        exit code 127: no such command on the worker's own PATH
-        ├── CommandNotExecutable   exit code 126: it is there, but cannot be executed
-        └── StarterLost            the starter process is gone or never came up; the next spawn makes a new one
+        ├── CommandNotExecutable   exit code 126: the command exists, but cannot be executed
+        └── ForkServerLost         the fork server has ended or did not start; the next spawn starts a new one
 
-How a worker *ends* is never an exception: it is the record `Exit`.
+The *end* of a worker is never an exception: it is the record `Exit`.
 """
 
 
@@ -15,16 +15,16 @@ class SupervisorError(Exception):
 
 
 class StartError(SupervisorError):
-    """A worker could not be started, so its whole batch was not."""
+    """A worker could not be started, and so no worker of its batch was."""
 
     errno = 0
-    """The system's reason, if it gave one."""
+    """The error number of the system, or 0 if there was none."""
     exit_code = 126
-    """What a shell would have answered for it, for programs that must end with a code."""
+    """The exit code that a shell returns for this error, for programs that must end with a code."""
 
 
 class CommandNotFound(StartError):
-    """No such command: neither the path that was given nor any folder of the worker's PATH has it."""
+    """The command was found neither at the given path nor in a folder of the worker's PATH."""
 
     exit_code = 127
 
@@ -35,7 +35,7 @@ class CommandNotFound(StartError):
 
 
 class CommandNotExecutable(StartError):
-    """The command is there but the kernel refuses to execute it."""
+    """The command exists, but the kernel refuses to execute it."""
 
     def __init__(self, message: str, *, command: str = "") -> None:
         super().__init__(message)
@@ -43,4 +43,4 @@ class CommandNotExecutable(StartError):
 
 
 class ForkServerLost(StartError):
-    """The starter process, which forks the workers, is gone or did not come up."""
+    """The fork server, which forks the workers, has ended or did not start."""

@@ -1,8 +1,8 @@
-"""Which of this process's descriptors are ours, so that a fork of the process can be rid of them.
+"""Registry of the descriptors that this package keeps open, which every fork of the process closes.
 
-A plain fork copies everything. In the child our sockets would keep the starter believing that its agent lives, and
-our pipe ends would keep streams open for ever. So whatever this package keeps open is noted here, and closed in
-every forked child before it runs anything else. Exec'ed children never have them: all are close-on-exec.
+A plain fork copies every descriptor. With a copy of our socket, the fork server would not notice the end of its agent.
+With a copy of a pipe, a stream would never end. So everything that this package keeps open is registered here, and a
+forked child closes it before it runs anything else. A child that calls exec never has them: all are close-on-exec.
 """
 
 import contextlib
@@ -12,7 +12,7 @@ from typing import Protocol
 
 
 class Closable(Protocol):
-    """A socket, a selector."""
+    """An object that owns a descriptor, such as a socket or a selector."""
 
     def close(self) -> None:
         """Close it in this process only."""
@@ -23,19 +23,19 @@ _objects: weakref.WeakSet[Closable] = weakref.WeakSet()
 
 
 def register(fd: int) -> int:
-    """Note this descriptor; return it."""
+    """Register this descriptor and return it."""
     _fds.add(fd)
     return fd
 
 
 def close(fd: int) -> None:
-    """Close a descriptor that was noted."""
+    """Close a registered descriptor."""
     _fds.discard(fd)
     os.close(fd)
 
 
 def register_object(thing: Closable) -> None:
-    """Note something that closes its descriptor itself."""
+    """Register an object that closes its descriptor itself."""
     _objects.add(thing)
 
 

@@ -1,7 +1,7 @@
-"""A starter that is a fork of this very process, for functions of its memory: start method `fork`.
+"""A fork server that is a fork of this very process, for functions in its memory: start method `fork`.
 
-The fork in between lets the workers' whole trees be known and ended like all others'. Apart from the other launches
-because an agent of commands has no use for what this imports.
+Because of this fork in between, the trees of these workers are known and ended like all others. This is a module of its
+own because an agent that runs commands does not need its imports.
 """
 
 import os
@@ -20,7 +20,7 @@ from elasticjob_agent.supervisor.launchers import ForkServerProcess
 
 
 class ForkLauncher:
-    """A fork of this process, which forks the workers; a `Launch`."""
+    """Launches a fork of this process, which forks the workers; a `Launcher`."""
 
     description = "the fork of this process"
     start_s = 30.0
@@ -29,12 +29,16 @@ class ForkLauncher:
         self._calls = calls
 
     def start(self, theirs: socket.socket) -> ForkServerProcess:
-        """Fork it; StarterLost if that fails."""
+        """Fork this process and return the child.
+
+        Raises:
+            ForkServerLost: the fork failed.
+        """
         agent_pid = os.getpid()
         _flush_streams()
         try:
             with warnings.catch_warnings():
-                # Since 3.12; the caller has chosen to fork, and must not see this as an error after the fork is done.
+                # Since Python 3.12. The caller chose to fork; as an error, this warning would be raised after the fork.
                 warnings.filterwarnings(
                     "ignore", message=".* is multi-threaded, use of fork", category=DeprecationWarning
                 )
@@ -46,7 +50,7 @@ class ForkLauncher:
         return _ForkedProcess(pid)
 
     def _serve(self, theirs: socket.socket, agent_pid: int) -> NoReturn:
-        # Everything of ours was closed by descriptors.py, and this thread is the only one now.
+        # fd_registry.py has closed everything of ours, and this thread is the only one now.
         try:
             os.setsid()
             while (null := os.open(os.devnull, os.O_RDWR)) <= 2:  # noqa: PLR2004 - a caller may have closed 0, 1 or 2
@@ -60,27 +64,27 @@ class ForkLauncher:
 
 
 class _ForkedProcess:
-    """A forked process with the face of a Popen."""
+    """A forked process with the interface of a Popen."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.returncode: int | None = None
 
     def wait(self) -> int:
-        """Reap it; return its exit code."""
+        """Reap it and return its exit code."""
         if self.returncode is None:
             _, status = os.waitpid(self.pid, 0)
             self.returncode = os.waitstatus_to_exitcode(status)
         return self.returncode
 
     def kill(self) -> None:
-        """SIGKILL it: it is not reaped, so the pid is its own."""
+        """Send SIGKILL. It is not reaped yet, so the pid is still its own."""
         if self.returncode is None:
             os.kill(self.pid, signal.SIGKILL)
 
 
 def _flush_streams() -> None:
-    """Flush what is buffered, so that a forked child cannot write it a second time."""
+    """Flush the buffers, so that a forked child cannot write the same bytes again."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,10 +1,10 @@
-"""The agent's end of one starter: its process, and the socket to it.
+"""The agent's client of one fork server: its process, and the socket to it.
 
-The messages are wire.py's; what they mean is the supervisor's. A link is used once: when the starter is gone,
-`on_end` is called, one time, and the link stays dead.
+forkserver_protocol.py defines the messages; the supervisor interprets them. A client is used once. When the fork server
+has ended, `on_end` is called once, and the client cannot be used again.
 
-The starter gets a session of its own, so that neither a terminal's Ctrl-C nor a kill of the agent's process group
-reaches it. It must be there to end the workers.
+The fork server gets a session of its own. So neither Ctrl-C at a terminal nor a kill of the agent's process group
+reaches it, and it can end the workers.
 """
 
 import asyncio
@@ -16,12 +16,13 @@ from elasticjob_agent.supervisor.errors import ForkServerLost, StartError
 from elasticjob_agent.supervisor.launchers import Launcher
 
 _END_S = 15.0
-"""Seconds for it to end after its socket was closed; it gives up on processes that cannot die after 10."""
+"""Seconds for its end after its socket was closed. After 10 s it no longer waits for processes that cannot be killed.
+"""
 _MESSAGE_BYTES = 4096
 
 
 class ForkServerClient:
-    """One starter process."""
+    """The client of one fork server."""
 
     def __init__(
         self, launcher: Launcher, on_event: Callable[[forkserver_protocol.Event], None], on_end: Callable[[], None]
@@ -47,41 +48,46 @@ class ForkServerClient:
 
     @property
     def pid(self) -> int:
-        """The starter's process id."""
+        """Return the process id of the fork server."""
         return self._process.pid
 
     @property
     def lost(self) -> bool:
-        """The starter is gone."""
+        """Whether the fork server has ended."""
         return self._ended.is_set()
 
     async def wait_ready(self) -> None:
-        """Return when the starter takes commands; StarterLost if it does not come up, StartError if it refuses to."""
+        """Return when the fork server accepts commands.
+
+        Raises:
+            ForkServerLost: it did not start.
+            StartError: it refused to start.
+        """
         try:
             async with asyncio.timeout(self._launcher.start_s):
                 await self._ready.wait()
         except TimeoutError:
             raise ForkServerLost(
-                f"{self._launcher.description} did not come up within {self._launcher.start_s:.0f} s"
+                f"{self._launcher.description} did not start within {self._launcher.start_s:.0f} s"
             ) from None
         if self._start_refusal:
-            raise StartError(f"{self._launcher.description} refuses: {self._start_refusal}")
+            raise StartError(f"{self._launcher.description} refused to start: {self._start_refusal}")
         if self.lost:
             code = self._process.returncode
-            raise ForkServerLost(f"{self._launcher.description} ended with code {code} as it began")
+            raise ForkServerLost(f"{self._launcher.description} ended with code {code} during its start")
 
     async def send(self, message: bytes, fds: Sequence[int] = ()) -> None:
         """Send one message; messages arrive in the order of the calls.
 
         Raises:
-            StarterLost: there is nobody to take it.
+            ForkServerLost: the fork server has ended.
         """
         async with self._sending:
             while not self._try_send(message, fds):
                 await self._writable()
 
     async def close(self) -> None:
-        """End the starter, which ends everything below it, and reap it. Bounded; may be called again."""
+        """End the fork server, which ends everything below it, and reap it. Bounded; may be called again."""
         if not self.lost:
             self._socket.shutdown(socket.SHUT_WR)
         try:
@@ -93,14 +99,14 @@ class ForkServerClient:
 
     def _try_send(self, message: bytes, fds: Sequence[int]) -> bool:
         if self.lost:
-            raise ForkServerLost("the starter process is gone; the next spawn makes a new one")
+            raise ForkServerLost("the fork server has ended; the next spawn starts a new one")
         try:
             socket.send_fds(self._socket, [message], fds)
         except BlockingIOError:
             return False
         except ConnectionError as error:
-            self._receive()  # messages from before it died still count; then comes the end
-            raise ForkServerLost("the starter process has just died; the next spawn makes a new one") from error
+            self._receive()  # messages from before its death still count; then comes the end
+            raise ForkServerLost("the fork server has just died; the next spawn starts a new one") from error
         return True
 
     async def _writable(self) -> None:
@@ -138,7 +144,7 @@ class ForkServerClient:
         self._loop.remove_reader(self._socket)
         self._loop.remove_writer(self._socket)
         self._socket.close()
-        # Its end of the socket closes when it exits and at no other time, so this wait is for microseconds.
+        # Its end of the socket closes only when it exits, so this wait takes microseconds.
         self._process.wait()
         self._ended.set()
         self._ready.set()

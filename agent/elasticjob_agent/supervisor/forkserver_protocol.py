@@ -1,16 +1,16 @@
-"""What is said between the agent and its starter: the agent's side of it, pure.
+"""Protocol between the agent and its fork server: messages as the agent encodes and parses them.
 
-The socket keeps message boundaries, so a message is a few ASCII words. A worker's command, which may be large,
-travels as a memory file beside its `spawn` message, with NUL between the fields: neither arguments nor
-environment can contain that byte, and anything else passes unchanged.
+The socket keeps message boundaries, so a message is a few ASCII words. A worker's command may be large: it travels as a
+memory file beside its `spawn` message. Its fields are separated by NUL. Neither arguments nor environment can contain
+that byte, and all others pass unchanged.
 
-    agent → starter    spawn NUMBER COUNT (+ descriptors: command, stdout, stderr, others)
-                       signal REQUEST SIGNAL NUMBER,…      answered by `done` when these process groups are empty
-                       kill REQUEST NUMBER,…               answered by `done` when nothing of these trees is left
-    starter → agent    ready · refused WHY… · started NUMBER PID WALL_NS · failed NUMBER ERRNO STAGE
-                       exited NUMBER STATUS STOPPED AT_S WALL_NS · done REQUEST
+    agent → fork server   spawn NUMBER COUNT (+ descriptors: command, stdout, stderr, others)
+                          signal REQUEST SIGNAL NUMBER,…      answered by `done` when these process groups are empty
+                          kill REQUEST NUMBER,…               answered by `done` when nothing of these trees is left
+    fork server → agent   ready · refused REASON… · started NUMBER PID WALL_NS · failed NUMBER ERRNO STAGE
+                          exited NUMBER STATUS STOPPED AT_S WALL_NS · done REQUEST
 
-`exited` and `failed` are said after the process was reaped, and before any `done` that waited for it.
+`exited` and `failed` are sent after the process was reaped, and before any `done` that waited for it.
 """
 
 import errno
@@ -25,12 +25,12 @@ from elasticjob_agent.supervisor.process_types import Command, Exit
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The starter is up."""
+    """The fork server accepts commands."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The starter will not come up, and says why."""
+    """The fork server does not start, for this reason."""
 
     reason: str
 
@@ -46,7 +46,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """This worker could not become its command, and has been reaped."""
+    """This worker could not execute its command, and has been reaped."""
 
     number: int
     errno: int
@@ -63,7 +63,7 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What this request waited for has come."""
+    """The wait of this request is over."""
 
     request: int
 
@@ -72,7 +72,7 @@ Event = Ready | Refused | Started | Failed | Exited | Done
 
 
 def parse(message: bytes) -> Event:
-    """Read one message of the starter."""
+    """Return the event in one message of the fork server."""
     if message.startswith(b"refused "):
         return Refused(message.removeprefix(b"refused ").decode(errors="replace"))
     kind, *words = message.decode("ascii").split()
@@ -94,34 +94,38 @@ def parse(message: bytes) -> Event:
             return Exited(int(number), end)
         case "done", [request]:
             return Done(int(request))
-    raise AssertionError(f"the starter sent {message!r}, which no version of it can")
+    raise AssertionError(f"the fork server sent {message!r}, which is not a message of the protocol")
 
 
 def encode_message(kind: str, *numbers: int, of: Iterable[int] = ()) -> bytes:
-    """One message to the starter: the kind, its numbers, and the workers that it is about."""
+    """Return one message to the fork server: the kind, its numbers, and the workers that it is about."""
     return " ".join([kind, *map(str, numbers), *([",".join(map(str, of))] if of else [])]).encode("ascii")
 
 
 def encode(command: Command) -> bytes:
-    """The command as the worker reads it before its exec; StartError if no process can have such a one."""
+    """Return the command as the worker reads it before its exec.
+
+    Raises:
+        StartError: no process can have such a command.
+    """
     if not command.argv or not command.argv[0]:
         raise StartError(f"{command.name}: cannot be started: its command is empty")
     for key in command.env:
         if not key or "=" in key:
             raise StartError(
-                f"{command.name}: cannot be started: {key!r} cannot be the name of an environment variable"
+                f"{command.name}: cannot be started: {key!r} is not a valid name of an environment variable"
             )
     env = [f"{key}={value}" for key, value in command.env.items()]
     cpus = ",".join(map(str, sorted(command.cpus)))
     fields = [cpus, command.cwd or "", str(len(command.argv)), *command.argv, *env]
     for field in fields:
         if "\0" in field:
-            raise StartError(f"{command.name}: cannot be started: {field!r} contains a NUL byte, which none can get")
+            raise StartError(f"{command.name}: cannot be started: {field!r} contains a NUL byte; remove it")
     return b"\0".join(map(os.fsencode, fields))
 
 
 def start_error(command: Command, failed: Failed) -> StartError:
-    """Say in words why this command could not be started."""
+    """Return an error with the reason why this command could not be started."""
     error = _start_error(command, failed)
     error.errno = failed.errno
     return error

@@ -1,9 +1,10 @@
-"""In the worker: how a Python function runs, and how its end is reported to the parent.
+"""Code in a function worker: run a Python function and report its end to the parent.
 
-It runs in the user's interpreter, before anything of the user's is imported, so it needs the standard library alone
-and imports nothing of this project. Exactly one message goes back on the channel: a pickled value, or words about
-how the function ended; none at all if the process died before it could. A reader must take the exit code first: a value
-counts only with exit code 0.
+It runs in the user's interpreter, before any import of the user's. So it uses the standard library alone and imports
+nothing of this project.
+
+The worker sends exactly one message on the channel: a pickled value, or a description of how the function ended. It
+sends none if the process dies before. A reader must check the exit code first: a value counts only with exit code 0.
 
     message = KIND (1 byte) + LENGTH (8 bytes, big endian) + PAYLOAD
     KIND    V a pickled value · R raised · U value that cannot be pickled · N the function never began
@@ -26,24 +27,24 @@ HEADER_BYTES = 9
 
 
 class Call(NamedTuple):
-    """The task of a worker. A plain tuple when it is pickled: the worker cannot import this class by its name."""
+    """The task of a worker. It is pickled as a plain tuple, because the worker cannot import this class by its name."""
 
     name: str
     fn: "Callable[..., Any]"
     args: "tuple[Any, ...]"
     daemon: bool
     wait_for_children: bool
-    """Having sent a value the worker waits until the parent sends a byte, or is gone."""
+    """After it has sent a value, the worker waits until the parent sends a byte or ends."""
     silent: bool
-    """Do not print the traceback of an exception: whoever asked does it."""
+    """Do not print the traceback of an exception; the caller does."""
     discard: bool
-    """Nobody wants the value: None is sent for it, so it may be what cannot be pickled."""
+    """Send None in place of the value, which may then be impossible to pickle."""
     method: str
 
 
 def run_pickled(data_fd: int, channel_fd: int, inherited: "Sequence[int]") -> int:
-    """Unpickle the call as multiprocessing's own spawned children do, run it, return the exit code."""
-    from multiprocessing import forkserver, process, spawn  # noqa: PLC0415 - the starter's children that exec need it not
+    """Unpickle the call as spawned children of multiprocessing do, run it, and return the exit code."""
+    from multiprocessing import forkserver, process, spawn  # noqa: PLC0415 - children of the fork server that exec do not need it
 
     forkserver._forkserver._inherited_fds = list(inherited)  # type: ignore[attr-defined]  # noqa: SLF001 - _DupFd looks there
     # A module that starts processes when it is imported must not do so here: multiprocessing refuses while this is set.
@@ -56,7 +57,7 @@ def run_pickled(data_fd: int, channel_fd: int, inherited: "Sequence[int]") -> in
                 _use_tracker(inherited[tracker])
             spawn.prepare(preparation)
             call = Call(*pickle.load(file))  # noqa: S301 - as above
-    except BaseException as error:  # noqa: BLE001 - whatever the user's import raises is told
+    except BaseException as error:  # noqa: BLE001 - any exception of the user's import is reported
         traceback.print_exc()
         send(channel_fd, NOT_STARTED, describe(error))
         return 1
@@ -66,14 +67,14 @@ def run_pickled(data_fd: int, channel_fd: int, inherited: "Sequence[int]") -> in
 
 
 def _use_tracker(fd: int) -> None:
-    """Shared memory and semaphores are tracked by the parent's tracker, or they would vanish with this process."""
-    from multiprocessing import resource_tracker  # noqa: PLC0415 - only for those that share such
+    """Use the parent's tracker for shared memory and semaphores; without it they would vanish with this process."""
+    from multiprocessing import resource_tracker  # noqa: PLC0415 - only for calls that share memory or semaphores
 
     resource_tracker._resource_tracker._fd = fd  # type: ignore[attr-defined]  # noqa: SLF001 - as multiprocessing does
 
 
 def run(call: Call, channel_fd: int) -> int:
-    """Run the call inside a multiprocessing process object; return the exit code, minus 2 for Ctrl-C."""
+    """Run the call inside a multiprocessing process object; return the exit code, or minus 2 for Ctrl-C."""
     from multiprocessing.process import BaseProcess  # noqa: PLC0415 - as above
 
     os.set_inheritable(channel_fd, False)
@@ -88,7 +89,7 @@ def run(call: Call, channel_fd: int) -> int:
 
     worker = Worker(name=call.name, daemon=call.daemon)
     worker._parent_pid = os.getppid()  # type: ignore[attr-defined]  # noqa: SLF001 - it was made in the child
-    worker._start_method = call.method  # type: ignore[attr-defined]  # noqa: SLF001 - what nested starts use
+    worker._start_method = call.method  # type: ignore[attr-defined]  # noqa: SLF001 - nested starts use it
     code = worker._bootstrap(parent_sentinel=channel_fd)  # type: ignore[attr-defined]  # noqa: SLF001 - as multiprocessing does
     return codes[0] if codes and codes[0] != 0 else code
 
@@ -103,7 +104,7 @@ def _outcome(call: Call, channel_fd: int) -> int:
     except KeyboardInterrupt as error:
         send(channel_fd, INTERRUPTED, describe(error))
         return -signal.SIGINT
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the parent learns of it
+    except BaseException as error:  # noqa: BLE001 - every exception is reported to the parent
         if not call.silent:
             traceback.print_exc()
         send(channel_fd, RAISED, describe(error))
@@ -116,7 +117,7 @@ def _send_value(call: Call, channel_fd: int, value: Any) -> int:
 
     try:
         data = ForkingPickler.dumps(value)
-    except BaseException as error:  # noqa: BLE001 - a __reduce__ of the user's may raise anything
+    except BaseException as error:  # noqa: BLE001 - __reduce__ of the user's class may raise anything
         if not call.silent:
             traceback.print_exc()
         send(channel_fd, UNPICKLABLE, describe(error))
@@ -135,7 +136,7 @@ def _system_exit_code(code: Any) -> int:
 
 
 def describe(error: BaseException) -> bytes:
-    """The exception as JSON; survives a `__str__` that raises."""
+    """Return the exception as JSON, even if its `__str__` raises."""
     kind = type(error)
     try:
         text = str(error)
@@ -146,7 +147,7 @@ def describe(error: BaseException) -> bytes:
 
 
 def send(channel_fd: int, kind: str, payload: "bytes | memoryview") -> None:
-    """Send the one message; a parent that is gone has no use for it."""
+    """Send the one message; ignore the error if the parent has ended."""
     data = memoryview(payload)
     try:
         _write_all(channel_fd, memoryview(kind.encode("ascii") + data.nbytes.to_bytes(HEADER_BYTES - 1, "big")))
@@ -161,7 +162,7 @@ def _write_all(fd: int, data: "memoryview") -> None:
 
 
 def main(data_fd: int, channel_fd: int, *inherited: int) -> NoReturn:
-    """The whole life of a worker that was exec'ed for its function."""
+    """Run a worker that was exec'ed for its function, from start to end."""
     code = run_pickled(data_fd, channel_fd, inherited)
     if code == -signal.SIGINT:
         atexit.register(_die_of_interrupt)
@@ -174,12 +175,12 @@ def _die_of_interrupt() -> None:
 
 
 def clean_exit(code: int) -> NoReturn:
-    """End a forked process without returning into what it was forked from, but with its buffers flushed."""
+    """End a forked process with its buffers flushed, without returning into the code that it was forked from."""
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):  # None, closed or full: there is nobody to be told
+        with contextlib.suppress(Exception):  # None, closed or full: an error has no reader
             stream.flush()
-    with contextlib.suppress(Exception):  # a system without ctypes has no C buffers that we could reach
-        import ctypes  # noqa: PLC0415 - a child that execs never comes here
+    with contextlib.suppress(Exception):  # without ctypes, C buffers cannot be reached
+        import ctypes  # noqa: PLC0415 - a child that execs does not come here
 
         ctypes.CDLL(None).fflush(None)
     if code == -signal.SIGINT:
@@ -188,21 +189,21 @@ def clean_exit(code: int) -> NoReturn:
 
 
 class ForkedFunctionWorker:
-    """A starter's last step (forkserver/child_setup.py `Run`) for workers that go on in the forked process.
+    """The last step of a fork server (`Run` in forkserver/child_setup.py) for workers in the forked process.
 
-    With calls, the one with the number in the command is run; without, the call comes pickled.
+    With calls, it runs the one whose number is in the command; without, the call comes pickled.
     """
 
     def __init__(self, calls: "Sequence[Call]" = ()) -> None:
         self._calls = calls
 
     def __call__(self, setup: Any) -> None:
-        """Become the function; never returns."""
+        """Run the function; never return."""
         code = 70
         try:
             _prepare(setup)
             code = self._run(setup)
-            atexit._run_exitfuncs()  # noqa: SLF001 - what the function registered; os._exit would skip it
+            atexit._run_exitfuncs()  # noqa: SLF001 - registered by the function; os._exit would skip it
         except BaseException:  # noqa: BLE001 - nothing above this frame is ours to return to
             traceback.print_exc()
         finally:
@@ -216,8 +217,8 @@ class ForkedFunctionWorker:
 
 
 def _prepare(setup: Any) -> None:
-    """What an exec and the start of an interpreter would have done."""
-    atexit._clear()  # noqa: SLF001 - what was registered before the fork is the parent's to run
+    """Do what an exec and the start of an interpreter would have done."""
+    atexit._clear()  # noqa: SLF001 - functions registered before the fork belong to the parent
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name in ("SIGPIPE", "SIGXFSZ"):  # as Python does at its start
         signal.signal(getattr(signal, name), signal.SIG_IGN)
@@ -229,7 +230,7 @@ def _prepare(setup: Any) -> None:
 
 
 def _rebind(fd: int, name: str) -> None:
-    """Have `sys.stdout` write to descriptor 1: in the parent it may have been an object of somebody's own."""
+    """Make `sys.stdout` or `sys.stderr` write to this descriptor; in the parent it may have been another object."""
     try:
         if getattr(sys, name).fileno() == fd:
             return

@@ -1,13 +1,13 @@
-"""Python functions as workers: how they are packed, started by each start method, and what they answer.
+"""Python functions as workers: pickle them, start them with each start method, and receive their outcomes.
 
     children = await spawn_functions(supervisor, [Function(name="rank 0", fn=train, args=(), …)], "spawn")
     exit_ = await children[0].exit
     outcome = await children[0].outcome          # after exit and drained nothing more comes
     await stop_functions(children, grace_s=5)    # once, also for functions that have ended
 
-A function is packed in the thread that calls, where an error of pickling belongs; started in the supervisor's loop,
-all or none. `spawn` execs the user's Python for each through the supervisor's starter, `forkserver` forks from an
-interpreter with the `preload` imports done, `fork` from a copy of this process as it is now.
+A function is pickled in the calling thread, which must get an error of pickling. It is started in the supervisor's
+loop; all start, or none. `spawn` execs the user's Python for each, through the supervisor's fork server. `forkserver`
+forks from an interpreter with the `preload` imports done. `fork` forks from a copy of this process as it is now.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class Function:
     """One function worker to start."""
 
     name: str
-    """What messages and `multiprocessing.current_process()` call it."""
+    """Its name in messages and in `multiprocessing.current_process()`."""
     fn: Any
     args: tuple[Any, ...]
     env: Mapping[str, str]
@@ -46,15 +46,15 @@ class Function:
     stdout: Sink
     stderr: Sink
     daemon: bool = False
-    """As multiprocessing's: it may not start processes of its own."""
+    """As in multiprocessing: it may not start processes of its own."""
     wait_for_children: bool = False
-    """After its answer it waits for `FunctionChild.release`."""
+    """Whether it waits for `FunctionChild.release` after its answer."""
     silent: bool = False
-    """It does not print the traceback of an exception; `Outcome` has it."""
+    """Whether it does not print the traceback of an exception; `Outcome` has it."""
     discard: bool = False
-    """Its value is not wanted: `Outcome` has None, and what it returns need not be picklable."""
+    """Whether its value is not needed: `Outcome` has None, and its return value need not be picklable."""
     cpus: frozenset[int] = frozenset()
-    """As a command's."""
+    """As in `Command`."""
 
     def call(self, method: str) -> function_worker.Call:
         """Return the worker's task."""
@@ -71,7 +71,7 @@ class Function:
 
 
 class FunctionChild:
-    """A started function worker: a `Child`, and its answer."""
+    """A started function worker: a `Child` and its outcome."""
 
     def __init__(self, child: Child, channel: ResultChannel, server: "_Server") -> None:
         self.child = child
@@ -81,31 +81,31 @@ class FunctionChild:
 
     @property
     def pid(self) -> int:
-        """Its process id, also after its end."""
+        """Return its process id, also after its end."""
         return self.child.pid
 
     @property
     def exit(self) -> asyncio.Future[Exit]:
-        """Resolves when it was reaped."""
+        """Return a future that resolves when it was reaped."""
         return self.child.exit
 
     @property
     def drained(self) -> asyncio.Future[None]:
-        """Resolves when all that it wrote has been read."""
+        """Return a future that resolves when all its output has been read."""
         return self.child.drained
 
     @property
     def outcome(self) -> asyncio.Future[Outcome | None]:
-        """Resolves with its answer; with None if it died, or was killed halfway through, without one."""
+        """Return a future with its outcome, or with None if it died, or was killed, before the message was complete."""
         return self._channel.outcome
 
     def release(self) -> None:
-        """Let a worker that lingers go on to its end; may be called again."""
+        """Let a worker that waits after its answer continue to its end; may be called again."""
         self._channel.release()
 
 
 class _Server:
-    """The supervisor that some functions live under, and whether it goes with the last of them."""
+    """The supervisor of some functions, and whether it is closed after the last of them."""
 
     def __init__(self, supervisor: Supervisor, *, own: bool) -> None:
         self.supervisor = supervisor
@@ -122,7 +122,11 @@ class _Pickled:
 
 
 def resolve_method(method: str | None) -> str:
-    """The start method of that name; None is the default of `multiprocessing`. ValueError for any other."""
+    """Return the start method of that name; None is the default of `multiprocessing`.
+
+    Raises:
+        ValueError: there is no such method.
+    """
     name = multiprocessing.get_context().get_start_method() if method is None else method
     if name not in START_METHODS:
         raise ValueError(f"unknown start method {name!r}; it is one of {', '.join(START_METHODS)}")
@@ -134,17 +138,18 @@ def spawn_functions(
 ) -> Awaitable[list[FunctionChild]]:
     """Start all of these; await it in the supervisor's loop: it returns when all run.
 
-    The functions are pickled in this call, before anything is awaited: call it where an error should appear.
+    The functions are pickled in this call, before anything is awaited. Call it where a pickling error should be raised.
 
     Args:
-        supervisor: starts `spawn` workers, and is the key under which fork servers are kept.
-        functions: what to start; a pickling error is raised as it comes.
-        method: `spawn`, `forkserver` or `fork`, None for the default of `multiprocessing`; else ValueError.
-        preload: modules that the fork server imports beforehand; None for what was given to
+        supervisor: starts `spawn` workers, and is the key of its fork servers.
+        functions: the functions to start; a pickling error is raised unchanged.
+        method: `spawn`, `forkserver` or `fork`; None for the default of `multiprocessing`.
+        preload: modules that the fork server imports beforehand; None for the modules given to
             `multiprocessing.set_forkserver_preload`.
 
-    Raises (when awaited):
-        StartError: one could not be started; then none is left running.
+    Raises:
+        ValueError: there is no such method.
+        StartError: when awaited: one could not be started; then none is left running.
     """
     method = resolve_method(method)
     packed = [_pickle(function, method) for function in functions]
@@ -158,16 +163,16 @@ async def stop_functions(
     grace_s: float,
     reap_s: float | None = None,
 ) -> None:
-    """End these workers and everything they started, dead or alive, as `Supervisor.stop`; 0 kills at once."""
-    homes = {child.server for child in children}
+    """End these workers and all their processes, dead or alive, as `Supervisor.stop`; a grace of 0 kills at once."""
+    servers = {child.server for child in children}
     stops = [
         server.supervisor.stop(
             [each.child for each in children if each.server is server], sig=sig, grace_s=grace_s, reap_s=reap_s
         )
-        for server in homes
+        for server in servers
     ]
     await asyncio.gather(*stops)
-    for server in homes:
+    for server in servers:
         server.left -= sum(each.server is server for each in children)
         if server.own and server.left <= 0:
             await server.supervisor.close()
@@ -182,7 +187,7 @@ def _pickle(function: Function, method: str) -> _Pickled:
     popen = _Spawning()
     buffer = io.BytesIO()
     head = io.BytesIO()
-    context.set_spawning_popen(popen)  # type: ignore[arg-type]  # it has all that pickling asks for
+    context.set_spawning_popen(popen)  # type: ignore[arg-type]  # it has all that pickling needs
     try:
         preparation = {**spawn.get_preparation_data(function.name), "start_method": method}
         reduction.dump(tuple(call), buffer)
@@ -194,27 +199,27 @@ def _pickle(function: Function, method: str) -> _Pickled:
 
 
 def _preload_default() -> tuple[str, ...]:
-    """What was set for multiprocessing's own fork server; the main module is never imported beforehand."""
+    """Return the modules set for the fork server of multiprocessing, without the main module."""
     names = getattr(forkserver._forkserver, "_preload_modules", [])  # noqa: SLF001 - no getter
     return tuple(name for name in names if name != "__main__")
 
 
 class _Spawning:
-    """What multiprocessing's pickling asks for descriptors to be passed along."""
+    """The object that multiprocessing asks to pass descriptors on while it pickles."""
 
-    DupFd = popen_forkserver._DupFd  # noqa: SLF001 - resolves in the child by its place in the list
+    DupFd = popen_forkserver._DupFd  # noqa: SLF001 - the child resolves it by its index in the list
 
     def __init__(self) -> None:
         self.fds: list[int] = []
 
     def duplicate_for_child(self, fd: int) -> int:
-        """Pass this descriptor on; return its place."""
+        """Pass this descriptor on; return its index."""
         self.fds.append(fd)
         return len(self.fds) - 1
 
 
 def _tracker(popen: _Spawning) -> int | None:
-    """The place of the resource tracker's pipe, if there is a tracker."""
+    """Return the index of the resource tracker's pipe, or None if there is no tracker."""
     fd = resource_tracker._resource_tracker._fd  # type: ignore[attr-defined]  # noqa: SLF001 - getfd() would start one
     return None if fd is None else popen.duplicate_for_child(fd)
 
@@ -254,7 +259,7 @@ async def _server_for(
 
 
 def _python() -> list[str]:
-    """The user's Python, with the flags it runs with."""
+    """Return the user's Python with its flags."""
     flags = util._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001 - as multiprocessing does
     return [os.fsdecode(spawn.get_executable()), *flags]
 
@@ -269,7 +274,7 @@ main({fds})
 
 
 def _command(pickled: _Pickled, number: int, method: str, opened: list[int], channels: list[ResultChannel]) -> Command:
-    """The command for the starter; what it opens is noted as it goes."""
+    """Return the command for the fork server; append each opened descriptor and channel to the lists at once."""
     channel, theirs = ResultChannel.open()
     channels.append(channel)
     opened.append(theirs)

@@ -1,9 +1,10 @@
-"""How a starter process comes to be: exec'ed small, exec'ed with modules preloaded, or forked off (fork_launch.py).
+"""Ways to launch a fork server: exec a small one, exec one with preloaded modules, or fork (fork_launcher.py).
 
-All three run the same starter (forkserver/server.py) and differ in their workers: a command; a function that is
-unpickled in an interpreter with its imports done; a function of this process's memory. A starter gets a session of its
-own, so that neither a terminal's Ctrl-C nor a kill of our process group reaches it. It must be there to end the
-workers.
+All three run the same server (forkserver/server.py) and differ in their workers. These run a command, a function
+unpickled in an interpreter with its imports done, or a function in the memory of this process.
+
+A fork server gets a session of its own. So neither Ctrl-C at a terminal nor a kill of our process group reaches it, and
+it can end the workers.
 """
 
 import json
@@ -22,48 +23,52 @@ _PRELOAD_SERVER = _HERE.parent / "user_python" / "preload_server.py"
 
 
 class ForkServerProcess(Protocol):
-    """What a link needs of the process: `subprocess.Popen` has it."""
+    """The part of `subprocess.Popen` that a client needs."""
 
     pid: int
     returncode: int | None
 
     def wait(self) -> int:
-        """Reap it; return its exit code."""
+        """Reap it and return its exit code."""
 
     def kill(self) -> None:
-        """SIGKILL it."""
+        """Send SIGKILL."""
 
 
 class Launcher(Protocol):
-    """One way to start a starter."""
+    """One way to launch a fork server."""
 
     description: str
-    """What messages call it."""
+    """The name of the fork server in messages."""
     start_s: float
-    """Seconds for it to come up."""
+    """Seconds that it has to start."""
 
     def start(self, theirs: socket.socket) -> ForkServerProcess:
         """Start it with its end of the socket."""
 
 
 class ExecLauncher:
-    """A fresh interpreter with nothing but the starter: for commands."""
+    """Launches a fresh interpreter with nothing but the fork server, for commands."""
 
-    description = f"the starter ({sys.executable})"
+    description = f"the fork server ({sys.executable})"
     start_s = 30.0
-    """It takes hundredths of one, so only a machine that hangs needs this."""
+    """Seconds. A start takes hundredths of a second, so only a machine that hangs needs so many."""
 
     def start(self, theirs: socket.socket) -> ForkServerProcess:
-        """Exec it; StarterLost if that fails."""
-        # -I and -S: nothing of the agent's environment or of installed packages has a say, and it is up in no time.
+        """Exec it.
+
+        Raises:
+            ForkServerLost: the exec failed.
+        """
+        # -I and -S: the agent's environment and installed packages have no effect, and the start is fast.
         return _execute([sys.executable, "-I", "-S", str(_HERE / "forkserver")], theirs)
 
 
 class PreloadLauncher:
-    """The user's own Python with these modules imported: for functions, start method `forkserver`."""
+    """Launches the user's own Python with these modules imported, for functions: start method `forkserver`."""
 
     start_s = 600.0
-    """Imports from a cold network disk take minutes."""
+    """Seconds. Imports from a cold network disk take minutes."""
 
     def __init__(self, python: Sequence[str], preload: Sequence[str]) -> None:
         self._python = python
@@ -71,7 +76,11 @@ class PreloadLauncher:
         self.description = f"the fork server ({python[0]}, preload {', '.join(preload) or 'nothing'})"
 
     def start(self, theirs: socket.socket) -> ForkServerProcess:
-        """Exec it; StarterLost if that fails. It reports failed imports itself."""
+        """Exec it; it reports failed imports itself.
+
+        Raises:
+            ForkServerLost: the exec failed.
+        """
         plan = json.dumps({"preload": self._preload, "sys_path": sys.path, "supervisor": str(_HERE)})
         return _execute([*self._python, str(_PRELOAD_SERVER), plan], theirs)
 
@@ -86,4 +95,4 @@ def _execute(command: list[str], theirs: socket.socket) -> "subprocess.Popen[byt
             start_new_session=True,
         )
     except OSError as error:
-        raise ForkServerLost(f"cannot run the starter ({command[0]}): {error.strerror}") from error
+        raise ForkServerLost(f"cannot run the fork server ({command[0]}): {error.strerror}") from error

@@ -1,17 +1,17 @@
-"""From bytes as they come out of a pipe to whole prefixed lines: pure.
+"""Conversion of bytes from a pipe to whole prefixed lines.
 
-Invariant: every byte comes out once and in order, each line behind one prefix, and never more than `MAX_LINE` bytes
-are held back for a line that has not ended. `ConsoleText` before it makes text of the bytes.
+Invariant: every byte is returned once and in order, and each line begins with one prefix. At most `MAX_LINE` bytes are
+held back for a line that has not ended. `ConsoleText`, which runs before, decodes the bytes.
 """
 
 import codecs
 
 MAX_LINE = 1 << 20
-"""Bytes; a longer line comes out in pieces that each have the prefix and a newline, so that memory stays bounded."""
+"""Bytes. A longer line is returned in pieces, each with the prefix and a newline, so that memory stays bounded."""
 
 
 class LinePrefixer:
-    """Cuts one stream into lines."""
+    """Cuts one stream into prefixed lines."""
 
     def __init__(self, prefix: bytes) -> None:
         self._prefix = prefix
@@ -19,7 +19,7 @@ class LinePrefixer:
         self._partial_line = bytearray()
 
     def feed(self, data: bytes) -> bytes:
-        """Take these bytes; return the lines that are now whole, prefixed, or nothing."""
+        """Add these bytes and return the lines that are now whole, prefixed, or nothing."""
         end = data.rfind(b"\n") + 1
         if not end:
             self._partial_line += data
@@ -30,7 +30,7 @@ class LinePrefixer:
         return whole
 
     def flush(self) -> bytes:
-        """The last line, if it did not end, with the newline that it lacks."""
+        """Return the last line with a newline, if it did not end with one."""
         if not self._partial_line:
             return b""
         rest, self._partial_line = bytes(self._partial_line), bytearray()
@@ -48,20 +48,20 @@ class LinePrefixer:
 
 
 class ConsoleText:
-    r"""Makes any bytes fit for a console: undecodable ones become U+FFFD, a lone `\r` ends a line, as `\r\n` does."""
+    r"""Makes any bytes valid for a console: undecodable ones become U+FFFD; a lone `\r` ends a line, as `\r\n` does."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._after_cr = False
 
     def feed(self, data: bytes) -> bytes:
-        """Take these bytes; return them as they can be shown."""
+        """Add these bytes and return them in a form that can be shown."""
         if not self._after_cr and data.isascii() and b"\r" not in data and not self._decoder.getstate()[0]:
             return data
         return self._to_text(self._decoder.decode(data))
 
     def flush(self) -> bytes:
-        """What an unfinished character at the end comes to."""
+        """Return the replacement of an unfinished character at the end."""
         return self._to_text(self._decoder.decode(b"", final=True))
 
     def _to_text(self, text: str) -> bytes:

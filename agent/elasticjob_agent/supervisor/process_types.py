@@ -1,7 +1,7 @@
-"""The records that go into a supervisor and come out of it: commands, sinks, exits.
+"""Records that a supervisor takes and returns: commands, sinks, exits.
 
-Plain frozen values; nothing here touches a process. `Exit.code` follows `subprocess`: an exit code, or minus
-the signal's number.
+They are plain frozen values; nothing here touches a process. `Exit.code` follows `subprocess`: an exit code, or minus
+the number of the signal.
 """
 
 import signal
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Inherit:
-    """The stream of the agent itself."""
+    """The corresponding stream of the agent itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Null:
 
 @dataclass(frozen=True, slots=True)
 class FileSink:
-    """The worker writes straight into this file, at its end; the agent is not in the path."""
+    """A file to whose end the worker writes directly, without the agent."""
 
     path: Path
 
@@ -31,16 +31,16 @@ class FileSink:
 class LineSink:
     """A pipe to the agent: the bytes go unchanged to `path`, and whole prefixed lines to `write`.
 
-    `write` gets one or more whole lines at a time and must not block: it runs in the event loop.
+    `write` gets one or more whole lines at a time. It must not block, because it runs in the event loop.
     """
 
     path: Path | None
     prefix: bytes
     write: Callable[[bytes], None]
     as_text: bool = False
-    """What is written is UTF-8, and a lone carriage return ends a line; `path` gets the bytes as they are."""
+    """Whether `write` gets UTF-8, where a lone carriage return ends a line; `path` gets the bytes unchanged."""
     is_behind: Callable[[], bool] | None = None
-    """While it says yes, the worker's pipe is not read: the worker waits for whoever is behind."""
+    """While this returns True, the worker's pipe is not read, and the worker waits when it is full."""
 
 
 Sink = Inherit | Null | FileSink | LineSink
@@ -51,41 +51,41 @@ class Command:
     """One worker to start."""
 
     name: str
-    """What messages call it, as `rank 3`."""
+    """Its name in messages, such as `rank 3`."""
     argv: tuple[str, ...]
-    """The first word is looked up on the PATH of `env`, as execvpe does."""
+    """The first word is looked up in the PATH of `env`, as execvpe does."""
     env: Mapping[str, str]
     """The whole environment of the worker: nothing is added to it."""
     cwd: str | None
-    """Its working directory; None: the one in which the supervisor was created."""
+    """Its working directory; None for the one in which the supervisor was created."""
     stdout: Sink
     stderr: Sink
     fds: tuple[int, ...] = ()
-    """Descriptors of ours that it gets besides, as 3, 4 and so on; they stay open here."""
+    """More descriptors of ours that it gets, as 3, 4 and so on; they stay open here."""
     cpus: frozenset[int] = frozenset()
-    """The only processors that it may run on, it and all that it starts; empty: those of the supervisor."""
+    """The only processors for it and all that it starts; empty for those of the supervisor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
-    """How and when a worker ended."""
+    """The end of a worker: its exit code and time."""
 
     code: int
     """0 to 255, or minus the number of the signal that killed it."""
     at_s: float
-    """The moment it was reaped, on the monotonic clock."""
+    """Time at which it was reaped, on the monotonic clock, in seconds."""
     wall_ns: int
-    """The same moment on the wall clock, for reports only."""
+    """The same time on the wall clock, in nanoseconds; for reports only."""
     stopped_by_us: bool
-    """A stop or sweep had signalled it before it was seen to have ended."""
+    """Whether a stop or sweep had signalled it before its end was noticed."""
     note: str = ""
-    """What else is known, as that its starter died."""
+    """A further fact about the end, for example that its fork server died."""
     core_dumped: bool = False
-    """The signal made the kernel write a core dump, wherever `core_pattern` sends those."""
+    """Whether the kernel wrote a core dump, wherever `core_pattern` sends those."""
 
     @property
     def signal_name(self) -> str | None:
-        """The name of the signal that killed it, as `SIGKILL`; None if it exited by itself."""
+        """Return the name of the signal that killed it, such as `SIGKILL`, or None if it exited by itself."""
         if self.code >= 0:
             return None
         try:
@@ -95,12 +95,12 @@ class Exit:
 
     @property
     def sentence(self) -> str:
-        """`exited with code 1` or `killed by SIGSEGV`, then `(core dumped)` if it was, and the note."""
+        """Return `exited with code 1` or `killed by SIGSEGV`, with the notes in brackets if there are any."""
         name = self.signal_name
         how = f"killed by {name}" if name else f"exited with code {self.code}"
         return f"{how} ({self.notes})" if self.notes else how
 
     @property
     def notes(self) -> str:
-        """What there is to say besides code and signal; empty if nothing."""
+        """Return facts besides code and signal, such as a core dump; empty if there are none."""
         return "; ".join(filter(None, ["core dumped" if self.core_dumped else "", self.note]))

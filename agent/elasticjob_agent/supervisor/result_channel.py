@@ -1,9 +1,10 @@
-"""The parent's end of a function worker's channel: reads its one answer, whatever the size, in the event loop.
+"""The parent's end of a function worker's channel: it reads the one answer, of any size, in the event loop.
 
-The format is in function_child.py. `outcome` always resolves: with the answer as soon as its last byte is here, or
-with None when the channel ends or the worker has ended before that. A grandchild that holds the channel open delays
-nothing. Data that is read is trusted as little as a pickle can be: values are unpickled by the caller that asks for
-them.
+function_worker.py defines the format. `outcome` always resolves: with the answer as soon as its last byte is here. If
+the channel or the worker has ended before, it resolves with None. A grandchild that holds the channel open causes no
+delay.
+
+A pickle from a worker is not trusted here: only a caller that asks for the value unpickles it.
 """
 
 import asyncio
@@ -21,26 +22,26 @@ _READ_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a function ended, in its worker's own words."""
+    """How a function ended, as its worker reported it."""
 
     kind: str
-    """One of the kinds of function_child.py."""
+    """One of the kinds in function_worker.py."""
     payload: bytes
 
     @property
     def is_value(self) -> bool:
-        """The function returned; this counts only if the process then exits with 0."""
+        """Whether the function returned. This counts only if the process then exits with 0."""
         return self.kind == function_worker.VALUE
 
     def value(self) -> Any:
-        """What the function returned; unpickling runs code of the user's and may raise anything."""
+        """Return the value of the function. Unpickling runs the user's code and may raise anything."""
         return pickle.loads(self.payload)  # noqa: S301 - the worker runs our user's own code
 
     @property
     def describe(self) -> dict[str, str]:
-        """`type`, `text` and `traceback` of the exception; for all kinds but a value."""
-        words: dict[str, str] = json.loads(self.payload)
-        return words
+        """Return `type`, `text` and `traceback` of the exception; for all kinds but a value."""
+        fields: dict[str, str] = json.loads(self.payload)
+        return fields
 
 
 class ResultChannel:
@@ -56,22 +57,22 @@ class ResultChannel:
 
     @classmethod
     def open(cls) -> "tuple[ResultChannel, int]":
-        """A channel, and the descriptor that its worker gets: the caller closes it."""
+        """Return a channel and the descriptor for its worker, which the caller closes."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         return cls(ours.detach()), theirs.detach()
 
     def release(self) -> None:
-        """Let a worker that lingers go on; may be called at any time."""
+        """Let a worker that waits after its answer continue; may be called at any time."""
         if self._fd >= 0 and not self._released:
             self._released = True
             try:
                 os.write(self._fd, b"\n")
-            except OSError:  # it is gone already
+            except OSError:  # it has ended already
                 return
 
     def worker_ended(self) -> None:
-        """The worker is dead: what it has sent is here, nothing more will come."""
+        """Read the rest after the worker's death: all that it sent is here, and nothing more will come."""
         while self._fd >= 0 and self._read():
             pass
         self._finish()
@@ -91,7 +92,7 @@ class ResultChannel:
         return True
 
     def _settle(self) -> None:
-        """Resolve `outcome` if the answer is whole."""
+        """Resolve `outcome` if the answer is complete."""
         header = function_worker.HEADER_BYTES
         if self.outcome.done() or len(self._data) < header:
             return

@@ -1,7 +1,7 @@
-"""Who is in which session; and killing what is left of lost workers' sessions, when the starter is gone.
+"""Processes of sessions, and the kill of what remains in the sessions of lost workers after the fork server's end.
 
-The starter knew their trees. Only for sessions whose leader was alive a moment ago: their numbers cannot have passed
-to anyone else.
+Only the fork server knew the workers' trees. The functions are for sessions whose leader was alive a moment ago, so
+that their numbers cannot have been reused.
 """
 
 import os
@@ -10,11 +10,11 @@ from collections.abc import Collection
 from contextlib import suppress
 
 _PASSES = 10
-"""A process that forks while we look may be missed by one pass; this must end, so it is bounded."""
+"""One pass may miss a process that forks during it. The number is limited, so that the passes end."""
 
 
 def kill_sessions(sessions: Collection[int]) -> None:
-    """SIGKILL every process of these sessions."""
+    """Send SIGKILL to every process of these sessions."""
     if not sessions:
         return
     for _ in range(_PASSES):
@@ -26,13 +26,13 @@ def kill_sessions(sessions: Collection[int]) -> None:
 
 
 def members(sessions: Collection[int]) -> dict[int, int]:
-    """Session by pid, of all processes in these sessions: a microsecond for each that the machine has."""
-    pids = map(int, filter(str.isdecimal, os.listdir("/proc")))  # noqa: PTH208 - a Path each would take far longer
+    """Return the session of each process in these sessions, by pid; takes a microsecond per process of the machine."""
+    pids = map(int, filter(str.isdecimal, os.listdir("/proc")))  # noqa: PTH208 - a Path for each would take far longer
     return {pid: session for pid in pids if (session := _session(pid)) in sessions}
 
 
 def _session(pid: int) -> int:
-    """Its session; 0, which is nobody's, if it has ended or may not be asked."""
+    """Return the session of a process, or 0, which is no session, if it has ended or may not be read."""
     try:
         return os.getsid(pid)
     except (ProcessLookupError, PermissionError):
@@ -40,7 +40,7 @@ def _session(pid: int) -> int:
 
 
 def _kill(pid: int, sessions: Collection[int]) -> None:
-    # Handle first, check second: the signal cannot reach one that has got the pid in between.
+    # Open the handle first and check second: the signal cannot reach a process that has got the pid in between.
     with suppress(ProcessLookupError, PermissionError):
         handle = os.pidfd_open(pid)
         try:

@@ -1,12 +1,12 @@
-"""Pumping one teed stream: from a worker's pipe to its file and, in lines, to its console.
+"""Pump of one teed stream: it copies a worker's pipe to a file and, in lines, to a console.
 
-A pump reads in large pieces from the event loop, no thread. Its file copy is byte-exact and is never dropped for a
-slow console: `LineSink.write` must not block. A full disk ends the copy with one line about it; the worker and its
-console go on.
+A pump reads in large pieces from the event loop, without a thread. Its file copy is byte-exact and loses nothing when
+the console is slow, because `LineSink.write` must not block. A full disk ends the copy with one line about it; the
+worker and its console output continue.
 
 A pump ends at the end of its pipe. A grandchild may hold the pipe open after the worker has ended. So from then on
-`QUIET_S` without a byte ends it too, and `MAX_DRAIN_S` in any case. The rest of the pipe is still read, so nothing
-that the worker wrote is lost.
+`QUIET_S` without a byte ends it too, and `MAX_DRAIN_S` in any case. The rest of the pipe is still read, so nothing that
+the worker wrote is lost.
 """
 
 import asyncio
@@ -18,18 +18,18 @@ from elasticjob_agent.supervisor.line_prefixer import ConsoleText, LinePrefixer
 from elasticjob_agent.supervisor.process_types import LineSink
 
 QUIET_S = 0.5
-"""How long a pipe must be silent after its worker's end before it is given up."""
+"""Seconds without a byte, after the worker's end, until its pipe is no longer read."""
 MAX_DRAIN_S = 5.0
-"""How long a grandchild that never stops writing is listened to after its worker's end."""
+"""Maximum seconds after the worker's end in which output of a grandchild is still read."""
 PIPE_BYTES = 1 << 20
-"""What a pipe is enlarged to: how far a worker may run ahead of a busy agent."""
+"""Size in bytes that a pipe is enlarged to, which is how far a worker may run ahead of a busy agent."""
 _READ_BYTES = 1 << 18
 _PAUSE_S = 0.01
-"""How long a console that is behind is left alone."""
+"""Seconds between two checks of a console that is behind."""
 
 
 def open_log(path: Path) -> int:
-    """Open for writing at the end, creating it; OSError as it comes."""
+    """Open for writing at the end, and create the file if necessary; an OSError is raised unchanged."""
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
 
@@ -41,7 +41,7 @@ class FileCopy:
         self._fd = fd_registry.register(open_log(path))
 
     def write(self, data: bytes) -> bytes:
-        """Append; return the line to show if the file has just become impossible to write, else nothing."""
+        """Append; if the file has just become impossible to write, return the line to show, else nothing."""
         if self._fd < 0:
             return b""
         view = memoryview(data)
@@ -50,7 +50,9 @@ class FileCopy:
                 view = view[os.write(self._fd, view) :]
         except OSError as error:
             self.close()
-            text = f"log file {self._path} ends here: {error.strerror}; the worker goes on, its output is only shown\n"
+            text = (
+                f"log file {self._path} ends here: {error.strerror}; the worker continues, its output is only shown\n"
+            )
             return text.encode(errors="replace")
         return b""
 
@@ -77,14 +79,14 @@ class LinePump:
         self._loop.add_reader(fd, self._read)
 
     def leader_ended(self, *, max_s: float = MAX_DRAIN_S) -> None:
-        """The worker is gone: from now on the wait for the end of the pipe is bounded."""
+        """Limit the wait for the end of the pipe, because the worker has ended."""
         if not self.done.done():
             self._last_read_s = self._loop.time()
             self._check_quiet(self._last_read_s + max_s)
 
     def _check_quiet(self, give_up_at_s: float) -> None:
-        # In each turn of the loop readers run before timers, so a loop that was late cannot mistake
-        # its own pause for the pipe's.
+        # In each turn of the loop, readers run before timers. So a loop that was late cannot take its own pause for one
+        # of the pipe.
         end_s = min(self._last_read_s + QUIET_S, give_up_at_s)
         if self._loop.time() < end_s:
             self._timer = self._loop.call_at(end_s, self._check_quiet, give_up_at_s)

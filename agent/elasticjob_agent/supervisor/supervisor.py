@@ -1,12 +1,12 @@
-"""Starting and ending process trees: the agent's side, one per event loop.
+"""Start and end of process trees: the agent's side, one per event loop.
 
-It owns the children of one starter process (forkserver/server.py) and decides when they are signalled and killed; the
-starter does it. It never waits without a bound, never polls, starts no thread, and signals nothing but its own
-children's trees.
+It owns the children of one fork server (forkserver/server.py) and decides when they are signalled and killed; the fork
+server does it. Every wait is bounded. It does not poll, starts no thread, and signals only the trees of its own
+children.
 
-When the starter dies, the kernel kills the workers with it (parent-death signal): every `exit` resolves at once as
-killed, what is left in their sessions is killed from here, and the next spawn makes a new starter. What those
-workers had moved to sessions of its own is out of reach then, except for whoever is PID 1.
+When the fork server dies, the kernel kills the workers with it (parent-death signal). Every `exit` resolves at once as
+killed. The supervisor kills what is left in their sessions, and the next spawn starts a new fork server. Only PID 1 can
+then still reach processes that those workers had moved to sessions of their own.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from elasticjob_agent.supervisor.sessions import kill_sessions
 from elasticjob_agent.supervisor.stream_pump import MAX_DRAIN_S, QUIET_S
 from elasticjob_agent.supervisor.worker_streams import open_streams
 
-_CLOSED = "this supervisor is closed; nothing can be started any more"
+_CLOSED = "this supervisor is closed and can start nothing any more"
 
 
 class Supervisor:
@@ -44,11 +44,14 @@ class Supervisor:
 
     @classmethod
     async def create(cls, *, reap_s: float = 5.0, launcher: Launcher | None = None) -> "Supervisor":
-        """Start the starter and return when it takes commands; StarterLost if it does not come up.
+        """Start the fork server and return when it accepts commands.
 
         Args:
-            reap_s: seconds after SIGKILL until what still lives counts as wedged.
-            launcher: how the starter comes to be; by default it is exec'ed.
+            reap_s: seconds after SIGKILL until a process that still lives counts as wedged.
+            launcher: how the fork server is started; by default it is exec'ed.
+
+        Raises:
+            ForkServerLost: the fork server does not start.
         """
         self = cls(reap_s=reap_s, launcher=launcher or ExecLauncher())
         self._client = await self._start_client()
@@ -56,9 +59,9 @@ class Supervisor:
 
     @classmethod
     def begin(cls, *, reap_s: float = 5.0) -> "Supervisor":
-        """Like `create`, inside a running loop, but the first `spawn` waits for the starter to come up, not this.
+        """Do the same as `create`, inside a running loop, but let the first `spawn` wait for the fork server.
 
-        Best called early: it forks this process, which is cheapest while it is small.
+        Call it early: it forks this process, which is fastest while the process is small.
         """
         self = cls(reap_s=reap_s, launcher=ExecLauncher())
         self._client = ForkServerClient(self._launcher, self._on_event, self._on_end)
@@ -66,11 +69,11 @@ class Supervisor:
 
     @property
     def server_pid(self) -> int:
-        """The process that is the parent of all workers."""
+        """Return the pid of the parent of all workers."""
         return self._client.pid
 
     async def nested(self, key: Hashable, launcher: Launcher) -> "Supervisor":
-        """The supervisor of another starter, made at the first call with this key and closed together with this one."""
+        """Return the supervisor of another fork server, created at the first call with this key, closed with this."""
         async with self._starting:
             if self._closed:
                 raise SupervisorError(_CLOSED)
@@ -86,35 +89,35 @@ class Supervisor:
         Raises:
             StartError: one cannot be started; then none of them is left running. See errors.py.
         """
-        link = await self._live_client()
+        client = await self._live_client()
         begun: list[Child] = []
         try:
-            await self._begin_all(link, commands, begun)
+            await self._begin_all(client, commands, begun)
         except BaseException:
             # Shielded, so that a second cancellation cannot leave half a batch running.
             await asyncio.shield(self._kill(begun))
             raise
         return begun
 
-    async def _begin_all(self, link: ForkServerClient, commands: Sequence[Command], begun: list[Child]) -> None:
+    async def _begin_all(self, client: ForkServerClient, commands: Sequence[Command], begun: list[Child]) -> None:
         for command in commands:
-            begun.append(await self._begin(link, command))  # noqa: PERF401 - the caller needs those begun before an error
-        # All answers first: a batch is undone when it is known what there is to undo.
+            begun.append(await self._begin(client, command))  # noqa: PERF401 - the caller needs those begun before an error
+        # Collect all answers first: only then is it known which workers to stop.
         errors = [error for child in begun if (error := await child.start)]
         if errors:
             raise errors[0]
 
-    async def _begin(self, link: ForkServerClient, command: Command) -> Child:
-        """Ask for one worker; its `start` resolves when the starter has answered."""
+    async def _begin(self, client: ForkServerClient, command: Command) -> Child:
+        """Request one worker; its `start` resolves when the fork server has answered."""
         with open_streams(command) as streams:
             child = Child(command, number=next(self._numbers), pumps=streams.pumps)
             self._children[child.number] = child
             try:
-                await link.send(
+                await client.send(
                     forkserver_protocol.encode_message("spawn", child.number, len(streams.fds)), streams.fds
                 )
             except BaseException:
-                self._children.pop(child.number, None)  # the end of the starter may have cleared them all
+                self._children.pop(child.number, None)  # the end of the fork server may have cleared them all
                 raise
         return child
 
@@ -128,13 +131,13 @@ class Supervisor:
             return self._client
 
     async def _start_client(self) -> ForkServerClient:
-        link = ForkServerClient(self._launcher, self._on_event, self._on_end)
+        client = ForkServerClient(self._launcher, self._on_event, self._on_end)
         try:
-            await link.wait_ready()
+            await client.wait_ready()
         except BaseException:
-            await link.close()
+            await client.close()
             raise
-        return link
+        return client
 
     # --- ending ------------------------------------------------------------------------------------------------
 
@@ -146,15 +149,15 @@ class Supervisor:
         grace_s: float,
         reap_s: float | None = None,
     ) -> None:
-        """End these workers and everything they started; return when it is gone, or known to be wedged.
+        """End these workers and everything they started; return when all is gone, or known to be wedged.
 
-        All process groups get `sig` at once, also those whose leader is dead. When all these groups are empty, or
-        after `grace_s`, whatever is left of the trees gets SIGKILL, also what has left its group or session.
-        A second call while the first runs ends it sooner if its grace is over sooner; a group gets each signal once.
+        All process groups get `sig` at once, also those whose leader is dead. When all these groups are empty, or after
+        `grace_s`, the rest of the trees gets SIGKILL, also processes that have left their group or session. A second
+        call while the first runs ends it sooner if its grace ends sooner. A group gets each signal once.
 
         Args:
             children: of this supervisor, dead or alive.
-            sig: the friendly signal.
+            sig: the signal that asks them to end.
             grace_s: seconds that all of them share; 0 kills at once.
             reap_s: as in `create`, for this call.
         """
@@ -165,12 +168,12 @@ class Supervisor:
     async def sweep(self, children: Sequence[Child]) -> None:
         """Kill what is left of these workers' trees; for workers that have ended by themselves.
 
-        An orphan in a session of its own cannot be told to be theirs while other workers live; it goes with the last.
+        The owner of an orphan in a session of its own is unknown while other workers live; it is killed with the last.
         """
         await self._kill(children)
 
     async def close(self) -> None:
-        """Kill all workers and their trees and end the starter. Bounded; may be called again."""
+        """Kill all workers and their trees and end the fork server. Bounded; may be called again."""
         self._closed = True
         async with self._starting:
             await asyncio.gather(*(dependent.close() for dependent in self._nested.values()))
@@ -179,17 +182,17 @@ class Supervisor:
 
     async def _kill(self, children: Sequence[Child], *, reap_s: float | None = None) -> None:
         within_s = self._reap_s if reap_s is None else reap_s
-        gone = await self._ask("kill", children=children, within_s=within_s)
-        stuck = [] if gone else [child for child in children if not child.ended] or children
+        all_ended = await self._ask("kill", children=children, within_s=within_s)
+        stuck = [] if all_ended else [child for child in children if not child.ended] or children
         for child in children:
             child.wedged = child in stuck
-            if gone:
+            if all_ended:
                 self._children.pop(child.number, None)
         if drains := [child.drained for child in children if child.ended]:
             await asyncio.wait(drains, timeout=MAX_DRAIN_S + QUIET_S)
 
     async def _ask(self, kind: str, *numbers: int, children: Sequence[Child], within_s: float) -> bool:
-        """Send a request about these workers; True if it was answered in time."""
+        """Send a request about these workers; return whether it was answered in time."""
         if not children or self._client.lost:
             return True
         request = next(self._numbers)
@@ -201,15 +204,15 @@ class Supervisor:
                 )
                 await answered
         except TimeoutError:
-            # An event loop that was late finds the answer and the end of its time in the same turn.
+            # A loop that was late finds the answer and the timeout in the same turn.
             return answered.done() and not answered.cancelled()
-        except ForkServerLost:  # then its end has ended them all
+        except ForkServerLost:  # its end has ended them all
             return True
         finally:
             del self._requests[request]
         return True
 
-    # --- what the starter says ---------------------------------------------------------------------------------
+    # --- events of the fork server -----------------------------------------------------------------------------
 
     def _on_event(self, event: forkserver_protocol.Event) -> None:
         match event:
@@ -224,20 +227,20 @@ class Supervisor:
                 _resolve(self._requests[request])
 
     def _on_end(self) -> None:
-        """The starter is gone, and the kernel has killed its children."""
+        """Record that the fork server has ended and the kernel has killed its children."""
         end = Exit(
             code=-signal.SIGKILL,
             at_s=time.monotonic(),
             wall_ns=time.time_ns(),
             stopped_by_us=self._closed,
-            note="its starter is gone",
+            note="its fork server has ended",
         )
         kill_sessions({child.pid for child in self._children.values() if child.pid and not child.ended})
         for child in self._children.values():
             if child.start.done():
                 child.exited(end)
             else:
-                child.failed(ForkServerLost(f"{child.name}: not started: the starter process has died"))
+                child.failed(ForkServerLost(f"{child.name}: not started: the fork server has died"))
         self._children.clear()
         for answered in self._requests.values():
             _resolve(answered)

@@ -1,7 +1,7 @@
-"""A worker's descriptors: opening what its sinks name, and the memory file that its command travels in.
+"""Descriptors of a worker: files and pipes for its sinks, and the memory file with its command.
 
-The agent opens every sink itself and sends the descriptors along: a file that cannot be opened is an exact error
-before the worker exists, and the starter needs to know nothing of sinks.
+The agent opens every sink itself and sends the descriptors along. So a file that cannot be opened is an exact error
+before the worker exists, and the fork server knows nothing of sinks.
 """
 
 import contextlib
@@ -20,19 +20,19 @@ from elasticjob_agent.supervisor.stream_pump import PIPE_BYTES, FileCopy, LinePu
 
 @dataclass(slots=True)
 class OpenStreams:
-    """What one worker is started with."""
+    """Descriptors and pumps of one worker."""
 
     fds: list[int] = field(default_factory=list)
-    """Its command, stdout, stderr and others, as the starter gets them."""
+    """Its command, stdout, stderr and others, as the fork server gets them."""
     pumps: list[LinePump] = field(default_factory=list)
-    """Behind those of its streams that are teed; they outlive the descriptors."""
+    """The pumps of its teed streams; they outlive the descriptors."""
 
 
 @contextlib.contextmanager
 def open_streams(command: Command) -> Iterator[OpenStreams]:
-    """Open everything of this command; on leaving close the descriptors.
+    """Open all files and pipes of this command; close the descriptors on leaving.
 
-    A pump ends by itself when nobody holds its pipe: if no worker came of it, then.
+    A pump ends by itself when the last writer of its pipe is gone, and so also if no worker was started.
 
     Raises:
         StartError: a file cannot be opened, no descriptor is left, or no process can have such a command.
@@ -83,7 +83,7 @@ def _dup_own(standard_fd: int) -> int:
     except OSError as error:
         if error.errno != errno.EBADF:
             raise
-        return os.open(os.devnull, os.O_WRONLY)  # ours is closed, as a daemon's may be: the worker still runs
+        return os.open(os.devnull, os.O_WRONLY)  # ours may be closed, as in a daemon: the worker still runs
 
 
 def _open_pipe(sink: LineSink) -> tuple[int, LinePump]:
@@ -94,7 +94,7 @@ def _open_pipe(sink: LineSink) -> tuple[int, LinePump]:
         if copy:
             copy.close()
         raise
-    os.set_blocking(read_end, False)  # the two ends do not share this flag: the worker's stays blocking
-    with contextlib.suppress(OSError):  # the user's share of pipe memory is used up: 64 KiB do as well, only slower
+    os.set_blocking(read_end, False)  # the two ends do not share this flag: the worker's still blocks
+    with contextlib.suppress(OSError):  # the user's share of pipe memory is used up: 64 KiB suffice, but are slower
         fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     return write_end, LinePump(read_end, sink, copy)

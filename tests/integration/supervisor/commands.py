@@ -1,4 +1,4 @@
-"""Building the commands that tests start, and catching what they write."""
+"""Builder of the commands that tests start, and recorders of their output."""
 
 import os
 import sys
@@ -11,8 +11,8 @@ from testing.processes.census import MARKER
 from testing.waiting import aeventually
 
 
-class Caught:
-    """A console that keeps everything: use it as `LineSink.write`."""
+class RecordingConsole:
+    """A console that records everything: use it as `LineSink.write`."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -26,7 +26,7 @@ class Caught:
         return self.data.decode().splitlines()
 
     def sink(self, path: Path | None = None, *, prefix: bytes = b"") -> LineSink:
-        """Lines to here and, if there is a path, a copy of the bytes to there."""
+        """Return a sink that records lines here and, with a path, copies the bytes to a file."""
         return LineSink(path=path, prefix=prefix, write=self)
 
     async def line(self, text: str) -> None:
@@ -34,22 +34,22 @@ class Caught:
         await aeventually(lambda: text in self.lines, what=f"line {text!r}")
 
 
-class Tether:
-    """A pipe that a whole tree holds as its stdout: the kernel's own word on whether anything of it still lives."""
+class TreePipe:
+    """A pipe that is the stdout of a whole tree: by its end, the kernel reports that no process of the tree lives."""
 
     def __init__(self) -> None:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         self.sink = FileSink(Path(f"/proc/self/fd/{self._writer}"))
-        self._seen = b""
+        self._received = b""
 
     async def ready(self) -> None:
-        """Wait until the tree has written `ready`; from then on only the tree holds the pipe."""
-        await aeventually(lambda: self._read() and b"ready\n" in self._seen, what="a tree that is ready")
+        """Wait until the tree has written `ready`; from then on only the tree has the pipe open."""
+        await aeventually(lambda: self._read() and b"ready\n" in self._received, what="the tree is ready")
         os.close(self._writer)
 
-    def is_loose(self) -> bool:
-        """Nobody holds it any more."""
+    def is_at_end(self) -> bool:
+        """Return whether the pipe is at its end: no process has it open any more."""
         return self._read() == b""
 
     def _read(self) -> bytes | None:
@@ -57,7 +57,7 @@ class Tether:
             data = os.read(self._reader, 4096)
         except BlockingIOError:
             return None
-        self._seen += data
+        self._received += data
         return data
 
     def close(self) -> None:
@@ -65,18 +65,18 @@ class Tether:
 
 
 class Builder:
-    """Makes commands that the census of this test can find."""
+    """Builder of commands that the census of this test can find."""
 
     def __init__(self, token: str) -> None:
         self.env = {"PATH": "/usr/bin:/bin", MARKER: token}
 
     def __call__(self, *argv: str, **fields: Any) -> Command:
-        """A command with no output but its errors."""
+        """Return a command with no output but its errors."""
         plain = Command(name="worker", argv=argv, env=self.env, cwd=None, stdout=Null(), stderr=Inherit())
         return replace(plain, **fields)
 
     def python(self, script: str, *arguments: str, **fields: Any) -> Command:
-        """A Python that starts fast and knows only the standard library."""
+        """Return a Python that starts fast and knows only the standard library."""
         return self(sys.executable, "-I", "-S", "-c", script, *arguments, **fields)
 
 

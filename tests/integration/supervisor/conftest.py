@@ -1,4 +1,4 @@
-"""What the supervisor's tests share: a census around each, a supervisor, and a builder of commands."""
+"""Fixtures of the supervisor's tests: a census around each, a supervisor, and a builder of commands."""
 
 from collections.abc import AsyncIterator, Iterator
 
@@ -6,24 +6,24 @@ import pytest
 
 from elasticjob_agent.supervisor import Supervisor
 from testing.processes.census import Census
-from tests.integration.supervisor.commands import Builder, Tether
+from tests.integration.supervisor.commands import Builder, TreePipe
 
 
 @pytest.fixture
 def census() -> Iterator[Census]:
-    """Nothing may be left when the test and its supervisor have ended."""
+    """Check that nothing is left when the test and its supervisor have ended."""
     with Census() as census:
         yield census
         assert census.found() == []
 
 
 @pytest.fixture
-def tethers() -> Iterator[list[Tether]]:
-    """The tethers that the test has made, closed in the end."""
-    tethers: list[Tether] = []
-    yield tethers
-    for tether in tethers:
-        tether.close()
+def tree_pipes() -> Iterator[list[TreePipe]]:
+    """Collect the pipes that the test creates, and close them at the end."""
+    tree_pipes: list[TreePipe] = []
+    yield tree_pipes
+    for tree_pipe in tree_pipes:
+        tree_pipe.close()
 
 
 @pytest.fixture

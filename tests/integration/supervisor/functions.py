@@ -1,4 +1,4 @@
-"""The functions that function workers of the tests run: module level, so that each start method finds them."""
+"""Functions of the tests' function workers, at module level, so that each start method finds them."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def unpicklable() -> Any:
     return lambda: None
 
 
-def say(connection: "Connection[Any, Any]", value: Any) -> None:
+def send(connection: "Connection[Any, Any]", value: Any) -> None:
     connection.send(value)
 
 
@@ -42,7 +42,7 @@ def big(size: int) -> bytes:
 
 
 def surroundings() -> dict[str, Any]:
-    """What the worker finds around itself."""
+    """Return descriptors, environment, signals and stdin of the worker."""
     return {
         "fds": [path.name for path in Path("/proc/self/fd").iterdir() if path.is_symlink()],
         "env": dict(os.environ),
@@ -59,7 +59,7 @@ def sleep() -> None:
 
 
 class BrokenOnArrival:
-    """Pickles well, and raises where it is unpickled."""
+    """Pickles without an error, and raises when it is unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return fail, ("cannot arrive",)

@@ -1,7 +1,7 @@
-"""What tests of launchers share: a census around each, and programs that launch in a Python of their own.
+"""Fixtures of launcher tests: a census around each, and programs that launch in a Python of their own.
 
-`census`, `main_module` and `ROOT` are for conftest files to take over; `background` differs, since each launcher has
-long-lived processes of its own to begin before anything is counted.
+Conftest files import `census`, `main_module` and `ROOT`. They have a `background` of their own, because each launcher
+starts other long-lived processes before the census.
 """
 
 import subprocess
@@ -22,7 +22,7 @@ Script = Callable[[str], "subprocess.Popen[str]"]
 
 @pytest.fixture(autouse=True)
 def main_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is spawned would import the main module, pytest, and take three times as long."""
+    """Hide the main module, pytest: a spawned process would import it and take three times as long."""
     main = sys.modules["__main__"]
     monkeypatch.setattr(main, "__spec__", None)
     monkeypatch.delattr(main, "__file__", raising=False)
@@ -30,17 +30,17 @@ def main_module(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def census(background: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Census]:
-    """Nothing is left behind by any test."""
+    """Check that no test leaves anything."""
     del background
     with Census() as census:
         monkeypatch.setenv(MARKER, census.token)
         yield census
-        eventually(lambda: not census.found(), within_s=30, what=f"nothing left; but {census.found()}")
+        eventually(lambda: not census.found(), within_s=30, what=f"nothing left, but found {census.found()}")
 
 
 @contextmanager
 def programs(head: str = "") -> Iterator[Script]:
-    """Run programs, each `head` and a text, in a Python of their own; they are gone in the end."""
+    """Run programs, each `head` and a text, in a Python of their own, and end them."""
     running: list[subprocess.Popen[str]] = []
 
     def run(text: str) -> "subprocess.Popen[str]":

@@ -1,7 +1,7 @@
 """Run as process 1 of a PID namespace: every row of the tree-reaping matrix, and after each a census of all processes.
 
-Prints what each row has left, as JSON. The first process of a namespace inherits its orphans as an init does, and
-reaps what has ended by itself; whatever else is listed in /proc but itself counts, zombies of others too.
+It prints the rest of each row as JSON. The first process of a namespace inherits its orphans as an init does, and reaps
+those that have ended. Every other process in /proc counts, also a zombie of another parent.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from pathlib import Path
 
 from elasticjob_agent.supervisor import Child, Supervisor
 from testing.waiting import eventually
-from tests.integration.supervisor.commands import Builder, Tether
+from tests.integration.supervisor.commands import Builder, TreePipe
 from tests.integration.supervisor.test_death import _AGENT
 from tests.integration.supervisor.trees import TREES, script
 
 _BUILD = Builder("matrix")
 
 
-def everybody(besides: int = 0) -> list[str]:
-    """The command lines of all processes but this one and `besides`; a zombie's is its name in brackets."""
+def all_processes(besides: int = 0) -> list[str]:
+    """Return the command lines of all processes but this one and `besides`; a zombie's is its name in brackets."""
     _reap()
     found = []
     for pid in set(_pids()) - {os.getpid(), besides}:
@@ -36,22 +36,22 @@ def everybody(besides: int = 0) -> list[str]:
 
 
 def _reap() -> None:
-    """Collect the orphans that have ended; our own children were waited for by whoever started them."""
+    """Reap the orphans that have ended; the code that starts our own children waits for those."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 async def _supervised(shape: str, leader: str, end: Callable[[Supervisor, Child], Awaitable[None]]) -> list[str]:
-    """What is there besides the starter after this end, before a close could make up for it."""
-    supervisor, tether = await Supervisor.create(), Tether()
-    [child] = await supervisor.spawn([_BUILD.python(script(shape), leader, stdout=tether.sink)])
-    await tether.ready()
+    """Return the processes besides the fork server after this end, before a close could end them."""
+    supervisor, tree_pipe = await Supervisor.create(), TreePipe()
+    [child] = await supervisor.spawn([_BUILD.python(script(shape), leader, stdout=tree_pipe.sink)])
+    await tree_pipe.ready()
     if leader == "leave":
         await child.exit
     await end(supervisor, child)
-    left = everybody(besides=supervisor.server_pid)
-    tether.close()
+    left = all_processes(besides=supervisor.server_pid)
+    tree_pipe.close()
     await supervisor.close()
     return left
 
@@ -69,15 +69,15 @@ async def _sweep(supervisor: Supervisor, child: Child) -> None:
 
 
 def _kill_agent(shape: str) -> list[str]:
-    """A whole agent with two such workers is killed; the kernel and its starter must do the rest."""
+    """Kill a whole agent with two such workers, whose trees the kernel and its fork server must end."""
     command = [sys.executable, "-c", _AGENT, script(shape), "stays"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
         assert agent.stdout
         assert [agent.stdout.readline() for _ in range(2)] == [b"ready\n"] * 2
         agent.kill()
-        agent.stdout.read()  # ends when the last of both trees has let go of it
-    eventually(lambda: not everybody(), what="an empty namespace")
-    return everybody()
+        agent.stdout.read()  # ends when the last process of both trees has closed it
+    eventually(lambda: not all_processes(), what="an empty namespace")
+    return all_processes()
 
 
 _ENDS: dict[str, Callable[[str], list[str]]] = {
@@ -92,24 +92,24 @@ def _matrix() -> dict[str, list[str]]:
     left = {}
     for name, end in _ENDS.items():
         for shape in TREES:
-            left[f"{name} of {shape}"] = [*end(shape), *everybody()]
+            left[f"{name} of {shape}"] = [*end(shape), *all_processes()]
             _clear()
     return left
 
 
 def _clear() -> None:
-    """What one row has left is not the next one's."""
+    """Kill the rest of one row, so that the next begins without it."""
     for pid in set(_pids()) - {os.getpid()}:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    eventually(lambda: not everybody(), what="an empty namespace")
+    eventually(lambda: not all_processes(), what="an empty namespace")
 
 
 def _leave() -> dict[str, list[str]]:
-    """The proof that the census sees: a daemon in a session of its own and without environment, which nobody ends."""
+    """Show that the census works: it finds a daemon in a session of its own, without environment, that is not ended."""
     subprocess.run(["setsid", "--fork", "env", "-i", "sleep", "1000"], check=True)
-    eventually(lambda: everybody() == ["sleep 1000"], what="the daemon")
-    return {"nobody's": everybody()}
+    eventually(lambda: all_processes() == ["sleep 1000"], what="the daemon")
+    return {"a daemon": all_processes()}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The background loop: one for all callers, made anew in a forked child, and undone work when a call is interrupted."""
+"""The background loop: one for all callers, a new one in a forked child, and undone work after an interruption."""
 
 import asyncio
 import os
@@ -18,16 +18,16 @@ async def _answer() -> int:
 
 
 def test_all_callers_share_one() -> None:
-    seen = []
-    thread = threading.Thread(target=lambda: seen.append(background()))
+    found = []
+    thread = threading.Thread(target=lambda: found.append(background()))
     thread.start()
     thread.join()
-    assert seen == [background()]
+    assert found == [background()]
     assert background().run(_answer()) == 42
     assert background().submit(_answer()).result(20) == 42
 
 
-def test_an_exception_comes_out() -> None:
+def test_an_exception_is_raised_by_run() -> None:
     async def fail() -> None:
         raise LookupError("lost")
 
@@ -66,7 +66,7 @@ def test_an_interruption_waits_until_the_work_has_undone_itself() -> None:
     assert undone == [True]
 
 
-def test_a_forked_child_makes_its_own() -> None:
+def test_a_forked_child_creates_its_own() -> None:
     first = background()
     first.run(_answer())
     pid = os.fork()

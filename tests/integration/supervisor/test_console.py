@@ -1,4 +1,4 @@
-"""The console: every kind of descriptor, and a reader that stalls or goes away."""
+"""The console: every kind of descriptor, and a reader that stalls or ends."""
 
 import contextlib
 import os
@@ -71,7 +71,7 @@ def test_a_line_longer_than_a_pipe_takes_at_once_arrives_whole(pipe: tuple[int, 
 
 @pytest.fixture
 def full_pipe(pipe: tuple[int, int]) -> tuple[int, int]:
-    """A pipe that takes nothing before its filler, which ends with a newline, was read."""
+    """Return a pipe that takes nothing before its filler, which ends with a newline, was read."""
     _, writer = pipe
     os.set_blocking(writer, False)
     with contextlib.suppress(BlockingIOError):
@@ -82,14 +82,14 @@ def full_pipe(pipe: tuple[int, int]) -> tuple[int, int]:
 
 
 def _read_until(fd: int, end: bytes) -> list[bytes]:
-    """The lines up to this one, without the filler."""
-    seen = b""
-    while not seen.endswith(end):
-        seen += os.read(fd, 1 << 20)
-    return [line for line in seen.splitlines(keepends=True) if not line.startswith(b"..")]
+    """Return the lines up to this one, without the filler."""
+    received = b""
+    while not received.endswith(end):
+        received += os.read(fd, 1 << 20)
+    return [line for line in received.splitlines(keepends=True) if not line.startswith(b"..")]
 
 
-def test_a_stalled_reader_costs_whole_lines_and_is_told_how_many(full_pipe: tuple[int, int]) -> None:
+def test_a_stalled_reader_loses_whole_lines_and_gets_their_size(full_pipe: tuple[int, int]) -> None:
     console = Console(full_pipe[1], buffer_bytes=800)
     for line in _LINES:
         console.write(line)
@@ -111,26 +111,26 @@ def test_lines_after_a_stall_come_after_the_notice(full_pipe: tuple[int, int]) -
     assert console.close(within_s=10)
 
 
-def test_a_write_larger_than_all_the_room_is_shown(pipe: tuple[int, int]) -> None:
+def test_a_write_larger_than_the_buffer_is_shown(pipe: tuple[int, int]) -> None:
     console = Console(pipe[1], buffer_bytes=10)
     console.write(b"".join(_LINES))
     assert _read_all(pipe[0], 8 * len(_LINES)) == b"".join(_LINES)
     assert console.close(within_s=10)
 
 
-def test_two_who_share_a_pipe_do_not_tear_each_others_lines(full_pipe: tuple[int, int]) -> None:
+def test_two_consoles_on_one_pipe_do_not_tear_each_others_lines(full_pipe: tuple[int, int]) -> None:
     text = [b"".join(b"%s%04d%s\n" % (name, n, name * 50) for n in range(5000)) for name in (b"a", b"b")]
     consoles = [Console(full_pipe[1]) for _ in text]
     for console, lines in zip(consoles, text, strict=True):
         console.write(lines)
-    seen: list[bytes] = []
-    while len(seen) < 10_000:
-        seen += _read_until(full_pipe[0], b"\n")
-    assert sorted(seen) == sorted(b"".join(text).splitlines(keepends=True))
+    received: list[bytes] = []
+    while len(received) < 10_000:
+        received += _read_until(full_pipe[0], b"\n")
+    assert sorted(received) == sorted(b"".join(text).splitlines(keepends=True))
     assert [console.close(within_s=10) for console in consoles] == [True, True]
 
 
-def test_a_reader_that_is_gone_is_remembered_and_hurts_nobody(pipe: tuple[int, int]) -> None:
+def test_a_broken_pipe_is_recorded_and_raises_nothing(pipe: tuple[int, int]) -> None:
     os.close(pipe[0])
     console = Console(pipe[1])
     console.write(b"lost\n")

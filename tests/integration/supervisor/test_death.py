@@ -1,4 +1,4 @@
-"""When the agent dies, or its starter: the workers go too, with everything they started."""
+"""The death of the agent or its fork server: the workers end too, with everything they started."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ import pytest
 from elasticjob_agent.supervisor import Child, ForkServerLost, Supervisor
 from testing.processes.census import MARKER, Census
 from testing.waiting import aeventually, eventually
-from tests.integration.supervisor.commands import Builder, Caught, sentence
+from tests.integration.supervisor.commands import Builder, RecordingConsole, sentence
 from tests.integration.supervisor.trees import TREES, script
 
 _AGENT = """
@@ -53,14 +53,14 @@ class _Agent:
         assert [self.process.stdout.readline() for _ in range(2)] == [b"ready\n"] * 2
 
 
-def test_the_kernel_alone_ends_the_workers_of_a_killed_starter(census: Census) -> None:
-    """The agent is stopped, so it cannot be what ends them."""
+def test_the_kernel_alone_ends_the_workers_of_a_killed_fork_server(census: Census) -> None:
+    """The agent is stopped, so it cannot end them."""
     agent = _Agent(census, "nothing but itself")
-    [starter] = psutil.Process(agent.process.pid).children()
-    workers = starter.children()
+    [fork_server] = psutil.Process(agent.process.pid).children()
+    workers = fork_server.children()
     with agent.process as process:
         process.send_signal(signal.SIGSTOP)
-        starter.kill()
+        fork_server.kill()
         _, alive = psutil.wait_procs(workers, timeout=10)
         process.kill()
     assert (len(workers), alive) == (2, [])
@@ -72,18 +72,18 @@ def test_a_killed_agent_leaves_nothing_of_its_workers_trees(census: Census, shap
     with agent.process as process:
         process.kill()
         assert process.stdout
-        assert process.stdout.read() == b""  # comes when the last of both trees has let go of it
-    eventually(lambda: not census.found(), what="everything gone")
+        assert process.stdout.read() == b""  # ends when the last process of both trees has closed it
+    eventually(lambda: not census.found(), what="no process left")
 
 
 def test_an_agent_that_forgets_to_close_leaves_nothing(census: Census) -> None:
     agent = _Agent(census, "a daemon, forked twice", "leaves")
     with agent.process as process:
         process.communicate(b"go\n")
-    eventually(lambda: not census.found(), what="everything gone")
+    eventually(lambda: not census.found(), what="no process left")
 
 
-def test_a_killed_agent_is_noticed_though_a_fork_of_it_holds_its_socket(census: Census) -> None:
+def test_a_killed_agent_is_noticed_even_if_a_fork_of_it_has_its_socket(census: Census) -> None:
     agent = _Agent(census, "a daemon, forked twice", "forked")
     with agent.process as process:
         process.kill()
@@ -91,31 +91,31 @@ def test_a_killed_agent_is_noticed_though_a_fork_of_it_holds_its_socket(census: 
     assert fork is not None
     assert fork.cmdline()[:2] == [sys.executable, "-c"]
     fork.kill()
-    eventually(lambda: not census.found(), what="everything gone")
+    eventually(lambda: not census.found(), what="no process left")
 
 
 def _only(found: list[psutil.Process]) -> psutil.Process | None:
     return found[0] if len(found) == 1 else None
 
 
-async def test_a_killed_starter_takes_its_workers_along(supervisor: Supervisor, build: Builder, census: Census) -> None:
-    out = Caught()
+async def test_workers_end_with_a_killed_fork_server(supervisor: Supervisor, build: Builder, census: Census) -> None:
+    out = RecordingConsole()
     tree = build.python(script("a tree that ignores signals"), "stay", stdout=out.sink())
     children = await supervisor.spawn([tree, tree])
     await aeventually(lambda: out.lines == ["ready"] * 2)
     os.kill(supervisor.server_pid, signal.SIGKILL)
-    assert [await sentence(child) for child in children] == ["killed by SIGKILL (its starter is gone)"] * 2
+    assert [await sentence(child) for child in children] == ["killed by SIGKILL (its fork server has ended)"] * 2
     assert not any(child.exit.result().stopped_by_us for child in children)
     await asyncio.gather(*(child.drained for child in children))
     await _ended(census)
 
 
 async def _ended(census: Census) -> None:
-    """A dead starter's workers: that the kernel kills them is known before each of them has gone."""
+    """Wait for the end of a dead fork server's workers, which is known before the kernel has killed each of them."""
     await aeventually(lambda: not census.found(), what="the end of the workers")
 
 
-async def test_the_next_spawn_makes_a_new_starter(supervisor: Supervisor, build: Builder, census: Census) -> None:
+async def test_the_next_spawn_starts_a_new_fork_server(supervisor: Supervisor, build: Builder, census: Census) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
     first = supervisor.server_pid
     os.kill(first, signal.SIGKILL)
@@ -127,7 +127,7 @@ async def test_the_next_spawn_makes_a_new_starter(supervisor: Supervisor, build:
     assert supervisor.server_pid != first
 
 
-async def test_a_starter_that_dies_while_it_starts_workers_is_an_error(
+async def test_a_fork_server_that_dies_while_it_starts_workers_is_an_error(
     supervisor: Supervisor, build: Builder, census: Census
 ) -> None:
     os.kill(supervisor.server_pid, signal.SIGSTOP)
@@ -140,7 +140,7 @@ async def test_a_starter_that_dies_while_it_starts_workers_is_an_error(
     await _ended(census)
 
 
-async def test_a_starter_that_dies_during_a_stop_ends_the_stop(
+async def test_a_fork_server_that_dies_during_a_stop_ends_the_stop(
     supervisor: Supervisor, build: Builder, census: Census
 ) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
@@ -149,32 +149,32 @@ async def test_a_starter_that_dies_during_a_stop_ends_the_stop(
     await aeventually(lambda: supervisor._requests)
     os.kill(supervisor.server_pid, signal.SIGKILL)
     await stopping
-    assert await sentence(child) == "killed by SIGKILL (its starter is gone)"
+    assert await sentence(child) == "killed by SIGKILL (its fork server has ended)"
     await _ended(census)
 
 
-async def test_a_stop_that_finds_the_starter_dead_still_tells_the_ends(
+async def test_a_stop_after_the_fork_servers_death_still_reports_the_exits(
     supervisor: Supervisor, build: Builder, census: Census
 ) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
-    starter = psutil.Process(supervisor.server_pid)
-    starter.kill()
-    eventually(lambda: starter.status() == psutil.STATUS_ZOMBIE, what="a dead starter that the loop knows nothing of")
+    fork_server = psutil.Process(supervisor.server_pid)
+    fork_server.kill()
+    eventually(lambda: fork_server.status() == psutil.STATUS_ZOMBIE, what="a dead fork server, unknown to the loop")
     await supervisor.stop([child], grace_s=1000)
-    assert child.exit.result().sentence == "killed by SIGKILL (its starter is gone)"
+    assert child.exit.result().sentence == "killed by SIGKILL (its fork server has ended)"
     await _ended(census)
 
 
-async def test_a_starter_that_cannot_run_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_fork_server_that_cannot_run_is_an_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(ForkServerLost, match=r"cannot run the starter .*No such file"):
+    with pytest.raises(ForkServerLost, match=r"cannot run the fork server .*No such file"):
         await Supervisor.create()
     monkeypatch.setattr(sys, "executable", "/bin/false")
     with pytest.raises(ForkServerLost, match="ended with code 1"):
         await Supervisor.create()
 
 
-async def test_signals_of_a_terminal_do_not_reach_the_starter(supervisor: Supervisor, build: Builder) -> None:
+async def test_signals_of_a_terminal_do_not_reach_the_fork_server(supervisor: Supervisor, build: Builder) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
     assert os.getsid(supervisor.server_pid) == supervisor.server_pid
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -185,14 +185,14 @@ async def test_signals_of_a_terminal_do_not_reach_the_starter(supervisor: Superv
 
 
 def test_workers_outlive_the_thread_that_started_them(build: Builder) -> None:
-    """Parent death is told per thread by the kernel; only the process counts."""
+    """The kernel sends parent-death signals per thread; only the process must count."""
 
     async def start() -> tuple[Supervisor, Child, int]:
         supervisor = await Supervisor.create()
         [child] = await supervisor.spawn([build("sleep", "1000")])
         return supervisor, child, threading.get_native_id()
 
-    async def look(supervisor: Supervisor, child: Child) -> None:
+    async def check(supervisor: Supervisor, child: Child) -> None:
         [other] = await supervisor.spawn([build("true")])
         assert (await other.exit).code == 0
         assert not child.ended
@@ -202,4 +202,4 @@ def test_workers_outlive_the_thread_that_started_them(build: Builder) -> None:
         with ThreadPoolExecutor(1) as threads:
             supervisor, child, tid = threads.submit(lambda: runner.get_loop().run_until_complete(start())).result()
         eventually(lambda: not Path(f"/proc/self/task/{tid}").exists(), what="the thread's end")
-        runner.run(look(supervisor, child))
+        runner.run(check(supervisor, child))

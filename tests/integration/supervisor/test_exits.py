@@ -1,4 +1,4 @@
-"""How the end of a worker is reported: code or signal, when, and whether it was us."""
+"""Report of a worker's end: exit code or signal, time, and whether the agent stopped it."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ import psutil
 
 from elasticjob_agent.supervisor import Supervisor
 from testing.waiting import aeventually
-from tests.integration.supervisor.commands import Builder, Caught
+from tests.integration.supervisor.commands import Builder, RecordingConsole
 
 
 async def test_every_exit_code_arrives(supervisor: Supervisor, build: Builder) -> None:
@@ -29,7 +29,7 @@ _HARMLESS = {
     signal.SIGURG,
     signal.SIGWINCH,
 }
-"""Those that end nobody by default."""
+"""Signals that end no process by default."""
 
 
 async def test_every_deadly_signal_arrives(supervisor: Supervisor, build: Builder) -> None:
@@ -42,7 +42,7 @@ async def test_every_deadly_signal_arrives(supervisor: Supervisor, build: Builde
     assert [end.signal_name for end in ends] == names
 
 
-async def test_the_times_of_a_life_are_in_order(supervisor: Supervisor, build: Builder) -> None:
+async def test_the_times_of_a_worker_are_in_order(supervisor: Supervisor, build: Builder) -> None:
     before_ns, before_s = time.time_ns(), time.monotonic()
     [child] = await supervisor.spawn([build("true")])
     end = await child.exit
@@ -50,15 +50,17 @@ async def test_the_times_of_a_life_are_in_order(supervisor: Supervisor, build: B
     assert before_s < end.at_s < time.monotonic()
 
 
-async def test_what_a_stop_ended_is_told_from_what_ended_before(supervisor: Supervisor, build: Builder) -> None:
+async def test_an_end_by_a_stop_differs_from_an_end_before_it(supervisor: Supervisor, build: Builder) -> None:
     first, second = await supervisor.spawn([build("sh", "-c", "exit 3"), build("sleep", "1000")])
     await first.exit
     await supervisor.stop([first, second], grace_s=30)
     assert ((await first.exit).stopped_by_us, (await second.exit).stopped_by_us) == (False, True)
 
 
-async def test_an_end_that_nobody_has_looked_at_yet_is_not_ours(supervisor: Supervisor, build: Builder) -> None:
-    """The starter is held while the worker ends, so both the end and the stop wait for it."""
+async def test_an_end_that_is_not_reported_yet_does_not_count_as_stopped_by_us(
+    supervisor: Supervisor, build: Builder
+) -> None:
+    """The fork server is stopped while the worker ends, so both the end and the stop wait for it."""
     [child] = await supervisor.spawn([build("sleep", "1000")])
     os.kill(supervisor.server_pid, signal.SIGSTOP)
     os.kill(child.pid, signal.SIGSEGV)
@@ -71,7 +73,7 @@ async def test_an_end_that_nobody_has_looked_at_yet_is_not_ours(supervisor: Supe
 
 
 async def test_a_cancelled_wait_does_not_lose_the_end(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+    out = RecordingConsole()
     [child] = await supervisor.spawn([build("sh", "-c", "read x; echo end", stdout=out.sink())])
     child.exit.cancel()
     await child.drained

@@ -30,7 +30,7 @@ End = tuple[int, Outcome | None]
 
 
 class Runner:
-    """Starts functions and sees them to their end."""
+    """Starts functions and waits for their ends."""
 
     def __init__(self, supervisor: Supervisor, token: str) -> None:
         self._supervisor = supervisor
@@ -38,7 +38,7 @@ class Runner:
         self.started: list[FunctionChild] = []
 
     async def start(self, method: str, *calls: tuple[Any, ...], stderr: Sink | None = None) -> list[FunctionChild]:
-        wanted = [
+        all_functions = [
             Function(
                 name=f"f{number}",
                 fn=fn,
@@ -50,7 +50,7 @@ class Runner:
             )
             for number, (fn, *args) in enumerate(calls)
         ]
-        children = await spawn_functions(self._supervisor, wanted, method)
+        children = await spawn_functions(self._supervisor, all_functions, method)
         self.started += children
         return children
 
@@ -84,7 +84,7 @@ ENDS = [
 
 
 @pytest.mark.parametrize("method", START_METHODS)
-async def test_every_way_to_end_is_told(runner: Runner, method: str) -> None:
+async def test_every_way_to_end_is_reported(runner: Runner, method: str) -> None:
     ends = await runner.run(method, *(call for call, _, _ in ENDS))
     assert [(code, outcome and outcome.kind) for code, outcome in ends] == [(code, kind) for _, code, kind in ENDS]
     values = [outcome.value() for _, outcome in ends if outcome and outcome.is_value]
@@ -94,7 +94,7 @@ async def test_every_way_to_end_is_told(runner: Runner, method: str) -> None:
 @pytest.mark.parametrize("method", START_METHODS)
 async def test_a_function_has_clean_surroundings(runner: Runner, method: str, monkeypatch: Any) -> None:
     monkeypatch.setenv("ONLY_OF_THE_PARENT", "1")
-    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - nothing to be blocked by
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - nothing can block here
     [(code, outcome)] = await runner.run(method, (functions.surroundings,))
     assert (code, outcome is not None) == (0, True)
     found = outcome.value() if outcome else {}
@@ -106,13 +106,13 @@ async def test_a_function_has_clean_surroundings(runner: Runner, method: str, mo
         "stdin": "",
     }
     assert "ONLY_OF_THE_PARENT" not in found["env"]
-    # 3 is Python's own new stdin; then the channel, and the way to the standard library's resource tracker if one
-    # runs. A fork has copies of what is the caller's.
+    # 3 is Python's own new stdin. Then come the channel, and the pipe to the standard library's resource tracker if one
+    # runs. A fork also has copies of the caller's descriptors.
     tracker = resource_tracker._resource_tracker._fd is not None  # type: ignore[attr-defined]
     assert len(found["fds"]) <= 5 + tracker + (before if method == "fork" else 0)
 
 
-async def test_the_traceback_of_an_exception_is_told(runner: Runner) -> None:
+async def test_the_traceback_of_an_exception_is_reported(runner: Runner) -> None:
     [(_, outcome)] = await runner.run("fork", (functions.fail, "out of cheese"))
     assert outcome
     assert (outcome.describe["type"], outcome.describe["text"]) == ("ValueError", "out of cheese")
@@ -120,22 +120,22 @@ async def test_the_traceback_of_an_exception_is_told(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-async def test_what_cannot_be_pickled_raises_in_the_caller(runner: Runner, method: str) -> None:
+async def test_an_error_of_pickling_is_raised_in_the_caller(runner: Runner, method: str) -> None:
     with pytest.raises((AttributeError, TypeError), match="pickle"):
         await runner.start(method, (functions.echo, 1), (lambda: None,))
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-async def test_a_function_that_cannot_be_found_never_began(runner: Runner, method: str) -> None:
+async def test_a_function_that_cannot_be_unpickled_never_began(runner: Runner, method: str) -> None:
     [(code, outcome)] = await runner.run(method, (functions.echo, functions.BrokenOnArrival()))
     assert (code, outcome and outcome.kind) == (1, "N")
 
 
 @pytest.mark.parametrize("method", START_METHODS)
-async def test_a_connection_goes_along(runner: Runner, method: str) -> None:
+async def test_a_connection_can_be_passed_to_a_function(runner: Runner, method: str) -> None:
     ours, theirs = get_context("spawn").Pipe()
     with ours, theirs:
-        [(code, _)] = await runner.run(method, (functions.say, theirs, "hello"))
+        [(code, _)] = await runner.run(method, (functions.send, theirs, "hello"))
         assert code == 0
         assert ours.recv() == "hello"
 
@@ -148,7 +148,9 @@ async def test_stopping_ends_sleeping_functions(runner: Runner, method: str) -> 
     runner.started.clear()
 
 
-async def test_a_lingering_function_ends_when_it_is_released(supervisor: Supervisor, runner: Runner) -> None:
+async def test_a_function_that_waits_after_its_answer_ends_when_it_is_released(
+    supervisor: Supervisor, runner: Runner
+) -> None:
     function = Function(
         name="f", fn=functions.echo, args=(3,), env=runner.env, stdout=Null(), stderr=Null(), wait_for_children=True
     )
@@ -162,7 +164,7 @@ async def test_a_lingering_function_ends_when_it_is_released(supervisor: Supervi
     await stop_functions([child], grace_s=0)
 
 
-async def test_a_preloaded_module_is_there_before_the_function(supervisor: Supervisor, runner: Runner) -> None:
+async def test_a_preloaded_module_is_imported_before_the_function(supervisor: Supervisor, runner: Runner) -> None:
     function = Function(name="f", fn=functions.echo, args=(1,), env=runner.env, stdout=Null(), stderr=Null())
     children = await spawn_functions(supervisor, [function], "forkserver", preload=["fractions"])
     assert (await children[0].exit).code == 0
@@ -187,7 +189,7 @@ async def test_a_module_that_starts_threads_cannot_be_preloaded(
         await spawn_functions(supervisor, [function], "forkserver", preload=["threaded"])
 
 
-async def test_a_fork_server_that_died_is_made_anew(runner: Runner) -> None:
+async def test_a_fork_server_that_died_is_replaced(runner: Runner) -> None:
     [(code, _)] = await runner.run("forkserver", (functions.echo, 1))
     server = runner.started[0].server.supervisor.server_pid
     os.kill(server, signal.SIGKILL)
@@ -199,5 +201,5 @@ async def test_a_fork_server_that_died_is_made_anew(runner: Runner) -> None:
 async def _start_until_it_works(runner: Runner) -> list[FunctionChild]:
     try:
         return await runner.start("forkserver", (functions.echo, 1))
-    except ForkServerLost:  # its death had not been seen yet
+    except ForkServerLost:  # its death was not noticed yet
         return await runner.start("forkserver", (functions.echo, 1))

@@ -1,4 +1,4 @@
-"""What a worker finds when it starts: exactly what its command says, and nothing of the agent."""
+"""A worker at its start: it has exactly what its command lists, and nothing of the agent."""
 
 import asyncio
 import json
@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.supervisor import FileSink, Inherit, Null, StartError, Supervisor, SupervisorError
-from tests.integration.supervisor.commands import Builder, Caught, sentence
+from tests.integration.supervisor.commands import Builder, RecordingConsole, sentence
 
 
 async def test_the_environment_is_the_given_one_and_nothing_else(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+    out = RecordingConsole()
     env = build.env | {"EMPTY": "", "LINES": "a\nb=c", "BYTES": os.fsdecode(b"\xff\xfe"), "BASH_FUNC_f%%": "() { :; }"}
     [child] = await supervisor.spawn([build("env", "-0", env=env, stdout=out.sink())])
     await child.drained
@@ -24,7 +24,7 @@ async def test_the_environment_is_the_given_one_and_nothing_else(supervisor: Sup
 
 
 async def test_arguments_arrive_unchanged(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+    out = RecordingConsole()
     script = "import os, sys; print(os.fsencode('|'.join(sys.argv[1:])).hex())"
     arguments = ("", "a b", "ü\n", os.fsdecode(b"\xff"))
     [child] = await supervisor.spawn([build.python(script, *arguments, stdout=out.sink())])
@@ -32,8 +32,8 @@ async def test_arguments_arrive_unchanged(supervisor: Supervisor, build: Builder
     assert bytes.fromhex(out.lines[0]) == b"|".join(map(os.fsencode, arguments))
 
 
-async def test_it_runs_on_the_processors_that_were_named_and_no_others(supervisor: Supervisor, build: Builder) -> None:
-    out, last = Caught(), max(os.sched_getaffinity(0))
+async def test_it_runs_on_the_given_processors_and_no_others(supervisor: Supervisor, build: Builder) -> None:
+    out, last = RecordingConsole(), max(os.sched_getaffinity(0))
     script = "import os; print(sorted(os.sched_getaffinity(0)))"
     bound = replace(build.python(script, stdout=out.sink()), cpus=frozenset({last}))
     [child] = await supervisor.spawn([bound])
@@ -41,20 +41,20 @@ async def test_it_runs_on_the_processors_that_were_named_and_no_others(superviso
     assert out.lines == [f"[{last}]"]
 
 
-async def test_processors_that_are_not_there_are_an_error_in_words(supervisor: Supervisor, build: Builder) -> None:
+async def test_processors_that_do_not_exist_are_an_error(supervisor: Supervisor, build: Builder) -> None:
     with pytest.raises(StartError, match=r"cannot be bound to processors \[4000\]: Invalid argument"):
         await supervisor.spawn([replace(build("true"), cpus=frozenset({4000}))])
 
 
-async def test_it_leads_a_session_and_a_group_under_the_starter(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+async def test_it_leads_a_session_and_a_group_under_the_fork_server(supervisor: Supervisor, build: Builder) -> None:
+    out = RecordingConsole()
     script = "import os; print(os.getpid(), os.getsid(0), os.getpgrp(), os.getppid())"
     [child] = await supervisor.spawn([build.python(script, stdout=out.sink())])
     await child.drained
     assert out.lines == [f"{child.pid} {child.pid} {child.group} {supervisor.server_pid}"]
 
 
-async def test_one_that_has_only_begun_starts_workers_when_its_starter_is_up(build: Builder) -> None:
+async def test_a_supervisor_from_begin_starts_workers_when_its_fork_server_is_ready(build: Builder) -> None:
     supervisor = Supervisor.begin()
     try:
         [child] = await supervisor.spawn([build("true")])
@@ -63,7 +63,7 @@ async def test_one_that_has_only_begun_starts_workers_when_its_starter_is_up(bui
         await supervisor.close()
 
 
-async def test_one_that_has_only_begun_can_be_closed_at_once(build: Builder) -> None:
+async def test_a_supervisor_from_begin_can_be_closed_at_once(build: Builder) -> None:
     supervisor = Supervisor.begin()
     await supervisor.close()
     with pytest.raises(SupervisorError, match="closed"):
@@ -90,8 +90,8 @@ print(json.dumps(fds))
 
 
 @pytest.mark.usefixtures("inheritable_fd")
-async def test_it_has_no_descriptor_but_0_1_2_and_stdin_is_null(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+async def test_it_has_only_descriptors_0_1_2_and_stdin_is_null(supervisor: Supervisor, build: Builder) -> None:
+    out = RecordingConsole()
     listing = build.python(_LIST_DESCRIPTORS, stdout=out.sink(), stderr=Null())
     children = await supervisor.spawn([listing, listing])
     await asyncio.gather(*(child.drained for child in children))
@@ -103,7 +103,7 @@ async def test_it_has_no_descriptor_but_0_1_2_and_stdin_is_null(supervisor: Supe
 
 @pytest.fixture
 def odd_signals() -> Iterator[None]:
-    """An agent that ignores and blocks signals, as under nohup."""
+    """Make the agent ignore and block signals, as under nohup."""
     hangup = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGCHLD, signal.SIGTERM})
     yield
@@ -112,12 +112,12 @@ def odd_signals() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("odd_signals")
-async def test_all_signals_are_at_their_default_and_none_is_blocked(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+async def test_all_signals_have_their_default_and_none_is_blocked(supervisor: Supervisor, build: Builder) -> None:
+    out = RecordingConsole()
     [child] = await supervisor.spawn([build("cat", "/proc/self/status", stdout=out.sink())])
     await child.drained
-    # The C library keeps 32 and 33 to itself, ignores them in what posix_spawn starts (as make does its recipes),
-    # and lets nobody reset them.
+    # The C library reserves 32 and 33, ignores them in processes of posix_spawn (as make starts its recipes), and
+    # prevents a reset.
     settable = ~(1 << 31 | 1 << 32)
     masks = {
         line[:6]: int(line.split()[1], 16) & settable
@@ -128,7 +128,7 @@ async def test_all_signals_are_at_their_default_and_none_is_blocked(supervisor: 
 
 
 async def test_it_starts_in_its_working_directory(supervisor: Supervisor, build: Builder, tmp_path: Path) -> None:
-    out = Caught()
+    out = RecordingConsole()
     [child] = await supervisor.spawn([build("pwd", cwd=str(tmp_path), stdout=out.sink())])
     await child.drained
     assert out.lines == [str(tmp_path)]
@@ -171,7 +171,7 @@ async def test_sixty_four_start_at_once(supervisor: Supervisor, build: Builder) 
 
 
 async def test_large_environments_arrive_in_every_worker(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+    out = RecordingConsole()
     env = build.env | {f"LARGE_{n}": "x" * 1000 for n in range(50)}
     script = "echo $((${#LARGE_0} + ${#LARGE_49}))"
     children = await supervisor.spawn([build("sh", "-c", script, env=env, stdout=out.sink()) for _ in range(64)])

@@ -1,4 +1,4 @@
-"""A worker that cannot be started: the error says what and why, and nothing of its batch is left."""
+"""A worker that cannot be started: the error has name and reason, and nothing of its batch is left."""
 
 import asyncio
 import resource
@@ -37,7 +37,7 @@ async def test_a_missing_file_with_a_slash_is_named(supervisor: Supervisor, buil
         await supervisor.spawn([build("./train.sh", cwd=str(tmp_path))])
 
 
-async def test_a_missing_interpreter_is_told_from_a_missing_file(
+async def test_a_missing_interpreter_differs_from_a_missing_file(
     supervisor: Supervisor, build: Builder, tmp_path: Path
 ) -> None:
     script = tmp_path / "train.sh"
@@ -77,7 +77,7 @@ async def test_a_log_file_that_cannot_be_opened_is_named(supervisor: Supervisor,
 
 
 @pytest.mark.parametrize("bad", ["/opt/none/it", "cwd", "file"])
-async def test_one_that_cannot_start_takes_the_others_with_it(
+async def test_the_whole_batch_of_a_worker_that_cannot_start_is_ended(
     supervisor: Supervisor, build: Builder, census: Census, bad: str
 ) -> None:
     last = {
@@ -100,24 +100,24 @@ async def test_a_cancelled_start_leaves_nothing(supervisor: Supervisor, build: B
     assert census.found(besides=supervisor.server_pid) == []
 
 
-@pytest.mark.parametrize("room", [0, 1, 3])
-async def test_a_starter_without_room_for_descriptors_says_so_and_goes_on(
-    supervisor: Supervisor, build: Builder, room: int
+@pytest.mark.parametrize("free", [0, 1, 3])
+async def test_a_fork_server_without_free_descriptors_reports_it_and_continues(
+    supervisor: Supervisor, build: Builder, free: int
 ) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
-    held = psutil.Process(supervisor.server_pid).num_fds()
+    open_fds = psutil.Process(supervisor.server_pid).num_fds()
     limits = resource.prlimit(supervisor.server_pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(supervisor.server_pid, resource.RLIMIT_NOFILE, (held + room, limits[1]))
+    resource.prlimit(supervisor.server_pid, resource.RLIMIT_NOFILE, (open_fds + free, limits[1]))
     with pytest.raises(StartError, match="Too many open files"):
         await supervisor.spawn([build("true")])
     resource.prlimit(supervisor.server_pid, resource.RLIMIT_NOFILE, limits)
     [other] = await supervisor.spawn([build("true")])
     assert (await other.exit).code == 0
     assert not child.ended
-    assert psutil.Process(supervisor.server_pid).num_fds() == held
+    assert psutil.Process(supervisor.server_pid).num_fds() == open_fds
 
 
-async def test_the_supervisor_goes_on_after_a_failed_start(supervisor: Supervisor, build: Builder) -> None:
+async def test_the_supervisor_continues_after_a_failed_start(supervisor: Supervisor, build: Builder) -> None:
     with pytest.raises(CommandNotFound):
         await supervisor.spawn([build("none")])
     [child] = await supervisor.spawn([build("true")])

@@ -1,4 +1,4 @@
-"""Stopping: one signal for all groups, one grace for all, and nothing that can refuse."""
+"""Stop: one signal for all groups, one grace for all, and no process survives."""
 
 import asyncio
 import os
@@ -10,14 +10,14 @@ import psutil
 from elasticjob_agent.supervisor import Supervisor
 from testing.processes.census import Census
 from testing.waiting import aeventually, eventually
-from tests.integration.supervisor.commands import Builder, Caught, sentence
+from tests.integration.supervisor.commands import Builder, RecordingConsole, sentence
 
 _STUBBORN = "trap '' TERM; echo ready; while :; do sleep 1000; done"
 _POLITE = "trap 'echo bye; exit 4' TERM; echo ready; while :; do sleep 0.01; done"
 
 
-async def test_a_worker_may_end_in_its_own_way(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+async def test_a_worker_may_handle_the_signal(supervisor: Supervisor, build: Builder) -> None:
+    out = RecordingConsole()
     [child] = await supervisor.spawn([build("sh", "-c", _POLITE, stdout=out.sink())])
     await out.line("ready")
     await supervisor.stop([child], grace_s=30)
@@ -26,8 +26,8 @@ async def test_a_worker_may_end_in_its_own_way(supervisor: Supervisor, build: Bu
     assert out.lines == ["ready", "bye"]
 
 
-async def test_one_that_ignores_the_signal_is_killed(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+async def test_a_worker_that_ignores_the_signal_is_killed(supervisor: Supervisor, build: Builder) -> None:
+    out = RecordingConsole()
     [child] = await supervisor.spawn([build("sh", "-c", _STUBBORN, stdout=out.sink())])
     await out.line("ready")
     await supervisor.stop([child], grace_s=0.1)
@@ -35,7 +35,7 @@ async def test_one_that_ignores_the_signal_is_killed(supervisor: Supervisor, bui
 
 
 async def test_eight_that_ignore_it_share_one_grace(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+    out = RecordingConsole()
     children = await supervisor.spawn([build("sh", "-c", _STUBBORN, stdout=out.sink()) for _ in range(8)])
     await aeventually(lambda: len(out.lines) == 8)
     await supervisor.stop(children, grace_s=1.0)
@@ -43,20 +43,20 @@ async def test_eight_that_ignore_it_share_one_grace(supervisor: Supervisor, buil
     assert max(ends_s) - min(ends_s) < 1.0
 
 
-async def test_any_signal_can_be_the_friendly_one(supervisor: Supervisor, build: Builder) -> None:
+async def test_the_first_signal_can_be_chosen(supervisor: Supervisor, build: Builder) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
     await supervisor.stop([child], sig=signal.SIGUSR1, grace_s=30)
     assert await sentence(child) == "killed by SIGUSR1"
 
 
-async def test_no_grace_means_no_friendly_signal(supervisor: Supervisor, build: Builder) -> None:
+async def test_without_a_grace_only_sigkill_is_sent(supervisor: Supervisor, build: Builder) -> None:
     [child] = await supervisor.spawn([build("sleep", "1000")])
     await supervisor.stop([child], grace_s=0)
     assert await sentence(child) == "killed by SIGKILL"
 
 
-async def test_a_group_gets_the_signal_though_its_leader_is_dead(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+async def test_a_group_gets_the_signal_even_if_its_leader_is_dead(supervisor: Supervisor, build: Builder) -> None:
+    out = RecordingConsole()
     [child] = await supervisor.spawn([build("sh", "-c", f"({_POLITE}) & exit 0", stdout=out.sink())])
     await out.line("ready")
     await child.exit
@@ -64,10 +64,10 @@ async def test_a_group_gets_the_signal_though_its_leader_is_dead(supervisor: Sup
     assert out.lines == ["ready", "bye"]
 
 
-async def test_a_shells_command_gets_its_grace_though_the_shell_dies_at_once(
+async def test_a_shells_command_gets_its_grace_even_if_the_shell_dies_at_once(
     supervisor: Supervisor, build: Builder
 ) -> None:
-    out = Caught()
+    out = RecordingConsole()
     slow = "trap 'sleep 0.1; echo saved; exit 0' TERM; echo ready; while :; do sleep 0.01; done"
     [child] = await supervisor.spawn([build("sh", "-c", f'sh -c "{slow}"; true', stdout=out.sink())])
     await out.line("ready")
@@ -76,7 +76,7 @@ async def test_a_shells_command_gets_its_grace_though_the_shell_dies_at_once(
 
 
 async def test_a_stopped_process_gets_the_signal(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+    out = RecordingConsole()
     script = "trap 'echo bye; exit 4' TERM; echo ready; kill -STOP $$; while :; do sleep 0.01; done"
     [child] = await supervisor.spawn([build("sh", "-c", script, stdout=out.sink())])
     await aeventually(lambda: psutil.Process(child.pid).status() == psutil.STATUS_STOPPED)
@@ -85,7 +85,7 @@ async def test_a_stopped_process_gets_the_signal(supervisor: Supervisor, build: 
 
 
 async def test_a_second_stop_without_grace_ends_the_first(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+    out = RecordingConsole()
     [child] = await supervisor.spawn([build("sh", "-c", _STUBBORN, stdout=out.sink())])
     await out.line("ready")
     first = asyncio.create_task(supervisor.stop([child], grace_s=1000))
@@ -95,8 +95,8 @@ async def test_a_second_stop_without_grace_ends_the_first(supervisor: Supervisor
 
 
 async def test_two_stops_send_the_same_signal_once(supervisor: Supervisor, build: Builder) -> None:
-    """The second could break a checkpoint that the first has asked for."""
-    out = Caught()
+    """The second could break a checkpoint that the first has requested."""
+    out = RecordingConsole()
     script = "trap 'echo term' TERM; trap 'exit 0' XCPU; echo ready; while :; do sleep 0.01; done"
     [child] = await supervisor.spawn([build("sh", "-c", script, stdout=out.sink())])
     await out.line("ready")
@@ -109,7 +109,7 @@ async def test_two_stops_send_the_same_signal_once(supervisor: Supervisor, build
     assert out.lines == ["ready", "term"]
 
 
-async def test_a_late_event_loop_does_not_take_the_dead_for_wedged(census: Census, build: Builder) -> None:
+async def test_a_late_event_loop_does_not_count_ended_workers_as_wedged(census: Census, build: Builder) -> None:
     supervisor = await Supervisor.create(reap_s=0.2)
     [child] = await supervisor.spawn([build("sleep", "1000")])
     os.kill(supervisor.server_pid, signal.SIGSTOP)
@@ -124,7 +124,7 @@ async def test_a_late_event_loop_does_not_take_the_dead_for_wedged(census: Censu
     assert census.found() == []
 
 
-async def test_stopping_the_ended_and_nobody_is_no_error(supervisor: Supervisor, build: Builder) -> None:
+async def test_a_stop_of_ended_workers_or_of_none_is_no_error(supervisor: Supervisor, build: Builder) -> None:
     [child] = await supervisor.spawn([build("true")])
     await child.exit
     await supervisor.stop([child], grace_s=1000)
@@ -135,7 +135,9 @@ async def test_stopping_the_ended_and_nobody_is_no_error(supervisor: Supervisor,
     assert await sentence(child) == "exited with code 0"
 
 
-async def test_close_ends_what_runs_and_may_be_repeated(supervisor: Supervisor, build: Builder, census: Census) -> None:
+async def test_close_ends_all_workers_and_may_be_repeated(
+    supervisor: Supervisor, build: Builder, census: Census
+) -> None:
     children = await supervisor.spawn([build("sleep", "1000") for _ in range(3)])
     await asyncio.gather(supervisor.close(), supervisor.close())
     assert [child.exit.result().stopped_by_us for child in children] == [True] * 3

@@ -1,4 +1,4 @@
-"""What workers write: nothing lost, nothing torn, whoever is slow, full or gone."""
+"""Output of workers: nothing is lost or torn, even if a reader is slow, full or closed."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ import pytest
 
 from elasticjob_agent.supervisor import Console, Supervisor
 from testing.waiting import aeventually
-from tests.integration.supervisor.commands import Builder, Caught, sentence
+from tests.integration.supervisor.commands import Builder, RecordingConsole, sentence
 
 _WRITER = """
 import sys
@@ -21,7 +21,7 @@ for n in range(100_000):
 async def test_no_line_of_two_fast_writers_is_lost_or_torn(
     supervisor: Supervisor, build: Builder, tmp_path: Path
 ) -> None:
-    out = Caught()
+    out = RecordingConsole()
     children = await supervisor.spawn(
         [
             build.python(_WRITER, f"w{rank}", stdout=out.sink(tmp_path / str(rank), prefix=b"[%d] " % rank))
@@ -39,7 +39,7 @@ async def test_no_line_of_two_fast_writers_is_lost_or_torn(
 async def test_a_last_line_without_a_newline_gets_one_on_the_console_only(
     supervisor: Supervisor, build: Builder, tmp_path: Path
 ) -> None:
-    out = Caught()
+    out = RecordingConsole()
     [child] = await supervisor.spawn([build("printf", "a\\nlast", stdout=out.sink(tmp_path / "log", prefix=b"> "))])
     await child.drained
     assert out.data == b"> a\n> last\n"
@@ -47,7 +47,7 @@ async def test_a_last_line_without_a_newline_gets_one_on_the_console_only(
 
 
 async def test_a_worker_killed_in_the_middle_of_a_line_loses_nothing(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+    out = RecordingConsole()
     [child] = await supervisor.spawn([build("sh", "-c", "printf half; kill -9 $$", stdout=out.sink())])
     await child.drained
     assert out.lines == ["half"]
@@ -56,25 +56,25 @@ async def test_a_worker_killed_in_the_middle_of_a_line_loses_nothing(supervisor:
 async def test_the_file_has_the_very_bytes(supervisor: Supervisor, build: Builder, tmp_path: Path) -> None:
     data = os.urandom(3_000_000) + b"\r\n\0\xff" + b"y" * 2_000_000
     (tmp_path / "data").write_bytes(data)
-    out = Caught()
+    out = RecordingConsole()
     [child] = await supervisor.spawn([build("cat", str(tmp_path / "data"), stdout=out.sink(tmp_path / "log"))])
     await child.drained
     assert (tmp_path / "log").read_bytes() == data
     assert len(out.data) >= len(data)
 
 
-async def test_stdout_and_stderr_go_their_own_ways(supervisor: Supervisor, build: Builder) -> None:
-    out, err = Caught(), Caught()
+async def test_stdout_and_stderr_go_to_their_own_sinks(supervisor: Supervisor, build: Builder) -> None:
+    out, err = RecordingConsole(), RecordingConsole()
     script = "echo out; echo err >&2"
     [child] = await supervisor.spawn([build("sh", "-c", script, stdout=out.sink(), stderr=err.sink(prefix=b"! "))])
     await child.drained
     assert (out.lines, err.lines) == (["out"], ["! err"])
 
 
-async def test_a_grandchild_that_keeps_the_pipe_open_does_not_hold_the_end(
+async def test_a_grandchild_that_keeps_the_pipe_open_does_not_delay_the_exit(
     supervisor: Supervisor, build: Builder
 ) -> None:
-    out = Caught()
+    out = RecordingConsole()
     [child] = await supervisor.spawn([build("sh", "-c", "sleep 1000 & printf last; exit 3", stdout=out.sink())])
     assert await sentence(child) == "exited with code 3"
     assert not child.drained.done()
@@ -83,17 +83,17 @@ async def test_a_grandchild_that_keeps_the_pipe_open_does_not_hold_the_end(
 
 
 async def test_a_sweep_of_that_grandchild_ends_the_wait_at_once(supervisor: Supervisor, build: Builder) -> None:
-    out = Caught()
+    out = RecordingConsole()
     [child] = await supervisor.spawn([build("sh", "-c", "yes & exit 3", stdout=out.sink())])
     await child.exit
     await supervisor.sweep([child])
     assert child.drained.done()
 
 
-async def test_the_last_words_of_500_short_lives_all_arrive(
+async def test_the_last_lines_of_500_short_workers_all_arrive(
     supervisor: Supervisor, build: Builder, tmp_path: Path
 ) -> None:
-    out = Caught()
+    out = RecordingConsole()
     for batch in range(5):
         ranks = range(batch * 100, batch * 100 + 100)
         sinks = {rank: out.sink(tmp_path / str(rank), prefix=b"[%d] " % rank) for rank in ranks}
@@ -104,10 +104,10 @@ async def test_the_last_words_of_500_short_lives_all_arrive(
     assert all((tmp_path / str(rank)).read_text() == f"last of {rank}\n" for rank in range(500))
 
 
-async def test_a_full_disk_ends_the_file_with_one_line_and_the_worker_goes_on(
+async def test_a_full_disk_ends_the_file_with_one_line_and_the_worker_continues(
     supervisor: Supervisor, build: Builder
 ) -> None:
-    out = Caught()
+    out = RecordingConsole()
     script = "echo 1; read line; echo 2; exit 6"
     lines = out.sink(Path("/dev/full"), prefix=b"[0] ")
     [child] = await supervisor.spawn([build("sh", "-c", script, stdout=lines)])
@@ -115,14 +115,14 @@ async def test_a_full_disk_ends_the_file_with_one_line_and_the_worker_goes_on(
     assert sorted(out.lines) == [
         "[0] 1",
         "[0] 2",
-        "[0] log file /dev/full ends here: No space left on device; the worker goes on, its output is only shown",
+        "[0] log file /dev/full ends here: No space left on device; the worker continues, its output is only shown",
     ]
     assert await sentence(child) == "exited with code 6"
 
 
 async def test_a_log_file_that_cannot_be_opened_closes_the_pipes(supervisor: Supervisor, build: Builder) -> None:
     before = _descriptors()
-    out = Caught()
+    out = RecordingConsole()
     with pytest.raises(Exception, match="cannot open /opt/none/log"):
         await supervisor.spawn([build("true", stdout=out.sink(), stderr=out.sink(Path("/opt/none/log")))])
     await aeventually(lambda: _descriptors() == before)
@@ -132,12 +132,12 @@ def _descriptors() -> set[str]:
     return {path.name for path in Path("/proc/self/fd").iterdir()}
 
 
-async def test_a_stalled_console_does_not_hold_up_the_file(
+async def test_a_stalled_console_does_not_delay_the_file(
     supervisor: Supervisor, build: Builder, tmp_path: Path
 ) -> None:
     read_end, write_end = os.pipe()
     console = Console(write_end, buffer_bytes=100_000)
-    sink = Caught().sink(tmp_path / "log")
+    sink = RecordingConsole().sink(tmp_path / "log")
     lines = type(sink)(path=sink.path, prefix=b"", write=console.write)
     [child] = await supervisor.spawn([build("seq", "500000", stdout=lines)])
     await child.drained

@@ -1,4 +1,4 @@
-"""Whatever a worker has started is gone with it, and nothing else is."""
+"""Everything that a worker has started ends with it, and nothing else does."""
 
 import os
 import subprocess
@@ -13,52 +13,52 @@ import pytest
 from elasticjob_agent.supervisor import Child, Supervisor
 from testing.processes.census import Census
 from testing.waiting import aeventually, eventually
-from tests.integration.supervisor.commands import Builder, Tether, sentence
+from tests.integration.supervisor.commands import Builder, TreePipe, sentence
 from tests.integration.supervisor.trees import TREES, script
 
 
 @dataclass(frozen=True, slots=True)
-class _Plant:
-    """Starts workers whose trees stand when it returns, and whose leader is gone by then if it is to leave."""
+class _TreeSpawner:
+    """Starts workers and returns when their trees are complete, and their leaders have ended if they are to leave."""
 
     supervisor: Supervisor
     build: Builder
-    tethers: list[Tether]
+    tree_pipes: list[TreePipe]
 
-    async def __call__(self, shape: str, leader: str) -> tuple[Child, Tether]:
-        tether = Tether()
-        self.tethers.append(tether)
-        [child] = await self.supervisor.spawn([self.build.python(script(shape), leader, stdout=tether.sink)])
-        await tether.ready()
+    async def __call__(self, shape: str, leader: str) -> tuple[Child, TreePipe]:
+        tree_pipe = TreePipe()
+        self.tree_pipes.append(tree_pipe)
+        [child] = await self.supervisor.spawn([self.build.python(script(shape), leader, stdout=tree_pipe.sink)])
+        await tree_pipe.ready()
         if leader == "leave":
             await child.exit
-        return child, tether
+        return child, tree_pipe
 
 
 @pytest.fixture
-def plant(supervisor: Supervisor, build: Builder, tethers: list[Tether]) -> _Plant:
-    return _Plant(supervisor, build, tethers)
+def start_tree(supervisor: Supervisor, build: Builder, tree_pipes: list[TreePipe]) -> _TreeSpawner:
+    return _TreeSpawner(supervisor, build, tree_pipes)
 
 
 @pytest.mark.parametrize("leader", ["stay", "leave"])
 @pytest.mark.parametrize("shape", TREES)
 async def test_a_stop_leaves_nothing(
-    supervisor: Supervisor, plant: _Plant, census: Census, shape: str, leader: str
+    supervisor: Supervisor, start_tree: _TreeSpawner, census: Census, shape: str, leader: str
 ) -> None:
-    child, tether = await plant(shape, leader)
+    child, tree_pipe = await start_tree(shape, leader)
     await supervisor.stop([child], grace_s=0.05)
-    assert tether.is_loose()
+    assert tree_pipe.is_at_end()
     assert census.found(besides=supervisor.server_pid) == []
     assert not child.wedged
 
 
 @pytest.mark.parametrize("shape", TREES)
 async def test_a_sweep_after_a_normal_end_leaves_nothing(
-    supervisor: Supervisor, plant: _Plant, census: Census, shape: str
+    supervisor: Supervisor, start_tree: _TreeSpawner, census: Census, shape: str
 ) -> None:
-    child, tether = await plant(shape, "leave")
+    child, tree_pipe = await start_tree(shape, "leave")
     await supervisor.sweep([child])
-    assert tether.is_loose()
+    assert tree_pipe.is_at_end()
     assert census.found(besides=supervisor.server_pid) == []
 
 
@@ -67,43 +67,45 @@ _KNOWN_BY_SESSION_OR_LINEAGE = ["a child in the same session", "a child in a ses
 
 @pytest.mark.parametrize("grace_s", [0, 0.05])
 @pytest.mark.parametrize("shape", _KNOWN_BY_SESSION_OR_LINEAGE)
-async def test_the_tree_of_one_goes_while_another_lives(
-    supervisor: Supervisor, plant: _Plant, shape: str, grace_s: float
+async def test_the_tree_of_one_worker_ends_while_another_lives(
+    supervisor: Supervisor, start_tree: _TreeSpawner, shape: str, grace_s: float
 ) -> None:
-    kept, kept_tether = await plant("a daemon, forked twice", "stay")
-    child, tether = await plant(shape, "stay")
+    other_child, other_pipe = await start_tree("a daemon, forked twice", "stay")
+    child, tree_pipe = await start_tree(shape, "stay")
     await supervisor.stop([child], grace_s=grace_s)
-    assert (tether.is_loose(), kept_tether.is_loose(), kept.ended) == (True, False, False)
+    assert (tree_pipe.is_at_end(), other_pipe.is_at_end(), other_child.ended) == (True, False, False)
 
 
-async def test_a_daemon_is_not_taken_for_that_of_another_worker(supervisor: Supervisor, plant: _Plant) -> None:
-    _, kept_tether = await plant("a daemon, forked twice", "leave")
-    child, _ = await plant("a daemon, forked twice", "stay")
+async def test_a_daemon_is_not_killed_with_another_worker(supervisor: Supervisor, start_tree: _TreeSpawner) -> None:
+    _, other_pipe = await start_tree("a daemon, forked twice", "leave")
+    child, _ = await start_tree("a daemon, forked twice", "stay")
     await supervisor.stop([child], grace_s=0.05)
-    assert not kept_tether.is_loose()
+    assert not other_pipe.is_at_end()
 
 
-async def test_an_orphan_that_hides_its_origin_goes_with_the_last_worker(supervisor: Supervisor, plant: _Plant) -> None:
-    kept, _ = await plant("a child in the same session", "stay")
-    gone, tether = await plant("a daemon, forked twice", "leave")
-    await supervisor.sweep([gone])
-    assert not kept.ended
-    await supervisor.stop([kept], grace_s=0)
-    assert tether.is_loose()
+async def test_an_orphan_of_unknown_owner_is_killed_with_the_last_worker(
+    supervisor: Supervisor, start_tree: _TreeSpawner
+) -> None:
+    other_child, _ = await start_tree("a child in the same session", "stay")
+    ended_child, tree_pipe = await start_tree("a daemon, forked twice", "leave")
+    await supervisor.sweep([ended_child])
+    assert not other_child.ended
+    await supervisor.stop([other_child], grace_s=0)
+    assert tree_pipe.is_at_end()
 
 
 @pytest.fixture
 def other() -> Iterator["subprocess.Popen[bytes]"]:
-    """A child of the agent that has nothing to do with any supervisor."""
+    """A child of the agent that belongs to no supervisor."""
     with subprocess.Popen(["sleep", "1000"]) as other:
         yield other
         other.kill()
 
 
 async def test_the_callers_other_children_are_not_touched(
-    other: "subprocess.Popen[bytes]", supervisor: Supervisor, plant: _Plant
+    other: "subprocess.Popen[bytes]", supervisor: Supervisor, start_tree: _TreeSpawner
 ) -> None:
-    child, _ = await plant("a daemon, forked twice", "stay")
+    child, _ = await start_tree("a daemon, forked twice", "stay")
     await supervisor.stop([child], grace_s=0)
     await supervisor.close()
     assert other.poll() is None
@@ -114,7 +116,7 @@ _FREEZER = Path("/sys/fs/cgroup/freezer")
 
 @pytest.fixture
 def freezer() -> Iterator[Path]:
-    """A control group in which SIGKILL does nothing until it is thawed: as if hanging in the kernel."""
+    """Return a control group in which SIGKILL has no effect until it is thawed, as in a hang in the kernel."""
     if not os.access(_FREEZER / "cgroup.procs", os.W_OK):
         pytest.skip("no freezer of control groups version 1 that may be written")
     group = _FREEZER / f"elasticjob-{uuid.uuid4().hex}"
@@ -126,7 +128,7 @@ def freezer() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("shape", ["a child in the same session", "a child in a session of its own"])
-async def test_what_a_hanging_worker_has_started_is_killed_though_it_stays(
+async def test_the_children_of_a_hanging_worker_are_killed_although_it_remains(
     build: Builder, freezer: Path, shape: str
 ) -> None:
     supervisor = await Supervisor.create(reap_s=0.2)
@@ -144,7 +146,7 @@ async def test_what_a_hanging_worker_has_started_is_killed_though_it_stays(
 
 
 class _Tracer:
-    """Makes a process unreapable: the kernel tells a tracer of the death first, and this one does not listen."""
+    """Makes a process unreapable: the kernel reports the death to its tracer first, and this one ignores it."""
 
     _SCRIPT = """
 import ctypes, sys
@@ -175,7 +177,7 @@ def tracer() -> Iterator[_Tracer]:
     tracer.end()
 
 
-async def test_a_worker_that_cannot_die_is_wedged_and_stop_returns(build: Builder, tracer: _Tracer) -> None:
+async def test_a_worker_that_cannot_be_killed_is_wedged_and_stop_returns(build: Builder, tracer: _Tracer) -> None:
     supervisor = await Supervisor.create(reap_s=0.2)
     stuck, well = await supervisor.spawn([build("sleep", "1000"), build("sleep", "1000")])
     tracer.seize(stuck.pid)

@@ -1,4 +1,4 @@
-"""The step between fork and exec, alone: what the races around it come to."""
+"""The step between fork and exec, alone: the results of its races."""
 
 import os
 
@@ -7,8 +7,8 @@ from elasticjob_agent.supervisor.forkserver import child_setup
 from tests.integration.supervisor.commands import Builder
 
 
-def test_a_worker_whose_starter_died_during_the_fork_does_not_start(build: Builder) -> None:
-    """The kernel tells of a parent's death only from the moment on that it is asked to."""
+def test_a_worker_whose_fork_server_died_during_the_fork_does_not_start(build: Builder) -> None:
+    """The kernel reports a parent's death only after the request for it."""
     command = os.memfd_create("command")
     os.write(command, forkserver_protocol.encode(build("sh", "-c", "exit 7")))
     reader, handshake = os.pipe()

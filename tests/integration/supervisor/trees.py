@@ -1,7 +1,7 @@
 """Workers that do everything to survive their end: scripts for a fast Python, each a tree of a known shape.
 
-Each takes `stay` or `leave` as its argument: whether the leader stays alive when the tree stands. Each writes `ready`
-when it does, so a test never looks too early.
+The argument of each is `stay` or `leave`: whether the leader stays alive when the tree is complete. Then each writes
+`ready`, so a test never checks too early.
 """
 
 _HEAD = """
@@ -15,7 +15,7 @@ def last():
     os._exit(0)
 
 def fork(body):
-    "Run body in a child; return in the parent when it has said that it is where it wants to be."
+    "Run body in a child; return in the parent when the child has reported that it is ready."
     there, here = os.pipe()
     if os.fork() == 0:
         body(lambda: os.write(here, b"."))
@@ -25,68 +25,68 @@ def fork(body):
 """
 
 _SAME_SESSION = """
-fork(lambda say: say())
+fork(lambda report: report())
 last()
 """
 
 _OWN_SESSION = """
-def body(say):
+def body(report):
     os.setsid()
-    say()
+    report()
 fork(body)
 last()
 """
 
 _DAEMON = """
-def body(say):
+def body(report):
     os.setsid()
     if os.fork(): os._exit(0)
-    say()
+    report()
 fork(body)
 last()
 """
 
 _NESTED_SESSIONS = """
-def inner(say):
+def inner(report):
     os.setsid()
-    say()
-def outer(say):
+    report()
+def outer(report):
     os.setsid()
     fork(inner)
-    say()
+    report()
 fork(outer)
 last()
 """
 
 _BARE_ENVIRONMENT = """
-def body(say):
+def body(report):
     os.setsid()
-    os.set_inheritable(here_of(say), True)
-    os.execve("/bin/sh", ["sh", "-c", f"echo . >&{here_of(say)}; while :; do sleep 1000; done"], {})
-def here_of(say):
-    return say.__closure__[0].cell_contents
+    os.set_inheritable(here_of(report), True)
+    os.execve("/bin/sh", ["sh", "-c", f"echo . >&{here_of(report)}; while :; do sleep 1000; done"], {})
+def here_of(report):
+    return report.__closure__[0].cell_contents
 fork(body)
 last()
 """
 
 _STUBBORN = """
 for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(signum, signal.SIG_IGN)
-fork(lambda say: say())
+fork(lambda report: report())
 last()
 """
 
 _STOPPED = """
-def body(say):
-    say()
+def body(report):
+    report()
     os.kill(os.getpid(), signal.SIGSTOP)
 fork(body)
 last()
 """
 
 _FORK_LOOP = """
-def body(say):
+def body(report):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    say()
+    report()
     while True:
         if os.fork(): os._exit(0)
 fork(body)
@@ -94,9 +94,9 @@ last()
 """
 
 _FORK_LOOP_IN_NEW_SESSIONS = """
-def body(say):
+def body(report):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    say()
+    report()
     while True:
         if os.fork(): os._exit(0)
         os.setsid()
@@ -119,5 +119,5 @@ TREES = {
 
 
 def script(shape: str) -> str:
-    """The whole script of this shape."""
+    """Return the whole script of this shape."""
     return _HEAD + TREES[shape]

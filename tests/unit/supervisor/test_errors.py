@@ -1,4 +1,4 @@
-"""The errors: one tree, exit codes as a shell's, and whole after a trip between processes."""
+"""The errors: one class tree, a shell's exit codes, and all fields after pickling."""
 
 import pickle
 
@@ -15,7 +15,7 @@ from elasticjob_agent.supervisor import (
 _ERRORS = [
     CommandNotFound("no train", command="train", path="/bin"),
     CommandNotExecutable("no x bit", command="train"),
-    ForkServerLost("gone"),
+    ForkServerLost("ended"),
     StartError("other"),
 ]
 

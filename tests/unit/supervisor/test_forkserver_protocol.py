@@ -1,4 +1,4 @@
-"""The words between agent and starter, and the sentences made of a failed start."""
+"""Messages between agent and fork server, and the error messages of failed starts."""
 
 import errno
 import os
@@ -50,8 +50,8 @@ def test_a_worker_reads_the_command_that_was_encoded(
         pytest.param(replace(_COMMAND, argv=("a\0b",)), "contains a NUL byte", id="NUL in argv"),
         pytest.param(replace(_COMMAND, env={"A": "\0"}), "contains a NUL byte", id="NUL in env"),
         pytest.param(replace(_COMMAND, cwd="/\0"), "contains a NUL byte", id="NUL in cwd"),
-        pytest.param(replace(_COMMAND, env={"A=B": "c"}), "'A=B' cannot be the name", id="equals sign in a name"),
-        pytest.param(replace(_COMMAND, env={"": "c"}), "'' cannot be the name", id="an empty name"),
+        pytest.param(replace(_COMMAND, env={"A=B": "c"}), "'A=B' is not a valid name", id="equals sign in a name"),
+        pytest.param(replace(_COMMAND, env={"": "c"}), "'' is not a valid name", id="an empty name"),
     ],
 )
 def test_a_command_that_no_process_can_have_is_refused(bad: Command, message: str) -> None:
@@ -59,7 +59,7 @@ def test_a_command_that_no_process_can_have_is_refused(bad: Command, message: st
         forkserver_protocol.encode(bad)
 
 
-def test_messages_to_the_starter_are_words() -> None:
+def test_messages_to_the_fork_server_are_words() -> None:
     assert forkserver_protocol.encode_message("spawn", 7) == b"spawn 7"
     assert forkserver_protocol.encode_message("signal", 8, signal.SIGTERM, of=[1, 2]) == b"signal 8 15 1,2"
 
@@ -79,7 +79,7 @@ def test_a_core_dump_is_decoded(status: int, dumped: bool) -> None:  # noqa: FBT
     assert event.exit.core_dumped == dumped
 
 
-def test_words_that_nobody_says_are_refused() -> None:
+def test_an_unknown_message_is_refused() -> None:
     with pytest.raises(AssertionError, match="began 3"):
         forkserver_protocol.parse(b"began 3")
 

@@ -1,4 +1,4 @@
-"""Lines out of bytes: the same whatever the pieces were, with bounded memory."""
+"""Lines from bytes: the same however the bytes are split, with bounded memory."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +12,7 @@ def _pass(pieces: list[bytes], prefix: bytes) -> bytes:
 
 
 @given(st.lists(st.text(alphabet="a\n").map(str.encode), max_size=20))
-def test_the_pieces_make_no_difference(pieces: list[bytes]) -> None:
+def test_the_split_into_pieces_makes_no_difference(pieces: list[bytes]) -> None:
     text = b"".join(pieces)
     whole = text if text.endswith(b"\n") or not text else text + b"\n"
     expected = b"".join(b"[0] " + line for line in whole.splitlines(keepends=True))
@@ -28,7 +28,7 @@ def test_a_carriage_return_stays_in_its_line() -> None:
     assert _pass([b"10%\r20%\r\n"], b"> ") == b"> 10%\r20%\r\n"
 
 
-def test_a_line_without_end_comes_in_pieces_that_are_all_prefixed() -> None:
+def test_a_line_without_end_is_returned_in_prefixed_pieces() -> None:
     text = b"x" * (2 * MAX_LINE + 5)
     pieces = [text[start : start + 100_000] for start in range(0, len(text), 100_000)]
     shown = _pass(pieces, b"> ").splitlines()

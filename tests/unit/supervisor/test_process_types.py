@@ -1,4 +1,4 @@
-"""What an exit says of itself."""
+"""The sentence that describes an exit."""
 
 import signal
 from dataclasses import replace
@@ -22,7 +22,7 @@ def _exit(code: int, note: str = "") -> Exit:
         (-(signal.SIGRTMIN + 1), f"killed by signal {signal.SIGRTMIN + 1}"),
     ],
 )
-def test_an_exit_is_told_in_a_sentence(code: int, sentence: str) -> None:
+def test_an_exit_is_described_in_a_sentence(code: int, sentence: str) -> None:
     assert _exit(code).sentence == sentence
 
 
@@ -33,4 +33,4 @@ def test_a_core_dump_is_named_before_the_note() -> None:
 
 
 def test_a_note_is_added() -> None:
-    assert _exit(-9, "its starter is gone").sentence == "killed by SIGKILL (its starter is gone)"
+    assert _exit(-9, "a fact").sentence == "killed by SIGKILL (a fact)"

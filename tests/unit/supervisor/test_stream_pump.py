@@ -1,4 +1,4 @@
-"""A pump at its end: what is in the pipe is read, whoever still holds it."""
+"""The end of a pump: it reads the rest of the pipe, even if another process still has the pipe open."""
 
 import os
 from collections.abc import Iterator

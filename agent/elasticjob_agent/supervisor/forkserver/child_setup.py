@@ -1,11 +1,11 @@
-"""Between fork and exec: how the new process becomes the worker.
+"""Steps between fork and exec that turn the new process into the worker.
 
-It runs in the forked child only, with every signal blocked, and never returns. What goes wrong is written to the
-handshake pipe as `ERRNO STAGE`; the pipe closes by itself when the exec succeeds. Every descriptor of the starter
-but 0, 1 and 2 is close-on-exec, so the worker has no other than those that were promised to it.
+They run in the forked child only, with every signal blocked, and never return. An error is written to the handshake
+pipe as `ERRNO STAGE`; a successful exec closes the pipe. Every descriptor of the fork server except 0, 1 and 2 is
+close-on-exec, so the worker has only those that its command lists.
 
-Instead of executing a command, a worker may go on in this very process (`Run`): so function workers are forked from
-an interpreter that has everything loaded. Then what an exec would have done is done by hand.
+Instead of executing a command, a worker may continue in this very process (`Run`). Function workers are forked so, from
+an interpreter with everything loaded. Their setup then does by hand what an exec would have done.
 """
 
 import errno
@@ -16,7 +16,7 @@ import signal
 from . import prctl
 
 TYPE_CHECKING = False
-"""As typing has it, for type checkers; to import typing would be a third of the starter's start."""
+"""As in typing, for type checkers. An import of typing would take a third of the fork server's start-up time."""
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ChildSetup:
-    """What a worker has when all is set up."""
+    """The worker's command and descriptors after the setup."""
 
     __slots__ = ("argv", "env", "extras", "handshake")
 
@@ -33,9 +33,9 @@ class ChildSetup:
         self.argv = argv
         self.env = env
         self.extras = extras
-        """The descriptors that were promised to it, under any number."""
+        """The further descriptors of the command, under any number."""
         self.handshake = handshake
-        """Closing it says that the worker runs."""
+        """Write end of the handshake pipe. Closing it reports that the worker runs."""
 
 
 def setup_child(
@@ -53,14 +53,14 @@ def setup_child(
     """Turn this forked process into its command.
 
     Args:
-        command_fd: a memory file, see wire.py for its fields.
-        stdout: what becomes descriptor 1.
-        stderr: what becomes descriptor 2.
+        command_fd: a memory file; encode() in forkserver_protocol.py lists its fields.
+        stdout: becomes descriptor 1.
+        stderr: becomes descriptor 2.
         extras: further descriptors of the worker.
-        handshake: where to say what went wrong.
+        handshake: the pipe for the error.
         server_pid: the process that must still be the parent.
-        changed_signals: signals whose disposition the starter has changed or inherited; they go back to the default.
-        own_fds: descriptors of the starter, which are closed.
+        changed_signals: signals whose disposition the fork server changed or inherited; they are set to the default.
+        own_fds: descriptors of the fork server, which are closed.
         run: the last step.
     """
     stage = "setup"
@@ -68,7 +68,7 @@ def setup_child(
         os.setsid()
         prctl.signal_on_parent_death(signal.SIGKILL)
         if os.getppid() != server_pid:
-            os._exit(1)  # the starter died before the line above: nobody is left who would be told
+            os._exit(1)  # the fork server died before the line above, so there is no reader
         cpus, cwd, argv, env = read_command(command_fd)
         _install_streams(stdout, stderr)
         signal.set_wakeup_fd(-1)
@@ -76,7 +76,7 @@ def setup_child(
             os.close(fd)
         for signum in changed_signals:
             signal.signal(signum, signal.SIG_DFL)
-        # Only now may a signal arrive: a stop that came since the fork takes effect here, at the default.
+        # Signals are delivered from here on: a stop sent since the fork takes effect now, by the default action.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         stage = "cpus"
         if cpus:
@@ -96,9 +96,9 @@ def setup_child(
 
 
 def execute(setup: ChildSetup) -> None:
-    """Execute the command; the promised descriptors are 3, 4 and so on."""
+    """Execute the command with its further descriptors as 3, 4 and so on."""
     above = 3 + len(setup.extras)
-    # Copies first, above the places that are filled: no source and not the handshake may lie in one of them.
+    # Copy to numbers above the targets first: neither a source nor the handshake may have a target's number.
     handshake = fcntl.fcntl(setup.handshake, fcntl.F_DUPFD_CLOEXEC, above)
     sources = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, above) for fd in setup.extras]
     for place, source in enumerate(sources, 3):
@@ -120,7 +120,7 @@ def _install_streams(stdout: int, stderr: int) -> None:
 
 
 def read_command(fd: int) -> "tuple[list[int], bytes, list[bytes], dict[bytes, bytes]]":
-    """Processors, working directory, arguments and environment, out of a memory file; its descriptor is closed."""
+    """Return processors, working directory, arguments and environment from a memory file, and close its descriptor."""
     with os.fdopen(fd, "rb") as file:
         file.seek(0)
         cpus, cwd, argc, *fields = file.read().split(b"\0")

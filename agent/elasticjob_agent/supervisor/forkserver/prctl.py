@@ -1,7 +1,6 @@
-"""The two Linux process settings that Python has no call for.
+"""Two Linux process settings for which Python has no function.
 
-libc is loaded once, at import, in the starter: nothing that allocates or loads may happen between fork and exec
-that could have happened before.
+libc is loaded at import, in the fork server: everything that allocates or loads must happen before the fork.
 """
 
 import ctypes
@@ -13,12 +12,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def signal_on_parent_death(signum: int) -> None:
-    """Have the kernel send this process a signal when the thread that forked it ends."""
+    """Make the kernel send this process a signal when the thread that forked it ends."""
     _prctl(_PR_SET_PDEATHSIG, signum)
 
 
 def become_subreaper() -> None:
-    """Have every orphan below this process become its child."""
+    """Make every orphan below this process its child."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 

@@ -1,8 +1,10 @@
-"""What /proc says about the processes below one, and how to kill exactly one of them.
+"""Processes below one, read from /proc, and a way to kill exactly one of them.
 
-The children of the starter itself are listed exactly: only the starter can take one off that list. What is deeper
-may change while it is read, so a caller looks again until nothing is left. A pid read here is only good for a signal
-if it is the starter's own unreaped child, or goes through `kill`, which checks that it is still the same process.
+The list of the fork server's own children is exact: only the fork server can take one off it. Deeper levels may change
+while they are read, so a caller repeats until nothing is left.
+
+A pid read here may be signalled in two cases only. It is an unreaped child of the fork server, or `kill` checks that it
+is still the same process.
 """
 
 import os
@@ -11,7 +13,10 @@ from contextlib import suppress
 
 
 class Process:
-    """One process as /proc shows it. A plain class: `typing` would be a third of the starter's start."""
+    """One process as /proc shows it.
+
+    Not a dataclass, because `typing` would take a third of the fork server's start-up time.
+    """
 
     __slots__ = ("dead", "group", "parent", "pid", "session", "started")
 
@@ -21,15 +26,15 @@ class Process:
         self.group = group
         self.session = session
         self.started = started
-        """Clock ticks since boot: with the pid it names one process for ever."""
+        """Clock ticks since boot. Together with the pid, it identifies one process for ever."""
         self.dead = dead
-        """A zombie: it only waits for its parent."""
+        """Whether it is a zombie, which its parent has not reaped yet."""
 
 
 def read(pid: int) -> "Process | None":
-    """What /proc says about this process; None if there is none."""
+    """Return this process as /proc shows it, or None if there is none."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - the starter does without pathlib: its start counts
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - pathlib would slow down the start
             stat = file.read()
     except (FileNotFoundError, ProcessLookupError):
         return None
@@ -40,7 +45,7 @@ def read(pid: int) -> "Process | None":
 
 
 def children(pid: int) -> "list[int]":
-    """The pids of its children, zombies included."""
+    """Return the pids of its children, zombies included."""
     try:
         tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - as above
         return [child for task in tasks for child in _children_of_task(pid, task)]
@@ -54,7 +59,7 @@ def _children_of_task(pid: int, task: str) -> "list[int]":
 
 
 def _children_by_scan(pid: int) -> "list[int]":
-    """The same for a kernel that was built without CONFIG_PROC_CHILDREN."""
+    """Return the same on a kernel that was built without CONFIG_PROC_CHILDREN."""
     processes = (read(int(name)) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208 - as above
     return [process.pid for process in processes if process and process.parent == pid]
 
@@ -64,7 +69,7 @@ if not os.path.exists(f"/proc/self/task/{os.getpid()}/children"):  # noqa: PTH11
 
 
 def descendants(pid: int) -> "list[Process]":
-    """Everything below this process, as far as it holds still."""
+    """Return the processes below this one; the list may miss some while processes start and end."""
     found: list[Process] = []
     unseen = children(pid)
     while unseen:
@@ -76,11 +81,10 @@ def descendants(pid: int) -> "list[Process]":
 
 
 def kill(process: Process) -> None:
-    """SIGKILL this process, and never one that has got its pid since."""
-    # The order is what makes it safe: the handle stays with whatever it was opened on, and only then is that
-    # compared with what was meant.
+    """Send SIGKILL to this process, but never to another one that has its pid now."""
+    # The order makes it safe. The handle belongs to one process from its opening on; the comparison comes afterwards.
     with suppress(ProcessLookupError, PermissionError):
-        if not hasattr(os, "pidfd_open"):  # Python 3.8 has no such handles: the check comes first then, just before
+        if not hasattr(os, "pidfd_open"):  # Python 3.8 has no such handles: there, compare just before the kill
             _kill_if_same(process)
             return
         handle = os.pidfd_open(process.pid)

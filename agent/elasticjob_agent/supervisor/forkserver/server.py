@@ -1,14 +1,15 @@
-"""The starter: the one process that forks the workers, reaps them, and kills their trees.
+"""The fork server: the one process that forks the workers, reaps them, and kills their trees.
 
-Single-threaded, so forking is safe whatever the agent has loaded; standard library only, so it is up in
-milliseconds. It sleeps in one poll over its socket, the handshakes of workers before their exec, and a wake-up
-pipe for signals; it decides nothing: see wire.py for what it is asked and what it answers.
+It has a single thread, so a fork is safe whatever the agent has loaded. It uses the standard library only, so it starts
+within milliseconds. It waits in one poll for its socket, the handshakes of workers before their exec, and a wake-up
+pipe for signals. It decides nothing: forkserver_protocol.py lists its requests and answers.
 
-It is a subreaper: whatever a worker leaves behind becomes its child. So a tree is killed by killing children until
-there are none: what hung below them comes up. A pid of its own child cannot be recycled until it reaps it.
+It is a subreaper: each orphan below it becomes its child. To kill a tree, it kills children until there are none,
+because their descendants become its children in turn. The pid of its own child cannot be reused before the fork server
+reaps it.
 
-It outlives the agent by as long as it takes to kill everything. That is why the death of its parent only wakes
-it: a SIGKILL there would end the workers too, by their own parent-death signal, but nothing that they started.
+It outlives the agent until everything is killed. So the death of its parent must only wake it, not kill it. A SIGKILL
+would end the workers too, by their own parent-death signal, but nothing that they started.
 """
 
 import errno
@@ -26,7 +27,7 @@ from . import child_setup, prctl, process_tree
 
 _MESSAGE_BYTES = 1 << 16
 _MAX_FDS = 253
-"""SCM_MAX_FD: the kernel sends no more in one message."""
+"""SCM_MAX_FD: the kernel sends no more descriptors in one message."""
 _FDS_BYTES = socket.CMSG_SPACE(_MAX_FDS * struct.calcsize("i"))
 _SHUTDOWN_TIMEOUT_S = 10.0
 _MIN_DELAY_S = 0.01
@@ -47,7 +48,7 @@ class _Worker:
 
 
 class _Wait:
-    """Something that the agent waits for: groups to become empty or, after a kill, trees to be gone."""
+    """A request of the agent: wait until groups are empty or, after a kill, until trees are gone."""
 
     def __init__(self, request: int, numbers: "set[int]", *, kill: bool) -> None:
         self.request = request
@@ -56,7 +57,7 @@ class _Wait:
 
 
 class ForkServer:
-    """The state of the one starter of this process."""
+    """The state of the one fork server of this process."""
 
     def __init__(self, agent: socket.socket, agent_pid: int, run: "child_setup.Run") -> None:
         self._agent = agent
@@ -65,15 +66,15 @@ class ForkServer:
         self._connected = True
         self._workers: dict[int, _Worker] = {}
         self._handshakes: dict[int, _Worker] = {}
-        # Of every worker, dead or alive, whose tree was not killed yet: the pid, which names its session and its group.
-        # The kernel gives that number to nobody else while these have members; when it does, the newest owns it.
+        # The pid of every worker whose tree was not killed yet, dead or alive. It names its session and its group.
+        # The kernel does not reuse that number while these have members. When it is reused, the newest worker owns it.
         self._unswept: set[int] = set()
         self._sessions: dict[int, int] = {}
-        self._outgoing: set[tuple[int, int]] = set()
+        self._sent_signals: set[tuple[int, int]] = set()
         self._owners: dict[tuple[int, int], int] = {}
         self._waits: list[_Wait] = []
         self._pause_s = _MIN_DELAY_S
-        self._taken = _take_signals()
+        self._changed_signals = _install_signal_handlers()
         self._wakeup, self._wakeup_end = os.pipe()
         os.set_blocking(self._wakeup, False)
         os.set_blocking(self._wakeup_end, False)
@@ -83,8 +84,8 @@ class ForkServer:
         self._poll.register(agent, select.POLLIN)
 
     def run(self) -> None:
-        """Serve the agent until it is gone, then end everything."""
-        self._send_pending("ready")
+        """Serve the agent until it has ended, then end everything."""
+        self._send_message("ready")
         try:
             while self._connected and os.getppid() == self._agent_pid:
                 self._run_once()
@@ -100,7 +101,7 @@ class ForkServer:
             elif fd in self._handshakes:
                 self._finish_start(self._handshakes[fd])
             else:
-                self._listen()
+                self._receive()
         self._reap()
         self._answer()
         self._pause_s = _MIN_DELAY_S if ready else min(self._pause_s * 2, _MAX_DELAY_S)
@@ -115,32 +116,32 @@ class ForkServer:
 
     # --- the agent ---------------------------------------------------------------------------------------------
 
-    def _listen(self) -> None:
+    def _receive(self) -> None:
         try:
             # CLOEXEC: no worker may inherit these under their own numbers. (socket.recv_fds drops its flags.)
             message, ancillary, _, _ = self._agent.recvmsg(_MESSAGE_BYTES, _FDS_BYTES, socket.MSG_CMSG_CLOEXEC)
         except ConnectionError:
             message, ancillary = b"", []
-        kind, *words = message.decode("ascii").split() or ["gone"]
-        if kind == "gone":
+        kind, *arguments = message.decode("ascii").split() or ["disconnected"]
+        if kind == "disconnected":
             self._disconnect()
         elif kind == "spawn":
             fds = [fd for _, _, data in ancillary for (fd,) in struct.iter_unpack("i", data)]
-            self._spawn(int(words[0]), fds, expected=int(words[1]))
+            self._spawn(int(arguments[0]), fds, expected=int(arguments[1]))
         elif kind == "signal":
-            self._signal(int(words[0]), int(words[1]), _numbers(words[2]))
+            self._signal(int(arguments[0]), int(arguments[1]), _numbers(arguments[2]))
         elif kind == "kill":
-            self._kill(int(words[0]), _numbers(words[1]))
+            self._kill(int(arguments[0]), _numbers(arguments[1]))
 
     def _disconnect(self) -> None:
         if self._connected:
             self._connected = False
             self._poll.unregister(self._agent)
 
-    def _send_pending(self, *words: object) -> None:
-        # Blocking is right: the agent always reads, and when it is gone the kernel says so.
+    def _send_message(self, *fields: object) -> None:
+        # A blocking send is safe: the agent always reads, and after its end the kernel reports an error.
         with suppress(ConnectionError):
-            self._agent.send(" ".join(map(str, words)).encode("ascii"))
+            self._agent.send(" ".join(map(str, fields)).encode("ascii"))
 
     # --- starting ----------------------------------------------------------------------------------------------
 
@@ -149,7 +150,7 @@ class ForkServer:
         try:
             pid, handshake = self._fork(fds, expected)
         except OSError as error:
-            self._send_pending("failed", number, error.errno, "fork")
+            self._send_message("failed", number, error.errno, "fork")
             return
         finally:
             for fd in fds:
@@ -161,13 +162,13 @@ class ForkServer:
         self._poll.register(handshake, select.POLLIN)
 
     def _fork(self, fds: "list[int]", expected: int) -> "tuple[int, int]":
-        """Fork one worker; return its pid and the pipe on which its exec, or what hindered it, is seen."""
-        if len(fds) != expected:  # the kernel drops the descriptors for which we have no room
+        """Fork one worker; return its pid and the pipe that reports its exec or its error."""
+        if len(fds) != expected:  # the kernel drops descriptors for which this process has no free number
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         command, stdout, stderr, *extras = fds
-        starter_pid = os.getpid()
+        own_pid = os.getpid()
         read_end, write_end = os.pipe()
-        # Blocked until the child has its dispositions: else our own handlers would eat a signal meant for it.
+        # Block signals until the child has its dispositions: else our own handlers would consume a signal meant for it.
         before = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
         try:
             pid = os.fork()
@@ -178,8 +179,8 @@ class ForkServer:
                     stderr=stderr,
                     extras=extras,
                     handshake=write_end,
-                    server_pid=starter_pid,
-                    changed_signals=self._taken,
+                    server_pid=own_pid,
+                    changed_signals=self._changed_signals,
                     own_fds=[read_end, *self._own_fds()],
                     run=self._run,
                 )
@@ -192,18 +193,18 @@ class ForkServer:
         return pid, read_end
 
     def _own_fds(self) -> "list[int]":
-        """What no worker may hold; an exec closes them by itself."""
+        """Return the descriptors that a worker must not have; an exec closes them by itself."""
         return [self._agent.fileno(), self._wakeup, self._wakeup_end, *self._handshakes]
 
     def _finish_start(self, one: _Worker) -> None:
-        """Its handshake has ended: it runs its command, or has reported why not and ends."""
+        """Read the end of its handshake: the worker runs its command, or has reported its error and ends."""
         one.failure = os.read(one.handshake, 100)
         self._poll.unregister(one.handshake)
         os.close(one.handshake)
         del self._handshakes[one.handshake]
         one.handshake = -1
         if not one.failure:
-            self._send_pending("started", one.number, one.pid, one.forked_ns)
+            self._send_message("started", one.number, one.pid, one.forked_ns)
 
     # --- ends --------------------------------------------------------------------------------------------------
 
@@ -224,9 +225,9 @@ class ForkServer:
             self._finish_start(one)
         if one.failure:
             self._forget({one.number})
-            self._send_pending("failed", one.number, one.failure.decode("ascii"))
+            self._send_message("failed", one.number, one.failure.decode("ascii"))
         else:
-            self._send_pending("exited", one.number, status, int(one.stopped), at_s, wall_ns)
+            self._send_message("exited", one.number, status, int(one.stopped), at_s, wall_ns)
 
     # --- stopping ----------------------------------------------------------------------------------------------
 
@@ -234,26 +235,26 @@ class ForkServer:
         self._reap()  # a worker that has already ended was not stopped by us
         self._remember_owners(numbers)
         for group in self._groups(numbers):
-            told = self._sessions[group], signum
-            if told not in self._outgoing:
-                self._outgoing.add(told)
+            delivery = self._sessions[group], signum
+            if delivery not in self._sent_signals:
+                self._sent_signals.add(delivery)
                 self._signal_group(group, signum)
         self._waits.append(_Wait(request, numbers, kill=False))
 
     def _groups(self, numbers: "set[int]") -> "list[int]":
-        """Those of their process groups that have members, the leader or others."""
+        """Return those of their process groups that have members, with or without the leader."""
         groups = set(self._workers)
         if not numbers.issubset(one.number for one in self._workers.values()):
             groups.update(process.group for process in self._orphans() if not process.dead)
         return [group for group in groups if self._sessions.get(group) in numbers]
 
     def _orphans(self) -> "list[process_tree.Process]":
-        """What ended workers have left behind. Living workers' trees are not looked at: their groups are their own."""
+        """Return processes left by ended workers; trees of live workers are not read, as their groups are their own."""
         roots = [process_tree.read(pid) for pid in process_tree.children(os.getpid()) if pid not in self._workers]
         return [each for root in roots if root for each in (root, *process_tree.descendants(root.pid))]
 
     def _signal_group(self, group: int, signum: int) -> None:
-        # It is ours: its leader was not reaped, or a process below us is in it, and so nobody else can have its number.
+        # The group is ours: its leader was not reaped, or a process below us is in it. So its number was not reused.
         if group in self._workers:
             self._workers[group].stopped = True
         # A stopped process takes no signal but SIGKILL until it is continued.
@@ -266,9 +267,9 @@ class ForkServer:
         self._waits.append(_Wait(request, numbers, kill=True))
 
     def _remember_owners(self, numbers: "set[int]") -> None:
-        """While a worker lives its whole tree is known: note whose the processes are that have left its session."""
+        """Record the owners of processes that have left their worker's session, as long as the worker lives."""
         if numbers.issuperset(self._unswept):
-            return  # everything will go: whose it is does not matter
+            return  # everything is killed, so owners do not matter
         for one in self._workers.values():
             if one.number in numbers:
                 for process in process_tree.descendants(one.pid):
@@ -281,12 +282,12 @@ class ForkServer:
             self._waits.remove(wait)
             if wait.kill:
                 self._forget(wait.numbers)
-            self._send_pending("done", wait.request)
+            self._send_message("done", wait.request)
 
     def _kill_pass(self, numbers: "set[int]") -> bool:
-        """SIGKILL everything of these trees that is there now; False if nothing was."""
-        # An orphan that has left its session tells nothing about its owner. It is killed with the last of the
-        # workers that may have started it, so that it never outlives them and no other's process is touched.
+        """Send SIGKILL to everything that these trees contain now; return whether there was anything."""
+        # The owner of an orphan that has left its session is unknown. It is killed with the last of the workers that
+        # may have started it. So it never outlives them, and no process of another worker is killed.
         all_of_them = numbers.issuperset(self._unswept)
         left = [
             pid
@@ -295,8 +296,8 @@ class ForkServer:
         ]
         for pid in left:
             self._kill_child(pid)
-        # What is below them comes up to us as they die. It is killed here as well because a process that hangs in
-        # the kernel keeps its own; and only now, because this takes longer.
+        # Their descendants become our children as they die. They are killed here as well, because a process that hangs
+        # in the kernel keeps its own. This comes second because it takes longer.
         for pid in left:
             for process in process_tree.descendants(pid):
                 process_tree.kill(process)
@@ -314,16 +315,16 @@ class ForkServer:
         return self._sessions.get(process.session, self._owners.get((orphan, process.started)))
 
     def _kill_child(self, pid: int) -> None:
-        """SIGKILL this child of ours and, if it is a worker, its group at once, so that no fork of it escapes."""
+        """Send SIGKILL to this child and, if it is a worker, to its group at once, so that no fork of it escapes."""
         if pid in self._workers:
             self._workers[pid].stopped = True
             _send(os.killpg, pid, signal.SIGKILL)
-        _send(os.kill, pid, signal.SIGKILL)  # a worker that has not come to its setsid yet has no group
+        _send(os.kill, pid, signal.SIGKILL)  # a worker that has not called setsid yet has no group
 
     def _forget(self, numbers: "set[int]") -> None:
         self._unswept -= numbers
         self._sessions = {pid: number for pid, number in self._sessions.items() if number not in numbers}
-        self._outgoing = {(number, signum) for number, signum in self._outgoing if number not in numbers}
+        self._sent_signals = {(number, signum) for number, signum in self._sent_signals if number not in numbers}
         self._owners = {process: number for process, number in self._owners.items() if number not in numbers}
 
 
@@ -332,37 +333,38 @@ def _numbers(text: str) -> "set[int]":
 
 
 def _send(function: "Callable[[int, int], None]", pid: int, signum: int) -> None:
-    """Signal what may be gone already, or be another user's by a setuid exec: then the wait shows that it stays."""
+    """Send a signal to a process that may have ended, or run as another user after a setuid exec."""
+    # An error is ignored here: the wait shows whether the process remains.
     with suppress(ProcessLookupError, PermissionError):
         function(pid, signum)
 
 
-def _take_signals() -> "list[int]":
-    """Let signals wake the loop and do nothing else; return all that a worker must set back to the default."""
+def _install_signal_handlers() -> "list[int]":
+    """Make signals wake the loop and do nothing else; return the signals that a worker must set to the default."""
     for signum in (signal.SIGCHLD, *_IGNORED):
         signal.signal(signum, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the agent's mask came along: a blocked SIGCHLD would never wake us
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # inherited from the agent: a blocked SIGCHLD would never wake us
     settable = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
     return [signum for signum in settable if signal.getsignal(signum) != signal.SIG_DFL]
 
 
 def serve(agent: socket.socket, agent_pid: int, run: "child_setup.Run" = child_setup.execute) -> None:
-    """Be the starter of this agent until it is gone, and end this process.
+    """Be the fork server of this agent until it has ended, then end this process.
 
     Args:
-        agent: the other end is the agent's.
-        agent_pid: our parent, as long as it lives.
-        run: what a forked worker does in the end; by default it executes its command.
+        agent: the socket whose other end the agent has.
+        agent_pid: our parent while it lives.
+        run: the last step of a forked worker; by default it executes its command.
     """
-    agent.set_inheritable(False)  # it came through an exec; it must not go through the workers'
+    agent.set_inheritable(False)  # it came through an exec; workers must not inherit it
     prctl.become_subreaper()
-    starter = ForkServer(agent, agent_pid, run)
-    # After the handler is in place. An agent that is already gone is noticed by the first look at getppid.
+    fork_server = ForkServer(agent, agent_pid, run)
+    # After the handler is installed. The first call of getppid notices an agent that has already ended.
     prctl.signal_on_parent_death(signal.SIGTERM)
-    starter.run()
+    fork_server.run()
     os._exit(0)  # at once: the agent waits for this, and there is nothing to finalize
 
 
 def main() -> None:
-    """Run the starter on the socket and for the agent that the command line names."""
+    """Run the fork server for the socket and the agent of the command line."""
     serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
