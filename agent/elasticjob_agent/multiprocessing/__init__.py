@@ -1,11 +1,11 @@
-"""The process layer: n copies of a function or command, with their output, errors and ends taken care of.
+"""The process layer: n copies of a function or command, with their output, errors and ends.
 
     context = start_processes(name="trainer", entrypoint=train, args={0: (1,), 1: (2,)}, envs=None, log_dir="/logs/1")
     result = context.wait()
 
 Names, signatures and defaults are those of torch.distributed.elastic.multiprocessing; nothing of torch is needed.
 
-What is named here is loaded at its first use: a worker that only wants `errors.record` does not pay for the rest.
+Each public name is loaded at its first use: a worker that only imports `errors.record` does not load the rest.
 """
 
 from importlib import import_module
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 
-_HOMES = {"SignalException": "signals", "start_processes": "_start"}
+_MODULE_OF = {"SignalException": "signals", "start_processes": "_start"}
 _MODULES = {"api", "errors", "redirects", "_start", "subprocess_handler", "tail_log"}
 
 
@@ -51,5 +51,5 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"{__name__}.{name}")
     if name in __all__:
-        return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'api')}"), name)
+        return getattr(import_module(f"{__name__}.{_MODULE_OF.get(name, 'api')}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""In a function worker: the function under `record`, so that what it raises is in its error file."""
+"""In a function worker: the function under `record`, so that its exception is written to its error file."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ def run_recorded(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 
 
 def _plain(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A plain function of the same call: partials, builtins and callable objects lack what a decorator copies."""
+    """Return a plain function with the same call: partials, builtins and callable objects lack attributes of one."""
 
     def call(*args: Any) -> Any:
         return fn(*args)

@@ -1,7 +1,7 @@
-"""`start_processes`: from arguments in either of the two known forms to a context that runs.
+"""`start_processes`: it turns arguments in either of two forms into a context that runs.
 
-Everything that can be checked is checked before anything is made, and what has begun when an error comes is undone,
-whatever the error.
+Everything that can be checked is checked before anything is created. After any error, everything that has begun is
+undone.
 """
 
 import os
@@ -40,18 +40,17 @@ def start_processes(
 ) -> PContext:
     """Start n copies of a function or command, each with its own arguments and variables, and return their context.
 
-    Two forms: `…, logs_specs, log_line_prefixes=None, start_method="spawn", numa_options=None,
-    duplicate_stdout_filters=None, duplicate_stderr_filters=None`, or
-    `…, log_dir, start_method="spawn", redirects=Std.NONE, tee=Std.NONE`; what only the first form names may be
-    given to the second by keyword.
+    There are two forms: `…, logs_specs, log_line_prefixes=None, start_method="spawn", numa_options=None,
+    duplicate_stdout_filters=None, duplicate_stderr_filters=None`, or `…, log_dir, start_method="spawn",
+    redirects=Std.NONE, tee=Std.NONE`. The second form accepts the options of the first by keyword.
 
     Args:
         name: short label, the header of teed lines.
         entrypoint: a function, or a command, which is looked up on the worker's PATH.
-        args: by local rank; the keys 0 to n-1 say how many workers there are. A bare string is one argument.
+        args: by local rank; there is one worker for each of the keys 0 to n-1. A bare string is one argument.
         envs: variables by local rank, added to our own environment; None for none.
-        more: logs_specs (see `LogsSpecs`), or log_dir (an existing empty folder), and what follows it.
-        options: the same by keyword; `numa_options` (`multiprocessing.numa`) says which processors each worker gets.
+        more: logs_specs (see `LogsSpecs`), or log_dir (an existing empty folder), and the arguments after it.
+        options: the same by keyword; `numa_options` (`multiprocessing.numa`) selects the processors of each worker.
 
     Raises:
         TypeError: the forms are mixed, neither is given, or the entrypoint is neither function nor command.
@@ -60,7 +59,7 @@ def start_processes(
         RuntimeError: log_dir is not empty, or the keys are not 0 to n-1.
         PermissionError: the command cannot be executed.
         ValueError: an unknown start method, or an argument that no process can get.
-        NotImplementedError: `numa_options` cannot be followed here, and do not allow to go on without.
+        NotImplementedError: `numa_options` cannot be applied here, and do not allow a start without them.
         OSError: a worker could not be started for another reason; then none is running.
     """
     given = _bind(more, options)
@@ -76,7 +75,7 @@ def start_processes(
 
 
 def _bind(more: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-    """All options by their names."""
+    """Return all options by name."""
     with_log_dir = "log_dir" in options or (more and isinstance(more[0], str | PathLike))
     names = _WITH_LOG_DIR if with_log_dir else _WITH_SPECS
     if len(more) > len(names):
@@ -95,12 +94,12 @@ def _specs(given: dict[str, Any]) -> LogsSpecs:
     specs, log_dir = given.get("logs_specs"), given.get("log_dir")
     if specs is not None:
         if mixed := sorted({"log_dir", "redirects", "tee"} & set(given)):
-            raise TypeError(f"logs_specs decides where output goes: {', '.join(mixed)} cannot be given beside it")
+            raise TypeError(f"{', '.join(mixed)} cannot be given together with logs_specs, which sets the destinations")
         if not isinstance(specs, LogsSpecs):
             raise TypeError(f"logs_specs must be a LogsSpecs, not {type(specs).__name__}")
         return specs
     if log_dir is None:
-        raise TypeError("start_processes needs logs_specs, or else log_dir: where does the workers' output go?")
+        raise TypeError("start_processes needs logs_specs or log_dir, the destination of the workers' output")
     return FlatLogsSpecs(os.fspath(log_dir), given.get("redirects", Std.NONE), given.get("tee", Std.NONE))
 
 

@@ -1,8 +1,8 @@
-"""The workers of one context, seen from the caller's thread: started, watched and stopped in the background loop.
+"""The workers of one context, for the caller's thread: they are started, watched and stopped in the background loop.
 
-What has ended is noted by the loop and read by the caller; `changed` is set after each note. Starting is all or
-nothing whatever interrupts it. Function workers wait with their values until `release`, since a value may be taken only
-while the process that sends it lives: a tensor is a descriptor that the worker serves.
+The loop records each exit and then sets `changed`; the caller reads the records. All workers start, or none, whatever
+interrupts the start. Function workers wait with their values until `release`. A value may be unpickled only while its
+process lives: a tensor, for example, is a descriptor that the worker serves.
 """
 
 import asyncio
@@ -44,16 +44,20 @@ class WorkerSet:
 
     @property
     def size(self) -> int:
-        """How many workers it has."""
+        """Return the number of workers."""
         return len(self._children)
 
     @property
     def all_ended(self) -> bool:
-        """None of them lives."""
+        """Whether all workers have ended."""
         return len(self.exits) == len(self._children)
 
     def start_commands(self, commands: Sequence[Command]) -> None:
-        """Start commands; StartError if one cannot be started."""
+        """Start commands.
+
+        Raises:
+            StartError: one cannot be started.
+        """
 
         async def start() -> None:
             supervisor = await self._background.supervisor()
@@ -62,7 +66,11 @@ class WorkerSet:
         self._start(start())
 
     def start_functions(self, functions: Sequence[Function], method: str) -> None:
-        """Start functions; StartError if one cannot be started, a pickling error as it comes."""
+        """Start functions; a pickling error is raised unchanged.
+
+        Raises:
+            StartError: one cannot be started.
+        """
 
         async def start() -> None:
             self._functions = await started
@@ -75,28 +83,30 @@ class WorkerSet:
         self._start(start())
 
     def stop(self, sig: signal.Signals, *, grace_s: float, interrupted: "list[Callable[[], None]]") -> list[int]:
-        """End all trees; return the ranks that outlived SIGKILL. An interruption ends the grace, and is raised last.
+        """End all trees and return the ranks that survived SIGKILL.
+
+        An interruption ends the grace; it is raised when all is done.
 
         Args:
-            sig: the friendly signal.
+            sig: the signal that asks them to end.
             grace_s: seconds that all share.
             interrupted: gets a function that ends the grace at once, for signal handlers.
         """
         reap_s = max(grace_s, _MIN_REAP_S)
 
-        def hurry() -> None:
+        def end_grace() -> None:
             self._background.submit(self._stop(signal.SIGKILL, 0, reap_s))
 
-        interrupted.append(hurry)
+        interrupted.append(end_grace)
         work = self._background.submit(self._stop(sig, grace_s, reap_s))
-        error = _wait_for(work, hurry)
+        error = _wait_for(work, end_grace)
         self.changed.set()
         if error:
             raise error
         return [rank for rank, child in enumerate(self._children) if child.wedged]
 
     def outcome(self, rank: int) -> Outcome | None:
-        """What this function worker has told; None if nothing yet, or nothing ever."""
+        """Return the outcome that this function worker has sent, or None without one."""
         if not self._functions:
             return None
         future = self._functions[rank].outcome
@@ -104,26 +114,26 @@ class WorkerSet:
 
     @property
     def has_all_outcomes(self) -> bool:
-        """Every function worker has told how it ended, or never will."""
+        """Whether every function worker has sent its outcome or has ended without one."""
         return bool(self._functions) and all(function.outcome.done() for function in self._functions)
 
     def release(self) -> None:
-        """Let the function workers go on to their end."""
+        """Let the function workers continue to their end."""
         self._background.loop.call_soon_threadsafe(self._release)
 
     def has_failed(self, rank: int) -> bool:
-        """It failed by itself: it ended badly, or was about to when it was stopped."""
+        """Whether it failed by itself: it ended with an error, or was about to when it was stopped."""
         exit_ = self.exits.get(rank)
         outcome = self.outcome(rank)
-        told = outcome is not None and outcome.kind in "RUN"
-        return told or (exit_ is not None and exit_.code != 0 and not exit_.stopped_by_us)
+        reported = outcome is not None and outcome.kind in "RUN"
+        return reported or (exit_ is not None and exit_.code != 0 and not exit_.stopped_by_us)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
         self.memory.take_baseline()
         try:
             self._background.run(work)
         except BaseException:
-            # It may have been done in the very moment of the interruption.
+            # The start may have finished at the very moment of the interruption.
             self.stop(signal.SIGKILL, grace_s=0, interrupted=[])
             raise
 
@@ -147,16 +157,16 @@ class WorkerSet:
         elif self._children:
             supervisor = await self._background.supervisor()
             await supervisor.stop(self._children, sig=sig, grace_s=grace_s, reap_s=reap_s)
-        await asyncio.sleep(0)  # the notes of the last exits
+        await asyncio.sleep(0)  # lets the callbacks of the last exits run
 
 
 def _wait_for(work: "concurrent.futures.Future[None]", on_interrupt: Callable[[], None]) -> BaseException | None:
-    """Wait until it is done, whatever interrupts; return the first interruption, or the work's own error."""
+    """Wait until it is done, despite interruptions; return the first interruption, or the work's own error."""
     first: BaseException | None = None
     while not work.done():
         try:
             concurrent.futures.wait([work])
-        except BaseException as error:  # noqa: BLE001 - it is raised when the workers are gone
+        except BaseException as error:  # noqa: BLE001 - it is raised after the end of the workers
             first = first or error
             on_interrupt()
     return first or work.exception()

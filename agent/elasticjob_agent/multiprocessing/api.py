@@ -1,8 +1,8 @@
 """The contexts: n workers of one kind, functions or commands, started together and ended together.
 
-A context starts its workers once, notices their ends through the supervisor without polling, and gives one final
-result. When the caller sees a result nothing of the workers' trees lives any more. Signals that the context handles
-are raised as `SignalException`, never in the middle of a start or a close.
+A context starts its workers once, gets their ends from the supervisor without polling, and returns one final result.
+When the caller gets a result, nothing of the workers' trees lives any more. Signals that the context handles are raised
+as `SignalException`, never in the middle of a start or a close.
 """
 
 import json
@@ -67,7 +67,7 @@ _CONTEXT_SETTLE_S = 0.1
 
 
 def _terminate_process_handler(signum: int, frame: FrameType | None) -> None:
-    """Raise SignalException in the main thread, now or when what must not be interrupted is over."""
+    """Raise SignalException in the main thread, now or after a block that must not be interrupted."""
     if signals.pass_on(signum, frame, _terminate_process_handler):
         return
     sigval = signal.Signals(signum)
@@ -83,15 +83,13 @@ def _get_kill_signal() -> signal.Signals:
 
 
 def _validate_full_rank(d: dict[int, Any], nprocs: int, what: str) -> None:
-    """RuntimeError unless the keys are exactly 0 to nprocs-1."""
+    """Raise RuntimeError unless the keys are exactly 0 to nprocs-1."""
     if set(d) != set(range(nprocs)):
-        raise RuntimeError(
-            f"{what}: its local ranks are wrong: expected {list(range(nprocs))}, actual {sorted(d, key=str)}"
-        )
+        raise RuntimeError(f"{what}: wrong local ranks: expected {list(range(nprocs))}, actual {sorted(d, key=str)}")
 
 
 def get_std_cm(std_rd: str, redirect_fn: Callable[[str], AbstractContextManager[None]]) -> AbstractContextManager[None]:
-    """`redirect_fn(std_rd)`; for an empty path, and where redirection is not possible, nothing."""
+    """Return `redirect_fn(std_rd)`, or a context without effect if the path is empty or the system cannot redirect."""
     if IS_WINDOWS or IS_MACOS or not std_rd:
         return nullcontext()
     return redirect_fn(std_rd)
@@ -101,19 +99,20 @@ class PContext(ABC):
     """Workers that are started, waited for and closed together; see `start_processes`."""
 
     failure_grace_s: float = 30.0
-    """Seconds that the others get to end when one has failed."""
+    """Seconds that the other workers get to end after a failure."""
     settle_s: float = _CONTEXT_SETTLE_S
-    """Seconds after a failure in which further failures count as such, before the others are stopped.
+    """Seconds after a failure in which further failures count as such, before the other workers are stopped.
 
-    Ranks that fail together must all be told (the original has only the first it happens to see), and once the others
-    are stopped nobody can tell a failure from the answer to the signal. A tenth of a second is what workers need that
-    die of one thing, as a peer's broken connection, on a loaded machine; and nobody waits so long who has not failed.
+    All ranks that fail together must be reported; the original reports only the first that it sees. Once the others are
+    stopped, a failure cannot be distinguished from the reaction to the signal. A tenth of a second suffices on a loaded
+    machine for workers that die of one cause, such as a peer's broken connection. Only a run with a failure waits so
+    long.
     """
     on_failure: Callable[[dict[int, ProcessFailure]], None] | None = None
-    """Told by local rank of those that failed by themselves, once, before the others are stopped.
+    """Called once, before the others are stopped, with the workers that failed by themselves, by local rank.
 
-    Called in the thread that waits, which goes on to stop them when it returns: it must neither block nor raise. The
-    original has nothing of the kind: there a failure is known when nobody is left, up to 30 s later.
+    It is called in the waiting thread, which stops the others when it returns: it must neither block nor raise. The
+    original has no such callback: there a failure is known when all workers have ended, up to 30 s later.
     """
 
     def __init__(  # noqa: PLR0917 - the signature is torch's
@@ -127,17 +126,17 @@ class PContext(ABC):
         duplicate_stdout_filters: list[str] | None = None,
         duplicate_stderr_filters: list[str] | None = None,
     ) -> None:
-        """Decide where the output goes; start nothing.
+        """Choose the destinations of the output; start nothing.
 
         Args:
             name: short label, the header of teed lines.
-            entrypoint: what the workers run.
+            entrypoint: the function or command of the workers.
             args: arguments by local rank.
             envs: variables by local rank, added to our own environment.
-            logs_specs: destinations of the output; asked once.
+            logs_specs: destinations of the output; called once.
             log_line_prefixes: other headers of teed lines, by local rank.
             duplicate_stdout_filters: teed lines with any of these texts also go to one file for all ranks.
-            duplicate_stderr_filters: the same.
+            duplicate_stderr_filters: the same for stderr.
         """
         self.name = name
         self.entrypoint = entrypoint
@@ -164,7 +163,11 @@ class PContext(ABC):
         self._result: RunProcsResult | None = None
 
     def start(self) -> None:
-        """Install the signal handlers and start all workers, or none; ValueError at a second call."""
+        """Install the signal handlers and start all workers, or none.
+
+        Raises:
+            ValueError: it was called before.
+        """
         handlers = _install_handlers()
         try:
             with signals.uninterrupted():
@@ -172,7 +175,7 @@ class PContext(ABC):
                 for tail_log in self._tail_logs:
                     tail_log.start()
                 self._handlers = handlers
-        except SignalException:  # raised at the end of the block, when all run: close will release the handlers
+        except SignalException:  # raised at the end of the block, when all run: close releases the handlers
             raise
         except BaseException:
             signals.release(handlers, _terminate_process_handler)
@@ -184,32 +187,32 @@ class PContext(ABC):
 
     @abstractmethod
     def _poll(self) -> RunProcsResult | None:
-        """The result if there is one by now."""
+        """Return the result if there is one by now."""
 
     @abstractmethod
     def pids(self) -> dict[int, int]:
-        """Process ids by local rank, also after the end."""
+        """Return process ids by local rank, also after the end."""
 
     @abstractmethod
     def _close(self, death_sig: signal.Signals, timeout: int = 30) -> None:
         """End all workers."""
 
     def wait(self, timeout: float | None = -1, period: float = 1) -> RunProcsResult | None:
-        """Wait until all have ended well or any has failed.
+        """Wait until all have ended with code 0 or any has failed.
 
         Args:
-            timeout: seconds; 0 looks once, None or a negative number waits for ever.
-            period: seconds between looks of subclasses that cannot tell when something changes.
+            timeout: seconds; 0 checks once, None or a negative number waits for ever.
+            period: seconds between checks of subclasses that are not notified of changes.
 
         Returns:
-            The result, each time the same; None if the time is over.
+            The result, each time the same; None after the timeout.
         """
         forever = timeout is None or timeout < 0
         end_s = float("inf") if timeout is None or forever else time.monotonic() + timeout
         while True:
             changed = self._workers.changed if self._workers else None
             if changed:
-                changed.clear()  # before the look: what changes after it is not missed
+                changed.clear()  # before the check: a later change is not missed
             with signals.uninterrupted():
                 result = self._poll()
             left_s = end_s - time.monotonic()
@@ -218,12 +221,12 @@ class PContext(ABC):
             _pause(changed, left_s, period)
 
     def close(self, death_sig: signal.Signals | None = None, timeout: int = 30) -> None:
-        """Signal all workers, give them `timeout` seconds together, kill what is left; put signal handlers back.
+        """Signal all workers, give them `timeout` seconds together, kill the rest, and restore signal handlers.
 
-        A signal to this process meanwhile ends the grace at once and is raised when everything is done.
+        A signal to this process during the call ends the grace at once and is raised when everything is done.
 
         Args:
-            death_sig: the friendly signal; SIGTERM by default.
+            death_sig: the signal that asks them to end; SIGTERM by default.
             timeout: seconds; 0 kills at once.
         """
         with signals.uninterrupted():
@@ -237,12 +240,12 @@ class PContext(ABC):
                 self.release_handlers()
 
     def release_handlers(self) -> None:
-        """Put signal handlers back, for a context that was closed in another thread: only the main thread can."""
+        """Restore signal handlers, for a context that was closed in another thread: only the main thread can."""
         handlers, self._handlers = self._handlers, None
         signals.release(handlers, _terminate_process_handler)
 
     def shutdown(self, death_sig: signal.Signals | None = None, timeout: int = 30) -> None:
-        """The same as `close`."""
+        """Do the same as `close`."""
         self.close(death_sig, timeout)
 
 
@@ -254,7 +257,7 @@ def _pause(changed: threading.Event | None, left_s: float, period: float) -> Non
 
 
 def _install_handlers() -> signals.HandlerUser:
-    """Install ours for each configured signal; return what `signals.release` wants."""
+    """Install our handler for each configured signal; return the argument for `signals.release`."""
     user = signals.HandlerUser()
     if threading.current_thread() is not threading.main_thread():
         logger.warning("not on the main thread: signals to this process will not stop its workers in order")
@@ -264,14 +267,16 @@ def _install_handlers() -> signals.HandlerUser:
             signum = signal.Signals[name]
             original = signal.signal(signum, _terminate_process_handler)
         except (KeyError, ValueError, OSError):
-            logger.warning("%s names %s, which is no signal that can be handled; it is left out", _SIGNALS_ENV, name)
+            logger.warning(
+                "%s contains %s, which is not a signal that can be handled; it is ignored", _SIGNALS_ENV, name
+            )
             continue
         signals.remember(signum, original, user, _terminate_process_handler)
     return user
 
 
 class _WorkerSetContext(PContext):
-    """What both kinds of context share: workers of the supervisor."""
+    """Base of both kinds of context: workers of the supervisor."""
 
     def __init__(  # noqa: PLR0917 - the signature is torch's
         self,
@@ -285,7 +290,7 @@ class _WorkerSetContext(PContext):
         duplicate_stdout_filters: list[str] | None = None,
         duplicate_stderr_filters: list[str] | None = None,
     ) -> None:
-        """As `PContext`, and `numa_options`: None, or which processors each worker gets (`NumaOptions`)."""
+        """Take the arguments of `PContext`, and `numa_options`: None, or each worker's processors (`NumaOptions`)."""
         bindings = numa.cpu_bindings(numa_options, len(args), {**os.environ, **(envs or {}).get(0, {})})
         super().__init__(
             name,
@@ -301,7 +306,7 @@ class _WorkerSetContext(PContext):
 
     def _begin(self) -> WorkerSet:
         if self._workers:
-            raise ValueError("this context was started already; make a new one to start its workers again")
+            raise ValueError("this context was started already; create another one to start its workers again")
         self._workers = WorkerSet()
         self._stdout_tee.open_filtered()
         self._stderr_tee.open_filtered()
@@ -325,18 +330,23 @@ class _WorkerSetContext(PContext):
     def _close(self, death_sig: signal.Signals, timeout: float = 30) -> None:
         if not self._workers:
             return
-        hurry: list[Callable[[], None]] = []
-        with signals.uninterrupted(lambda: _call_all(hurry)):
+        end_grace: list[Callable[[], None]] = []
+        with signals.uninterrupted(lambda: _call_all(end_grace)):
             try:
-                wedged = self._workers.stop(death_sig, grace_s=timeout, interrupted=hurry)
+                wedged = self._workers.stop(death_sig, grace_s=timeout, interrupted=end_grace)
                 for rank in wedged:
-                    logger.error("%s%s, pid %s, outlived SIGKILL: given up", self.name, rank, self.pids().get(rank))
+                    logger.error(
+                        "%s%s, pid %s, survived SIGKILL: not waited for any longer",
+                        self.name,
+                        rank,
+                        self.pids().get(rank),
+                    )
             finally:
                 self._closed = True
                 self._workers.changed.set()
 
     def _check(self) -> RunProcsResult | None:
-        """The result, if the workers' ends have made one."""
+        """Return the result if the workers' ends have made one."""
         workers = self._workers
         if self._result or not workers:
             return self._result
@@ -350,7 +360,7 @@ class _WorkerSetContext(PContext):
             self.close(timeout=self.failure_grace_s)  # type: ignore[arg-type]  # parts of seconds are fine
             self._result = self._result_of(workers)
         elif workers.all_ended:
-            self.close(timeout=0)  # what they have left running
+            self.close(timeout=0)  # kills what they have left running
             self._result = self._result_of(workers)
         return self._result
 
@@ -362,7 +372,7 @@ class _WorkerSetContext(PContext):
                 workers.changed.wait(left_s)
 
     def _failures_so_far(self, workers: WorkerSet) -> dict[int, ProcessFailure]:
-        """Those that have failed by themselves; one that has told its error and is about to exit is one of them."""
+        """Return failures of workers that failed by themselves, or have sent an error and are about to exit."""
         failed = [rank for rank in range(self.nprocs) if workers.has_failed(rank)]
         return {rank: self._failure(workers, rank, workers.exits.get(rank) or _is_exiting()) for rank in failed}
 
@@ -385,14 +395,14 @@ class _WorkerSetContext(PContext):
             memory=workers.memory,
         )
 
-    def _root_failures_only(self, result: RunProcsResult) -> None:
-        """Leave out those that were stopped, unless there are no others."""
-        genuine = {rank: each for rank, each in result.failures.items() if not each.stopped_by_us}
-        result.failures = genuine or result.failures
+    def _drop_stopped(self, result: RunProcsResult) -> None:
+        """Remove workers that were stopped, unless there are no others."""
+        own_failures = {rank: each for rank, each in result.failures.items() if not each.stopped_by_us}
+        result.failures = own_failures or result.failures
 
 
 def _is_exiting() -> Exit:
-    """How a function worker ends that has told an error."""
+    """Return the exit of a function worker that has sent an error."""
     return Exit(code=1, at_s=time.monotonic(), wall_ns=time.time_ns(), stopped_by_us=False)
 
 
@@ -402,7 +412,7 @@ def _call_all(functions: list[Callable[[], None]]) -> None:
 
 
 class _Process:
-    """The face of a process of multiprocessing, as far as one may only look."""
+    """The read-only interface of a process of multiprocessing."""
 
     def __init__(self, workers: WorkerSet, rank: int, name: str) -> None:
         self.name = name
@@ -411,17 +421,17 @@ class _Process:
 
     @property
     def exitcode(self) -> int | None:
-        """None while it runs; minus the signal that killed it."""
+        """Return None while it runs, and minus the signal that killed it."""
         exit_ = self._workers.exits.get(self._rank)
         return exit_.code if exit_ else None
 
     def is_alive(self) -> bool:
-        """It has not ended."""
+        """Whether it has not ended."""
         return self.exitcode is None
 
 
 class _Processes:
-    """The face of a `spawn.ProcessContext` for the function workers of a context, which alone may end them."""
+    """The interface of a `spawn.ProcessContext` for the function workers of a context, which alone may end them."""
 
     def __init__(self, workers: WorkerSet, name: str, error_files: dict[int, str]) -> None:
         self._workers = workers
@@ -429,16 +439,16 @@ class _Processes:
         self.error_files = [error_files.get(rank, "") for rank in range(workers.size)]
 
     def pids(self) -> list[int]:
-        """By local rank."""
+        """Return pids by local rank."""
         return [self._workers.pids[rank] for rank in range(self._workers.size)]
 
-    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:  # noqa: ARG002 - as there
-        """True if all have ended; never blocks: the context waits for changes."""
+    def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:  # noqa: ARG002 - the original's signature
+        """Return whether all have ended; never block: the context waits for changes."""
         return self._workers.all_ended
 
 
 class MultiprocessContext(_WorkerSetContext):
-    """Workers that run a Python function each."""
+    """Workers that each run a Python function."""
 
     def __init__(  # noqa: PLR0917 - the signature is torch's
         self,
@@ -453,10 +463,10 @@ class MultiprocessContext(_WorkerSetContext):
         duplicate_stdout_filters: list[str] | None = None,
         duplicate_stderr_filters: list[str] | None = None,
     ) -> None:
-        """As `PContext`, and `numa_options` as a command's.
+        """Take the arguments of `PContext`, and `numa_options` as for commands.
 
-        Args of its own: `start_method`, which is spawn, fork or forkserver, or None for the default of
-        `multiprocessing`; else ValueError.
+        A further argument is `start_method`: spawn, fork or forkserver, or None for the default of `multiprocessing`.
+        Any other raises ValueError.
         """
         self.start_method = resolve_method(start_method)
         super().__init__(
@@ -473,7 +483,7 @@ class MultiprocessContext(_WorkerSetContext):
         self._pc: Any = None
         self._values: dict[int, Any] | None = None
         self._unreadable: dict[int, str] = {}
-        """Why a rank's value cannot be unpickled."""
+        """Reasons why values cannot be unpickled, by rank."""
 
     def _start(self) -> None:
         workers = self._begin()
@@ -498,13 +508,13 @@ class MultiprocessContext(_WorkerSetContext):
         )
 
     def pids(self) -> dict[int, int]:
-        """Process ids by local rank; AssertionError before the start."""
+        """Return process ids by local rank; raise AssertionError before the start."""
         if self._pc is None:
             raise AssertionError("these processes are not started yet: call start() first")
         return dict(enumerate(self._pc.pids()))
 
     def _is_done(self) -> bool:
-        """All workers have delivered what they had to, and have ended."""
+        """Return whether all workers have sent their values and have ended."""
         return self._workers is not None and self._workers.all_ended
 
     def _poll(self) -> RunProcsResult | None:
@@ -529,7 +539,7 @@ class MultiprocessContext(_WorkerSetContext):
     def _result_of(self, workers: WorkerSet) -> RunProcsResult:
         self._record_unpicklable(workers)
         result = super()._result_of(workers)
-        self._root_failures_only(result)
+        self._drop_stopped(result)
         if not result.failures:
             self._read_values()
             self._add_values(workers, result)
@@ -563,15 +573,15 @@ class MultiprocessContext(_WorkerSetContext):
             result.return_values = {rank: (self._values or {}).get(rank) for rank in range(self.nprocs)}
 
     def _record_unpicklable(self, workers: WorkerSet) -> None:
-        """A value that cannot be pickled is an error like those that the worker records itself."""
+        """Write an error file for a value that cannot be pickled, as the worker does for other errors."""
         for rank, path in self.error_files.items():
             outcome = workers.outcome(rank)
             if outcome and outcome.kind == "U" and path and path != os.devnull:
-                words = outcome.describe
-                _write_error_file(path, describe(words["type"], words["text"], words["traceback"]))
+                fields = outcome.describe
+                _write_error_file(path, describe(fields["type"], fields["text"], fields["traceback"]))
 
     def _raise_unpicklable(self, error: Any) -> RunProcsResult:
-        """An error of the processes' own `join` names one that failed."""
+        """Return the result for an error of `join`, which has the index of a failed process."""
         rank = error.error_index
         self.close(timeout=self.failure_grace_s)  # type: ignore[arg-type]  # parts of seconds are fine
         code = self._pc.processes[rank].exitcode
@@ -587,11 +597,11 @@ def _write_error_file(path: str, content: dict[str, Any]) -> None:
 
 
 class SubprocessContext(_WorkerSetContext):
-    """Workers that run a command each."""
+    """Workers that each run a command."""
 
     @cached_property
     def subprocess_handlers(self) -> dict[int, SubprocessHandler]:
-        """By local rank; empty before the start."""
+        """Return handlers by local rank; empty before the start."""
         return {}
 
     def _start(self) -> None:
@@ -623,7 +633,7 @@ class SubprocessContext(_WorkerSetContext):
         )
 
     def pids(self) -> dict[int, int]:
-        """Process ids by local rank; empty before the start."""
+        """Return process ids by local rank; empty before the start."""
         return {rank: handler.proc.pid for rank, handler in self.subprocess_handlers.items()}
 
     def _poll(self) -> RunProcsResult | None:
@@ -637,7 +647,7 @@ class SubprocessContext(_WorkerSetContext):
 
 
 class _ContextProcess:
-    """A worker with the face of a Popen."""
+    """A worker with the interface of a Popen."""
 
     def __init__(self, workers: WorkerSet, rank: int, command: Command) -> None:
         self.args = command.argv
@@ -646,17 +656,17 @@ class _ContextProcess:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs."""
+        """Return None while it runs."""
         exit_ = self._workers.exits.get(self._rank)
         return exit_.code if exit_ else None
 
     def poll(self) -> int | None:
-        """The same."""
+        """Return the same as `returncode`."""
         return self.returncode
 
 
 class _ContextHandler(SubprocessHandler):
-    """A handler of a process that the supervisor has started, and whose streams it owns."""
+    """A handler of a process that the supervisor has started; the supervisor owns its streams."""
 
     def __init__(self, workers: WorkerSet, rank: int, command: Command) -> None:
         self.local_rank_id = rank
@@ -665,7 +675,7 @@ class _ContextHandler(SubprocessHandler):
         self._files = []
 
     def close(self, death_sig: signal.Signals | None = None) -> None:
-        """Signal its group, if it has not ended: another may have its number by then."""
+        """Signal its group unless it has ended: later, another group may have its number."""
         if self.proc.poll() is None:
             super().close(death_sig)
 
@@ -681,7 +691,7 @@ def _wrap(  # noqa: PLR0917 - the signature is torch's
     queue_finished_reading_event: Any,
     numa_options: Any = None,
 ) -> None:
-    """Run one rank's function in this process, as a child of a multiprocessing context of one's own does."""
+    """Run one rank's function in this process, as the user's own multiprocessing context does in a child."""
     os.environ.update(envs[local_rank])
     if cpus := numa.cpu_bindings(numa_options, len(args))[local_rank]:
         os.sched_setaffinity(0, cpus)

@@ -1,7 +1,7 @@
-"""Where the workers' output goes: `LogsSpecs` decides, once per start; `LogsDest` is the decision.
+"""Destinations of the workers' output: `LogsSpecs` chooses them once per start, `LogsDest` has the result.
 
-Nothing that exists is ever deleted or written over: a start with a restart count that was used before gets a folder
-of its own beside the older one.
+Nothing that exists is ever deleted or overwritten. A start whose restart count was used before gets a folder of its own
+beside the older one.
 """
 
 import os
@@ -23,8 +23,8 @@ StdMap = Std | dict[int, Std]
 class LogsDest:
     """Paths by local rank.
 
-    In `stdouts` and `stderrs` an empty string is the parent's own stream and os.devnull is nowhere. The tee maps hold
-    only the ranks that are teed, each with the path that `stdouts` or `stderrs` has for it.
+    In `stdouts` and `stderrs` an empty string is the parent's own stream, and os.devnull discards the output. The tee
+    maps contain only ranks that are teed, each with its path in `stdouts` or `stderrs`.
     """
 
     stdouts: dict[int, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class LogsDest:
 
 
 class LogsSpecs(ABC):
-    """What is redirected and what is shown; subclasses say where to."""
+    """Streams to redirect and to show; subclasses choose the files."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class LogsSpecs(ABC):
         """Keep copies of these.
 
         Args:
-            log_dir: the root of all that is written.
+            log_dir: the root of all files.
             redirects: streams that go to a file instead of the console.
             tee: streams that go to both.
             local_ranks_filter: only these local ranks are shown on the console; None or empty for all.
@@ -61,25 +61,25 @@ class LogsSpecs(ABC):
 
     @abstractmethod
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """Decide for one start; called once for each.
+        """Return the destinations of one start; called once for each.
 
         Args:
             envs: each local rank's environment; variables may be added to them.
 
         Returns:
-            Paths in folders that exist by then.
+            Paths in folders that exist then.
         """
 
     @property
     @abstractmethod
     def root_log_dir(self) -> str:
-        """The root of all that is written."""
+        """Return the root of all files."""
 
     def _is_shown(self, rank: int) -> bool:
         return not self._local_ranks_filter or rank in self._local_ranks_filter
 
     def _fill_folder(self, folder: Path, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """The destinations of all ranks under this folder, made as needed."""
+        """Return the destinations of all ranks under this folder, and create their folders."""
         dest = LogsDest()
         redirects, tees = to_map(self._redirects, len(envs)), to_map(self._tee, len(envs))
         streams = (
@@ -111,7 +111,7 @@ class LogsSpecs(ABC):
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and isinstance(other, LogsSpecs) and self._key() == other._key()
 
-    __hash__ = None  # type: ignore[assignment]  # the maps in it may be shared and changed by nobody, but sets do not hash
+    __hash__ = None  # type: ignore[assignment]  # it contains sets and dicts, which are not hashable
 
     def _key(self) -> tuple[object, ...]:
         return self._root_log_dir, self._redirects, self._tee, self._local_ranks_filter
@@ -130,12 +130,16 @@ class DefaultLogsSpecs(LogsSpecs):
         tee: StdMap = Std.NONE,
         local_ranks_filter: set[int] | None = None,
     ) -> None:
-        """Make the root if need be; NotADirectoryError if it is a file."""
+        """Create the root if necessary.
+
+        Raises:
+            NotADirectoryError: it is a file.
+        """
         if log_dir != os.devnull:
             log_dir = os.fspath(log_dir) if log_dir else tempfile.mkdtemp(prefix="torchelastic_")
             if Path(log_dir).exists() and not Path(log_dir).is_dir():
                 raise NotADirectoryError(
-                    f"log_dir {log_dir!r} is a file; give a folder, or nothing for a temporary one"
+                    f"log_dir {log_dir!r} is a file; give a folder, or omit it for a temporary one"
                 )
             Path(log_dir).mkdir(parents=True, exist_ok=True)
         super().__init__(log_dir, redirects, tee, local_ranks_filter)
@@ -143,17 +147,17 @@ class DefaultLogsSpecs(LogsSpecs):
 
     @property
     def root_log_dir(self) -> str:
-        """The root of all that is written."""
+        """Return the root of all files."""
         return str(self._root_log_dir)
 
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """Make the folders of one start and set each rank's TORCHELASTIC_ERROR_FILE.
+        """Create the folders of one start and set TORCHELASTIC_ERROR_FILE of each rank.
 
         Args:
             envs: by local rank; rank 0's TORCHELASTIC_RUN_ID and TORCHELASTIC_RESTART_COUNT name the folders.
 
         Raises:
-            OSError: a folder cannot be made.
+            OSError: a folder cannot be created.
         """
         if self._root_log_dir == os.devnull:
             return self._discard_all(envs)
@@ -187,21 +191,27 @@ class FlatLogsSpecs(LogsSpecs):
 
     @property
     def root_log_dir(self) -> str:
-        """The root of all that is written."""
+        """Return the root of all files."""
         return str(self._root_log_dir)
 
     def check(self) -> None:
-        """Raise FileNotFoundError, NotADirectoryError, or RuntimeError for a folder with something in it."""
+        """Check that the folder exists and is empty.
+
+        Raises:
+            FileNotFoundError: it does not exist.
+            NotADirectoryError: it is a file.
+            RuntimeError: it is not empty.
+        """
         root = Path(self.root_log_dir)
         if not root.exists():
-            raise FileNotFoundError(f"log_dir {self.root_log_dir!r} does not exist; make it first")
+            raise FileNotFoundError(f"log_dir {self.root_log_dir!r} does not exist; create it first")
         if not root.is_dir():
             raise NotADirectoryError(f"log_dir {self.root_log_dir!r} is not a directory")
         if next(root.iterdir(), None):
-            raise RuntimeError(f"log_dir {self.root_log_dir!r} is not empty; each start needs a new one")
+            raise RuntimeError(f"log_dir {self.root_log_dir!r} is not empty; use a new folder for each start")
 
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """Make the folders and set each rank's TORCHELASTIC_ERROR_FILE."""
+        """Create the folders and set TORCHELASTIC_ERROR_FILE of each rank."""
         root = Path(self.root_log_dir)
         dest = self._fill_folder(root, envs)
         dest.filtered_stdout = str(root / "filtered_stdout.log")
@@ -210,7 +220,7 @@ class FlatLogsSpecs(LogsSpecs):
 
 
 def _new_folder(path: Path) -> Path:
-    """Make this folder, or with `.1`, `.2` … behind its name the first that does not exist yet."""
+    """Create this folder, or the first that does not exist of those with `.1`, `.2` … after its name."""
     for number in count(1):
         try:
             path.mkdir()

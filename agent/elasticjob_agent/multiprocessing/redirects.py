@@ -1,7 +1,7 @@
-"""Redirecting this process's own stdout or stderr to a file, below Python: C code and child processes follow.
+"""Redirection of this process's own stdout or stderr to a file, below Python: C code and child processes follow.
 
-Both what Python writes to and descriptor 1 or 2 are redirected: under a test runner these are two. Buffers are
-flushed at both ends, so each byte lands on its side of the switch.
+The descriptor of Python's stream and descriptor 1 or 2 are both redirected; under a test runner they differ. Buffers
+are flushed at the beginning and at the end, so that each byte goes to the right file.
 """
 
 import contextlib
@@ -16,11 +16,14 @@ _STANDARD_FDS = {"stdout": 1, "stderr": 2}
 
 @contextlib.contextmanager
 def redirect(std: str, to_file: str) -> Iterator[None]:
-    """Send a standard stream to a file for the length of the block; an existing file is overwritten.
+    """Send a standard stream to a file within the block; an existing file is overwritten.
 
     Args:
-        std: `stdout` or `stderr`; else ValueError.
-        to_file: its folder must exist.
+        std: `stdout` or `stderr`.
+        to_file: the path; its folder must exist.
+
+    Raises:
+        ValueError: there is no such stream.
     """
     if std not in _STANDARD_FDS:
         raise ValueError(f"unknown standard stream {std!r}; it is one of {', '.join(_STANDARD_FDS)}")

@@ -1,8 +1,8 @@
-"""Signals to the parent: who handles them while contexts live, and when an exception may be raised.
+"""Signals to the parent process: their handlers while contexts live, and the moments when an exception may be raised.
 
-Handlers are shared by all contexts of the process: the first one that wants a signal remembers what was there, the
-last one puts it back. A context that is closed off the main thread cannot: then the handler does so when it is next
-called, and passes the signal on. Inside `uninterrupted` nothing is raised; the exception comes at its end, once.
+All contexts of the process share the handlers. The first one that handles a signal keeps the previous handler; the last
+one restores it. A context that is closed off the main thread cannot. Then the handler restores it when it is next
+called, and forwards the signal. Inside `uninterrupted` nothing is raised; the exception is raised at its end, once.
 """
 
 import contextlib
@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 POLL_S = 0.5
-"""The longest that a signal can go unnoticed in a wait of the main thread."""
+"""Seconds for which a signal may at most go unnoticed while the main thread waits."""
 
 Handler = Any
-"""What signal.signal returns and takes."""
+"""A value that signal.signal returns and accepts."""
 
 _depth = 0
 _pending: list[BaseException] = []
@@ -27,13 +27,13 @@ _users: "dict[int, weakref.WeakSet[HandlerUser]]" = {}
 
 
 class SignalException(Exception):
-    """A signal that a context handles has come to this process."""
+    """This process has received a signal that a context handles."""
 
     def __init__(self, msg: str, sigval: signal.Signals) -> None:
-        """Say which one.
+        """Keep the signal.
 
         Args:
-            msg: the sentence.
+            msg: the text.
             sigval: the signal.
         """
         super().__init__(msg)
@@ -44,27 +44,27 @@ class SignalException(Exception):
 
 
 class HandlerUser:
-    """Whoever wants handlers: one for each start. It is only known weakly: one that is forgotten wants none."""
+    """A user of handlers, one for each start. It is referenced weakly: after its deletion it needs no handlers."""
 
 
 def max_wait_s() -> float:
-    """How long one wait of this thread may last, in seconds; who has more time waits again.
+    """Return the maximum seconds of one wait of this thread; a caller with more time waits again.
 
-    The main thread alone runs Python's signal handlers, between two instructions. A signal that comes a moment before
-    it blocks, or that the kernel gives to another thread, does not wake it: without a bound it would wait on.
+    The main thread alone runs Python's signal handlers, between two instructions. A signal does not wake it if it comes
+    a moment before the wait, or if the kernel gives it to another thread. Without a limit it would wait on.
     """
     return POLL_S if threading.current_thread() is threading.main_thread() else threading.TIMEOUT_MAX
 
 
 def remember(signum: int, original: Handler, user: HandlerUser, ours: Handler) -> None:
-    """This user's handler, `ours`, has just replaced `original`, which may be ours too."""
+    """Record that this user's handler, `ours`, has just replaced `original`, which may be ours too."""
     if original is not ours:
         _originals[signum] = original
     _users.setdefault(signum, weakref.WeakSet()).add(user)
 
 
 def release(user: HandlerUser | None, ours: Handler) -> None:
-    """This user needs no handler any more; the last one restores what was there before, on the main thread."""
+    """Release this user's handlers; on the main thread, the last user restores the previous handlers."""
     for signum, users in list(_users.items()):
         if user:
             users.discard(user)
@@ -75,12 +75,12 @@ def release(user: HandlerUser | None, ours: Handler) -> None:
 def _restore(signum: int, ours: Handler) -> None:
     del _users[signum]
     original = _originals.pop(signum, None)
-    if signal.getsignal(signum) is ours:  # else somebody has installed another since: theirs stays
+    if signal.getsignal(signum) is ours:  # else other code has installed another since, which remains
         signal.signal(signum, signal.SIG_DFL if original is None else original)
 
 
 def pass_on(signum: int, frame: Any, ours: Handler) -> bool:
-    """If no context is left that wants this signal: restore what was there and hand the signal to it."""
+    """Restore the previous handler and give it the signal, if no context uses the signal; return whether it did."""
     if _users.get(signum) is None or _users[signum]:
         return False
     _restore(signum, ours)
@@ -103,14 +103,14 @@ def deliver(error: BaseException) -> None:
 
 @contextlib.contextmanager
 def uninterrupted(listener: Callable[[], None] | None = None) -> Iterator[None]:
-    """No handler raises in this block; the first exception that came is raised at the end of the outermost one.
+    """Prevent handlers from raising in this block; the outermost one raises the first exception at its end.
 
-    Handlers run in the main thread only, so elsewhere this does nothing.
+    Handlers run in the main thread only; in other threads this has no effect.
 
     Args:
-        listener: called, in the handler, for each signal that comes.
+        listener: called in the handler for each signal.
     """
-    global _depth  # noqa: PLW0603 - signal handling is per process; only the main thread comes here
+    global _depth  # noqa: PLW0603 - signal handling is per process; only the main thread gets here
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -129,7 +129,7 @@ def uninterrupted(listener: Callable[[], None] | None = None) -> Iterator[None]:
 
 
 def _forget_in_child() -> None:
-    """A forked process has none of its parent's contexts, and is in none of its parent's blocks."""
+    """Reset the state: a forked process has no contexts of its parent, and is in no block of it."""
     global _depth  # noqa: PLW0603 - as above
     _depth = 0
     for each in (_pending, _listeners, _originals, _users):

@@ -1,4 +1,4 @@
-"""`Std`: which of a worker's two streams something applies to, and maps of it by local rank. Pure."""
+"""`Std`: a choice of a worker's two streams, and maps of it by local rank."""
 
 import re
 from enum import IntFlag
@@ -17,20 +17,20 @@ class Std(IntFlag):
 
     @classmethod
     def from_str(cls, vm: str) -> "Std | dict[int, Std]":
-        """Read `2`, for all ranks, or `0:3,1:2`, by local rank; ValueError for anything else."""
+        """Parse `2`, for all ranks, or `0:3,1:2`, by local rank; raise ValueError for anything else."""
         if _ONE.fullmatch(vm):
             return cls(int(vm))
         if _MAP.fullmatch(vm):
             pairs = (pair.split(":") for pair in vm.split(","))
             return {int(rank): cls(int(value)) for rank, value in pairs}
         raise ValueError(
-            f"{vm!r} names no streams. It must be one digit from 0 to 3, as '3', "
-            "or a list of local rank and such a digit, as '0:3,1:2'"
+            f"{vm!r} names no streams. It must be one digit from 0 to 3, such as '3', "
+            "or a list of local ranks with such digits, such as '0:3,1:2'"
         )
 
 
 def to_map(val_or_map: "Std | int | dict[int, Std]", local_world_size: int) -> dict[int, Std]:
-    """The value for each local rank: one for all, or from a map, where missing ranks get `Std.NONE`.
+    """Return the value for each local rank: one for all, or from a map, where missing ranks get `Std.NONE`.
 
     Raises:
         TypeError: it is neither streams (or an int from 0 to 3) nor a map of them.

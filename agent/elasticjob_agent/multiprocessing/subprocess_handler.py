@@ -1,6 +1,6 @@
 """`SubprocessHandler`: one command as a process, its log files, and the end of its process group.
 
-A handler of a context shows a process that the supervisor has started; made by itself it starts one.
+A handler of a context shows a process that the supervisor has started; a handler created directly starts one.
 """
 
 import os
@@ -15,7 +15,7 @@ __all__ = ["SubprocessHandler", "get_subprocess_handler"]
 
 
 class SubprocessHandler:
-    """One command that runs, leader of a session of its own."""
+    """One running command, which leads a session of its own."""
 
     def __init__(  # noqa: PLR0917 - the signature is torch's
         self,
@@ -34,7 +34,7 @@ class SubprocessHandler:
             args: its arguments, each passed through `str`.
             env: added to our own environment.
             stdout: path to append to; None or empty for our own stream.
-            stderr: the same.
+            stderr: the same for stderr.
             local_rank_id: its local rank.
             numa_options: see numa.py.
         """
@@ -47,7 +47,7 @@ class SubprocessHandler:
         try:
             self._stdout, self._stderr = self._open(stdout), self._open(stderr)
             self.proc: Any = self._popen((entrypoint, *map(str, args)), {**os.environ, **env})
-            if cpus:  # what it has done in its first moments it has done unbound; workers of a context have no such
+            if cpus:  # it runs unbound for a moment; workers of a context do not
                 os.sched_setaffinity(self.proc.pid, cpus)
         except BaseException:
             self._close_files()

@@ -1,7 +1,7 @@
-"""Following log files of other processes line by line: `TailLog`. Our own contexts tee by pipes and need it not.
+"""`TailLog`: follow log files of other processes line by line. Our own contexts use pipes instead.
 
-One thread follows all files. `stop` is the word that the writers are done: from then on each file is read to its end
-once more, so the last line is shown. Whole lines only, each with one prefix; an error of one file is logged once.
+One thread follows all files. A call of `stop` means that the writers have ended. Each file is then read to its end once
+more, and the last line is shown. Only whole lines are shown, each with one prefix. An error of one file is logged once.
 """
 
 import logging
@@ -20,7 +20,7 @@ _CHUNK_BYTES = 1 << 18
 
 
 class _Follower:
-    """One file: what is new in it, as prefixed lines."""
+    """One file, of which new content is shown as prefixed lines."""
 
     def __init__(self, header: str, path: str, dst: TextIO, line_filter: LineFilter | None) -> None:
         self._header, self._path, self._dst, self._filter = header, path, dst, line_filter
@@ -29,7 +29,7 @@ class _Follower:
         self.broken = False
 
     def follow(self) -> None:
-        """Show what is there now."""
+        """Show the new content."""
         if self.broken:
             return
         try:
@@ -39,7 +39,7 @@ class _Follower:
                 self._show(self._lines.feed(self._text.feed(data)))
         except (OSError, ValueError) as error:
             self.broken = True
-            logger.error("cannot follow %s: %s", self._path, error)  # noqa: TRY400 - the message says it all
+            logger.error("cannot follow %s: %s", self._path, error)  # noqa: TRY400 - the message has all facts
 
     def end(self) -> None:
         """Show the last line, finished or not, and close."""
@@ -93,15 +93,15 @@ class TailLog:
         interval_sec: float = 0.1,
         log_line_filter: LineFilter = lambda _: True,
     ) -> None:
-        """Start nothing yet.
+        """Keep the arguments; `start` begins.
 
         Args:
             name: goes into the prefix `[<name><rank>]:`.
             log_files: by local rank; they need not exist yet.
-            dst: where to write, or the path of a file to write.
+            dst: the stream to write to, or the path of a file.
             log_line_prefixes: other prefixes, by local rank.
-            interval_sec: seconds between two looks.
-            log_line_filter: only lines for which it is true are shown.
+            interval_sec: seconds between two reads.
+            log_line_filter: only lines for which it returns True are shown.
         """
         self._name = name
         self._files = dict(log_files)
@@ -113,25 +113,25 @@ class TailLog:
         self._thread: threading.Thread | None = None
 
     def start(self) -> "TailLog":
-        """Begin to follow; returns itself."""
+        """Begin to follow and return self."""
         if self._files and not self._thread:
             self._thread = threading.Thread(target=self._run, name=f"tail {self._name}", daemon=True)
             self._thread.start()
         return self
 
     def stop(self) -> None:
-        """Show the rest, then return; files that never came are no matter."""
+        """Show the rest, then return; files that were never created are ignored."""
         self._finished.set()
         if self._thread:
             self._thread.join()
 
     def stopped(self) -> bool:
-        """`stop` was called."""
+        """Return whether `stop` was called."""
         return self._finished.is_set()
 
     @property
     def _threadpool(self) -> threading.Thread | None:
-        """What follows the files, by the name that torch's tests know; None if there is nothing to follow."""
+        """Return the thread that follows the files, or None without files. The name is the one in torch's tests."""
         return self._thread
 
     def _run(self) -> None:

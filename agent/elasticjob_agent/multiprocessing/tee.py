@@ -1,7 +1,7 @@
-"""The console side of a context's teed streams: which console, which prefix, which lines are copied once more.
+"""The console side of a context's teed streams: the console, the prefixes, and the copy of filtered lines.
 
-`supervisor/stream_pump.py` reads the pipes and writes the files. A console that is gone, closed or strange costs one
-warning and nothing else. What the caller's stdout is, is looked at when the context starts.
+`supervisor/stream_pump.py` reads the pipes and writes the files. A console that is closed, lost or unusual causes one
+warning and nothing else. The caller's stdout is looked up when the context starts.
 """
 
 import logging
@@ -16,7 +16,7 @@ from elasticjob_agent.supervisor.stream_pump import FileCopy
 
 logger = logging.getLogger(__name__)
 _CLOSE_S = 60.0
-"""Seconds for a console that is slow, but takes all that is waiting, at the end of a context."""
+"""Seconds, at the end of a context, for a console that is slow but accepts all that is queued."""
 _POLL_S = 0.5
 
 
@@ -24,12 +24,12 @@ class Tee:
     """One stream, stdout or stderr, of all workers of one context."""
 
     def __init__(self, stream_name: str, *, filters: list[str], filtered_path: str | None) -> None:
-        """Open nothing yet.
+        """Keep the arguments; files are opened later.
 
         Args:
             stream_name: `stdout` or `stderr`.
-            filters: lines that have any of these in them are copied.
-            filtered_path: where to.
+            filters: lines that contain any of these are copied.
+            filtered_path: the file for the copies.
         """
         self._stream_name = stream_name
         self._filters = [text.encode() for text in filters]
@@ -39,7 +39,7 @@ class Tee:
         self._is_open = False
 
     def sink(self, path: str, *, teed: bool, devnull: str, prefix: str) -> Sink:
-        """Where one worker's stream goes."""
+        """Return the sink of one worker's stream."""
         if not path:
             return Inherit()
         if path == devnull:
@@ -58,12 +58,12 @@ class Tee:
         )
 
     def open_filtered(self) -> None:
-        """Make the file of the filtered lines, if there are filters."""
+        """Create the file of the filtered lines, if there are filters."""
         if self._filtered_path and not self._copy:
             self._copy = FileCopy(Path(self._filtered_path))
 
     def close(self) -> None:
-        """Show what is waiting, bounded, and close; may be called again."""
+        """Show queued lines within a bounded time, and close; may be called again."""
         if self._copy:
             self._copy.close()
         if self._console:
@@ -84,15 +84,15 @@ class Tee:
             if console:
                 console.write(lines)
             if copy:
-                kept = [line for line in lines.splitlines(keepends=True) if _has_any(line, prefix_len, filters)]
-                if kept:
-                    copy.write(b"".join(kept))
+                matching = [line for line in lines.splitlines(keepends=True) if _has_any(line, prefix_len, filters)]
+                if matching:
+                    copy.write(b"".join(matching))
 
         return write
 
 
 def _flush_console(console: Console) -> None:
-    """Wait for what is waiting as long as it moves: a stalled console is not waited for."""
+    """Wait for queued lines while they move; do not wait for a stalled console."""
     end_s = time.monotonic() + _CLOSE_S
     while not console.close(within_s=_POLL_S) and console.is_draining() and time.monotonic() < end_s:
         pass
@@ -103,14 +103,14 @@ def _has_any(line: bytes, prefix_len: int, filters: list[bytes]) -> bool:
 
 
 def _console_for(stream: Any, name: str) -> Console | None:
-    """A console on the caller's stream: by its descriptor, or else by its `write`; None if it cannot be written."""
+    """Return a console for the caller's stream, by its descriptor or its `write`, or None if it is not writable."""
     if stream is None or getattr(stream, "closed", False):
-        logger.warning("the parent's %s is closed: its workers' output goes to their files only", name)
+        logger.warning("%s of this process is closed: output of its workers goes to their files only", name)
         return None
     try:
         fd = stream.fileno()
         stream.flush()
-    except (AttributeError, OSError, ValueError):  # an object that only looks like a file
+    except (AttributeError, OSError, ValueError):  # an object with part of a file's interface
         return Console(_text_writer(stream))
     return Console(fd)
 

@@ -1,4 +1,4 @@
-"""What these tests share: the background and fork server made beforehand, a census around each test, a starter."""
+"""Fixtures of these tests: background and fork server started beforehand, a census around each, a start function."""
 
 import sys
 import tempfile
@@ -20,22 +20,22 @@ Start = Callable[..., PContext]
 
 @pytest.fixture(scope="session", autouse=True)
 def _warm(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The starter and the fork server live as long as the process: they are no leftovers of a test."""
+    """Start both fork servers before a census: they live as long as the process and are not left by a test."""
     specs = FlatLogsSpecs(str(tmp_path_factory.mktemp("warm")))
     start_processes("warm", functions.nothing, {0: ()}, None, specs, start_method="forkserver").wait()
 
 
 @pytest.fixture(autouse=True)
 def census(_warm: None) -> Iterator[Census]:
-    """Nothing may stay when the test has ended; the starter of a parent that has just died needs a moment to follow."""
+    """Check that nothing is left; the fork server of a parent that has just died needs a moment to end."""
     with Census() as census:
         yield census
-        eventually(lambda: not census.found(), within_s=30, what=f"nothing left; but {census.found()}")
+        eventually(lambda: not census.found(), within_s=30, what=f"nothing left, but found {census.found()}")
 
 
 @pytest.fixture
 def start(tmp_path: Path, census: Census) -> Iterator[Start]:
-    """`start_processes` with a log_dir of its own and without signal handlers' noise; closes what it started."""
+    """Return `start_processes` with a log_dir of its own and without signal handlers; close what it started."""
     contexts: list[PContext] = []
 
     def start(entrypoint: Any, args: dict[int, Any], envs: Any = None, **options: Any) -> PContext:

@@ -1,4 +1,4 @@
-"""What the workers of these tests run; module level, so that each start method finds it."""
+"""Functions of these tests' workers, at module level, so that each start method finds them."""
 
 import atexit
 import ctypes
@@ -24,7 +24,7 @@ def big(size: int) -> bytes:
 
 
 def opens_pipe() -> Connection:
-    """Its value is a descriptor, which only a process that lives can hand over; a tensor is one, too."""
+    """Return a descriptor, which only a live process can pass on; a tensor is one, too."""
     reader, writer = Pipe(duplex=False)
     writer.send("in a pipe of the worker")
     return reader
@@ -43,7 +43,7 @@ def fail(text: str = "failed") -> None:
 
 
 def fail_and_stay() -> None:
-    """It has told its error long before it is gone."""
+    """Send an error long before the process ends."""
     threading.Thread(target=time.sleep, args=(600,)).start()
     raise ValueError("failed")
 
@@ -63,7 +63,7 @@ class _Own(BaseException):
 
 
 def end(how: str, value: Any = None) -> Any:
-    """End in the way that is named."""
+    """End in the given way."""
     if how == "unpicklable":
         return lambda: None
     if how == "base":
@@ -128,8 +128,8 @@ def raw(data: bytes) -> None:
 
 
 def in_pieces(data: bytes) -> None:
-    for place in range(len(data)):
-        os.write(1, data[place : place + 1])
+    for position in range(len(data)):
+        os.write(1, data[position : position + 1])
 
 
 def many_bytes(size: int) -> None:
@@ -168,7 +168,7 @@ def family(kind: str, ready: str) -> None:
 
 
 def catch_in_two(signum: int, folder: str) -> None:
-    """This process and a child of its own note the signal and end."""
+    """This process and a child of it record the signal and end."""
 
     def note(*_: object) -> None:
         with (Path(folder) / "got").open("a") as file:
@@ -183,7 +183,7 @@ def catch_in_two(signum: int, folder: str) -> None:
 
 
 class MissingInTheChild:
-    """Unpickling it fails, as an import error in the child would."""
+    """Unpickling it fails, like an import error in the child."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _explode, ()
@@ -194,7 +194,7 @@ def _explode() -> None:
 
 
 class WaitsOnArrival:
-    """Is unpickled when this file exists, and not before."""
+    """Is unpickled only after this file has been created."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -211,7 +211,7 @@ def _wait_for(path: str) -> str:
 
 def nested(method: str, folder: str) -> Any:
     """Start workers from a worker."""
-    from elasticjob_agent.multiprocessing import start_processes  # noqa: PLC0415 - the workers need nothing of it
+    from elasticjob_agent.multiprocessing import start_processes  # noqa: PLC0415 - other workers do not need it
 
     context = start_processes("n", echo, {0: (1,), 1: (2,)}, None, log_dir=folder, start_method=method)
     result = context.wait()

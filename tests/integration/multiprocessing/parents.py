@@ -1,4 +1,4 @@
-"""Parents of their own: scripts that use the process layer and are signalled, killed, or run strangely by a test."""
+"""Parent processes: scripts that use the process layer and are signalled, killed, or run strangely by a test."""
 
 import os
 import subprocess
@@ -19,13 +19,13 @@ from tests.integration.multiprocessing import functions
 def sh(*scripts, **options):
     options.setdefault("log_dir", tempfile.mkdtemp(dir=os.environ["FOLDER"]))
     return start_processes("w", "sh", {rank: ("-c", script) for rank, script in enumerate(scripts)}, None, **options)
-def say(*words):
-    print(*words, flush=True)
+def report(*values):
+    print(*values, flush=True)
 """
 
 
 class Parent:
-    """A running script; its output, line by line."""
+    """A running script and its output, line by line."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -35,14 +35,14 @@ class Parent:
         return self.process.stdout.readline().rstrip("\n")
 
     def end(self) -> tuple[int, str, str]:
-        """Exit code and the rest of both outputs."""
+        """Return the exit code and the rest of both outputs."""
         out, err = self.process.communicate(timeout=scaled(60))
         return self.process.returncode, out, err
 
 
 @contextmanager
 def parent(script: str, folder: Path, **env: str) -> Iterator[Parent]:
-    """Run HEAD and this script; kill it in the end."""
+    """Run HEAD and this script; kill it at the end."""
     command = [sys.executable, "-c", HEAD + script]
     with subprocess.Popen(
         command,
@@ -58,7 +58,7 @@ def parent(script: str, folder: Path, **env: str) -> Iterator[Parent]:
             process.kill()
 
 
-def gone(pids: list[int]) -> None:
+def await_end(pids: list[int]) -> None:
     """Wait until none of these lives."""
     eventually(lambda: not any(map(_lives, pids)), within_s=30, what=f"the end of {pids}")
 

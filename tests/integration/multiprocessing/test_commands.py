@@ -1,4 +1,4 @@
-"""Commands as workers: both call forms, arguments and environment, start errors, exit codes, failures together."""
+"""Commands as workers: both call forms, arguments and environment, start errors, exit codes, simultaneous failures."""
 
 import errno
 import os
@@ -194,7 +194,7 @@ def test_b_001_11_a_command_that_cannot_start(
 
 
 def test_b_001_12_and_k_000_09_and_k_001_04_only_the_last_cannot_start(start: Start, tmp_path: Path) -> None:
-    """The rank's own PATH decides: three of four have the command."""
+    """The PATH of each rank decides: three of four have the command."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "own").write_text("#!/bin/sh\nsleep 600\n")
     (tmp_path / "bin" / "own").chmod(0o755)
@@ -226,7 +226,7 @@ def test_b_001_14_a_python_command_leaves_an_error_file_if_it_is_decorated(start
     assert (failure.error_file, failure.exitcode) == ("<N/A>", 1)
 
 
-def test_b_001_15_the_one_that_failed_and_the_one_that_was_stopped(start: Start) -> None:
+def test_b_001_15_a_failed_worker_and_a_stopped_one(start: Start) -> None:
     context = start("sh", _sh("echo oops >&2; exit 138", "sleep 600"), redirects=Std.ERR)
     failures = _wait(context).failures
     assert {rank: (each.exitcode, each.stopped_by_us) for rank, each in failures.items()} == {
@@ -237,7 +237,7 @@ def test_b_001_15_the_one_that_failed_and_the_one_that_was_stopped(start: Start)
 
 
 @pytest.mark.parametrize(
-    ("script", "code", "said"),
+    ("script", "code", "text"),
     [
         ("kill -SEGV $$", -11, "SIGSEGV"),
         ("kill -9 $$", -9, "SIGKILL"),
@@ -245,11 +245,11 @@ def test_b_001_15_the_one_that_failed_and_the_one_that_was_stopped(start: Start)
     ],
 )
 def test_b_001_16_signals_are_named_and_exit_codes_are_not_signals(
-    start: Start, script: str, code: int, said: str
+    start: Start, script: str, code: int, text: str
 ) -> None:
     failure = _wait(start("sh", _sh(script))).failures[0]
     assert failure.exitcode == code
-    assert said in failure.message
+    assert text in failure.message
 
 
 def test_b_001_17_two_failures_in_the_same_instant(start: Start, tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_b_001_19_no_stdout_and_no_stdin(start: Start) -> None:
 
 
 @pytest.mark.parametrize("entrypoint", ["true", functions.nothing])
-def test_b_001_20_nobody_at_all(start: Start, entrypoint: Any) -> None:
+def test_b_001_20_no_workers(start: Start, entrypoint: Any) -> None:
     context = start(entrypoint, {})
     result = context.wait(0)
     assert result
@@ -299,7 +299,7 @@ def test_b_001_24_two_contexts_at_once(start: Start) -> None:
     assert failure.failures[0].stopped_by_us
 
 
-def test_k_001_07_the_grace_after_a_failure_is_the_contexts(start: Start, tmp_path: Path) -> None:
+def test_k_001_07_the_context_has_the_grace_after_a_failure(start: Start, tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     scripts = (
         f"while ! [ -e {ready} ]; do sleep 0.01; done; exit 1",
@@ -311,12 +311,12 @@ def test_k_001_07_the_grace_after_a_failure_is_the_contexts(start: Start, tmp_pa
     assert _wait(context).failures[1].exitcode == -signal.SIGKILL
 
 
-class _Own(LogsSpecs):
-    """Forgets what it is told to forget, and adds a variable."""
+class _OwnSpecs(LogsSpecs):
+    """Omits the ranks of one map, and adds a variable."""
 
-    def __init__(self, forget: str) -> None:
+    def __init__(self, omitted: str) -> None:
         super().__init__()
-        self.forget = forget
+        self.omitted = omitted
 
     @property
     def root_log_dir(self) -> str:
@@ -326,19 +326,19 @@ class _Own(LogsSpecs):
         dest = LogsDest({0: ""}, {0: ""})
         for env in envs.values():
             env["ADDED"] = "5"
-        if self.forget:
-            getattr(dest, self.forget).clear()
+        if self.omitted:
+            getattr(dest, self.omitted).clear()
         return dest
 
 
 @pytest.mark.parametrize("what", ["stdouts", "stderrs"])
-def test_b_000_10_destinations_that_forget_a_rank(what: str) -> None:
+def test_b_000_10_destinations_without_a_rank_raise(what: str) -> None:
     with pytest.raises(RuntimeError, match=what):
-        start_processes("w", "true", {0: ()}, {0: {}}, _Own(what))
+        start_processes("w", "true", {0: ()}, {0: {}}, _OwnSpecs(what))
 
 
 def test_b_000_10_and_b_000_11_own_destinations(start: Start) -> None:
-    result = _wait(start("sh", _sh("exit $ADDED"), logs_specs=_Own("")))
+    result = _wait(start("sh", _sh("exit $ADDED"), logs_specs=_OwnSpecs("")))
     assert (result.failures[0].exitcode, result.failures[0].error_file) == (5, "<N/A>")
 
 

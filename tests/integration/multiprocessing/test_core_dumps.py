@@ -1,4 +1,4 @@
-"""A core dump is named in the failure exactly if the kernel says that it made one."""
+"""A core dump is named in the failure exactly if the kernel reports one."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ def _crash(folder: Path, *, may_dump: bool) -> str:
 
 
 def _kernel_dumps(script: str) -> bool:
-    """What the wait status of the same crash says without us: this machine's core_pattern may swallow dumps."""
+    """Return whether the wait status of the same crash has a dump; this machine's core_pattern may discard dumps."""
     with subprocess.Popen(["/bin/sh", "-c", script]) as crash:
         _, status = os.waitpid(crash.pid, 0)
         crash.returncode = os.waitstatus_to_exitcode(status)

@@ -1,4 +1,4 @@
-"""Functions as workers: values, every way to end, failures together, nothing left and nothing hung."""
+"""Functions as workers: values, every way to end, simultaneous failures, nothing left and nothing hung."""
 
 import io
 import json
@@ -27,7 +27,7 @@ def _wait(context: PContext) -> Any:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_b_000_12_values_come_back_by_rank(start: Start, method: str) -> None:
+def test_b_000_12_values_are_returned_by_rank(start: Start, method: str) -> None:
     result = _wait(start(functions.echo, {0: (1,), 1: ([2, 3],)}, start_method=method))
     assert (result.return_values, result.failures, result.is_failed()) == ({0: 1, 1: [2, 3]}, {}, False)
     assert _wait(start(functions.nothing, {0: ()}, start_method=method)).return_values == {0: None}
@@ -44,7 +44,7 @@ SUCCESS = [("sys.exit", None), ("sys.exit", 0), ("sys.exit", 256), ("os._exit", 
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_value_may_need_its_worker_until_it_is_taken(start: Start, method: str) -> None:
+def test_a_value_may_need_its_worker_until_it_is_unpickled(start: Start, method: str) -> None:
     result = _wait(start(functions.opens_pipe, {0: (), 1: ()}, start_method=method))
     assert not result.is_failed(), result.failures
     assert [result.return_values[rank].recv() for rank in (0, 1)] == ["in a pipe of the worker"] * 2
@@ -56,7 +56,7 @@ def test_b_000_14_and_k_000_05_every_exit_with_0_is_a_success(start: Start, meth
     assert (result.failures, result.return_values) == ({}, dict.fromkeys(range(len(SUCCESS))))
 
 
-# How it ends, exit code, whether it leaves an error file, a part of its message.
+# The way to end, the exit code, whether it leaves an error file, a part of its message.
 FAILURES = [
     (("unpicklable",), 1, True, "pickle"),
     (("base",), 1, True, "_Own"),
@@ -77,13 +77,13 @@ FAILURES = [
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork"])
-def test_b_000_14_and_b_000_16_every_bad_end_is_told(start: Start, method: str) -> None:
+def test_b_000_14_and_b_000_16_every_failure_is_reported(start: Start, method: str) -> None:
     contexts = [start(functions.end, {0: how}, start_method=method) for how, _, _, _ in FAILURES]
-    for context, (how, code, has_file, said) in zip(contexts, FAILURES, strict=True):
+    for context, (how, code, has_file, text) in zip(contexts, FAILURES, strict=True):
         result = _wait(context)
         failure = result.failures[0]
         assert (how, failure.exitcode, failure.error_file != "<N/A>") == (how, code, has_file)
-        assert said in str(failure.message)
+        assert text in str(failure.message)
         assert (failure.pid, failure.stopped_by_us, result.return_values) == (context.pids()[0], False, {})
 
 
@@ -110,7 +110,7 @@ def _first_fails(rank: int) -> None:
     time.sleep(600)
 
 
-def test_b_000_18_failures_together_are_all_kept(start: Start) -> None:
+def test_b_000_18_simultaneous_failures_are_all_reported(start: Start) -> None:
     at_s = time.time() + 0.3
     context = start(functions.fail_at, {rank: (at_s + 0.005 * (3 - rank),) for rank in range(3)}, start_method="fork")
     context.settle_s = 20
@@ -129,9 +129,9 @@ def test_b_000_19_and_k_000_10_a_forked_worker_has_none_of_the_parents_handlers(
 def test_b_000_20_and_k_000_06_a_worker_killed_while_it_waits_for_the_others(start: Start) -> None:
     context = start(_sleep_but_0, {0: (0,), 1: (1,)}, start_method="fork")
     pid = context.pids()[0]
-    crew = context._workers
-    assert crew
-    eventually(lambda: crew.outcome(0), within_s=20, what="the value of rank 0")
+    workers = context._workers
+    assert workers
+    eventually(lambda: workers.outcome(0), within_s=20, what="the value of rank 0")
     os.kill(pid, signal.SIGKILL)
     assert {rank: failure.exitcode for rank, failure in _wait(context).failures.items()} == {0: -9}
 
@@ -158,13 +158,13 @@ def test_b_000_22_a_function_that_never_began(start: Start) -> None:
 
 
 @pytest.mark.parametrize("argument", [lambda: None, io.StringIO])
-def test_b_000_23_what_cannot_be_pickled(start: Start, tmp_path: Path, argument: Any) -> None:
+def test_b_000_23_an_argument_that_cannot_be_pickled(start: Start, tmp_path: Path, argument: Any) -> None:
     with pytest.raises((AttributeError, TypeError, PicklingError), match="pickle"), (tmp_path / "f").open("w") as file:
         start(functions.echo, {0: (1,), 1: (argument if argument is not io.StringIO else file,)})
 
 
 @pytest.mark.parametrize("how", ["atexit", "thread"])
-def test_b_000_24_the_result_comes_when_the_processes_are_gone(start: Start, how: str) -> None:
+def test_b_000_24_the_result_comes_after_the_end_of_the_processes(start: Start, how: str) -> None:
     pid = _wait(start(functions.slow_to_leave, {0: (how,)}, start_method="spawn")).return_values[0]
     assert not Path(f"/proc/{pid}").exists()
 
@@ -206,7 +206,7 @@ def test_b_001_22_an_unknown_start_method(start: Start) -> None:
     assert _wait(start("true", {0: ()}, start_method="threads")).return_values == {0: None}
 
 
-def test_k_001_06_nobody_waits_for_another_to_come_up(start: Start, tmp_path: Path) -> None:
+def test_k_001_06_no_worker_waits_for_the_start_of_another(start: Start, tmp_path: Path) -> None:
     go = tmp_path / "go"
     context = start(functions.echo, {rank: (rank, functions.WaitsOnArrival(str(go))) for rank in range(4)})
     assert sorted(context.pids()) == [0, 1, 2, 3]
@@ -222,7 +222,7 @@ def test_workers_may_start_workers(start: Start, tmp_path: Path, method: str) ->
     assert result.return_values == {0: ({0: 1, 1: 2}, True)}
 
 
-def test_processes_are_asked_for_their_pids_only_after_the_start(tmp_path: Path) -> None:
+def test_pids_are_available_only_after_the_start(tmp_path: Path) -> None:
     from elasticjob_agent.multiprocessing import DefaultLogsSpecs  # noqa: PLC0415 - only here
 
     context = MultiprocessContext("w", functions.nothing, {0: ()}, {0: {}}, "fork", DefaultLogsSpecs(str(tmp_path)))

@@ -1,4 +1,4 @@
-"""The life of a context: waiting, closing, whole trees, and that nothing is left behind."""
+"""The life of a context: waiting, closing, whole trees, and that nothing is left."""
 
 import logging
 import os
@@ -42,7 +42,7 @@ def test_b_000_26_and_k_000_04_waiting_is_bounded_by_the_timeout_not_the_period(
     assert time.monotonic() - before_s < 300
 
 
-def test_b_000_27_the_wall_clock_has_no_say(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_b_000_27_the_wall_clock_has_no_effect(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     context = start("sleep", {0: ("600",)})
     for step_s in (3600, -3600):
         wall_s = time.time() + step_s
@@ -68,31 +68,31 @@ def test_a_signal_that_the_kernel_gives_to_another_thread_ends_a_wait_too(start:
         context.wait()
 
 
-def test_a_failure_is_told_before_the_others_are_stopped(start: Start, tmp_path: Path) -> None:
-    up, told = tmp_path / "up", tmp_path / "told"
-    stubborn = f"trap '' TERM; touch {up}; while ! [ -e {told} ]; do sleep 0.02; done"
+def test_a_failure_is_reported_before_the_others_are_stopped(start: Start, tmp_path: Path) -> None:
+    up, reported_file = tmp_path / "up", tmp_path / "reported"
+    stubborn = f"trap '' TERM; touch {up}; while ! [ -e {reported_file} ]; do sleep 0.02; done"
     context = start("sh", _sh(f"while ! [ -e {up} ]; do sleep 0.02; done; exit 3", stubborn))
-    heard: list[tuple[dict[int, int], int | None]] = []
+    reported: list[tuple[dict[int, int], int | None]] = []
 
     def on_failure(failures: dict[int, Any]) -> None:
         lives = context.subprocess_handlers[1].proc.poll()  # type: ignore[attr-defined]  # commands have handlers
-        heard.append(({rank: failure.exitcode for rank, failure in failures.items()}, lives))
-        told.touch()
+        reported.append(({rank: failure.exitcode for rank, failure in failures.items()}, lives))
+        reported_file.touch()
 
     context.on_failure = on_failure
     assert context.wait(60)
-    assert heard == [({0: 3}, None)]
+    assert reported == [({0: 3}, None)]
 
 
-def test_a_function_that_has_told_its_error_has_failed_before_it_is_gone(start: Start) -> None:
+def test_a_function_that_has_sent_its_error_has_failed_before_it_ends(start: Start) -> None:
     context = start(functions.fail_and_stay, {0: ()})
     context.settle_s = 0
-    heard: list[dict[int, Any]] = []
-    context.on_failure = heard.append
+    reported: list[dict[int, Any]] = []
+    context.on_failure = reported.append
     result = context.wait(60)
     assert result
-    assert [(rank, failure.exitcode) for each in heard for rank, failure in each.items()] == [(0, 1)]
-    assert "ValueError: failed" in str(heard[0][0].message)
+    assert [(rank, failure.exitcode) for each in reported for rank, failure in each.items()] == [(0, 1)]
+    assert "ValueError: failed" in str(reported[0][0].message)
 
 
 def test_b_000_29_and_k_000_16_eight_that_ignore_sigterm_share_one_grace(start: Start, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_b_000_29_and_k_000_16_eight_that_ignore_sigterm_share_one_grace(start: 
 
 
 @pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGUSR1])
-def test_b_000_30_exactly_that_signal_reaches_the_whole_group(
+def test_b_000_30_exactly_the_given_signal_reaches_the_whole_group(
     start: Start, tmp_path: Path, sig: signal.Signals
 ) -> None:
     context = start(functions.catch_in_two, {0: (int(sig), str(tmp_path))}, start_method="fork")
@@ -123,7 +123,7 @@ FAMILIES = ["same session", "own session", "double fork"]
 
 
 @pytest.mark.parametrize("kind", FAMILIES)
-def test_b_000_31_and_k_000_07_grandchildren_go_after_a_success(
+def test_b_000_31_and_k_000_07_grandchildren_are_ended_after_a_success(
     start: Start, tmp_path: Path, kind: str, census: Census
 ) -> None:
     context = start(functions.family, {0: (kind, str(tmp_path / "ready"))}, start_method="fork")
@@ -134,7 +134,9 @@ def test_b_000_31_and_k_000_07_grandchildren_go_after_a_success(
 
 
 @pytest.mark.parametrize("how", ["close", "failure"])
-def test_b_000_31_grandchildren_of_dead_leaders_go_too(start: Start, tmp_path: Path, how: str, census: Census) -> None:
+def test_b_000_31_grandchildren_of_dead_leaders_are_ended_too(
+    start: Start, tmp_path: Path, how: str, census: Census
+) -> None:
     ready = tmp_path / "ready"
     leader = f"setsid sh -c 'touch {ready}; sleep 600' & sleep 600 & while ! [ -e {ready} ]; do sleep 0.02; done"
     scripts = (
@@ -166,16 +168,16 @@ def test_b_000_39_a_frozen_worker_is_removed(start: Start) -> None:
 
 
 def test_b_000_39_a_worker_that_cannot_be_killed_is_reported(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    """Simulated: a stopped starter cannot reap."""
+    """Simulated: a stopped fork server cannot reap."""
     context = start("sleep", {0: ("600",)})
     assert context._workers
-    starter = context._workers._background.run(context._workers._background.supervisor()).server_pid
-    os.kill(starter, signal.SIGSTOP)
+    fork_server = context._workers._background.run(context._workers._background.supervisor()).server_pid
+    os.kill(fork_server, signal.SIGSTOP)
     try:
         with caplog.at_level(logging.ERROR):
             context.close(timeout=1)
     finally:
-        os.kill(starter, signal.SIGCONT)
+        os.kill(fork_server, signal.SIGCONT)
     assert str(context.pids()[0]) in caplog.text
     result = context.wait(0)
     assert result
@@ -207,7 +209,7 @@ def test_close_from_another_thread_ends_a_wait(start: Start) -> None:
     eventually(lambda: threading.active_count() <= before, within_s=20)
 
 
-def test_b_000_40_closing_before_the_start_is_nothing(tmp_path: Path) -> None:
+def test_b_000_40_a_close_before_the_start_has_no_effect(tmp_path: Path) -> None:
     from elasticjob_agent.multiprocessing import DefaultLogsSpecs, SubprocessContext  # noqa: PLC0415 - only here
 
     SubprocessContext("w", "true", {0: ()}, {0: {}}, DefaultLogsSpecs(str(tmp_path))).close()
@@ -227,7 +229,7 @@ def test_the_childs_side_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.delenv("A")
 
 
-def test_the_processes_behind_a_context_can_be_looked_at(tmp_path: Path) -> None:
+def test_the_processes_of_a_context_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     context = start_processes("w", functions._wait_for, {0: (str(tmp_path / "go"),)}, log_dir=tmp_path / "logs")
     assert isinstance(context, MultiprocessContext)
@@ -261,10 +263,10 @@ def test_an_error_of_join_becomes_a_failure(tmp_path: Path) -> None:
     assert result.failures[0].message == "Signal 1 (SIGHUP) received by PID 77"
 
 
-def test_a_context_that_only_has_a_poll_is_asked_each_period() -> None:
+def test_a_context_with_only_a_poll_is_polled_each_period() -> None:
     class Own(PContext):
         def __init__(self) -> None:
-            self.looks, self._workers = 0, None
+            self.checks, self._workers = 0, None
 
         def _start(self) -> None: ...
         def _close(self, death_sig: signal.Signals, timeout: int = 30) -> None: ...
@@ -272,8 +274,8 @@ def test_a_context_that_only_has_a_poll_is_asked_each_period() -> None:
             return {}
 
         def _poll(self) -> Any:
-            self.looks += 1
-            return "done" if self.looks == 3 else None
+            self.checks += 1
+            return "done" if self.checks == 3 else None
 
     assert Own().wait(60, period=0.01) == "done"  # type: ignore[comparison-overlap]
 
@@ -296,8 +298,8 @@ def test_importing_touches_nothing() -> None:
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
-def test_a_start_uses_nothing_but_these(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code exists that calls it with an object of its own."""
+def test_a_start_uses_only_these_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs call it with an object of their own."""
     monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGUSR1,SIGUSR2")
     started: list[str] = []
     tail = SimpleNamespace(start=lambda: started.append("tail"))

@@ -1,6 +1,6 @@
 """Workers run on the processors that `numa_options` gives them, from their first moment on.
 
-Two workers with cores of their own: that divides every machine that has two cores, also one with a single NUMA node.
+Two workers with cores of their own divide every machine that has two cores, also one with a single NUMA node.
 """
 
 import ast
@@ -20,13 +20,13 @@ PRINT = "import os; print(sorted(os.sched_getaffinity(0)))"
 
 
 def affinity() -> list[int]:
-    """Of this process; nothing but its start has set it."""
+    """Return the processors of this process; nothing but its start has set them."""
     return sorted(os.sched_getaffinity(0))
 
 
 @pytest.fixture
 def halves() -> dict[int, list[int]]:
-    """What each of two workers must have."""
+    """Return the processors that each of two workers must have."""
     found = cpu_bindings(OWN_CORES, 2)
     assert not found[0] & found[1]
     return {rank: sorted(each) for rank, each in enumerate(found)}
@@ -57,7 +57,7 @@ def test_a_handler_by_itself_binds_too(halves: dict[int, list[int]]) -> None:
         handler.proc.wait(30)
 
 
-def test_without_options_nobody_is_bound(tmp_path: Path) -> None:
+def test_without_options_no_worker_is_bound(tmp_path: Path) -> None:
     result = start_processes("w", affinity, {0: ()}, log_dir=tmp_path).wait(60)
     assert result
     assert result.return_values == {0: affinity()}

@@ -1,4 +1,4 @@
-"""A worker that the kernel kills for want of memory says so in its failure: a real control group, a real kill."""
+"""The failure of a worker that the kernel kills for lack of memory names this: a real control group, a real kill."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ from elasticjob_agent.multiprocessing import start_processes
 context = start_processes("w", sys.executable, {0: ("-c", sys.argv[2])}, None, sys.argv[3])
 print(context.wait(60).failures[0].message)
 """
-_EATER = "kept = []\nwhile True: kept.append(bytearray(b'x') * (10 << 20))"
+_EATER = "blocks = []\nwhile True: blocks.append(bytearray(b'x') * (10 << 20))"
 _KILLED = "import os; os.kill(os.getpid(), 9)"
 
 
@@ -34,7 +34,10 @@ def group() -> Iterator[Path]:
         pytest.skip("no memory control group version 1 that may be written")
     group = _MEMORY / f"elasticjob-{uuid.uuid4().hex}"
     group.mkdir()
-    for limit in ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes"):  # the second, of swap too, is not everywhere
+    for limit in (
+        "memory.limit_in_bytes",
+        "memory.memsw.limit_in_bytes",
+    ):  # the second is not everywhere
         if (group / limit).exists():
             (group / limit).write_text(str(_LIMIT_BYTES))
     yield group
@@ -43,7 +46,7 @@ def group() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("script", "starved"), [(_EATER, True), (_KILLED, False)], ids=["by the kernel", "by another"])
-def test_a_kill_for_want_of_memory_is_told_from_another(
+def test_an_out_of_memory_kill_differs_from_another_kill(
     group: Path,
     tmp_path: Path,
     script: str,

@@ -1,4 +1,4 @@
-"""Signals to the parent, and its death: raised in order, nobody left."""
+"""Signals to the parent, and its death: signals are raised in order, and no process is left."""
 
 import os
 import signal
@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from testing.waiting import scaled
-from tests.integration.multiprocessing.parents import gone, parent
+from tests.integration.multiprocessing.parents import await_end, parent
 
 LOOP = """
 ctx = sh("sleep 600", "trap '' TERM INT; sleep 600 & while :; do sleep 600; done", redirects=Std.ALL)
 try:
-    say(*ctx.pids().values())
+    report(*ctx.pids().values())
     ctx.wait()
 except SignalException as e:
-    say(e.sigval.name, e)
+    report(e.sigval.name, e)
     ctx.close(e.sigval, timeout=1)
-say(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, ctx.wait(0).is_failed())
+report(signal.getsignal(signal.SIGTERM) == signal.SIG_DFL, ctx.wait(0).is_failed())
 """
 
 
@@ -30,7 +30,7 @@ def test_b_000_33_and_b_000_36_a_signal_is_raised_out_of_wait(tmp_path: Path, si
         pids = list(map(int, one.line().split()))
         os.kill(one.process.pid, sig)
         assert one.line() == f"{sig.name} Process {one.process.pid} got signal: {int(sig)}"
-        gone(pids)
+        await_end(pids)
         assert one.line() == "True True"
         assert one.end()[0] == 0
 
@@ -43,9 +43,9 @@ try:
         ctx = sh(*["sleep 600"] * 8)
         ctx.close(timeout=0)
 except (SignalException, KeyboardInterrupt) as e:
-    say(type(e).__name__)
+    report(type(e).__name__)
 import psutil
-say([p for p in psutil.Process().children(recursive=True) if p.name() == "sleep"])
+report([p for p in psutil.Process().children(recursive=True) if p.name() == "sleep"])
 """
     with parent(script, tmp_path) as one:
         assert one.line() in {"SignalException", "KeyboardInterrupt"}
@@ -62,24 +62,24 @@ threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGTERM)).start()
 try:
     ctx.close(timeout=600)
 except SignalException as e:
-    say("raised", ctx.wait(0).failures[0].exitcode, signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)
+    report("raised", ctx.wait(0).failures[0].exitcode, signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)
 """
     with parent(script, tmp_path) as one:
         assert one.line() == "raised -9 True"
 
 
-def test_b_000_36_the_signals_are_configured(tmp_path: Path) -> None:
+def test_b_000_36_the_signals_can_be_configured(tmp_path: Path) -> None:
     script = """
 def mine(*_): pass
 signal.signal(signal.SIGUSR1, mine)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 ctx = sh("sleep 600")
-say(signal.getsignal(signal.SIGUSR1) is mine, signal.getsignal(signal.SIGHUP) == signal.SIG_DFL)
+report(signal.getsignal(signal.SIGUSR1) is mine, signal.getsignal(signal.SIGHUP) == signal.SIG_DFL)
 other = sh("sleep 600")
 ctx.close()
-say(signal.getsignal(signal.SIGUSR1) is mine)
+report(signal.getsignal(signal.SIGUSR1) is mine)
 other.close()
-say(signal.getsignal(signal.SIGUSR1) is mine)
+report(signal.getsignal(signal.SIGUSR1) is mine)
 """
     with parent(script, tmp_path, TORCHELASTIC_SIGNALS_TO_HANDLE="SIGTERM,NOPE,SIGKILL,SIGUSR1") as one:
         assert [one.line(), one.line(), one.line()] == ["False True", "False", "True"]
@@ -87,13 +87,13 @@ say(signal.getsignal(signal.SIGUSR1) is mine)
         assert (code, err.count("NOPE,"), err.count("SIGKILL,")) == (0, 2, 2)
 
 
-def test_k_000_14_closed_off_the_main_thread_a_signal_does_again_what_it_did_before(tmp_path: Path) -> None:
+def test_k_000_14_after_a_close_off_the_main_thread_a_signal_has_its_previous_effect(tmp_path: Path) -> None:
     script = """
 ctx = sh("sleep 600")
 thread = threading.Thread(target=ctx.close)
 thread.start()
 thread.join()
-say("closed")
+report("closed")
 time.sleep(600)
 """
     with parent(script, tmp_path) as one:
@@ -108,7 +108,7 @@ made = []
 thread = threading.Thread(target=lambda: made.append(sh("sleep 0.3; exit 4")))
 thread.start()
 thread.join()
-say(made[0].wait().failures[0].exitcode)
+report(made[0].wait().failures[0].exitcode)
 """
     with parent(script, tmp_path) as one:
         assert one.line() == "4"
@@ -128,21 +128,21 @@ if __name__ == "__main__":
     import psutil
     while len(family := psutil.Process().children(recursive=True)) < 5:
         time.sleep(0.01)
-    say(*[p.pid for p in family])
+    report(*[p.pid for p in family])
     time.sleep(600)
 """
     with parent(script, tmp_path) as one:
         pids = list(map(int, one.line().split()))
         assert len(pids) >= 5
         one.process.kill()
-        gone(pids)
+        await_end(pids)
 
 
 def test_b_000_38_workers_end_with_a_parent_that_never_waits(tmp_path: Path) -> None:
     with parent('ctx = sh("sleep 600")\nsay(ctx.pids()[0])\n', tmp_path) as one:
         pid = int(one.line())
         assert one.end()[0] == 0
-        gone([pid])
+        await_end([pid])
 
 
 def test_b_001_25_functions_of_the_main_module(tmp_path: Path) -> None:
@@ -153,13 +153,13 @@ if __name__ == "__main__":
         ctx = start_processes("w", own, {0: ()}, None, log_dir=tempfile.mkdtemp(dir=os.environ["FOLDER"]),
                               start_method=method, redirects=Std.ALL)
         return ctx.wait()
-    say(run("fork").return_values)
+    report(run("fork").return_values)
     result = run("spawn")
-    say(result.return_values or result.failures[0].message)
+    report(result.return_values or result.failures[0].message)
 """
     with parent(script, tmp_path) as one:
         assert one.line() == "{0: 5}"
-        assert "never began" in one.line()  # there is no file to import `own` from
+        assert "never began" in one.line()  # there is no file from which to import `own`
 
 
 _SCRIPT = """
@@ -174,11 +174,11 @@ print(result.return_values or result.failures[0].message, flush=True)
 
 
 @pytest.mark.parametrize(
-    ("guard", "said"),
+    ("guard", "text_part"),
     [("if __name__ != '__main__': raise SystemExit", "never began"), ("", "never began"), (None, "{0: 5}")],
     ids=["a module that leaves", "no guard", "guard"],
 )
-def test_b_001_25_functions_of_a_script(tmp_path: Path, guard: str | None, said: str) -> None:
+def test_b_001_25_functions_of_a_script(tmp_path: Path, guard: str | None, text_part: str) -> None:
     text = _SCRIPT.format(guard=guard or "")
     if guard is None:
         head, body = text.split("\n\n", 1)
@@ -192,4 +192,4 @@ def test_b_001_25_functions_of_a_script(tmp_path: Path, guard: str | None, said:
         timeout=scaled(60),
         check=False,
     )
-    assert said in run.stdout, run.stderr
+    assert text_part in run.stdout, run.stderr

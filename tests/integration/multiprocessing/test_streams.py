@@ -1,4 +1,4 @@
-"""Streams: byte-exact files, whole prefixed lines, filters, consoles that are slow, gone or strange."""
+"""Streams: byte-exact files, whole prefixed lines, filters, consoles that are slow, closed or unusual."""
 
 import io
 import os
@@ -25,13 +25,13 @@ def console() -> io.StringIO:
 
 
 @pytest.mark.parametrize(("method", "count"), [("spawn", 1000), ("fork", 250_000)])
-def test_b_000_41_whatever_writes_is_in_the_file(start: Start, method: str, count: int) -> None:
+def test_b_000_41_output_of_every_kind_is_in_the_file(start: Start, method: str, count: int) -> None:
     context = start(functions.write_everywhere, {0: (count,)}, start_method=method, redirects=Std.ALL)
     assert context.wait(60)
     text = Path(context.stdouts[0]).read_text()
-    for who in ("python", "c"):
-        assert [line for line in text.splitlines() if line.startswith(f"{who} ")] == [
-            f"{who} {n}" for n in range(count)
+    for writer in ("python", "c"):
+        assert [line for line in text.splitlines() if line.startswith(f"{writer} ")] == [
+            f"{writer} {n}" for n in range(count)
         ]
     assert text.endswith("descriptor\nshell\n")
     assert Path(context.stderrs[0]).read_text() == "to stderr\n"
@@ -52,8 +52,8 @@ def test_own_prefixes(start: Start, console: io.StringIO) -> None:
     assert sorted(console.getvalue().splitlines()) == ["<one> b", "[w0]:a"]
 
 
-def test_b_000_43_and_k_000_02_last_words_of_short_lives(start: Start, console: io.StringIO) -> None:
-    """In ten contexts of a hundred, so that the machine's limits are not what is tested."""
+def test_b_000_43_and_k_000_02_last_lines_of_short_workers(start: Start, console: io.StringIO) -> None:
+    """Run ten contexts of a hundred each, so that the limits of the machine have no effect."""
     for number in range(10):
         args = {rank: (f"line {number} {rank}",) for rank in range(100)}
         start("echo", args, tee=Std.OUT, log_line_prefixes=dict.fromkeys(args, ""), console=console).wait(60)
@@ -115,7 +115,7 @@ os._exit(7)
 
 
 def test_b_000_47_a_console_that_stalls(tmp_path: Path) -> None:
-    """Nobody reads the parent's stdout until all is over; the result and the files do not wait for it."""
+    """The parent's stdout is not read until the end; the result and the files do not wait for it."""
     script = """
 ctx = sh("yes | head -c 3000000", tee=Std.OUT)
 result = ctx.wait()
@@ -168,7 +168,7 @@ def test_b_000_50_filtered_copies(start: Start, console: io.StringIO, tmp_path: 
     assert len(console.getvalue().splitlines()) == 3
 
 
-def test_b_000_08_nowhere_at_all(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_b_000_08_devnull_discards_everything(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     specs = DefaultLogsSpecs(os.devnull, redirects=Std.ALL, tee=Std.ALL)
     context = start("sh", _sh("exit 3"), logs_specs=specs, duplicate_stdout_filters=["x"])
@@ -178,7 +178,7 @@ def test_b_000_08_nowhere_at_all(start: Start, tmp_path: Path, monkeypatch: pyte
     assert list(tmp_path.iterdir()) == []
 
 
-def test_b_000_07_a_rank_that_the_filter_leaves_out(start: Start, console: io.StringIO, tmp_path: Path) -> None:
+def test_b_000_07_a_rank_that_the_filter_excludes(start: Start, console: io.StringIO, tmp_path: Path) -> None:
     specs = DefaultLogsSpecs(str(tmp_path / "l"), tee=Std.OUT, local_ranks_filter={1})
     context = start("sh", _sh("echo a; echo no >&2", "echo b"), logs_specs=specs, console=console)
     assert context.wait(60)
@@ -187,7 +187,7 @@ def test_b_000_07_a_rank_that_the_filter_leaves_out(start: Start, console: io.St
     assert context.stderrs == {0: os.devnull, 1: ""}
 
 
-def test_the_console_is_there_while_the_worker_runs(start: Start, console: io.StringIO, tmp_path: Path) -> None:
+def test_lines_are_shown_while_the_worker_runs(start: Start, console: io.StringIO, tmp_path: Path) -> None:
     context = start(
         "sh", _sh(f"echo early; while ! [ -e {tmp_path}/go ]; do sleep 0.02; done"), tee=Std.OUT, console=console
     )

@@ -1,4 +1,4 @@
-"""Machines as their kernels describe them, in files."""
+"""Files of kernels that describe machines."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ def cpus(*numbers: int) -> frozenset[int]:
 
 
 def machine(folder: Path, *, nodes: int, cores: int, threads: int = 2, gpus: tuple[int, ...] = ()) -> Path:
-    """The kernel's files of a machine with so many nodes, each a socket with two last-level caches."""
+    """Write the kernel's files of a machine with so many nodes, each a socket with two last-level caches."""
     total = nodes * cores
     for node in range(nodes):
         mine = [core + thread * total for core in range(node * cores, (node + 1) * cores) for thread in range(threads)]

@@ -61,7 +61,7 @@ def test_b_000_53_exits(error_file: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [None, "", "/proc/no/such/error.json"])
-def test_b_000_53_without_a_place_to_write_the_exception_is_raised_all_the_same(
+def test_b_000_53_the_exception_is_raised_even_if_no_file_can_be_written(
     monkeypatch: pytest.MonkeyPatch, path: str | None
 ) -> None:
     monkeypatch.delenv(ENV, raising=False)
@@ -86,7 +86,7 @@ def test_b_000_54_the_file_of_a_failed_child_is_copied(error_file: Path, tmp_pat
     assert json.loads(error_file.read_text())["message"]["errorCode"] == 138
 
 
-def test_b_000_54_without_a_file_of_the_child_none_is_made(error_file: Path) -> None:
+def test_b_000_54_without_a_file_of_the_child_none_is_created(error_file: Path) -> None:
     with pytest.raises(ChildFailedError):
         record(_raise)(ChildFailedError("main", {0: _failure(0, 1)}))
     assert not error_file.exists()
@@ -187,7 +187,7 @@ class _Broken(Exception):
         raise RuntimeError
 
 
-def test_b_000_25_a_text_that_cannot_be_had_is_survived(error_file: Path) -> None:
+def test_b_000_25_an_exception_without_a_text_is_recorded(error_file: Path) -> None:
     with pytest.raises(_Broken):
         record(_raise)(_Broken())
     assert "_Broken: <its text cannot be shown" in error_file.read_text()

@@ -1,4 +1,4 @@
-"""Every numbered behaviour and every known fault of the originals has a test that bears its number in its name."""
+"""Every numbered behaviour and every known fault of the originals has a test with its number in its name."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"[bk]_\d{3}_\d{2}")
 
 
 def numbers_in(source: str) -> set[str]:
-    """The numbers that the names of its tests bear."""
+    """Return the numbers in the names of its tests."""
     return {number for name in _NAME.findall(source) for number in _NUMBER.findall(name)}
 
 
@@ -27,11 +27,11 @@ def tested() -> set[str]:
 
 @pytest.mark.parametrize("document", COUNTS)
 def test_each_number_of_the_document_has_a_test(document: str, tested: set[str]) -> None:
-    wanted = {f"{document}_{number:02}" for number in range(1, COUNTS[document] + 1)}
-    assert wanted - tested == set()
+    expected = {f"{document}_{number:02}" for number in range(1, COUNTS[document] + 1)}
+    assert expected - tested == set()
 
 
-def test_only_names_of_tests_count() -> None:
+def test_only_numbers_in_names_of_tests_count() -> None:
     assert numbers_in("# b_000_01\ndef test_b_000_02_and_k_000_03_it_is_so():\n    b_000_04 = 1\n") == {
         "b_000_02",
         "k_000_03",

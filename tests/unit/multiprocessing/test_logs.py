@@ -1,4 +1,4 @@
-"""Where output goes: the layouts, the tables, and that nothing is lost of an earlier start."""
+"""Destinations of output: folders and tables; an earlier start keeps its files."""
 
 import os
 import pickle
@@ -17,7 +17,7 @@ def _envs(count: int = 2, **more: str) -> dict[int, dict[str, str]]:
 
 
 @pytest.mark.parametrize("log_dir", [None, ""])
-def test_b_000_04_without_a_folder_one_is_made(
+def test_b_000_04_without_a_folder_one_is_created(
     log_dir: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
@@ -26,10 +26,10 @@ def test_b_000_04_without_a_folder_one_is_made(
     assert root.name.startswith("torchelastic_")
 
 
-def test_b_000_04_a_missing_folder_is_made_with_its_parents(tmp_path: Path) -> None:
+def test_b_000_04_a_missing_folder_is_created_with_its_parents(tmp_path: Path) -> None:
     assert Path(DefaultLogsSpecs(str(tmp_path / "a" / "b")).root_log_dir).is_dir()
     (tmp_path / "file").touch()
-    DefaultLogsSpecs(str(tmp_path))  # may have something in it
+    DefaultLogsSpecs(str(tmp_path))  # the folder may contain files
     with pytest.raises(NotADirectoryError, match="is a file"):
         DefaultLogsSpecs(str(tmp_path / "file"))
 
@@ -102,7 +102,7 @@ def test_b_000_07_redirect_tee_and_filter(
     assert tees == ({0: paths[0]} if shown else {})
 
 
-def test_b_000_08_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_b_000_08_devnull_discards_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     envs = _envs(2)
     dest = DefaultLogsSpecs(os.devnull, redirects=Std.ALL, tee=Std.ALL).reify(envs)

@@ -1,4 +1,4 @@
-"""Redirecting own streams, following files, handling one process."""
+"""Redirection of our own streams, following of files, and the handler of one process."""
 
 import io
 import os
@@ -58,7 +58,7 @@ def test_b_000_51_many_files_arrive_whole(tmp_path: Path) -> None:
     assert sorted(lines) == sorted(f"[w{rank}]:{rank}.{number}" for rank in files for number in range(1000))
 
 
-def test_b_000_51_no_files_or_none_that_come(tmp_path: Path) -> None:
+def test_b_000_51_without_files_or_with_files_that_are_never_created(tmp_path: Path) -> None:
     for files in ({}, {0: str(tmp_path / "never")}):
         tail = TailLog("w", files, io.StringIO())
         assert tail.start() is tail
@@ -66,7 +66,7 @@ def test_b_000_51_no_files_or_none_that_come(tmp_path: Path) -> None:
         tail.stop()
 
 
-def test_what_follows_files_is_none_without_files(tmp_path: Path) -> None:
+def test_there_is_no_thread_without_files(tmp_path: Path) -> None:
     assert TailLog("w", {}, io.StringIO()).start()._threadpool is None
     tail = TailLog("w", {0: str(tmp_path / "0")}, io.StringIO()).start()
     assert tail._threadpool is not None

@@ -1,6 +1,6 @@
-"""Errors that travel from worker to parent: `record` writes them, `ProcessFailure` and `ChildFailedError` show them.
+"""Errors on their way from worker to parent: `record` writes them, `ProcessFailure` and `ChildFailedError` show them.
 
-Invariant: an exception that is recorded is also raised; what goes wrong in recording it is only logged.
+Invariant: a recorded exception is also raised; an error while recording it is only logged.
 """
 
 import functools
@@ -22,13 +22,13 @@ _WIDTH = 60
 
 
 class ChildFailedError(Exception):
-    """Workers have failed; its text is a report with the root cause first."""
+    """Workers have failed; its text is a report with the root cause last."""
 
     def __init__(self, name: str, failures: dict[int, ProcessFailure]) -> None:
-        """Say who failed.
+        """Build the report.
 
         Args:
-            name: what failed, as the workers' entry point.
+            name: the workers' entry point.
             failures: by global rank, at least one.
         """
         if not failures:
@@ -41,15 +41,15 @@ class ChildFailedError(Exception):
         return type(self), (self.name, self.failures)
 
     def get_first_failure(self) -> tuple[int, ProcessFailure]:
-        """The rank and failure of the root cause: the earliest of those that were not stopped by us."""
+        """Return rank and failure of the root cause: the earliest of those that were not stopped by us."""
         return first_failure(self.failures)
 
     def format_msg(self, boarder_delim: str = "=", section_delim: str = "-") -> str:
-        """The report: all failures with time, host, rank, exit code and traceback, the root cause last.
+        """Return the report: all failures with time, host, rank, exit code and traceback, the root cause last.
 
         Args:
             boarder_delim: the character of the outer lines.
-            section_delim: that of the lines between sections.
+            section_delim: the character of the lines between sections.
         """
         root, _ = self.get_first_failure()
         border, section = boarder_delim * _WIDTH, section_delim * _WIDTH
@@ -77,7 +77,7 @@ class ChildFailedError(Exception):
 
 
 def _traceback(failure: ProcessFailure) -> str:
-    """The call stack that its error file has, else its message."""
+    """Return the call stack in its error file, or else its message."""
     if isinstance(failure.message, str):
         return failure.message
     extra = failure.message.get("extraInfo")
@@ -90,14 +90,14 @@ def _indented(text: str) -> str:
 
 
 def record(fn: F, error_handler: ErrorHandler | None = None) -> F:
-    """Decorate a worker's main function: an exception that leaves it is also left in its error file.
+    """Decorate a worker's main function: an exception that leaves it is also written to its error file.
 
-    SystemExit with 0 returns None; other exits and Ctrl-C pass unrecorded. For a ChildFailedError the root cause's
-    own error file is copied.
+    SystemExit with 0 returns None; other exits and Ctrl-C pass unrecorded. For a ChildFailedError, the error file of
+    the root cause is copied.
 
     Args:
-        fn: the function; what it returns is returned.
-        error_handler: who records; None: a new `ErrorHandler`.
+        fn: the function; its return value is returned.
+        error_handler: writes the record; None for a new `ErrorHandler`.
     """
     handler = error_handler or get_error_handler()
 

@@ -1,4 +1,4 @@
-"""`ProcessFailure`: how one process failed, from its error file or else from its exit code."""
+"""`ProcessFailure`: the failure of one process, from its error file or else from its exit code."""
 
 import json
 import os
@@ -14,31 +14,33 @@ _NS = 1_000_000_000
 
 @dataclass
 class ProcessFailure:
-    """How one process failed.
+    """The failure of one process.
 
     Raises:
-        ValueError: the error file is there but is no JSON, or not of a form that is known.
-        OSError: the error file is there but unreadable.
+        ValueError: the error file exists, but is no JSON or has an unknown form.
+        OSError: the error file exists, but cannot be read.
     """
 
     local_rank: int
-    """Its place on its node, from 0."""
+    """Its local rank on its node, from 0."""
     pid: int
     """Its process id."""
     exitcode: int
-    """0 to 255, or minus the signal's number."""
+    """0 to 255, or minus the number of the signal."""
     error_file: str
-    """Its path, or `<N/A>` if there is none."""
+    """Path of its error file, or `<N/A>` without one."""
     stopped_by_us: bool = False
-    """It did not fail by itself: it was stopped because something else had failed or ended."""
+    """Whether it did not fail by itself: it was stopped because of another failure or end."""
     error_file_data: dict[str, Any] = field(init=False)
     """The whole content of the error file; `{"message": "<NONE>"}` without one."""
     message: str | dict[str, Any] = field(init=False)
-    """What the error file says; without one, what is known of the end: signal, core dump, out of memory."""
+    """The message of the error file. Without a file: the known facts of the end, such as signal, core dump, out of
+    memory.
+    """
     timestamp: int = field(init=False)
     """Seconds since the epoch."""
     timestamp_ns: int = field(init=False)
-    """The same, exact enough to tell which failure came first."""
+    """Nanoseconds since the epoch, exact enough to find the first of several failures."""
 
     def __post_init__(self) -> None:
         self.error_file_data = {"message": "<NONE>"}  # a new one each time: readers may change theirs
@@ -49,18 +51,18 @@ class ProcessFailure:
 
     @property
     def exit_code(self) -> int:
-        """The same as `exitcode`."""
+        """Return `exitcode`."""
         return self.exitcode
 
     def signal_name(self) -> str:
-        """The name of the signal that killed it, or `<N/A>`."""
+        """Return the name of the signal that killed it, or `<N/A>`."""
         try:
             return signal.Signals(-self.exitcode).name if self.exitcode < 0 else NOT_AVAILABLE
         except ValueError:  # a real-time signal
             return NOT_AVAILABLE
 
     def timestamp_isoformat(self) -> str:
-        """When it failed, in local time, as `2030-01-31_23:59:59`."""
+        """Return the local time of the failure, such as `2030-01-31_23:59:59`."""
         return time.strftime("%Y-%m-%d_%H:%M:%S", time.localtime(self.timestamp))
 
     def _fill_missing(self) -> None:
@@ -91,7 +93,7 @@ class ProcessFailure:
 
 
 def _time_ns(times: object) -> int:
-    """The time in these data; 0 if there is none that can be read."""
+    """Return the time in this content in nanoseconds, or 0 if it has none that can be read."""
     if not isinstance(times, dict):
         return 0
     for key, unit in (("timestamp_ns", 1), ("timestamp", _NS)):
@@ -108,6 +110,9 @@ def _time_ns(times: object) -> int:
 
 
 def first_failure(failures: dict[int, ProcessFailure]) -> tuple[int, ProcessFailure]:
-    """The earliest of those that were not stopped by us; of all, if all were; of equals the lowest rank."""
-    genuine = {rank: failure for rank, failure in failures.items() if not failure.stopped_by_us} or failures
-    return min(genuine.items(), key=lambda item: (item[1].timestamp_ns, item[0]))
+    """Return rank and failure of the earliest that was not stopped by us, or of the earliest of all if all were.
+
+    Of several at the same time, the lowest rank counts.
+    """
+    candidates = {rank: failure for rank, failure in failures.items() if not failure.stopped_by_us} or failures
+    return min(candidates.items(), key=lambda item: (item[1].timestamp_ns, item[0]))
