@@ -30,7 +30,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """`LocalElasticAgent` at its first use: the agent of a pod needs none of what it imports."""
+    """Import `LocalElasticAgent` at its first use: the agent of a pod does not need its imports."""
     if name == "LocalElasticAgent":
         from elasticjob_agent.server import local_elastic_agent  # noqa: PLC0415 - see above
 

@@ -1,7 +1,7 @@
-"""Messages to an agent while it waits: signals, requests to stop, pushes. Its loop acts on them between its steps.
+"""Messages to an agent while it waits: signals, requests to stop, pushes. Its loop handles them between its steps.
 
-Everything here may be called from a signal handler: a SimpleQueue is re-entrant, and nothing takes a lock. The
-first signal decides how the agent ends; each further one means "at once".
+Everything here may be called from a signal handler: a SimpleQueue is re-entrant, and nothing takes a lock. The first
+signal decides how the agent ends; each further one means "at once".
 """
 
 import contextlib
@@ -15,23 +15,23 @@ from elasticjob_agent.multiprocessing import signals
 
 
 class Mailbox:
-    """One agent's inbox, for one run."""
+    """The mailbox of one agent, for one run."""
 
     def __init__(self, on_second_signal: Callable[[], None]) -> None:
-        """`on_second_signal` is called at a signal after the first; it must not wait."""
+        """Keep the callback for each signal after the first; it must not block."""
         self._queue: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._on_second_signal = on_second_signal
         self.first: signal.Signals | None = None
-        """The signal that ends the agent, once one came."""
+        """The signal that ends the agent, or None before it."""
         self.is_urgent = False
-        """Another one came: what is still awaited is awaited no more."""
+        """Whether another signal came: nothing is waited for any more."""
 
     def wake(self) -> None:
-        """Wake the waiting thread: something has changed."""
+        """Wake the waiting thread after a change."""
         self._queue.put(None)
 
     def signal(self, sigval: signal.Signals) -> None:
-        """A signal, or a request with the same meaning."""
+        """Record a signal, or a request with the same meaning."""
         if self.first is None:
             self.first = sigval
         else:
@@ -40,7 +40,7 @@ class Mailbox:
         self.wake()
 
     def wait(self, timeout_s: float | None) -> None:
-        """Sleep until something comes, at most `timeout_s`; a look that was due is not lost."""
+        """Sleep until a message comes, at most `timeout_s`; a message from before the call counts too."""
         end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
         with contextlib.suppress(queue.Empty):
             while self._is_empty(end_s - time.monotonic()):
@@ -49,7 +49,7 @@ class Mailbox:
                 self._queue.get_nowait()
 
     def _is_empty(self, left_s: float) -> bool:
-        """Nothing has come within the longest wait at a time; raises queue.Empty at the end of the time."""
+        """Wait once; return True if nothing came, or raise queue.Empty at the end of the time."""
         longest_s = signals.max_wait_s()
         try:
             self._queue.get(timeout=max(0.0, min(left_s, longest_s)))

@@ -1,11 +1,11 @@
-"""The decision after a failure, a success or a change of the world: by this agent alone, or by the whole job.
+"""Decisions after a failure, a success or a change of members: by this agent alone, or by the whole job.
 
 `LocalRestartPolicy` is torch elastic's rule: each agent counts its own failures, and asks whether nodes wait.
-`JobRestartPolicy` hands every such decision to a rendezvous that knows the job: there the closer of a round charges,
-all nodes learn the same count, and a failure of one is acted on by all at once.
+`JobRestartPolicy` leaves every such decision to a rendezvous that knows the job. There the leader of a round counts the
+failures, all nodes get the same count, and all act at once on the failure of one.
 """
 
-# ruff: noqa: SLF001 - this is the other half of the agent's loop; what it calls are the hooks that subclasses override
+# ruff: noqa: SLF001 - this is the other half of the agent's loop; it calls the hooks that subclasses override
 
 import logging
 import time
@@ -21,65 +21,65 @@ if TYPE_CHECKING:
     from elasticjob_agent.server.api import SimpleElasticAgent
 
 FAILURE_GRACE_S = 5.0
-"""Workers of a failed group wait for a peer that is gone: they rarely stop by themselves."""
+"""Seconds. Workers of a failed group often wait for a lost peer, and rarely stop by themselves."""
 STARTUP_FAILURE_S = 10.0
-"""A failure sooner than this after the start is likely to repeat at once."""
+"""Seconds after the start within which a failure is likely to repeat at once."""
 _FIRST_BACKOFF_S, _MAX_BACKOFF_S = 0.25, 30.0
 _NO_FILE = "<N/A>"
 _LEAVE_TIMEOUT_S = 10.0
-"""Seconds that reporting a leave may hold up the stop of the workers."""
+"""Maximum seconds for which the report of a leave may delay the stop of the workers."""
 
 VERDICTS = "elasticjob_agent.server.verdicts"
-"""Logger of the line about the job's end. A program with such a line of its own drops these records."""
+"""Name of the logger for the line about the job's end. A program with such a line of its own drops these records."""
 
 log = logging.getLogger(__name__)
 verdicts = logging.getLogger(VERDICTS)
 
 
 class RestartPolicy(Protocol):
-    """The decisions of one run; a result ends it, None goes on."""
+    """The decisions of one run; a result ends it, None continues it."""
 
     def begin(self, group: WorkerGroup) -> RunResult | None:
-        """The first round."""
+        """Join the first round."""
 
     def healthy(self, group: WorkerGroup) -> RunResult | None:
-        """All is well here; has the world changed?"""
+        """Check for new nodes or an end of the job; all workers here are healthy."""
 
     def failed(self, group: WorkerGroup, result: RunResult) -> RunResult | None:
-        """The group failed."""
+        """Handle a failure of the group."""
 
     def succeeded(self, group: WorkerGroup, result: RunResult) -> RunResult | None:
-        """All workers of this node ended well."""
+        """Handle the success of all workers of this node."""
 
     def on_signal(self) -> None:
-        """A signal ends the agent; its workers still run."""
+        """Report that a signal ends the agent; its workers still run."""
 
     def leave(self) -> None:
-        """The agent has ended, and its workers with it."""
+        """Leave the job after the end of the agent and its workers."""
 
 
 class LocalRestartPolicy:
-    """This agent's own count of failures."""
+    """The rule by this agent's own count of failures."""
 
     def __init__(self, agent: "SimpleElasticAgent") -> None:
         self._agent = agent
         self._early = 0
 
     def begin(self, group: WorkerGroup) -> RunResult | None:
-        """Start; an error propagates."""
+        """Start the workers; an error propagates."""
         self._agent._initialize_workers(group)
         return None
 
     def healthy(self, group: WorkerGroup) -> RunResult | None:
-        """Restart for nodes that wait; the budget is untouched."""
+        """Restart for waiting nodes, without a charge to the budget."""
         waiting = self._agent._rdzv_handler.num_nodes_waiting()
         if waiting > 0:
-            log.info("[%s] %d new nodes wait: a new round", group.spec.role, waiting)
+            log.info("[%s] starting a new round: %d new nodes wait", group.spec.role, waiting)
             self._agent._restart_workers(group)
         return None
 
     def failed(self, group: WorkerGroup, result: RunResult) -> RunResult | None:
-        """Restart if the budget allows it, after a pause if this happens again and again."""
+        """Restart if the budget allows it, after a pause if failures repeat."""
         agent = self._agent
         agent._stop_grace_s = FAILURE_GRACE_S
         if agent._remaining_restarts <= 0:
@@ -99,7 +99,7 @@ class LocalRestartPolicy:
         )
 
     def _pause(self, group: WorkerGroup) -> None:
-        """Not before the first restart: what fails once at its start is worth an immediate second try."""
+        """Wait before a restart, but not before the first: a single early failure gets an immediate second try."""
         self._early = self._early + 1 if self._agent._is_early else 0
         if self._early <= 1:
             return
@@ -116,21 +116,21 @@ class LocalRestartPolicy:
             self._agent._act_on_signal()
             self._agent._mailbox.wait(left_s)
 
-    def succeeded(self, group: WorkerGroup, result: RunResult) -> RunResult | None:  # noqa: ARG002 - one shape for both
-        """Wait for the others; the result stands whatever comes of it."""
+    def succeeded(self, group: WorkerGroup, result: RunResult) -> RunResult | None:  # noqa: ARG002 - the protocol's signature
+        """Wait for the others; the result remains, whatever happens to them."""
         with self._agent._report_success_on_signal(result):
             self._agent._exit_barrier()
         return result
 
     def on_signal(self) -> None:
-        """Nobody is told: a plain rendezvous would be closed for good by it."""
+        """Do nothing: a report would close a plain rendezvous for good."""
 
     def leave(self) -> None:
-        """As above."""
+        """Do nothing, as above."""
 
 
 class JobRestartPolicy:
-    """The job's own count, kept by its rendezvous."""
+    """The rule by the job's own count, which its rendezvous keeps."""
 
     def __init__(self, agent: "SimpleElasticAgent", job: JobRendezvous) -> None:
         self._agent = agent
@@ -145,20 +145,20 @@ class JobRestartPolicy:
         job.offer(node, agent._mailbox.wake)
 
     def begin(self, group: WorkerGroup) -> RunResult | None:
-        """Take part."""
+        """Join the first round."""
         return self._next_round(group, RunResult(WorkerState.STOPPED), self._agent._initialize_workers)
 
     def healthy(self, group: WorkerGroup) -> RunResult | None:
-        """Follow the world, once it has changed."""
+        """Join the next round once the rendezvous has changed."""
         if self._job.num_nodes_waiting() == 0 and not self._job.is_closed():
             return None
         order = self._job.stop_order()
         self._agent._stop_grace_s = None if order is None else order.grace_s
-        log.info("[%s] the world has changed: a new round", group.spec.role)
+        log.info("[%s] starting a new round: the members or the job have changed", group.spec.role)
         return self._next_round(group, RunResult(WorkerState.STOPPED), self._agent._restart_workers)
 
     def failed(self, group: WorkerGroup, result: RunResult) -> RunResult | None:
-        """Tell the job at once; what follows is for all nodes to learn from it."""
+        """Report the failure to the job at once; the job decides for all nodes."""
         self._job.workers_failed(self._agent._failures_for_job(result))
         self._agent._stop_grace_s = FAILURE_GRACE_S
         if self._agent._is_wedged:
@@ -168,7 +168,7 @@ class JobRestartPolicy:
         return self._next_round(group, result, self._agent._restart_workers)
 
     def _next_round(self, group: WorkerGroup, result: RunResult, step: "Transition") -> RunResult | None:
-        """The next round, and again the next while workers cannot be started; or the end of the job."""
+        """Start rounds until all workers here have been started; return a result if the job ends instead."""
         start_error: Exception | None = None
         while True:
             try:
@@ -190,7 +190,7 @@ class JobRestartPolicy:
                 return None
 
     def succeeded(self, group: WorkerGroup, result: RunResult) -> RunResult | None:
-        """Wait until the job ends, or takes this node into another round because somebody else failed."""
+        """Wait until the job ends, or starts another round with this node because of a failure elsewhere."""
         self._job.workers_succeeded()
         until_s = time.monotonic() + self._agent._exit_barrier_timeout
         while not self._job.is_closed():
@@ -200,18 +200,20 @@ class JobRestartPolicy:
                 return self._next_round(group, result, self._agent._restart_workers)
             left_s = until_s - time.monotonic()
             if left_s <= 0:
-                log.warning("[%s] the other nodes are not done; leaving with the success of this one", group.spec.role)
+                log.warning(
+                    "[%s] the other nodes have not ended in time; leaving with the success of this one", group.spec.role
+                )
                 return result
             self._agent._mailbox.wait(left_s)
         outcome = self._job.outcome()
         if outcome is None or outcome.code in {ExitCode.OK, ExitCode.LEFT}:
             return result
-        verdicts.error("[%s] the job failed after this node was done: %s", group.spec.role, outcome.detail)
+        verdicts.error("[%s] the job failed after this node had succeeded: %s", group.spec.role, outcome.detail)
         group.state = WorkerState.FAILED
         return RunResult(state=WorkerState.FAILED)
 
     def on_signal(self) -> None:
-        """The others learn of the leave before the workers here are stopped: they move at once."""
+        """Report the leave before the workers here are stopped, so that the other nodes act at once."""
         self._job.leave()
         until_s = time.monotonic() + _LEAVE_TIMEOUT_S
         mailbox = self._agent._mailbox
@@ -223,19 +225,19 @@ class JobRestartPolicy:
             mailbox.wait(left_s)
 
     def leave(self) -> None:
-        """Out of the job, which goes on or has ended without this node."""
+        """Leave the job, which continues or has ended without this node."""
         self._job.shutdown()
 
 
 class Transition(Protocol):
-    """A way into the next round."""
+    """A way to the next round."""
 
     def __call__(self, worker_group: WorkerGroup) -> None:
-        """Take it."""
+        """Start the next round."""
 
 
 def failures_for_job(result: RunResult, *, is_early: bool) -> list[LocalFailure]:
-    """Those of a failed group as its rendezvous must know them."""
+    """Return the failures of a failed group in the form for its rendezvous."""
     if not result.failures:
         return [LocalFailure(local_rank=0, exit_code=1, message=f"the workers are {result.state.name}")]
     return [_failure(failure, is_early) for failure in result.failures.values()]
@@ -245,7 +247,7 @@ def _failure(failure: ProcessFailure, is_early: bool) -> LocalFailure:  # noqa: 
     name = failure.signal_name()
     message = failure.message.get("message", "") if isinstance(failure.message, dict) else failure.message
     if failure.error_file == _NO_FILE and str(failure.pid) in message:
-        message = ""  # it only says in words what exit code and signal say
+        message = ""  # it only describes exit code and signal
     return LocalFailure(
         local_rank=failure.local_rank,
         exit_code=failure.exitcode,
@@ -257,7 +259,7 @@ def _failure(failure: ProcessFailure, is_early: bool) -> LocalFailure:  # noqa: 
 
 
 def _could_not_start(error: Exception) -> LocalFailure:
-    """As a shell would end: 127 for a command that is not there, 126 for one that cannot be executed."""
+    """Return the failure with a shell's code: 127 for a command that does not exist, 126 for one that cannot run."""
     code = ExitCode.FAILED
     if isinstance(error, OSError):
         code = ExitCode.NOT_FOUND if isinstance(error, FileNotFoundError) else ExitCode.NOT_EXECUTABLE

@@ -1,7 +1,7 @@
-"""The signals of an agent, as entries of its inbox: no handler of ours ever raises.
+"""The signals of an agent, as messages in its mailbox: no handler of ours ever raises.
 
-In the main thread the agent's handlers stand from before its first step until after its last; others that are
-installed meanwhile, as by the start of a process context, are replaced again by `SignalHandlers.reinstall`.
+In the main thread, the agent's handlers are installed from before its first step until after its last. Others may be
+installed meanwhile, for example by the start of a process context. `SignalHandlers.reinstall` replaces them.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class SignalHandlers:
-    """Handlers that pass each signal on to `receive`."""
+    """Handlers that pass each signal to `receive`."""
 
     def __init__(self, receive: Callable[[signal.Signals], None]) -> None:
         self._receive = receive
@@ -29,9 +29,9 @@ class SignalHandlers:
 
     @contextlib.contextmanager
     def installed(self) -> Iterator[None]:
-        """They stand inside, and what was there before is back afterwards; off the main thread nothing stands."""
+        """Install the handlers within the block and restore the previous ones; off the main thread do nothing."""
         if threading.current_thread() is not threading.main_thread():
-            log.warning("the agent does not run in the main thread: signals do not reach it, use stop()")
+            log.warning("the agent does not run in the main thread: it receives no signals, use stop() to end it")
             yield
             return
         self._previous = {number: signal.getsignal(number) for number in signals_to_handle()}
@@ -43,7 +43,7 @@ class SignalHandlers:
                 signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def reinstall(self) -> None:
-        """Put them (back) in their place."""
+        """Install the handlers again."""
         for number in self._previous:
             signal.signal(number, self._handle)
 
@@ -52,13 +52,13 @@ class SignalHandlers:
 
 
 def signals_to_handle() -> list[signal.Signals]:
-    """Those of TORCHELASTIC_SIGNALS_TO_HANDLE that can be handled; a warning for each that cannot."""
+    """Return the signals of TORCHELASTIC_SIGNALS_TO_HANDLE that can be handled; log a warning for each other one."""
     found = []
     for name in filter(None, map(str.strip, os.environ.get(_VARIABLE, _DEFAULT).split(","))):
         number = signal.Signals.__members__.get(name)
         if number is None or number in _UNCATCHABLE:
             log.warning(
-                "%s names %s, which %s", _VARIABLE, name, "is unknown" if number is None else "cannot be caught"
+                "%s contains %s, which %s", _VARIABLE, name, "is unknown" if number is None else "cannot be caught"
             )
         else:
             found.append(number)

@@ -1,4 +1,4 @@
-"""Time limits of an agent: given explicitly, by the environment, or by default. All in seconds."""
+"""Time limits of an agent, in seconds: from an argument, the environment, or a default."""
 
 import logging
 import os
@@ -10,17 +10,17 @@ log = logging.getLogger(__name__)
 
 
 def exit_barrier_timeout(given: float | None) -> float:
-    """How long a finished node waits for the others; raises ValueError for a negative one."""
+    """Return how long a finished node waits for the others; raise ValueError for a negative value."""
     return _limit("exit_barrier_timeout", given, "TORCH_ELASTIC_EXIT_BARRIER_TIMEOUT", EXIT_BARRIER_S)
 
 
 def shutdown_timeout(given: float | None) -> float:
-    """How long workers may take to stop; raises ValueError for a negative one."""
+    """Return how long workers may take to stop; raise ValueError for a negative value."""
     return _limit("shutdown_timeout", given, "TORCH_ELASTIC_SHUTDOWN_TIMEOUT", SHUTDOWN_S)
 
 
 def uninterruptible_timeout(given: float | None) -> float | None:
-    """How long a worker may hang in the kernel; None: for ever."""
+    """Return how long a worker may hang in the kernel; None for no limit."""
     return given if given is not None else from_environment("TORCHELASTIC_UNINTERRUPTIBLE_STATE_TIMEOUT")
 
 
@@ -36,13 +36,13 @@ def _limit(name: str, given: float | None, variable: str, default: float) -> flo
 
 
 def from_environment(variable: str) -> float | None:
-    """A number of seconds; None if it is not set, or not a number, which is said."""
+    """Return a number of seconds; None if the variable is not set, or is not a number, which is logged."""
     text = os.environ.get(variable)
     if not text:
         return None
     try:
         value = float(text)
     except ValueError:
-        log.warning("%s is %r, which is not a number of seconds; going on without it", variable, text)
+        log.warning("%s is %r, which is not a number of seconds; it is ignored", variable, text)
         return None
     return int(value) if value.is_integer() else value

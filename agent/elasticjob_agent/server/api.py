@@ -1,9 +1,11 @@
 """The skeleton of an agent in torch elastic's form: rendezvous, ranks, the loop, the exit barrier, events, metrics.
 
-`SimpleElasticAgent` leaves to its subclasses how workers are started, looked at and stopped. It works with any
-`RendezvousHandler`; with one that knows the whole job (`JobRendezvous`) that one decides what a failure is charged
-to and when the job has ended. Signals are entries of the agent's inbox, acted on between its steps: no step is
-ever left half done, and a step that may take long waits in a thread of its own, which a signal abandons.
+Subclasses of `SimpleElasticAgent` define how workers are started, monitored and stopped. It works with any
+`RendezvousHandler`. One that knows the whole job (`JobRendezvous`) itself decides what a failure costs and when the job
+has ended.
+
+Signals are messages in the agent's mailbox and are handled between its steps, so that no step is left half done. A step
+that may take long runs in a thread of its own; a signal abandons it.
 """
 
 import abc
@@ -63,7 +65,7 @@ DEFAULT_ROLE = "default"
 _TERMINAL_STATE_SYNC_ID = "torchelastic/agent/terminal_state"
 _ROLE_INFO_PREFIX = "torchelastic/role_info"
 _POLL_S = 1.0
-"""A rendezvous that does not push is asked at least this often."""
+"""Maximum seconds between two requests to a rendezvous that does not push."""
 
 T = TypeVar("T")
 
@@ -71,31 +73,35 @@ log = logging.getLogger(__name__)
 
 
 class ElasticAgent(abc.ABC):
-    """An agent runs the workers of one role on one node, and keeps them running."""
+    """An agent, which runs the workers of one role on one node and keeps them running."""
 
     @abc.abstractmethod
     def run(self, role: str = DEFAULT_ROLE) -> RunResult:
-        """Run the workers to their end; raises only for reasons other than the failure of a worker.
+        """Run the workers to their end; raise only for reasons other than the failure of a worker.
 
         Args:
-            role: an agent has one role; the name is not looked at.
+            role: an agent has one role; the name is ignored.
 
         Returns:
-            How the workers ended; a failure of theirs is in it and not raised.
+            The result of the workers; it contains their failures, which are not raised.
         """
 
     @abc.abstractmethod
     def get_worker_group(self, role: str = DEFAULT_ROLE) -> WorkerGroup:
-        """The workers; the live object."""
+        """Return the workers: the live object."""
 
 
 class SimpleElasticAgent(ElasticAgent):
-    """An agent with one group of workers; see the module."""
+    """An agent with one group of workers; the module describes it."""
 
     def __init__(
         self, spec: WorkerSpec, exit_barrier_timeout: float | None = None, shutdown_timeout: float | None = None
     ) -> None:
-        """Time-outs in seconds; None: by the environment, else 300 and 30. Raises ValueError for negative ones."""
+        """Take timeouts in seconds; None for the environment's, or else 300 and 30.
+
+        Raises:
+            ValueError: one is negative.
+        """
         self._worker_group = WorkerGroup(spec)
         self._remaining_restarts: int = spec.max_restarts
         self._store: Store | None = None
@@ -114,18 +120,18 @@ class SimpleElasticAgent(ElasticAgent):
         self._restart_policy: RestartPolicy = LocalRestartPolicy(self)
 
     def get_worker_group(self, role: str = DEFAULT_ROLE) -> WorkerGroup:  # noqa: ARG002 - an agent has one role
-        """The workers; the live object."""
+        """Return the workers: the live object."""
         return self._worker_group
 
     def stop(self, death_sig: signal.Signals = signal.SIGTERM) -> None:
-        """Ask `run` to end as if the agent had got that signal; from any thread. Told twice, it kills at once."""
+        """Make `run` end as after that signal, from any thread; a second call kills at once."""
         self._mailbox.signal(signal.Signals(death_sig))
 
     # -- for subclasses --------------------------------------------------------------------------
 
     @abc.abstractmethod
     def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:
-        """Start all workers; local rank → id."""
+        """Start all workers and return their ids by local rank."""
 
     @abc.abstractmethod
     def _stop_workers(self, worker_group: WorkerGroup) -> None:
@@ -133,14 +139,14 @@ class SimpleElasticAgent(ElasticAgent):
 
     @abc.abstractmethod
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
-        """Look at the workers once, without waiting."""
+        """Check the workers once, without waiting."""
 
     @abc.abstractmethod
     def _shutdown(self, death_sig: signal.Signals = signal.SIGTERM, timeout: float = 30) -> None:
         """End everything of the agent's: workers with `death_sig`, and SIGKILL after `timeout` seconds."""
 
     def _on_second_signal(self) -> None:
-        """A second signal came: what is being stopped is to be killed now. Must not wait."""
+        """Kill at once what is being stopped, because a second signal came; must not block."""
 
     def _wait_for_change(self, timeout: float) -> None:
         """Sleep until a signal or a push, at most `timeout` seconds."""
@@ -148,7 +154,7 @@ class SimpleElasticAgent(ElasticAgent):
         self._mailbox.wait(timeout if is_pushed else min(timeout, _POLL_S))
 
     def _failures_for_job(self, result: RunResult) -> Sequence[LocalFailure]:
-        """What a rendezvous that knows the job is told of a failed group."""
+        """Return the failures of a group for a rendezvous that knows the job."""
         return failures_for_job(result, is_early=self._is_early)
 
     # -- signals, between steps ------------------------------------------------------------------
@@ -160,7 +166,7 @@ class SimpleElasticAgent(ElasticAgent):
             raise multiprocessing.SignalException(f"Process {os.getpid()} got signal: {sigval.value}", sigval=sigval)
 
     def _call_interruptibly(self, call: Callable[[], T]) -> T:
-        """What `call` returns, in a thread of its own while the agent runs: a signal abandons it."""
+        """Return the value of `call`; while the agent runs, call it in another thread, which a signal abandons."""
         if not self._is_running:
             return call()
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
@@ -183,7 +189,7 @@ class SimpleElasticAgent(ElasticAgent):
 
     @prof
     def _rendezvous(self, worker_group: WorkerGroup) -> None:
-        """Wait for the next round, and give the workers their ranks in it."""
+        """Wait for the next round, and assign the workers their ranks in it."""
         spec = worker_group.spec
         with self.record_duration("RENDEZVOUS"):
             info = as_rendezvous_info(self._call_interruptibly(self._rdzv_handler.next_rendezvous))
@@ -213,7 +219,7 @@ class SimpleElasticAgent(ElasticAgent):
         )
 
     def _agree_on_master(self, info: RendezvousInfo) -> tuple[str, int]:
-        """Rank 0's address: the workers' spec first, then the rendezvous' own, then what rank 0 tells in the store."""
+        """Return rank 0's address: from the workers' spec, else the rendezvous, else rank 0's record in the store."""
         spec = self._worker_group.spec
         bootstrap = info.bootstrap_store_info
         if bootstrap is not None:
@@ -224,18 +230,18 @@ class SimpleElasticAgent(ElasticAgent):
         return self._call_interruptibly(lambda: self._get_master_addr_port(store))
 
     def _fresh_port(self) -> int:
-        """The port of the spec, or a new one, held until the workers start."""
+        """Return the port of the spec, or a new one that is reserved until the workers start."""
         spec = self._worker_group.spec
         if spec.master_port is not None:
             return spec.master_port
         self._port = self._port or MasterPort("")
         port = self._port.acquire()
-        if not self._is_running:  # nobody would let go of it
+        if not self._is_running:  # no run would release it
             self._port.release()
         return port
 
     def _take_assignment(self, assignment: Assignment) -> list[Worker]:
-        """Ranks that the rendezvous carries, and with them the job's own count of restarts."""
+        """Return workers with the ranks of the rendezvous, and set the job's own count of restarts."""
         self._restart_count_of_job = assignment.restart_count
         self._remaining_restarts = max(0, self._worker_group.spec.max_restarts - assignment.restart_count)
         return [
@@ -253,7 +259,7 @@ class SimpleElasticAgent(ElasticAgent):
     def _assign_worker_ranks(
         self, store: Any, group_rank: int, group_world_size: int, spec: WorkerSpec
     ) -> list[Worker]:
-        """The workers of this node with all their ranks; asks every other node through the store."""
+        """Return the workers of this node with all their ranks; the nodes exchange their sizes through the store."""
         if os.environ.get("TORCH_ELASTIC_WORKER_IDENTICAL") == "1":
             role_infos = [_RoleInstanceInfo(spec.role, rank, spec.local_world_size) for rank in range(group_world_size)]
         else:
@@ -277,10 +283,10 @@ class SimpleElasticAgent(ElasticAgent):
     def _share_and_gather(
         self, store: Any, group_rank: int, group_world_size: int, spec: WorkerSpec
     ) -> list[_RoleInstanceInfo]:
-        """Every node's (role, rank, size), in rank order."""
+        """Return every node's (role, rank, size), in rank order."""
         mine = _RoleInstanceInfo(spec.role, group_rank, spec.local_world_size)
-        said = store_util.synchronize(store, mine.serialize(), group_rank, group_world_size, _ROLE_INFO_PREFIX)
-        return [_RoleInstanceInfo.deserialize(data) for data in said]
+        records = store_util.synchronize(store, mine.serialize(), group_rank, group_world_size, _ROLE_INFO_PREFIX)
+        return [_RoleInstanceInfo.deserialize(data) for data in records]
 
     def _get_ranks(
         self, role_infos: list[_RoleInstanceInfo], role_idx: int, start_idx: int = 0, end_idx: int = -1
@@ -291,7 +297,7 @@ class SimpleElasticAgent(ElasticAgent):
     def _set_master_addr_port(
         store: Any, master_addr: str | None, master_port: int | None, local_addr: str | None = None
     ) -> None:
-        """Tell the others where rank 0 is; what is not given is found out."""
+        """Write rank 0's address to the store; find out the missing parts."""
         if master_port is None:
             with contextlib.closing(_get_socket_with_port()) as free:
                 master_port = free.getsockname()[1]
@@ -306,7 +312,7 @@ class SimpleElasticAgent(ElasticAgent):
 
     @prof
     def _initialize_workers(self, worker_group: WorkerGroup) -> None:
-        """A new round: rendezvous, ranks, workers."""
+        """Start a new round: rendezvous, ranks, workers."""
         self._rendezvous(worker_group)
         self._act_on_signal()
         if self._port is not None:
@@ -327,12 +333,12 @@ class SimpleElasticAgent(ElasticAgent):
 
     @property
     def _is_early(self) -> bool:
-        """Whether this is soon after the last start of the workers."""
+        """Whether the workers were last started only a short time ago."""
         return time.monotonic() - self._started_s < STARTUP_FAILURE_S
 
     @prof
     def _restart_workers(self, worker_group: WorkerGroup) -> None:
-        """Stop what is left of this round, and begin the next."""
+        """Stop the rest of this round, and start the next."""
         log.info("[%s] stopping the worker group for a new round", worker_group.spec.role)
         try:
             self._stop_workers(worker_group)
@@ -348,7 +354,7 @@ class SimpleElasticAgent(ElasticAgent):
 
     @property
     def _restart_count(self) -> int:
-        """What workers see as TORCHELASTIC_RESTART_COUNT: the job's own count where the rendezvous carries it."""
+        """Return TORCHELASTIC_RESTART_COUNT of workers: the job's own count if the rendezvous has it."""
         if self._restart_count_of_job is not None:
             return self._restart_count_of_job
         return self._worker_group.spec.max_restarts - self._remaining_restarts
@@ -366,8 +372,10 @@ class SimpleElasticAgent(ElasticAgent):
     def run(self, role: str = DEFAULT_ROLE) -> RunResult:
         """Run the workers to their end.
 
-        Raises SignalException when a signal (or `stop`) ends the agent, RendezvousError, and whatever keeps the
-        workers from being started.
+        Raises:
+            SignalException: a signal, or `stop`, ended the agent.
+            RendezvousError: the rendezvous failed.
+            Exception: any error that prevents the start of the workers.
         """
         self._start_s = time.monotonic()
         handler = self._worker_group.spec.rdzv_handler
@@ -378,7 +386,7 @@ class SimpleElasticAgent(ElasticAgent):
         try:
             with self._handlers.installed():
                 result = self._run_and_shut_down(role)
-            # Handlers are gone: from here on a signal ends the process by itself. What came before is not lost.
+            # The handlers are removed: from here on a signal ends the process. Signals from before are not lost.
             self._act_on_signal()
             return result
         finally:
@@ -413,7 +421,7 @@ class SimpleElasticAgent(ElasticAgent):
         return result
 
     def _end(self, death_sig: signal.Signals) -> None:
-        """The one call of `_shutdown`, with those arguments that it takes; then the rendezvous is left."""
+        """Call `_shutdown` once with the arguments that it accepts, then leave the rendezvous."""
         try:
             _call_compatibly(self._shutdown, death_sig, timeout=self._shutdown_timeout)
         finally:
@@ -423,7 +431,7 @@ class SimpleElasticAgent(ElasticAgent):
             self._restart_policy.leave()
 
     def _invoke_run(self, role: str = DEFAULT_ROLE) -> RunResult:
-        """The loop: one turn for each change, and at least one every monitor_interval."""
+        """Run the loop: one pass for each change, and at least one every monitor_interval."""
         group = self._worker_group
         log.info("[%s] starting workers for entrypoint: %s", group.spec.role, group.spec.get_entrypoint_name())
         result = self._restart_policy.begin(group)
@@ -434,7 +442,7 @@ class SimpleElasticAgent(ElasticAgent):
         return result
 
     def _monitor_once(self, group: WorkerGroup, role: str) -> RunResult | None:
-        """Look once and act on it; the result, once there is one."""
+        """Check once and act on it; return the result once there is one."""
         result = self._monitor_workers(group)
         group.state = result.state
         self._run_logging_errors(lambda: self._put_monitor_metrics(result.state))
@@ -448,7 +456,7 @@ class SimpleElasticAgent(ElasticAgent):
         raise RuntimeError(f"[{role}] worker group is in state {result.state.name}, which no worker can recover from")
 
     def _exit_barrier(self) -> None:
-        """Wait for all agents to be done; what goes wrong is logged and changes nothing, a signal ends it at once."""
+        """Wait until all agents are done; errors are logged and change nothing, and a signal ends the wait at once."""
         if self._store is None:
             return
         store, size = self._store, self._worker_group.group_world_size
@@ -469,7 +477,7 @@ class SimpleElasticAgent(ElasticAgent):
 
     @contextlib.contextmanager
     def _report_success_on_signal(self, result: RunResult) -> Iterator[None]:
-        """A signal inside ends the agent, but its workers' success is still told."""
+        """Report the workers' success even if a signal ends the agent inside the block."""
         try:
             yield
         except multiprocessing.SignalException:
@@ -479,11 +487,11 @@ class SimpleElasticAgent(ElasticAgent):
     # -- events ----------------------------------------------------------------------------------
 
     def get_event_failed(self) -> Event:
-        """The agent failed, with the traceback of the exception being handled."""
+        """Return the event of the agent's failure, with the traceback of the exception being handled."""
         return self._construct_event("FAILED", EventSource.AGENT, raw_error=traceback.format_exc())
 
     def get_event_succeeded(self) -> Event:
-        """The agent succeeded."""
+        """Return the event of the agent's success."""
         return self._construct_event("SUCCEEDED", EventSource.AGENT)
 
     def _construct_event(  # noqa: PLR0917 - the order of the API
@@ -502,7 +510,7 @@ class SimpleElasticAgent(ElasticAgent):
             "entry_point": spec.get_entrypoint_name(),
         }
         if worker is not None:
-            # One-element lists: consumers of torch elastic's events parse them so.
+            # One-element lists: consumers of torch elastic's events parse them as such.
             inner |= {
                 "local_rank": [worker.local_rank],
                 "role_rank": [worker.role_rank],
@@ -532,11 +540,11 @@ class SimpleElasticAgent(ElasticAgent):
         )
 
     def _hostname(self) -> str:
-        """What events call this host."""
+        """Return the name of this host for events."""
         return _get_fq_hostname()
 
     def _record_worker_events(self, result: RunResult) -> None:
-        """One event for each worker: how it ended."""
+        """Record one event for each worker, about its end."""
         for worker in self._worker_group.workers:
             failure = result.failures.get(worker.global_rank)
             event = self._construct_event(
@@ -550,7 +558,11 @@ class SimpleElasticAgent(ElasticAgent):
             record(event, self._worker_group.spec.event_log_handler)
 
     def _get_worker_state(self, worker: Worker, result: RunResult) -> str:
-        """Only root causes are FAILED; raises ValueError for a worker in neither map of a successful result."""
+        """Return a worker's state: FAILED for root causes only.
+
+        Raises:
+            ValueError: the worker is in neither map of a successful result.
+        """
         failed = worker.global_rank in result.failures
         if result.state in {WorkerState.UNHEALTHY, WorkerState.FAILED} and not failed:
             return "TERMINATED"
@@ -560,7 +572,7 @@ class SimpleElasticAgent(ElasticAgent):
 
     @contextlib.contextmanager
     def record_duration(self, state: str) -> Iterator[None]:
-        """An event of the agent for `state`, with the milliseconds that were spent inside."""
+        """Record an event of the agent for `state`, with the milliseconds spent inside."""
         start_s = time.monotonic()
         try:
             yield
@@ -577,7 +589,7 @@ class SimpleElasticAgent(ElasticAgent):
         put_metric(f"workers.{role}.{state.name.lower()}", 1)
 
     def _record_metrics(self, result: RunResult) -> None:
-        """How this run ended, and after how many restarts."""
+        """Record how this run ended, and after how many restarts."""
         failed, restarted = result.is_failed(), self._restart_count > 0
         self._record_flakiness_metric(failed)
         put_metric(f"workers.{self._worker_group.spec.role}.run_total", 1)
@@ -590,22 +602,22 @@ class SimpleElasticAgent(ElasticAgent):
         put_metric(f"workers.{self._worker_group.spec.role}.{metric_name}", int(condition))
 
     def _record_flakiness_metric(self, is_failed: bool = False) -> None:  # noqa: FBT001, FBT002 - as in the API
-        """Percent of the budget that was used; 100 for a failure."""
+        """Record the percentage of the budget that was used; 100 for a failure."""
         spec = self._worker_group.spec
         used = 100 - 100 * (self._remaining_restarts + 1) / (spec.max_restarts + 1)
         put_metric(f"workers.{spec.role}.flakiness", 100 if is_failed else int(used))
 
     @staticmethod
     def _run_logging_errors(action: Callable[[], None]) -> None:
-        """What is merely told never changes a run."""
+        """Run an action whose errors are logged, because reports never change a run."""
         try:
             action()
         except Exception:
-            log.exception("could not record events or metrics; the run goes on")
+            log.exception("could not record events or metrics; the run continues")
 
 
 def _call_compatibly(shutdown: Callable[..., Any], death_sig: signal.Signals, *, timeout: float) -> None:
-    """Overrides written for older versions take no time-out, or nothing at all."""
+    """Call an override of `_shutdown`; those for older versions take no timeout, or no argument at all."""
     kinds = inspect.Parameter
     parameters = inspect.signature(shutdown).parameters.values()
     by_place = {kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD, kinds.VAR_POSITIONAL}
@@ -616,15 +628,15 @@ def _call_compatibly(shutdown: Callable[..., Any], death_sig: signal.Signals, *,
 
 @functools.cache
 def _get_fq_hostname() -> str:
-    """The full name of this host; asked for once, for it may take the name service seconds."""
+    """Return the full name of this host; looked up once, because the name service may take seconds."""
     return socket.getfqdn(socket.gethostname())
 
 
 def _own_address() -> str:
-    """In a pod its address, since a pod's name need not resolve; else the name of this host."""
+    """Return a pod's address, because its name need not resolve, or else the name of this host."""
     return os.environ.get(constants.ENV_POD_IP) or _get_fq_hostname()
 
 
 def _get_socket_with_port() -> socket.socket:
-    """A socket bound to a free port of all interfaces."""
+    """Return a socket bound to a free port of all interfaces."""
     return socket.create_server(("", 0))

@@ -1,6 +1,6 @@
-"""Liveness of an agent over HTTP: 200 while its loop turns, 503 when it has not for too long.
+"""Liveness of an agent over HTTP: 200 while its loop runs, 503 after too long without a pass.
 
-One thread that waits for requests; nothing is served but that one answer, on every path.
+One thread waits for requests; every path gets this same answer.
 """
 
 import logging
@@ -15,17 +15,17 @@ log = logging.getLogger(__name__)
 
 
 class HealthCheckServer:
-    """Answers whether `is_alive` says so."""
+    """Serves the value of `is_alive`."""
 
     def __init__(self, is_alive: Callable[[], bool], port: int) -> None:
-        """`port` 0: any; see `port` after the start."""
+        """Take the port; 0 for any, which `port` shows after the start."""
         self._is_alive = is_alive
         self.port = port
         self._server: HTTPServer | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to answer; idempotent. Raises OSError when the port is taken."""
+        """Start to answer; idempotent. Raise OSError if the port is taken."""
         if self._server is not None:
             return
         is_alive = self._is_alive
@@ -46,7 +46,7 @@ class HealthCheckServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer no more; idempotent."""
+        """Stop to answer; idempotent."""
         if self._server is not None and self._thread is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -57,7 +57,7 @@ class HealthCheckServer:
 def start_from_environment(is_alive: Callable[[], bool], environment: Mapping[str, str]) -> HealthCheckServer | None:
     """Start a server on the port of TORCHELASTIC_HEALTH_CHECK_PORT.
 
-    What is no port, or is taken, is logged and ignored: the variable is often one for all agents of a host.
+    An invalid or taken port is logged and ignored: all agents of a host often have the same variable.
     """
     server = from_environment(is_alive, environment)
     try:
@@ -65,9 +65,9 @@ def start_from_environment(is_alive: Callable[[], bool], environment: Mapping[st
             server.start()
     except OSError as error:
         log.warning(
-            "no health checks are answered by this agent: %s names port %d, which cannot be used: %s",
-            ENV_HEALTH_CHECK_PORT,
+            "this agent answers no health checks: port %d of %s cannot be used: %s",
             server.port if server else 0,
+            ENV_HEALTH_CHECK_PORT,
             error.strerror,
         )
         return None
@@ -75,11 +75,11 @@ def start_from_environment(is_alive: Callable[[], bool], environment: Mapping[st
 
 
 def from_environment(is_alive: Callable[[], bool], environment: Mapping[str, str]) -> HealthCheckServer | None:
-    """A server on the port of TORCHELASTIC_HEALTH_CHECK_PORT; what is no port is logged and ignored."""
+    """Return a server for the port of TORCHELASTIC_HEALTH_CHECK_PORT; an invalid port is logged and ignored."""
     text = environment.get(ENV_HEALTH_CHECK_PORT)
     if text is None:
         return None
     if not text.isdecimal() or not 0 <= int(text) < 1 << 16:
-        log.warning("%s is %r, which is not a port; no health checks are answered", ENV_HEALTH_CHECK_PORT, text)
+        log.warning("%s is %r, which is not a port; this agent answers no health checks", ENV_HEALTH_CHECK_PORT, text)
         return None
     return HealthCheckServer(is_alive, int(text))

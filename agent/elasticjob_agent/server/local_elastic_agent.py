@@ -1,9 +1,10 @@
 """`LocalElasticAgent`: an agent whose workers are processes of this host, started through `start_processes`.
 
-A worker's exit wakes the loop at once: a thread waits for the context of the present round and tells the inbox. That
-thread alone asks the context while it lives; the loop asks when it has ended. A failure is known to the loop before
-that thread has stopped the siblings, so that a job's other nodes need not wait for a worker that takes its time.
-Workers' failures are told by global rank, and only those that failed by themselves.
+A worker's exit wakes the loop at once: a thread waits for the context of the current round and then wakes the mailbox.
+While it runs, only that thread reads the context's result; afterwards the loop does. The loop gets a failure before
+that thread has stopped the siblings. So the other nodes of a job do not wait for a worker that stops slowly.
+
+Workers' failures are reported by global rank, and only those of workers that failed by themselves.
 """
 
 import functools
@@ -55,19 +56,19 @@ _OLD_LOGS_SIGNATURE = ("start_method", "exit_barrier_timeout", "log_dir", "log_l
 _MISSED_POLLS = 3
 _POLL_S = 1.0
 _SETTLE_S = 0.02
-"""How long the first failure waits for others that come with it, before the rest is stopped."""
+"""Seconds after the first failure in which others count too, before the rest is stopped."""
 
 log = logging.getLogger(__name__)
 
 
 class HealthCheck(Protocol):
-    """Anything that is to run as long as the agent does."""
+    """Anything that runs as long as the agent does."""
 
     def start(self) -> None:
-        """Begin."""
+        """Start."""
 
     def stop(self) -> None:
-        """End."""
+        """Stop."""
 
 
 class LocalElasticAgent(SimpleElasticAgent):
@@ -75,9 +76,9 @@ class LocalElasticAgent(SimpleElasticAgent):
 
     Newer form: `(spec, logs_specs, start_method="spawn", exit_barrier_timeout=300, log_line_prefix_template=None,
     shutdown_timeout=30, health_check_server=None, uninterruptible_state_timeout=None)`. Older form: `(spec,
-    start_method="spawn", exit_barrier_timeout=300, log_dir=None, log_line_prefix_template=None)`; there the spec's
-    `redirects` and `tee` say what goes where. Names of either may be given by keyword. Functions cannot be forked
-    beside a rendezvous over etcd: ValueError.
+    start_method="spawn", exit_barrier_timeout=300, log_dir=None, log_line_prefix_template=None)`; there `redirects` and
+    `tee` of the spec select the destinations. Names of either form are accepted as keywords. With a rendezvous over
+    etcd, functions cannot be forked: ValueError.
     """
 
     def __init__(self, spec: WorkerSpec, *args: Any, **kwargs: Any) -> None:
@@ -106,7 +107,7 @@ class LocalElasticAgent(SimpleElasticAgent):
 
     @prof
     def _start_workers(self, worker_group: WorkerGroup) -> dict[int, Any]:
-        """Start them all; local rank → pid."""
+        """Start all workers and return their pids by local rank."""
         self._start_health_check()
         spec, ranks = worker_group.spec, range(worker_group.spec.local_world_size)
         count = functools.partial(worker_environment, group=worker_group, restart_count=self._restart_count)
@@ -127,7 +128,7 @@ class LocalElasticAgent(SimpleElasticAgent):
                 duplicate_stderr_filters=spec.duplicate_stderr_filters,
             )
         finally:
-            # The context has put its own handlers in place, which raise; those of the agent only note.
+            # The context has installed handlers of its own, which raise; the agent's handlers only record.
             self._handlers.reinstall()
         self._pcontext.failure_grace_s = FAILURE_GRACE_S
         self._pcontext.settle_s = _SETTLE_S
@@ -148,7 +149,7 @@ class LocalElasticAgent(SimpleElasticAgent):
 
     @prof
     def _stop_workers(self, worker_group: WorkerGroup) -> None:  # noqa: ARG002 - an agent has one group
-        """Stop them all: within the short grace after a failure, else within the shutdown time-out."""
+        """Stop all workers: within the short grace after a failure, else within the shutdown timeout."""
         grace_s = self._shutdown_timeout if self._stop_grace_s is None else self._stop_grace_s
         self._stop_grace_s = None
         self._close(signal.SIGTERM, grace_s)
@@ -160,7 +161,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         self._close(death_sig, timeout)
 
     def _close(self, death_sig: signal.Signals, timeout_s: float) -> None:
-        """Close the context in a thread of its own, so that a second signal can hurry it."""
+        """Close the context in a thread of its own, so that a second signal can end its grace."""
         context = self._pcontext
         if context is None:
             return
@@ -173,29 +174,29 @@ class LocalElasticAgent(SimpleElasticAgent):
 
         closing = threading.Thread(target=close, name="closing workers", daemon=True)
         closing.start()
-        hurried = False
+        has_killed = False
         while closing.is_alive():
-            if self._mailbox.is_urgent and not hurried:
-                hurried = True
+            if self._mailbox.is_urgent and not has_killed:
+                has_killed = True
                 context.close(signal.SIGKILL, 0)
-            self._mailbox.wait(_POLL_S)  # the thread ends a moment after it has said so
+            self._mailbox.wait(_POLL_S)  # the thread ends a moment after its wake
         closing.join()
         context.release_handlers()
         if self._watcher is not None:
             self._watcher.join()
             self._watcher = None
 
-    # -- looking at them -------------------------------------------------------------------------
+    # -- monitoring ------------------------------------------------------------------------------
 
     @prof
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
-        """Look at the workers once."""
+        """Check the workers once."""
         self._polled_s = time.monotonic()
         context = self._pcontext
         if context is None:
             raise AssertionError("no workers have been started")
         if {worker.id for worker in worker_group.workers} != set(context.pids().values()):
-            log.error("[%s] the workers' ids are not the pids of their processes", worker_group.spec.role)
+            log.error("[%s] the ids of the workers differ from the pids of their processes", worker_group.spec.role)
             return RunResult(state=WorkerState.UNKNOWN)
         ended = self._failures if self._is_watched else context.wait(0)
         if ended is not None:
@@ -221,7 +222,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         super()._wait_for_change(timeout)
 
     def _record_failures(self, failures: dict[int, ProcessFailure]) -> None:
-        """Called by whoever waits for the context, which now stops the siblings."""
+        """Record failures; the thread that waits for the context calls this before it stops the siblings."""
         self._failures = RunProcsResult(failures=failures)
         self._mailbox.wake()
 
@@ -229,7 +230,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         try:
             context.wait(-1)
         finally:
-            self._is_watched = False  # before the wake: who wakes must find that it may look
+            self._is_watched = False  # before the wake: the loop must find that it may read the result
             self._mailbox.wake()
 
     # -- health ----------------------------------------------------------------------------------
@@ -238,18 +239,21 @@ class LocalElasticAgent(SimpleElasticAgent):
         if self._health_check_server is not None:
             self._health_check_server.start()
         elif TORCHELASTIC_HEALTH_CHECK_PORT in os.environ:
-            from elasticjob_agent.server import health  # noqa: PLC0415 - an HTTP server is much to import for few
+            from elasticjob_agent.server import health  # noqa: PLC0415 - few agents need the import of an HTTP server
 
             self._health_check_server = health.start_from_environment(self._is_alive, os.environ)
 
     def _is_alive(self) -> bool:
-        """Whether the loop has turned lately; a turn takes at most the interval and a stop of the workers."""
+        """Return whether the loop has run lately; a pass takes at most the interval and a stop of the workers."""
         most_s = self._worker_group.spec.monitor_interval + self._shutdown_timeout
         return time.monotonic() - self._polled_s < _MISSED_POLLS * most_s
 
 
 def _check_fork(spec: WorkerSpec, start_method: str | None) -> None:
-    """Of gRPC a fork copies threads' locks without the threads, and sockets that make a dead agent look alive."""
+    """Raise ValueError for a fork beside a rendezvous over etcd.
+
+    A fork copies the locks of gRPC's threads without the threads, and sockets that make a dead agent look alive.
+    """
     over_etcd = callable(spec.entrypoint) and isinstance(spec.rdzv_handler, JobRendezvous)
     if over_etcd and resolve_method(start_method) == "fork":
         raise ValueError(
@@ -259,7 +263,7 @@ def _check_fork(spec: WorkerSpec, start_method: str | None) -> None:
 
 
 def _translated(ended: RunProcsResult, group: WorkerGroup) -> RunResult:
-    """By global rank; those that were stopped by us are in neither map."""
+    """Return the result by global rank; workers that were stopped by us are in neither map."""
     global_ranks = {worker.local_rank: worker.global_rank for worker in group.workers}
     if not ended.is_failed():
         values = {global_ranks[rank]: value for rank, value in ended.return_values.items()}
@@ -271,7 +275,7 @@ def _translated(ended: RunProcsResult, group: WorkerGroup) -> RunResult:
 
 
 def _arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """What was given, by name; raises TypeError for what belongs to neither form, or to both."""
+    """Return the arguments by name; raise TypeError for arguments of neither form, or of both."""
     is_newer = "logs_specs" in kwargs or (bool(args) and isinstance(args[0], LogsSpecs))
     order = _NEW_LOGS_SIGNATURE if is_newer else _OLD_LOGS_SIGNATURE
     by_place = dict(zip(order, args, strict=False))

@@ -1,4 +1,4 @@
-"""PURE: macros in the arguments of workers and in the prefixes of their lines; all else stays verbatim."""
+"""Macros in the arguments of workers and in the prefixes of their lines; all other text stays unchanged."""
 
 import re
 from collections.abc import Mapping
@@ -8,12 +8,12 @@ _BRACED = re.compile(r"\$\{(\w+)\}")
 
 
 def fill_in_local_rank(argument: object, local_rank: int) -> object:
-    """`${local_rank}` and `$local_rank` in text become the number; one dollar more keeps them as text."""
+    """Replace `${local_rank}` and `$local_rank` in text by the number; a second dollar sign keeps them as text."""
     if not isinstance(argument, str):
         return argument
     return _LOCAL_RANK.sub(lambda found: found[0][1:] if found[1] else str(local_rank), argument)
 
 
 def fill_in(template: str, values: Mapping[str, object]) -> str:
-    """`${name}` for each known name; every other `$…` stays."""
+    """Replace `${name}` for each known name; every other `$…` stays."""
     return _BRACED.sub(lambda found: str(values[found[1]]) if found[1] in values else found[0], template)

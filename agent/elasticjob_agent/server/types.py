@@ -15,7 +15,7 @@ class WorkerState(str, Enum):  # noqa: UP042 - its text stays `WorkerState.HEALT
     """States of a group of workers."""
 
     UNKNOWN = "UNKNOWN"
-    """Nobody can tell."""
+    """The agent does not know."""
     INIT = "INIT"
     """Not started yet in this round."""
     HEALTHY = "HEALTHY"
@@ -27,16 +27,16 @@ class WorkerState(str, Enum):  # noqa: UP042 - its text stays `WorkerState.HEALT
     SUCCEEDED = "SUCCEEDED"
     """All have ended with 0."""
     FAILED = "FAILED"
-    """At least one has ended otherwise."""
+    """At least one has ended with another code or by a signal."""
 
     @staticmethod
     def is_running(state: "WorkerState") -> bool:
-        """True if processes are there in this state, healthy or not."""
+        """Return whether processes exist in this state, healthy or not."""
         return state in {WorkerState.HEALTHY, WorkerState.UNHEALTHY}
 
 
 class Worker:
-    """One worker; `id` is what `_start_workers` gave it, for the local agent its pid."""
+    """One worker; `id` is the value from `_start_workers`, for the local agent its pid."""
 
     __slots__ = ["global_rank", "id", "local_rank", "role_rank", "role_world_size", "world_size"]
 
@@ -51,15 +51,15 @@ class Worker:
         self.id: Any = None
         """None until it is started."""
         self.local_rank = local_rank
-        """Its place on this node, from 0; the others are -1 until a rendezvous has given ranks."""
+        """Its rank on this node, from 0; the other fields are -1 until a rendezvous has assigned ranks."""
         self.global_rank = global_rank
-        """Its place among all workers, from 0."""
+        """Its rank among all workers, from 0."""
         self.role_rank = role_rank
-        """Its place among the workers of its role, from 0."""
+        """Its rank among the workers of its role, from 0."""
         self.world_size = world_size
-        """How many workers there are."""
+        """The number of workers."""
         self.role_world_size = role_world_size
-        """How many of them have its role."""
+        """The number of workers with its role."""
 
     def __str__(self) -> str:
         return (
@@ -86,37 +86,37 @@ class WorkerGroup:
 
     def __init__(self, spec: "WorkerSpec") -> None:
         self.spec = spec
-        """What they were made of."""
+        """The spec from which they were started."""
         self.workers = [Worker(local_rank) for local_rank in range(spec.local_world_size)]
-        """By local rank."""
+        """The workers by local rank."""
         self.store: Store | None = None
-        """The key-value store of the round; None before the first, as is what follows."""
+        """The key-value store of the round; None before the first, like the fields below."""
         self.group_rank: int | None = None
         """The rank of this node among the nodes, from 0."""
         self.group_world_size: int | None = None
-        """How many nodes there are."""
+        """The number of nodes."""
         self.master_addr: str | None = None
-        """Where rank 0 listens."""
+        """The address on which rank 0 listens."""
         self.master_port: int | None = None
-        """On which TCP port."""
+        """The TCP port on which rank 0 listens."""
         self.state = WorkerState.INIT
-        """How they are, as the agent has last seen it."""
+        """Their state at the agent's last check."""
 
 
 @dataclass
 class RunResult:
-    """How the workers of one agent are, or ended; maps are by global rank and never overlap.
+    """The state or end of the workers of one agent; maps are by global rank and never overlap.
 
     Workers that the agent itself stopped are in neither.
     """
 
     state: WorkerState
-    """Of all together."""
+    """The state of the group."""
     return_values: dict[int, Any] = field(default_factory=dict)
-    """What functions have returned, None for commands; only if all have succeeded."""
+    """Return values of functions, None for commands; only if all have succeeded."""
     failures: dict[int, ProcessFailure] = field(default_factory=dict)
-    """Who has failed, and how."""
+    """The failures, by global rank."""
 
     def is_failed(self) -> bool:
-        """True if the group failed, that is, `state` is FAILED."""
+        """Return whether the group failed, that is, `state` is FAILED."""
         return self.state is WorkerState.FAILED

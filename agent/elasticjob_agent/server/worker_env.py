@@ -1,7 +1,7 @@
-"""PURE: the variables of a worker, value by value as torchrun has them.
+"""Environment variables of a worker, with the values that torchrun sets.
 
-They come on top of the agent's own environment. What is the same on all workers of a round must be the same on all
-nodes: it comes from the group, which every node filled in from one rendezvous.
+They are added to the agent's own environment. Values that are equal for all workers of a round must be equal on all
+nodes. So they come from the group, which every node fills from one rendezvous.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,11 @@ _NCCL = "TORCH_NCCL_ASYNC_ERROR_HANDLING"
 def worker_environment(
     worker: Worker, group: WorkerGroup, *, restart_count: int, own: Mapping[str, str]
 ) -> dict[str, str]:
-    """The variables of `worker`; `own` is the agent's environment. Raises ValueError for a device list too short."""
+    """Return the variables of `worker`; `own` is the agent's environment.
+
+    Raises:
+        ValueError: CUDA_VISIBLE_DEVICES has too few devices.
+    """
     spec = group.spec
     handler = spec.rdzv_handler
     variables = {
@@ -43,7 +47,7 @@ def worker_environment(
 
 
 def _one_device(local_rank: int, visible: str | None) -> dict[str, str]:
-    """The worker sees one device only, and is local rank 0 with it."""
+    """Return the variables of a worker with one device only, which is local rank 0 with it."""
     if visible is None:
         return {"LOCAL_RANK": "0", "CUDA_VISIBLE_DEVICES": str(local_rank)}
     devices = [device.strip() for device in visible.split(",")]

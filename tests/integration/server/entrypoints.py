@@ -1,4 +1,4 @@
-"""What workers of the tests run; importable by the processes that agents start."""
+"""Functions of the tests' workers; the processes that agents start import them."""
 
 import os
 import signal
@@ -6,27 +6,27 @@ import sys
 import time
 from pathlib import Path
 
-SAID = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "ROLE_NAME", "WORLD_SIZE", "ROLE_WORLD_SIZE")
+RANK_VARIABLES = ("RANK", "LOCAL_RANK", "GROUP_RANK", "ROLE_RANK", "ROLE_NAME", "WORLD_SIZE", "ROLE_WORLD_SIZE")
 
 
 def environment() -> dict[str, str]:
-    """What torchrun's contract promises."""
-    names = (*SAID, "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    """Return the variables of torchrun's contract."""
+    names = (*RANK_VARIABLES, "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
     return {name: os.environ[name] for name in (*names, "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_RUN_ID")}
 
 
 def echo(*args: object) -> tuple[object, ...]:
-    """Its arguments."""
+    """Return the arguments."""
     return args
 
 
 def affinity() -> frozenset[int]:
-    """Where it may run."""
+    """Return the processors of this process."""
     return frozenset(os.sched_getaffinity(0))
 
 
 def killed_once() -> dict[str, str]:
-    """Rank 1 is killed in the first incarnation."""
+    """Kill rank 1 before the first restart."""
     found = environment()
     if found["RANK"] == "1" and found["TORCHELASTIC_RESTART_COUNT"] == "0":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -42,26 +42,26 @@ def first_fails() -> None:
     time.sleep(600)
 
 
-def first_fails_and_the_other_takes_its_time(folder: str) -> None:
-    """Local rank 0 fails once the other runs, which ignores SIGTERM and ends well at a file `told`."""
+def first_fails_and_the_other_stops_slowly(folder: str) -> None:
+    """Local rank 0 fails when the other one runs; that one ignores SIGTERM and ends after a file `reported`."""
     if os.environ["LOCAL_RANK"] == "0":
         while not list(Path(folder).glob("0.1.*")):
             time.sleep(0.01)
         raise ValueError("no more data")
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    _say(folder)
-    while not Path(folder, "told").exists():
+    _report(folder)
+    while not Path(folder, "reported").exists():
         time.sleep(0.01)
 
 
 def sleeps(folder: str) -> None:
-    """Says that it runs, and sleeps."""
-    _say(folder)
+    """Report that it runs, and sleep."""
+    _report(folder)
     time.sleep(600)
 
 
 def orphans(folder: str) -> None:
-    """Leaves a grandchild behind that ends at once, and sleeps."""
+    """Leave a grandchild that ends at once, and sleep."""
     child = os.fork()
     if child == 0:
         os.fork()
@@ -71,13 +71,13 @@ def orphans(folder: str) -> None:
 
 
 def stubborn(folder: str) -> None:
-    """As `sleeps`, and ignores SIGTERM."""
+    """As `sleeps`, and ignore SIGTERM."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     sleeps(folder)
 
 
 def careful(folder: str) -> None:
-    """Saves its work at SIGTERM and ends well."""
+    """Save work at SIGTERM and end with code 0."""
 
     def save(_number: int, _frame: object) -> None:
         Path(folder, f"saved.{os.environ['RANK']}").write_text("saved")
@@ -88,8 +88,8 @@ def careful(folder: str) -> None:
 
 
 def waits_for(folder: str) -> str:
-    """Says that it runs, until there is a file `finish`; fails once there is a file `fail.<rank>`, which it eats."""
-    _say(folder)
+    """Report that it runs; end at a file `finish`, or fail at a file `fail.<rank>` and remove that."""
+    _report(folder)
     while not Path(folder, "finish").exists():
         fail = Path(folder, f"fail.{os.environ['RANK']}")
         if fail.exists():
@@ -99,8 +99,8 @@ def waits_for(folder: str) -> str:
     return os.environ["RANK"]
 
 
-def _say(folder: str) -> None:
-    """A file with all that is known of this process; complete when it is there."""
+def _report(folder: str) -> None:
+    """Write the variables of this process to a file; the file is complete when it exists."""
     name = f"{os.environ['TORCHELASTIC_RESTART_COUNT']}.{os.environ['RANK']}.{os.getpid()}"
     draft = Path(folder, f".{name}")
     draft.write_text("\n".join(f"{key}={value}" for key, value in environment().items()))

@@ -1,4 +1,4 @@
-"""Agents as processes of their own, each running `program.py`, and what their workers say in a shared folder."""
+"""Agents as processes of their own, each running `program.py`, and the reports of their workers in a shared folder."""
 
 import json
 import os
@@ -38,7 +38,7 @@ class AgentProcess:
         self.process.send_signal(number)
 
     def result(self) -> dict[str, Any]:
-        """How it ended."""
+        """Return how it ended."""
         self.process.wait(WITHIN_S)
         assert self.result_path.exists(), f"exit code {self.process.returncode}\n{self.log.read_text()}"
         found: dict[str, Any] = json.loads(self.result_path.read_text())
@@ -46,18 +46,18 @@ class AgentProcess:
 
 
 class Fleet:
-    """The agents of one test; workers say in `said` that they run."""
+    """The agents of one test; workers report in the folder `reports` that they run."""
 
     def __init__(self, tmp_path: Path) -> None:
         self.tmp_path = tmp_path
-        self.said = tmp_path / "said"
-        self.said.mkdir()
+        self.reports = tmp_path / "reports"
+        self.reports.mkdir()
         self.agents: list[AgentProcess] = []
 
     def start(self, entrypoint: str, *, before: tuple[str, ...] = (), **config: Any) -> AgentProcess:
-        """One more agent, with a function of `entrypoints` or a command; by default alone, with a static rendezvous.
+        """Start one more agent, with a function of `entrypoints` or a command, and return it.
 
-        `before` is a command that runs it.
+        By default it is alone, with a static rendezvous. `before` is a command that runs it.
         """
         static = {
             "backend": "static",
@@ -67,30 +67,30 @@ class Fleet:
             "max_nodes": 1,
             "rank": 0,
         }
-        made = AgentProcess(
+        new_agent = AgentProcess(
             self.tmp_path / f"agent{len(self.agents)}",
             {
                 "entrypoint": f"{entrypoints.__name__}:{entrypoint}"
                 if hasattr(entrypoints, entrypoint)
                 else entrypoint,
-                "args": [str(self.said)],
+                "args": [str(self.reports)],
                 "rendezvous": static,
                 **config,
             },
             before,
         )
-        self.agents.append(made)
-        return made
+        self.agents.append(new_agent)
+        return new_agent
 
     def running(self, restart: int, world_size: int | None = None) -> list[dict[str, str]]:
-        """Workers of this restart count that run now, by rank; of a world of this size, if given."""
+        """Return running workers of this restart count, by rank; of a world of this size, if given."""
         found = []
-        for path in self.said.glob(f"{restart}.*"):
+        for path in self.reports.glob(f"{restart}.*"):
             pid = path.name.rpartition(".")[2]
-            told = dict(line.split("=", 1) for line in path.read_text().splitlines())
-            if alive(int(pid)) and world_size in {None, int(told["WORLD_SIZE"])}:
-                found.append({**told, "pid": pid})
-        return sorted(found, key=lambda told: int(told["RANK"]))
+            variables = dict(line.split("=", 1) for line in path.read_text().splitlines())
+            if alive(int(pid)) and world_size in {None, int(variables["WORLD_SIZE"])}:
+                found.append({**variables, "pid": pid})
+        return sorted(found, key=lambda variables: int(variables["RANK"]))
 
     def await_running(self, count: int, *, restart: int = 0) -> list[dict[str, str]]:
         """Wait until so many workers of a world of that size run."""
@@ -103,12 +103,12 @@ class Fleet:
 
     def await_none(self) -> None:
         """Wait until no worker runs."""
-        pids = [int(path.name.rpartition(".")[2]) for path in self.said.glob("*.*.*")]
+        pids = [int(path.name.rpartition(".")[2]) for path in self.reports.glob("*.*.*")]
         eventually(lambda: not any(map(alive, pids)), within_s=WITHIN_S, what="no worker")
 
     def finish(self) -> None:
-        """Workers that wait for it end well."""
-        (self.said / "finish").touch()
+        """Let waiting workers end with code 0."""
+        (self.reports / "finish").touch()
 
     def close(self) -> None:
         for agent in self.agents:
@@ -117,7 +117,7 @@ class Fleet:
 
 
 def alive(pid: int) -> bool:
-    """Whether this process runs; a zombie does not."""
+    """Return whether this process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -127,13 +127,13 @@ def alive(pid: int) -> bool:
 
 @contextmanager
 def fleet(tmp_path: Path) -> Iterator[Fleet]:
-    """A fleet, none of whose processes is left afterwards."""
-    made = Fleet(tmp_path)
+    """Run a fleet; none of its processes is left afterwards."""
+    agents = Fleet(tmp_path)
     try:
-        yield made
+        yield agents
     finally:
-        made.close()
-        for path in made.said.glob("*.*.*"):
+        agents.close()
+        for path in agents.reports.glob("*.*.*"):
             pid = int(path.name.rpartition(".")[2])
-            if alive(pid) and str(made.said) in Path(f"/proc/{pid}/cmdline").read_text():
+            if alive(pid) and str(agents.reports) in Path(f"/proc/{pid}/cmdline").read_text():
                 os.kill(pid, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""A program that is one agent: `python program.py CONFIG.json`; its end is written to the file `result` names.
+"""A program that is one agent: `python program.py CONFIG.json`; it writes its result to the file `result`.
 
 CONFIG: role, nproc, command or function (`module:name`), args, rendezvous (parameters) and fields of WorkerSpec and
-LocalElasticAgent. The process exits by itself; what `run` raised is in the result.
+LocalElasticAgent. The process exits by itself; an exception of `run` is in the result.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from elasticjob_agent.server import LocalElasticAgent, WorkerSpec
 
 
 def main(config: dict[str, Any]) -> dict[str, Any]:
-    """Run the agent; how it ended."""
+    """Run the agent; return how it ended."""
     entrypoint: Any = config["entrypoint"]
     if ":" in entrypoint:
         module, _, name = entrypoint.partition(":")
@@ -34,7 +34,7 @@ def main(config: dict[str, Any]) -> dict[str, Any]:
     agent = LocalElasticAgent(spec, log_dir=config["log_dir"], **config.get("agent", {}))
     try:
         result = agent.run()
-    except Exception as error:  # noqa: BLE001 - how it ended is what the test asks
+    except Exception as error:  # noqa: BLE001 - the test checks any exception
         return {"raised": type(error).__name__, "text": str(error), "sigval": getattr(error, "sigval", None)}
     return {
         "state": result.state.name,

@@ -1,4 +1,4 @@
-"""How an agent ends: signals while its workers run, SIGKILL, a second signal; as a process of its own."""
+"""Ends of an agent: signals while its workers run, SIGKILL, a second signal; as a process of its own."""
 
 import shutil
 import signal
@@ -29,7 +29,7 @@ def test_b_004_28_workers_that_handle_sigterm_may_save_their_work(agents: Fleet)
         "text": f"Process {agent.process.pid} got signal: 15",
         "sigval": signal.SIGTERM,
     }
-    assert sorted(path.name for path in agents.said.glob("saved.*")) == ["saved.0", "saved.1"]
+    assert sorted(path.name for path in agents.reports.glob("saved.*")) == ["saved.0", "saved.1"]
     agents.await_none()
 
 
@@ -41,12 +41,12 @@ def test_b_004_28_worker_that_ignores_sigterm_is_killed_after_the_shutdown_time_
     agents.await_none()
 
 
-def test_b_004_29_signal_while_a_failed_worker_s_sibling_takes_its_time_leaves_nobody(agents: Fleet) -> None:
-    agent = agents.start("first_fails_and_the_other_takes_its_time", nproc=2, spec={"max_restarts": 3})
+def test_b_004_29_a_signal_while_a_failed_workers_sibling_stops_slowly_leaves_no_worker(agents: Fleet) -> None:
+    agent = agents.start("first_fails_and_the_other_stops_slowly", nproc=2, spec={"max_restarts": 3})
     eventually(lambda: "stopping the worker group" in agent.log.read_text(), within_s=WITHIN_S, what="the stop")
     agent.signal(signal.SIGTERM)
     assert agent.result()["sigval"] == signal.SIGTERM
-    assert list(agents.said.glob("1.*")) == []
+    assert list(agents.reports.glob("1.*")) == []
     agents.await_none()
 
 
@@ -60,7 +60,7 @@ def test_b_004_34_second_signal_kills_at_once(agents: Fleet) -> None:
     agents.await_none()
 
 
-def test_b_004_35_workers_of_an_agent_killed_by_sigkill_are_gone(agents: Fleet) -> None:
+def test_b_004_35_workers_end_with_an_agent_killed_by_sigkill(agents: Fleet) -> None:
     agent = agents.start("stubborn", nproc=2)
     agents.await_running(2)
     agent.signal(signal.SIGKILL)
@@ -71,14 +71,14 @@ UNSHARE = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-p
 
 
 def may_unshare() -> bool:
-    """A namespace of processes can be made here."""
+    """Return whether a PID namespace can be created here."""
     return bool(shutil.which("unshare")) and not subprocess.run([*UNSHARE, "true"], check=False).returncode
 
 
-@pytest.mark.skipif(not may_unshare(), reason="no namespace of processes can be made here")
+@pytest.mark.skipif(not may_unshare(), reason="no PID namespace can be created here")
 def test_b_004_35_agent_that_is_pid_1_is_ended_by_a_signal_and_reaps_orphans(agents: Fleet) -> None:
     agent = agents.start("orphans", before=UNSHARE)
-    eventually(lambda: list(agents.said.glob("0.0.*")), within_s=WITHIN_S, what="a worker")
+    eventually(lambda: list(agents.reports.glob("0.0.*")), within_s=WITHIN_S, what="a worker")
     (first,) = psutil.Process(agent.process.pid).children()
     eventually(
         lambda: not [p for p in first.children(recursive=True) if p.status() == psutil.STATUS_ZOMBIE],

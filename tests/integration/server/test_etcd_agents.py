@@ -60,11 +60,11 @@ def test_b_004_06_agents_of_two_roles_have_contiguous_ranks_and_end_together(
     agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str
 ) -> None:
     made = [start(agents, etcd_server, run_id, role=role, nproc=n) for role, n in (("ps", 1), ("trainer", 2))]
-    told = agents.await_running(3)
-    assert [worker["RANK"] for worker in told] == ["0", "1", "2"]
-    by_role = {role: [w["ROLE_RANK"] for w in told if w["ROLE_NAME"] == role] for role in ("ps", "trainer")}
+    workers = agents.await_running(3)
+    assert [worker["RANK"] for worker in workers] == ["0", "1", "2"]
+    by_role = {role: [w["ROLE_RANK"] for w in workers if w["ROLE_NAME"] == role] for role in ("ps", "trainer")}
     assert by_role == {"ps": ["0"], "trainer": ["0", "1"]}
-    assert len({(w["MASTER_ADDR"], w["MASTER_PORT"]) for w in told}) == 1
+    assert len({(w["MASTER_ADDR"], w["MASTER_PORT"]) for w in workers}) == 1
     agents.finish()
     results = [agent.result() for agent in made]
     assert [result["state"] for result in results] == ["SUCCEEDED"] * 2
@@ -107,7 +107,7 @@ def test_k_004_01_failed_worker_restarts_all_agents_and_all_count_it(
 ) -> None:
     made = [start(agents, etcd_server, run_id, nproc=2) for _ in range(2)]
     agents.await_running(4)
-    (agents.said / "fail.3").touch()
+    (agents.reports / "fail.3").touch()
     assert {worker["RANK"] for worker in agents.await_running(4, restart=1)} == {"0", "1", "2", "3"}
     agents.finish()
     assert [(r["state"], r["restarts"]) for r in (agent.result() for agent in made)] == [("SUCCEEDED", 1)] * 2
@@ -116,7 +116,7 @@ def test_k_004_01_failed_worker_restarts_all_agents_and_all_count_it(
 def test_b_004_38_spent_budget_ends_both_agents(agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str) -> None:
     made = [start(agents, etcd_server, run_id, spec={"max_restarts": 0}) for _ in range(2)]
     agents.await_running(2)
-    (agents.said / "fail.1").touch()
+    (agents.reports / "fail.1").touch()
     results = [agent.result() for agent in made]
     assert [result["state"] for result in results] == ["FAILED"] * 2
     assert sorted(list(result["failures"].items()) for result in results) == [[], [("1", 9)]]
@@ -136,7 +136,7 @@ def test_k_004_02_killed_agent_costs_the_survivor_one_round_and_nothing_of_the_b
 
 
 def sockets(pid: int) -> set[str]:
-    """The inodes of all sockets that a process has open."""
+    """Return the inodes of all sockets that a process has open."""
     found = set()
     for fd in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # closed meanwhile
@@ -145,14 +145,14 @@ def sockets(pid: int) -> set[str]:
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_functions_hold_no_socket_of_their_agent_whatever_starts_them(
+def test_functions_have_no_socket_of_their_agent_with_any_start_method(
     agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str, method: str
 ) -> None:
-    """Its link would be: a dead agent would look alive until its lease ends."""
+    """With a copy of its link, a dead agent would look alive until its lease ends."""
     agent = start(agents, etcd_server, run_id, low=1, high=1, agent={"start_method": method})
     agents.await_running(1)
     children = psutil.Process(agent.process.pid).children(recursive=True)
-    assert len(children) >= 2, "who starts the workers, and a worker"
+    assert len(children) >= 2, "a fork server and a worker"
     assert [child for child in children if sockets(child.pid) & sockets(agent.process.pid)] == []
     agents.finish()
     assert agent.result()["state"] == "SUCCEEDED"
@@ -166,7 +166,7 @@ def test_functions_are_not_forked_beside_a_connection_to_etcd(
     assert "start_method 'fork' cannot be used with a rendezvous over etcd" in agent.log.read_text()
 
 
-def test_k_004_03_agent_told_by_sigterm_leaves_and_another_joins(
+def test_k_004_03_an_agent_leaves_at_sigterm_and_another_joins(
     agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str
 ) -> None:
     leaver, survivor = (start(agents, etcd_server, run_id, low=1) for _ in range(2))
@@ -197,18 +197,18 @@ ROLES = {0: "ps", 1: "trainer"}
 def kill_and_replace_one(
     agents: Fleet, server: EmbeddedEtcd, run_id: str, living: dict[int, AgentProcess], draw: random.Random
 ) -> None:
-    """One of the two dies, or leaves, and comes back; afterwards ranks are contiguous, and nobody of before lives."""
+    """Let one of two agents die or leave, and replace it; check contiguous ranks and that no older worker lives."""
     at = draw.randrange(2)
     stale = [int(w["pid"]) for w in agents.running(0) if w["ROLE_NAME"] == ROLES[1 - at]]
     living[at].signal(draw.choice([signal.SIGKILL, signal.SIGTERM]))
     (alone,) = agents.await_running(1)
-    assert not any(map(alive, stale)), "the survivor has started a worker beside one of the round before"
+    assert not any(map(alive, stale)), "the survivor has started a worker before the end of one of the last round"
     living[at] = start(agents, server, run_id, low=1, role=ROLES[at])
-    told = agents.await_running(2)
+    workers = agents.await_running(2)
     assert not alive(int(alone["pid"]))
-    assert [worker["RANK"] for worker in told] == ["0", "1"]
-    assert {worker["ROLE_NAME"]: worker["ROLE_RANK"] for worker in told} == {"ps": "0", "trainer": "0"}
-    eventually(lambda: len(agents.running(0)) == 2, within_s=WITHIN_S, what="nobody of an older round")
+    assert [worker["RANK"] for worker in workers] == ["0", "1"]
+    assert {worker["ROLE_NAME"]: worker["ROLE_RANK"] for worker in workers} == {"ps": "0", "trainer": "0"}
+    eventually(lambda: len(agents.running(0)) == 2, within_s=WITHIN_S, what="no worker of an older round")
 
 
 @pytest.mark.parametrize(

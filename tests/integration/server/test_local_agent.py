@@ -1,4 +1,4 @@
-"""One agent with real processes: what its workers see, how their ends are translated, what stays of them."""
+"""One agent with real processes: the environment of its workers, the translation of their ends, and leftovers."""
 
 import os
 import signal
@@ -35,18 +35,18 @@ from tests.unit.server.agents import Rounds
 def agent(
     tmp_path: Path, entrypoint: Any, *args: Any, handler: Any = None, limits: Any = None, **fields: Any
 ) -> LocalElasticAgent:
-    """An agent that would look at its workers once an hour, if nobody told it of their ends."""
+    """Return an agent that would check its workers once an hour, if their ends did not wake it."""
     chosen = {"role": "trainer", "local_world_size": 2, "monitor_interval": 3600.0, "max_restarts": 0, **fields}
     spec = WorkerSpec(rdzv_handler=handler or Rounds(), entrypoint=entrypoint, args=args, **chosen)
     return LocalElasticAgent(spec, log_dir=str(tmp_path / "logs"), **(limits or {}))
 
 
-def gone(made: LocalElasticAgent) -> bool:
-    """None of the workers of the last round is a process any more."""
+def all_ended(made: LocalElasticAgent) -> bool:
+    """Return whether no worker of the last round is a process any more."""
     return not any(Path(f"/proc/{worker.id}").exists() for worker in made.get_worker_group().workers)
 
 
-def test_b_004_09_and_b_004_21_functions_see_their_ranks_and_their_values_come_back(tmp_path: Path) -> None:
+def test_b_004_09_and_b_004_21_functions_get_their_ranks_and_their_values_are_returned(tmp_path: Path) -> None:
     result = agent(tmp_path, entrypoints.environment, limits={"start_method": "fork"}).run()
     assert [value["RANK"] for value in result.return_values.values()] == ["0", "1"]
     assert {
@@ -59,8 +59,8 @@ def test_b_004_10_arguments_reach_functions_and_commands_verbatim(tmp_path: Path
     result = agent(tmp_path / "a", entrypoints.echo, *args).run()
     assert result.return_values == {rank: (str(rank), "$HOME", "100%", "$$", "${x}", 7) for rank in range(2)}
     agent(tmp_path / "b", "echo", *args, redirects=Std.ALL).run()
-    said = sorted(path.read_text() for path in (tmp_path / "b").rglob("stdout.log"))
-    assert said == [f"{rank} $HOME 100% $$ ${{x}} 7\n" for rank in range(2)]
+    outputs = sorted(path.read_text() for path in (tmp_path / "b").rglob("stdout.log"))
+    assert outputs == [f"{rank} $HOME 100% $$ ${{x}} 7\n" for rank in range(2)]
 
 
 def test_b_004_21_commands_and_scripts_give_none(tmp_path: Path) -> None:
@@ -72,10 +72,10 @@ def test_b_004_21_commands_and_scripts_give_none(tmp_path: Path) -> None:
     assert sorted(path.read_text() for path in tmp_path.rglob("stdout.log")) == ["0\n", "1\n"]
 
 
-def test_b_004_17_and_b_004_18_killed_worker_restarts_all_and_all_see_the_same_restart_count(tmp_path: Path) -> None:
+def test_b_004_17_and_b_004_18_a_killed_worker_restarts_all_with_the_same_restart_count(tmp_path: Path) -> None:
     result = agent(tmp_path, entrypoints.killed_once, max_restarts=2, tee={}).run()
-    seen = result.return_values.values()
-    assert [(v["RANK"], v["TORCHELASTIC_RESTART_COUNT"], v["WORLD_SIZE"]) for v in seen] == [
+    values = result.return_values.values()
+    assert [(v["RANK"], v["TORCHELASTIC_RESTART_COUNT"], v["WORLD_SIZE"]) for v in values] == [
         ("0", "1", "2"),
         ("1", "1", "2"),
     ]
@@ -88,58 +88,58 @@ def test_numa_options_of_the_spec_bind_the_workers(tmp_path: Path) -> None:
 
 
 class Counting(LocalElasticAgent):
-    looks = 0
+    checks = 0
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
-        self.looks += 1
+        self.checks += 1
         return super()._monitor_workers(worker_group)
 
 
-def test_b_004_18_idle_agent_looks_at_nothing_until_its_workers_end(tmp_path: Path) -> None:
+def test_b_004_18_an_idle_agent_makes_no_check_until_its_workers_end(tmp_path: Path) -> None:
     job = Job(1, 1)
     spec = WorkerSpec("trainer", 2, job.bare_handler(), entrypoint="sleep", args=("0.3",), monitor_interval=3600)
     made = Counting(spec, log_dir=str(tmp_path))
     try:
         assert made.run().state is WorkerState.SUCCEEDED
-        assert made.looks == 1
+        assert made.checks == 1
     finally:
         job.close()
 
 
-class Telling(LocalElasticAgent):
-    """Notes who still lives when the failure is told to the job, and lets that one go."""
+class RecordingAgent(LocalElasticAgent):
+    """Records which workers live when the failure is reported to the job, and lets the other one end."""
 
     def __init__(self, spec: WorkerSpec, folder: Path) -> None:
         super().__init__(spec, log_dir=str(folder / "logs"))
         self.folder = folder
-        self.told: list[tuple[int, int, str]] = []
+        self.reported: list[tuple[int, int, str]] = []
         self.lived: list[int] = []
 
-    def _failures_for_job(self, seen: RunResult) -> Sequence[LocalFailure]:
-        failures = super()._failures_for_job(seen)
-        self.told += [(each.local_rank, each.exit_code, each.message) for each in failures]
+    def _failures_for_job(self, result: RunResult) -> Sequence[LocalFailure]:
+        failures = super()._failures_for_job(result)
+        self.reported += [(each.local_rank, each.exit_code, each.message) for each in failures]
         self.lived += [w.local_rank for w in self.get_worker_group().workers if alive(w.id)]
-        (self.folder / "told").touch()
+        (self.folder / "reported").touch()
         return failures
 
 
-def test_b_004_38_and_k_004_04_failure_is_told_to_the_job_while_its_siblings_still_run(tmp_path: Path) -> None:
+def test_b_004_38_and_k_004_04_a_failure_is_reported_to_the_job_while_its_siblings_still_run(tmp_path: Path) -> None:
     job = Job(1, 1, max_restarts=0)
-    entrypoint = entrypoints.first_fails_and_the_other_takes_its_time
+    entrypoint = entrypoints.first_fails_and_the_other_stops_slowly
     spec = WorkerSpec("trainer", 2, job.bare_handler(), entrypoint=entrypoint, args=(str(tmp_path),), max_restarts=0)
-    made = Telling(spec, tmp_path)
+    made = RecordingAgent(spec, tmp_path)
     try:
         result = made.run()
     finally:
         job.close()
-    assert made.told == [(0, 1, "ValueError: no more data")]
+    assert made.reported == [(0, 1, "ValueError: no more data")]
     assert 1 in made.lived
     assert list(result.failures) == [0]
-    assert gone(made)
+    assert all_ended(made)
 
 
 class SecondOfTwo(Rounds):
-    """This node is the second; the first one has four workers and is done with everything."""
+    """This node is the second; the first one has four workers and has ended."""
 
     def next_rendezvous(self) -> RendezvousInfo:
         store = InMemoryStore()
@@ -180,7 +180,7 @@ def test_b_004_23_error_at_the_second_rendezvous_leaves_no_worker(tmp_path: Path
     made = agent(tmp_path, entrypoints.first_fails, handler=handler, max_restarts=3)
     with pytest.raises(RendezvousClosedError):
         made.run()
-    assert gone(made)
+    assert all_ended(made)
 
 
 def test_b_004_24_command_that_is_missing_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -199,8 +199,8 @@ def test_b_004_11_redirects_and_prefixes_of_the_older_form(tmp_path: Path, capfd
     assert sorted(path.read_text() for path in tmp_path.rglob("stderr.log")) == ["alas\n"] * 2
 
 
-def test_b_004_45_and_b_004_14_logs_of_every_incarnation_stay(tmp_path: Path) -> None:
-    folder = tmp_path / "said"
+def test_b_004_45_and_b_004_14_logs_of_every_start_are_kept(tmp_path: Path) -> None:
+    folder = tmp_path / "outputs"
     folder.mkdir()
     handler = Rounds(waiting=[1, 1])
     made = agent(
@@ -226,8 +226,8 @@ def test_b_004_45_and_b_004_14_logs_of_every_incarnation_stay(tmp_path: Path) ->
     assert made._restart_count == 1
 
 
-class Closed:
-    """What contexts were closed with."""
+class RecordedCloses:
+    """Records the arguments with which contexts were closed."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -250,7 +250,7 @@ class Closed:
 def test_b_004_43_shutdown_time_out_reaches_the_context_unchanged_and_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    closed = Closed(monkeypatch)
+    closed = RecordedCloses(monkeypatch)
     made = agent(tmp_path, entrypoints.environment, limits={"shutdown_timeout": 17})
     before = signal.getsignal(signal.SIGTERM)
     made.run()
@@ -264,7 +264,7 @@ def test_b_004_44_worker_that_hangs_in_the_kernel_ends_the_agent_without_a_resta
     made._uninterruptible = UninterruptibleMonitor(0.05, clock=_clock(), is_uninterruptible=lambda _: True)
     result = made.run()
     assert (result.is_failed(), made._remaining_restarts, handler.rounds) == (True, 0, 1)
-    assert gone(made)
+    assert all_ended(made)
 
 
 def _clock() -> Callable[[], float]:
@@ -291,7 +291,7 @@ def test_ids_that_are_not_the_pids_are_an_unknown_group(tmp_path: Path) -> None:
         pytest.param((), {"logs_specs": DefaultLogsSpecs(), "shutdown_timeout": 7}, id="newer, by name"),
     ],
 )
-def test_both_forms_of_the_constructor_are_understood(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def test_both_forms_of_the_constructor_are_accepted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     made = LocalElasticAgent(WorkerSpec("r", 1, Rounds(), entrypoint="x"), *args, **kwargs)
     assert made._start_method == (args[-3] if len(args) == 5 else "fork" if args else "spawn") or args
     assert made._log_line_prefix_template == ("t" if args else None)
@@ -307,7 +307,7 @@ def test_both_forms_of_the_constructor_are_understood(args: tuple[Any, ...], kwa
         pytest.param(("fork", 5, None, "t", 1), {}, id="too many"),
     ],
 )
-def test_constructor_refuses_what_belongs_to_no_form(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def test_the_constructor_refuses_arguments_of_no_form(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match="LocalElasticAgent"):
         LocalElasticAgent(WorkerSpec("r", 1, Rounds(), entrypoint="x"), *args, **kwargs)
 

@@ -35,23 +35,23 @@ class Node:
     agent: NodeAgent
     handler: EtcdRendezvousHandler
     supervisor: Supervisor
-    said: Path
+    reports: Path
 
     async def run(self) -> RunResult:
         async with asyncio.timeout(60):
             return await asyncio.to_thread(self.agent.run)
 
     async def running(self, count: int) -> None:
-        await aeventually(lambda: len(list(self.said.glob("*"))) >= count, within_s=30, what=f"{count} starts")
+        await aeventually(lambda: len(list(self.reports.glob("*"))) >= count, within_s=30, what=f"{count} starts")
 
 
 @contextlib.asynccontextmanager
 async def node(tmp_path: Path, script: str, *, max_restarts: int = 0) -> AsyncIterator[Node]:
-    """A node whose workers say that they run, and then run `script`."""
+    """Run a node whose workers report that they run, and then run `script`."""
     supervisor, store, loop = await Supervisor.create(), InMemoryStore(), BackgroundLoop()
-    said = tmp_path / "said"
-    said.mkdir()
-    begin = f"import os, pathlib, sys, time; pathlib.Path({str(said)!r}, str(os.getpid())).touch(); "
+    reports = tmp_path / "reports"
+    reports.mkdir()
+    begin = f"import os, pathlib, sys, time; pathlib.Path({str(reports)!r}, str(os.getpid())).touch(); "
     port = MasterPort("127.0.0.1")
     job = WorkerTemplate(
         argv=(sys.executable, "-S", "-c", begin + script),
@@ -100,21 +100,21 @@ async def node(tmp_path: Path, script: str, *, max_restarts: int = 0) -> AsyncIt
     workers = NodeWorkers(supervisor=supervisor, template=job, port=port, wall_ns=time.time_ns)
     agent = NodeAgent(worker_spec, workers=workers, handler=handler, loop=loop, host="host-1")
     try:
-        yield Node(agent, handler, supervisor, said)
+        yield Node(agent, handler, supervisor, reports)
     finally:
         agent.stop()
         port.release()
         await supervisor.close()
 
 
-async def test_workers_that_end_well_are_a_success_by_global_rank(tmp_path: Path) -> None:
+async def test_workers_that_end_with_0_are_a_success_by_global_rank(tmp_path: Path) -> None:
     async with node(tmp_path, "pass") as made:
         result = await made.run()
         assert (result.state, result.return_values) == (WorkerState.SUCCEEDED, {0: None, 1: None})
         assert made.handler.run_result() == made.handler.outcome()
 
 
-async def test_failure_is_told_with_all_that_is_known_of_it_and_charged_to_the_job(tmp_path: Path) -> None:
+async def test_a_failure_is_reported_with_all_known_facts_and_charged_to_the_job(tmp_path: Path) -> None:
     script = "sys.exit('no more data') if os.environ['RANK'] == '1' else time.sleep(600)"
     async with node(tmp_path, script, max_restarts=1) as made:
         result = await made.run()
@@ -137,7 +137,7 @@ async def test_stop_ends_workers_and_agent_and_is_urgent_the_second_time(tmp_pat
             await run
 
 
-async def test_member_that_is_abandoned_takes_its_workers_with_it(tmp_path: Path) -> None:
+async def test_workers_end_with_an_abandoned_member(tmp_path: Path) -> None:
     async with node(tmp_path, "time.sleep(600)") as made:
         run = asyncio.create_task(made.run())
         await made.running(2)

@@ -46,4 +46,4 @@ def test_arguments_and_errors_become_lists() -> None:
 
 
 def test_the_text_below_a_field_describes_it() -> None:
-    assert "- `local_world_size: int` – Workers on this node.\n" in _page()
+    assert "- `local_world_size: int` – Number of workers on this node.\n" in _page()

@@ -1,4 +1,4 @@
-"""An agent whose workers are scripted, a rendezvous whose rounds are, and what is seen of both."""
+"""An agent with scripted workers, a rendezvous with scripted rounds, and a recorder of events and metrics."""
 
 import itertools
 import logging
@@ -25,7 +25,7 @@ SUCCEEDED, STOPPED, UNKNOWN, INIT = (
 
 
 class Rounds(RendezvousHandler):
-    """One node alone: each round is ready at once, unless it is `closed_by` an error or waits for `gate`."""
+    """One node alone: each round is ready at once, unless it has an error or waits for a gate."""
 
     def __init__(self, *, waiting: Iterable[int] = (), as_triple: bool = False) -> None:
         self.rounds = 0
@@ -70,19 +70,19 @@ class Rounds(RendezvousHandler):
 
 
 def failure(local_rank: int = 0, exitcode: int = 1) -> ProcessFailure:
-    """How a worker failed."""
+    """Return the failure of a worker."""
     return ProcessFailure(local_rank=local_rank, pid=100 + local_rank, exitcode=exitcode, error_file="<N/A>")
 
 
 def result(state: WorkerState, *ranks: int) -> RunResult:
-    """What a look at the workers gives; `ranks` are all, or of a failure the failed ones."""
+    """Return the result of one check of the workers; `ranks` are all of them, or the failed ones of a failure."""
     if state is SUCCEEDED:
         return RunResult(state, return_values={rank: f"value {rank}" for rank in ranks})
     return RunResult(state, failures={rank: failure(rank) for rank in ranks})
 
 
 class ScriptedAgent(SimpleElasticAgent):
-    """Its workers are, look by look, what the script says; after its end they go on as in its last line."""
+    """Each check of its workers returns the next entry of the script; after the end, the last entry."""
 
     def __init__(
         self, spec: WorkerSpec, script: Iterable[WorkerState | RunResult] = (SUCCEEDED,), **limits: Any
@@ -92,7 +92,7 @@ class ScriptedAgent(SimpleElasticAgent):
         self._last: WorkerState | RunResult = HEALTHY
         self._ids = itertools.count(1)
         self.did: list[str] = []
-        self.looks = 0
+        self.checks = 0
         self.shutdowns: list[tuple[Any, ...]] = []
         self.on_step: Callable[[str], None] = lambda _: None
 
@@ -108,9 +108,9 @@ class ScriptedAgent(SimpleElasticAgent):
         self._note("stop")
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
-        self.looks += 1
+        self.checks += 1
         self._last = next(self._script, self._last)
-        self._note("look")
+        self._note("check")
         if isinstance(self._last, RunResult):
             return self._last
         ranks = [worker.global_rank for worker in worker_group.workers] if self._last is SUCCEEDED else []
@@ -122,13 +122,13 @@ class ScriptedAgent(SimpleElasticAgent):
 
 
 def spec(handler: RendezvousHandler | None = None, **more: Any) -> WorkerSpec:
-    """Two workers, looked at each millisecond."""
+    """Return a spec of two workers, which are checked each millisecond."""
     fields = {"role": "trainer", "local_world_size": 2, "entrypoint": "train.sh", "monitor_interval": 0.001, **more}
     return WorkerSpec(rdzv_handler=handler or Rounds(), **fields)
 
 
 class RecordedEvents(logging.Handler, MetricHandler):
-    """Events and metrics of one test."""
+    """Recorder of the events and metrics of one test."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -136,7 +136,7 @@ class RecordedEvents(logging.Handler, MetricHandler):
         self.metrics: list[MetricData] = []
 
     def emit(self, record: Any) -> None:
-        """Take in either."""
+        """Record either."""
         if isinstance(record, MetricData):
             self.metrics.append(record)
         else:
@@ -144,19 +144,19 @@ class RecordedEvents(logging.Handler, MetricHandler):
 
     @property
     def values(self) -> dict[str, float]:
-        """The last value of each metric."""
+        """Return the last value of each metric."""
         return {data.name: data.value for data in self.metrics}
 
     def states(self, source: str) -> list[str]:
-        """States told of workers, or of the agent."""
+        """Return the states in events of workers, or of the agent."""
         return [str(event.metadata["state"]) for event in self.events if event.source.value == source]
 
 
-def watched(name: str) -> Iterator[RecordedEvents]:
-    """Events sent to `name` and all metrics, until the test ends."""
-    seen = RecordedEvents()
-    events.register(name, seen)
+def recording(name: str) -> Iterator[RecordedEvents]:
+    """Record events sent to `name` and all metrics, until the test ends."""
+    recorded = RecordedEvents()
+    events.register(name, recorded)
     before = metrics.api._default[0]
-    metrics.configure(seen)
-    yield seen
+    metrics.configure(recorded)
+    yield recorded
     metrics.configure(before)

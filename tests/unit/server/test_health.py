@@ -16,7 +16,7 @@ def ask(port: int) -> int:
         connection.close()
 
 
-def test_answer_is_200_while_alive_503_after_and_none_when_stopped() -> None:
+def test_answer_is_200_while_alive_503_afterwards_and_none_after_the_stop() -> None:
     alive = [True]
     server = health.HealthCheckServer(lambda: alive[0], 0)
     server.start()
@@ -34,23 +34,23 @@ VARIABLE = "TORCHELASTIC_HEALTH_CHECK_PORT"
 
 
 @pytest.mark.parametrize("text", ["", "http", "-1", "70000"])
-def test_what_is_no_port_is_logged_and_ignored(text: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_invalid_port_is_logged_and_ignored(text: str, caplog: pytest.LogCaptureFixture) -> None:
     assert health.from_environment(lambda: True, {VARIABLE: text}) is None
     assert "which is not a port" in caplog.text
 
 
-def test_a_port_that_is_taken_is_logged_and_the_agent_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_taken_port_is_logged_and_the_agent_continues(caplog: pytest.LogCaptureFixture) -> None:
     first = health.start_from_environment(lambda: True, {VARIABLE: "0"})
     assert first is not None
     try:
         assert health.start_from_environment(lambda: True, {VARIABLE: str(first.port)}) is None
-        assert f"{VARIABLE} names port {first.port}, which cannot be used: Address already in use" in caplog.text
+        assert f"port {first.port} of {VARIABLE} cannot be used: Address already in use" in caplog.text
         assert ask(first.port) == 200
     finally:
         first.stop()
 
 
-def test_port_of_the_environment_is_used() -> None:
+def test_the_port_of_the_environment_is_used() -> None:
     server = health.from_environment(lambda: True, {VARIABLE: "0"})
     assert server is not None
     assert server.port == 0

@@ -17,7 +17,7 @@ Run = "concurrent.futures.Future[RunResult]"
 
 
 class Team:
-    """A job whose agents run in threads; each follows its own orders, look by look."""
+    """A job whose agents run in threads; each check of an agent's workers returns the state in `next`."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -32,10 +32,10 @@ class Team:
             own = spec(
                 self.job.bare_handler(), monitor_interval=0.01, max_restarts=self.job.spec.max_restarts, **fields
             )
-            self.agents.append(ScriptedAgent(own, self._looks(at)))
+            self.agents.append(ScriptedAgent(own, self._checks(at)))
             self.runs.append(self.job.pool.submit(self.agents[at].run))
 
-    def _looks(self, at: int) -> Iterator[WorkerState | RunResult]:
+    def _checks(self, at: int) -> Iterator[WorkerState | RunResult]:
         while True:
             state = self.next[at]
             if state is FAILED:  # once
@@ -45,12 +45,12 @@ class Team:
             yield RunResult(FAILED, failures={first: failure(0, 3)}) if state is FAILED else state
 
     def starts(self, count: int) -> None:
-        """Wait until each has started its workers so often."""
+        """Wait until each agent has started its workers so often."""
         eventually(lambda: [a.did.count("start") for a in self.agents] == [count] * len(self.agents), within_s=30)
-        eventually(lambda: all(a.did[-1] == "look" for a in self.agents), within_s=30, what="all look")
+        eventually(lambda: all(a.did[-1] == "check" for a in self.agents), within_s=30, what="a check of all")
 
     def results(self) -> list[RunResult | str]:
-        """What each run returned, or the name of what it raised."""
+        """Return the result of each run, or the name of its exception."""
         concurrent.futures.wait(self.runs, timeout=30)
         return [type(error).__name__ if (error := run.exception(0)) else run.result(0) for run in self.runs]
 
@@ -60,22 +60,22 @@ class Team:
 
 @pytest.fixture
 def team() -> Iterator[Team]:
-    made = Team(Job(2, 2, max_restarts=1))
-    yield made
-    for agent in made.agents:
+    new_team = Team(Job(2, 2, max_restarts=1))
+    yield new_team
+    for agent in new_team.agents:
         agent.stop()
-    concurrent.futures.wait(made.runs, timeout=30)
-    made.job.close()
+    concurrent.futures.wait(new_team.runs, timeout=30)
+    new_team.job.close()
 
 
 @pytest.fixture
 def elastic() -> Iterator[Team]:
-    made = Team(Job(1, 2, max_restarts=1))
-    yield made
-    for agent in made.agents:
+    new_team = Team(Job(1, 2, max_restarts=1))
+    yield new_team
+    for agent in new_team.agents:
         agent.stop()
-    concurrent.futures.wait(made.runs, timeout=30)
-    made.job.close()
+    concurrent.futures.wait(new_team.runs, timeout=30)
+    new_team.job.close()
 
 
 def test_two_agents_have_the_ranks_of_the_round_and_succeed_together(team: Team) -> None:
@@ -123,7 +123,7 @@ def test_b_004_39_finished_node_runs_its_workers_again_when_another_fails(team: 
     assert {r.state for r in team.results() if isinstance(r, RunResult)} == {SUCCEEDED}
 
 
-def test_k_004_03_and_k_004_10_agent_that_is_stopped_leaves_and_the_other_goes_on_uncharged(elastic: Team) -> None:
+def test_k_004_03_and_k_004_10_a_stopped_agent_leaves_and_the_other_continues_without_a_charge(elastic: Team) -> None:
     elastic.start(2)
     elastic.starts(1)
     elastic.agents[0].stop()
@@ -193,24 +193,24 @@ def test_b_004_37_finished_node_waits_no_longer_than_its_limit(team: Team) -> No
     assert team.runs[1].result(30).state is SUCCEEDED
 
 
-def test_k_004_02_node_that_is_gone_without_a_word_takes_nobody_with_it(elastic: Team) -> None:
-    gone = elastic.job.handler()
-    (asked,) = elastic.job.ask(gone)
+def test_k_004_02_a_node_that_vanishes_takes_no_other_with_it(elastic: Team) -> None:
+    vanished = elastic.job.handler()
+    (joining,) = elastic.job.ask(vanished)
     elastic.start(1)
-    asked.result(30)
+    joining.result(30)
     elastic.starts(1)
-    assert gone._member is not None
-    assert gone._member.session is not None
-    lease = gone._member.session.me.lease
-    assert gone._run_task is not None
-    gone._run_task.cancel()
+    assert vanished._member is not None
+    assert vanished._member.session is not None
+    lease = vanished._member.session.me.lease
+    assert vanished._run_task is not None
+    vanished._run_task.cancel()
     elastic.job.loop.loop.call_soon_threadsafe(elastic.job.store.revoke, lease)
     eventually(lambda: elastic.agents[0].did.count("start") == 2, within_s=30)
     assert elastic.counts() == [0]
     assert elastic.agents[0].get_worker_group().group_world_size == 1
 
 
-def test_jobs_own_agents_are_told_by_a_push_not_by_the_interval(team: Team) -> None:
+def test_agents_of_a_job_get_changes_by_a_push_not_by_the_interval(team: Team) -> None:
     team.start(2)
     team.starts(1)
     team.agents[0].get_worker_group().spec.monitor_interval = 3600

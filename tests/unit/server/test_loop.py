@@ -1,4 +1,4 @@
-"""The loop of an agent: what each state of its workers leads to, and what it costs of the budget."""
+"""The loop of an agent: the consequence of each state of its workers, and the charge to the budget."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,32 +25,32 @@ from tests.unit.server.agents import (
     RecordedEvents,
     Rounds,
     ScriptedAgent,
+    recording,
     spec,
-    watched,
 )
 
 
 @pytest.fixture
-def seen() -> Iterator[RecordedEvents]:
-    yield from watched("loop")
+def recorded() -> Iterator[RecordedEvents]:
+    yield from recording("loop")
 
 
-def test_b_004_12_healthy_twice_then_success_leaves_the_budget_untouched(seen: RecordedEvents) -> None:
+def test_b_004_12_healthy_twice_then_success_leaves_the_budget_untouched(recorded: RecordedEvents) -> None:
     agent = ScriptedAgent(spec(event_log_handler="loop"), [HEALTHY, HEALTHY, SUCCEEDED])
     result = agent.run()
     assert (result.state, result.return_values) == (SUCCEEDED, {0: "value 0", 1: "value 1"})
-    assert (agent.did, agent._remaining_restarts) == (["start", "look", "look", "look", "shutdown"], 3)
-    assert seen.states("WORKER").count("START") == 2
+    assert (agent.did, agent._remaining_restarts) == (["start", "check", "check", "check", "shutdown"], 3)
+    assert recorded.states("WORKER").count("START") == 2
 
 
 @pytest.mark.parametrize("state", [FAILED, UNHEALTHY])
 def test_b_004_13_and_k_004_05_workers_that_always_fail_use_up_the_budget_and_the_group_is_failed(
-    state: WorkerState, seen: RecordedEvents
+    state: WorkerState, recorded: RecordedEvents
 ) -> None:
     agent = ScriptedAgent(spec(), [state])
     assert agent.run().is_failed()
-    assert (agent.looks, agent._remaining_restarts, agent.get_worker_group().state) == (4, 0, FAILED)
-    assert seen.values["workers.trainer.run_failed_with_retries"] == 1
+    assert (agent.checks, agent._remaining_restarts, agent.get_worker_group().state) == (4, 0, FAILED)
+    assert recorded.values["workers.trainer.run_failed_with_retries"] == 1
 
 
 def test_b_004_14_two_membership_changes_cost_no_budget() -> None:
@@ -58,10 +58,10 @@ def test_b_004_14_two_membership_changes_cost_no_budget() -> None:
     agent = ScriptedAgent(spec(handler), [HEALTHY, HEALTHY, SUCCEEDED])
     assert not agent.run().is_failed()
     assert (handler.rounds, agent._remaining_restarts, agent._restart_count) == (3, 3, 0)
-    assert agent.did == ["start", "look", "stop", "start", "look", "stop", "start", "look", "shutdown"]
+    assert agent.did == ["start", "check", "stop", "start", "check", "stop", "start", "check", "shutdown"]
 
 
-def test_nodes_that_wait_are_asked_for_once_in_each_healthy_turn() -> None:
+def test_waiting_nodes_are_requested_once_in_each_healthy_pass() -> None:
     handler = Rounds()
     ScriptedAgent(spec(handler), [HEALTHY, HEALTHY, HEALTHY, SUCCEEDED]).run()
     assert handler.asked == 3
@@ -72,10 +72,10 @@ def test_b_004_15_states_that_no_agent_can_be_in_are_an_exception_naming_role_an
     agent = ScriptedAgent(spec(), [state])
     with pytest.raises(RuntimeError, match=rf"\[default\] worker group is in state {state.name}"):
         agent.run()
-    assert (agent.looks, agent._remaining_restarts, len(agent.shutdowns)) == (1, 3, 1)
+    assert (agent.checks, agent._remaining_restarts, len(agent.shutdowns)) == (1, 3, 1)
 
 
-def test_b_004_15_error_of_the_first_start_propagates_and_the_group_stays_as_it_was() -> None:
+def test_b_004_15_an_error_of_the_first_start_propagates_and_leaves_the_group_unchanged() -> None:
     agent = ScriptedAgent(spec())
     agent.on_step = _fails_at("start")
     with pytest.raises(OSError, match="no start"):
@@ -99,11 +99,11 @@ def test_b_004_16_three_restarts_in_a_row_give_fresh_ids_and_ranks_each_time(mon
 
     monkeypatch.setenv("TORCH_ELASTIC_WORKER_IDENTICAL", "1")
     agent = ScriptedAgent(spec(Moving()))
-    group, seen = agent.get_worker_group(), []
+    group, recorded = agent.get_worker_group(), []
     for _ in range(3):
         agent._restart_workers(group)
-        seen.append([(worker.id, worker.global_rank) for worker in group.workers])
-    assert seen == [[("id 1", 0), ("id 2", 1)], [("id 3", 2), ("id 4", 3)], [("id 5", 4), ("id 6", 5)]]
+        recorded.append([(worker.id, worker.global_rank) for worker in group.workers])
+    assert recorded == [[("id 1", 0), ("id 2", 1)], [("id 3", 2), ("id 4", 3)], [("id 5", 4), ("id 6", 5)]]
     assert agent.did == ["stop", "start"] * 3
 
 
@@ -133,7 +133,7 @@ def test_b_004_19_shutdown_gets_what_an_override_accepts(
 
 
 TorchsGracefulExit = type("RendezvousGracefulExitError", (Exception,), {})
-"""Torch's own class: no handler of torch's raises ours."""
+"""A class of torch's, because handlers of torch do not raise ours."""
 
 
 @pytest.mark.parametrize("kind", [RendezvousGracefulExitError, TorchsGracefulExit])
@@ -158,16 +158,16 @@ def test_b_004_23_errors_of_the_rendezvous_propagate_and_nothing_is_closed(kind:
     assert (len(agent.shutdowns), handler.was_closed, handler.was_shut_down) == (1, False, False)
 
 
-def test_k_004_13_failures_soon_after_each_start_are_tried_again_after_growing_pauses(
+def test_k_004_13_failures_soon_after_each_start_are_retried_after_growing_pauses(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     ScriptedAgent(spec(max_restarts=3), [FAILED]).run()
-    said = [r.getMessage() for r in caplog.records if "in a row" in r.getMessage()]
-    assert [line.rpartition("next try in ")[2] for line in said] == ["0.25 s", "0.5 s"]
-    assert "uses up the restarts" in said[0]
+    messages = [r.getMessage() for r in caplog.records if "in a row" in r.getMessage()]
+    assert [line.rpartition("next try in ")[2] for line in messages] == ["0.25 s", "0.5 s"]
+    assert "uses up the restarts" in messages[0]
 
 
-def test_agent_without_a_rendezvous_handler_says_so() -> None:
+def test_an_agent_without_a_rendezvous_handler_raises() -> None:
     own = spec()
     own.rdzv_handler = None
     with pytest.raises(ValueError, match="a rendezvous handler is needed"):
@@ -183,7 +183,7 @@ def test_worker_group_is_the_live_object() -> None:
     assert (group.master_addr, group.master_port) == ("host", 29500)
 
 
-def test_abstract_agent_cannot_be_made() -> None:
+def test_an_abstract_agent_cannot_be_created() -> None:
     with pytest.raises(TypeError, match="abstract"):
         SimpleElasticAgent(spec())  # type: ignore[abstract]
 

@@ -1,4 +1,4 @@
-"""How agents of a plain rendezvous meet: ranks and master through its store, the exit barrier, time limits."""
+"""Agents of a plain rendezvous: ranks and master through its store, the exit barrier, time limits."""
 
 import socket
 import threading
@@ -25,7 +25,7 @@ class Node(Rounds):
 
 
 def meet(size: int = 2, info: RendezvousStoreInfo | None = None, **fields: Any) -> list[ScriptedAgent]:
-    """Agents after their rendezvous; of a list each takes the field at its own place."""
+    """Return agents after their rendezvous; of a field with a list, each agent takes the entry of its rank."""
     store = InMemoryStore()
     own = [
         {name: value[rank] if isinstance(value, list) else value for name, value in fields.items()}
@@ -38,7 +38,7 @@ def meet(size: int = 2, info: RendezvousStoreInfo | None = None, **fields: Any) 
 
 
 class TorchsInfo:
-    """What torch's handlers return: it has these fields, and cannot be unpacked."""
+    """The result of torch's handlers: it has these fields, and cannot be unpacked."""
 
     def __init__(self, store: InMemoryStore, rank: int, size: int, bootstrap: RendezvousStoreInfo) -> None:
         self.store, self.rank, self.world_size = store, rank, size
@@ -57,7 +57,7 @@ def test_b_004_08_triple_and_info_give_the_same_ranks() -> None:
     assert [a.get_worker_group().group_rank for a in both[0]] == [0, 1]
 
 
-def test_the_result_of_a_handler_of_torchs_is_understood() -> None:
+def test_the_result_of_a_torch_handler_is_accepted() -> None:
     store = InMemoryStore()
     nodes = [Node(store, rank, 2) for rank in range(2)]
     for rank, node in enumerate(nodes):
@@ -87,11 +87,11 @@ def test_b_004_08_all_agents_agree_on_the_master_of_a_triple(
     assert 0 < port < 65536
 
 
-def test_b_004_08_fixed_port_of_the_spec_is_that_of_all() -> None:
+def test_b_004_08_a_fixed_port_of_the_spec_is_used_by_all() -> None:
     assert masters(meet(master_addr="a", master_port=29511)) == {("a", 29511)}
 
 
-def test_b_004_08_master_of_the_rendezvous_gives_way_to_that_of_the_spec() -> None:
+def test_b_004_08_the_master_of_the_spec_overrides_that_of_the_rendezvous() -> None:
     info = RendezvousStoreInfo("rdzv", 1)
     assert masters(meet(info=info)) == {("rdzv", 1)}
     assert masters(meet(info=info, master_addr="spec", master_port=2)) == {("spec", 2)}
@@ -104,11 +104,11 @@ def test_k_004_07_chosen_port_is_held_until_the_workers_start_and_a_pod_offers_i
     agent, free = ScriptedAgent(spec(Rounds(as_triple=True))), []
     original = agent._rendezvous
 
-    def and_then_look(worker_group: WorkerGroup) -> None:
+    def and_then_check(worker_group: WorkerGroup) -> None:
         original(worker_group)
         free.append(is_free(worker_group.master_port))
 
-    agent._rendezvous = and_then_look  # type: ignore[method-assign]
+    agent._rendezvous = and_then_check  # type: ignore[method-assign]
     agent.on_step = lambda step: free.append(is_free(agent.get_worker_group().master_port)) if step == "start" else None
     agent.run()
     assert free == [False, True]
@@ -116,7 +116,7 @@ def test_k_004_07_chosen_port_is_held_until_the_workers_start_and_a_pod_offers_i
 
 
 def is_free(port: int | None) -> bool:
-    """Whether somebody else could bind it now."""
+    """Return whether another process could bind it now."""
     with socket.socket() as probe:
         try:
             probe.bind(("", port or 0))
@@ -136,7 +136,7 @@ def test_b_004_37_first_of_two_agents_waits_for_the_second_at_the_exit() -> None
     store, second_may_end = InMemoryStore(), threading.Event()
     info = RendezvousStoreInfo("m", 1)
     agents = [ScriptedAgent(spec(Node(store, rank, 2, info)), [SUCCEEDED]) for rank in range(2)]
-    agents[1].on_step = lambda step: None if step != "look" else _wait(second_may_end)
+    agents[1].on_step = lambda step: None if step != "check" else _wait(second_may_end)
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(agent.run) for agent in agents]
         assert store.get("torchelastic/agent/terminal_state/num_members") == b"1"
@@ -152,7 +152,7 @@ def _wait(event: threading.Event) -> None:
 def test_b_004_37_time_out_and_errors_of_the_barrier_change_nothing(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TORCH_ELASTIC_WORKER_IDENTICAL", "1")  # the second node never comes
+    monkeypatch.setenv("TORCH_ELASTIC_WORKER_IDENTICAL", "1")  # the second node never joins
     own = spec(Node(InMemoryStore(), 0, 2, RendezvousStoreInfo("m", 1)))
     result = ScriptedAgent(own, [SUCCEEDED], exit_barrier_timeout=0).run()
     assert (result.state, len(result.return_values)) == (SUCCEEDED, 2)

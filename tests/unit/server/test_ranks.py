@@ -13,7 +13,7 @@ from tests.unit.server.agents import ScriptedAgent, spec
 
 
 def assigned(agents: Sequence[tuple[str, int]]) -> list[list[Worker]]:
-    """What agents of these (role, size), by group rank, assign to themselves."""
+    """Return the workers that agents of these (role, size), by group rank, assign to themselves."""
     store = InMemoryStore()
 
     def assign(group_rank: int) -> list[Worker]:
@@ -82,11 +82,11 @@ def test_b_004_07_one_agent_alone() -> None:
 def test_b_004_07_a_thousand_agents_compute_their_ranks_in_memory() -> None:
     infos = [_RoleInstanceInfo("ab"[rank % 2], rank, 8) for rank in range(1000)]
 
-    class Told(ScriptedAgent):
+    class WithSizes(ScriptedAgent):
         def _share_and_gather(self, *_: object) -> list[_RoleInstanceInfo]:
             return list(infos)
 
-    agents = [(rank, Told(spec(role="ab"[rank % 2], local_world_size=8))) for rank in range(1000)]
+    agents = [(rank, WithSizes(spec(role="ab"[rank % 2], local_world_size=8))) for rank in range(1000)]
     begin_s = time.process_time()
     workers = [agent._assign_worker_ranks(None, rank, 1000, agent.get_worker_group().spec) for rank, agent in agents]
     assert time.process_time() - begin_s < 10  # a second on a machine of its own

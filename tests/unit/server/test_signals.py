@@ -1,4 +1,4 @@
-"""Signals reach an agent between its steps, in every phase; what it was doing is never left half done."""
+"""Signals reach an agent between its steps, in every phase; no step is left half done."""
 
 import os
 import signal
@@ -12,21 +12,21 @@ from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStor
 from elasticjob_agent.rendezvous.store import InMemoryStore
 from elasticjob_agent.server import RunResult, WorkerGroup, WorkerState
 from elasticjob_agent.server._signals import signals_to_handle
-from tests.unit.server.agents import FAILED, HEALTHY, SUCCEEDED, RecordedEvents, Rounds, ScriptedAgent, spec, watched
+from tests.unit.server.agents import FAILED, HEALTHY, SUCCEEDED, RecordedEvents, Rounds, ScriptedAgent, recording, spec
 
 
 @pytest.fixture
-def seen() -> Iterator[RecordedEvents]:
-    yield from watched("signals")
+def recorded() -> Iterator[RecordedEvents]:
+    yield from recording("signals")
 
 
 def raise_now(number: int = signal.SIGTERM) -> None:
-    """This process gets a signal, and its handler has run when this returns in the main thread."""
+    """Send this process a signal; in the main thread, its handler has run when this returns."""
     os.kill(os.getpid(), number)
 
 
 def at(step: str, then: Callable[[], None], *, count: int = 1) -> Callable[[str], None]:
-    """Do something at the `count`-th time of a step."""
+    """Return a callback that calls `then` at the `count`-th occurrence of a step."""
     left = [count]
 
     def on_step(now: str) -> None:
@@ -38,7 +38,7 @@ def at(step: str, then: Callable[[], None], *, count: int = 1) -> Callable[[str]
 
 
 def ends_by(agent: ScriptedAgent, number: signal.Signals = signal.SIGTERM) -> None:
-    """The run ends by this signal: `_shutdown` once, with it; the rendezvous is not closed."""
+    """Check that the run ends by this signal: one `_shutdown` with it, and the rendezvous is not closed."""
     with pytest.raises(SignalException) as raised:
         agent.run()
     assert raised.value.sigval is number
@@ -72,7 +72,7 @@ def test_b_004_26_signal_between_rendezvous_and_start_starts_no_worker() -> None
     assert agent.did == ["shutdown"]
 
 
-def test_b_004_27_signal_during_the_start_is_acted_on_when_all_are_started() -> None:
+def test_b_004_27_a_signal_during_the_start_takes_effect_when_all_are_started() -> None:
     agent = ScriptedAgent(spec())
     agent.on_step = at("start", raise_now)
     ends_by(agent)
@@ -96,11 +96,11 @@ def test_b_004_29_signal_while_a_failed_group_is_stopped_is_followed_by_no_resta
     agent = ScriptedAgent(spec(), [FAILED])
     agent.on_step = at("stop", raise_now)
     ends_by(agent)
-    assert agent.did == ["start", "look", "stop", "shutdown"]
+    assert agent.did == ["start", "check", "stop", "shutdown"]
 
 
 class OneOfTwo(Rounds):
-    """The other node never ends."""
+    """A node of two, where the other never ends."""
 
     store: InMemoryStore
 
@@ -108,8 +108,8 @@ class OneOfTwo(Rounds):
         return RendezvousInfo(self.store, 0, 2, RendezvousStoreInfo("host", 29500))
 
 
-def test_b_004_31_signal_in_the_exit_barrier_ends_it_and_the_success_is_told(
-    seen: RecordedEvents, monkeypatch: pytest.MonkeyPatch
+def test_b_004_31_a_signal_in_the_exit_barrier_ends_it_and_the_success_is_reported(
+    recorded: RecordedEvents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TORCH_ELASTIC_WORKER_IDENTICAL", "1")
     handler = OneOfTwo()
@@ -123,7 +123,7 @@ def test_b_004_31_signal_in_the_exit_barrier_ends_it_and_the_success_is_told(
     thread.start()
     ends_by(ScriptedAgent(spec(handler, event_log_handler="signals"), [SUCCEEDED], exit_barrier_timeout=3600))
     thread.join(30)
-    assert seen.states("WORKER") == ["START", "START", "SUCCEEDED", "SUCCEEDED"]
+    assert recorded.states("WORKER") == ["START", "START", "SUCCEEDED", "SUCCEEDED"]
 
 
 @pytest.mark.parametrize("step", ["metrics", "shutdown"])
@@ -141,7 +141,7 @@ def test_b_004_32_signal_after_the_result_is_an_exception_and_not_lost(step: str
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_b_004_33_other_signals_end_the_agent_with_their_own_number(number: signal.Signals) -> None:
     agent = ScriptedAgent(spec(), [HEALTHY])
-    agent.on_step = at("look", lambda: raise_now(number), count=2)
+    agent.on_step = at("check", lambda: raise_now(number), count=2)
     ends_by(agent, number)
 
 
@@ -161,17 +161,17 @@ def test_b_004_33_stop_from_another_thread_is_like_the_signal() -> None:
     ends_by(agent, signal.SIGHUP)
 
 
-def test_b_004_34_second_signal_hurries_the_shutdown() -> None:
-    hurried: list[str] = []
+def test_b_004_34_a_second_signal_calls_its_hook_during_the_shutdown() -> None:
+    steps_at_second_signal: list[str] = []
 
     class Slow(ScriptedAgent):
         def _on_second_signal(self) -> None:
-            hurried.append(self.did[-1])
+            steps_at_second_signal.append(self.did[-1])
 
     agent = Slow(spec(), [HEALTHY])
-    agent.on_step = lambda step: raise_now() if step in {"look", "shutdown"} else None
+    agent.on_step = lambda step: raise_now() if step in {"check", "shutdown"} else None
     ends_by(agent)
-    assert hurried == ["shutdown"]
+    assert steps_at_second_signal == ["shutdown"]
 
 
 def test_b_004_36_run_off_the_main_thread_works_with_one_warning_and_no_handlers(
@@ -189,7 +189,7 @@ def test_b_004_36_run_off_the_main_thread_works_with_one_warning_and_no_handlers
     assert warning.levelname == "WARNING"
 
 
-def test_k_004_08_handlers_stand_before_the_first_rendezvous_and_the_old_ones_are_back_after_the_run() -> None:
+def test_k_004_08_handlers_are_installed_before_the_first_rendezvous_and_the_old_ones_restored_after_the_run() -> None:
     before = {number: signal.getsignal(number) for number in signals_to_handle()}
     during: list[object] = []
     handler = Rounds()
@@ -204,21 +204,21 @@ def test_k_004_09_signal_during_a_step_never_interrupts_it() -> None:
     finished: list[str] = []
 
     def on_step(step: str) -> None:
-        if step == "look":
+        if step == "check":
             raise_now()
-            finished.append("the look after its signal")
+            finished.append("the check after its signal")
 
     agent.on_step = on_step
     ends_by(agent)
-    assert finished == ["the look after its signal"]
+    assert finished == ["the check after its signal"]
 
 
-def test_signals_are_those_of_the_variable_and_a_warning_for_each_that_cannot_be(
+def test_signals_are_those_of_the_variable_with_a_warning_for_each_invalid_one(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM, NOPE,SIGKILL,SIGUSR1")
     assert signals_to_handle() == [signal.SIGTERM, signal.SIGUSR1]
-    assert [r.getMessage().rpartition("names ")[2] for r in caplog.records] == [
+    assert [r.getMessage().rpartition("contains ")[2] for r in caplog.records] == [
         "NOPE, which is unknown",
         "SIGKILL, which cannot be caught",
     ]

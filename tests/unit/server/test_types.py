@@ -1,4 +1,4 @@
-"""Records of workers and their groups; the specification and its checks; entrypoint names; macros."""
+"""Records of workers and their groups; the spec and its validation; entrypoint names; macros."""
 
 import functools
 import pickle
@@ -75,18 +75,18 @@ print(__debug__)
 
 
 @pytest.mark.parametrize("fields", WRONG, ids=str)
-def test_b_004_02_specifications_that_make_no_sense_are_assertion_errors(fields: dict[str, Any]) -> None:
+def test_b_004_02_invalid_specs_are_assertion_errors(fields: dict[str, Any]) -> None:
     with pytest.raises(AssertionError, match=r"must be|needs"):
         spec(**fields)
 
 
-def test_b_004_02_checks_hold_without_assertions_too() -> None:
+def test_b_004_02_validation_also_works_without_assertions() -> None:
     command = [sys.executable, "-O", "-c", f"WRONG = {WRONG}{REFUSED}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.stdout.splitlines() == ["AssertionError"] * len(WRONG) + ["False"], done.stderr
 
 
-def test_b_004_02_fn_warns_and_wins() -> None:
+def test_b_004_02_fn_warns_and_overrides_the_entrypoint() -> None:
     with pytest.warns(DeprecationWarning, match="use entrypoint"):
         made = WorkerSpec("r", 1, None, fn=function, entrypoint="cmd")
     assert made.entrypoint is function
@@ -166,6 +166,6 @@ def test_b_004_10_and_k_004_15_only_the_local_rank_is_filled_in(argument: object
     assert fill_in_local_rank(argument, 3) == filled
 
 
-def test_b_004_11_prefix_template_knows_three_names_and_leaves_others() -> None:
+def test_b_004_11_a_prefix_template_replaces_three_names_and_leaves_others() -> None:
     values = {"role_name": "ps", "rank": 5, "local_rank": 1}
     assert fill_in("[${role_name}:${rank}:${local_rank}:${host}:$rank:$$]", values) == "[ps:5:1:${host}:$rank:$$]"

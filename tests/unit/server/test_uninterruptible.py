@@ -1,4 +1,4 @@
-"""Workers that hang in the kernel: only those that hang without a break for too long count."""
+"""Workers that hang in the kernel: a worker counts only if it hangs longer than the limit without a break."""
 
 import os
 
@@ -6,7 +6,7 @@ from elasticjob_agent.server._uninterruptible import UninterruptibleMonitor, is_
 
 
 class Now:
-    """A clock, and who hangs."""
+    """A clock, and the pids that hang."""
 
     def __init__(self) -> None:
         self.s = 0.0
@@ -28,7 +28,7 @@ def test_b_004_44_process_that_hangs_beyond_the_limit_is_stuck() -> None:
     assert watch.stuck([7, 8]) == [7]
 
 
-def test_b_004_44_break_in_between_begins_the_count_anew() -> None:
+def test_b_004_44_a_break_in_between_restarts_the_count() -> None:
     now = Now()
     now.hanging = {7}
     watch = now.watch(10)
@@ -38,6 +38,6 @@ def test_b_004_44_break_in_between_begins_the_count_anew() -> None:
         assert watch.stuck([7]) == stuck
 
 
-def test_process_that_runs_and_one_that_is_gone_do_not_hang() -> None:
+def test_a_running_process_and_an_ended_one_do_not_hang() -> None:
     assert not is_uninterruptible(os.getpid())
     assert not is_uninterruptible(2**22 + 1)

@@ -1,4 +1,4 @@
-"""The variables of a worker: every one of torchrun's, the same on all workers of a round where it must be."""
+"""The variables of a worker: all those of torchrun, and equal values on all workers of a round where required."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from tests.unit.server.agents import spec
 
 
 def environment(local_rank: int = 1, own: dict[str, str] | None = None, **fields: Any) -> dict[str, str]:
-    """Of a worker on the second node of two, two workers each, role ps here and another there."""
+    """Return the variables of a worker of role ps on the second of two nodes, which has two workers."""
     group = WorkerGroup(spec(role="ps", max_restarts=7, **fields))
     group.group_rank, group.group_world_size = 1, 2
     group.master_addr, group.master_port = "host", 29511
@@ -19,7 +19,7 @@ def environment(local_rank: int = 1, own: dict[str, str] | None = None, **fields
     )
 
 
-def test_b_004_09_every_variable_is_there_and_nothing_else() -> None:
+def test_b_004_09_there_is_every_variable_and_no_other() -> None:
     assert environment() == {
         "RANK": "3",
         "LOCAL_RANK": "1",
