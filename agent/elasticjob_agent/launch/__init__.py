@@ -2,7 +2,8 @@
 
     launch(train, config, nprocs=8)      # each process calls train(config)
 
-NVIDIA's single-node launch helper, for several nodes too, with every process tree removed and reaped in the end.
+It is NVIDIA's single-node launch helper, extended to several nodes; at the end every process tree is removed and
+reaped.
 """
 
 from elasticjob_agent.launch._port import free_port

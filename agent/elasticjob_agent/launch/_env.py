@@ -1,4 +1,4 @@
-"""What each worker of a launch finds in its environment, and which launches there can be: pure."""
+"""Environment variables of each worker of a launch, and validation of a launch's size."""
 
 from dataclasses import dataclass
 
@@ -8,12 +8,12 @@ class LaunchTopology:
     """This node among the nodes of a launch."""
 
     nprocs: int
-    """Workers on each node."""
+    """Number of workers on each node."""
     nnodes: int = 1
     node_rank: int = 0
 
     def validate(self, master_port: int | None) -> None:
-        """ValueError, saying which argument is wrong and what it may be."""
+        """Raise ValueError with the wrong argument and its allowed values."""
         if self.nprocs < 0:
             raise ValueError(f"nprocs is {self.nprocs}; it must be 0 or more")
         if self.nnodes < 1:
@@ -21,13 +21,13 @@ class LaunchTopology:
         if not 0 <= self.node_rank < self.nnodes:
             raise ValueError(f"node_rank is {self.node_rank}; with nnodes={self.nnodes} it is 0 to {self.nnodes - 1}")
         if master_port is None and self.nnodes > 1:
-            raise ValueError(f"master_port is needed with nnodes={self.nnodes}: all nodes must be given the same one")
+            raise ValueError(f"master_port is needed with nnodes={self.nnodes}: give the same one on all nodes")
 
 
 def worker_variables(
     topology: LaunchTopology, local_rank: int, *, master_addr: str, master_port: int
 ) -> dict[str, str]:
-    """What this worker gets beside everything that it inherits."""
+    """Return the variables of this worker besides those that it inherits."""
     return {
         "WORLD_SIZE": str(topology.nnodes * topology.nprocs),
         "RANK": str(topology.node_rank * topology.nprocs + local_rank),

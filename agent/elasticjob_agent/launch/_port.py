@@ -1,7 +1,7 @@
-"""A port for rank 0: chosen where nothing takes it by accident, and reserved for one launch.
+"""A port for rank 0 that other programs rarely take by accident, reserved for one launch.
 
-Held as a bound socket that does not listen until `release`, which is called just before the first worker starts. From
-then until `close` its mark (`port_choice`) still keeps every other launch and agent of this library away.
+It is held as a bound socket that does not listen, until `release`. That is called just before the first worker starts.
+From then until `close`, reservations (`net.ports`) keep other launches and agents of this library off the port.
 """
 
 import socket
@@ -22,33 +22,33 @@ from elasticjob_agent.net.ports import (
 
 
 def free_port() -> int:
-    """A port that is free for TCP on all interfaces at this moment; nobody promises for later.
+    """Return a port that is free for TCP on all interfaces now; it is not reserved afterwards.
 
     Raises:
         OSError: there is none, or this host has no TCP.
     """
-    with ReservedPort() as held:
-        return held.number
+    with ReservedPort() as reserved:
+        return reserved.number
 
 
 class ReservedPort:
-    """A port that nobody else gets; a context manager that lets go of everything."""
+    """A reserved port; a context manager that releases everything."""
 
     def __init__(self, choose: PickPort = pick_random) -> None:
-        """Take one; `choose(low, high)` gives a number from low to high, both included."""
+        """Reserve one; `choose(low, high)` returns a number from low to high, both included."""
         self._sockets: list[socket.socket] = []
         self.number = self._pick(choose)
 
     def release(self) -> None:
-        """Let rank 0 bind it; other launches of this library still keep away. Idempotent."""
+        """Let rank 0 bind it; other launches of this library still avoid it. Idempotent."""
         if self._sockets and self._sockets[0].fileno() >= 0:
-            # A fork for another launch may have copied it and not yet closed its copy. The option is the socket's, not
-            # the descriptor's: rank 0, if it binds with it as servers do, gets the port all the same.
+            # A fork for another launch may have a copy that it has not closed yet. The option belongs to the socket,
+            # not to the descriptor. So rank 0 gets the port all the same, if it sets this option as servers do.
             self._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._sockets[0].close()
 
     def close(self) -> None:
-        """Let go. Idempotent."""
+        """Release everything. Idempotent."""
         for each in self._sockets:
             each.close()
         self._sockets.clear()
@@ -65,38 +65,38 @@ class ReservedPort:
         for candidate in candidates(ephemeral_range(), choose):
             with suppress(OSError):
                 return self._reserve(candidate)
-        return self._reserve(0, last_resort=True)  # everything else is taken: one of the kernel's own
+        return self._reserve(0, last_resort=True)  # all others are taken: let the kernel choose one
 
     def _reserve(self, candidate: int, *, last_resort: bool = False) -> int:
         port = _bind_all(candidate)
         try:
             number: int = port.getsockname()[1]
-            marks = reserve_or_none(number) if last_resort else [reserve(number)]
+            reservations = reserve_or_none(number) if last_resort else [reserve(number)]
         except OSError:
             port.close()
             raise
-        self._sockets = [port, *marks]
+        self._sockets = [port, *reservations]
         return number
 
 
 class FixedPort:
-    """A port that the caller has chosen and answers for."""
+    """A port that the caller has chosen; it is not reserved."""
 
     def __init__(self, number: int) -> None:
         self.number = number
 
     def release(self) -> None:
-        """It was never held."""
+        """Do nothing: it was never reserved."""
 
 
 @contextmanager
 def rank_0_port(given: int | None) -> Iterator[ReservedPort | FixedPort]:
-    """This port or, if it is None, a held one."""
+    """Return this port, or a reserved one if it is None."""
     if given is not None:
         yield FixedPort(given)
         return
-    with ReservedPort() as held:
-        yield held
+    with ReservedPort() as reserved:
+        yield reserved
 
 
 def _bind_all(number: int) -> socket.socket:
@@ -113,7 +113,7 @@ def _bind(family: socket.AddressFamily, address: str, number: int) -> socket.soc
     bound = cloexec_socket(family, socket.SOCK_STREAM)
     try:
         if family == socket.AF_INET6:
-            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)  # on all interfaces means IPv4 as well
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)  # all interfaces includes IPv4
         bound.bind((address, number))
     except OSError:
         bound.close()
@@ -122,7 +122,7 @@ def _bind(family: socket.AddressFamily, address: str, number: int) -> socket.soc
 
 
 def _lacks_ipv6() -> bool:
-    """This host cannot bind an IPv6 address at all, whatever the port."""
+    """Return whether this host cannot bind an IPv6 address at all, whatever the port."""
     try:
         _bind(socket.AF_INET6, "::", 0).close()
     except OSError:

@@ -1,7 +1,7 @@
-"""SIGINT and SIGTERM of the launching process, turned into something that can be waited for.
+"""SIGINT and SIGTERM of the launching process, converted to a descriptor that can be waited for.
 
-The handlers only note the number and make a descriptor readable, so they can strike between any two lines and change
-nothing there. Python runs handlers in the main thread alone: a launch on another thread goes without.
+The handlers only record the number and make a descriptor readable. So they can run between any two lines and change
+nothing there. Python runs handlers in the main thread alone: a launch on another thread has none.
 """
 
 import os
@@ -18,17 +18,17 @@ _HANDLED = (signal.SIGINT, signal.SIGTERM)
 
 
 class SignalWaiter:
-    """While it is entered, the signals are noted; on leaving, whoever handled them before does so again."""
+    """A context manager that records the signals while it is entered, and then restores the previous handlers."""
 
     def __init__(self, *, stacklevel: int) -> None:
-        """`stacklevel` is where a warning points to, as seen from here."""
+        """Take `stacklevel`, the place that a warning refers to, counted from this call."""
         self._stacklevel = stacklevel
         self._previous: dict[signal.Signals, Any] = {}
         self._count = self._drained = 0
         self.first: int | None = None
         """The number of the first signal."""
         self.descriptor = fd_registry.register(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
-        """Readable once a signal has come that `taken` was not told of."""
+        """Readable once a signal has come after the last `drain`."""
 
     def __enter__(self) -> Self:
         if threading.current_thread() is not threading.main_thread():
@@ -45,19 +45,19 @@ class SignalWaiter:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         for each, handler in self._previous.items():
-            # None: it was not set by Python, and cannot be set by it either.
+            # None: Python did not set this handler, and cannot set it again.
             signal.signal(each, signal.SIG_DFL if handler is None else handler)
         fd_registry.close(self.descriptor)
 
     def drain(self) -> int:
-        """How many have come since the last call; the descriptor is no longer readable."""
-        # A handler may strike between any two of these lines: the descriptor is read before the count is, and the
-        # count only grows, so a signal is counted now or makes the descriptor readable again.
+        """Return the number of signals since the last call; the descriptor is no longer readable."""
+        # A handler may run between any two of these lines. The descriptor is read before the count, and the count only
+        # grows. So a signal is counted now, or makes the descriptor readable again.
         with suppress(BlockingIOError):
             os.eventfd_read(self.descriptor)
         count = self._count
-        new, self._drained = count - self._drained, count
-        return new
+        added, self._drained = count - self._drained, count
+        return added
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         del frame

@@ -1,11 +1,10 @@
-"""How a launch can fail.
+"""Failures of a launch.
 
     multiprocessing.ProcessError
     ├── WorkerError         a worker ended with a code other than 0, or by a signal
     └── MainProcessError    the launching process itself got SIGINT or SIGTERM
 
-Both are raised only when no process of the launch is left. Their fields are given by keyword only, and survive
-pickling.
+Both are raised only when no process of the launch is left. Their fields are keyword-only, and survive pickling.
 """
 
 import functools
@@ -24,12 +23,12 @@ class WorkerError(ProcessError):
 
     @property
     def exitcode(self) -> int:
-        """1 to 255, or minus the number of the signal that killed it."""
+        """Return 1 to 255, or minus the number of the signal that killed it."""
         return self._exitcode
 
     @property
     def worker_id(self) -> int:
-        """Its local rank."""
+        """Return its local rank."""
         return self._worker_id
 
     def __str__(self) -> str:
@@ -41,7 +40,7 @@ class WorkerError(ProcessError):
 
 
 class MainProcessError(ProcessError):
-    """The launching process got a signal that asks it to end; its workers are gone."""
+    """The launching process got a signal that asks it to end; its workers have ended."""
 
     def __init__(self, *, signal_no: int) -> None:
         self._signal_no = int(signal_no)
@@ -49,7 +48,7 @@ class MainProcessError(ProcessError):
 
     @property
     def signal_no(self) -> int:
-        """The number of the first such signal."""
+        """Return the number of the first such signal."""
         return self._signal_no
 
     def __reduce__(self) -> tuple[Any, ...]:

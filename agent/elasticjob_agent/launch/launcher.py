@@ -1,7 +1,7 @@
-"""Running a function on every local rank, and answering for it: workers, signals, and the one error that comes out.
+"""A launch: run a function on every local rank, handle signals, and raise one error.
 
-The order is what makes it safe: handlers first, then the port, then the workers; and nothing is raised before every
-tree is gone. A signal is only noted by its handler, and acted upon where this module waits.
+The order makes it safe: handlers first, then the port, then the workers. Nothing is raised before every tree is gone. A
+handler only records a signal; this module acts on it where it waits.
 """
 
 import functools
@@ -24,7 +24,7 @@ from elasticjob_agent.supervisor.process_types import Inherit
 
 
 def set_start_method(method: str) -> None:
-    """Set the start method of `multiprocessing`, and so of every launch that is not given one.
+    """Set the start method of `multiprocessing`, and so of every launch without one of its own.
 
     Raises:
         AssertionError: it is none of `fork`, `spawn`, `forkserver`.
@@ -51,19 +51,19 @@ def launch(
 
     Args:
         func: called with one argument.
-        args: that argument, whatever it is; it is not unpacked.
+        args: that argument, which is not unpacked.
         nprocs: processes on this node.
-        master_addr: where rank 0 is; every worker is given it.
-        master_port: what rank 0 listens on; None: a free port of this machine.
-        nnodes: how many nodes call this; with more than one `master_port` must be given.
-        node_rank: which of them this one is, from 0.
+        master_addr: the address of rank 0 for every worker.
+        master_port: the port on which rank 0 listens; None for a free port of this machine.
+        nnodes: number of nodes that call this; with more than one, `master_port` is required.
+        node_rank: the rank of this node, from 0.
         shutdown_timeout: seconds between SIGTERM and SIGKILL when workers are stopped.
-        start_method: `fork`, `spawn` or `forkserver`; None: the default of `multiprocessing`.
+        start_method: `fork`, `spawn` or `forkserver`; None for the default of `multiprocessing`.
 
     Raises:
-        WorkerError: the worker that ended first with anything but 0.
+        WorkerError: a worker failed; the error is that of the first one.
         MainProcessError: this process got SIGINT or SIGTERM.
-        ValueError: nprocs, nnodes, node_rank and master_port do not go together.
+        ValueError: nprocs, nnodes, node_rank and master_port do not fit together.
     """
     topology = LaunchTopology(nprocs=nprocs, nnodes=nnodes, node_rank=node_rank)
     topology.validate(master_port)
@@ -75,7 +75,7 @@ def launch(
             workers = _workers(func, args, topology, master_addr=master_addr, master_port=port.number)
             port.release()
             failure = _run(workers, method, signals, shutdown_timeout=shutdown_timeout)
-    except Exception as error:  # noqa: BLE001 - it is raised below, unless a signal was first
+    except Exception as error:  # noqa: BLE001 - it is raised below, unless a signal came first
         failure = error
     if signals.first is not None:
         raise MainProcessError(signal_no=signals.first) from failure
@@ -104,7 +104,7 @@ def _workers(
 def _run(
     workers: Sequence[Function], method: str, signals: SignalWaiter, *, shutdown_timeout: float
 ) -> WorkerError | None:
-    """Start these, wait for all, and end whatever is left; what the first of them failed with."""
+    """Start these, wait for all, and end the rest; return the error of the first that failed."""
     if signals.first is not None:
         return None
     group = Group.start(workers, method, preload=configured_preload())
@@ -121,7 +121,7 @@ def _run(
 
 
 def _first_failed(processes: Sequence[FunctionProcess], signals: SignalWaiter) -> int | None:
-    """Wait until one has failed, and return its local rank; None if all ended well, or a signal came."""
+    """Wait until one has failed, and return its local rank; None if all ended with 0, or a signal came."""
     running = {process.sentinel for process in processes}
     while running and signals.first is None:
         ready = connection.wait([*running, signals.descriptor])
@@ -134,16 +134,16 @@ def _first_failed(processes: Sequence[FunctionProcess], signals: SignalWaiter) -
 
 def _stop(group: Group, signals: SignalWaiter, *, grace_s: float) -> None:
     """End the group; a second signal ends it at once."""
-    pardoned = 1 if signals.first is None else 0
+    allowed_signals = 1 if signals.first is None else 0
     signals.drain()
     ended = fd_registry.register(os.eventfd(0, os.EFD_CLOEXEC))
     ending = group.end(grace_s=grace_s)
     ending.add_done_callback(lambda _: os.eventfd_write(ended, 1))
     while ended not in connection.wait([ended, signals.descriptor]):
-        pardoned -= signals.drain()
-        if pardoned < 0:
+        allowed_signals -= signals.drain()
+        if allowed_signals < 0:
             group.end(grace_s=0).result()
-    fd_registry.close(ended)  # only once it was written to: before, the number could be somebody else's by then
+    fd_registry.close(ended)  # only after it was written to: an earlier close could let another file get its number
     ending.result()
 
 
@@ -153,7 +153,7 @@ def _error(rank: int, process: FunctionProcess) -> WorkerError:
 
 
 def name_of(func: Callable[..., object]) -> str:
-    """What messages call this function; also for partials and callable objects."""
+    """Return the name of this function for messages; also for partials and callable objects."""
     while isinstance(func, functools.partial):
         func = func.func
     return str(getattr(func, "__qualname__", type(func).__qualname__))

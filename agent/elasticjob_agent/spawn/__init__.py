@@ -1,10 +1,10 @@
 """Functions in processes of their own: `torch.multiprocessing.spawn`'s names and behaviour, without torch.
 
     context = start_processes(train, args=(config,), nprocs=8, join=False)
-    while not context.join():        # raises what the first process that fails has raised
+    while not context.join():        # raises the exception of the first process that fails
         pass
 
-Every process leads a session of its own, dies with its parent, and takes all that it has started along.
+Every process leads a session of its own and dies with its parent. Everything that it has started ends with it.
 """
 
 from elasticjob_agent.spawn.context import ProcessContext, SpawnContext

@@ -1,8 +1,8 @@
-"""Waiting for several processes: the first that fails ends the others and is what `join` raises.
+"""Wait for several processes: `join` ends the others after the first failure, and raises that failure.
 
-Waiting is a poll over the processes' sentinels, so an end is seen at once and an interrupt of the caller's thread
-is, too. The failure is decided once, when it is first seen, and kept: what the clean-up then does to the others can
-never be blamed on them, however often `join` is called or interrupted.
+The wait is a poll over the processes' sentinels. So an end, or an interrupt of the caller's thread, is noticed at once.
+The failure is chosen once, when it is first seen, and then kept. The others are never blamed for the effects of the
+clean-up, however often `join` is called or interrupted.
 """
 
 import logging
@@ -20,31 +20,31 @@ log = logging.getLogger(__name__)
 
 
 class Process(Protocol):
-    """What a context needs of a process; one of the standard library's `multiprocessing` has it as well."""
+    """The part of a process that a context needs; `multiprocessing.Process` of the standard library has it too."""
 
     @property
     def pid(self) -> int | None:
-        """Its process id; also after its end."""
+        """Return its process id, also after its end."""
 
     @property
     def exitcode(self) -> int | None:
-        """0 to 255, or minus a signal's number; None while it runs."""
+        """Return 0 to 255, or minus the number of a signal; None while it runs."""
 
     @property
     def sentinel(self) -> int:
-        """A descriptor that is readable once it has ended."""
+        """Return a descriptor that is readable once it has ended."""
 
     def is_alive(self) -> bool:
-        """It has not ended."""
+        """Return whether it has not ended."""
 
     def join(self, timeout: float | None = None) -> None:
         """Wait for its end, at most `timeout` seconds."""
 
     def terminate(self) -> None:
-        """SIGTERM."""
+        """Send SIGTERM."""
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
 
 
 class ProcessContext:
@@ -55,27 +55,27 @@ class ProcessContext:
 
         Args:
             processes: in the order of their indices.
-            error_files: for each, where it would write its traceback as text; empty for none.
+            error_files: for each process, the path for its traceback as text; empty for none.
         """
         self.processes = list(processes)
         self.error_files = list(error_files)
         self.sentinels = {process.sentinel: index for index, process in enumerate(self.processes)}
-        """Of those that have not been joined yet: a descriptor that is readable once the process has ended."""
+        """Indices of processes not joined yet, by a descriptor that is readable once the process has ended."""
         self._failed: int | None = None
         self._failure: ProcessException | None = None
 
     def pids(self) -> list[int]:
-        """Their process ids, in index order; also after the end."""
+        """Return their process ids in index order, also after the end."""
         return [int(process.pid or 0) for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait until at least one more process has ended; True when all have ended with code 0.
+        """Wait until at least one more process has ended; return whether all have ended with code 0.
 
-        When one has failed, the others are ended: they have `grace_period` seconds to end by themselves (None: no
-        time), then get SIGTERM, and after as long again (None: 30 s) SIGKILL.
+        After a failure, the others are ended. They have `grace_period` seconds to end by themselves (None: no time).
+        Then they get SIGTERM, and after the same time again (None: 30 s) SIGKILL.
 
         Args:
-            timeout: seconds to wait, without the clean-up after a failure; None for ever, 0 or less only looks.
+            timeout: seconds to wait, without the clean-up after a failure; None for ever, 0 or less only checks.
             grace_period: see above.
 
         Raises:
@@ -87,7 +87,7 @@ class ProcessContext:
             self._failed = self._first_failed()
         if self._failed is not None:
             self._clean_up(grace_period)
-            # Always the same one; without the traceback of earlier joins, which each raise would add to.
+            # Always the same exception; without the traceback of earlier joins, which each raise would extend.
             raise self._exception(self._failed).with_traceback(None)
         if not self.sentinels:
             self._sweep()
@@ -104,7 +104,7 @@ class ProcessContext:
         return min(failed, key=self._ended_at, default=None)
 
     def _ended_at(self, index: int) -> float:
-        """A moment that orders ends; processes of the standard library do not know theirs."""
+        """Return a time that orders ends; processes of the standard library have none."""
         return float(getattr(self.processes[index], "ended_at_s", 0.0))
 
     def _clean_up(self, grace_period: float | None) -> None:
@@ -112,7 +112,7 @@ class ProcessContext:
         self._wait_for_others(limits.wait_s)
         for process in self.processes:
             if process.is_alive():
-                log.warning("Terminating process %s via signal SIGTERM", process.pid)  # torch's words
+                log.warning("Terminating process %s via signal SIGTERM", process.pid)  # torch's text
         self._end(limits.terminate_s)
         self.sentinels.clear()
 
@@ -134,7 +134,7 @@ class ProcessContext:
             process.join()
 
     def _sweep(self) -> None:
-        """Remove what processes that have ended by themselves have left behind."""
+        """Remove processes left by those that have ended by themselves."""
 
     def _exception(self, index: int) -> ProcessException:
         if self._failure is None:
@@ -149,10 +149,10 @@ class ProcessContext:
         return ProcessExitedException.of(index, pid=pid, exit_code=int(process.exitcode or 0))
 
     def _traceback(self, index: int) -> str:
-        """What the function of this process raised, as text; empty if it did not."""
+        """Return the traceback of this process's function, or an empty text if it did not raise."""
         try:
             return Path(self.error_files[index]).read_text(errors="replace") if self.error_files[index] else ""
-        except OSError:  # no file: it did not come to write one
+        except OSError:  # no file: it was not written
             return ""
 
 

@@ -1,11 +1,11 @@
-"""How a process started by this package can fail, as an exception of `join`.
+"""Failures of a process started by this package, as exceptions of `join`.
 
-    ProcessException                its message, index and pid: what both kinds have
-    ├── ProcessRaisedException      the function raised; the message holds the traceback of the child
+    ProcessException                the fields of both kinds: message, index and pid
+    ├── ProcessRaisedException      the function raised; the message contains the traceback of the child
     └── ProcessExitedException      the process ended by a signal or with a code other than 0
 
-All are made of plain values only, so that each survives pickling and copying with every field: what the child
-raised travels as text and never as an object.
+All have plain values only, so that each survives pickling and copying with every field. An exception of the child
+travels as text and never as an object.
 """
 
 import signal
@@ -16,13 +16,13 @@ class ProcessException(Exception):
     """A process failed."""
 
     def __init__(self, msg: str, error_index: int, pid: int | None = None, *, error_pid: int | None = None) -> None:
-        """Give the pid once, by either name.
+        """Take the pid once, by either name.
 
         Raises:
-            TypeError: it was given by both names, or by none.
+            TypeError: both names were given, or none.
         """
         if (pid is None) == (error_pid is None):
-            raise TypeError("give exactly one of pid and error_pid; they are two names of one thing")
+            raise TypeError("give exactly one of pid and error_pid; they are two names of the same value")
         super().__init__(msg)
         self.msg = msg
         self.error_index = error_index
@@ -54,7 +54,7 @@ class ProcessExitedException(ProcessException):
 
     @classmethod
     def of(cls, index: int, *, pid: int, exit_code: int) -> Self:
-        """The exception for process `index`, which ended with this code (minus a signal's number)."""
+        """Return the exception for process `index`, which ended with this code, or minus the number of a signal."""
         if exit_code >= 0:
             return cls(f"process {index} terminated with exit code {exit_code}", index, pid, exit_code)
         name = _signal_name(-exit_code)
@@ -65,7 +65,7 @@ class ProcessExitedException(ProcessException):
 
 
 def raised(index: int, *, pid: int, traceback: str) -> ProcessRaisedException:
-    """The exception for process `index`, whose function raised with this traceback."""
+    """Return the exception for process `index`, whose function raised with this traceback."""
     headline = f"-- Process {index} terminated with the following error:"
     return ProcessRaisedException(f"\n\n{headline}\n{traceback.rstrip()}", index, pid)
 

@@ -1,8 +1,8 @@
-"""Functions that were started together: started all or none, and ended with everything that they have started.
+"""Functions that are started together, all or none, and ended with everything that they have started.
 
-Groups that still run when the interpreter exits are taken care of there, as the standard library does with its
-processes: daemons are killed, the others waited for. An interpreter that ends by Ctrl-C ends all of them: the
-standard library's would have got the terminal's signal themselves, ours are in sessions of their own.
+At the interpreter's exit, groups that still run are handled as the standard library handles its processes: daemons are
+killed, the others are waited for. An interpreter that ends by Ctrl-C ends all of them. Processes of the standard
+library would have got the terminal's signal themselves; ours are in sessions of their own.
 """
 
 import atexit
@@ -17,7 +17,7 @@ from elasticjob_agent.supervisor.background_loop import Background, background
 from elasticjob_agent.supervisor.function_workers import Function, FunctionChild, spawn_functions, stop_functions
 
 INTERRUPTED_GRACE_S = 5.0
-"""What processes are given between SIGTERM and SIGKILL when their parent is interrupted while it waits for them."""
+"""Seconds between SIGTERM and SIGKILL for processes whose parent is interrupted while it waits for them."""
 
 
 class Group:
@@ -25,7 +25,7 @@ class Group:
 
     def __init__(self, server: Background, kind: type[FunctionProcess]) -> None:
         self.processes: list[FunctionProcess] = []
-        """In the order of their functions."""
+        """The processes in the order of their functions."""
         self._server = server
         self._kind = kind
         self._children: list[FunctionChild] = []
@@ -40,18 +40,18 @@ class Group:
         kind: type[FunctionProcess] = FunctionProcess,
         preload: Sequence[str] = (),
     ) -> "Group":
-        """Start all of these; none is left if one cannot be, or if this is interrupted.
+        """Start all of these; none is left if one cannot be started, or if this is interrupted.
 
         Raises:
-            StartError: one cannot be started; errors of pickling come as they are.
-            AssertionError: this process is a daemon of multiprocessing's.
+            StartError: one cannot be started; errors of pickling are raised unchanged.
+            AssertionError: this process is a daemon of multiprocessing.
         """
         if multiprocessing.current_process().daemon:
             raise AssertionError("daemonic processes are not allowed to have children")
         background_loop = background()
         group = cls(background_loop, kind)
         supervisor = background_loop.run(background_loop.supervisor())
-        # In this thread and before anything is started: what cannot be pickled is this caller's error.
+        # In this thread and before anything is started: the caller gets an error of pickling.
         starting = spawn_functions(supervisor, functions, method, preload=preload)
         try:
             background_loop.run(group._register(starting, functions))
@@ -63,16 +63,16 @@ class Group:
         return group
 
     def end(self, *, grace_s: float) -> "concurrent.futures.Future[None]":
-        """SIGTERM to all process groups, and SIGKILL to what is left of their trees after `grace_s` seconds.
+        """Send SIGTERM to all process groups, and SIGKILL to the rest of their trees after `grace_s` seconds.
 
-        Also for processes that have ended: what they have left behind goes, too. A second call may end it sooner.
+        It also ends what processes that have ended have left. A second call may end the group sooner.
         """
         self._ended = True
         _groups.discard(self)
         return self._server.submit(stop_functions(self._children, grace_s=grace_s))
 
     def sweep(self) -> None:
-        """Remove what processes that have all ended have left behind. Once; may be called again."""
+        """Remove the rest of processes that have all ended. It acts once; may be called again."""
         if not self._ended:
             self.end(grace_s=0).result()
 
@@ -86,11 +86,11 @@ class Group:
 
 
 _groups: set[Group] = set()
-"""Those of this process that nobody has seen the end of."""
+"""Groups of this process that have not been ended yet."""
 
 
 def _remember(group: Group) -> None:
-    # After the background's own hook, so that it runs before that one ends everything.
+    # Registered after the background's own hook, so that it runs before that one ends everything.
     if not _groups:
         atexit.unregister(_finish_at_exit)
         atexit.register(_finish_at_exit)

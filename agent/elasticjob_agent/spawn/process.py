@@ -1,7 +1,7 @@
-"""One process of ours with the face of `multiprocessing.Process`.
+"""One process of ours with the interface of `multiprocessing.Process`.
 
-Its end is published once, from the background's loop, when it was reaped and its answer is complete; from then on
-every field is final, and `sentinel` is readable.
+Its end is published once, from the background's loop, when it was reaped and its answer is complete. From then on every
+field is final, and `sentinel` is readable.
 """
 
 import os
@@ -20,36 +20,36 @@ _RAISED = (RAISED, NOT_STARTED)
 
 
 class FunctionProcess:
-    """A started process that runs a function; made in the background's loop."""
+    """A started process that runs a function; created in the background's loop."""
 
     def __init__(self, child: FunctionChild, *, name: str, daemon: bool) -> None:
         self.name = name
         self.daemon = daemon
         self.pid = child.pid
         self.ended_at_s = float("inf")
-        """The moment of its end on the monotonic clock."""
+        """The time of its end on the monotonic clock, in seconds."""
         self.traceback = ""
-        """What its function raised; empty if it did not."""
+        """The traceback of its function; empty if it did not raise."""
         self.sentinel = fd_registry.register(os.eventfd(0, os.EFD_CLOEXEC))
-        """Readable once it has ended."""
-        self._maker = os.getpid()
+        """A descriptor that is readable once it has ended."""
+        self._creator_pid = os.getpid()
         self._child = child
         self._code: int | None = None
         for each in (child.exit, child.outcome):
             each.add_done_callback(self._publish)
 
     def __del__(self) -> None:
-        # In a fork of its process it was closed already, and the number may be that of something else by now.
-        if os.getpid() == self._maker:
+        # A fork of this process has closed it already, and there the number may belong to another file by now.
+        if os.getpid() == self._creator_pid:
             fd_registry.close(self.sentinel)
 
     @property
     def exitcode(self) -> int | None:
-        """0 to 255, or minus a signal's number; None while it runs."""
+        """Return 0 to 255, or minus the number of a signal; None while it runs."""
         return self._code
 
     def is_alive(self) -> bool:
-        """It has not ended."""
+        """Return whether it has not ended."""
         return self._code is None
 
     def join(self, timeout: float | None = None) -> None:
@@ -65,7 +65,7 @@ class FunctionProcess:
         self._signal(signal.SIGKILL)
 
     def _signal(self, signum: signal.Signals) -> None:
-        # Handle first, check second: its pid may have gone to another process, but that is no child of our starter.
+        # Open the handle first and check second: another process with its pid would not be a child of our fork server.
         with suppress(ProcessLookupError):
             handle = os.pidfd_open(self.pid)
             try:
@@ -84,7 +84,7 @@ class FunctionProcess:
             os.eventfd_write(self.sentinel, 1)
 
     def _exit_code_of(self, exit_: Exit, outcome: Outcome | None) -> int:
-        """Its exit code."""
+        """Return its exit code."""
         del outcome
         return exit_.code
 
@@ -94,12 +94,12 @@ def _traceback(outcome: Outcome | None) -> str:
         return ""
     try:
         return outcome.describe["traceback"]
-    except (ValueError, KeyError):  # somebody else has written to its channel; the exit code still says enough
+    except (ValueError, KeyError):  # another process has written to its channel; the exit code suffices
         return ""
 
 
 class CommandProcess(FunctionProcess):
-    """One for which Ctrl-C is a good end: whoever presses it means the parent."""
+    """A process for which Ctrl-C is a successful end, because the key is meant for the parent."""
 
     def _exit_code_of(self, exit_: Exit, outcome: Outcome | None) -> int:
         interrupted = outcome is not None and outcome.kind == INTERRUPTED

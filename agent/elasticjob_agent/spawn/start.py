@@ -1,4 +1,4 @@
-"""Starting a function in several processes."""
+"""Start of a function in several processes."""
 
 import os
 import warnings
@@ -15,14 +15,14 @@ from elasticjob_agent.supervisor.function_workers import Function
 from elasticjob_agent.supervisor.process_types import Inherit
 
 ENV_VAR_PARALLEL_START = "TORCH_MP_PARALLEL_START"
-"""Kept for programs that set it: processes are always started so that none waits for another's imports."""
+"""Kept for programs that set it: processes always start in parallel, so that none waits for the imports of another."""
 
 _PUBLISHED_S = 5.0
-"""Ends are known when the group has been ended; only what hangs in the kernel has none, and is not waited for."""
+"""Seconds to wait for published ends. After the end of a group only a process that hangs in the kernel has none."""
 
 
 class FunctionContext(ProcessContext):
-    """A context whose processes are a group of ours: they end with their trees, and their tracebacks need no file."""
+    """A context whose processes are a group of ours: they end with their trees, and tracebacks need no file."""
 
     def __init__(self, group: Group) -> None:
         super().__init__(group.processes, [""] * len(group.processes))
@@ -30,7 +30,7 @@ class FunctionContext(ProcessContext):
         self._ending: Future[None] | None = None
 
     def _end(self, grace_s: float) -> None:
-        # Once; but if the last join was interrupted in the middle of it, this one's grace counts if it is over sooner.
+        # Only once. But if the last join was interrupted in it, the grace of this one counts if it ends sooner.
         if self._ending is None or not self._ending.done():
             self._ending = self._group.end(grace_s=grace_s)
         self._ending.result()
@@ -56,18 +56,18 @@ def spawn(  # noqa: PLR0917 - the signature is torch's
 
     Args:
         fn: a function that can be pickled: of a module's top level.
-        args: follow the index.
-        nprocs: how many.
+        args: arguments after the index.
+        nprocs: number of processes.
         join: wait for all, and return None; else return the context at once.
         daemon: they may not start processes of their own, and are killed when this one exits.
-        start_method: no other than `spawn`, which is used whatever is given.
+        start_method: only `spawn`, which is used in any case.
 
     Raises:
         ProcessException: a process failed; see `ProcessContext.join`.
     """
     if start_method != "spawn":
         warnings.warn(
-            f"spawn always uses the start method spawn, not {start_method}; start_processes takes any of them",
+            f"spawn always uses the start method spawn, not {start_method}; start_processes accepts any of them",
             FutureWarning,
             stacklevel=2,
         )
@@ -87,19 +87,19 @@ def start_processes(  # noqa: PLR0917 - the signature is torch's
     """Run `fn(index, *args)` in `nprocs` new processes.
 
     Args:
-        fn: what to run; under `spawn` and `forkserver` it and `args` must be picklable.
-        args: follow the index.
-        nprocs: how many.
+        fn: the function; under `spawn` and `forkserver` it and `args` must be picklable.
+        args: arguments after the index.
+        nprocs: number of processes.
         join: wait for all, and return None; else return the context at once.
         daemon: they may not start processes of their own, and are killed when this one exits.
-        start_method: `spawn`, `fork` or `forkserver`; None is the default of `multiprocessing`.
-        preload: modules that the fork server imports once, before the first start; none means those of
+        start_method: `spawn`, `fork` or `forkserver`; None for the default of `multiprocessing`.
+        preload: modules that the fork server imports once, before the first start; empty for those of
             `multiprocessing.set_forkserver_preload`.
 
     Raises:
         ProcessException: a process failed; see `ProcessContext.join`.
-        ValueError: no such start method, or a negative number of processes.
-        StartError: a process could not be started; then none is left. What cannot be pickled is raised as it comes.
+        ValueError: there is no such start method, or the number of processes is negative.
+        StartError: a process could not be started; then none is left. An error of pickling is raised unchanged.
     """
     if nprocs < 0:
         raise ValueError(f"nprocs is {nprocs}; it must be 0 or more")
@@ -114,7 +114,8 @@ def start_processes(  # noqa: PLR0917 - the signature is torch's
     except ProcessException:
         raise
     except BaseException:
-        # As Ctrl-C: nobody has the context to join them later, and a terminal's reaches no session but its own.
+        # As for Ctrl-C: no caller has the context to join them later, and a terminal's signal does not reach their
+        # sessions.
         group.end(grace_s=INTERRUPTED_GRACE_S).result()
         raise
     return None
@@ -139,6 +140,6 @@ def _functions(fn: Callable[..., object], args: tuple[Any, ...], nprocs: int, *,
 
 
 def configured_preload() -> tuple[str, ...]:
-    """What `multiprocessing.set_forkserver_preload` was told; the main module, its default, goes with each start."""
+    """Return the modules of `multiprocessing.set_forkserver_preload`; the main module is sent with each start."""
     modules = forkserver._forkserver._preload_modules  # type: ignore[attr-defined]  # noqa: SLF001 - it has no getter
     return tuple(module for module in modules if module != "__main__")

@@ -1,4 +1,4 @@
-"""What the tests of launch share: a census around each, begun after the library's own long-lived processes."""
+"""Fixtures of the launch tests: a census around each, after the start of the library's own long-lived processes."""
 
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
@@ -14,7 +14,7 @@ from tests.integration.supervisor.launching import Script, census, main_module, 
 
 @pytest.fixture(scope="session")
 def background() -> None:
-    """The starter, the fork server and multiprocessing's tracker live as long as this process: no leak of a test."""
+    """Start fork servers and multiprocessing's tracker, which live as long as this process, before a census."""
     resource_tracker.ensure_running()
     for method in ("spawn", "forkserver"):
         launch(functions.nothing, None, 1, start_method=method)
@@ -22,7 +22,7 @@ def background() -> None:
 
 @pytest.fixture
 def script(census: Census, tmp_path: Path) -> Iterator[Script]:  # noqa: F811  # the fixture above
-    """Run a launching program in a Python of its own, which is gone in the end."""
+    """Run a launching program in a Python of its own, and end it."""
     del census
     head = (
         "import os, signal, sys, time\nfrom pathlib import Path\n"

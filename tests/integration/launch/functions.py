@@ -1,4 +1,4 @@
-"""What the workers of these tests run; each takes one argument, as every function that is launched."""
+"""Functions of these tests' workers; each takes one argument, like every launched function."""
 
 import faulthandler
 import os
@@ -20,12 +20,12 @@ def local_rank() -> int:
 
 
 def note(folder: Path) -> None:
-    """Leave the variables."""
+    """Write the variables to a file."""
     write(folder / os.environ["RANK"], " ".join(os.environ[name] for name in VARIABLES))
 
 
 def note_args(args: Any) -> None:
-    """Leave what came as the one argument; the folder is inherited."""
+    """Write the one argument to a file; the folder is inherited."""
     write(Path(os.environ["FOLDER"], str(local_rank())), repr(args))
 
 
@@ -40,7 +40,7 @@ def nothing(_: object) -> None:
 
 
 def bind(folder: Path) -> None:
-    """Rank 0 binds the master port and keeps it until both launches are here."""
+    """Rank 0 binds the master port and keeps it until both launches have theirs."""
     if local_rank() == 0:
         with socket.create_server(("", int(os.environ["MASTER_PORT"]))):
             write(folder / os.environ["MASTER_PORT"])
@@ -48,7 +48,7 @@ def bind(folder: Path) -> None:
 
 
 def exit_with(how: dict[int, int]) -> None:
-    """Exit with the code of one's rank; those without one hang."""
+    """Exit with the code of this rank; ranks without a code hang."""
     code = how.get(local_rank())
     if code is None:
         hang(None)
@@ -56,7 +56,7 @@ def exit_with(how: dict[int, int]) -> None:
 
 
 def exit_when_read(folder: Path) -> None:
-    """Rank 2 exits with 7 and says when."""
+    """Rank 2 writes the time and exits with 7."""
     if local_rank() != 2:
         hang(None)
     write(folder / "at", str(time.monotonic()))
@@ -85,7 +85,7 @@ def interrupt(_: object) -> None:
 
 
 def end_in_turn(args: tuple[Path, list[int]]) -> None:
-    """Fail, each when the one before it in the order is gone."""
+    """Fail, each after the end of the one before it in the order."""
     folder, order = args
     write(folder / str(local_rank()), str(os.getpid()))
     place = order.index(local_rank())
@@ -105,7 +105,7 @@ def succeed_oddly(_: object) -> None:
 
 
 def with_tree(folder: Path) -> None:
-    """Plant a grandchild in a session of its own, say who both are, and hang."""
+    """Start a grandchild in a session of its own, write both pids to a file, and hang."""
     child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     write(folder / f"tree {local_rank()}", f"{os.getpid()} {child.pid}")
     hang(None)
@@ -118,7 +118,7 @@ def stubborn_tree(folder: Path) -> None:
 
 
 def leave_tree(folder: Path) -> None:
-    """Plant a grandchild and end well."""
+    """Start a grandchild and end with 0."""
     child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     write(folder / f"tree {local_rank()}", str(child.pid))
 
@@ -139,12 +139,12 @@ def signal_main(args: tuple[int, int]) -> None:
 
 
 def signal_main_and_end(args: tuple[int, int]) -> None:
-    """Send the launching process a signal as the last act."""
+    """Send the launching process a signal in the last step."""
     os.kill(*args)
 
 
 def signal_main_twice(args: tuple[int, Path]) -> None:
-    """Ignore SIGTERM but pass it on: so the second one comes while the workers are being stopped."""
+    """Answer SIGTERM with a SIGTERM to the launching process, so that a second one comes during the stop."""
     pid, folder = args
     signal.signal(signal.SIGTERM, lambda *_: os.kill(pid, signal.SIGTERM))
     write(folder / f"tree {local_rank()}", str(os.getpid()))
@@ -156,7 +156,7 @@ def signal_main_twice(args: tuple[int, Path]) -> None:
 
 
 def fail_beside_graceful(folder: Path) -> None:
-    """Worker 1 saves something when it is told to end; worker 0 fails."""
+    """Worker 1 saves something at SIGTERM; worker 0 fails."""
     if local_rank() == 0:
         wait_for((folder / "tree 1").exists)
         sys.exit(3)
@@ -175,7 +175,7 @@ def note_parent(folder: Path) -> None:
 
 
 def launch_inside(args: tuple[Path, str]) -> None:
-    from elasticjob_agent.launch import launch  # noqa: PLC0415 - the others need it not, and start faster
+    from elasticjob_agent.launch import launch  # noqa: PLC0415 - others do not need it, and start faster
 
     folder, method = args
     launch(note_nested, (folder, local_rank()), 2, start_method=method)

@@ -1,4 +1,4 @@
-"""A module of a user's that reads its rank as it is imported."""
+"""A module of a user that reads its rank during the import."""
 
 import os
 

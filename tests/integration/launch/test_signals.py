@@ -1,4 +1,4 @@
-"""Signals to the launching process, and its end: no worker and nothing of a worker's is ever left."""
+"""Signals to the launching process, and its end: no worker and no process of a worker is ever left."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ _BOTH = [signal.SIGTERM, signal.SIGINT]
 
 
 def _alive(folder: Path) -> list[int]:
-    """Those of the noted processes that live."""
+    """Return the recorded processes that live."""
     pids = [int(pid) for file in folder.glob("tree ?") for pid in file.read_text().split()]
     return [pid for pid in pids if _state(pid) not in ("", "Z")]
 
@@ -35,14 +35,14 @@ def _state(pid: int) -> str:
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """Each test must find its handlers again: B-002-16 holds everywhere."""
+    """Check after each test that the handlers are restored: B-002-16."""
     before = [signal.getsignal(each) for each in _BOTH]
     yield
     assert [signal.getsignal(each) for each in _BOTH] == before
 
 
 def _when_there(folder: Path, count: int, signum: int) -> threading.Thread:
-    """Signal this process when so many workers have noted themselves."""
+    """Signal this process when so many workers have recorded themselves."""
 
     def act() -> None:
         eventually(lambda: len(list(folder.glob("tree ?"))) == count, within_s=30, what="workers")
@@ -66,7 +66,7 @@ def test_b_002_11_a_signal_ends_all_workers_and_grandchildren_before_it_is_raise
     assert (caught.value.signal_no, str(caught.value).split()[0]) == (signum, signum.name)
 
 
-def test_k_002_01_grandchildren_of_workers_that_ended_well_are_removed_too(tmp_path: Path) -> None:
+def test_k_002_01_grandchildren_of_workers_that_ended_with_0_are_ended_too(tmp_path: Path) -> None:
     launch(functions.leave_tree, tmp_path, 2, start_method="fork")
     assert len(list(tmp_path.glob("tree ?"))) == 2
     assert _alive(tmp_path) == []
@@ -91,7 +91,7 @@ def test_b_002_13_a_second_signal_while_stopping_kills_at_once(tmp_path: Path) -
     assert _alive(tmp_path) == []
 
 
-def test_b_002_12_a_signal_that_comes_before_the_first_worker_starts_none(tmp_path: Path, script: Script) -> None:
+def test_b_002_12_a_signal_before_the_first_worker_starts_none(tmp_path: Path, script: Script) -> None:
     program = script(
         "from elasticjob_agent.launch._port import ReservedPort\n"
         "release = ReservedPort.release\n"
@@ -117,7 +117,7 @@ def test_b_002_12_a_signal_of_the_last_worker_s_last_act_is_not_ignored() -> Non
         launch(functions.signal_main_and_end, (os.getpid(), signal.SIGTERM), 1, start_method="fork")
 
 
-def test_b_002_14_ctrl_c_in_a_terminal_is_one_error_and_no_flood(tmp_path: Path, script: Script) -> None:
+def test_b_002_14_ctrl_c_in_a_terminal_is_one_error_without_other_output(tmp_path: Path, script: Script) -> None:
     program = script(
         "os.setpgid(0, 0)\n"
         "try: launch(functions.with_tree, folder, 4, start_method='fork')\n"
@@ -132,7 +132,7 @@ def test_b_002_14_ctrl_c_in_a_terminal_is_one_error_and_no_flood(tmp_path: Path,
 
 @dataclass(frozen=True)
 class _Way:
-    """A launch, and what comes out of it."""
+    """A launch and its error, if any."""
 
     function: Callable[[Any], object]
     args: object = None
@@ -149,9 +149,9 @@ _WAYS_OUT = {
 
 
 @pytest.mark.parametrize("way", _WAYS_OUT.values(), ids=_WAYS_OUT)
-def test_k_002_05_previous_handlers_are_back_on_every_way_out(way: _Way) -> None:
+def test_k_002_05_previous_handlers_are_restored_after_every_end(way: _Way) -> None:
     def mine(*_: object) -> None:
-        raise AssertionError("this signal was the launch's")
+        raise AssertionError("this signal was for the launch")
 
     before = [signal.signal(each, mine) for each in _BOTH]
     try:
@@ -182,8 +182,8 @@ def test_b_002_17_off_the_main_thread_it_works_without_handlers_and_warns_once(t
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
-def test_b_002_20_a_killed_main_process_takes_its_workers_along(tmp_path: Path, script: Script, method: str) -> None:
+def test_b_002_20_workers_end_with_a_killed_main_process(tmp_path: Path, script: Script, method: str) -> None:
     program = script(f"launch(functions.with_tree, folder, 2, start_method={method!r})")
     eventually(lambda: len(list(tmp_path.glob("tree ?"))) == 2, within_s=30, what="2 workers")
     program.kill()
-    eventually(lambda: not _alive(tmp_path), within_s=30, what="workers that are gone")
+    eventually(lambda: not _alive(tmp_path), within_s=30, what="the end of the workers")

@@ -1,4 +1,4 @@
-"""Launches that do not come to run, and the settings around them."""
+"""Launches that cannot start, and the settings around them."""
 
 import subprocess
 import sys
@@ -16,7 +16,7 @@ from tests.integration.supervisor.launching import ROOT, Script
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_b_002_18_what_cannot_be_pickled_is_the_caller_s_error(method: str) -> None:
+def test_b_002_18_an_error_of_pickling_is_raised_in_the_caller(method: str) -> None:
     with pytest.raises(Exception, match="pickle"):
         launch(functions.nothing, lambda: None, 4, start_method=method)
 
@@ -31,7 +31,7 @@ _LIMITS = {
 @pytest.mark.parametrize("method", _LIMITS)
 def test_b_002_18_when_the_system_refuses_a_later_worker_none_is_left(script: Script, method: str) -> None:
     program = script(
-        "import psutil, resource\n"  # another user may not be able to import anything more
+        "import psutil, resource\n"  # another user may be unable to import more
         f"launch(functions.nothing, None, 1, start_method={method!r})\n"
         "before = dict(os.environ)\n"
         f"{_LIMITS[method]}\n"

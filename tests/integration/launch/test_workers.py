@@ -1,4 +1,4 @@
-"""What workers are given, and what their ends make of the launch."""
+"""The environment of workers, and the effect of their ends on the launch."""
 
 import functools
 import os
@@ -57,18 +57,18 @@ def test_b_002_03_args_arrive_as_one_object(tmp_path: Path, args: object, monkey
 def test_b_002_04_the_parent_s_environment_never_changes_not_even_for_another_thread(
     tmp_path: Path, method: str
 ) -> None:
-    before, seen, ended = dict(os.environ), [], threading.Event()
+    before, checks, ended = dict(os.environ), [], threading.Event()
 
-    def look() -> None:
+    def compare() -> None:
         while not ended.wait(0.001):
-            seen.append(dict(os.environ) == before)
+            checks.append(dict(os.environ) == before)
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=compare)
     thread.start()
     launch(functions.note, tmp_path, 2, start_method=method)
     ended.set()
     thread.join()
-    assert set(seen) == {True}
+    assert set(checks) == {True}
     assert dict(os.environ) == before
 
 
@@ -78,14 +78,14 @@ def test_k_002_06_under_forkserver_each_worker_has_its_own_rank(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_k_002_07_a_start_that_fails_leaves_the_environment_as_it_was(method: str) -> None:
+def test_k_002_07_a_start_that_fails_leaves_the_environment_unchanged(method: str) -> None:
     before = dict(os.environ)
     with pytest.raises(Exception, match="pickle"):
         launch(lambda _: None, None, 2, start_method=method)
     assert dict(os.environ) == before
 
 
-def test_b_002_05_a_given_master_is_passed_on(tmp_path: Path) -> None:
+def test_b_002_05_a_given_master_is_passed_to_the_workers(tmp_path: Path) -> None:
     launch(functions.note, tmp_path, 2, "10.1.2.3", 29500, start_method="fork")
     assert {(address, port) for *_, address, port in _variables(tmp_path)} == {("10.1.2.3", "29500")}
 
@@ -126,11 +126,11 @@ def test_b_002_07_a_worker_that_raises_shows_its_traceback_and_has_code_1(
 
 
 @pytest.mark.parametrize("order", [[1, 0], [0, 1]])
-def test_k_002_10_the_first_in_time_is_reported(tmp_path: Path, order: list[int]) -> None:
+def test_k_002_10_the_worker_that_ended_first_is_reported(tmp_path: Path, order: list[int]) -> None:
     assert _worker_error(functions.end_in_turn, (tmp_path, order), 2, start_method="fork").worker_id == order[0]
 
 
-def test_b_002_08_of_two_that_fail_together_the_one_that_ended_first_is_reported(tmp_path: Path) -> None:
+def test_b_002_08_of_simultaneous_failures_the_first_is_reported(tmp_path: Path) -> None:
     error = _worker_error(functions.end_in_turn, (tmp_path, [2, 1, 0]), 3, start_method="fork")
     assert (error.worker_id, error.exitcode) == (2, 3)
 
@@ -155,7 +155,7 @@ def test_a_worker_may_launch_workers_of_its_own(tmp_path: Path, method: str) -> 
     assert [(tmp_path / f"{outer}.{inner}").exists() for outer in range(2) for inner in range(2)] == [True] * 4
 
 
-def test_k_002_03_no_second_is_lost_to_polling(tmp_path: Path) -> None:
+def test_k_002_03_no_time_is_lost_to_polling(tmp_path: Path) -> None:
     took_s = []
     for number in range(5):
         folder = tmp_path / str(number)

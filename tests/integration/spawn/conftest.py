@@ -1,4 +1,4 @@
-"""What the tests of spawn share: a census around each, begun after the library's own long-lived processes."""
+"""Fixtures of the spawn tests: a census around each, after the start of the library's own long-lived processes."""
 
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
@@ -13,7 +13,7 @@ from tests.integration.supervisor.launching import Script, census, main_module, 
 
 @pytest.fixture(scope="session")
 def background() -> None:
-    """The starter, the fork server and multiprocessing's tracker live as long as this process: no leak of a test."""
+    """Start fork servers and multiprocessing's tracker, which live as long as this process, before a census."""
     resource_tracker.ensure_running()
     for method in ("spawn", "forkserver"):
         start_processes(functions.nothing, start_method=method)
@@ -21,7 +21,7 @@ def background() -> None:
 
 @pytest.fixture
 def script(census: Census) -> Iterator[Script]:  # noqa: F811  # the fixture above
-    """Run a program in a Python of its own, which is gone in the end."""
+    """Run a program in a Python of its own, and end it."""
     del census
     with programs() as run:
         yield run

@@ -1,4 +1,4 @@
-"""What the processes of these tests run; in a module, so that a spawned Python can import it."""
+"""Functions of these tests' processes; in a module, so that a spawned Python can import it."""
 
 import faulthandler
 import importlib
@@ -14,7 +14,7 @@ from typing import Any, Never, NoReturn
 
 
 def wait_for(condition: Callable[[], object], *, within_s: float = 60.0) -> None:
-    """Wait in a worker, with an end."""
+    """Wait in a worker, for a limited time."""
     deadline_s = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline_s:
@@ -27,12 +27,12 @@ def nothing(index: int) -> None:
 
 
 def note(index: int, folder: Path, *args: object) -> None:
-    """Leave what it was called with."""
+    """Write the arguments to a file."""
     write(folder / str(index), repr((index, args)))
 
 
 def write(path: Path, text: str = "") -> None:
-    """So that nobody reads half of it."""
+    """Write the file at once, so that no reader gets a part of it."""
     part = path.with_name(path.name + ".part")
     part.write_text(text)
     part.rename(path)
@@ -48,28 +48,28 @@ def wait_for_file(index: int, path: Path) -> None:
     wait_for(path.exists)
 
 
-def wait_unless(index: int, who: int, path: Path) -> None:
-    """Process `who` ends at once, the others when the file is there."""
-    if index != who:
+def wait_unless(index: int, ending: int, path: Path) -> None:
+    """Process `ending` ends at once, the others when the file exists."""
+    if index != ending:
         wait_for(path.exists)
 
 
-def fail_when_told(index: int, folder: Path) -> None:
-    """Process 0 ends well at once, process 1 fails when `fail` is there."""
+def fail_on_request(index: int, folder: Path) -> None:
+    """Process 0 ends with 0 at once; process 1 fails when `fail` exists."""
     if index == 1:
         wait_for((folder / "fail").exists)
         sys.exit(3)
 
 
-def raise_if(index: int, who: int) -> None:
-    """Process `who` raises, the others hang."""
-    if index == who:
+def raise_if(index: int, failing: int) -> None:
+    """Process `failing` raises, the others hang."""
+    if index == failing:
         raise ValueError(f"legitimate exception from process {index}")
     hang(index)
 
 
 def raise_in_turn(index: int, folder: Path, order: list[int]) -> Never:
-    """All raise, each when the one before it in `order` is gone."""
+    """All raise, each after the end of the one before it in `order`."""
     write(folder / str(index), str(os.getpid()))
     place = order.index(index)
     if place:
@@ -85,9 +85,9 @@ def hang(index: int) -> NoReturn:
         signal.pause()
 
 
-def die(index: int, signum: int, who: int = 0) -> None:
+def die(index: int, signum: int, failing: int = 0) -> None:
     faulthandler.disable()  # pytest's, which a fork inherits
-    if index == who:
+    if index == failing:
         os.kill(os.getpid(), signum)
     hang(index)
 
@@ -138,7 +138,7 @@ def raise_oddly(index: int, kind: str) -> Never:
 
 
 def fail_beside(index: int, folder: Path, kind: str) -> None:
-    """Process 0 fails when process 1 is ready; process 1 notes the SIGTERM it gets."""
+    """Process 0 fails when process 1 is ready; process 1 records its SIGTERM."""
     if index == 0:
         write(folder / "pid of 0", str(os.getpid()))
         wait_for((folder / "ready").exists)
@@ -159,16 +159,16 @@ def fail_beside(index: int, folder: Path, kind: str) -> None:
     hang(index)
 
 
-def plant(index: int, folder: Path, fail: bool) -> None:  # noqa: FBT001 - start_processes passes positionally
-    """Leave a grandchild in a session of its own that holds our streams; then fail or end well."""
+def leave_grandchild(index: int, folder: Path, fail: bool) -> None:  # noqa: FBT001 - start_processes passes positionally
+    """Leave a grandchild in a session of its own that has our streams open; then fail, or end with 0."""
     child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
     write(folder / f"grandchild of {index}", str(child.pid))
     if fail:
         sys.exit(5)
 
 
-def stop_oneself(index: int, folder: Path) -> None:
-    """Process 1 freezes itself, process 0 fails then."""
+def stop_itself(index: int, folder: Path) -> None:
+    """Process 1 freezes itself; then process 0 fails."""
     if index == 1:
         write(folder / "frozen", str(os.getpid()))
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -179,7 +179,7 @@ def stop_oneself(index: int, folder: Path) -> None:
 
 
 def interrupt_parent(index: int, pid: int, folder: Path) -> None:
-    """Send SIGINT when `ready` is there; end when `go` is."""
+    """Send SIGINT when `ready` exists; end when `go` does."""
     wait_for((folder / "ready").exists)
     if index == 0:
         os.kill(pid, signal.SIGINT)
@@ -189,20 +189,20 @@ def interrupt_parent(index: int, pid: int, folder: Path) -> None:
 def nested(index: int, folder: Path) -> None:
     """Start two processes of its own, and hang."""
     del index
-    import elasticjob_agent.spawn as ours  # noqa: PLC0415 - the others need it not, and start faster
+    import elasticjob_agent.spawn as ours  # noqa: PLC0415 - others do not need it, and start faster
 
-    context = ours.start_processes(hang_known, args=(folder,), nprocs=2, join=False, start_method="fork")
+    context = ours.start_processes(record_pid_and_hang, args=(folder,), nprocs=2, join=False, start_method="fork")
     assert context is not None
     write(folder / "middle", str(os.getpid()))
     context.join()
 
 
-def hang_known(index: int, folder: Path) -> None:
+def record_pid_and_hang(index: int, folder: Path) -> None:
     write(folder / f"leaf {index}", str(os.getpid()))
     hang(index)
 
 
-def know_daemon(index: int, folder: Path) -> None:
+def record_daemon_flag(index: int, folder: Path) -> None:
     import multiprocessing  # noqa: PLC0415 - the child's own
 
     write(folder / f"daemon {index}", str(multiprocessing.current_process().daemon))
@@ -215,12 +215,12 @@ def start_another(index: int) -> None:
     ours.start_processes(nothing, start_method="fork")
 
 
-def return_what_cannot_be_pickled(index: int) -> object:
+def return_unpicklable(index: int) -> object:
     return lambda: index
 
 
 def note_when(index: int, folder: Path) -> None:
-    """Say that it has begun; note its index when it may."""
+    """Report the start; write its index after `go`."""
     write(folder / f"begun {index}")
     wait_for((folder / "go").exists)
     write(folder / str(index))
@@ -235,7 +235,7 @@ def note_pid(index: int, folder: Path) -> None:
 
 
 def meet(index: int, folder: Path, count: int) -> None:
-    """Return when all are here."""
+    """Return when all processes are here."""
     write(folder / f"here is {index}")
     wait_for(lambda: len(list(folder.glob("here is ?"))) == count)
 
@@ -243,7 +243,7 @@ def meet(index: int, folder: Path, count: int) -> None:
 def ignore_and_hang(index: int, folder: Path) -> None:
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
-    hang_known(index, folder)
+    record_pid_and_hang(index, folder)
 
 
 def note_importer(index: int, folder: Path) -> None:
@@ -253,7 +253,7 @@ def note_importer(index: int, folder: Path) -> None:
 
 
 def compute(index: int) -> None:
-    """As large as it takes for the threads of the library to be used."""
+    """Compute with arrays so large that the library uses its threads."""
     numpy = importlib.import_module("numpy")
     size = 300 + index
     assert (numpy.ones((size, size)) @ numpy.ones((size, size)))[0, 0] == size

@@ -1,4 +1,4 @@
-"""Processes that fail: which one is reported, and with what."""
+"""Processes that fail: the choice of the reported one, and its error."""
 
 import multiprocessing
 import signal
@@ -34,15 +34,19 @@ def _exit(function: object, *args: object, nprocs: int = 1) -> ProcessExitedExce
 
 
 @pytest.mark.parametrize("start_method", METHODS)
-@pytest.mark.parametrize("who", [0, 1])
-def test_b_003_05_the_process_that_raised_is_named_with_its_traceback(who: int, start_method: str) -> None:
-    context = start_processes(functions.raise_if, args=(who,), nprocs=2, join=False, start_method=start_method)
+@pytest.mark.parametrize("failing", [0, 1])
+def test_b_003_05_the_process_that_raised_is_named_with_its_traceback(failing: int, start_method: str) -> None:
+    context = start_processes(functions.raise_if, args=(failing,), nprocs=2, join=False, start_method=start_method)
     assert context is not None
     with pytest.raises(ProcessRaisedException) as caught:
         context.join()
     error = caught.value
-    assert (error.error_index, error.pid, error.error_pid) == (who, context.pids()[who], context.pids()[who])
-    assert error.msg.endswith(f"ValueError: legitimate exception from process {who}")
+    assert (error.error_index, error.pid, error.error_pid) == (
+        failing,
+        context.pids()[failing],
+        context.pids()[failing],
+    )
+    assert error.msg.endswith(f"ValueError: legitimate exception from process {failing}")
     assert "in raise_if" in error.msg
 
 
@@ -74,7 +78,7 @@ def test_b_003_09_each_exit_code_is_reported() -> None:
 
 
 @pytest.mark.parametrize(("argument", "code"), [(-1, 255), ("msg", 1), (257, 1)])
-def test_b_003_09_other_arguments_of_exit_are_as_everywhere(argument: object, code: int) -> None:
+def test_b_003_09_other_arguments_of_exit_have_the_usual_codes(argument: object, code: int) -> None:
     assert _exit(functions.exit_with, argument).exit_code == code
 
 
@@ -84,7 +88,7 @@ def test_b_003_09_an_exit_with_nothing_or_a_multiple_of_256_is_success(argument:
 
 
 def test_b_003_10_a_failure_after_a_success_is_reported(tmp_path: Path) -> None:
-    context = start_processes(functions.fail_when_told, args=(tmp_path,), nprocs=2, join=False, start_method="fork")
+    context = start_processes(functions.fail_on_request, args=(tmp_path,), nprocs=2, join=False, start_method="fork")
     assert context is not None
     assert context.join() is False
     functions.write(tmp_path / "fail")
@@ -149,9 +153,9 @@ def test_b_003_15_join_after_a_failure_raises_the_same_three_times(start_method:
     assert errors[0].error_index == 1
 
 
-def test_processes_of_the_standard_library_can_be_joined_as_well(tmp_path: Path) -> None:
+def test_processes_of_the_standard_library_can_be_joined_too(tmp_path: Path) -> None:
     kind = multiprocessing.get_context("spawn")
-    processes = [kind.Process(target=functions.fail_beside, args=(i, tmp_path, "heeds SIGTERM")) for i in range(2)]
+    processes = [kind.Process(target=functions.fail_beside, args=(i, tmp_path, "ends at SIGTERM")) for i in range(2)]
     for process in processes:
         process.start()
     context = ProcessContext(processes, ["", ""])

@@ -1,4 +1,4 @@
-"""Temporary files: there are none, so none is left and a full disk hinders nothing."""
+"""Temporary files: there are none, so none is left, and a full disk prevents nothing."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def test_b_003_28_no_temporary_file_is_left_after_success_or_failure(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_b_003_28_no_temporary_file_is_left_by_a_context_that_nobody_joined(tmp_path: Path, script: Script) -> None:
+def test_b_003_28_no_temporary_file_is_left_by_a_context_that_was_not_joined(tmp_path: Path, script: Script) -> None:
     program = script(
         f"import os; os.environ['TMPDIR'] = {str(tmp_path)!r}\n"
         "from elasticjob_agent.spawn import start_processes\n"
@@ -34,7 +34,7 @@ def test_b_003_28_no_temporary_file_is_left_by_a_context_that_nobody_joined(tmp_
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_b_003_29_a_failure_is_reported_without_any_place_for_files(
+def test_b_003_29_a_failure_is_reported_without_a_folder_for_files(
     tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "there is no such folder"))

@@ -1,4 +1,4 @@
-"""What importing the modules does: nothing."""
+"""An import of the modules has no effect."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Waiting for processes that do nothing wrong."""
+"""Wait for processes that end without a failure."""
 
 import multiprocessing
 import os
@@ -39,7 +39,7 @@ def test_b_003_01_spawn_with_its_defaults_runs_one_process_and_returns_none(tmp_
     assert [path.name for path in tmp_path.iterdir()] == ["0"]
 
 
-def test_b_003_02_repeated_joins_reach_true_and_it_stays() -> None:
+def test_b_003_02_repeated_joins_return_true_in_the_end_and_from_then_on() -> None:
     context = _started(functions.nothing)
     _join_all(context)
     assert [context.join(), context.join(0)] == [True, True]
@@ -92,7 +92,7 @@ def test_k_003_07_a_negative_number_of_processes_is_a_value_error() -> None:
 
 
 def test_b_003_27_pids_are_those_of_the_processes_by_index_also_after_the_end(tmp_path: Path) -> None:
-    context = _started(functions.hang_known, tmp_path, nprocs=3)
+    context = _started(functions.record_pid_and_hang, tmp_path, nprocs=3)
     pids = context.pids()
     eventually(lambda: len(list(tmp_path.glob("leaf ?"))) == 3, within_s=30, what="three processes")
     assert pids == [int((tmp_path / f"leaf {index}").read_text()) for index in range(3)]

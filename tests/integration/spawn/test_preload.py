@@ -16,7 +16,7 @@ from tests.integration.supervisor.launching import Script
 
 @pytest.fixture
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of modules that each process could import as well."""
+    """A folder of modules that each process could import too."""
     folder = tmp_path / "modules"
     folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
@@ -28,7 +28,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _run(script: Script, call: str) -> str:
-    """Run a call in a program of its own, for a fork server lives as long as the program; what it wrote as errors."""
+    """Run a call in a program of its own, because a fork server lives as long as its program; return stderr."""
     program = script(
         "from pathlib import Path\nfrom elasticjob_agent.spawn import start_processes\n"
         f"from tests.integration.spawn import functions\n{call}"
@@ -45,12 +45,12 @@ def test_a_preloaded_module_is_imported_once_for_all_processes(tmp_path: Path, m
     assert len(importers) == 1
 
 
-def test_numpy_whose_threads_give_way_to_a_fork_can_be_preloaded_and_computes(script: Script) -> None:
+def test_numpy_can_be_preloaded_and_computes_after_the_fork(script: Script) -> None:
     call = "start_processes(functions.compute, nprocs=2, start_method='forkserver', preload=['numpy'])"
     assert _run(script, call) == ""
 
 
-def test_a_fork_server_that_died_is_made_anew(tmp_path: Path, script: Script) -> None:
+def test_a_fork_server_that_died_is_replaced(tmp_path: Path, script: Script) -> None:
     call = "start_processes(functions.note_parent, args=(folder,), start_method='forkserver')"
     server = "int((folder / 'parent of 0').read_text())"
     assert (
@@ -69,7 +69,7 @@ def test_a_module_that_starts_a_thread_is_refused_by_name(modules: Path) -> None
         start_processes(functions.nothing, start_method="forkserver", preload=["starts_a_thread"])
 
 
-def test_without_preload_the_modules_of_multiprocessing_s_own_setting_are_taken(
+def test_without_preload_the_modules_of_multiprocessing_are_imported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     server = sys.modules["multiprocessing.forkserver"]._forkserver

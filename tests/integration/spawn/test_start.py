@@ -1,4 +1,4 @@
-"""Starting: what cannot be started, and that then nothing is left."""
+"""Start: errors of a start, after which nothing is left."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ METHODS = ["spawn", "fork", "forkserver"]
 
 
 class _Nth:
-    """Pickles until the count is reached: so the failure is that of process `bad`."""
+    """Can be pickled `bad` times, so that the failure is that of process `bad`."""
 
     def __init__(self, bad: int) -> None:
         self.left = bad
@@ -61,7 +61,7 @@ def test_b_003_22_in_parallel_no_process_waits_for_another(tmp_path: Path, monke
 
 @pytest.mark.parametrize("bad", [0, 2])
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
-def test_b_003_24_what_cannot_be_pickled_is_the_caller_s_error_and_nothing_is_left(method: str, bad: int) -> None:
+def test_b_003_24_an_error_of_pickling_is_raised_in_the_caller_and_nothing_is_left(method: str, bad: int) -> None:
     threads, fds = threading.active_count(), _open_descriptors()
     with pytest.raises(TypeError, match="cannot pickle this one"):
         start_processes(functions.nothing, args=(_Nth(bad),), nprocs=4, start_method=method)
@@ -88,8 +88,8 @@ def test_b_003_23_a_failed_start_in_parallel_leaves_none_of_the_others(monkeypat
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_a_function_returns_is_nobody_s_concern_and_need_not_be_picklable(method: str) -> None:
-    start_processes(functions.return_what_cannot_be_pickled, start_method=method)
+def test_the_value_of_a_function_is_discarded_and_need_not_be_picklable(method: str) -> None:
+    start_processes(functions.return_unpicklable, start_method=method)
 
 
 def test_no_start_method_is_the_default_of_multiprocessing(tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_an_unknown_start_method_is_a_value_error_naming_those_there_are() -> No
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("daemon", [True, False])
 def test_b_003_26_the_daemon_flag_reaches_the_processes(tmp_path: Path, method: str, daemon: bool) -> None:  # noqa: FBT001 - a parameter
-    start_processes(functions.know_daemon, args=(tmp_path,), daemon=daemon, start_method=method)
+    start_processes(functions.record_daemon_flag, args=(tmp_path,), daemon=daemon, start_method=method)
     assert (tmp_path / "daemon 0").read_text() == str(daemon)
 
 

@@ -1,4 +1,4 @@
-"""The variables of each worker, and launches that cannot be."""
+"""The variables of each worker, and launches that are invalid."""
 
 import pytest
 
@@ -6,8 +6,8 @@ from elasticjob_agent.launch._env import LaunchTopology, worker_variables
 
 
 def test_b_002_24_ranks_of_the_second_node_follow_those_of_the_first() -> None:
-    place = LaunchTopology(nprocs=2, nnodes=2, node_rank=1)
-    workers = [worker_variables(place, rank, master_addr="node-0", master_port=29500) for rank in range(2)]
+    topology = LaunchTopology(nprocs=2, nnodes=2, node_rank=1)
+    workers = [worker_variables(topology, rank, master_addr="node-0", master_port=29500) for rank in range(2)]
     assert [each["RANK"] for each in workers] == ["2", "3"]
     assert [each["LOCAL_RANK"] for each in workers] == ["0", "1"]
     assert {each["WORLD_SIZE"] for each in workers} == {"4"}
@@ -16,7 +16,7 @@ def test_b_002_24_ranks_of_the_second_node_follow_those_of_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "port", "named"),
+    ("topology", "port", "named"),
     [
         (LaunchTopology(nprocs=-1), None, "nprocs"),
         (LaunchTopology(nprocs=1, nnodes=0), 1, "nnodes"),
@@ -26,16 +26,16 @@ def test_b_002_24_ranks_of_the_second_node_follow_those_of_the_first() -> None:
         (LaunchTopology(nprocs=1, nnodes=2), None, "master_port"),
     ],
 )
-def test_b_002_24_a_launch_that_cannot_be_is_a_value_error_naming_the_argument(
-    place: LaunchTopology, port: int | None, named: str
+def test_b_002_24_an_invalid_launch_is_a_value_error_that_names_the_argument(
+    topology: LaunchTopology, port: int | None, named: str
 ) -> None:
     with pytest.raises(ValueError, match=named):
-        place.validate(port)
+        topology.validate(port)
 
 
 @pytest.mark.parametrize(
-    ("place", "port"),
+    ("topology", "port"),
     [(LaunchTopology(nprocs=0), None), (LaunchTopology(nprocs=8), 29500), (LaunchTopology(nprocs=2, nnodes=2), 29500)],
 )
-def test_a_launch_that_can_be_passes(place: LaunchTopology, port: int | None) -> None:
-    place.validate(port)
+def test_a_valid_launch_passes(topology: LaunchTopology, port: int | None) -> None:
+    topology.validate(port)

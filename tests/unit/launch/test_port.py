@@ -1,4 +1,4 @@
-"""The port of rank 0: where it is looked for, and that it is held."""
+"""The port of rank 0: its range, and its reservation."""
 
 import errno
 import os
@@ -28,61 +28,61 @@ def test_b_002_22_a_hundred_free_ports_can_each_be_bound_at_once() -> None:
         _bind(port)
 
 
-def test_k_002_08_a_held_port_is_nobody_else_s_until_it_is_released() -> None:
-    with ReservedPort() as held:
+def test_k_002_08_a_reserved_port_cannot_be_bound_until_it_is_released() -> None:
+    with ReservedPort() as reserved:
         for reuse in (False, True):
             with pytest.raises(OSError, match="in use"):
-                _bind(held.number, reuse=reuse)
-        held.release()
-        _bind(held.number)
+                _bind(reserved.number, reuse=reuse)
+        reserved.release()
+        _bind(reserved.number)
 
 
-def test_k_002_08_a_held_port_is_outside_the_ephemeral_range() -> None:
+def test_k_002_08_a_reserved_port_is_outside_the_ephemeral_range() -> None:
     first, last = ephemeral_range()
-    with ReservedPort() as held:
-        assert not first <= held.number <= last
+    with ReservedPort() as reserved:
+        assert not first <= reserved.number <= last
 
 
-def test_b_002_05_a_released_port_is_still_kept_from_other_launches() -> None:
-    with ReservedPort() as held:
-        held.release()
-        turns = iter([held.number, 21000, 21001, 21002])
+def test_b_002_05_other_launches_still_avoid_a_released_port() -> None:
+    with ReservedPort() as reserved:
+        reserved.release()
+        turns = iter([reserved.number, 21000, 21001, 21002])
         with ReservedPort(lambda _low, _high: next(turns)) as other:
-            assert other.number != held.number
+            assert other.number != reserved.number
 
 
-def test_another_user_who_has_taken_all_marks_stops_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_with_all_reservations_does_not_prevent_a_launch_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     def taken(_number: int) -> socket.socket:
         raise OSError(errno.EADDRINUSE, "Address already in use")
 
     for module in (ports, master_port, _port):
         monkeypatch.setattr(module, "reserve", taken)
-    with ReservedPort() as held:
-        assert held.number > 0
+    with ReservedPort() as reserved:
+        assert reserved.number > 0
     master = MasterPort("127.0.0.1")
     assert master.acquire() > 0
     master.close()
 
 
-def test_b_002_05_a_closed_port_may_be_had_again() -> None:
-    with ReservedPort() as held:
+def test_b_002_05_a_closed_port_can_be_reserved_again() -> None:
+    with ReservedPort() as reserved:
         pass
-    with ReservedPort(lambda _low, _high: held.number) as again:
-        assert again.number == held.number
+    with ReservedPort(lambda _low, _high: reserved.number) as again:
+        assert again.number == reserved.number
 
 
-def test_a_copy_that_a_fork_has_not_closed_yet_does_not_keep_a_released_port_from_rank_0() -> None:
-    with ReservedPort() as held:
-        copy = os.dup(held._sockets[0].fileno())
+def test_rank_0_can_bind_a_released_port_of_which_a_copy_is_still_open() -> None:
+    with ReservedPort() as reserved:
+        copy = os.dup(reserved._sockets[0].fileno())
         try:
-            held.release()
-            _bind(held.number, reuse=True)
+            reserved.release()
+            _bind(reserved.number, reuse=True)
         finally:
             os.close(copy)
 
 
-def test_a_fork_meanwhile_does_not_keep_a_port_that_is_released() -> None:
-    with ReservedPort() as held:
+def test_rank_0_can_bind_a_released_port_of_which_a_fork_has_a_copy() -> None:
+    with ReservedPort() as reserved:
         there, here = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -90,8 +90,8 @@ def test_a_fork_meanwhile_does_not_keep_a_port_that_is_released() -> None:
             signal.pause()
         os.read(there, 1)
         try:
-            held.release()
-            _bind(held.number)
+            reserved.release()
+            _bind(reserved.number)
         finally:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -115,9 +115,9 @@ def test_candidates_lie_below_the_ephemeral_range_or_above_it_or_nowhere(
     assert set(asked) == ({bounds} if bounds else set())
 
 
-def test_a_port_is_found_though_all_candidates_are_taken() -> None:
-    with ReservedPort() as held, ReservedPort(lambda _low, _high: held.number) as other:
-        assert other.number != held.number
+def test_a_port_is_found_even_if_all_candidates_are_taken() -> None:
+    with ReservedPort() as reserved, ReservedPort(lambda _low, _high: reserved.number) as other:
+        assert other.number != reserved.number
 
 
 @pytest.mark.parametrize("text", ["", "none at all", "1024"])

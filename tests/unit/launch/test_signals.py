@@ -1,4 +1,4 @@
-"""Signals of the launching process: noted, waited for, and handed back."""
+"""Signals of the launching process: recorded, waited for, and restored handlers."""
 
 import select
 import signal
@@ -8,28 +8,28 @@ import pytest
 from elasticjob_agent.launch._signals import SignalWaiter
 
 
-def _readable(interrupts: SignalWaiter) -> bool:
-    return bool(select.select([interrupts.descriptor], [], [], 0)[0])
+def _readable(waiter: SignalWaiter) -> bool:
+    return bool(select.select([waiter.descriptor], [], [], 0)[0])
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_noted_and_makes_the_descriptor_readable_until_taken(signum: signal.Signals) -> None:
-    with SignalWaiter(stacklevel=2) as interrupts:
-        assert not _readable(interrupts)
+def test_a_signal_is_recorded_and_makes_the_descriptor_readable_until_the_drain(signum: signal.Signals) -> None:
+    with SignalWaiter(stacklevel=2) as waiter:
+        assert not _readable(waiter)
         signal.raise_signal(signum)
-        assert (_readable(interrupts), interrupts.first) == (True, signum)
-        assert interrupts.drain() == 1
-        assert not _readable(interrupts)
+        assert (_readable(waiter), waiter.first) == (True, signum)
+        assert waiter.drain() == 1
+        assert not _readable(waiter)
 
 
-def test_the_first_signal_counts_and_each_is_taken_once() -> None:
-    with SignalWaiter(stacklevel=2) as interrupts:
+def test_the_first_signal_counts_and_each_is_drained_once() -> None:
+    with SignalWaiter(stacklevel=2) as waiter:
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
             signal.raise_signal(signum)
-        assert (interrupts.first, interrupts.drain(), interrupts.drain()) == (signal.SIGTERM, 3, 0)
+        assert (waiter.first, waiter.drain(), waiter.drain()) == (signal.SIGTERM, 3, 0)
 
 
-def test_previous_handlers_are_back_also_after_an_exception() -> None:
+def test_previous_handlers_are_restored_also_after_an_exception() -> None:
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
     with pytest.raises(ZeroDivisionError), SignalWaiter(stacklevel=2):
         raise ZeroDivisionError

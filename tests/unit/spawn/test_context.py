@@ -1,4 +1,4 @@
-"""The context's decisions, on processes of the standard library's kind that end when the test says so."""
+"""Decisions of the context, on processes with the standard library's interface that a test ends."""
 
 import os
 import pickle
@@ -12,7 +12,7 @@ from elasticjob_agent.spawn.errors import ProcessExitedException, ProcessRaisedE
 
 
 class _Process:
-    """A process that only the test ends: an in-memory stand-in with a real descriptor."""
+    """A process that only the test ends: an in-memory replacement with a real descriptor."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -47,7 +47,7 @@ class _Process:
 
 
 class _Stubborn(_Process):
-    """It survives SIGTERM."""
+    """A process that survives SIGTERM."""
 
     def terminate(self) -> None:
         self.got.append("SIGTERM")
@@ -85,7 +85,7 @@ def test_sentinels_lead_to_indices_and_shrink(context: ProcessContext, processes
 
 
 @pytest.mark.parametrize("timeout", [0, -1])
-def test_b_003_03_a_look_returns_false(context: ProcessContext, timeout: float) -> None:
+def test_b_003_03_a_check_without_waiting_returns_false(context: ProcessContext, timeout: float) -> None:
     assert context.join(timeout) is False
 
 
@@ -98,7 +98,7 @@ def test_b_003_13_siblings_get_sigterm_at_once_and_sigkill_if_they_survive_it(
     assert [each.got for each in processes] == [[], ["SIGTERM"], ["SIGTERM", "SIGKILL"]]
 
 
-def test_who_is_ended_after_a_failure_is_logged_in_torchs_words(
+def test_processes_ended_after_a_failure_are_logged_with_torchs_text(
     context: ProcessContext, processes: list[_Process], caplog: pytest.LogCaptureFixture
 ) -> None:
     processes[0].end(3)
@@ -120,7 +120,9 @@ def test_k_003_02_every_later_join_raises_the_same_and_blames_no_sibling(
     assert (errors[0].error_index, errors[0].error_pid, errors[0].signal_name) == (1, 101, "SIGSEGV")
 
 
-def test_k_003_06_the_first_is_the_one_that_ended_first(context: ProcessContext, processes: list[_Process]) -> None:
+def test_k_003_06_the_failure_is_that_of_the_process_that_ended_first(
+    context: ProcessContext, processes: list[_Process]
+) -> None:
     for process, at_s in zip(processes, (3.0, 2.0, 1.0), strict=True):
         process.end(1, at_s=at_s)
     with pytest.raises(ProcessExitedException, match="process 2 "):

@@ -66,7 +66,7 @@ def test_the_text_of_a_raised_exception_begins_with_the_index_and_ends_with_the_
 
 
 @pytest.mark.parametrize("keyword", ["pid", "error_pid"])
-def test_k_003_01_the_pid_has_both_names_and_is_taken_by_both(keyword: str) -> None:
+def test_k_003_01_the_pid_has_both_names_and_is_accepted_by_both(keyword: str) -> None:
     error = ProcessException("it failed", 0, **{keyword: 4711})
     assert (error.pid, error.error_pid) == (4711, 4711)
 

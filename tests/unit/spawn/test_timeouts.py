@@ -1,4 +1,4 @@
-"""How long siblings of a failed process are given."""
+"""Time limits of a failed process's siblings."""
 
 import pytest
 
@@ -14,5 +14,5 @@ def test_b_003_14_a_grace_period_counts_before_sigterm_and_again_before_sigkill(
     assert timeouts(grace_period) == Timeouts(wait_s=grace_period, terminate_s=grace_period)
 
 
-def test_b_003_14_a_negative_grace_period_is_none_at_all() -> None:
+def test_b_003_14_a_negative_grace_period_counts_as_0() -> None:
     assert timeouts(-1) == Timeouts(wait_s=0.0, terminate_s=0.0)
