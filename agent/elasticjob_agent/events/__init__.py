@@ -1,4 +1,4 @@
-"""Events of the agent and its workers: `record` sends one to a destination that is known by its name.
+"""Events of the agent and its workers: `record` sends one to a destination, which is known by its name.
 
 register("kafka", MyLoggingHandler())
 record(Event("my.event", EventSource.AGENT), "kafka")
@@ -33,8 +33,8 @@ def record(event: Event, destination: str = "null") -> None:
     """Send one event.
 
     Args:
-        event: what happened.
-        destination: `null`, which forgets it, `console`, or a name that was registered.
+        event: the event.
+        destination: `null`, which discards it, `console`, or a registered name.
 
     Raises:
         ValueError: the destination is not known.
@@ -58,22 +58,22 @@ def construct_and_record_rdzv_event(  # noqa: PLR0917 - the signature is torch's
     local_id: int | None = None,
     rank: int | None = None,
 ) -> None:
-    """Send an event of a rendezvous, if anything is registered as `dynamic_rendezvous`.
+    """Send an event of a rendezvous, if a handler is registered as `dynamic_rendezvous`.
 
     Args:
         run_id: the id of the job.
-        message: what happened, in words.
-        node_state: where the node is; FAILED adds the traceback of the exception that is being handled.
-        name: what was done; empty: the calling function. The name of the caller's file is put before it.
+        message: a description of the event.
+        node_state: the state of the node; FAILED adds the traceback of the exception that is being handled.
+        name: the name of the event; empty: the calling function. The name of the caller's file is put before it.
         hostname: of the node; empty: this host.
         pid: of the agent; None: this process.
         master_endpoint: of the rendezvous' store.
-        local_id: tells nodes of one process apart.
+        local_id: distinguishes nodes of one process.
         rank: of the node.
     """
     if isinstance(get_logging_handler(_RDZV), logging.NullHandler):
         return
-    import socket  # noqa: PLC0415  # only those that record such events need the host's name
+    import socket  # noqa: PLC0415 - only programs that record such events need the host's name
 
     caller = sys._getframe(1).f_code  # noqa: SLF001 - inspect.stack() would read every source file on the stack
     event = RdzvEvent(
@@ -93,12 +93,12 @@ def construct_and_record_rdzv_event(  # noqa: PLR0917 - the signature is torch's
 
 def _send(text: str, destination: str) -> None:
     handler = get_logging_handler(destination)
-    # Straight to the handler: no logger whose level, filters or parents could change or double what is said.
+    # Straight to the handler, because a logger's level, filters or parents could drop or repeat an event.
     handler.handle(logging.LogRecord(__name__, logging.INFO, __file__, 0, text, None, None))
 
 
 def _get_or_create_logger(destination: str = "null") -> logging.Logger:
-    """A logger whose records go to that destination, for programs that log events themselves, as with torch's."""
+    """Return a logger whose records go to that destination, for programs that log events themselves as in torch."""
     logger = logging.getLogger(f"torchelastic-events-{destination}")
     handler = get_logging_handler(destination)
     logger.setLevel(os.environ.get("LOGLEVEL", "INFO").upper())

@@ -1,4 +1,4 @@
-"""One event: what happened, who says so, when, and what else is known; as JSON, both ways."""
+"""One event with its name, source, time and metadata; as JSON, both ways."""
 
 import json
 from dataclasses import asdict, dataclass, field
@@ -8,16 +8,16 @@ EventMetadataValue = str | int | float | bool | None
 
 
 class EventSource(str, Enum):  # noqa: UP042 - its text stays `EventSource.AGENT`, as in the API
-    """Who an event is about."""
+    """The subject of an event."""
 
     AGENT = "AGENT"
     """The agent of a node."""
     WORKER = "WORKER"
-    """One worker of it."""
+    """One worker of the node."""
 
 
 class NodeState(str, Enum):  # noqa: UP042 - as above
-    """Where a node is in its rendezvous."""
+    """The state of a node in its rendezvous."""
 
     INIT = "INIT"
     RUNNING = "RUNNING"
@@ -30,28 +30,28 @@ class Event:
     """One event."""
 
     name: str
-    """What happened, as `torchelastic.worker.status.SUCCEEDED`."""
+    """The name, such as `torchelastic.worker.status.SUCCEEDED`."""
     source: EventSource
-    """To whom."""
+    """The subject."""
     timestamp: int = 0
-    """Milliseconds since the epoch; 0: not said."""
+    """Milliseconds since the epoch; 0 if unknown."""
     metadata: dict[str, EventMetadataValue] = field(default_factory=dict)
-    """What else is known."""
+    """Further facts."""
 
     def __str__(self) -> str:
         return self.serialize()
 
     def serialize(self) -> str:
-        """The event as JSON text."""
+        """Return the event as JSON text."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def deserialize(data: "str | Event") -> "Event":
-        """The event in JSON text; an event is returned as it is.
+        """Return the event in JSON text; an event is returned unchanged.
 
         Raises:
             ValueError: the text is no JSON.
-            KeyError: it names no source, or one that there is not.
+            KeyError: the source is missing or unknown.
             TypeError: its fields are not those of an event.
         """
         if isinstance(data, Event):
@@ -65,36 +65,36 @@ class RdzvEvent:
     """One event of a rendezvous; our own rendezvous records none, programs with handlers of their own do."""
 
     name: str
-    """What was done, as `handler.py:next_rendezvous`."""
+    """The name, such as `handler.py:next_rendezvous`."""
     run_id: str
     """The id of the job."""
     message: str
-    """What happened, in words."""
+    """A description of the event."""
     hostname: str
-    """Of the node."""
+    """The name of the node's host."""
     pid: int
-    """Of the agent."""
+    """The pid of the agent."""
     node_state: NodeState
-    """Where the node is."""
+    """The state of the node."""
     master_endpoint: str = ""
-    """Of the rendezvous' store, if known."""
+    """The endpoint of the rendezvous' store, if known."""
     rank: int | None = None
-    """Of the node, if known."""
+    """The rank of the node, if known."""
     local_id: int | None = None
-    """Tells nodes of one process apart."""
+    """A number that distinguishes nodes of one process."""
     error_trace: str = ""
-    """The traceback of what failed."""
+    """The traceback of the failure."""
 
     def __str__(self) -> str:
         return self.serialize()
 
     def serialize(self) -> str:
-        """The event as JSON text."""
+        """Return the event as JSON text."""
         return json.dumps(asdict(self))
 
     @staticmethod
     def deserialize(data: "str | RdzvEvent") -> "RdzvEvent":
-        """The event in JSON text; raises as `Event.deserialize`."""
+        """Return the event in JSON text; raises as `Event.deserialize`."""
         if isinstance(data, RdzvEvent):
             return data
         fields = json.loads(data)

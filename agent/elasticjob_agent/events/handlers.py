@@ -1,6 +1,6 @@
-"""Where events go: destinations by name, each a handler of the logging module.
+"""Destinations of events by name, each a handler of the logging module.
 
-`null`, `console` and, for events of rendezvous, `dynamic_rendezvous` are there; programs add their own with `register`.
+`null`, `console` and, for events of rendezvous, `dynamic_rendezvous` exist; programs add their own with `register`.
 Nothing here touches the root logger.
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class _Stderr(logging.StreamHandler[Any]):
-    """Standard error as it is at the moment of writing: programs and tests replace it."""
+    """Standard error at the time of each write, because programs and tests replace it."""
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
@@ -28,14 +28,14 @@ _log_handlers: dict[str, logging.Handler] = {
 
 
 def register(destination: str, handler: logging.Handler) -> None:
-    """Make `handler` known as `destination`; the last one of a name counts."""
+    """Register `handler` as `destination`; the last one of a name counts."""
     _log_handlers[destination] = handler
 
 
 def get_logging_handler(destination: str = "null") -> logging.Handler:
-    """The handler of a destination; raises ValueError for one that is not known."""
+    """Return the handler of a destination; raise ValueError for an unknown one."""
     try:
         return _log_handlers[destination]
     except KeyError:
         known = ", ".join(sorted(_log_handlers))
-        raise ValueError(f"events cannot go to {destination!r}: known destinations are {known}") from None
+        raise ValueError(f"unknown destination of events {destination!r}; it is one of {known}") from None

@@ -1,4 +1,4 @@
-"""Metrics of the agent: where to send them (`configure`), and how to put one (`put_metric`, `prof`)."""
+"""Metrics of the agent: set their destination (`configure`) and put values (`put_metric`, `prof`)."""
 
 from elasticjob_agent.metrics.api import (
     ConsoleMetricHandler,

@@ -1,6 +1,6 @@
-"""Metrics in torch elastic's form: named values of a group go to a handler; by default nowhere.
+"""Metrics in torch elastic's form: named values of a group go to a handler; by default they are discarded.
 
-A handler is the user's code: what it raises is logged and goes no further, so that no metric ever changes a run.
+A handler is the user's code: its errors are logged and not raised, so that no metric ever changes a run.
 """
 
 import abc
@@ -28,9 +28,9 @@ class MetricData(NamedTuple):
     group_name: str
     """The group that it belongs to."""
     name: str
-    """What was measured."""
+    """The name of the metric."""
     value: float
-    """In the unit that the name says, as `.ms`."""
+    """The value, in the unit that the name ends with, such as `.ms`."""
 
 
 class MetricsConfig:
@@ -43,11 +43,11 @@ class MetricsConfig:
 
 
 class MetricHandler(abc.ABC):
-    """Where values go."""
+    """A destination of values."""
 
     @abc.abstractmethod
     def emit(self, metric_data: MetricData) -> None:
-        """Take in one value; what it raises comes out of `MetricStream.add_value`, but never out of `put_metric`."""
+        """Take one value; `MetricStream.add_value` raises an error of this, `put_metric` never does."""
 
 
 class ConsoleMetricHandler(MetricHandler):
@@ -60,21 +60,21 @@ class ConsoleMetricHandler(MetricHandler):
 
 
 class NullMetricHandler(MetricHandler):
-    """Takes values and forgets them."""
+    """Discards all values."""
 
     def emit(self, metric_data: MetricData) -> None:
         """Do nothing."""
 
 
 class MetricStream:
-    """The values of one group, on their way to one handler."""
+    """The values of one group, for one handler."""
 
     def __init__(self, group_name: str, handler: MetricHandler) -> None:
         self.group_name = group_name
         self.handler = handler
 
     def add_value(self, metric_name: str, metric_value: float) -> None:
-        """Emit a value, stamped with the current time; raises whatever the handler raises."""
+        """Emit a value with the current time; errors of the handler are raised."""
         self.handler.emit(MetricData(time.time(), self.group_name, metric_name, metric_value))
 
 
@@ -83,9 +83,9 @@ _default: list[MetricHandler] = [NullMetricHandler()]
 
 
 def configure(handler: MetricHandler, group: str | None = None) -> None:
-    """Send the values of `group` to `handler`; without a group those of all groups that have no handler.
+    """Send the values of `group` to `handler`; without a group, those of all groups that have no handler.
 
-    Until then they are forgotten. Streams that exist already keep the handler that they have.
+    Until then they are discarded. Existing streams keep their handler.
     """
     if group is None:
         _default[0] = handler
@@ -93,29 +93,29 @@ def configure(handler: MetricHandler, group: str | None = None) -> None:
         _handlers[group] = handler
 
 
-def getStream(group: str) -> MetricStream:  # noqa: N802 - the public name of the API that this one is
-    """The stream of `group`, with the handler configured at this moment."""
+def getStream(group: str) -> MetricStream:  # noqa: N802 - the public name in torch's API
+    """Return the stream of `group`, with the handler configured at this moment."""
     return MetricStream(group, _handlers.get(group, _default[0]))
 
 
 def put_metric(metric_name: str, metric_value: float, metric_group: str = DEFAULT_GROUP) -> None:
-    """Emit one value; a handler that fails is logged, never raised.
+    """Emit one value; an error of the handler is logged, never raised.
 
     Args:
-        metric_name: what was measured, and in which unit.
-        metric_value: how much.
-        metric_group: whose handler gets it.
+        metric_name: the name, which ends with the unit.
+        metric_value: the value.
+        metric_group: the group, which selects the handler.
     """
     try:
         getStream(metric_group).add_value(metric_name, metric_value)
     except Exception:
         log.exception(
-            "the handler of metric group %r failed on %s=%s; going on", metric_group, metric_name, metric_value
+            "the handler of metric group %r failed on %s=%s; the run continues", metric_group, metric_name, metric_value
         )
 
 
 def _get_metric_name(fn: Callable[..., Any]) -> str:
-    """`Class.method` of the defining class, or `module.function`."""
+    """Return `Class.method` of the defining class, or `module.function`."""
     if "." in fn.__qualname__ or not fn.__module__:
         return fn.__qualname__
     return f"{fn.__module__.rpartition('.')[2]}.{fn.__qualname__}"
@@ -133,7 +133,7 @@ def prof(fn: Callable[..., Any] | None = None, group: str = DEFAULT_GROUP) -> An
 
 
 def profile(group: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Deprecated form of `prof`, whose names lack the class or module."""
+    """Decorate like `prof`, with names that lack the class or module; deprecated."""
     warnings.warn("profile is deprecated, use prof", FutureWarning, stacklevel=2)
 
     def decorate(fn: Callable[P, T]) -> Callable[P, T]:
@@ -143,7 +143,7 @@ def profile(group: str | None = None) -> Callable[[Callable[P, T]], Callable[P, 
 
 
 def publish_metric(metric_group: str, metric_name: str, metric_value: float) -> None:
-    """Deprecated form of `put_metric`, with the group first."""
+    """Emit one value, with the group first; deprecated form of `put_metric`."""
     warnings.warn("publish_metric is deprecated, use put_metric", FutureWarning, stacklevel=2)
     put_metric(metric_name, metric_value, metric_group)
 
@@ -164,5 +164,5 @@ def _measured(fn: Callable[P, T], name: str, put: Callable[[str, float], None]) 
 
 
 def get_elapsed_time_ms(start_time_in_seconds: float) -> int:
-    """Whole milliseconds since `start_time_in_seconds`, a value of `time.time()`."""
+    """Return whole milliseconds since `start_time_in_seconds`, a value of `time.time()`."""
     return int((time.time() - start_time_in_seconds) * 1000)

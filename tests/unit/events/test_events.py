@@ -12,15 +12,15 @@ from elasticjob_agent.events import Event, EventSource, NodeState, RdzvEvent
 from elasticjob_agent.events.handlers import _log_handlers
 
 
-class Kept(logging.Handler):
-    """Keeps what it is told."""
+class RecordingHandler(logging.Handler):
+    """Records the messages that it gets."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said.append(record.getMessage())
+        self.messages.append(record.getMessage())
 
 
 EVENT = Event("torchelastic.worker.status.FAILED", EventSource.WORKER, 12, {"run_id": "j", "global_rank": 3, "x": None})
@@ -41,10 +41,10 @@ def test_event_has_no_time_and_a_mapping_of_its_own_by_default() -> None:
 
 
 def test_registered_destination_gets_the_event_whatever_the_log_level_is() -> None:
-    kept = Kept()
-    events.register("kept by a test", kept)
-    events.record(EVENT, "kept by a test")
-    assert kept.said == [EVENT.serialize()]
+    handler = RecordingHandler()
+    events.register("recorded by a test", handler)
+    events.record(EVENT, "recorded by a test")
+    assert handler.messages == [EVENT.serialize()]
 
 
 def test_null_is_silent_and_console_writes_to_standard_error_as_it_is_now(capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,16 +54,16 @@ def test_null_is_silent_and_console_writes_to_standard_error_as_it_is_now(capsys
     assert capsys.readouterr() == ("", EVENT.serialize() + "\n")
 
 
-def test_unknown_destination_is_an_error_that_names_those_there_are() -> None:
-    with pytest.raises(ValueError, match="'nowhere': known destinations are console, "):
+def test_an_unknown_destination_is_an_error_that_names_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="'nowhere'; it is one of console, "):
         events.record(EVENT, "nowhere")
 
 
 @pytest.fixture
-def rendezvous_events(monkeypatch: pytest.MonkeyPatch) -> Kept:
-    kept = Kept()
-    monkeypatch.setitem(_log_handlers, "dynamic_rendezvous", kept)
-    return kept
+def rendezvous_events(monkeypatch: pytest.MonkeyPatch) -> RecordingHandler:
+    handler = RecordingHandler()
+    monkeypatch.setitem(_log_handlers, "dynamic_rendezvous", handler)
+    return handler
 
 
 def test_event_of_a_rendezvous_survives_json_and_pickle() -> None:
@@ -74,30 +74,30 @@ def test_event_of_a_rendezvous_survives_json_and_pickle() -> None:
     assert str(event) == event.serialize()
 
 
-def test_event_of_a_rendezvous_names_the_function_that_tells_it(rendezvous_events: Kept) -> None:
+def test_event_of_a_rendezvous_names_the_calling_function(rendezvous_events: RecordingHandler) -> None:
     events.construct_and_record_rdzv_event("run", "joined", NodeState.RUNNING, hostname="host", rank=2)
-    (event,) = map(RdzvEvent.deserialize, rendezvous_events.said)
-    name = "test_events.py:test_event_of_a_rendezvous_names_the_function_that_tells_it"
+    (event,) = map(RdzvEvent.deserialize, rendezvous_events.messages)
+    name = "test_events.py:test_event_of_a_rendezvous_names_the_calling_function"
     assert event == RdzvEvent(name, "run", "joined", "host", os.getpid(), NodeState.RUNNING, rank=2)
 
 
-def test_event_of_a_failed_rendezvous_has_the_traceback(rendezvous_events: Kept) -> None:
+def test_event_of_a_failed_rendezvous_has_the_traceback(rendezvous_events: RecordingHandler) -> None:
     try:
         int("no")
     except ValueError:
         events.construct_and_record_rdzv_event("run", "failed", NodeState.FAILED, name="close", hostname="h", pid=1)
-    event = RdzvEvent.deserialize(rendezvous_events.said[0])
+    event = RdzvEvent.deserialize(rendezvous_events.messages[0])
     assert (event.name, event.pid) == ("test_events.py:close", 1)
     assert "ValueError: invalid literal" in event.error_trace
 
 
-def test_event_of_a_rendezvous_goes_nowhere_unless_somebody_wants_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_event_of_a_rendezvous_is_discarded_without_a_handler(capsys: pytest.CaptureFixture[str]) -> None:
     events.construct_and_record_rdzv_event("run", "joined", NodeState.RUNNING)
     assert capsys.readouterr() == ("", "")
 
 
-def test_logger_of_a_destination_has_its_handler_once_and_no_parents(rendezvous_events: Kept) -> None:
+def test_logger_of_a_destination_has_its_handler_once_and_no_parents(rendezvous_events: RecordingHandler) -> None:
     logger = events._get_or_create_logger("dynamic_rendezvous")
     assert events._get_or_create_logger("dynamic_rendezvous") is logger
     logger.info("once")
-    assert (rendezvous_events.said, logger.propagate) == (["once"], False)
+    assert (rendezvous_events.messages, logger.propagate) == (["once"], False)

@@ -1,4 +1,4 @@
-"""Metrics: where values go, how `prof` names them, and that no handler ever changes a run."""
+"""Metrics: their destinations, the names of `prof`, and that no handler ever changes a run."""
 
 import time
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ from elasticjob_agent import metrics
 from elasticjob_agent.metrics import MetricData, MetricHandler, api
 
 
-class Kept(MetricHandler):
-    """Keeps what it is told."""
+class RecordingHandler(MetricHandler):
+    """Records the values that it gets."""
 
     def __init__(self) -> None:
         self.data: list[MetricData] = []
@@ -24,16 +24,16 @@ class Kept(MetricHandler):
 
 
 class Broken(MetricHandler):
-    """Fails at everything."""
+    """Fails at each value."""
 
     def emit(self, metric_data: MetricData) -> None:
         raise OSError(f"no way to {metric_data.name}")
 
 
 @pytest.fixture
-def kept() -> Iterator[Kept]:
+def recorded() -> Iterator[RecordingHandler]:
     before = api._default[0]
-    handler = Kept()
+    handler = RecordingHandler()
     metrics.configure(handler)
     yield handler
     metrics.configure(before)
@@ -58,24 +58,24 @@ def alone() -> None:
     """A function of this module."""
 
 
-def test_b_004_41_prof_names_the_class_that_defines_the_function(kept: Kept) -> None:
+def test_b_004_41_prof_names_the_class_that_defines_the_function(recorded: RecordingHandler) -> None:
     assert Derived().works() == 3
-    assert kept.named == {"Base.works.success": 1, "Base.works.duration.ms": pytest.approx(0, abs=5000)}
+    assert recorded.named == {"Base.works.success": 1, "Base.works.duration.ms": pytest.approx(0, abs=5000)}
 
 
-def test_b_004_41_prof_of_a_function_names_its_module_without_packages(kept: Kept) -> None:
+def test_b_004_41_prof_of_a_function_names_its_module_without_packages(recorded: RecordingHandler) -> None:
     alone()
-    assert set(kept.named) == {"test_metrics.alone.success", "test_metrics.alone.duration.ms"}
+    assert set(recorded.named) == {"test_metrics.alone.success", "test_metrics.alone.duration.ms"}
 
 
-def test_the_name_of_a_metric_can_be_asked_for() -> None:
+def test_the_name_of_a_metric_can_be_requested() -> None:
     assert (api._get_metric_name(Base.works), api._get_metric_name(alone)) == ("Base.works", "test_metrics.alone")
 
 
-def test_b_004_41_prof_of_a_failure_puts_its_duration_too_in_its_group(kept: Kept) -> None:
+def test_b_004_41_prof_of_a_failure_puts_its_duration_too_in_its_group(recorded: RecordingHandler) -> None:
     with pytest.raises(KeyError):
         Base().fails()
-    assert [(d.group_name, d.name) for d in kept.data] == [
+    assert [(d.group_name, d.name) for d in recorded.data] == [
         ("own", "Base.fails.failure"),
         ("own", "Base.fails.duration.ms"),
     ]
@@ -88,19 +88,19 @@ def test_b_004_41_handler_that_raises_changes_nothing_and_is_logged(caplog: pyte
     assert "no way to m" in caplog.text
 
 
-def test_group_with_a_handler_of_its_own_leaves_the_others_to_the_default(kept: Kept) -> None:
-    own = Kept()
+def test_group_with_a_handler_of_its_own_leaves_the_others_to_the_default(recorded: RecordingHandler) -> None:
+    own = RecordingHandler()
     metrics.configure(own, "some group")
     metrics.put_metric("a", 1, "some group")
     metrics.getStream("another").add_value("b", 2)
-    assert (own.named, kept.named) == ({"a": 1}, {"b": 2})
+    assert (own.named, recorded.named) == ({"a": 1}, {"b": 2})
 
 
-def test_value_is_stamped_with_the_time_it_was_put(kept: Kept) -> None:
+def test_value_is_stamped_with_the_time_it_was_put(recorded: RecordingHandler) -> None:
     before = time.time()
     metrics.put_metric("m", 1)
-    assert before <= kept.data[0].timestamp <= time.time()
-    assert kept.data[0].group_name == "torchelastic"
+    assert before <= recorded.data[0].timestamp <= time.time()
+    assert recorded.data[0].group_name == "torchelastic"
 
 
 def test_console_handler_prints_group_name_and_value(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,12 +112,12 @@ def test_null_handler_is_the_default() -> None:
     assert isinstance(metrics.getStream("never configured").handler, metrics.NullMetricHandler)
 
 
-def test_deprecated_forms_warn_and_work(kept: Kept) -> None:
+def test_deprecated_forms_warn_and_work(recorded: RecordingHandler) -> None:
     with pytest.warns(FutureWarning, match="publish_metric is deprecated"):
         metrics.publish_metric("g", "m", 4)
     with pytest.warns(FutureWarning, match="profile is deprecated"):
         metrics.profile("g")(lambda: None)()
-    assert [d.name for d in kept.data] == ["m", "<lambda>.success", "<lambda>.duration.ms"]
+    assert [d.name for d in recorded.data] == ["m", "<lambda>.success", "<lambda>.duration.ms"]
 
 
 def test_elapsed_time_is_in_whole_milliseconds() -> None:
