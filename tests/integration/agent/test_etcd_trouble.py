@@ -74,7 +74,7 @@ def test_a_failure_during_a_stall_of_etcd_is_recorded_and_charged_afterwards(tmp
         with etcd.stalled():
             job.give_orders(1, {"0": {"exit": 1}})
             owner = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
-            job.await_reported(owner, "could not open a round: a worker failed, trying again")
+            job.await_reported(owner, "could not open a round for a failed worker, trying again")
         job.await_round(2, 3)
         world = job.await_world(RoundPhase.ACTIVE, 2)
         assert (world.restarts, world.node_losses) == (1, 0)
@@ -133,7 +133,7 @@ def test_a_full_etcd_refuses_a_failure_and_it_is_written_later(tmp_path: Path) -
         etcd.fill()
         job.give_orders(1, {"0": {"exit": 1}})
         owner = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
-        job.await_reported(owner, "could not open a round: a worker failed, trying again")
+        job.await_reported(owner, "could not open a round for a failed worker, trying again")
         etcd.clear()
         job.await_round(2, 3)
         world = job.await_world(RoundPhase.ACTIVE, 2)
