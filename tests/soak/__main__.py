@@ -1,10 +1,10 @@
-"""`make soak`: jobs side by side, a random fault every few seconds, for so many minutes; what must hold, holds.
+"""`make soak`: several jobs at once, a random fault every few seconds, for some minutes; then all invariants must hold.
 
     python -m tests.soak [--minutes 20] [--jobs 5] [--every 3.0] [--seed N]
 
-Exit code 0 if every job that was begun was trained to its end with the right result, whatever happened to it, and
-in the end nothing is left: no pod, key, lease, process or temporary file, and operator and node hold no more than
-new ones. Otherwise 1, the seed, what was wrong, and the folder with all logs.
+The exit code is 0 if every job was trained to its end with the right result, whatever faults it had. Nothing may be
+left at the end either. No pod, key, lease, process or temporary file may be left, and operator and node must hold no
+more than new ones. Otherwise the code is 1, with the seed, the fault, and the folder of all logs.
 """
 
 import argparse
@@ -29,7 +29,7 @@ _PAUSE_S = 0.3
 
 
 def main(arguments: list[str]) -> int:
-    """See the module."""
+    """Run the soak; return the exit code."""
     parser = argparse.ArgumentParser(prog="soak", description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--jobs", type=int, default=5)
@@ -81,9 +81,9 @@ def _inject_faults(
             life.check(now_s, again=True)
         if now_s >= next_s:
             strike = draw(rng)
-            if said := strike(stage, rng.choice(lives), rng):
+            if line := strike(stage, rng.choice(lives), rng):
                 counts[strike.__name__] += 1
-                print(f"{until_s - now_s:6.0f} s left: {said}", flush=True)
+                print(f"{until_s - now_s:6.0f} s left: {line}", flush=True)
             next_s = time.monotonic() + rng.expovariate(1 / every_s)
         time.sleep(_PAUSE_S)
     return counts
@@ -91,14 +91,14 @@ def _inject_faults(
 
 def _finish(lives: list[SoakJob]) -> None:
     def all_done() -> bool:
-        busy = [life.check(time.monotonic(), again=False) for life in lives]  # every one must be looked at
+        busy = [life.check(time.monotonic(), again=False) for life in lives]  # each must be checked
         return not any(busy)
 
     eventually(all_done, within_s=_LAST_JOBS_S, what="the end of the last jobs", pause_s=_PAUSE_S)
 
 
 def _require_nothing_left(stage: Stage, new: dict[str, Use]) -> None:
-    """Counts are read until they are right: deletions take a moment, and connections are kept 15 s for a next call."""
+    """Check counts until they are right: deletions take a moment, and connections stay open for 15 s."""
     for what, left in stage.leftovers().items():
         require_none(what, left, within_s=_REST_S)
     require_none("a leak", lambda: _excess(stage, new), within_s=_REST_S)
@@ -110,11 +110,11 @@ def _uses(stage: Stage) -> dict[str, Use]:
 
 
 def _excess(stage: Stage, new: dict[str, Use]) -> list[str]:
-    return [said for name, old in _uses(stage).items() for said in excess(name, old, new[name])]
+    return [line for name, old in _uses(stage).items() for line in excess(name, old, new[name])]
 
 
 def _train_one(stage: Stage) -> None:
-    """One undisturbed job, so that the processes have loaded all that their work needs."""
+    """Train one job without faults, so that the processes have loaded all that they need."""
     life = SoakJob(stage.rig, 999, random.Random(0), 100, 0.01)
 
     def done() -> bool:

@@ -1,6 +1,6 @@
-"""What happens to the jobs: each fault by its name. All are over when the call returns, but for their effects.
+"""The faults of a soak, each by its name. A fault is over when its call returns; its effects may last.
 
-A victim that is no longer there is no fault: `strike` says None then, and nothing is counted.
+If its target does not exist any more, `strike` returns None and nothing is counted.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ FaultInjection = Callable[[Stage, SoakJob, random.Random], str | None]
 
 
 def _worker(stage: Stage, life: SoakJob, rng: random.Random) -> tuple[int, int] | None:
-    """Rank and pid of one worker of the job, as its agents tell."""
+    """Return rank and pid of one worker of the job, from the reports of its agents."""
     if not life.name or not stage.rig.job(life.name):
         return None
     workers = stage.rig.pids(stage.rig.keys(life.name))
@@ -32,7 +32,7 @@ def _worker(stage: Stage, life: SoakJob, rng: random.Random) -> tuple[int, int] 
 
 
 def _agent(stage: Stage, life: SoakJob, rng: random.Random) -> psutil.Process | None:
-    """The agent over one worker of the job."""
+    """Return the agent of one worker of the job."""
     worker = _worker(stage, life, rng)
     with contextlib.suppress(psutil.Error):
         for parent in psutil.Process(worker[1]).parents() if worker else ():
@@ -42,7 +42,7 @@ def _agent(stage: Stage, life: SoakJob, rng: random.Random) -> psutil.Process | 
 
 
 def worker_crashes(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """A worker dies of a signal."""
+    """Kill a worker by a signal."""
     worker = _worker(stage, life, rng)
     if worker is None:
         return None
@@ -54,7 +54,7 @@ def worker_crashes(stage: Stage, life: SoakJob, rng: random.Random) -> str | Non
 
 
 def agent_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """An agent is killed, as with its node."""
+    """Kill an agent, as if its node was lost."""
     agent = _agent(stage, life, rng)
     if agent is None:
         return None
@@ -65,7 +65,7 @@ def agent_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
 
 
 def agent_suspended(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """An agent stops for seconds and goes on, its workers running all the while."""
+    """Stop an agent for seconds while its workers run, and let it continue."""
     agent, pause_s = _agent(stage, life, rng), rng.uniform(0.2, 8.0)
     if agent is None:
         return None
@@ -78,7 +78,7 @@ def agent_suspended(stage: Stage, life: SoakJob, rng: random.Random) -> str | No
 
 
 def pod_deleted(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """`kubectl delete pod`."""
+    """Delete a pod as `kubectl delete pod` does."""
     pods = [pod for pod in stage.rig.pod_names() if life.name and pod.startswith(f"{life.name}-")]
     if not pods:
         return None
@@ -88,7 +88,7 @@ def pod_deleted(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
 
 
 def job_scaled(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """Another number of nodes is wanted."""
+    """Request another number of nodes."""
     if not life.name or not stage.rig.job(life.name):
         return None
     replicas = rng.randint(1, MAX_REPLICAS)
@@ -97,7 +97,7 @@ def job_scaled(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
 
 
 def job_suspended(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """A queueing system takes the job's nodes away and gives them back."""
+    """Take the job's nodes away as a queueing system does, and give them back."""
     if not life.name or not stage.rig.job(life.name):
         return None
     pause_s = rng.uniform(0.1, 4.0)
@@ -108,7 +108,7 @@ def job_suspended(stage: Stage, life: SoakJob, rng: random.Random) -> str | None
 
 
 def operator_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """The operator is killed, and is away for a while."""
+    """Kill the operator, and start it again after a while."""
     del life
     pause_s = rng.uniform(0.0, 4.0)
     stage.rig.kill_operator()
@@ -118,7 +118,7 @@ def operator_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None
 
 
 def api_server_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """The API server is killed and starts again."""
+    """Kill the API server, and start it again."""
     del life, rng
     stage.server.kill()
     stage.server.start()
@@ -126,7 +126,7 @@ def api_server_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | No
 
 
 def etcd_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """The etcd is killed and comes back with its data."""
+    """Kill etcd, and start it again with its data."""
     del life
     pause_s = rng.uniform(0.0, 3.0)
     stage.etcd.kill()
@@ -136,7 +136,7 @@ def etcd_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
 
 
 def etcd_suspended(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """Connections to etcd stand, and nothing is answered."""
+    """Stop etcd: its connections remain open without an answer."""
     del life
     pause_s = rng.uniform(0.2, 8.0)
     with stage.etcd.stalled():
@@ -145,7 +145,7 @@ def etcd_suspended(stage: Stage, life: SoakJob, rng: random.Random) -> str | Non
 
 
 def etcd_compacted(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """The etcd forgets its history."""
+    """Compact the history of etcd."""
     del life, rng
     with contextlib.suppress(urllib.error.HTTPError):  # 400: nothing was written since the last time
         stage.etcd.compact()
@@ -154,7 +154,7 @@ def etcd_compacted(stage: Stage, life: SoakJob, rng: random.Random) -> str | Non
 
 
 def network_cut(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """Every connection to etcd is reset, and none can be made for a while."""
+    """Reset every connection to etcd, and refuse new ones for a while."""
     del life
     pause_s = rng.uniform(0.0, 4.0)
     stage.way.cut()
@@ -164,7 +164,7 @@ def network_cut(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
 
 
 def node_dies(stage: Stage, life: SoakJob, rng: random.Random) -> str | None:
-    """The machine of all pods dies; another takes its place, and Kubernetes forgets the pods of the first."""
+    """Kill the machine of all pods; start another one, and remove the pods of the first."""
     del life
     stage.kill_node()
     time.sleep(rng.uniform(0.0, 2.0))
@@ -187,15 +187,15 @@ FAULTS: dict[FaultInjection, int] = {
     network_cut: 2,
     node_dies: 1,
 }
-"""Each fault and how often it comes, as a weight."""
+"""Each fault with its weight."""
 
 
 def draw(rng: random.Random) -> FaultInjection:
-    """The next fault."""
+    """Return the next fault."""
     found: FaultInjection = rng.choices(list(FAULTS), weights=list(FAULTS.values()))[0]
     return found
 
 
 def describe(counts: dict[str, Any]) -> str:
-    """The counts in words, most frequent first."""
+    """Return the counts as text, most frequent first."""
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(counts.items(), key=lambda i: -i[1]))

@@ -1,7 +1,7 @@
-"""One place of the soak: job after job, each created, trained to its end under faults, checked, deleted, and gone.
+"""One series of jobs: each is created, trained to its end under faults, checked and deleted, then the next begins.
 
-A life never waits: `check` takes one look and does what is due, so that many go on side by side. What must never be
-(a violation of the trainer's, a job that failed, one that stands still) raises `JobBroken`.
+A series never waits: `check` looks once and does what is due, so that many series run side by side. A violation of
+the trainer, a failed job or a job without progress raises `JobBroken`.
 """
 
 import json
@@ -16,16 +16,16 @@ from testing.kube.stack import KubeStack
 TRAINER = Path(__file__).with_name("trainer.py")
 MAX_REPLICAS = 3
 _LIMIT_S = 300.0
-"""A job needs some 30 s undisturbed; ten times that means that it hangs."""
+"""Seconds: a job needs about 30 s without faults; ten times that means that it hangs."""
 
 
 class JobBroken(Exception):
-    """Something that must never be; the message has what is known of it."""
+    """An invariant was broken; the message has all known details."""
 
 
 @dataclass(slots=True)
 class SoakJob:
-    """See the module. `now_s` of each call is one monotonic clock, in seconds."""
+    """A series of jobs. `now_s` of each call is one monotonic clock, in seconds."""
 
     rig: KubeStack
     number: int
@@ -33,7 +33,7 @@ class SoakJob:
     steps: int
     step_s: float
     ended: int = 0
-    """Jobs that went all the way."""
+    """The number of jobs that were trained to their end."""
     rounds: int = 0
     restarts: int = 0
     node_losses: int = 0
@@ -45,16 +45,16 @@ class SoakJob:
 
     @property
     def name(self) -> str:
-        """Of the job that is there, or nothing."""
+        """Return the name of the present job; empty without one."""
         return "" if self._deleting else self._name
 
     @property
     def folder(self) -> Path:
-        """Where its checkpoints are."""
+        """Return the folder of its checkpoints."""
         return self.rig.folder / "checkpoints" / self._name
 
     def check(self, now_s: float, *, again: bool) -> bool:
-        """Do what is due; `again`: begin another job after the last. False when there is nothing to do any more."""
+        """Do what is due; return False when nothing is left to do. `again`: begin another job after the last one."""
         if not self._name:
             if again:
                 self._begin(now_s)
@@ -68,11 +68,11 @@ class SoakJob:
         return True
 
     def scale(self, replicas: int) -> None:
-        """As `kubectl scale`."""
+        """Scale the job, as `kubectl scale` does."""
         self.rig.patch_job(self._name, {"replicas": replicas})
 
     def suspend(self, *, suspended: bool) -> None:
-        """As a queueing system does."""
+        """Suspend or resume the job, as a queueing system does."""
         self.rig.patch_job(self._name, {"suspend": suspended})
 
     def _begin(self, now_s: float) -> None:

@@ -1,4 +1,4 @@
-"""What must not be there when the soak is over: anything of a job, and more in old processes than in new ones."""
+"""Leaks after a soak: anything left of a job, and resources of old processes beyond those of new ones."""
 
 import contextlib
 from collections import Counter
@@ -13,29 +13,29 @@ from testing.waiting import eventually
 from tests.soak.job_generator import JobBroken
 
 MORE = {"descriptors": 10, "threads": 4, "rss_mib": 60}
-"""So much more than a new process may an old one hold: its caches are warm."""
+"""The allowed excess of an old process over a new one: its caches are warm."""
 _PAUSE_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a process holds of the machine."""
+    """The resources that a process holds."""
 
     descriptors: int
     threads: int
     rss_mib: int
     opened: str = field(default="", repr=False, compare=False)
-    """What its descriptors are, each kind with its number."""
+    """The kinds of its descriptors, each with its number."""
 
     @classmethod
     def of(cls, pid: int) -> Self:
-        """As it is now."""
+        """Return the present use of a process."""
         process = psutil.Process(pid)
         return cls(process.num_fds(), process.num_threads(), process.memory_info().rss >> 20, _opened(pid))
 
 
 def excess(name: str, old: Use, new: Use) -> list[str]:
-    """What a process that was there all the time holds above what a new one does, and above what is allowed."""
+    """Yield the resources of an old process beyond those of a new one and the allowed excess."""
     return [
         f"the {name} holds {getattr(old, what)} {what}, a new one {getattr(new, what)} (open: {old.opened})"
         for what, allowed in MORE.items()
@@ -46,13 +46,13 @@ def excess(name: str, old: Use, new: Use) -> list[str]:
 def _opened(pid: int) -> str:
     kinds: Counter[str] = Counter()
     for link in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):  # closed meanwhile
+        with contextlib.suppress(OSError):  # closed in the meantime
             kinds[str(link.readlink()).partition(":[")[0]] += 1
     return ", ".join(f"{number} {kind}" for kind, number in kinds.most_common())
 
 
 def require_none(what: str, left: Callable[[], object], *, within_s: float) -> None:
-    """Broken if something is left for so long: deletions take a moment."""
+    """Raise JobBroken if something is still left after this time: deletions take a moment."""
     found: list[object] = []
 
     def none() -> bool:
@@ -66,7 +66,7 @@ def require_none(what: str, left: Callable[[], object], *, within_s: float) -> N
 
 
 def strays(folder: Path, spared: Collection[int]) -> list[str]:
-    """Processes that live on this folder, wherever they have gone, but for the spared ones and their children."""
+    """Return the processes that use this folder, except the spared ones and their children."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):

@@ -1,7 +1,7 @@
-"""All that the soak's jobs live in: etcd behind a proxy, an API server, the operator, a node; and what is left of it.
+"""The surroundings of the soak's jobs: etcd behind a proxy, an API server, the operator, a node; and their leftovers.
 
-The node is one process with the containers of all pods below it. When it is killed its containers die with it, and
-the pods it had are removed by force, as Kubernetes does with those of a node that is gone.
+The node is one process with the containers of all pods below it. If it is killed, its containers end with it, and its
+pods are removed by force, as Kubernetes does for a lost node.
 """
 
 import contextlib
@@ -21,42 +21,42 @@ from tests.soak.leaks import strays
 
 
 class Stage:
-    """See the module; `open_stage` makes it and takes it down."""
+    """The surroundings; `open_stage` starts and stops them."""
 
     def __init__(self, server: ApiServer, etcd: OwnEtcd, way: Proxy, rig: KubeStack) -> None:
         self.server, self.etcd, self.way, self.rig = server, etcd, way, rig
         self._node: Process | None = None
 
     def start_operator(self) -> None:
-        """Start it; the one before must have ended."""
+        """Start the operator; the one before must have ended."""
         self.rig.start_operator()
 
     def start_node(self) -> None:
-        """Start a node; what its predecessor had is forgotten."""
+        """Start a node, without the state of the one before."""
         for pod in self.rig.pods():
             if pod["spec"].get("nodeName"):
                 self.rig.forget_pod(pod["metadata"]["name"])
         self._node = self.rig.start_node()
 
     def kill_node(self) -> None:
-        """SIGKILL."""
+        """Kill the node with SIGKILL."""
         assert self._node is not None
         self._node.kill()
 
     @property
     def operator_pid(self) -> int:
-        """Of the operator that runs."""
+        """The pid of the running operator."""
         assert self.rig.operator is not None
         return self.rig.operator.pid
 
     @property
     def node_pid(self) -> int:
-        """Of the node that runs."""
+        """The pid of the running node."""
         assert self._node is not None
         return self._node.pid
 
     def leftovers(self) -> dict[str, Callable[[], object]]:
-        """What may be left when all jobs are gone, each as a look at it."""
+        """Return a function for each kind of object that may be left after all jobs."""
         return {
             "pods": self.rig.pods,
             "keys": self.rig.etcd_keys,
@@ -66,25 +66,25 @@ class Stage:
         }
 
     def leases(self) -> int:
-        """How many etcd has."""
+        """Return the number of leases in etcd."""
         return len(http_get(self.etcd.endpoint, "lease/leases").get("leases", []))
 
     def etcd_bytes(self) -> int:
-        """Of its data that are in use."""
+        """Return the bytes of etcd's data that are in use."""
         return int(http_get(self.etcd.endpoint, "maintenance/status")["dbSizeInUse"])
 
     def strays(self) -> list[str]:
-        """Processes of jobs that still live, wherever they have gone: agents, starters and workers of this soak."""
+        """Return the processes of jobs that still live: agents, fork servers and workers of this soak."""
         return strays(self.rig.folder, {os.getpid(), self.node_pid, self.operator_pid})
 
     def temporary_files(self) -> list[str]:
-        """What agents left in the folder for temporary files."""
+        """Return the files of agents in the folder for temporary files."""
         return sorted(path.name for path in Path(os.environ["TMPDIR"]).iterdir())
 
 
 @contextlib.contextmanager
 def open_stage(folder: Path) -> Iterator[Stage]:
-    """Everything runs, and nothing does in the end."""
+    """Start all parts, and stop them at the end."""
     (folder / "kube").mkdir()
     own = OwnEtcd(folder)
     with contextlib.ExitStack() as stack:

@@ -1,15 +1,15 @@
-"""A worker that knows whether it was run rightly: standard library only, run as a file by the pods of a soak.
+"""A worker that checks its own training. It uses only the standard library; pods of a soak run it as a file.
 
     trainer.py FOLDER STEPS STEP_S
 
-Every step mixes the state with numbers that the ranks divide among themselves: each next state needs all of the one
-before, so a step that is lost, doubled or computed by the wrong set of ranks changes the end, which one process can
-compute alone. FOLDER is shared by all nodes and holds the checkpoints, a journal of what was saved, and `violation`
-when something was wrong that can never be right: a checkpoint lost, two rounds that trained at the same time on one
-lineage, a wrong result.
+Every step mixes the state with numbers that the ranks divide among themselves, and each state depends on the whole
+state before. So a step that is lost, repeated or computed by the wrong ranks changes the result, and one process can
+compute the right result alone. FOLDER is shared by all nodes and has the checkpoints and a journal of saves. A file
+`violation` there records an error that must never occur. Such errors are a lost checkpoint, a wrong result, and two
+rounds that trained at the same time on one lineage.
 
-The round is the fencing token: who finds the mark of a later round in FOLDER writes no more. Losing a peer is no
-violation; it ends the worker with 1, as in any training.
+The round is the fencing token: a worker that finds the mark of a later round in FOLDER writes nothing more. A lost peer
+is not a violation; the worker then ends with 1, as in any training.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ _PATIENCE_S = 30.0
 
 
 class LostPeer(Exception):
-    """A rank is gone or is none of this round."""
+    """A rank has ended, or is not a rank of this round."""
 
 
 class Fenced(Exception):
@@ -41,21 +41,21 @@ class Fenced(Exception):
 
 
 class Violation(Exception):
-    """What must never be."""
+    """An error that must never occur."""
 
 
 def term(step: int, item: int) -> int:
-    """The number that an item adds in a step."""
+    """Return the number that an item adds in a step."""
     return pow(31 * step + item + 7, 5, PRIME)
 
 
 def part_of(state: int, step: int, rank: int, world_size: int) -> int:
-    """A rank's share of a step."""
+    """Return a rank's share of a step."""
     return sum((state * (item + 3) + term(step, item)) % PRIME for item in range(rank, ITEMS, world_size)) % PRIME
 
 
 def result_alone(steps: int) -> int:
-    """The state after so many steps, computed by one process from the beginning."""
+    """Return the state after this many steps, computed by one process from the beginning."""
     state = 1
     for step in range(1, steps + 1):
         state = part_of(state, step, 0, 1)
@@ -81,7 +81,7 @@ def _receive(peer: socket.socket) -> int:
 
 
 class Star:
-    """All ranks over rank 0; the first message names round and rank, and rank 0 refuses another round's."""
+    """Connections of all ranks to rank 0; the first message has round and rank, and rank 0 refuses other rounds."""
 
     def __init__(self, rank: int, world_size: int, round_: int, *, patience_s: float = _PATIENCE_S) -> None:
         self.rank, self.world_size, self.round = rank, world_size, round_
@@ -89,7 +89,7 @@ class Star:
         self._peers: dict[int, socket.socket] = {}
 
     def meet(self, host: str, port: int) -> None:
-        """Connect all; raises LostPeer if they do not come in time."""
+        """Connect all ranks; raise LostPeer if they do not connect in time."""
         deadline = time.monotonic() + self._patience_s
         try:
             if self.rank == 0:
@@ -97,7 +97,7 @@ class Star:
             else:
                 self._peers[0] = self._reach(host, port, deadline)
         except OSError as error:
-            raise LostPeer(f"rank {self.rank} met nobody at {host}:{port}: {error}") from error
+            raise LostPeer(f"rank {self.rank} met no rank at {host}:{port}: {error}") from error
 
     def _welcome(self, host: str, port: int) -> None:
         with socket.create_server((host, port)) as server:
@@ -134,7 +134,7 @@ class Star:
             time.sleep(0.02)
 
     def total(self, part: int) -> int:
-        """The sum of all ranks' parts, on every rank."""
+        """Return the sum of all ranks' parts, on every rank."""
         try:
             if self.rank:
                 _send(self._peers[0], part)
@@ -147,12 +147,12 @@ class Star:
         return total
 
     def close(self) -> None:
-        """End the connections."""
+        """Close the connections."""
         for peer in self._peers.values():
             peer.close()
 
 
-# --- what is on disk -------------------------------------------------------------------------------------------
+# --- files on disk ---------------------------------------------------------------------------------------------
 
 
 class Store:
@@ -169,7 +169,7 @@ class Store:
             yield
 
     def begin(self) -> dict[str, Any]:
-        """Mark the round as begun; the newest checkpoint, checked against the journal."""
+        """Mark the round as begun; return the newest checkpoint, checked against the journal."""
         with self._locked():
             self._fence()
             (self._folder / "round").write_text(str(self._round))
@@ -181,7 +181,7 @@ class Store:
         return newest
 
     def save(self, checkpoint: dict[str, Any]) -> None:
-        """Write it, unless a later round has begun."""
+        """Write a checkpoint, unless a later round has begun."""
         text = json.dumps(checkpoint)
         body = json.dumps({"sha": hashlib.sha256(text.encode()).hexdigest(), "body": text})
         with self._locked():
@@ -198,14 +198,14 @@ class Store:
                 old.unlink()
 
     def finish(self, state: int, steps: int) -> None:
-        """Compare with one process's result, and write it down."""
+        """Compare the result with that of one process, and write it to a file."""
         alone = result_alone(steps)
         if state != alone:
             raise Violation(f"wrong result: {state} after {steps} steps, one process gets {alone}")
         (self._folder / "result").write_text(str(state))
 
     def accuse(self, what: str) -> None:
-        """Write a violation down."""
+        """Write a violation to its file."""
         with (self._folder / "violation").open("a") as file:
             file.write(what + "\n")
 
@@ -217,10 +217,10 @@ class Store:
 
     def _newest(self) -> dict[str, Any]:
         for path in sorted(self._folder.glob("step-*.json"), reverse=True):
-            kept = json.loads(path.read_text())
-            if hashlib.sha256(kept["body"].encode()).hexdigest() != kept["sha"]:
+            saved = json.loads(path.read_text())
+            if hashlib.sha256(saved["body"].encode()).hexdigest() != saved["sha"]:
                 raise Violation(f"{path.name} is damaged")
-            body: dict[str, Any] = json.loads(kept["body"])
+            body: dict[str, Any] = json.loads(saved["body"])
             return body
         return {"step": 0, "state": 1, "lineage": []}
 
@@ -243,9 +243,9 @@ def _check_lineage(checkpoint: dict[str, Any]) -> None:
 
 
 def train(star: Star, store: Store, steps: int, step_s: float) -> None:
-    """Go on from the newest checkpoint to the end."""
+    """Train from the newest checkpoint to the end."""
     checkpoint: dict[str, Any] = store.begin() if star.rank == 0 else {"step": 0, "state": 0, "lineage": []}
-    # What the others add is 0: the sum is rank 0's.
+    # The parts of the other ranks are 0: the sum is rank 0's.
     start, state = star.total(checkpoint["step"]), star.total(checkpoint["state"])
     for step in range(start + 1, steps + 1):
         state = star.total(part_of(state, step, star.rank, star.world_size))
@@ -256,7 +256,7 @@ def train(star: Star, store: Store, steps: int, step_s: float) -> None:
         time.sleep(step_s)
     if star.rank == 0:
         store.finish(state, steps)
-    star.total(0)  # nobody leaves before the result is written
+    star.total(0)  # no rank leaves before the result is written
 
 
 def _tell(step: int, steps: int) -> None:
@@ -268,7 +268,7 @@ def _tell(step: int, steps: int) -> None:
 
 
 def main(folder: str, steps: str, step_s: str) -> int:
-    """Exit code 0 when training has ended well, 1 when a peer was lost, 3 when fenced, 99 on a violation."""
+    """Return 0 when training has succeeded, 1 when a peer was lost, 3 when fenced, 99 after a violation."""
     env = os.environ
     round_ = int(env["ELASTICJOB_ROUND"])
     star = Star(int(env["RANK"]), int(env["WORLD_SIZE"]), round_)

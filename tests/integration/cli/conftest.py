@@ -1,4 +1,4 @@
-"""What tests of the command line share: a census around each, a kubelet over a cluster in memory, plain pods."""
+"""Fixtures for tests of the command line: a census around each test, a kubelet over a cluster in memory, plain pods."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ from tests.integration.sdk.conftest import job, kubelet, stage  # noqa: F401  # 
 
 @pytest.fixture
 def census() -> Iterator[Census]:
-    """Nothing may be left when the test and its fixtures have ended."""
+    """Check that no process is left after the test and its fixtures."""
     with Census() as census:
         yield census
         assert census.found() == []
@@ -37,7 +37,7 @@ def census() -> Iterator[Census]:
 
 @dataclass
 class Pods:
-    """A kubelet at work, and the pods it has been given."""
+    """A running kubelet, and its pods."""
 
     cluster: InMemoryCluster
     kubelet: Kubelet
@@ -46,7 +46,7 @@ class Pods:
     lines: list[tuple[str, str]]
 
     async def create(self, script: str, name: str = "plain", **spec: Any) -> str:
-        """A pod whose one container runs this script in a shell; returns its name."""
+        """Create a pod whose only container runs this script in a shell; return its name."""
         env = [{"name": MARKER, "value": self.token}]
         container = {"name": "trainer", "command": ["sh", "-c", script], "env": env, **spec.pop("container", {})}
         body = {"metadata": {"name": name}, "spec": {"containers": [container], **spec}}
@@ -60,27 +60,27 @@ class Pods:
         return (self.get(name) or {}).get("status") or {}
 
     async def phase(self, phase: str, name: str = "plain") -> dict[str, Any]:
-        """Wait for this phase; the status then."""
+        """Wait for this phase; return the status."""
         await aeventually(lambda: self.status(name).get("phase") == phase, what=f"pod {name} {phase}")
         return self.status(name)
 
-    async def said(self, text: str) -> None:
+    async def wait_line(self, text: str) -> None:
         """Wait until a container has written this line."""
         await aeventually(lambda: text in [line for _, line in self.lines], what=f"line {text!r}")
 
-    async def gone(self, name: str = "plain") -> None:
-        """Wait until the object is gone."""
+    async def wait_removed(self, name: str = "plain") -> None:
+        """Wait until the pod's object is gone."""
         await aeventually(lambda: self.get(name) is None, what=f"pod {name} gone")
 
     def end(self, status: dict[str, Any]) -> dict[str, Any]:
-        """How the trainer ended."""
+        """Return the end of the trainer."""
         terminated: dict[str, Any] = status["containerStatuses"][0]["state"]["terminated"]
         return terminated
 
 
 @pytest.fixture
 async def pods(census: Census, tmp_path: Path) -> AsyncIterator[Pods]:
-    """A kubelet that runs until the end of the test."""
+    """Run a kubelet until the end of the test."""
     cluster = InMemoryCluster(ids=iter(lambda: str(uuid.uuid4()), ""))
     supervisor = await Supervisor.create()
     host = Host(
@@ -114,7 +114,7 @@ async def pods(census: Census, tmp_path: Path) -> AsyncIterator[Pods]:
 
 @pytest.fixture
 def cli(census: Census, tmp_path: Path) -> Iterator[Cli]:
-    """The command line in an empty folder."""
+    """Return the command line in an empty folder."""
     cli = Cli(tmp_path, census)
     yield cli
     cli.clean_up()
@@ -122,5 +122,5 @@ def cli(census: Census, tmp_path: Path) -> Iterator[Cli]:
 
 @pytest.fixture
 def command(namespace: Namespace, tmp_path: Path) -> Command:
-    """`elasticjob` for the test's own namespace."""
+    """Return `elasticjob` for the test's namespace."""
     return Command(namespace.server.kubeconfig(namespace=namespace.name), tmp_path)

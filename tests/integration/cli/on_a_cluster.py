@@ -1,4 +1,4 @@
-"""The real command line beside a real API server: a kubeconfig, and how a command ends."""
+"""The real command line with a real API server: a kubeconfig, and the result of a command."""
 
 import os
 import subprocess
@@ -15,13 +15,13 @@ _LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """`elasticjob` with this kubeconfig; its output is piped, so it is as scripts see it."""
+    """`elasticjob` with this kubeconfig; its output is a pipe, as for scripts."""
 
     kubeconfig: Path
     folder: Path
 
     def __call__(self, *arguments: object, code: int | None = 0, **environ: str) -> Ended:
-        """Run it to its end, which must be with this code (None: any)."""
+        """Run the command to its end, and check its exit code (None: any)."""
         environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PYTHONDONTWRITEBYTECODE": "1", **environ}
         done = subprocess.run(
             [ELASTICJOB, *map(str, arguments)],

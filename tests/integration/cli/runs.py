@@ -1,4 +1,4 @@
-"""Running the real command line in a process of its own, with tiny jobs."""
+"""Run the real command line in its own process, with tiny jobs."""
 
 import os
 import re
@@ -21,7 +21,7 @@ WAIT = "echo up; sleep 1000"
 
 @dataclass
 class Ended:
-    """How one command ended, and what it said."""
+    """The result of a command: exit code and output."""
 
     code: int
     out: str
@@ -29,7 +29,7 @@ class Ended:
 
     @property
     def rows(self) -> list[list[str]]:
-        """The table of ranks, without its head."""
+        """The rows of the table of ranks, without its head."""
         lines = self.out.splitlines()
         start = next(i for i, line in enumerate(lines) if line.startswith("RANK"))
         return [line.split() for line in lines[start + 1 :] if re.match(r"(\d+|-) ", line)]
@@ -37,14 +37,14 @@ class Ended:
 
 @dataclass
 class Cli:
-    """The command line in a folder of its own, where it may write; what it starts is counted by the census."""
+    """The command line in its own folder; the census counts its processes."""
 
     folder: Path
     census: Census
     processes: list["subprocess.Popen[str]"] = field(default_factory=list)
 
     def manifest(self, script: str, **spec: Any) -> Path:
-        """A job named tiny whose workers run this script in a shell; 2 nodes of 1 worker unless said otherwise."""
+        """Write a job `tiny` whose workers run this script in a shell; by default 2 nodes with 1 worker each."""
         container = {
             "name": "trainer",
             "image": "busybox",
@@ -63,7 +63,7 @@ class Cli:
         return path
 
     def begin(self, *arguments: object, program: str | Path = _ELASTICJOB, **options: Any) -> "subprocess.Popen[str]":
-        """Start `elasticjob`; its output is piped unless an option says otherwise."""
+        """Start `elasticjob`; its output is a pipe unless an option changes that."""
         environ = {**os.environ, MARKER: self.census.token, "PYTHONDONTWRITEBYTECODE": "1"}
         pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         process = subprocess.Popen(
@@ -79,35 +79,35 @@ class Cli:
         return self.begin("run", self.folder / "job.yaml", "--run-dir", "out", *arguments, **options)
 
     def end(self, process: "subprocess.Popen[str]") -> Ended:
-        """Wait for its end."""
+        """Wait for the end of a process; return the result."""
         out, err = process.communicate(timeout=scaled(_DEADLINE_S))
         return Ended(process.returncode, out or "", err or "")
 
     def run(self, *arguments: object, **options: Any) -> Ended:
-        """Run the manifest to its end."""
+        """Run the manifest to its end; return the result."""
         return self.end(self.begin_run(*arguments, **options))
 
     def workers_up(self, count: int = 2) -> None:
-        """Wait until so many workers have said `up`."""
-        eventually(lambda: self.said("up") >= count, within_s=_DEADLINE_S, what="workers up")
+        """Wait until this many workers have written `up`."""
+        eventually(lambda: self.pods_with_line("up") >= count, within_s=_DEADLINE_S, what="workers up")
 
-    def said(self, line: str) -> int:
-        """How many pods have written this line."""
+    def pods_with_line(self, line: str) -> int:
+        """Return how many pods have written this line."""
         logs = (self.folder / "out").glob("logs/*/trainer/stdout.log")
         return sum(line in log.read_text().splitlines() for log in logs)
 
     def resource(self) -> dict[str, Any]:
-        """The job with its status, as it was kept."""
+        """The job with its status, as the run saved it."""
         job: dict[str, Any] = yaml.safe_load((self.folder / "out/job.yaml").read_text())
         return job
 
     def status(self) -> dict[str, Any]:
-        """Its status."""
+        """The status of the job."""
         status: dict[str, Any] = self.resource()["status"]
         return status
 
     def clean_up(self) -> None:
-        """End what a failed test left."""
+        """End the processes that a failed test left."""
         for process in self.processes:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Commands that look at jobs and change them, on a real API server; the tests write the status as an operator would."""
+"""Commands that read and change jobs, on a real API server; the tests write the status as an operator would."""
 
 import json
 from typing import Any
@@ -15,8 +15,8 @@ from tests.integration.sdk.kubelet import Kubelet
 pytestmark = pytest.mark.kube
 
 
-def test_get_shows_a_table_names_and_the_whole(stage: Stage, command: Command, job: ElasticJob) -> None:
-    stage.says(job, phase="Running", readyReplicas=2, desiredReplicas=2, reason="Stalled", message="no output")
+def test_get_shows_a_table_names_or_the_full_object(stage: Stage, command: Command, job: ElasticJob) -> None:
+    stage.set_status(job, phase="Running", readyReplicas=2, desiredReplicas=2, reason="Stalled", message="no output")
     head, row = command("get").out.splitlines()
     assert head.split() == ["NAME", "PHASE", "READY", "DESIRED", "RESTARTS", "AGE", "REASON"]
     assert row.split()[:5] == [job.name, "Running", "2", "2", "0"]
@@ -26,11 +26,11 @@ def test_get_shows_a_table_names_and_the_whole(stage: Stage, command: Command, j
     assert yaml.safe_load(command("get", "-o", "yaml").out)["items"][0]["metadata"]["uid"] == job.uid
 
 
-def test_a_namespace_without_jobs_says_so(command: Command) -> None:
+def test_get_reports_a_namespace_without_jobs(command: Command) -> None:
     assert command("get").out == "no jobs in this namespace; -A lists the jobs of all namespaces\n"
 
 
-def test_changes_are_made_and_said(command: Command, job: ElasticJob) -> None:
+def test_a_change_is_made_and_reported(command: Command, job: ElasticJob) -> None:
     where = f"{job.namespace}/{job.name}"
     before = job.spec.replicas
     assert command("scale", job.name, "--replicas", before + 1).out == f"{where}: replicas {before} -> {before + 1}\n"
@@ -44,7 +44,7 @@ def test_changes_are_made_and_said(command: Command, job: ElasticJob) -> None:
     assert (job.refresh().spec.replicas, job.spec.suspend) == (before + 1, False)
 
 
-def test_options_stand_before_the_command_too_and_a_context_can_be_named(command: Command, job: ElasticJob) -> None:
+def test_options_may_precede_the_command_and_a_context_can_be_selected(command: Command, job: ElasticJob) -> None:
     config = command.kubeconfig
     ended = command("-n", job.namespace, "--context=test", "get", "--kubeconfig", config, "-o", "name", KUBECONFIG="x")
     assert ended.out.strip().endswith(job.name)
@@ -61,8 +61,8 @@ FAILURE: dict[str, Any] = {
 }
 
 
-def test_describe_tells_the_failure_and_the_events(stage: Stage, command: Command, job: ElasticJob) -> None:
-    stage.says(job, phase="Failed", reason="MaxRestartsExceeded", message="3 failures", lastFailure=FAILURE)
+def test_describe_shows_the_failure_and_the_events(stage: Stage, command: Command, job: ElasticJob) -> None:
+    stage.set_status(job, phase="Failed", reason="MaxRestartsExceeded", message="3 failures", lastFailure=FAILURE)
     about = {"apiVersion": "elasticjob.io/v1alpha1", "kind": "ElasticJob", "name": job.name, "uid": job.uid}
     event = {
         "apiVersion": "v1",
@@ -85,7 +85,7 @@ def test_describe_tells_the_failure_and_the_events(stage: Stage, command: Comman
 
 @pytest.fixture
 def two(stage: Stage, kubelet: Kubelet, job: ElasticJob) -> ElasticJob:
-    """A job that runs in two pods, which have written a few lines."""
+    """Return a job that runs in two pods, which have written a few lines."""
     for pod in ("a", "b"):
         kubelet.start_pod(pod)
     stage.runs(job, "a", "b")
@@ -94,7 +94,7 @@ def two(stage: Stage, kubelet: Kubelet, job: ElasticJob) -> ElasticJob:
     return job
 
 
-def test_logs_are_merged_with_their_ranks_or_of_one_rank_alone(two: ElasticJob, command: Command) -> None:
+def test_logs_are_merged_with_their_ranks_or_show_one_rank(two: ElasticJob, command: Command) -> None:
     assert command("logs", two.name).out == "[rank0] zero\n[rank1] one\n[rank0] zero again\n"
     assert command("logs", two.name, "-r", "1").out == "one\n"
     assert command("logs", two.name, "-r", 0, "-r", 1, "--tail", 1).out == "[rank1] one\n[rank0] zero again\n"
@@ -102,24 +102,26 @@ def test_logs_are_merged_with_their_ranks_or_of_one_rank_alone(two: ElasticJob, 
 
 
 def test_logs_of_the_worker_that_failed_are_found(stage: Stage, two: ElasticJob, command: Command) -> None:
-    stage.says(two, lastFailure=FAILURE)
+    stage.set_status(two, lastFailure=FAILURE)
     assert command("logs", two.name, "--failed").out == "one\n"
 
 
-def test_of_the_worker_that_failed_beside_sidecars_the_trainer_is_read(
+def test_logs_of_a_failed_worker_beside_sidecars_are_those_of_the_trainer(
     stage: Stage, kubelet: Kubelet, job: ElasticJob, command: Command
 ) -> None:
     kubelet.start_pod("b", "proxy", "metrics")
     kubelet.write("b", "out of data")
-    stage.says(job, lastFailure=FAILURE)
+    stage.set_status(job, lastFailure=FAILURE)
     assert command("logs", job.name, "--failed").out == "out of data\n"
 
 
-def test_of_a_failed_pod_that_is_gone_the_last_words_are_told(stage: Stage, job: ElasticJob, command: Command) -> None:
-    stage.says(job, phase="Running", lastFailure=FAILURE)
-    said = command("logs", job.name, "--failed", code=1).err
-    assert "the pod b was deleted, and its log with it; the job's status has: rank 1 in pod b exited with 3" in said
-    assert said.endswith("no data.\n")
+def test_logs_of_a_deleted_failed_pod_show_the_message_in_the_status(
+    stage: Stage, job: ElasticJob, command: Command
+) -> None:
+    stage.set_status(job, phase="Running", lastFailure=FAILURE)
+    message = command("logs", job.name, "--failed", code=1).err
+    assert "the pod b was deleted, and its log with it; the job's status has: rank 1 in pod b exited with 3" in message
+    assert message.endswith("no data.\n")
 
 
 def test_logs_are_followed_until_the_job_has_ended(

@@ -1,4 +1,4 @@
-"""The voice of a run on a terminal and in a pipe."""
+"""The console of a run, on a terminal and in a pipe."""
 
 import os
 import pty
@@ -14,14 +14,14 @@ _TERMINAL = {"TERM": "xterm"}
 
 @pytest.fixture
 def terminal() -> Iterator[tuple[int, int]]:
-    """Both ends of a terminal."""
+    """Yield both ends of a terminal."""
     ends = pty.openpty()
     yield ends
     for end in ends:
         os.close(end)
 
 
-def _said_on(ends: tuple[int, int], environ: dict[str, str]) -> bytes:
+def _output_on(ends: tuple[int, int], environ: dict[str, str]) -> bytes:
     master, slave = ends
     with os.fdopen(os.dup(slave), "w") as stream:
         console = RunConsole(stream, environ=environ, on_broken=lambda: None)
@@ -31,14 +31,14 @@ def _said_on(ends: tuple[int, int], environ: dict[str, str]) -> bytes:
 
 
 async def test_a_terminal_gets_colour(terminal: tuple[int, int]) -> None:
-    assert b"\x1b[32mall is well\x1b[0m" in _said_on(terminal, _TERMINAL)
+    assert b"\x1b[32mall is well\x1b[0m" in _output_on(terminal, _TERMINAL)
 
 
 @pytest.mark.parametrize("environ", [{**_TERMINAL, "NO_COLOR": "1"}, {"TERM": "dumb"}])
-async def test_unless_it_wants_none(terminal: tuple[int, int], environ: dict[str, str]) -> None:
-    said = _said_on(terminal, environ)
-    assert b"all is well" in said
-    assert b"\x1b" not in said
+async def test_a_terminal_without_colour_gets_plain_lines(terminal: tuple[int, int], environ: dict[str, str]) -> None:
+    output = _output_on(terminal, environ)
+    assert b"all is well" in output
+    assert b"\x1b" not in output
 
 
 async def test_a_pipe_gets_plain_lines_and_texts_of_several_lines_are_indented() -> None:
@@ -52,7 +52,7 @@ async def test_a_pipe_gets_plain_lines_and_texts_of_several_lines_are_indented()
         assert reader.read() == b"[elasticjob   0.0s] first\n  second\n[p] hello\n"
 
 
-async def test_an_agent_s_word_on_the_end_of_the_job_is_left_out_and_what_follows_it_is_not() -> None:
+async def test_an_agents_line_about_the_end_of_the_job_is_left_out_and_later_lines_are_not() -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb") as reader, os.fdopen(write, "w") as stream:
         console = RunConsole(stream, environ=_TERMINAL, on_broken=lambda: None)
@@ -65,7 +65,7 @@ async def test_an_agent_s_word_on_the_end_of_the_job_is_left_out_and_what_follow
         assert reader.read() == b"[p] hello\n"
 
 
-async def test_a_reader_that_goes_is_noticed_without_a_word() -> None:
+async def test_a_closed_reader_is_noticed_without_a_write() -> None:
     read, write = os.pipe()
     broken: list[bool] = []
     with os.fdopen(write, "w") as stream:
@@ -85,5 +85,5 @@ async def test_a_reader_that_goes_is_noticed_without_a_word() -> None:
         (b"50%\r100%\n", b"[p] 50%\r100%\n"),
     ],
 )
-def test_each_line_says_whose_it_is(lines: bytes, shown: bytes) -> None:
+def test_each_line_begins_with_its_rank_or_pod(lines: bytes, shown: bytes) -> None:
     assert attribute_ranks("p", lines) == shown

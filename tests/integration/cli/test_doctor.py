@@ -1,4 +1,4 @@
-"""`elasticjob doctor` on a real API server, with a finding for each thing that is wrong and the cure below it."""
+"""`elasticjob doctor` on a real API server: a finding with its cure for each fault."""
 
 import json
 from pathlib import Path
@@ -14,12 +14,12 @@ pytestmark = pytest.mark.kube
 
 
 def findings(command: Command, **options: Any) -> dict[str, dict[str, str]]:
-    """The last finding about each thing."""
-    said = json.loads(command("doctor", "-o", "json", code=None, **options).out)
-    return {each["what"]: each for each in said}
+    """Return the last finding for each subject."""
+    found = json.loads(command("doctor", "-o", "json", code=None, **options).out)
+    return {each["what"]: each for each in found}
 
 
-def test_what_is_right_is_said_to_be_right(command: Command) -> None:
+def test_a_check_without_a_fault_is_ok(command: Command) -> None:
     found = findings(command)
     for what in ("API server", "CRD", "your rights", "a trial job", "clock"):
         assert found[what]["grade"] == "ok", found[what]
@@ -31,15 +31,15 @@ def test_a_trial_job_is_never_created(stage: Stage, command: Command) -> None:
     assert stage.namespace.name in findings(command)["a trial job"]["message"]
 
 
-def test_who_may_do_nothing_learns_which_rights_are_missing(namespace: Namespace, tmp_path: Path) -> None:
-    nobody = Command(namespace.server.kubeconfig("nobody", namespace=namespace.name), tmp_path)
-    ended = nobody("doctor", code=1)
+def test_a_user_without_permissions_sees_which_are_missing(namespace: Namespace, tmp_path: Path) -> None:
+    unprivileged = Command(namespace.server.kubeconfig("nobody", namespace=namespace.name), tmp_path)
+    ended = unprivileged("doctor", code=1)
     assert f"in {namespace.name} you may not get elasticjobs" in ended.out
     assert "-> ask an administrator for a role with these verbs" in ended.out
 
 
 def operator(namespace: Namespace, **status: Any) -> None:
-    """A Deployment as the chart makes it, and what its controller would say."""
+    """Create a Deployment like that of the chart, with a status."""
     labels = {"app.kubernetes.io/part-of": "elasticjob", "app.kubernetes.io/component": "operator"}
     pod = {"containers": [{"name": "operator", "image": "elasticjob/operator:9.9.9"}], "serviceAccountName": "nobody"}
     body = {
@@ -54,10 +54,12 @@ def operator(namespace: Namespace, **status: Any) -> None:
     namespace.kubectl("patch", "deployment", name, "--subresource=status", "--type=merge", "-p", patch)
 
 
-def test_an_operator_without_rights_and_of_another_version_is_found(namespace: Namespace, command: Command) -> None:
+def test_an_operator_without_permissions_and_of_another_version_is_reported(
+    namespace: Namespace, command: Command
+) -> None:
     operator(namespace, replicas=1, availableReplicas=1, readyReplicas=1, updatedReplicas=1)
-    said = list(json.loads(command("doctor", "-o", "json", code=1).out))
-    mine = [each["message"] for each in said if namespace.name in each["message"] or "9.9.9" in each["message"]]
+    output = list(json.loads(command("doctor", "-o", "json", code=1).out))
+    mine = [each["message"] for each in output if namespace.name in each["message"] or "9.9.9" in each["message"]]
     assert any("is ready, image elasticjob/operator:9.9.9" in message for message in mine)
     assert any("the operator 9.9.9" in message for message in mine)
     assert any("may not list elasticjobs, patch elasticjobs/status" in message for message in mine)
@@ -71,8 +73,8 @@ def test_an_image_that_cannot_be_pulled_is_named(kind: str, stage: Stage, comman
     stage.namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
     waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no/such:1 is not there"}}
     container = {"name": "one", "image": "no/such:1", "imageID": "", "ready": False, "restartCount": 0}
-    said = {"phase": "Pending", f"{kind.removesuffix('s')}Statuses": [{**container, "state": waiting}]}
-    patch = json.dumps({"status": said})
+    output = {"phase": "Pending", f"{kind.removesuffix('s')}Statuses": [{**container, "state": waiting}]}
+    patch = json.dumps({"status": output})
     stage.namespace.kubectl("patch", "pod", "digits-0-x", "--subresource=status", "--type=merge", "-p", patch)
     ended = command("doctor", code=1)
     where = f"{stage.namespace.name}/digits-0-x: ImagePullBackOff: no/such:1 is not there"

@@ -1,4 +1,4 @@
-"""What `elasticjob doctor` says of an etcd that is away and of clocks that are wrong: real ones of both."""
+"""`elasticjob doctor` with an etcd that does not answer and with wrong clocks, both real."""
 
 import json
 import re
@@ -22,12 +22,12 @@ OPERATOR = "elasticjob-operator"
 
 
 def labels(component: str) -> dict[str, str]:
-    """As the chart has them."""
+    """Return the labels of the chart."""
     return {"app.kubernetes.io/part-of": "elasticjob", "app.kubernetes.io/component": component}
 
 
 def workload(kind: str, name: str, component: str) -> dict[str, Any]:
-    """A Deployment or a StatefulSet of one pod."""
+    """Return a Deployment or a StatefulSet of one pod."""
     container = {"name": component, "image": f"elasticjob/{component}:local"}
     template = {"metadata": {"labels": labels(component)}, "spec": {"containers": [container]}}
     spec = {"selector": {"matchLabels": labels(component)}, "template": template}
@@ -43,7 +43,7 @@ def etcd(tmp_path: Path) -> Iterator[OwnEtcd]:
 
 @pytest.fixture
 def installed(namespace: Namespace, kubelet: Kubelet) -> Iterator[None]:
-    """What Kubernetes has of an operator and its etcd; gone afterwards, for doctor looks at all namespaces."""
+    """Create the objects of an operator and its etcd, and delete them afterwards: doctor checks all namespaces."""
     namespace.apply(workload("Deployment", OPERATOR, "operator"))
     namespace.apply(workload("StatefulSet", "etcd", "etcd"))
     kubelet.start_pod(OPERATOR)
@@ -54,17 +54,17 @@ def installed(namespace: Namespace, kubelet: Kubelet) -> Iterator[None]:
 
 
 def findings(command: Command, what: str) -> list[dict[str, str]]:
-    """Those about one thing."""
-    said = json.loads(command("doctor", "-o", "json", code=None).out)
-    return [each for each in said if each["what"] == what]
+    """Return the findings about one subject."""
+    output = json.loads(command("doctor", "-o", "json", code=None).out)
+    return [each for each in output if each["what"] == what]
 
 
 @pytest.mark.usefixtures("installed")
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_an_etcd_that_is_away_is_told_in_the_operators_words_until_it_is_back(
+def test_an_unavailable_etcd_is_reported_as_in_the_operators_log_until_it_is_back(
     log_format: str, rig: KubeStack, etcd: OwnEtcd, kubelet: Kubelet, command: Command
 ) -> None:
-    """The operator and etcd are real; its log comes to doctor the way that a pod's does."""
+    """The operator and etcd are real; doctor reads the log as it reads that of a pod."""
     running = rig.start_operator(f"--log-format={log_format}", etcd=etcd.endpoint)
     eventually(running.text, within_s=30, what="the operator's first words")
     etcd.kill()
@@ -86,24 +86,24 @@ def test_members_of_etcd_that_are_not_ready_are_counted(namespace: Namespace, co
 
 
 @pytest.mark.parametrize(("hours", "side"), [(-0.5, "ahead of"), (0.5, "behind")])
-def test_a_machine_whose_clock_is_wrong_is_told(hours: float, side: str, command: Command, tmp_path: Path) -> None:
+def test_a_wrong_clock_of_the_machine_is_reported(hours: float, side: str, command: Command, tmp_path: Path) -> None:
     clock = JumpingWallClock(tmp_path)
     clock.jump_to(hours)
-    said = command("doctor", code=None, **clock.environment).out
-    assert re.search(rf"the API server is (29 min 5\d s|30 min.*) {side} this machine", said), said
-    assert "-> synchronise both by NTP" in said
+    output = command("doctor", code=None, **clock.environment).out
+    assert re.search(rf"the API server is (29 min 5\d s|30 min.*) {side} this machine", output), output
+    assert "-> synchronise both by NTP" in output
 
 
-def test_a_clock_so_wrong_that_no_certificate_is_valid_is_suspected(command: Command, tmp_path: Path) -> None:
+def test_an_invalid_certificate_suggests_a_wrong_clock(command: Command, tmp_path: Path) -> None:
     clock = JumpingWallClock(tmp_path)
     clock.jump_to(-48)
-    said = command("doctor", code=1, **clock.environment).out
-    assert "certificate is not yet valid" in said
-    assert "-> check the clock of this machine" in said
+    output = command("doctor", code=1, **clock.environment).out
+    assert "certificate is not yet valid" in output
+    assert "-> check the clock of this machine" in output
 
 
 def test_a_node_whose_clock_is_ahead_is_named(namespace: Namespace, command: Command) -> None:
-    """A kubelet renews its lease with the time of its own clock."""
+    # A kubelet renews its lease with the time of its own clock.
     ahead = (datetime.now(UTC) + timedelta(minutes=5)).isoformat(timespec="microseconds").replace("+00:00", "Z")
     meta = {"name": f"fast-{namespace.name}", "namespace": "kube-node-lease"}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": {"renewTime": ahead}}

@@ -1,4 +1,4 @@
-"""`kubectl elasticjob` as krew brings it: the manifest is what krew takes, and the archive is a plugin that runs."""
+"""`kubectl elasticjob` from krew: krew accepts the manifest, and the archive is a plugin that runs."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ _LIMIT_S = 600.0
 
 
 def done(*command: object, **environ: str) -> str:
-    """What a program that must succeed has printed."""
+    """Return the output of a program that must succeed."""
     ended = subprocess.run(
         [str(word) for word in command],
         env={**os.environ, **environ},
@@ -35,25 +35,23 @@ def done(*command: object, **environ: str) -> str:
 
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
-    """The archive and the manifest of a release."""
+    """Return the folder with the archive and the manifest of a release."""
     done(sys.executable, ROOT / "hack" / "krew" / "build", URI, tmp_path / "release")
     return tmp_path / "release"
 
 
 @pytest.fixture(scope="session")
 def tools() -> Path:
-    """Where krew is."""
+    """Return the folder of krew."""
     return Path(done(ROOT / "hack" / "krew" / "tools").splitlines()[-1])
 
 
-def test_krews_own_check_of_manifests_has_nothing_against_ours(release: Path, tools: Path) -> None:
-    said = done(tools / "validate-krew-manifest", "-manifest", release / "elasticjob.yaml", "-skip-install")
-    assert "structural validation OK" in said
+def test_krew_accepts_the_manifest(release: Path, tools: Path) -> None:
+    output = done(tools / "validate-krew-manifest", "-manifest", release / "elasticjob.yaml", "-skip-install")
+    assert "structural validation OK" in output
 
 
-def test_what_krew_installs_is_a_plugin_of_kubectl(
-    release: Path, tools: Path, programs: Programs, tmp_path: Path
-) -> None:
+def test_krew_installs_a_plugin_of_kubectl(release: Path, tools: Path, programs: Programs, tmp_path: Path) -> None:
     krew = {"KREW_ROOT": str(tmp_path / "krew"), "HOME": str(tmp_path)}
     (archive,) = release.glob("*.tar.gz")
     done(tools / "krew", "install", f"--manifest={release / 'elasticjob.yaml'}", f"--archive={archive}", **krew)

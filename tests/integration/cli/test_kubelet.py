@@ -1,4 +1,4 @@
-"""The kubelet with real processes: phases, ends, and what a pod finds."""
+"""The kubelet with real processes: phases, ends, and the environment of a pod."""
 
 import asyncio
 import os
@@ -27,14 +27,14 @@ async def test_a_pod_succeeds_with_its_container(pods: Pods) -> None:
     assert (end["exitCode"], end["reason"]) == (0, "Completed")
 
 
-async def test_an_exit_code_is_told(pods: Pods) -> None:
+async def test_an_exit_code_is_in_the_status(pods: Pods) -> None:
     await pods.create("exit 7")
     end = pods.end(await pods.phase("Failed"))
     assert (end["exitCode"], end["reason"]) == (7, "Error")
 
 
-async def test_a_signal_is_told(pods: Pods) -> None:
-    await pods.create("kill -SEGV $$$$")  # a manifest says $$ for a dollar sign
+async def test_a_signal_is_in_the_status(pods: Pods) -> None:
+    await pods.create("kill -SEGV $$$$")  # in a manifest, $$ is a dollar sign
     end = pods.end(await pods.phase("Failed"))
     assert (end["exitCode"], end["signal"]) == (139, signal.SIGSEGV)
 
@@ -49,12 +49,12 @@ async def test_a_container_killed_by_its_pid_fails_the_pod(pods: Pods) -> None:
     assert pods.end(await pods.phase("Failed"))["exitCode"] == 137
 
 
-async def test_last_words_are_told(pods: Pods) -> None:
+async def test_the_termination_message_is_in_the_status(pods: Pods) -> None:
     await pods.create("echo no room left > /dev/termination-log; exit 1")
     assert pods.end(await pods.phase("Failed"))["message"] == "no room left"
 
 
-async def test_output_stands_for_last_words_when_asked(pods: Pods) -> None:
+async def test_the_output_replaces_a_missing_termination_message_if_requested(pods: Pods) -> None:
     await pods.create("echo boom >&2; exit 1", container={"terminationMessagePolicy": "FallbackToLogsOnError"})
     assert pods.end(await pods.phase("Failed"))["message"] == "boom"
 
@@ -70,7 +70,7 @@ async def test_a_command_that_cannot_start_fails_the_pod(pods: Pods, command: li
     assert words in end["message"]
 
 
-async def test_what_is_not_possible_here_fails_the_pod_by_a_sentence(pods: Pods) -> None:
+async def test_a_pod_that_cannot_run_here_fails_with_a_message(pods: Pods) -> None:
     await pods.create(_WAIT, volumes=[{"name": "v", "secret": {"secretName": "s"}}])
     status = await pods.phase("Failed")
     assert status["reason"] == "NotPossibleHere"
@@ -91,7 +91,7 @@ async def test_all_containers_must_succeed(pods: Pods) -> None:
     assert [c["state"]["terminated"]["exitCode"] for c in status["containerStatuses"]] == [0, 3]
 
 
-async def test_initial_containers_come_first_and_share_volumes(pods: Pods) -> None:
+async def test_init_containers_run_first_and_share_volumes(pods: Pods) -> None:
     mounts = [{"name": "v", "mountPath": "/shared"}]
     first = {"name": "first", "command": ["sh", "-c", "echo hi > /shared/x"], "volumeMounts": mounts}
     volumes = [{"name": "v", "emptyDir": {"medium": "Memory"}}]
@@ -100,7 +100,7 @@ async def test_initial_containers_come_first_and_share_volumes(pods: Pods) -> No
     assert ("plain", "hi") in pods.lines
 
 
-async def test_a_failed_initial_container_fails_the_pod(pods: Pods) -> None:
+async def test_a_failed_init_container_fails_the_pod(pods: Pods) -> None:
     await pods.create("echo never", initContainers=[{"name": "first", "command": ["false"]}])
     status = await pods.phase("Failed")
     assert status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 1
@@ -115,7 +115,7 @@ async def test_output_is_shown_and_kept(pods: Pods) -> None:
     assert (pods.root / "logs/plain/trainer/stderr.log").read_text() == "err\n"
 
 
-async def test_what_a_container_leaves_behind_is_killed_with_it(pods: Pods) -> None:
+async def test_processes_of_an_ended_container_are_killed(pods: Pods) -> None:
     await pods.create("sleep 1000 & exit 0")
     await pods.phase("Succeeded")  # the census at the end of the test finds it otherwise
 
@@ -127,11 +127,11 @@ async def test_a_pod_of_a_used_name_finds_empty_volumes(pods: Pods) -> None:
         await pods.create("ls /v; touch /v/mine", volumes=volumes, container=mounts)
         await pods.phase("Succeeded")
         await pods.cluster.delete(Resource.POD, "default", "plain")
-        await pods.gone()
+        await pods.wait_removed()
     assert pods.lines == []
 
 
-async def test_pods_run_side_by_side_on_nodes_of_their_own(pods: Pods) -> None:
+async def test_pods_run_concurrently_on_different_nodes(pods: Pods) -> None:
     names = [await pods.create(_WAIT, f"p{n}") for n in range(3)]
     await asyncio.gather(*(pods.phase("Running", name) for name in names))
     found = [pods.get(name) for name in names]

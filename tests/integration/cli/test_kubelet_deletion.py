@@ -1,4 +1,4 @@
-"""How pods end when somebody wants them gone."""
+"""The end of deleted pods."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ async def _delete(pods: Pods, grace_s: float | None = None) -> None:
 
 
 async def _last_status(pods: Pods) -> dict[str, Any]:
-    """The status in the moment of the object's end."""
+    """Return the last status before the object was removed."""
     async for event in pods.cluster.watch(Resource.POD):
         if event.change is Change.DELETED:
             status: dict[str, Any] = event.object["status"]
@@ -24,56 +24,56 @@ async def _last_status(pods: Pods) -> dict[str, Any]:
     raise AssertionError
 
 
-async def test_a_deleted_pod_may_end_in_its_own_way(pods: Pods) -> None:
+async def test_a_deleted_pod_may_shut_down_gracefully(pods: Pods) -> None:
     await pods.create(_POLITE)
-    await pods.said("up")
+    await pods.wait_line("up")
     await _delete(pods, 30)
-    await pods.gone()
+    await pods.wait_removed()
     assert ("plain", "bye") in pods.lines
 
 
-async def test_its_end_is_told_before_it_goes(pods: Pods) -> None:
+async def test_the_end_of_a_pod_is_in_its_status_before_it_is_removed(pods: Pods) -> None:
     await pods.create(_POLITE)
-    await pods.said("up")
+    await pods.wait_line("up")
     await _delete(pods, 30)
     assert pods.end(await _last_status(pods))["exitCode"] == 0
 
 
-async def test_one_that_ignores_the_signal_is_killed_after_its_grace(pods: Pods) -> None:
+async def test_a_pod_that_ignores_the_signal_is_killed_after_its_grace(pods: Pods) -> None:
     await pods.create(_STUBBORN)
-    await pods.said("up")
+    await pods.wait_line("up")
     await _delete(pods, 1)
     assert pods.end(await _last_status(pods))["exitCode"] == 137
 
 
 async def test_a_second_request_may_shorten_the_grace(pods: Pods) -> None:
     await pods.create(_STUBBORN)
-    await pods.said("up")
+    await pods.wait_line("up")
     await _delete(pods, 1000)
     await _delete(pods, 1)
-    await pods.gone()
+    await pods.wait_removed()
 
 
-async def test_it_stays_until_nothing_of_it_runs(pods: Pods, census: Census) -> None:
+async def test_a_pod_is_not_removed_before_its_processes_have_ended(pods: Pods, census: Census) -> None:
     await pods.create(_STUBBORN)
-    await pods.said("up")
+    await pods.wait_line("up")
     await _delete(pods, 1)
-    await pods.gone()
+    await pods.wait_removed()
     assert [p for p in census.found() if "sh" in p.name()] == []
 
 
 async def test_a_pod_removed_by_force_is_stopped_at_once(pods: Pods, census: Census) -> None:
     await pods.create(_STUBBORN)
-    await pods.said("up")
+    await pods.wait_line("up")
     await _delete(pods, 0)
     await aeventually(lambda: not [p for p in census.found() if p.name() == "sh"])
 
 
-async def test_a_pod_deleted_as_it_starts_does_not_stay(pods: Pods) -> None:
+async def test_a_pod_deleted_while_it_starts_is_removed(pods: Pods) -> None:
     await pods.create(_STUBBORN)
     await aeventually(lambda: _is_bound(pods))
     await _delete(pods, 1)
-    await pods.gone()
+    await pods.wait_removed()
 
 
 def _is_bound(pods: Pods) -> bool:
@@ -81,25 +81,25 @@ def _is_bound(pods: Pods) -> bool:
     return pod is not None and bool(pod["spec"].get("nodeName"))
 
 
-async def test_a_pod_that_has_ended_goes_at_once(pods: Pods) -> None:
+async def test_a_pod_that_has_ended_is_removed_at_once(pods: Pods) -> None:
     await pods.create("exit 0")
     await pods.phase("Succeeded")
     await _delete(pods)
-    await pods.gone()
+    await pods.wait_removed()
 
 
-async def test_stopping_the_kubelet_stops_all_and_takes_no_more(pods: Pods) -> None:
+async def test_a_stopped_kubelet_stops_all_pods_and_accepts_no_more(pods: Pods) -> None:
     await pods.create(_STUBBORN)
-    await pods.said("up")
+    await pods.wait_line("up")
     await pods.kubelet.stop(0.1)
     assert pods.end(pods.status())["exitCode"] == 137
     await pods.create("echo late", "late")
     assert pods.status("late") == {}
 
 
-async def test_stopping_shortens_a_deletion_under_way(pods: Pods) -> None:
+async def test_a_stop_shortens_a_deletion_in_progress(pods: Pods) -> None:
     await pods.create(_STUBBORN)
-    await pods.said("up")
+    await pods.wait_line("up")
     await _delete(pods, 1000)
     await pods.kubelet.stop(0.1)
-    await pods.gone()
+    await pods.wait_removed()

@@ -1,4 +1,4 @@
-"""Every mistake of the list is answered by one sentence that names the cure, and nothing is started."""
+"""Every mistake of the list is reported in one sentence that names the cure, and nothing is started."""
 
 import os
 import socket
@@ -10,7 +10,7 @@ from tests.integration.cli.runs import Cli, Ended
 
 
 def read_in_order(sentence: str, parts: tuple[str, ...]) -> None:
-    """The parts stand in the sentence, one after the other."""
+    """Check that the sentence contains the parts, one after the other."""
     at = 0
     for part in parts:
         found = sentence.find(part, at)
@@ -20,12 +20,12 @@ def read_in_order(sentence: str, parts: tuple[str, ...]) -> None:
 
 def check(ended: Ended, mistake: Mistake) -> None:
     assert ended.err.count("\n") == 1, ended.err
-    read_in_order(ended.err, tuple(mistake.says))
+    read_in_order(ended.err, tuple(mistake.expected))
     assert ended.code == mistake.code
 
 
 @pytest.mark.parametrize("mistake", HERE, ids=str)
-def test_a_mistake_is_answered_with_its_cure(cli: Cli, mistake: Mistake) -> None:
+def test_a_mistake_is_reported_with_its_cure(cli: Cli, mistake: Mistake) -> None:
     if mistake.text is not None:
         (cli.folder / "job.yaml").write_text(mistake.text)
     ended = cli.end(cli.begin(*mistake.typed, env={**os.environ, **mistake.environ}))
@@ -33,7 +33,7 @@ def test_a_mistake_is_answered_with_its_cure(cli: Cli, mistake: Mistake) -> None
     assert not list(cli.folder.glob("runs/*/pods/*"))
 
 
-def test_there_are_twenty_at_least() -> None:
+def test_at_least_twenty_mistakes_are_tested() -> None:
     assert len({mistake.name for mistake in HERE}) >= 20
 
 

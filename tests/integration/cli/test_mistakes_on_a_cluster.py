@@ -15,19 +15,19 @@ pytestmark = pytest.mark.kube
 
 
 @pytest.mark.parametrize("mistake", ON_A_CLUSTER, ids=str)
-def test_a_mistake_is_answered_with_its_cure(namespace: Namespace, command: Command, mistake: Mistake) -> None:
+def test_a_mistake_is_reported_with_its_cure(namespace: Namespace, command: Command, mistake: Mistake) -> None:
     namespace.apply({**GOOD, "metadata": {"name": "digits"}})
     check(command(*mistake.typed, code=None, **mistake.environ), mistake)
 
 
 @pytest.fixture
-def nobody(namespace: Namespace, tmp_path: Path) -> Command:
-    """Somebody who may do nothing."""
+def unprivileged(namespace: Namespace, tmp_path: Path) -> Command:
+    """Return the command of a user without permissions."""
     return Command(namespace.server.kubeconfig("nobody", namespace=namespace.name), tmp_path)
 
 
-def test_who_has_no_rights_is_told_which_and_whom_to_ask(nobody: Command) -> None:
-    ended = nobody("get", code=1)
+def test_a_user_without_permissions_sees_which_are_missing_and_who_can_grant_them(unprivileged: Command) -> None:
+    ended = unprivileged("get", code=1)
     read_in_order(
         ended.err, ("cannot list jobs: ", 'cannot list resource "elasticjobs"', "ask an administrator of the cluster")
     )
@@ -44,7 +44,7 @@ def test_a_manifest_without_an_image_is_refused_with_the_field(namespace: Namesp
 
 @pytest.fixture
 def bare(namespace: Namespace, tmp_path: Path) -> Command:
-    """A server that does not know ElasticJobs, as far as the path goes: another version of the group is asked for."""
+    """Return the command for a server without ElasticJobs: its path leads to no API."""
     config = json.loads(namespace.server.kubeconfig(namespace=namespace.name).read_text())
     config["clusters"][0]["cluster"]["server"] += "/nowhere"
     path = tmp_path / "bare.kubeconfig"
@@ -52,7 +52,7 @@ def bare(namespace: Namespace, tmp_path: Path) -> Command:
     return Command(path, tmp_path)
 
 
-def test_a_cluster_without_the_crd_is_told_what_to_install(bare: Command) -> None:
+def test_a_missing_crd_is_reported_with_the_command_that_installs_it(bare: Command) -> None:
     ended = bare("get", code=1)
     read_in_order(ended.err, ("the cluster does not know elasticjobs.elasticjob.io", "crds/elasticjob.yaml"))
 

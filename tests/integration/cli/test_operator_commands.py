@@ -1,4 +1,4 @@
-"""The commands beside a real operator, real agents and real workers: a job's life as its user goes through it."""
+"""The commands with a real operator, agents and workers: the life of a job from its user's view."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kube
 
 @pytest.fixture
 def team(rig: KubeStack) -> Command:
-    """A job `j` that runs its first round with one node of at most two."""
+    """Create a job `j` that runs its first round with one node of at most two."""
     rig.start_node()
     rig.start_operator()
     rig.create_job(waiting_job(rig, replicas=1, minReplicas=1, maxReplicas=2))
@@ -24,7 +24,7 @@ def team(rig: KubeStack) -> Command:
     return Command(rig.namespace.server.kubeconfig(namespace=rig.namespace.name), rig.folder)
 
 
-def test_a_job_is_scaled_restarted_suspended_and_resumed_and_all_of_it_is_told(rig: KubeStack, team: Command) -> None:
+def test_a_job_is_scaled_restarted_suspended_and_resumed_and_describe_shows_it(rig: KubeStack, team: Command) -> None:
     team("scale", "j", "--replicas", 2)
     rig.running(2, 2)
     team("restart", "j")
@@ -37,9 +37,9 @@ def test_a_job_is_scaled_restarted_suspended_and_resumed_and_all_of_it_is_told(r
     rig.finish.touch()
     rig.phase("Succeeded")
     rig.until("the last event", lambda: "Succeeded: " in team("describe", "j").out)
-    told = team("describe", "j").out
-    assert f"{rig.namespace.name}/j has succeeded after" in told
-    assert "ScaledUp: from 1 to 2 nodes." in told
+    described = team("describe", "j").out
+    assert f"{rig.namespace.name}/j has succeeded after" in described
+    assert "ScaledUp: from 1 to 2 nodes." in described
     timeline = team("timeline", "j", COLUMNS="100").out
     assert timeline.splitlines()[0].startswith(f"j Succeeded: round {resumed}, no restarts, no node losses")
     assert "<svg" in team("timeline", "j", "--html").out
@@ -54,7 +54,7 @@ def test_watch_follows_a_worker_that_fails_to_the_end(rig: KubeStack, team: Comm
         os.kill(pid, signal.SIGKILL)
         rig.running(1, 2)
         rig.finish.touch()
-        said = watching.stdout.read()
+        output = watching.stdout.read()
         assert watching.wait(60) == 0
-    assert "WorkerFailed: rank 0 on j-0-" in said
-    assert "Succeeded: all workers of round 2 exited with code 0" in said
+    assert "WorkerFailed: rank 0 on j-0-" in output
+    assert "Succeeded: all workers of round 2 exited with code 0" in output

@@ -1,4 +1,4 @@
-"""`elasticjob run` from the file to the final table, with real agents, etcd and workers."""
+"""`elasticjob run` from the file to the summary, with real agents, etcd and workers."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def test_a_job_that_succeeds_ends_with_0_and_a_table_of_its_ranks(cli: Cli) -> N
     assert {f"[rank{n}] hello {n} of 4" for n in range(4)} <= set(ended.out.splitlines())
 
 
-def test_the_status_tells_the_whole_run(cli: Cli) -> None:
+def test_the_status_has_the_whole_run(cli: Cli) -> None:
     cli.manifest("true", nprocPerNode=2)
     cli.run()
     status = cli.status()
@@ -43,7 +43,7 @@ def test_the_status_tells_the_whole_run(cli: Cli) -> None:
     assert {c["type"]: c["status"] for c in status["conditions"]}["Complete"] == "True"
 
 
-def test_its_etcd_has_no_port_that_other_users_of_the_machine_could_dial(cli: Cli) -> None:
+def test_the_etcd_of_a_run_has_no_port(cli: Cli) -> None:
     cli.manifest(WAIT)
     process = cli.begin_run()
     cli.workers_up()
@@ -52,19 +52,19 @@ def test_its_etcd_has_no_port_that_other_users_of_the_machine_could_dial(cli: Cl
     assert cli.end(process).code == 130
 
 
-def test_a_single_worker_of_a_node_is_told_by_its_pod(cli: Cli) -> None:
+def test_lines_of_a_nodes_only_worker_begin_with_its_pod(cli: Cli) -> None:
     cli.manifest("echo hi; echo there >&2", replicas=1)
     lines = cli.run().out.splitlines()
     pod = cli.status()["nodes"][0]["podName"]
     assert {f"[{pod}] hi", f"[{pod}] there"} <= set(lines)
 
 
-def test_that_the_image_is_ignored_is_said_once(cli: Cli) -> None:
+def test_an_ignored_image_is_reported_once(cli: Cli) -> None:
     cli.manifest("true")
     assert cli.run().out.count("image busybox is ignored") == 1
 
 
-def test_a_resource_on_stdout_has_stdout_for_itself(cli: Cli) -> None:
+def test_stdout_contains_only_the_resource(cli: Cli) -> None:
     cli.manifest("echo chatter")
     ended = cli.run("-o", "yaml")
     assert yaml.safe_load(ended.out) == cli.resource()
@@ -72,7 +72,7 @@ def test_a_resource_on_stdout_has_stdout_for_itself(cli: Cli) -> None:
     assert "RANK" in ended.err
 
 
-def test_it_may_be_json(cli: Cli) -> None:
+def test_the_resource_can_be_json(cli: Cli) -> None:
     cli.manifest("true")
     assert json.loads(cli.run("-o", "json").out)["status"]["phase"] == "Succeeded"
 

@@ -1,4 +1,4 @@
-"""What a run does with jobs that fail, and with faults on request."""
+"""Runs of jobs that fail, and runs with injected faults."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def test_a_killed_agent_costs_a_node_and_no_restart(cli: Cli) -> None:
     assert "SIGKILL to the agent of pod tiny-0-" in ended.out
 
 
-def test_an_agent_told_to_leave_costs_neither(cli: Cli) -> None:
+def test_an_agent_that_leaves_on_request_costs_no_loss_and_no_restart(cli: Cli) -> None:
     cli.manifest(_UNTIL_RESTARTED)
     ended = cli.run("--inject", "term-agent@0s")
     status = cli.status()
@@ -52,7 +52,7 @@ def test_a_job_may_be_scaled(cli: Cli) -> None:
     assert (ended.code, len(ended.rows), cli.resource()["spec"]["replicas"]) == (0, 3, 3)
 
 
-def test_a_fault_that_never_struck_is_named_and_is_a_failure(cli: Cli) -> None:
+def test_a_fault_that_was_not_injected_is_reported_and_fails_the_run(cli: Cli) -> None:
     cli.manifest("true")
     ended = cli.run("--inject", "kill-worker@99%")
     assert ended.code == 1
@@ -76,30 +76,30 @@ time.sleep(1000)
 
 
 @pytest.mark.parametrize(("nodes", "restarts"), [(1, 0), (1, 2), (3, 0), (3, 1)])
-def test_each_attempt_tells_its_cause_once_and_the_summary_once_more(cli: Cli, nodes: int, restarts: int) -> None:
+def test_each_attempt_shows_its_cause_once_and_so_does_the_summary(cli: Cli, nodes: int, restarts: int) -> None:
     container = {"command": ["python", "-c", _RAISES]}
     cli.manifest("", replicas=nodes, nprocPerNode=2, maxRestarts=restarts, container=container)
     ended = cli.run()
-    said = [line for line in ended.out.splitlines() if "no such shard" in line]
-    written = [line for line in said if line == "[rank1] ValueError: no such shard"]
-    summed_up = [line for line in said if line.startswith("  root cause: rank 1 in pod tiny-0-")]
+    shown = [line for line in ended.out.splitlines() if "no such shard" in line]
+    written = [line for line in shown if line == "[rank1] ValueError: no such shard"]
+    summed_up = [line for line in shown if line.startswith("  root cause: rank 1 in pod tiny-0-")]
     assert ended.code == 1
-    assert (len(written), len(summed_up), len(said)) == (restarts + 1, 1, restarts + 2)
+    assert (len(written), len(summed_up), len(shown)) == (restarts + 1, 1, restarts + 2)
     assert ended.out.count("is used up") == 1
     assert "elasticjob-agent:" not in ended.out
     logged = "".join(path.read_text() for path in (cli.folder / "out").glob("logs/*/trainer/stderr.log"))
     assert logged.count("is used up") == nodes
 
 
-def test_a_command_that_is_not_found_is_told_once_for_each_attempt_and_in_the_summary(cli: Cli) -> None:
+def test_a_command_that_is_not_found_is_shown_once_for_each_attempt_and_in_the_summary(cli: Cli) -> None:
     cli.manifest("", maxRestarts=1, container={"command": ["no-such-command"]})
-    said = [line for line in cli.run().out.splitlines() if "no-such-command" in line]
-    assert 1 <= sum(line.startswith("[elasticjob") for line in said) <= 2
-    assert sum(line.startswith("  root cause: rank ") for line in said) == 1
-    assert len(said) <= 3
+    shown = [line for line in cli.run().out.splitlines() if "no-such-command" in line]
+    assert 1 <= sum(line.startswith("[elasticjob") for line in shown) <= 2
+    assert sum(line.startswith("  root cause: rank ") for line in shown) == 1
+    assert len(shown) <= 3
 
 
-def test_a_command_that_is_not_found_is_tried_again_unless_a_rule_ends_the_job(cli: Cli) -> None:
+def test_a_command_that_is_not_found_is_retried_unless_a_rule_ends_the_job(cli: Cli) -> None:
     rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [126, 127]}}
     cli.manifest("", maxRestarts=1, container={"command": ["no-such-command"]})
     again = cli.run()
@@ -127,7 +127,7 @@ def test_the_root_cause_is_shown_failed_and_its_peers_stopped_after_the_end(cli:
     assert (status["workerStates"]["failed"], status["workerStates"]["stopped"]) == (1, 1)
 
 
-def test_a_script_that_raises_at_import_is_told_by_its_last_line(cli: Cli) -> None:
+def test_a_script_that_raises_at_import_is_reported_with_its_last_line(cli: Cli) -> None:
     (cli.folder / "train.py").write_text("import no_such_module\n")
     cli.manifest("", maxRestarts=0, container={"command": ["python", "train.py"]})
     ended = cli.run()

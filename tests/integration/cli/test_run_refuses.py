@@ -1,4 +1,4 @@
-"""Bad input: one clear sentence, an exit code, and nothing is left running or lying about."""
+"""Invalid input: one clear sentence, an exit code, and no process or file is left."""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ def test_a_bad_command_line_is_refused(cli: Cli, arguments: list[str], sentence:
     assert ended.err.startswith(sentence)
 
 
-def test_a_run_folder_that_cannot_be_made_is_refused(cli: Cli) -> None:
+def test_a_run_folder_that_cannot_be_created_is_refused(cli: Cli) -> None:
     cli.manifest("true")
     ended = cli.end(cli.begin("run", "job.yaml", "--run-dir", "job.yaml/x"))
     assert (ended.code, ended.out) == (2, "")
@@ -61,7 +61,7 @@ def test_a_run_folder_that_cannot_be_made_is_refused(cli: Cli) -> None:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A port that is in use."""
+    """Yield a port that is in use."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 
@@ -88,7 +88,7 @@ def test_a_missing_etcd_binary_is_named_with_the_cure(cli: Cli) -> None:
         pytest.param("exec sleep 1000", "did not answer within 10 s", id="it does not answer"),
     ],
 )
-def test_an_etcd_that_does_not_answer_is_told(
+def test_an_etcd_that_does_not_answer_is_reported(
     cli: Cli, program: Callable[[str], Path], script: str, words: str
 ) -> None:
     cli.manifest("true")
@@ -99,7 +99,7 @@ def test_an_etcd_that_does_not_answer_is_told(
 
 @pytest.fixture
 def program(tmp_path: Path) -> Callable[[str], Path]:
-    """Makes a shell script that can be executed."""
+    """Return a function that writes an executable shell script."""
 
     def make(script: str) -> Path:
         path = tmp_path / "fake-etcd"
@@ -122,12 +122,12 @@ def test_a_library_that_is_not_installed_is_named_with_the_cure(cli: Cli, tmp_pa
 
 
 @pytest.mark.parametrize("arguments", [["version"], ["--version"]])
-def test_it_says_its_version(cli: Cli, arguments: list[str]) -> None:
+def test_the_version_is_printed(cli: Cli, arguments: list[str]) -> None:
     ended = cli.end(cli.begin(*arguments))
     assert (ended.code, ended.out.split()[0]) == (0, "elasticjob")
 
 
-def test_its_help_has_examples(cli: Cli) -> None:
+def test_help_has_examples(cli: Cli) -> None:
     ended = cli.end(cli.begin("run", "-h"))
     assert ended.code == 0
     assert "elasticjob run job.yaml --inject delete-pod:slot=0@30% --inject scale:4@60%" in ended.out

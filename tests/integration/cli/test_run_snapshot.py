@@ -1,4 +1,4 @@
-"""The job in the folder of a run, while it runs."""
+"""The job in the folder of a run, during the run."""
 
 import asyncio
 from pathlib import Path

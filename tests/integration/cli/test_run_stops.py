@@ -1,4 +1,4 @@
-"""However a run is stopped, nothing of it is left: the census at the end of each test looks."""
+"""A stopped run leaves nothing, however it was stopped: the census at the end of each test checks that."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ def test_a_signal_suspends_the_job_and_ends_the_run(cli: Cli, sig: signal.Signal
     assert cli.census.found() == []
 
 
-def test_workers_may_end_in_their_own_way(cli: Cli) -> None:
+def test_workers_may_shut_down_gracefully(cli: Cli) -> None:
     cli.manifest("trap 'echo saved; exit 0' TERM; echo up; while :; do sleep 0.01; done")
     process = cli.begin_run()
     cli.workers_up()
@@ -33,7 +33,7 @@ def test_workers_may_end_in_their_own_way(cli: Cli) -> None:
     assert cli.end(process).out.count("] saved\n") == 2
 
 
-def test_workers_that_ignore_it_are_killed_with_all_that_they_started(cli: Cli) -> None:
+def test_workers_that_ignore_a_stop_are_killed_with_all_their_processes(cli: Cli) -> None:
     cli.manifest(_STUBBORN)
     process = cli.begin_run()
     cli.workers_up()
@@ -53,7 +53,7 @@ def test_a_second_signal_kills_everything_at_once(cli: Cli) -> None:
     eventually(lambda: not cli.census.found(), what="nothing left")
 
 
-def test_killed_itself_it_leaves_nothing(cli: Cli) -> None:
+def test_a_killed_run_leaves_nothing(cli: Cli) -> None:
     cli.manifest(_STUBBORN)
     process = cli.begin_run()
     cli.workers_up()
@@ -62,7 +62,7 @@ def test_killed_itself_it_leaves_nothing(cli: Cli) -> None:
     eventually(lambda: not cli.census.found(), what="nothing left")
 
 
-def test_a_signal_before_the_job_began_is_enough(cli: Cli) -> None:
+def test_a_signal_before_the_job_is_created_ends_the_run(cli: Cli) -> None:
     cli.manifest(WAIT)
     process = cli.begin_run()
     _read_until(process, "job tiny")
@@ -71,7 +71,7 @@ def test_a_signal_before_the_job_began_is_enough(cli: Cli) -> None:
     assert cli.census.found() == []
 
 
-def test_output_that_nobody_reads_ends_the_run(cli: Cli) -> None:
+def test_a_closed_reader_of_the_output_ends_the_run(cli: Cli) -> None:
     cli.manifest(WAIT)
     process = cli.begin_run()
     assert process.stdout is not None
@@ -87,7 +87,7 @@ def test_a_full_disk_under_the_output_ends_the_run(cli: Cli) -> None:
         assert cli.run(stdout=full).code == 141
 
 
-def test_etcd_gone_in_the_middle_ends_the_run_with_a_sentence(cli: Cli) -> None:
+def test_the_end_of_etcd_ends_the_run_with_a_message(cli: Cli) -> None:
     cli.manifest(WAIT)
     process = cli.begin_run()
     cli.workers_up()
@@ -103,4 +103,4 @@ def test_etcd_gone_in_the_middle_ends_the_run_with_a_sentence(cli: Cli) -> None:
 def _read_until(process: "subprocess.Popen[str]", text: str) -> None:
     assert process.stdout is not None
     while text not in (line := process.stdout.readline()):
-        assert line, "it ended before it said so"
+        assert line, "the run ended before it wrote the line"

@@ -1,4 +1,4 @@
-"""`elasticjob watch` on a real terminal of 80 columns and 24 lines, as its user has it."""
+"""`elasticjob watch` on a real terminal of 80 columns and 24 lines."""
 
 import contextlib
 import fcntl
@@ -26,14 +26,14 @@ _LIMIT_S = 40.0
 
 @dataclass
 class Terminal:
-    """One, and what a program has written to it."""
+    """A terminal, and the output of a program on it."""
 
     master: int
     slave: int
     written: bytearray = field(default_factory=bytearray)
 
     def read(self) -> str:
-        """All so far."""
+        """Return all output so far."""
         os.set_blocking(self.master, False)
         try:
             while piece := os.read(self.master, 1 << 16):
@@ -43,12 +43,12 @@ class Terminal:
         return self.written.decode(errors="replace")
 
     def shows(self, text: str) -> str:
-        """Wait until this was written."""
+        """Wait until this text was written; return all output."""
         return eventually(lambda: text in self.read() and self.read(), within_s=_LIMIT_S, what=f"{text!r} shown") or ""
 
     @property
     def echoes(self) -> bool:
-        """As a shell leaves it."""
+        """Whether the terminal echoes, as under a shell."""
         return bool(termios.tcgetattr(self.slave)[3] & termios.ECHO)
 
 
@@ -63,7 +63,7 @@ def terminal() -> Iterator[Terminal]:
 
 @contextlib.contextmanager
 def begun(terminal: Terminal, command: Command, job: ElasticJob, **environ: str) -> Iterator["subprocess.Popen[bytes]"]:
-    """The program on this terminal; it is gone afterwards."""
+    """Start the program on this terminal, and end it afterwards."""
     environment = {"KUBECONFIG": str(command.kubeconfig), "PATH": "/usr/bin:/bin", "TERM": "xterm", **environ}
     end = terminal.slave
     with subprocess.Popen(
@@ -75,23 +75,23 @@ def begun(terminal: Terminal, command: Command, job: ElasticJob, **environ: str)
             process.kill()
 
 
-def test_it_shows_changes_and_q_gives_the_terminal_back(
+def test_watch_shows_changes_and_q_restores_the_terminal(
     terminal: Terminal, stage: Stage, command: Command, job: ElasticJob
 ) -> None:
     stage.runs(job, "a", "b")
     with begun(terminal, command, job) as watching:
         terminal.shows("q quits")
         assert not terminal.echoes
-        stage.says(job, phase="Restarting", reason="WorkerFailed", message="rank 1 failed")
+        stage.set_status(job, phase="Restarting", reason="WorkerFailed", message="rank 1 failed")
         terminal.shows("WorkerFailed: rank 1 failed")
         os.write(terminal.master, b"q")
         assert watching.wait(_LIMIT_S) == 0
-    said = terminal.read()
-    assert said.index(_ENTER) < said.index(_LEAVE)
+    output = terminal.read()
+    assert output.index(_ENTER) < output.index(_LEAVE)
     assert terminal.echoes
 
 
-def test_it_ends_with_the_job_and_leaves_the_last_picture(
+def test_watch_ends_with_the_job_and_leaves_the_last_picture(
     terminal: Terminal, stage: Stage, command: Command, job: ElasticJob
 ) -> None:
     stage.runs(job, "a", "b")
@@ -99,12 +99,12 @@ def test_it_ends_with_the_job_and_leaves_the_last_picture(
         terminal.shows("q quits")
         stage.runs(job, "a", "b", phase="Failed")
         assert watching.wait(_LIMIT_S) == 1
-    said = terminal.read()
-    assert f"{job.namespace}/{job.name}  Failed" in said[said.index(_LEAVE) :]
-    assert not re.search(r"\x1b\[3\dm", said)
+    output = terminal.read()
+    assert f"{job.namespace}/{job.name}  Failed" in output[output.index(_LEAVE) :]
+    assert not re.search(r"\x1b\[3\dm", output)
 
 
-def test_ctrl_c_gives_the_terminal_back(terminal: Terminal, stage: Stage, command: Command, job: ElasticJob) -> None:
+def test_ctrl_c_restores_the_terminal(terminal: Terminal, stage: Stage, command: Command, job: ElasticJob) -> None:
     stage.runs(job, "a")
     with begun(terminal, command, job) as watching:
         terminal.shows("q quits")

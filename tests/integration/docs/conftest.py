@@ -1,4 +1,4 @@
-"""A reader who has a cluster: an API server of the tests, with the commands of the pages on PATH."""
+"""A reader with a cluster: an API server of the tests, and the commands of the pages on PATH."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -11,13 +11,13 @@ from tests.integration.docs.typed import PROGRAMS
 
 
 def with_cluster(programs: Programs, kubeconfig: Path) -> Mapping[str, str]:
-    """What is in the environment of somebody whose kubectl means this cluster."""
+    """Return the environment of a user whose kubectl uses this cluster."""
     path = os.pathsep.join((str(programs.kubectl.parent), str(PROGRAMS), os.environ["PATH"]))
     return {"KUBECONFIG": str(kubeconfig), "PATH": path}
 
 
 @pytest.fixture
 def own_server(programs: Programs, tmp_path: Path) -> Iterator[ApiServer]:
-    """For commands that change all of a cluster."""
+    """Yield a server for commands that change the whole cluster."""
     with ApiServer(programs, tmp_path) as running:
         yield running

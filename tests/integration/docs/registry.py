@@ -1,7 +1,7 @@
-"""A registry of images on this machine, the one that docker itself offers, for the commands that push to one.
+"""A registry of images on this machine, the one that docker offers, for commands that push images.
 
-It is built from the Go module proxy (pinned, a few minutes the first time), keeps everything in one folder, and ends
-with its context. docker takes one on the loopback without TLS.
+It is built from the Go module proxy (pinned, a few minutes the first time). It stores everything in one folder, and
+ends with its context. docker accepts a registry on loopback without TLS.
 """
 
 import json
@@ -27,7 +27,7 @@ http: {{addr: "127.0.0.1:{port}", secret: none}}
 
 @contextmanager
 def registry(folder: Path) -> Iterator[str]:
-    """Its HOST:PORT while it runs."""
+    """Yield its HOST:PORT while it runs."""
     subprocess.run(
         ("go", "install", _PROGRAM), env={**os.environ, "GOBIN": str(folder)}, check=True, timeout=scaled(_BUILD_S)
     )
@@ -43,7 +43,7 @@ def registry(folder: Path) -> Iterator[str]:
 
 
 def tags(host: str, image: str) -> list[str]:
-    """Those that an image has there."""
+    """Return the tags of an image in the registry."""
     found = _asked(host, f"{image}/tags/list") or {}
     return list(found.get("tags", []))
 
@@ -51,7 +51,7 @@ def tags(host: str, image: str) -> list[str]:
 def _asked(host: str, path: str) -> "dict[str, list[str]] | None":
     try:
         with urllib.request.urlopen(f"http://{host}/v2/{path}", timeout=10) as answer:
-            said: dict[str, list[str]] = json.load(answer)
-            return said
+            body: dict[str, list[str]] = json.load(answer)
+            return body
     except OSError:
         return None

@@ -1,7 +1,7 @@
-"""What the pages tell a reader with docker and an empty cluster, typed from the clone to the last `down`, on real kind.
+"""The commands of the pages for docker and an empty cluster, typed from the clone to the last `down`, on real kind.
 
-The cluster is this test's own and has a name of its own, so `kind` finds it by KIND_CLUSTER_NAME; nothing else differs
-from what stands on the pages but what is the reader's: URL, registry, node and free ports.
+The test has its own cluster with its own name, so `kind` finds it by KIND_CLUSTER_NAME. The commands are those of the
+pages, except for the values of the reader: URL, registry, node and free ports.
 """
 
 import os
@@ -17,13 +17,13 @@ from e2e.walkthrough import steps
 from elasticjob_agent.launch._port import free_port
 from testing.waiting import eventually, scaled
 from tests.integration.docs.registry import registry, tags
-from tests.integration.docs.typed import EMPTY, said, typed
+from tests.integration.docs.typed import EMPTY, output_of, typed
 from tests.unit.docs.commands import ROOT
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(3600)]
 NAME = "docs"
 LONG_S = 2400.0
-"""Images, nodes and programs may have to be built."""
+"""Seconds: images, nodes and programs may have to be built."""
 PAGE = (ROOT / "docs" / "quickstart-kubernetes.md").read_text()
 KIND_PART = PAGE[PAGE.index("### With kind") : PAGE.index("## 2. ")]
 REGISTRY_PART = PAGE[PAGE.index("### With your cluster and registry") : PAGE.index("### With kind")]
@@ -34,29 +34,29 @@ PORT_FORWARD = "kubectl --namespace elasticjob-system port-forward deployment/el
 
 @dataclass
 class Shell:
-    """A reader's terminal: what was exported, set and changed to stays so."""
+    """A reader's terminal: exports, variables and the working directory remain."""
 
     folder: Path
     environ: dict[str, str]
     before: list[str] = field(default_factory=list)
 
     def type(self, command: str, **values: str) -> str:
-        """What it printed; it must succeed."""
-        return said(self.start(command, **values), within_s=LONG_S)
+        """Return the output of a command, which must succeed."""
+        return output_of(self.start(command, **values), within_s=LONG_S)
 
     def keep(self, command: str, **values: str) -> None:
-        """The same for a command that later ones build upon."""
+        """Type a command that later commands need."""
         self.type(command, **values)
         for name, value in values.items():
             command = command.replace(name, value)
         self.before.append(command)
 
     def start(self, command: str, **values: str) -> "subprocess.Popen[str]":
-        """Type it, and do not wait."""
+        """Type a command without waiting for its end."""
         return typed(command, self.folder, values or EMPTY, environ=self.environ, before=tuple(self.before))
 
     def look(self, command: str) -> str:
-        """Something that no page says, for a test to see what came of it."""
+        """Run a command that is on no page, to check a result; return its output."""
         line = "\n".join(("set -e", *self.before, command))
         done = subprocess.run(("bash", "-c", line), cwd=self.folder, env={**os.environ, **self.environ}, text=True,
                               stdout=subprocess.PIPE, check=True, timeout=scaled(LONG_S))  # fmt: skip
@@ -65,7 +65,7 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """In an empty folder, on a machine that has docker; both are as they were in the end."""
+    """Yield a shell in an empty folder, on a machine with docker; restore both at the end."""
     folder = tmp_path_factory.mktemp("reader")
     had_docker = subprocess.run(("docker", "info"), capture_output=True, check=False).returncode == 0
     subprocess.run((ROOT / "hack/kind/docker-up",), check=True, timeout=scaled(LONG_S))
@@ -84,7 +84,7 @@ def _path_with_helm() -> str:
 
 @pytest.fixture(scope="module")
 def cluster(shell: Shell) -> Iterator[Shell]:
-    """The project cloned, its images made, and on the nodes of a new cluster."""
+    """Clone the project, build its images, and load them into the nodes of a new cluster."""
     shell.keep("git clone URL elasticjob && cd elasticjob", URL=str(ROOT))
     shell.before[-1] = "cd elasticjob"
     assert "elasticjob/operator:dev" in shell.type("images/build")
@@ -96,7 +96,7 @@ def cluster(shell: Shell) -> Iterator[Shell]:
     assert NAME not in shell.look("kind get clusters 2>&1").split()
 
 
-def test_the_manifests_bring_up_a_job_that_outlives_a_drain_and_a_new_operator(cluster: Shell) -> None:
+def test_a_job_installed_with_the_manifests_survives_a_drain_and_a_new_operator(cluster: Shell) -> None:
     shell = cluster
     shell.type("kubectl apply --server-side -f crds -f deploy")
     for step in steps(KIND_PART[KIND_PART.index("### Is it ready?") :]):
@@ -117,11 +117,11 @@ def test_the_manifests_bring_up_a_job_that_outlives_a_drain_and_a_new_operator(c
 
 
 def _long(shell: Shell) -> None:
-    """The job of the page, with more to do than this test takes."""
+    """Create the job of the page, with more work than this test lasts."""
     shell.look('kubectl delete ejob digits; sed \'s/"20"/"40000"/\' examples/digits/job.yaml | kubectl apply -f -')
 
 
-def test_the_chart_brings_up_a_job_and_the_page(cluster: Shell) -> None:
+def test_the_chart_runs_a_job_and_the_web_page(cluster: Shell) -> None:
     shell = cluster
     assert "STATUS: deployed" in shell.type(f"{HELM} --wait")
     assert "Succeeded" in shell.type("helm test elasticjob --namespace elasticjob-system")
@@ -152,7 +152,7 @@ def _fetched(port: int) -> bytes:
         return b""
 
 
-def test_images_are_pushed_and_the_chart_takes_them_from_there(cluster: Shell, tmp_path: Path) -> None:
+def test_images_are_pushed_and_the_chart_uses_them(cluster: Shell, tmp_path: Path) -> None:
     shell = cluster
     pushed = "for image in operator:dev agent:dev etcd:dev digits:local; do"
     with registry(tmp_path) as host:

@@ -1,4 +1,4 @@
-"""Commands of the pages that need nothing but this machine, typed as they stand there (commands.yaml says which)."""
+"""Commands of the pages that need only this machine, typed as they are written (see commands.yaml)."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import pytest
 
 from elasticjob_agent.launch._port import free_port
 from elasticjob_etcd.embedded import EmbeddedEtcd
-from tests.integration.docs.typed import said, typed
+from tests.integration.docs.typed import output_of, typed
 from tests.unit.docs.commands import ROOT
 
 TRAIN = "import os\nprint('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])\n"
@@ -32,7 +32,7 @@ if os.environ["ELASTICJOB_ROUND"] == "1":
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What a reader has: a script, a manifest, and the project's environment as `.venv`."""
+    """Return the folder of a reader: a script, a manifest, and the project's environment as `.venv`."""
     (tmp_path / "train.py").write_text(TRAIN)
     (tmp_path / "job.yaml").write_text(JOB)
     (tmp_path / ".venv").mkdir()
@@ -41,62 +41,64 @@ def folder(tmp_path: Path) -> Path:
 
 
 def ranks(text: str) -> list[int]:
-    """Those of four that said that they ran."""
+    """Return the ranks, of four, that wrote that they ran."""
     return [int(rank) for rank in re.findall(r"\brank (\d) of 4\b", text)]
 
 
 def test_make_help() -> None:
-    assert "quickstart" in said(typed("make help", ROOT))
+    assert "quickstart" in output_of(typed("make help", ROOT))
 
 
-def test_a_manifest_runs_on_this_machine_and_its_rounds_are_told_afterwards(folder: Path) -> None:
-    text = said(typed(".venv/bin/elasticjob run job.yaml", folder))
+def test_a_manifest_runs_on_this_machine_and_timeline_shows_its_rounds(folder: Path) -> None:
+    text = output_of(typed(".venv/bin/elasticjob run job.yaml", folder))
     assert "rank 1 of 2" in text
     assert "Succeeded" in text
-    (kept,) = (f"runs/{path.name}" for path in (folder / "runs").iterdir())
+    (run,) = (f"runs/{path.name}" for path in (folder / "runs").iterdir())
     for page in ("runs/digits-20261121T112415Z-31f5", "runs/digits-20261121T114212Z-7c1e --trace"):
-        told = said(typed(f"elasticjob timeline {page}", folder, {page.partition(" ")[0]: kept}))
-        assert "round 1" in told
+        text = output_of(typed(f"elasticjob timeline {page}", folder, {page.partition(" ")[0]: run}))
+        assert "round 1" in text
 
 
-def test_what_the_table_of_the_command_line_says_of_a_run(folder: Path) -> None:
+def test_the_commands_in_the_table_of_the_page_show_a_run(folder: Path) -> None:
     (folder / "train.py").write_text(FAILS_ONCE)
     (folder / "job.yaml").write_text(JOB.replace("nprocPerNode: 2", "nprocPerNode: 2\n  replicas: 2"))
-    said(typed(".venv/bin/elasticjob run job.yaml", folder))
+    output_of(typed(".venv/bin/elasticjob run job.yaml", folder))
     (run,) = (folder / "runs").iterdir()
 
-    def told(command: str) -> str:
-        return said(typed(command, folder, {"digits": f"runs/{run.name}"}))
+    def output(command: str) -> str:
+        return output_of(typed(command, folder, {"digits": f"runs/{run.name}"}))
 
-    assert told("elasticjob logs digits -r 3").splitlines() == ["rank 3 in round 2"]
-    assert sorted(told("elasticjob logs digits --failed").splitlines()) == ["no data", "rank 3 in round 1"]
-    assert "rank 0 in round 2" in told("elasticjob logs digits --round 2")
-    assert "Succeeded: round 2, 1 restart" in told("elasticjob timeline digits")
-    assert "Succeeded" in told("elasticjob watch digits")
-    said(typed("elasticjob timeline digits --html > digits.html", folder, {"digits --html": f"runs/{run.name} --html"}))
+    assert output("elasticjob logs digits -r 3").splitlines() == ["rank 3 in round 2"]
+    assert sorted(output("elasticjob logs digits --failed").splitlines()) == ["no data", "rank 3 in round 1"]
+    assert "rank 0 in round 2" in output("elasticjob logs digits --round 2")
+    assert "Succeeded: round 2, 1 restart" in output("elasticjob timeline digits")
+    assert "Succeeded" in output("elasticjob watch digits")
+    output_of(
+        typed("elasticjob timeline digits --html > digits.html", folder, {"digits --html": f"runs/{run.name} --html"})
+    )
     assert "<svg" in (folder / "digits.html").read_text()
 
 
-def test_two_nodes_as_torchrun_has_them(folder: Path) -> None:
+def test_two_nodes_start_with_the_options_of_torchrun(folder: Path) -> None:
     command = (
         "elasticjob-agent --nnodes 2:4 --nproc-per-node 8 --rdzv-backend c10d --rdzv-endpoint node0:29400 "
         "--rdzv-id job1 train.py"
     )
     here = f"127.0.0.1:{free_port()}"
     nodes = [typed(command, folder, {"node0:29400": here}) for _ in range(2)]
-    found = [int(rank) for node in nodes for rank in re.findall(r"\brank (\d+) of 16\b", said(node))]
+    found = [int(rank) for node in nodes for rank in re.findall(r"\brank (\d+) of 16\b", output_of(node))]
     assert sorted(found) == list(range(16))
 
 
 @pytest.mark.nightly
-def test_make_quickstart_shows_a_killed_worker_and_a_job_that_goes_on() -> None:
-    text = said(typed("make quickstart", ROOT))
+def test_make_quickstart_shows_a_killed_worker_and_a_job_that_continues() -> None:
+    text = output_of(typed("make quickstart", ROOT))
     assert "was killed by SIGKILL in round 1" in text
     assert "Succeeded: 1 restart, 0 node losses, 2 rounds" in text
 
 
 def test_one_node_without_a_manifest(folder: Path) -> None:
-    text = said(typed(".venv/bin/elasticjob-agent --standalone --nproc-per-node 4 train.py", folder))
+    text = output_of(typed(".venv/bin/elasticjob-agent --standalone --nproc-per-node 4 train.py", folder))
     assert sorted(ranks(text)) == [0, 1, 2, 3]
 
 
@@ -107,4 +109,4 @@ def test_two_nodes_over_etcd(folder: Path, etcd_server: EmbeddedEtcd) -> None:
     )
     values = {"HOST:2379": etcd_server.endpoint.targets[0], "job1": f"docs-{os.getpid()}"}
     nodes = [typed(command, folder, values) for _ in range(2)]
-    assert sorted(rank for node in nodes for rank in ranks(said(node))) == [0, 1, 2, 3]
+    assert sorted(rank for node in nodes for rank in ranks(output_of(node))) == [0, 1, 2, 3]

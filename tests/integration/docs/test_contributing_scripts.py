@@ -1,4 +1,4 @@
-"""The scripts of the contributing page that wrap a command: hack/busy, hack/nightly."""
+"""The scripts of the contributing page that run another command: hack/busy, hack/nightly."""
 
 import subprocess
 from pathlib import Path
@@ -15,7 +15,7 @@ def run(*command: str) -> "subprocess.CompletedProcess[str]":
 
 
 def loops() -> set[int]:
-    """Processes of hack/busy; of another one, too, that these tests may run beside."""
+    """Return the processes of hack/busy, also of another instance beside these tests."""
     found = psutil.process_iter(["cmdline"])
     return {process.pid for process in found if (process.info["cmdline"] or [])[1:2] == ["hack/busy"]}
 
@@ -29,7 +29,7 @@ def test_busy_runs_a_command_beside_its_loops_and_ends_them_with_it() -> None:
     assert loops() <= before
 
 
-def test_nightly_keeps_what_came_of_a_part() -> None:
+def test_nightly_keeps_the_result_of_a_part() -> None:
     for command, result, code in (("true", "passed", 0), ("false", "failed", 1)):
         done = run("hack/nightly", "probe", command)
         last = (ROOT / "dist/nightly/probe.txt").read_text().splitlines()[-1]

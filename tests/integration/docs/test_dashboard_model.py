@@ -1,4 +1,4 @@
-"""The dashboard, read by Grafana's own model of dashboards (`hack/grafana-model`): every field is one it knows."""
+"""The dashboard, parsed by Grafana's own model of dashboards (`hack/grafana-model`), which must know every field."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md, "A fault and where it goes": one failure followed through the real parts, compared with the page."""
+"""CONTRIBUTING.md, "A fault and where it goes": one failure in the real parts, compared with the page."""
 
 import re
 import sys
@@ -42,7 +42,7 @@ def values() -> dict[str, list[str]]:
 
 
 class Walk:
-    """One node's job over an operator, and a worker that is a real process."""
+    """The job of one node with an operator, and a worker that is a real process."""
 
     def __init__(self, stage: OperatorHistory, folder: Path) -> None:
         self.stage, self.folder = stage, folder
@@ -54,7 +54,7 @@ class Walk:
         return found
 
     async def failure(self) -> WorkerFailure:
-        """Steps 1 and 2: a worker raises, and the agent makes a record of it."""
+        """Steps 1 and 2: a worker raises an error, and the agent makes a record of it."""
         world, [node] = self.world(), self.view().nodes.values()
         place = assignment(world, 0)
         spec = self.stage.spec()
@@ -101,7 +101,7 @@ class Walk:
         return key.removeprefix(self.stage.keys.prefix)
 
     async def lead(self) -> None:
-        """Steps 4 and 5: the node is ready, and the leader plans and writes until it has nothing to write."""
+        """Steps 4 and 5: the node is ready, and the leader plans and writes until it has nothing more to write."""
         world, [node] = self.stage.world(), self.view().nodes.values()
         round_ = world.round if world else 0
         key = self.stage.keys.node(node.member.slot, node.member.incarnation)
@@ -132,7 +132,7 @@ def state(world: RendezvousState) -> str:
     return world.state.value if world.state.is_final else f"{world.state.value}({world.round})"
 
 
-async def test_the_page_has_the_values_of_each_step(tmp_path: Path) -> None:
+async def test_the_page_has_the_value_of_each_step(tmp_path: Path) -> None:
     found: dict[str, list[str]] = {}
     async with operator_history(replicas=1, maxRestarts=1) as stage:
         await stage.run_pods(1)

@@ -1,4 +1,4 @@
-"""Commands of the pages that take minutes, or what is large: torch, wheels, the pages' own site, all checks."""
+"""Commands of the pages that take minutes or need large parts: torch, wheels, the site, all checks."""
 
 import os
 import re
@@ -11,24 +11,24 @@ import pytest
 from elasticjob_agent.launch._port import free_port
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.waiting import scaled
-from tests.integration.docs.typed import said, typed
+from tests.integration.docs.typed import output_of, typed
 from tests.unit.docs.commands import ROOT
 
 pytestmark = [pytest.mark.nightly, pytest.mark.timeout(1800)]
 LONG_S = 1500.0
-# One write a line, also where PYTHONUNBUFFERED is set and print writes each word: sixteen ranks share a pipe.
+# One write for each line: with PYTHONUNBUFFERED, print writes each word by itself, and sixteen ranks share a pipe.
 WORLD = "import os, sys\nsys.stdout.write('rank {RANK} of {WORLD_SIZE}\\n'.format(**os.environ))\n"
 TORCHRUN = "torchrun --nnodes 2:4 --nproc-per-node 8 --rdzv-backend {} --rdzv-endpoint {} --rdzv-id job1 train.py"
 
 
 def output(*command: str | Path) -> str:
-    """Of a command that must succeed."""
+    """Return the output of a command that must succeed."""
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=scaled(LONG_S)).stdout.strip()
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The package, as an index would have it."""
+    """Return the wheel of the package, as in an index."""
     folder = tmp_path_factory.mktemp("wheels")
     output(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", folder, ROOT)
     [made] = folder.glob("elasticjob-*.whl")
@@ -37,7 +37,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def torch_environ(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Of somebody with torch, and elasticjob installed beside it."""
+    """Return the environment of a user with torch and elasticjob."""
     torch = Path(output(ROOT / "hack" / "torch-venv"))
     beside = tmp_path_factory.mktemp("site")
     output(torch, "-m", "pip", "install", "-q", "--target", beside, wheel)
@@ -45,16 +45,16 @@ def torch_environ(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 
 
 def two_nodes(backend: str, named: str, here: str, folder: Path, environ: dict[str, str]) -> list[str]:
-    """The page's line on two nodes of this machine; what they said."""
+    """Run the command of the page on two nodes of this machine; return their output."""
     (folder / "train.py").write_text(WORLD)
     command = TORCHRUN.format(backend, named)
     values = {named: here, "job1": f"docs-{os.getpid()}"}
     nodes = [typed(command, folder, values, environ=environ) for _ in range(2)]
-    return [said(node, within_s=LONG_S) for node in nodes]
+    return [output_of(node, within_s=LONG_S) for node in nodes]
 
 
 def ranks(texts: list[str]) -> list[int]:
-    """Those of sixteen that said that they ran."""
+    """Return the ranks, of sixteen, that wrote that they ran."""
     return sorted(int(rank) for text in texts for rank in re.findall(r"\brank (\d+) of 16\b", text))
 
 
@@ -71,21 +71,23 @@ def test_torchrun_with_our_rendezvous(tmp_path: Path, torch_environ: dict[str, s
 def test_the_package_and_its_extras_are_installed_by_pip(tmp_path: Path, wheel: Path) -> None:
     venv = tmp_path / "venv"
     output(sys.executable, "-m", "venv", venv)
-    # The package is on no index yet: the one wheel comes from a folder, all else from where pip looks.
+    # The package is not on an index yet: its wheel comes from a folder, everything else from pip's index.
     environ = {"PATH": f"{venv}/bin:{os.environ['PATH']}", "PIP_FIND_LINKS": str(wheel.parent)}
-    said(typed("pip install 'elasticjob[cli]'", tmp_path, environ=environ), within_s=LONG_S)
+    output_of(typed("pip install 'elasticjob[cli]'", tmp_path, environ=environ), within_s=LONG_S)
     assert "kind: CustomResourceDefinition" in output(venv / "bin" / "elasticjob", "crd")
-    said(typed("pip install 'elasticjob[cli,local]'", tmp_path, environ=environ), within_s=LONG_S)
+    output_of(typed("pip install 'elasticjob[cli,local]'", tmp_path, environ=environ), within_s=LONG_S)
     assert "etcd for `elasticjob run`" in output(venv / "bin" / "elasticjob", "doctor", "--machine")
 
 
 def test_the_site_is_built_without_a_warning() -> None:
-    text = said(typed("make docs", ROOT), within_s=LONG_S)
+    text = output_of(typed("make docs", ROOT), within_s=LONG_S)
     assert "Documentation built" in text
     assert "WARNING" not in text
 
 
-def test_what_a_contributor_types_is_green() -> None:
-    text = said(typed(".venv/bin/pytest tests/unit/operator tests/unit/api tests/unit/docs", ROOT), within_s=LONG_S)
+def test_the_commands_of_a_contributor_succeed() -> None:
+    text = output_of(
+        typed(".venv/bin/pytest tests/unit/operator tests/unit/api tests/unit/docs", ROOT), within_s=LONG_S
+    )
     assert " passed" in text
-    assert "Success: no issues found" in said(typed("make lint", ROOT), within_s=LONG_S)
+    assert "Success: no issues found" in output_of(typed("make lint", ROOT), within_s=LONG_S)

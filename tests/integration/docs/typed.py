@@ -1,4 +1,4 @@
-"""What a reader of the pages types: a command must stand on a page to be typed at all."""
+"""Type the commands of a reader: only a command that a page contains can be typed."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from tests.unit.docs.commands import commands
 
 _LONGEST_S = 90.0
 PROGRAMS = Path(sys.executable).parent
-"""Where `elasticjob` and the others are."""
+"""The folder of `elasticjob` and the other programs."""
 EMPTY: Mapping[str, str] = {}
 
 
@@ -23,11 +23,11 @@ def typed(
     environ: Mapping[str, str] = EMPTY,
     before: tuple[str, ...] = (),
 ) -> "subprocess.Popen[str]":
-    """Start a command of a page; `values` are put where the page has a name of the reader's own.
+    """Start a command of a page; `values` replace the names on the page that a reader chooses.
 
-    `before` are commands of the same terminal that this one builds upon: an export, a `cd`.
+    `before` are earlier commands of the same terminal that this one needs: an export, a `cd`.
     """
-    assert command in {told for _, told in commands()}
+    assert command in {known for _, known in commands()}
     for name, value in values.items():
         assert name in command
         command = command.replace(name, value)
@@ -43,8 +43,8 @@ def typed(
     )
 
 
-def said(process: "subprocess.Popen[str]", *, code: int = 0, within_s: float = _LONGEST_S) -> str:
-    """What it printed; it ended with this code."""
+def output_of(process: "subprocess.Popen[str]", *, code: int = 0, within_s: float = _LONGEST_S) -> str:
+    """Return the output of a process, which must end with this exit code."""
     try:
         text, _ = process.communicate(timeout=scaled(within_s))
     finally:

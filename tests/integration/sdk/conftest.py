@@ -1,7 +1,7 @@
-"""A namespace of a real API server, a cluster of the SDK that means it, and what an operator or a kubelet would say.
+"""A namespace of a real API server, a cluster of the SDK for it, and the writes of an operator and a kubelet.
 
-No operator runs here: each test says itself what it would have written. `kubelet` is a node's real HTTPS end, so that
-logs come the way they do in a cluster.
+No operator runs here: each test writes what an operator would write. `kubelet` is a real HTTPS server of a node, so
+logs take the same way as on a cluster.
 """
 
 from collections.abc import Iterator
@@ -20,31 +20,31 @@ from tests.integration.sdk.kubelet import Kubelet
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Where a test plays."""
+    """The surroundings of a test."""
 
     namespace: Namespace
     cluster: Cluster
 
     def created(self) -> ElasticJob:
-        """A job that is stored."""
+        """Return a stored job."""
         return ElasticJob.from_dict(ELASTIC).create(cluster=self.cluster)
 
-    def says(self, job: ElasticJob, **status: Any) -> None:
-        """As the operator."""
+    def set_status(self, job: ElasticJob, **status: Any) -> None:
+        """Write the status of a job, as an operator does."""
         self.namespace.patch(job.name, {"status": status}, "--subresource=status")
 
     def runs(self, job: ElasticJob, *pods: str, phase: str = "Running", workers: int = 1) -> None:
-        """As the operator: these pods are the nodes of the round, in order of their ranks."""
+        """Write a status in which these pods are the nodes of the round, in order of their ranks."""
         nodes = [
             {"name": pod, "podName": pod, "rank": rank, "ranks": "R" * workers, "state": "Running"}
             for rank, pod in enumerate(pods)
         ]
-        self.says(job, phase=phase, nodes=nodes)
+        self.set_status(job, phase=phase, nodes=nodes)
 
 
 @pytest.fixture(autouse=True)
 def _own_secret(own_config: Path) -> None:
-    """Calls over nodes that meet on this machine keep a secret of their user, who is not to get one by a test."""
+    """Keep the secrets of calls out of the user's own configuration."""
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def stage(namespace: Namespace) -> Iterator[Stage]:
 
 @pytest.fixture
 def job(stage: Stage) -> ElasticJob:
-    """A job that is stored."""
+    """Return a stored job."""
     return stage.created()
 
 

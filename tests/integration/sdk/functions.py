@@ -1,4 +1,4 @@
-"""What the ranks of a call do in tests; imported by name in the workers' own interpreters."""
+"""Functions that the ranks of a call run in tests; the workers import them by name."""
 
 import os
 import signal
@@ -9,17 +9,17 @@ from typing import Any, NoReturn
 
 
 def place() -> tuple[int, int, int]:
-    """Rank, world size, and the node."""
+    """Return rank, world size, and the node."""
     return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"]), int(os.environ["GROUP_RANK"])
 
 
 def big(size: int) -> bytes:
-    """As many bytes, which tell their rank."""
+    """Return this many bytes, which depend on the rank."""
     return bytes([int(os.environ["RANK"])]) * size
 
 
 def raises_on(rank: int) -> int:
-    """That rank raises; the others go on until they are stopped."""
+    """Raise an error on this rank; the other ranks run until they are stopped."""
     if int(os.environ["RANK"]) == rank:
         raise ValueError(f"no luck on rank {rank}")
     while True:
@@ -27,7 +27,7 @@ def raises_on(rank: int) -> int:
 
 
 def dies_on(rank: int) -> int:
-    """That rank is killed."""
+    """Kill this rank."""
     if int(os.environ["RANK"]) == rank:
         os.kill(os.getpid(), signal.SIGKILL)
     while True:
@@ -35,17 +35,17 @@ def dies_on(rank: int) -> int:
 
 
 def cannot_be_sent() -> Any:
-    """A value that is no data."""
+    """Return a value that cannot be pickled."""
     return threading.Lock()
 
 
 def leaves(code: int) -> NoReturn:
-    """As a script does."""
+    """Exit as a script does."""
     raise SystemExit(code)
 
 
 def waits_for(folder: Path, nodes: int) -> tuple[int, int]:
-    """Say that this rank of this round is there; return when the round is one of so many nodes."""
+    """Write a file for this rank of this round; return when the round has this many nodes."""
     world, group = int(os.environ["WORLD_SIZE"]), int(os.environ["GROUP_WORLD_SIZE"])
     (folder / f"{os.environ['ELASTICJOB_ROUND']}.{os.environ['RANK']}.{os.getpid()}").touch()
     while group != nodes:
@@ -54,7 +54,7 @@ def waits_for(folder: Path, nodes: int) -> tuple[int, int]:
 
 
 def waits_for_file(folder: Path) -> int:
-    """Say that this rank of this round is there; return when there is a file `go`."""
+    """Write a file for this rank of this round; return when there is a file `go`."""
     (folder / f"{os.environ['ELASTICJOB_ROUND']}.{os.environ['RANK']}.{os.getpid()}").touch()
     while not (folder / "go").exists():
         time.sleep(0.02)

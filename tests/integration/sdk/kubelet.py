@@ -1,7 +1,7 @@
-"""A node whose kubelet serves logs: an HTTPS server that the API server asks, as it would ask a real one.
+"""A node whose kubelet serves logs: an HTTPS server for the API server.
 
-`write` is what a container writes. `finish` is its end. Times are those of a clock that is handed out line by line,
-so that tests know the order.
+`write` adds the output of a container, and `finish` is its end. Times are those of a clock that advances with each
+line, so that tests know the order.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ _LIMIT_S = 60.0
 
 
 class Log:
-    """What one container has written."""
+    """The output of one container."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()
@@ -34,7 +34,7 @@ class Log:
         self.readers = 0
 
     def read(self, asked: Mapping[str, str]) -> Iterator[tuple[datetime, str]]:
-        """As the API says; with `follow` until the container has ended, or the connection is to break."""
+        """Yield lines as the API does; with `follow` until the container has ended, or the connection must break."""
         since = datetime.fromisoformat(asked["sinceTime"]) if "sinceTime" in asked else _BEGIN
         sent = max(0, len(self.lines) - int(asked["tailLines"])) if "tailLines" in asked else 0
         while True:
@@ -85,7 +85,7 @@ class Kubelet:
         self._thread.join()
 
     def start_pod(self, name: str, *sidecars: str) -> None:
-        """A pod on this node, running."""
+        """Create a running pod on this node."""
         containers = [{"name": container, "image": "image:1"} for container in ("trainer", *sidecars)]
         spec = {"nodeName": self._node, "containers": containers}
         self._namespace.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
@@ -93,19 +93,19 @@ class Kubelet:
         self._patch("pod", name, {"phase": "Running"})
 
     def write(self, pod: str, *texts: str) -> None:
-        """One line each, a millisecond after the last one of any pod."""
+        """Write lines, each a millisecond after the last one of any pod."""
         for text in texts:
             self._ticks += 1
             line = (_BEGIN + timedelta(milliseconds=self._ticks), text)
             self._change(self._logs[pod], partial(_append, line))
 
     def finish(self, pod: str) -> None:
-        """The container ends, well."""
+        """End the container with success."""
         self._patch("pod", pod, {"phase": "Succeeded"})
         self._change(self._logs[pod], lambda log: setattr(log, "ended", True))
 
     def drop(self, pod: str) -> None:
-        """Connections that read its log break; the next one stands again."""
+        """Break the connections that read its log; the next one works again."""
         log = self._logs[pod]
         self._change(log, lambda log: setattr(log, "broken", True))
         with log.changed:
@@ -113,7 +113,7 @@ class Kubelet:
             log.broken = False
 
     def readers(self, pod: str) -> int:
-        """How many follow its log now."""
+        """Return how many connections follow its log."""
         return self._logs[pod].readers
 
     def _patch(self, kind: str, name: str, status: dict[str, Any]) -> None:
@@ -145,7 +145,7 @@ class Kubelet:
             def _send(self, log: Log, asked: dict[str, str]) -> None:
                 with log.changed:
                     log.readers += 1
-                with contextlib.suppress(OSError):  # whoever read it is gone
+                with contextlib.suppress(OSError):  # the reader has closed the connection
                     for moment, text in log.read(asked):
                         at = f"{moment.isoformat(timespec='microseconds')[:-6]}000Z " if "timestamps" in asked else ""
                         self._chunk(f"{at}{text}\n".encode())
@@ -162,6 +162,6 @@ class Kubelet:
                 self.wfile.flush()
 
             def log_message(self, *_: object) -> None:
-                """Nothing."""
+                """Write no log."""
 
         return Handler

@@ -1,4 +1,4 @@
-"""The verbs of `ElasticJob` on a real API server."""
+"""The methods of `ElasticJob` on a real API server."""
 
 import os
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.integration.sdk.conftest import Stage
 pytestmark = pytest.mark.kube
 
 
-def test_a_job_is_created_where_the_context_says(stage: Stage) -> None:
+def test_a_job_is_created_in_the_namespace_of_the_context(stage: Stage) -> None:
     job = stage.created()
     assert job.namespace == stage.namespace.name
     assert job.uid
@@ -41,7 +41,7 @@ def test_a_job_that_was_read_can_be_created_elsewhere(stage: Stage, job: Elastic
 
 
 def test_a_job_is_found_again_and_reads_as_the_contracts_records(stage: Stage, job: ElasticJob) -> None:
-    stage.says(job, phase="Running", restarts=2, workerStates={"running": 8})
+    stage.set_status(job, phase="Running", restarts=2, workerStates={"running": 8})
     found = ElasticJob.get("digits", cluster=stage.cluster)
     assert (found.phase, found.status.restarts, found.status.worker_states.running) == (Phase.RUNNING, 2, 8)
     assert found.spec.min_replicas == 2
@@ -74,7 +74,7 @@ def test_a_scale_outside_the_range_is_refused_with_the_rule(job: ElasticJob) -> 
         job.scale(9)
 
 
-def test_a_name_that_is_taken_is_told(stage: Stage, job: ElasticJob) -> None:
+def test_a_name_in_use_is_reported(stage: Stage, job: ElasticJob) -> None:
     with pytest.raises(
         AlreadyExists, match=r'cannot create the job digits: .*"digits" already exists; delete it first'
     ):
@@ -82,18 +82,18 @@ def test_a_name_that_is_taken_is_told(stage: Stage, job: ElasticJob) -> None:
     assert job.refresh().uid == job.uid
 
 
-def test_a_job_that_is_not_there_is_told(stage: Stage) -> None:
+def test_a_missing_job_is_reported(stage: Stage) -> None:
     with pytest.raises(NotFound, match=r"cannot get the job none: .*; check name, namespace and context"):
         ElasticJob.get("none", cluster=stage.cluster)
 
 
-def test_delete_deletes_and_may_be_said_twice(stage: Stage, job: ElasticJob) -> None:
+def test_delete_deletes_and_may_be_called_twice(stage: Stage, job: ElasticJob) -> None:
     job.delete()
     job.delete()
     assert ElasticJob.list(cluster=stage.cluster) == ()
 
 
-def test_another_job_of_the_same_name_is_not_taken_for_this_one(stage: Stage, job: ElasticJob) -> None:
+def test_another_job_of_the_same_name_is_not_confused_with_this_one(stage: Stage, job: ElasticJob) -> None:
     ElasticJob.get("digits", cluster=stage.cluster).delete()
     successor = stage.created()
     with pytest.raises(JobGone, match=r"the job digits .* is gone"):
@@ -103,24 +103,26 @@ def test_another_job_of_the_same_name_is_not_taken_for_this_one(stage: Stage, jo
     assert successor.refresh().uid != job.uid
 
 
-def test_whoever_may_not_is_told_what(stage: Stage) -> None:
+def test_a_missing_permission_is_named(stage: Stage) -> None:
     config = stage.namespace.server.kubeconfig("nobody", namespace=stage.namespace.name)
     with pytest.raises(Forbidden, match=r'cannot list jobs: .*User "nobody" cannot list resource "elasticjobs"'):
         ElasticJob.list(cluster=Cluster.connect(kubeconfig=config))
 
 
-def test_without_a_cluster_the_environments_kubeconfig_is_meant(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_cluster_the_kubeconfig_of_the_environment_is_used(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config = stage.namespace.server.kubeconfig(namespace=stage.namespace.name)
     monkeypatch.setenv("KUBECONFIG", os.fspath(config))
     assert ElasticJob.from_dict(ELASTIC).create().namespace == stage.namespace.name
 
 
-def test_a_kubeconfig_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_kubeconfig_is_named(tmp_path: Path) -> None:
     with pytest.raises(NoCluster, match=r"cannot use .*none: .*; set \$KUBECONFIG to a kubeconfig"):
         Cluster.connect(kubeconfig=tmp_path / "none")
 
 
-def test_a_context_that_is_not_there_is_named(stage: Stage) -> None:
+def test_a_missing_context_is_named(stage: Stage) -> None:
     config = stage.namespace.server.kubeconfig(namespace=stage.namespace.name)
     with pytest.raises(NoCluster, match=r"no context production in .*; `kubectl config get-contexts` lists"):
         Cluster.connect(kubeconfig=config, context="production")

@@ -1,4 +1,4 @@
-"""Logs come through a real API server from a node's kubelet."""
+"""Logs that a real API server reads from a node's kubelet."""
 
 import itertools
 import threading
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.kube
 
 
 def readers() -> list[threading.Thread]:
-    """Threads of the SDK that live."""
+    """Return the threads of the SDK that are alive."""
     return [thread for thread in threading.enumerate() if thread.name == "elasticjob-logs"]
 
 
 @pytest.fixture
 def two(stage: Stage, kubelet: Kubelet, job: ElasticJob) -> ElasticJob:
-    """A job that runs on two pods, `a` with rank 0 and `b` with rank 1."""
+    """Return a job that runs in two pods, `a` with rank 0 and `b` with rank 1."""
     kubelet.start_pod("a")
     kubelet.start_pod("b")
     stage.runs(job, "a", "b")
@@ -40,9 +40,7 @@ def test_without_a_rank_all_pods_are_put_in_order_of_time(kubelet: Kubelet, two:
     assert [line.text for line in two.logs()] == ["1", "2", "3", "4"]
 
 
-def test_of_several_workers_in_a_pod_the_marks_tell_whose_a_line_is(
-    stage: Stage, kubelet: Kubelet, job: ElasticJob
-) -> None:
+def test_the_prefixes_show_which_worker_of_a_pod_wrote_a_line(stage: Stage, kubelet: Kubelet, job: ElasticJob) -> None:
     kubelet.start_pod("a")
     stage.runs(job, "a", workers=2)
     kubelet.write("a", "round 1 begins", "[rank1] one", "[rank0] zero", "[rank1] two")
@@ -59,27 +57,27 @@ def test_beside_sidecars_the_trainer_is_read(stage: Stage, kubelet: Kubelet, job
     assert [line.text for line in job.logs(follow=follow)] == ["loss 0.1"]
 
 
-def test_only_the_tail_is_read_if_that_is_wanted(kubelet: Kubelet, two: ElasticJob) -> None:
+def test_only_the_tail_is_read_on_request(kubelet: Kubelet, two: ElasticJob) -> None:
     kubelet.write("a", "1", "2", "3")
     assert [line.text for line in two.logs(rank=0, tail=2)] == ["2", "3"]
 
 
-def test_a_pod_that_is_gone_leaves_the_others_to_be_read(stage: Stage, kubelet: Kubelet, two: ElasticJob) -> None:
+def test_the_logs_of_other_pods_are_read_if_one_is_gone(stage: Stage, kubelet: Kubelet, two: ElasticJob) -> None:
     kubelet.write("a", "zero")
     stage.runs(two, "a", "gone")
     assert [line.text for line in two.logs()] == ["zero"]
 
 
-def test_where_no_pod_has_a_log_that_is_told_and_why(stage: Stage, two: ElasticJob) -> None:
+def test_missing_logs_of_all_pods_are_reported_with_the_reason(stage: Stage, two: ElasticJob) -> None:
     stage.runs(two, "gone", "too")
     with pytest.raises(NoLogs, match="its pods were deleted, and their logs with them"):
         list(two.logs())
-    stage.says(two, phase="Suspended", nodes=[])
+    stage.set_status(two, phase="Suspended", nodes=[])
     with pytest.raises(NoLogs, match="it has no pods now"):
         two.logs()
 
 
-def test_a_rank_that_nobody_has_is_told(two: ElasticJob) -> None:
+def test_a_rank_that_no_pod_has_is_reported(two: ElasticJob) -> None:
     with pytest.raises(NoLogs, match="no log of rank 2 of the job digits: it has ranks 0 to 1"):
         two.logs(rank=2)
 
@@ -119,15 +117,15 @@ def test_after_a_broken_connection_no_line_is_missing_and_none_comes_twice(kubel
     lines.close()  # type: ignore[attr-defined]
 
 
-def test_whoever_stops_reading_leaves_no_thread_and_no_connection(kubelet: Kubelet, two: ElasticJob) -> None:
+def test_a_reader_that_stops_leaves_no_thread_and_no_connection(kubelet: Kubelet, two: ElasticJob) -> None:
     kubelet.write("a", *(str(i) for i in range(5000)))
     lines = two.logs(follow=True)
     assert [line.text for line in itertools.islice(lines, 3)] == ["0", "1", "2"]
     lines.close()  # type: ignore[attr-defined]
     assert readers() == []
 
-    def nobody_reads() -> bool:
-        kubelet.write("b", "whoever is gone is noticed when there is something to tell")
+    def no_reader_is_left() -> bool:
+        kubelet.write("b", "a write shows that the reader has closed the connection")
         return kubelet.readers("a") == kubelet.readers("b") == 0
 
-    eventually(nobody_reads, within_s=30, what="nobody reads", pause_s=0.1)
+    eventually(no_reader_is_left, within_s=30, what="no reader left", pause_s=0.1)

@@ -1,4 +1,4 @@
-"""`launch_nodes` on this machine alone: no endpoint, an etcd of its own; and how functions may end."""
+"""`launch_nodes` on this machine alone: no endpoint, its own etcd; and the ends of functions."""
 
 import asyncio
 import os
@@ -20,14 +20,14 @@ def test_one_node_needs_no_endpoint() -> None:
 
 @pytest.mark.parametrize("endpoint", ["", "localhost:29400"])
 def test_the_etcd_of_one_node_has_no_port(endpoint: str, tmp_path: Path) -> None:
-    """Whoever reads it finds what lets him deliver a result, which is unpickled here."""
-    seen = []
+    # A reader of this etcd could deliver a result, which is unpickled here.
+    addresses = []
     others = etcds_below(os.getpid())  # the session's
 
     def look() -> None:
         try:
             eventually(lambda: list(tmp_path.glob("1.0.*")), within_s=60, what="the rank runs")
-            seen.append(etcd_addresses(os.getpid(), besides=others))
+            addresses.append(etcd_addresses(os.getpid(), besides=others))
         finally:
             (tmp_path / "go").touch()
 
@@ -35,10 +35,10 @@ def test_the_etcd_of_one_node_has_no_port(endpoint: str, tmp_path: Path) -> None
         looking = pool.submit(look)
         launch_nodes(functions.waits_for_file, (tmp_path,), rdzv_endpoint=endpoint)
         looking.result()
-    assert seen == [[]]
+    assert addresses == [[]]
 
 
-def test_the_secret_that_a_call_on_this_machine_keeps_is_of_the_test_alone(own_config: Path) -> None:
+def test_the_secret_of_a_call_is_in_the_tests_own_configuration(own_config: Path) -> None:
     launch_nodes(functions.place, rdzv_endpoint="localhost:29400")
     assert (own_config / "elasticjob" / "call-secret").exists()
 
@@ -48,7 +48,7 @@ def test_a_result_beyond_the_bound_is_a_failure_that_names_it() -> None:
         launch_nodes(functions.big, (1000,), max_result_bytes=1000)
 
 
-def test_a_value_that_cannot_be_pickled_is_a_failure_that_says_so() -> None:
+def test_a_value_that_cannot_be_pickled_is_reported_as_a_failure() -> None:
     with pytest.raises(CallFailed) as caught:
         launch_nodes(functions.cannot_be_sent)
     assert caught.value.failures[0].error == "the result cannot be sent: TypeError: cannot pickle '_thread.lock' object"
@@ -69,14 +69,14 @@ def test_a_lambda_is_refused_before_anything_starts() -> None:
         launch_nodes(lambda: None)
 
 
-async def test_beside_a_running_event_loop_it_says_how_it_is_called() -> None:
+async def test_a_running_event_loop_is_refused_with_the_right_call() -> None:
     with pytest.raises(RuntimeError, match=r"await asyncio\.to_thread\(elasticjob\.launch_nodes"):
         launch_nodes(functions.place)
     assert await asyncio.to_thread(launch_nodes, functions.place) == {0: (0, 1, 0)}
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"nnodes": "2"}, r"nnodes='2' needs rdzv_endpoint='HOST:PORT'"),
         ({"nnodes": "2:1"}, "nnodes='2:1' must be 'MIN' or 'MIN:MAX'"),
@@ -85,6 +85,6 @@ async def test_beside_a_running_event_loop_it_says_how_it_is_called() -> None:
         ({"rdzv_id": "a/b"}, "rdzv_id='a/b' must be a name without a slash"),
     ],
 )
-def test_arguments_that_do_not_go_together_are_refused(given: dict[str, object], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_arguments_that_contradict_each_other_are_refused(given: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         launch_nodes(functions.place, **given)  # type: ignore[arg-type]

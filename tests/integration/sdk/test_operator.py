@@ -1,4 +1,4 @@
-"""The SDK beside a real operator and a real node: a whole life in the verbs of its users."""
+"""The SDK with a real operator and a real node: the life of a job in the methods of its users."""
 
 import pytest
 
@@ -13,7 +13,7 @@ LIMIT_S = 60.0
 
 @pytest.fixture
 def cluster(rig: KubeStack) -> Cluster:
-    """A running operator, a node, and the SDK's way to them."""
+    """Start an operator and a node; return the SDK's cluster."""
     rig.start_operator()
     rig.start_node()
     server = rig.namespace.server
@@ -35,7 +35,7 @@ def test_a_job_is_created_scaled_suspended_resumed_restarted_and_awaited(rig: Ku
     assert job.wait(timeout_s=LIMIT_S).phase is Phase.SUCCEEDED
 
 
-def test_a_job_that_fails_says_which_rank_it_was_and_what_it_said(rig: KubeStack, cluster: Cluster) -> None:
+def test_a_failed_job_names_the_rank_and_its_message(rig: KubeStack, cluster: Cluster) -> None:
     manifest = waiting_job(rig, maxRestarts=0)
     manifest["spec"]["template"]["spec"]["containers"][0]["command"] = ["sh", "-c", "echo no data >&2; exit 3"]
     job = ElasticJob.from_dict(manifest).create(cluster=cluster)

@@ -1,4 +1,4 @@
-"""docs/sdk.md does what it says: its programs run as they are written, its command too."""
+"""docs/sdk.md: its programs run as they are written, and so does its command."""
 
 import os
 import re
@@ -24,7 +24,7 @@ LIMIT_S = 100.0
 
 
 def run(folder: Path, program: str, **env: str) -> str:
-    """Standard output of a program that must succeed."""
+    """Return the standard output of a program that must succeed."""
     (folder / "program.py").write_text(program)
     command = [sys.executable, "program.py"]
     done = subprocess.run(
@@ -50,9 +50,9 @@ def test_a_job_is_created_followed_scaled_and_awaited(stage: Stage, kubelet: Kub
     operator = threading.Thread(target=operate)
     operator.start()
     config = stage.namespace.server.kubeconfig(namespace=stage.namespace.name)
-    said = run(tmp_path, CREATE, KUBECONFIG=str(config))
+    output = run(tmp_path, CREATE, KUBECONFIG=str(config))
     operator.join()
-    assert said == "2026-01-01T00:00:00.001000000Z step 1\n"
+    assert output == "2026-01-01T00:00:00.001000000Z step 1\n"
 
 
 @pytest.mark.kube
@@ -61,7 +61,7 @@ def test_jobs_of_another_context_and_namespace_are_listed(stage: Stage, job: Ela
     config["contexts"][0]["name"] = "production"
     (tmp_path / "config").write_text(yaml.safe_dump(config))
     stage.namespace.kubectl("label", "ejob", job.name, "team=vision")
-    stage.says(job, phase="Running", readyReplicas=3)
+    stage.set_status(job, phase="Running", readyReplicas=3)
     program = LIST.replace('"vision")', f'"{stage.namespace.name}")')
     assert run(tmp_path, program, KUBECONFIG=str(tmp_path / "config")) == "digits Running 3 \n"
 
@@ -70,11 +70,11 @@ def test_jobs_of_another_context_and_namespace_are_listed(stage: Stage, job: Ela
 def test_a_function_runs_on_two_nodes(tmp_path: Path) -> None:
     endpoint = f"127.0.0.1:{free_port()}"
     words = COMMAND.replace("head:29400", endpoint).split()
-    guest = subprocess.Popen([sys.executable, *words[1:]], stderr=subprocess.DEVNULL)
+    other = subprocess.Popen([sys.executable, *words[1:]], stderr=subprocess.DEVNULL)
     try:
         program = NODES.replace("head:29400", endpoint).replace('"1:4"', '"2"')
         assert run(tmp_path, program, **os.environ) == "rank 0 of 4 with 0.1\n"
-        assert guest.wait(LIMIT_S) == 0
+        assert other.wait(LIMIT_S) == 0
     finally:
-        guest.kill()
-        guest.wait()
+        other.kill()
+        other.wait()

@@ -1,4 +1,4 @@
-"""`wait` sees what happens as it happens, and ends when it cannot happen any more."""
+"""`wait` notices each change at once, and ends when the condition cannot be reached any more."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -18,27 +18,27 @@ LIMIT_S = 30.0
 
 @contextmanager
 def meanwhile(act: Callable[[], object]) -> Iterator[None]:
-    """`act` runs in a thread beside the body."""
+    """Run `act` in a thread beside the body."""
     thread = threading.Thread(target=act)
     thread.start()
     yield
     thread.join()
 
 
-def test_it_returns_as_soon_as_the_phase_is_reached(stage: Stage, job: ElasticJob) -> None:
-    with meanwhile(lambda: stage.says(job, phase="Running")):
+def test_wait_returns_as_soon_as_the_phase_is_reached(stage: Stage, job: ElasticJob) -> None:
+    with meanwhile(lambda: stage.set_status(job, phase="Running")):
         assert job.wait(phase="Running", timeout_s=LIMIT_S).phase is Phase.RUNNING
 
 
-def test_it_returns_at_once_when_it_is_so_already(stage: Stage, job: ElasticJob) -> None:
-    stage.says(job, phase="Suspended")
+def test_wait_returns_at_once_if_the_phase_is_already_reached(stage: Stage, job: ElasticJob) -> None:
+    stage.set_status(job, phase="Suspended")
     assert job.wait(phase=Phase.SUSPENDED, timeout_s=0).phase is Phase.SUSPENDED
 
 
 def test_without_a_goal_success_is_waited_for(stage: Stage, job: ElasticJob) -> None:
     def act() -> None:
-        stage.says(job, phase="Running")
-        stage.says(job, phase="Succeeded")
+        stage.set_status(job, phase="Running")
+        stage.set_status(job, phase="Succeeded")
 
     with meanwhile(act):
         assert job.wait(timeout_s=LIMIT_S).phase is Phase.SUCCEEDED
@@ -47,8 +47,8 @@ def test_without_a_goal_success_is_waited_for(stage: Stage, job: ElasticJob) -> 
 def test_a_condition_is_waited_for_with_its_status(stage: Stage, job: ElasticJob) -> None:
     def degraded(status: str) -> None:
         moment = "2026-01-01T00:00:00Z"
-        said = {"type": "Degraded", "status": status, "reason": "R", "message": "", "lastTransitionTime": moment}
-        stage.says(job, conditions=[said])
+        condition = {"type": "Degraded", "status": status, "reason": "R", "message": "", "lastTransitionTime": moment}
+        stage.set_status(job, conditions=[condition])
 
     degraded("True")
     with meanwhile(lambda: degraded("False")):
@@ -57,35 +57,35 @@ def test_a_condition_is_waited_for_with_its_status(stage: Stage, job: ElasticJob
 
 def test_a_job_that_fails_meanwhile_is_an_error_with_its_reason(stage: Stage, job: ElasticJob) -> None:
     with (
-        meanwhile(lambda: stage.says(job, phase="Failed", message="too many restarts")),
+        meanwhile(lambda: stage.set_status(job, phase="Failed", message="too many restarts")),
         pytest.raises(JobFailed, match="job digits failed: too many restarts") as caught,
     ):
         job.wait(phase="Running", timeout_s=LIMIT_S)
     assert caught.value.status.phase is Phase.FAILED
 
 
-def test_what_an_ended_job_will_not_come_to_is_not_waited_for(stage: Stage, job: ElasticJob) -> None:
-    stage.says(job, phase="Succeeded")
+def test_wait_raises_if_an_ended_job_can_never_reach_the_phase(stage: Stage, job: ElasticJob) -> None:
+    stage.set_status(job, phase="Succeeded")
     with pytest.raises(CannotHappen, match="has ended as Succeeded, so it can never reach phase Running"):
         job.wait(phase="Running")
 
 
-def test_a_job_that_is_deleted_meanwhile_is_gone(stage: Stage, job: ElasticJob) -> None:
+def test_wait_raises_if_the_job_is_deleted(stage: Stage, job: ElasticJob) -> None:
     with meanwhile(lambda: stage.namespace.kubectl("delete", "ejob", "digits")), pytest.raises(JobGone):
         job.wait(timeout_s=LIMIT_S)
 
 
-def test_when_the_time_is_up_it_says_how_the_job_is(stage: Stage, job: ElasticJob) -> None:
-    stage.says(job, phase="Pending", reason="Unschedulable", message="no node has 8 GPUs")
-    said = "did not reach phase Running within 0.2 s; it is Pending, Unschedulable: no node has 8 GPUs"
-    with pytest.raises(WaitTimeout, match=said) as caught:
+def test_the_error_after_the_time_limit_has_the_state_of_the_job(stage: Stage, job: ElasticJob) -> None:
+    stage.set_status(job, phase="Pending", reason="Unschedulable", message="no node has 8 GPUs")
+    message = "did not reach phase Running within 0.2 s; it is Pending, Unschedulable: no node has 8 GPUs"
+    with pytest.raises(WaitTimeout, match=message) as caught:
         job.wait(phase="Running", timeout_s=0.2)
     assert isinstance(caught.value, TimeoutError)
 
 
 @pytest.fixture
 def way(stage: Stage, job: ElasticJob, tmp_path: Path) -> Iterator[tuple[Proxy, ElasticJob]]:
-    """The job as it is seen through a network that can be broken."""
+    """Yield the job through a network that can be broken."""
     server = stage.namespace.server
     with proxy("127.0.0.1", int(server.url.rpartition(":")[2])) as between:
         config = server.kubeconfig(namespace=stage.namespace.name).read_text()
@@ -101,14 +101,14 @@ def test_an_api_server_that_is_away_for_a_while_is_waited_for(stage: Stage, way:
     between.refuse()
 
     def act() -> None:
-        stage.says(job, phase="Running")
+        stage.set_status(job, phase="Running")
         between.restore()
 
     with meanwhile(act):
         assert job.wait(phase="Running", timeout_s=LIMIT_S).phase is Phase.RUNNING
 
 
-def test_an_api_server_that_stays_away_is_told_when_the_time_is_up(way: tuple[Proxy, ElasticJob]) -> None:
+def test_an_api_server_that_stays_away_is_reported_at_the_time_limit(way: tuple[Proxy, ElasticJob]) -> None:
     between, job = way
     between.refuse()
     with pytest.raises(WaitTimeout, match=r"its last state is unknown: cannot get the job digits: .*did not answer"):

@@ -1,4 +1,4 @@
-"""Jobs as an API server has them, for views: small, large, and in trouble. Times are around `NOW_S`."""
+"""Jobs as an API server has them, for views: small, large, and with problems. Times are around `NOW_S`."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -8,13 +8,13 @@ NOW_S = 1_767_225_600.0
 
 
 def at(offset_s: float) -> str:
-    """A moment before or after now, as the status has it."""
+    """Return a time before or after now, as in a status."""
     text = datetime.fromtimestamp(NOW_S + offset_s, tz=UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
 
 
 def a_node(slot: int, ranks: str = "R", **fields: Any) -> dict[str, Any]:
-    """An entry of `status.nodes`."""
+    """Return an entry of `status.nodes`."""
     name = f"digits-{slot}"
     return {
         "name": name,
@@ -26,7 +26,7 @@ def a_node(slot: int, ranks: str = "R", **fields: Any) -> dict[str, Any]:
 
 
 def a_round(number: int, begin_s: float, end_s: float | None, slots: str, **fields: Any) -> dict[str, Any]:
-    """An entry of `status.rounds`."""
+    """Return an entry of `status.rounds`."""
     made = {"round": number, "startTime": at(begin_s), "slots": slots, "nodes": 2, "workers": 4, **fields}
     return made if end_s is None else {**made, "endTime": at(end_s)}
 
@@ -45,8 +45,8 @@ FAILURE = {
 
 
 def a_job(**status: Any) -> dict[str, Any]:
-    """A job that runs its second round with two nodes of two workers."""
-    said = {
+    """Return a job that runs its second round with two nodes of two workers."""
+    fields = {
         "phase": "Running",
         "readyReplicas": 2,
         "desiredReplicas": 2,
@@ -62,11 +62,11 @@ def a_job(**status: Any) -> dict[str, Any]:
         **status,
     }
     meta = {"name": "digits", "namespace": "team", "creationTimestamp": at(-100), "uid": "u"}
-    return {"metadata": meta, "spec": {"replicas": 2, "maxRestarts": 3}, "status": said}
+    return {"metadata": meta, "spec": {"replicas": 2, "maxRestarts": 3}, "status": fields}
 
 
 def two_rounds() -> list[dict[str, Any]]:
-    """A failure between them, a third node in the second."""
+    """Return two rounds with a failure between them, and a third node in the second."""
     return [
         a_round(1, -90, -40, "0-1", cause="First"),
         a_round(2, -39.9, None, "0-2", cause="WorkerFailed", message="rank 3 was killed by SIGSEGV", nodes=3),
@@ -74,7 +74,7 @@ def two_rounds() -> list[dict[str, Any]]:
 
 
 def a_crowd(nodes: int, nproc: int = 1, missing: int = 0) -> dict[str, Any]:
-    """A large job whose last nodes have no place to run."""
+    """Return a large job whose last nodes are not scheduled."""
     here = [a_node(i, "R" * nproc, rank=i) for i in range(nodes - missing)]
     away = [a_node(i, "P" * nproc, state="Pending", reason="Unschedulable") for i in range(nodes - missing, nodes)]
     states = {"running": (nodes - missing) * nproc, "pending": missing * nproc}

@@ -1,4 +1,4 @@
-"""`docs/reference/cli.md` is what `hack/reference/cli.py` makes of the commands now."""
+"""`docs/reference/cli.md` is the present output of `hack/reference/cli.py`."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Completion scripts: each shell takes its own, and bash completes what a user would want."""
+"""Completion scripts: each shell parses its own, and bash completes commands, options and values."""
 
 import shutil
 import subprocess
@@ -10,7 +10,7 @@ from elasticjob_cli.registry import ENTRIES
 
 
 def completed(line: str) -> list[str]:
-    """What bash offers at the end of this line; a real bash."""
+    """Return the completions of a real bash at the end of this line."""
     words = line.split(" ")
     script = (
         f"{SHELLS['bash']()}\nCOMP_WORDS=({' '.join(repr(word) for word in words)})\n"
@@ -42,6 +42,6 @@ def test_every_command_and_option_is_in_every_script(shell: str) -> None:
 @pytest.mark.parametrize("shell", sorted(SHELLS))
 def test_a_shell_that_is_here_parses_its_script(shell: str) -> None:
     if shutil.which(shell) is None:
-        assert shell != "bash"  # it is everywhere; the others are parsed where they are
+        assert shell != "bash"  # bash is on every machine; the others are tested where they are installed
         return
     subprocess.run([shell, "-n"], input=SHELLS[shell](), text=True, check=True)

@@ -1,4 +1,4 @@
-"""The lines of the doctor: whole words on a terminal, one line a finding in a pipe."""
+"""The lines of the doctor: wrapped on a terminal, a line for each finding in a pipe."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_in_a_pipe_a_finding_is_one_line_and_its_cure_another(capsys: pytest.Cap
     assert len(capsys.readouterr().out.splitlines()) == 2
 
 
-def test_on_a_terminal_no_line_is_wider_and_each_stands_below_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_on_a_terminal_a_long_finding_is_wrapped_below_its_message(capsys: pytest.CaptureFixture[str]) -> None:
     doctor.show(FINDING, columns=80)
     first, *rest = capsys.readouterr().out.splitlines()
     assert max(map(len, [first, *rest])) <= 80

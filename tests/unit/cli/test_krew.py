@@ -1,4 +1,4 @@
-"""The krew manifest as krew takes it; building the archive itself is `hack/krew/build`, run at a release."""
+"""The krew manifest; `hack/krew/build` builds the archive for a release."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The command line as a whole: pages, help, the table of exit codes, options before the command, what it imports."""
+"""The command line: pages, help, the table of exit codes, options before the command, its imports."""
 
 import argparse
 import os
@@ -16,7 +16,7 @@ _HEAVY = ("yaml", "kubernetes", "elasticjob_operator", "elasticjob_etcd", "grpc"
 
 
 @pytest.mark.parametrize("name", sorted(ENTRIES))
-def test_every_command_has_help_with_examples_that_its_own_parser_takes(name: str) -> None:
+def test_every_command_has_help_with_examples_that_its_parser_accepts(name: str) -> None:
     page = ENTRIES[name].page()
     parser = page.parser(name)
     assert "examples:" in parser.format_help()
@@ -32,7 +32,7 @@ def test_every_command_has_help_with_examples_that_its_own_parser_takes(name: st
 def test_no_line_of_a_page_is_wider_than_the_terminal(name: str, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     page = ENTRIES[name].page().parser(name).format_help()
-    commands = {f"  elasticjob {command}" for command, _ in ENTRIES[name].page().examples}  # to copy: never broken
+    commands = {f"  elasticjob {command}" for command, _ in ENTRIES[name].page().examples}  # never wrapped
     assert [line for line in page.splitlines() if len(line) > columns and line not in commands] == []
 
 
@@ -42,7 +42,7 @@ def test_no_line_of_the_first_page_is_wider_than_the_terminal(columns: int, monk
     assert max(map(len, help_text().splitlines())) <= columns
 
 
-def test_remarks_stand_beside_their_examples_where_there_is_room_and_else_below(
+def test_remarks_are_beside_their_examples_if_there_is_room_and_below_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
@@ -57,20 +57,20 @@ def test_help_has_all_commands_and_all_exit_codes(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "120")
     assert main(["--help"]) == 0
-    said = capsys.readouterr().out
-    assert all(f"  {name} " in said for name in ENTRIES)
-    assert all(f"  {code:<4}{meaning}" in said for code, meaning in EXIT_CODES)
+    output = capsys.readouterr().out
+    assert all(f"  {name} " in output for name in ENTRIES)
+    assert all(f"  {code:<4}{meaning}" in output for code, meaning in EXIT_CODES)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["get", "--help"], ["crd"]])
-def test_a_reader_that_goes_away_is_no_traceback(arguments: list[str]) -> None:
+def test_a_closed_reader_causes_no_traceback(arguments: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     program = [sys.executable, "-m", "elasticjob_cli.main", *arguments]
     done = subprocess.run(program, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert done.stderr == ""
-    assert done.returncode in {0, 141}  # argparse itself ignores it when it prints its help
+    assert done.returncode in {0, 141}  # argparse ignores the error when it prints help
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -92,13 +92,13 @@ def test_the_help_of_a_command_imports_nothing_heavy(name: str) -> None:
     assert done.stdout == "[]\n"
 
 
-def test_options_of_the_cluster_may_stand_before_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_the_cluster_may_precede_the_command(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["-n", "team", "version"], ["--context=prod", "version"]):
-        assert main(words) == 2  # `version` has no such option: it must be the one that complains
+        assert main(words) == 2  # `version` has no such option, and must report that itself
         assert capsys.readouterr().err.startswith("elasticjob version: unrecognized arguments")
 
 
-def test_the_plugin_calls_itself_by_its_own_name(
+def test_the_plugin_uses_its_own_name_in_messages(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/bin/kubectl-elasticjob"])
@@ -106,7 +106,7 @@ def test_the_plugin_calls_itself_by_its_own_name(
     assert "usage: kubectl elasticjob COMMAND" in capsys.readouterr().out
 
 
-def test_doctor_without_the_libraries_for_a_cluster_says_so_among_its_findings() -> None:
+def test_doctor_reports_missing_libraries_for_a_cluster_as_a_finding() -> None:
     script = "import sys; sys.modules['kubernetes'] = None; from elasticjob_cli.main import main; sys.exit(main())"
     done = subprocess.run([sys.executable, "-c", script, "doctor"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")

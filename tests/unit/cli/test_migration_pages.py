@@ -1,4 +1,4 @@
-"""The examples of the migration pages: what the page says that `elasticjob convert` prints is what it prints."""
+"""The examples of the migration pages: the page has the output of `elasticjob convert`."""
 
 import re
 import textwrap
@@ -16,14 +16,14 @@ _BLOCK = r":\n\n((?:    .*\n|\n)+)"
 
 
 def block(page: str, begin: str) -> str:
-    """The indented block after the line that begins so."""
+    """Return the indented block after the line that begins with this text."""
     found = re.search(rf"^{begin}.*{_BLOCK}", page, re.MULTILINE)
     assert found is not None
     return textwrap.dedent(found[1]).strip() + "\n"
 
 
 @pytest.mark.parametrize("system", ["pytorchjob", "torchelastic", "dlrover"])
-def test_the_example_is_converted_as_the_page_says(system: str) -> None:
+def test_the_example_is_converted_as_the_page_shows(system: str) -> None:
     page = (DOCS / f"migrating-from-{system}.md").read_text()
     made = convert_object(yaml.safe_load(block(page, "Before")), f"{system}.yaml")
     shown = "".join(f"# {note}\n" for note in made.notes) + as_yaml(made.manifest)

@@ -1,4 +1,4 @@
-"""The trace of a job becomes a timeline: which step of which recovery took how long, and who was the last in it."""
+"""A timeline from the trace of a job: the length of each step of each recovery, and the agent that ended it."""
 
 import json
 
@@ -52,13 +52,13 @@ def test_a_lost_node_is_detected_by_the_end_of_its_link() -> None:
     assert [(step.name, step.end_us) for step in steps[:2]] == [("detect", 50), ("propose", 400)]
 
 
-def test_the_whole_second_of_an_error_file_is_no_begin() -> None:
+def test_the_whole_second_of_an_error_file_is_not_the_begin() -> None:
     later = [(at + 2_999_500, agent, round_, name) for at, agent, round_, name in FAILURE if name != "failed"]
     points = recovery_timeline.read(lines([*later, (3_000_000, "b", 1, "failed")]))
     assert recovery_timeline.recoveries(points)[-1].begin_us == 3_000_500
 
 
-def test_lines_that_are_no_points_are_left_out() -> None:
+def test_lines_without_a_point_are_ignored() -> None:
     assert recovery_timeline.read(
         ["", "{", "[1]", '{"t_us": 1}', '{"t_us": 1, "agent": "a", "round": 1, "point": "p"}']
     ) == [recovery_timeline.TracePoint(1, "a", 1, "p")]

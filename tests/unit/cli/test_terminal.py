@@ -1,4 +1,4 @@
-"""What a terminal is never given: control characters that a worker wrote."""
+"""A terminal never receives control characters that a worker wrote."""
 
 import copy
 from pathlib import Path
@@ -15,7 +15,7 @@ HOSTILE = "\x1b]0;OWNED\x07\x9b2J\x1b[31m\rfine\u202e\x7f"
 
 
 def spoilt(value: Any) -> Any:
-    """Every text of it, but for those with a meaning, with what a terminal would obey."""
+    """Return the value with control characters in every text without a meaning of its own."""
     if isinstance(value, dict):
         return {name: spoilt(item) for name, item in value.items()}
     if isinstance(value, list):
@@ -24,7 +24,7 @@ def spoilt(value: Any) -> Any:
 
 
 def hostile_run(folder: Path) -> Path:
-    """A run whose status and log are full of it."""
+    """Return a run whose status and log are full of control characters."""
     job = a_job(
         rounds=two_rounds(), lastFailure=FAILURE, reason="R", message="m", phase="Running", lastRendezvousTime=at(-39)
     )
@@ -52,7 +52,7 @@ def hostile_run(folder: Path) -> Path:
         ["timeline", "-o", "json"],
     ],
 )
-def test_no_command_passes_on_what_a_worker_wrote_for_the_terminal(
+def test_no_command_prints_control_characters_of_a_worker(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command, *options = words
@@ -64,7 +64,7 @@ def test_no_command_passes_on_what_a_worker_wrote_for_the_terminal(
 
 def test_an_error_that_quotes_a_file_is_printable_too(capsys: pytest.CaptureFixture[str]) -> None:
     main(["describe", f"./no{HOSTILE}"])
-    assert printable(said := capsys.readouterr().err) == said
+    assert printable(message := capsys.readouterr().err) == message
 
 
 def test_json_is_still_the_same_value() -> None:

@@ -1,4 +1,4 @@
-"""The microseconds of a recovery, from a trace file."""
+"""The recoveries of a trace file, in microseconds."""
 
 import json
 from pathlib import Path
@@ -21,29 +21,29 @@ POINTS = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The folder of a run."""
+    """Return the folder of a run."""
     names = ("t_us", "agent", "round", "point")
     lines = [json.dumps(dict(zip(names, point, strict=True))) for point in POINTS]
     (tmp_path / "trace.jsonl").write_text("\n".join(lines) + "\ntorn")
     return tmp_path
 
 
-def test_every_recovery_is_told_by_its_steps(folder: Path) -> None:
-    said = read_trace(str(folder), None)
-    assert "round 1:" in said
-    assert "round 2: 400 µs" in said
-    assert "saw forming" not in said
+def test_every_recovery_is_shown_with_its_steps(folder: Path) -> None:
+    text = read_trace(str(folder), None)
+    assert "round 1:" in text
+    assert "round 2: 400 µs" in text
+    assert "saw forming" not in text
 
 
-def test_one_recovery_is_told_point_by_point(folder: Path) -> None:
-    said = read_trace(str(folder / "trace.jsonl"), 2)
-    assert "round 1:" not in said
-    assert "60  a: saw forming" in said
+def test_one_recovery_is_shown_point_by_point(folder: Path) -> None:
+    text = read_trace(str(folder / "trace.jsonl"), 2)
+    assert "round 1:" not in text
+    assert "60  a: saw forming" in text
 
 
 @pytest.mark.parametrize(
     ("where", "number", "words"), [(".", 9, "has no round 9; its rounds: 1, 2"), ("x", 1, "there is no trace")]
 )
-def test_a_trace_that_is_not_there_is_a_sentence(folder: Path, where: str, number: int, words: str) -> None:
+def test_a_missing_trace_is_reported_in_a_sentence(folder: Path, where: str, number: int, words: str) -> None:
     with pytest.raises(NoTrace, match=words):
         read_trace(str(folder / where), number)

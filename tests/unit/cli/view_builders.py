@@ -1,4 +1,4 @@
-"""Builders of what was seen of a run."""
+"""Builders for the state of a run."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from elasticjob_cli.local.run_view import RunView
 
 
 def a_pod(name: str = "j-0-abcde", *, slot: int = 0, phase: str = "Running", **metadata: Any) -> dict[str, Any]:
-    """A pod of a job."""
+    """Return a pod of a job."""
     labels = {constants.LABEL_SLOT: str(slot)}
     return {
         "metadata": {"name": name, "uid": f"uid-{name}", "labels": labels, **metadata},
@@ -18,14 +18,14 @@ def a_pod(name: str = "j-0-abcde", *, slot: int = 0, phase: str = "Running", **m
 
 
 def a_report(pod: str = "j-0-abcde", *, round_: int = 1, ranks: tuple[int, ...] = (0, 1), **fields: Any) -> NodeReport:
-    """What an agent reported; every worker has the state and the code given."""
+    """Return the report of an agent; every worker has the given state and code."""
     state, code = fields.pop("state", WorkerState.HEALTHY), fields.pop("code", None)
     workers = tuple(WorkerReport(rank=rank, state=state, pid=100 + rank, exit_code=code) for rank in ranks)
     return NodeReport(pod=pod, pod_uid=f"uid-{pod}", round=round_, group_rank=0, workers=workers, **fields)
 
 
 def a_view(*reports: NodeReport, pods: tuple[dict[str, Any], ...] = (), **status: Any) -> RunView:
-    """A view of a job with this status."""
+    """Return a view of a job with this status."""
     view = RunView(job={"metadata": {"name": "j", "namespace": "default"}, "status": status})
     view.pods = {pod["metadata"]["name"]: pod for pod in pods}
     view.reports = {report.pod: report for report in reports}
@@ -33,11 +33,11 @@ def a_view(*reports: NodeReport, pods: tuple[dict[str, Any], ...] = (), **status
 
 
 def a_node(slot: int, *, rank: int | None, ranks: str) -> dict[str, Any]:
-    """An entry of `status.nodes`."""
+    """Return an entry of `status.nodes`."""
     node = {"name": f"j-{slot}", "podName": f"j-{slot}-abcde", "nodeName": f"local-{slot}", "ranks": ranks}
     return node if rank is None else {**node, "rank": rank}
 
 
-def told(step: int, total: int) -> Progress:
-    """What the training told."""
+def progress(step: int, total: int) -> Progress:
+    """Return a progress report of the training."""
     return Progress(step=step, total=total)

@@ -1,4 +1,4 @@
-"""An API server's refusal is one error with its own sentence and a cure."""
+"""An error response of an API server is one error with its message and a cure."""
 
 import json
 
@@ -19,7 +19,7 @@ NAMED = {"details": {"name": "digits", "kind": "elasticjobs"}}
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "kind"),
+    ("status", "response", "kind"),
     [
         (400, {"message": "no"}, Rejected),
         (401, {"message": "Unauthorized"}, Forbidden),
@@ -34,11 +34,11 @@ NAMED = {"details": {"name": "digits", "kind": "elasticjobs"}}
         (418, {}, ClusterError),
     ],
 )
-def test_every_status_has_its_error(status: int, said: dict[str, object], kind: type[ClusterError]) -> None:
-    assert type(error_from_response(status, "get the job digits", json.dumps(said).encode())) is kind
+def test_every_status_has_its_error(status: int, response: dict[str, object], kind: type[ClusterError]) -> None:
+    assert type(error_from_response(status, "get the job digits", json.dumps(response).encode())) is kind
 
 
-def test_the_servers_own_sentence_is_told_between_what_was_tried_and_the_cure() -> None:
+def test_the_error_has_the_request_the_servers_message_and_the_cure() -> None:
     body = json.dumps({"message": 'elasticjobs.elasticjob.io "digits" not found', **NAMED}).encode()
     assert str(error_from_response(404, "get the job digits", body)) == (
         'cannot get the job digits: elasticjobs.elasticjob.io "digits" not found; check name, namespace and context'
@@ -46,5 +46,5 @@ def test_the_servers_own_sentence_is_told_between_what_was_tried_and_the_cure() 
 
 
 @pytest.mark.parametrize("body", [b"", b"upstream gone", b"[1]", b"\xff"])
-def test_an_answer_that_is_no_status_is_told_all_the_same(body: bytes) -> None:
+def test_a_response_that_is_not_a_status_is_reported_too(body: bytes) -> None:
     assert "cannot list jobs: " in str(error_from_response(502, "list jobs", body))

@@ -1,4 +1,4 @@
-"""`import elasticjob` in a process of its own: what it loads, and what it offers."""
+"""`import elasticjob` in its own process: the modules that it loads, and the names that it has."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ HEAVY = ["kubernetes", "grpc", "google.protobuf", "yaml", "psutil", "urllib3", "
 
 
 def loaded_by(statements: str) -> list[str]:
-    """The heavy modules that a fresh Python has after it."""
+    """Return the heavy modules that a new Python has loaded after these statements."""
     program = f"{statements}\nimport json, sys; print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     found: list[str] = json.loads(done.stdout)
@@ -33,11 +33,11 @@ def test_the_launchers_need_neither_a_cluster_library_nor_grpc() -> None:
 
 
 @pytest.mark.parametrize("name", elasticjob.__all__)
-def test_every_name_it_offers_is_there(name: str) -> None:
+def test_every_public_name_exists(name: str) -> None:
     assert getattr(elasticjob, name) is not None
     assert name in dir(elasticjob)
 
 
-def test_a_name_it_has_not_is_refused_with_those_it_has() -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     with pytest.raises(AttributeError, match=r"no attribute 'ElasticJobs'; it has .*ElasticJob"):
         _ = elasticjob.ElasticJobs

@@ -1,4 +1,4 @@
-"""A status that a newer operator wrote is read as far as this version knows it."""
+"""A status of a newer operator is read without the fields that this version does not know."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def test_fields_of_a_newer_version_are_left_out_at_every_depth() -> None:
     assert status.last_failure is not None
 
 
-def test_no_status_is_that_of_a_job_that_nobody_has_looked_at() -> None:
+def test_a_missing_status_is_an_empty_one() -> None:
     assert read_known(JobStatus, None, "status") == JobStatus()
 
 
@@ -35,6 +35,6 @@ def test_a_phase_of_a_newer_version_is_a_plain_text() -> None:
     assert read_known(JobStatus, {"phase": "Dreaming"}, "status").phase == "Dreaming"
 
 
-def test_a_broken_status_is_told_with_its_field_and_the_cure() -> None:
+def test_an_invalid_status_is_reported_with_its_field_and_the_cure() -> None:
     with pytest.raises(Unreadable, match=r"status\.replicas: 'x' is not a whole number; .*install the same version"):
         read_known(JobStatus, {"replicas": "x"}, "status")

@@ -1,4 +1,4 @@
-"""A manifest becomes a job as it was written, or one error has every fault of it."""
+"""A manifest becomes a job unchanged, or one error has all its faults."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def test_a_job_from_a_file_and_from_its_text_are_the_same(tmp_path: Path) -> Non
     assert ElasticJob.from_yaml(path).manifest == ElasticJob.from_text(path.read_text()).manifest == ELASTIC
 
 
-def test_every_fault_is_told_with_its_field() -> None:
+def test_every_fault_is_reported_with_its_field() -> None:
     bad = changed(ELASTIC, {"spec.replicas": 9, "spec.maxRestarts": -1})
     with pytest.raises(InvalidJob, match=r"the manifest: spec\.replicas: .*maxReplicas") as caught:
         ElasticJob.from_dict(bad)
@@ -38,7 +38,7 @@ def test_every_fault_is_told_with_its_field() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         pytest.param("a: [", "is not YAML", id="not-yaml"),
         pytest.param("", "has 0 documents", id="empty"),
@@ -47,22 +47,22 @@ def test_every_fault_is_told_with_its_field() -> None:
         pytest.param("apiVersion: v1\nkind: Pod\nspec: {}", "kind: is 'Pod'; it must be ElasticJob", id="a-pod"),
     ],
 )
-def test_what_is_no_job_is_refused_in_words(text: str, said: str) -> None:
-    with pytest.raises(InvalidJob, match=said):
+def test_a_text_without_a_job_is_refused_with_the_reason(text: str, message: str) -> None:
+    with pytest.raises(InvalidJob, match=message):
         ElasticJob.from_text(text)
 
 
 @pytest.mark.parametrize("template", [3, {"spec": None}, {"spec": {"containers": "x"}}, {"spec": {"containers": [1]}}])
-def test_a_template_of_the_wrong_shape_is_refused_not_crashed_on(template: object) -> None:
+def test_a_template_of_the_wrong_shape_is_refused(template: object) -> None:
     with pytest.raises(InvalidJob):
         ElasticJob.from_dict(changed(MINIMAL, {"spec.template": template}))
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_manifest_is_named(tmp_path: Path) -> None:
     with pytest.raises(InvalidJob, match=r"none\.yaml: cannot be read: No such file"):
         ElasticJob.from_yaml(tmp_path / "none.yaml")
 
 
-def test_a_job_that_is_only_a_manifest_says_what_it_lacks() -> None:
+def test_a_job_that_is_not_on_a_cluster_raises_an_error() -> None:
     with pytest.raises(ElasticJobError, match=r"is not on a cluster: call create\(\)"):
         ElasticJob.from_dict(MINIMAL).suspend()

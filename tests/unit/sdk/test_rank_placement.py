@@ -1,4 +1,4 @@
-"""Which pod has a rank, and whose line a line is."""
+"""The pod of a rank, and the rank of a line."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_every_rank_is_found_in_its_pod(rank: int, pod: str) -> None:
     assert pod_of(MIXED, "digits", rank) == pod
 
 
-def test_a_rank_that_is_not_there_is_told_with_those_that_are() -> None:
+def test_a_missing_rank_is_reported_with_the_existing_ones() -> None:
     with pytest.raises(NoLogs, match="no log of rank 6 of the job digits: it has ranks 0 to 5"):
         pod_of(MIXED, "digits", 6)
 
@@ -34,7 +34,7 @@ def test_before_the_first_round_no_rank_has_a_log() -> None:
         pod_of(JobStatus(nodes=(node("a", None, "P"),)), "digits", 0)
 
 
-def test_behind_a_node_that_was_cut_from_the_status_nothing_is_counted() -> None:
+def test_ranks_after_a_cut_node_are_not_counted() -> None:
     cut = JobStatus(phase=Phase.RUNNING, nodes=(node("a", 0, "RR"), node("c", 2, "RR")), nodes_truncated=True)
     assert ranks_by_pod(cut) == {"a": Ranks(0, 2)}
     with pytest.raises(NoLogs, match="its status has no room for more"):
@@ -51,5 +51,7 @@ def test_behind_a_node_that_was_cut_from_the_status_nothing_is_counted() -> None
         pytest.param("loss 0.1", None, (None, "loss 0.1"), id="no-rank-now"),
     ],
 )
-def test_a_line_is_of_the_rank_that_marks_it(text: str, ranks: Ranks | None, expected: tuple[int | None, str]) -> None:
+def test_a_line_belongs_to_the_rank_of_its_prefix(
+    text: str, ranks: Ranks | None, expected: tuple[int | None, str]
+) -> None:
     assert rank_of_line(text, ranks) == expected

@@ -1,4 +1,4 @@
-"""Ending an endless answer, whatever has become of its connection meanwhile."""
+"""The end of an endless response, in any state of its connection."""
 
 import socket
 
@@ -6,7 +6,7 @@ from elasticjob.streams import CancelToken, Lines
 
 
 class Answer:
-    """What is read of an answer, over a real socket."""
+    """The part of a response that is read, over a real socket."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -23,13 +23,13 @@ def test_a_stop_ends_the_read_of_an_answer() -> None:
     with ours, theirs:
         theirs.sendall(b"a\nb\nrest")
         lines = Lines(Answer(ours))
-        told = iter(lines)
-        assert [next(told), next(told)] == [b"a", b"b"]
+        iterator = iter(lines)
+        assert [next(iterator), next(iterator)] == [b"a", b"b"]
         lines.stop()
-        assert list(told) == []
+        assert list(iterator) == []
 
 
-def test_a_stop_that_comes_when_the_connection_was_just_closed_is_no_error() -> None:
+def test_a_stop_after_the_connection_closed_is_not_an_error() -> None:
     ours, theirs = socket.socketpair()
     with theirs:
         lines, stop = Lines(Answer(ours)), CancelToken()

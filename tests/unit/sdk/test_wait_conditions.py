@@ -1,4 +1,4 @@
-"""What a wait is for, and what a status says about it."""
+"""Conditions of `wait`, and whether a status has reached them."""
 
 import pytest
 
@@ -33,12 +33,12 @@ def test_a_condition_that_is_not_there_is_not_reached() -> None:
 
 
 @pytest.mark.parametrize(("phase", "condition"), [("Runing", None), (None, "Runing"), ("Running", "Running")])
-def test_what_cannot_be_waited_for_is_a_value_error(phase: str | None, condition: str | None) -> None:
+def test_an_invalid_condition_is_a_value_error(phase: str | None, condition: str | None) -> None:
     with pytest.raises(ValueError, match=r"Runing|not both"):
         wait_condition(phase, condition)
 
 
-def test_a_failed_job_that_should_succeed_says_why_it_failed() -> None:
+def test_the_error_for_a_failed_job_has_the_reason() -> None:
     last = LastFailure(
         time="",
         round=3,
@@ -68,7 +68,7 @@ def test_a_job_that_succeeded_will_never_run() -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.PENDING, Phase.SUSPENDED, Phase.RESTARTING])
-def test_a_job_that_lives_may_still_come_to_anything(phase: Phase) -> None:
+def test_a_job_that_has_not_ended_may_reach_any_condition(phase: Phase) -> None:
     assert unreachable_reason(WaitCondition(), "digits", JobStatus(phase=phase)) is None
 
 

@@ -1,4 +1,4 @@
-"""Other systems' jobs as ElasticJobs: what is carried over, and that everything else is said by name."""
+"""Conversion of other systems' jobs: the fields that are carried over, and notes that name all others."""
 
 import copy
 from collections.abc import Iterator, Mapping
@@ -121,7 +121,7 @@ DLROVER: Mapping[str, Any] = {
 
 
 def converted(source: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The spec, and the notes by path; the result is an ElasticJob."""
+    """Return the spec, and the notes by path; the result is a valid ElasticJob."""
     made = convert_object(source, "job.yaml")
     parse_job(made.manifest)
     return dict(made.manifest["spec"]), {note.path: note.message for note in made.notes}
@@ -169,7 +169,7 @@ def test_a_pytorchjob_keeps_sizes_policies_and_the_pod() -> None:
         "spec.launcher's maxRestarts",
     ],
 )
-def test_what_a_pytorchjob_loses_is_said_by_name(path: str) -> None:
+def test_fields_that_a_pytorchjob_loses_are_named(path: str) -> None:
     assert path in converted(PYTORCHJOB)[1]
 
 
@@ -215,8 +215,8 @@ def leaves(value: Any, path: str = "") -> Iterator[str]:
 
 
 @pytest.mark.parametrize("source", [PYTORCHJOB, TORCHELASTIC, DLROVER], ids=["pytorchjob", "torchelastic", "dlrover"])
-def test_a_field_that_nobody_knows_is_named_wherever_it_is(source: Mapping[str, Any]) -> None:
-    """At every object of the source that is not the pod's own."""
+def test_an_unknown_field_is_named_at_every_level(source: Mapping[str, Any]) -> None:
+    # At every object of the source that is not part of the pod.
     places = {path.rpartition(".")[0] for path in leaves(source) if ".template" not in path}
     for place in sorted(places - {"", "metadata.labels"}):
         changed = copy.deepcopy(dict(source))
@@ -242,7 +242,7 @@ def line(text: str, *, image: str = "i", name: str = "") -> Converted:
     return torchrun.convert(text.split(), name=name, image=image)
 
 
-def test_a_line_of_torchrun_becomes_a_job() -> None:
+def test_a_torchrun_command_line_becomes_a_job() -> None:
     made = line("torchrun --nnodes 2:4 --nproc-per-node 8 --max-restarts=3 --rdzv-id Job_1 -m pkg.train --lr 1")
     assert made.manifest["metadata"] == {"name": "job-1"}
     spec = dict(made.manifest["spec"])
@@ -262,7 +262,7 @@ def test_a_line_of_torchrun_becomes_a_job() -> None:
         ("torchrun --standalone train.py --nnodes 5", ["python", "-u", "train.py", "--nnodes", "5"]),
     ],
 )
-def test_launchers_of_every_spelling_are_taken_out(text: str, command: list[str]) -> None:
+def test_every_spelling_of_a_launcher_is_removed(text: str, command: list[str]) -> None:
     assert line(text).manifest["spec"]["template"]["spec"]["containers"][0]["command"] == command
 
 
@@ -275,7 +275,7 @@ def test_launchers_of_every_spelling_are_taken_out(text: str, command: list[str]
         ("torchrun --nnode 2 train.py", "torchrun: unrecognized arguments: --nnode"),
     ],
 )
-def test_a_line_that_cannot_be_read_is_refused(text: str, words: str) -> None:
+def test_a_command_line_that_cannot_be_parsed_is_refused(text: str, words: str) -> None:
     with pytest.raises(InvalidManifest, match=words):
         line(text)
 

@@ -1,4 +1,4 @@
-"""From a pod to words, environment and files of processes."""
+"""Argv, environment and files of processes, from a pod."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ def _plan(container: dict[str, Any], root: Path = Path("/run"), environ: dict[st
 _MOUNT = [{"name": "ckpt", "mountPath": "/ckpt"}]
 
 
-def test_command_and_args_become_words_with_variables_and_folders() -> None:
+def test_command_and_args_become_argv_with_variables_and_folders() -> None:
     container = {
         "command": ["python", "train.py"],
         "args": ["--out=$(OUT)", "/ckpt/x"],
@@ -49,7 +49,7 @@ def test_this_installations_programs_come_first() -> None:
     assert _plan({}).containers[0].env["PATH"] == "/venv/bin:/usr/bin"
 
 
-def test_they_come_first_also_when_the_manifest_sets_path() -> None:
+def test_this_installations_programs_come_first_even_if_the_manifest_sets_path() -> None:
     container = {"env": [{"name": "PATH", "value": "/opt/bin"}]}
     assert _plan(container).containers[0].env["PATH"] == "/venv/bin:/opt/bin"
 
@@ -69,12 +69,12 @@ def test_the_hostname_is_the_pods() -> None:
     assert _plan({}).containers[0].env["HOSTNAME"] == "digits-0"
 
 
-def test_the_agent_learns_where_its_last_words_go() -> None:
+def test_the_agent_gets_the_path_of_its_termination_log() -> None:
     [plan] = _plan({}).containers
     assert plan.env[constants.ENV_TERMINATION_LOG] == str(plan.termination_log)
 
 
-def test_it_runs_beside_the_manifest() -> None:
+def test_a_container_runs_in_the_folder_of_the_manifest() -> None:
     assert _plan({"workingDir": "/app"}).containers[0].cwd == Path("/run/manifests")
 
 

@@ -1,4 +1,4 @@
-"""The environment that a container gets, and what is refused because only a cluster has it."""
+"""The environment of a container, and the references that are refused because they need a cluster."""
 
 from decimal import Decimal
 from typing import Any
@@ -96,7 +96,7 @@ def test_a_variable_without_a_value_is_empty() -> None:
     assert resolve({"env": [{"name": "A"}]}, _FACTS) == {"A": ""}
 
 
-def test_an_optional_reference_to_what_is_not_there_is_left_out() -> None:
+def test_an_optional_reference_to_a_missing_object_is_left_out() -> None:
     source = {"configMapKeyRef": {"name": "settings", "key": "x", "optional": True}}
     assert _value(source) is None
 
@@ -136,7 +136,7 @@ def _faults(container: dict[str, Any]) -> list[str]:
         pytest.param({"env": [{"value": "x"}]}, "spec.containers[0].env[0].name: is required", id="no name"),
     ],
 )
-def test_what_only_a_cluster_has_is_refused_by_one_sentence(container: dict[str, Any], words: str) -> None:
+def test_a_reference_that_needs_a_cluster_is_refused_by_one_sentence(container: dict[str, Any], words: str) -> None:
     [fault] = _faults(container)
     assert words in fault
 
@@ -162,7 +162,7 @@ def test_quantities_are_read_as_kubernetes_reads_them(text: str, value: str) -> 
 
 
 @pytest.mark.parametrize("text", ["", "many", "1 Gi", "1GiB", "1x"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_text_that_is_not_a_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a quantity"):
         parse_quantity(text)
 

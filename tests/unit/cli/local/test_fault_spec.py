@@ -1,4 +1,4 @@
-"""The grammar of `--inject`, and what can never strike."""
+"""The grammar of `--inject`, and faults that can never be injected."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def _job(**spec: Any) -> ElasticJob:
         ("scale:4@25%", Fault(Kind.SCALE, 4, AtShare(25))),
     ],
 )
-def test_a_fault_is_understood(text: str, fault: Fault) -> None:
+def test_a_fault_is_parsed(text: str, fault: Fault) -> None:
     assert parse_fault(text, _job()) == fault
 
 
@@ -44,7 +44,7 @@ def test_a_fault_is_written_as_it_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["kill-worker", "delete-pod"])
-def test_the_only_one_is_the_victim(text: str) -> None:
+def test_the_only_rank_or_slot_is_the_default_target(text: str) -> None:
     assert parse_fault(text, _job(replicas=1, nprocPerNode=1)).target == 0
 
 

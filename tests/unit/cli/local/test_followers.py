@@ -1,4 +1,4 @@
-"""What a person is told of pods."""
+"""The lines about pods for a user."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def _failed(*containers: dict[str, Any], **status: Any) -> dict[str, Any]:
             a_pod(),
             a_pod(deletionTimestamp="now"),
             [("pod j-0-abcde is being stopped", TextStyle.PLAIN)],
-            id="somebody wants it gone",
+            id="a deletion",
         ),
         pytest.param(
             a_pod(deletionTimestamp="now"),
@@ -58,7 +58,7 @@ def _failed(*containers: dict[str, Any], **status: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_a_change_of_a_pod_is_told_in_a_line(
+def test_a_change_of_a_pod_is_one_line(
     before: dict[str, Any] | None, after: dict[str, Any], lines: list[tuple[str, TextStyle]]
 ) -> None:
     assert list(report_pod(before, after)) == lines
@@ -70,7 +70,7 @@ def test_a_change_of_a_pod_is_told_in_a_line(
         (_failed(reason="NotPossibleHere", message="a secret"), "NotPossibleHere: a secret"),
         (_failed(_ended(exitCode=137, signal=9)), "trainer was killed by SIGKILL"),
         (_failed(_ended(exitCode=127, reason="StartError", message="no x")), "trainer exited with 127: no x"),
-        (_failed(_ended(exitCode=1, reason="Error", message="said already")), "trainer exited with 1"),
+        (_failed(_ended(exitCode=1, reason="Error", message="in the log already")), "trainer exited with 1"),
         (_failed(_ended(exitCode=0), _ended(exitCode=2)), "trainer exited with 2"),
         (_failed(), "its containers exited"),
     ],

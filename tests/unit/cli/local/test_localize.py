@@ -1,4 +1,4 @@
-"""A manifest as it is run on this machine."""
+"""A manifest as it runs on this machine."""
 
 from typing import Any
 
@@ -30,13 +30,13 @@ def test_delays_fit_one_machine() -> None:
     assert (spec["scaling"], spec["agent"]["reportPeriodSeconds"]) == ({"scaleUpDelaySeconds": 1}, 1)
 
 
-def test_delays_that_are_given_stay() -> None:
+def test_delays_of_the_manifest_remain() -> None:
     given = {"scaling": {"scaleUpDelaySeconds": 7}, "agent": {"reportPeriodSeconds": 9}}
     spec = localized({**_MANIFEST, "spec": {**_MANIFEST["spec"], **given}})["spec"]
     assert (spec["scaling"]["scaleUpDelaySeconds"], spec["agent"]["reportPeriodSeconds"]) == (7, 9)
 
 
-def test_the_manifest_stays_as_it_was() -> None:
+def test_the_manifest_is_not_changed() -> None:
     before = repr(_MANIFEST)
     localized(_MANIFEST)
     assert repr(_MANIFEST) == before

@@ -1,4 +1,4 @@
-"""What `elasticjob run` reads, and the one sentence that each fault gets."""
+"""The manifests that `elasticjob run` reads, and the sentence for each fault."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ def test_a_good_manifest_is_a_job(tmp_path: Path) -> None:
     assert manifest.folder == tmp_path.resolve()
 
 
-def test_what_looks_like_a_date_stays_text(tmp_path: Path) -> None:
+def test_text_that_looks_like_a_date_remains_text(tmp_path: Path) -> None:
     text = _GOOD.replace("name: digits", "name: digits\n  annotations: {since: 2025-01-01}")
     assert read_manifest(_write(tmp_path, text)).object["metadata"]["annotations"] == {"since": "2025-01-01"}
 
@@ -112,23 +112,23 @@ def test_what_looks_like_a_date_stays_text(tmp_path: Path) -> None:
     ],
 )
 def test_a_fault_is_one_sentence_with_its_line(tmp_path: Path, text: str | bytes, sentence: str) -> None:
-    said = _fault(tmp_path, text)
-    assert said.startswith(sentence)
-    assert "\n" not in said
+    message = _fault(tmp_path, text)
+    assert message.startswith(sentence)
+    assert "\n" not in message
 
 
 def test_variables_that_are_the_operators_are_refused_with_all_that_clash(tmp_path: Path) -> None:
     env = "        env: [{name: ELASTICJOB_SLOT, value: a}, {name: ELASTICJOB_JOB, value: b}]\n"
-    said = _fault(tmp_path, f"{_GOOD}{env}").splitlines()
-    assert [line.split(" is ")[0] for line in said] == [
+    message = _fault(tmp_path, f"{_GOOD}{env}").splitlines()
+    assert [line.split(" is ")[0] for line in message] == [
         "job.yaml:9: spec.template.spec.containers: variable ELASTICJOB_SLOT: ELASTICJOB_*",
         "job.yaml:9: spec.template.spec.containers: variable ELASTICJOB_JOB: ELASTICJOB_*",
     ]
 
 
 def test_several_faults_are_a_line_each(tmp_path: Path) -> None:
-    said = _fault(tmp_path, _GOOD.replace("replicas: 2", "minReplicas: 0\n  maxRestarts: -1"))
-    assert [line.split(": ")[1] for line in said.splitlines()] == ["spec.minReplicas", "spec.maxRestarts"]
+    message = _fault(tmp_path, _GOOD.replace("replicas: 2", "minReplicas: 0\n  maxRestarts: -1"))
+    assert [line.split(": ")[1] for line in message.splitlines()] == ["spec.minReplicas", "spec.maxRestarts"]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -136,18 +136,18 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_manifest(tmp_path / "none.yaml")
 
 
-def test_a_folder_is_no_manifest(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_manifest(tmp_path: Path) -> None:
     with pytest.raises(InvalidManifest, match="is a folder"):
         read_manifest(tmp_path)
 
 
 def bomb(levels: int) -> str:
-    """A few hundred bytes that stand for ten to the power of `levels`."""
+    """Return a text of a few hundred bytes whose aliases expand to ten to the power of `levels` values."""
     lines = ["a0: &a0 x"] + [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, levels + 1)]
     return "\n".join(lines)
 
 
-def test_aliases_that_stand_for_very_much_are_refused_at_once(tmp_path: Path) -> None:
+def test_aliases_that_expand_to_too_many_values_are_refused_at_once(tmp_path: Path) -> None:
     assert _fault(tmp_path, bomb(40)).endswith(
         "values with its aliases expanded, of at most 100,000; use fewer aliases"
     )
@@ -155,7 +155,7 @@ def test_aliases_that_stand_for_very_much_are_refused_at_once(tmp_path: Path) ->
         read_yaml(str(_write(tmp_path, bomb(8))))
 
 
-def test_what_contains_itself_or_is_too_deep_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_yaml_that_contains_itself_or_is_too_deep_is_refused_in_a_sentence(tmp_path: Path) -> None:
     for text in ("a: &a [*a]", "a: &a {b: *a}"):
         with pytest.raises(InvalidManifest, match="makes a part of it contain itself"):
             read_yaml(str(_write(tmp_path, text)))

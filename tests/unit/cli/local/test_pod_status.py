@@ -1,4 +1,4 @@
-"""A pod's status as made from the states of its containers."""
+"""A pod's status, made from the states of its containers."""
 
 import os
 from pathlib import Path
@@ -38,11 +38,11 @@ def test_the_phase_is_that_of_the_containers(containers: list[ContainerState], p
     assert _status(*containers)["phase"] == phase
 
 
-def test_a_failed_initial_container_fails_the_pod() -> None:
+def test_a_failed_init_container_fails_the_pod() -> None:
     assert _status(_WAITING, init=[_ended(3)])["phase"] == "Failed"
 
 
-def test_a_signal_is_told_as_a_shell_does_and_by_its_number() -> None:
+def test_a_signal_is_shown_as_an_exit_code_and_by_its_number() -> None:
     [status] = _status(_ended(-9, message="gone"))["containerStatuses"]
     assert status["state"]["terminated"] == {
         "exitCode": 137,
@@ -54,28 +54,28 @@ def test_a_signal_is_told_as_a_shell_does_and_by_its_number() -> None:
     }
 
 
-def test_a_pod_that_was_given_up_says_why() -> None:
+def test_a_rejected_pod_has_a_reason() -> None:
     status = _status(_WAITING, failure=("FailedMount", "no room"))
     assert (status["phase"], status["reason"], status["message"]) == ("Failed", "FailedMount", "no room")
 
 
 @pytest.mark.parametrize(("container", "ready"), [(_RUNNING, "True"), (_WAITING, "False"), (_ended(0), "False")])
-def test_it_is_ready_while_it_runs(container: ContainerState, ready: str) -> None:
+def test_a_container_is_ready_while_it_runs(container: ContainerState, ready: str) -> None:
     assert {c["type"]: c["status"] for c in _status(container)["conditions"]}["Ready"] == ready
 
 
-def test_last_words_are_the_end_of_the_log(tmp_path: Path) -> None:
+def test_the_termination_message_is_the_end_of_the_log(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("x" * 5000 + "end\n")
     assert termination_message(tmp_path / "log") == "x" * 4092 + "end"
 
 
-def test_without_any_the_output_speaks(tmp_path: Path) -> None:
+def test_without_a_termination_log_the_message_is_the_end_of_the_output(tmp_path: Path) -> None:
     (tmp_path / "log").touch()
     (tmp_path / "out").write_text("Traceback\n")
     assert termination_message(tmp_path / "log", tmp_path / "err", tmp_path / "out") == "Traceback"
 
 
-def test_what_is_no_file_is_not_read(tmp_path: Path) -> None:
+def test_only_a_regular_file_is_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to("/etc/hostname")
     assert (termination_message(tmp_path / "fifo"), termination_message(tmp_path / "link")) == ("", "")

@@ -1,4 +1,4 @@
-"""`elasticjob run` refuses more processes than the machine's memory holds, before it starts one."""
+"""`elasticjob run` refuses a job with more processes than the machine's memory can hold, before it starts one."""
 
 from typing import Literal
 

@@ -9,7 +9,7 @@ _SAID = "rank 3 on j-1-abcde exited with code 1: ValueError: no; maxRestarts 1 i
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "is_end"),
     [
         pytest.param(f"elasticjob-agent: {_SAID} (exit code 1)", True, id="the end of the agent that had the cause"),
         pytest.param(f"elasticjob-agent: {_SAID} (exit code 120)", True, id="of its peers"),
@@ -21,8 +21,8 @@ _SAID = "rank 3 on j-1-abcde exited with code 1: ValueError: no; maxRestarts 1 i
         pytest.param("ValueError: no (exit code 1)", False, id="also without a rank"),
     ],
 )
-def test_an_agent_s_word_on_the_end_of_the_job_is_the_summary_s(line: str, told: bool) -> None:  # noqa: FBT001  # a table
-    assert is_end_of_job(f"{line}\n".encode()) is told
+def test_an_agents_line_about_the_end_of_the_job_is_left_to_the_summary(line: str, is_end: bool) -> None:  # noqa: FBT001  # a table
+    assert is_end_of_job(f"{line}\n".encode()) is is_end
 
 
 def _recent(*blocks: bytes) -> RecentOutput:
@@ -35,7 +35,7 @@ def _recent(*blocks: bytes) -> RecentOutput:
 _FAILED = "rank 3 on j-1-abcde exited with 1 in round 2"
 
 
-def test_a_cause_that_the_worker_has_written_itself_is_not_said_again() -> None:
+def test_a_cause_that_the_worker_has_written_is_not_repeated() -> None:
     recent = _recent(b"[rank3] Traceback\n[rank3] ValueError: no\n")
     assert event_line(EventReason.WORKER_FAILED, f"{_FAILED}: ValueError: no", recent) == _FAILED
 
@@ -45,7 +45,7 @@ def test_of_several_lines_the_last_one_decides() -> None:
     assert event_line(EventReason.WORKER_FAILED, f"{_FAILED}: first\nValueError: no\n", recent) == _FAILED
 
 
-def test_a_cause_that_nobody_has_written_is_said() -> None:
+def test_a_cause_that_no_worker_has_written_is_shown() -> None:
     whole = f"{_FAILED}: command 'trian.sh' not found"
     assert event_line(EventReason.WORKER_FAILED, whole, _recent(b"[rank3] up\n")) == whole
 
@@ -69,7 +69,7 @@ def test_a_cause_is_found_behind_ranks_and_its_class(cause: str, written: bytes)
     assert event_line(EventReason.WORKER_FAILED, f"{_FAILED}: {cause}", _recent(b"up\n" + written + b"\n")) == _FAILED
 
 
-def test_a_failure_without_words_is_said_as_it_is() -> None:
+def test_a_failure_without_a_message_is_shown_unchanged() -> None:
     assert event_line(EventReason.WORKER_FAILED, _FAILED, _recent(b"[rank3] up\n")) == _FAILED
 
 
@@ -78,7 +78,7 @@ def test_a_cause_is_found_after_much_other_output_in_one_block() -> None:
     assert event_line(EventReason.WORKER_FAILED, f"{_FAILED}: ValueError: no", recent) == _FAILED
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_kept_output_is_bounded() -> None:
     recent = _recent(b"ValueError: no\n", *[b"y" * 5000 + b"\n"] * 1000)
     assert not recent.has("ValueError: no")
 
@@ -97,11 +97,11 @@ _NEXT = "failure 2 in a row before any progress, the next attempt is 1 s after i
         ("round 3: 1 node, 2 workers", "round 3: 1 node, 2 workers"),
     ],
 )
-def test_a_round_after_a_failure_does_not_tell_its_cause_again(message: str, line: str) -> None:
+def test_a_round_after_a_failure_does_not_repeat_the_cause(message: str, line: str) -> None:
     assert event_line(EventReason.RENDEZVOUS_COMPLETED, message, _recent(b"[rank3] ValueError: no\n")) == line
 
 
-def test_nor_one_that_only_the_operator_has_told() -> None:
+def test_a_round_does_not_repeat_a_cause_of_the_operators_event() -> None:
     recent = _recent()
     for number in (1, 2):
         whole = f"rank 3 on j-1-abcde exited with 127 in round {number}: command 'x' not found"
@@ -109,10 +109,10 @@ def test_nor_one_that_only_the_operator_has_told() -> None:
         assert event_line(EventReason.RENDEZVOUS_COMPLETED, f"{_ROUND}: command 'x' not found", recent) == _ROUND
 
 
-def test_the_end_of_a_failed_job_is_for_the_summary() -> None:
+def test_the_end_of_a_failed_job_is_left_to_the_summary() -> None:
     assert event_line(EventReason.FAILED, f"MaxRestartsExceeded: {_SAID}", _recent()) is None
 
 
 @pytest.mark.parametrize("reason", [EventReason.SUCCEEDED, EventReason.RESTARTING, EventReason.NODE_LOST])
-def test_every_other_event_is_said_word_for_word(reason: str) -> None:
+def test_every_other_event_is_shown_word_for_word(reason: str) -> None:
     assert event_line(reason, "the job resumes with 1 node", _recent(b"the job resumes with 1 node\n")) is not None

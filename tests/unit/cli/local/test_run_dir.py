@@ -22,7 +22,7 @@ def test_all_parts_lie_inside(tmp_path: Path) -> None:
     assert {part.parent for part in parts} == {tmp_path / "a" / "b"}
 
 
-def test_nobody_else_of_this_machine_may_look_into_it(tmp_path: Path) -> None:
+def test_no_other_user_of_this_machine_can_read_it(tmp_path: Path) -> None:
     folder = make_run_dir(tmp_path / "a" / "b")
     write_resource(folder, {"kind": "ElasticJob"})
     made = (folder.path, folder.pods, folder.host, folder.logs, folder.log, folder.resource)
@@ -33,13 +33,13 @@ def test_an_empty_folder_may_be_used(tmp_path: Path) -> None:
     assert make_run_dir(tmp_path).path == tmp_path
 
 
-def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_empty_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     with pytest.raises(RunFolderError, match="is not empty; name a new folder with --run-dir"):
         make_run_dir(tmp_path)
 
 
-def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunFolderError, match="cannot be created or written: Not a directory; name another folder"):
         make_run_dir(tmp_path / "file" / "run")

@@ -1,11 +1,11 @@
-"""What can be asked of a run that was seen."""
+"""The state of a run, as its view returns it."""
 
 import asyncio
 
 import pytest
 
 from elasticjob_api.records import WorkerState
-from tests.unit.cli.view_builders import a_pod, a_report, a_view, told
+from tests.unit.cli.view_builders import a_pod, a_report, a_view, progress
 
 
 @pytest.mark.parametrize(("phase", "finished"), [("Running", False), ("Succeeded", True), ("Failed", True)])
@@ -24,17 +24,17 @@ def test_a_worker_that_runs_is_found_by_its_rank() -> None:
     assert worker.report.pid == 105
 
 
-def test_one_that_has_ended_is_not_found() -> None:
+def test_a_worker_that_has_ended_is_not_found() -> None:
     assert a_view(a_report(state=WorkerState.FAILED)).running_worker(0) is None
 
 
-def test_nor_one_of_a_pod_that_is_gone() -> None:
+def test_a_worker_of_a_deleted_pod_is_not_found() -> None:
     view = a_view(a_report("j-0-abcde"))
     view.deleted.add("j-0-abcde")
     assert view.running_worker(0) is None
 
 
-def test_of_a_slots_pods_the_one_that_runs_and_stays_is_found() -> None:
+def test_the_running_pod_of_a_slot_is_found() -> None:
     stopping = a_pod("a", slot=1, deletionTimestamp="now")
     view = a_view(pods=(a_pod("other", slot=0), a_pod("failed", slot=1, phase="Failed"), stopping, a_pod("b", slot=1)))
     found = view.pod_in_slot(1)
@@ -42,7 +42,7 @@ def test_of_a_slots_pods_the_one_that_runs_and_stays_is_found() -> None:
     assert found["metadata"]["name"] == "b"
 
 
-def test_pods_that_ended_or_went_are_not_alive() -> None:
+def test_ended_and_deleted_pods_are_not_alive() -> None:
     view = a_view(
         pods=(a_pod("runs"), a_pod("ended", phase="Succeeded"), a_pod("went"), a_pod("waits", phase="Pending"))
     )
@@ -61,13 +61,13 @@ def test_a_pod_trains_until_its_trainer_has_ended() -> None:
     assert [pod["metadata"]["name"] for pod in view.training_pods()] == ["both"]
 
 
-def test_progress_is_the_furthest_that_was_told() -> None:
-    view = a_view(a_report("a", progress=told(3, 10)), a_report("b", progress=told(5, 10)), a_report("c"))
+def test_progress_is_the_furthest_report() -> None:
+    view = a_view(a_report("a", progress=progress(3, 10)), a_report("b", progress=progress(5, 10)), a_report("c"))
     assert view.percentage == 50
 
 
 def test_no_progress_is_none() -> None:
-    assert a_view(a_report(progress=told(3, 0))).percentage == 0
+    assert a_view(a_report(progress=progress(3, 0))).percentage == 0
 
 
 async def test_waiting_ends_with_the_change_that_was_waited_for() -> None:
@@ -82,5 +82,5 @@ async def test_waiting_ends_with_the_change_that_was_waited_for() -> None:
     assert await waiting
 
 
-async def test_waiting_may_be_bounded() -> None:
+async def test_waiting_may_have_a_time_limit() -> None:
     assert await a_view().until(lambda: False, at_most_s=0.0) is False

@@ -1,4 +1,4 @@
-"""Being asked to stop, while something is awaited."""
+"""A request to stop during some work."""
 
 import asyncio
 from typing import NoReturn
@@ -17,11 +17,11 @@ async def interrupts() -> SignalWaiter:
     return SignalWaiter(_never)
 
 
-async def test_work_that_nobody_stops_has_a_result(interrupts: SignalWaiter) -> None:
+async def test_work_without_a_stop_request_has_a_result(interrupts: SignalWaiter) -> None:
     assert await interrupts.or_interrupted(asyncio.sleep(0, "done")) == "done"
 
 
-async def test_its_errors_are_its_own(interrupts: SignalWaiter) -> None:
+async def test_an_error_of_the_work_is_raised(interrupts: SignalWaiter) -> None:
     async def fails() -> None:
         raise ValueError("mine")
 
@@ -29,7 +29,7 @@ async def test_its_errors_are_its_own(interrupts: SignalWaiter) -> None:
         await interrupts.or_interrupted(fails())
 
 
-async def test_work_is_cancelled_and_cleaned_up_when_asked(interrupts: SignalWaiter) -> None:
+async def test_a_stop_request_cancels_the_work(interrupts: SignalWaiter) -> None:
     cleaned: list[bool] = []
 
     async def works() -> None:
@@ -44,13 +44,13 @@ async def test_work_is_cancelled_and_cleaned_up_when_asked(interrupts: SignalWai
     assert (cleaned, caught.value.request.code) == ([True], CLOSED_OUTPUT)
 
 
-async def test_once_asked_nothing_is_begun(interrupts: SignalWaiter) -> None:
+async def test_after_a_stop_request_no_work_begins(interrupts: SignalWaiter) -> None:
     interrupts.output_closed()
     with pytest.raises(Interrupted):
         await interrupts.or_interrupted(asyncio.Event().wait())
 
 
-async def test_the_first_reason_stays(interrupts: SignalWaiter) -> None:
+async def test_the_first_reason_remains(interrupts: SignalWaiter) -> None:
     interrupts.output_closed()
     first = interrupts.stop_request.result()
     interrupts.output_closed()

@@ -1,4 +1,4 @@
-"""The end of a run in words."""
+"""The end of a run as text."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ _VERDICT = "rank 1 on j-0-abcde exited with code 1: ValueError: no; not at all; 
 _LOGS = Path("runs/j/logs")
 
 
-def test_ranks_are_listed_by_rank_with_what_is_known_of_each() -> None:
+def test_ranks_are_listed_in_order_with_their_known_values() -> None:
     nodes = [a_node(0, rank=1, ranks="CF"), a_node(1, rank=0, ranks="RT")]
     reports = (
         a_report("j-0-abcde", ranks=(2, 3), restart_count=2, state=WorkerState.FAILED, code=-9),
@@ -59,7 +59,7 @@ def test_a_root_cause_is_a_sentence() -> None:
     assert describe_failure(_FAILURE) == words
 
 
-def test_a_worker_that_said_why_is_quoted() -> None:
+def test_the_message_of_a_worker_is_quoted() -> None:
     failure = {**_FAILURE, "signal": "", "exitCode": 1, "message": "ValueError: no"}
     assert describe_failure(failure).endswith("on local-0 exited with 1 in round 1: ValueError: no")
 
@@ -71,7 +71,7 @@ def test_the_summary_counts() -> None:
     assert second.startswith("last failure: rank 1 in pod j-0-abcde")
 
 
-def test_a_job_of_which_nothing_was_said_is_pending() -> None:
+def test_a_job_without_a_status_is_pending() -> None:
     assert summary(a_view(), elapsed_s=0.1, logs=_LOGS) == "Pending: 0 restarts, 0 node losses, 0 rounds, 0.1 s"
 
 
@@ -107,7 +107,7 @@ def test_a_failure_that_did_not_end_the_job_is_not_its_root_cause() -> None:
 
 
 @pytest.mark.parametrize("message", ["rank 1 on j-0-abcde exited with code 1", "2 pods failed: one; two"])
-def test_a_verdict_in_other_words_is_said_as_it_is(message: str) -> None:
+def test_another_verdict_is_shown_unchanged(message: str) -> None:
     status: dict[str, Any] = {
         "phase": "Failed",
         "reason": "BackoffLimitExceeded",
@@ -117,6 +117,6 @@ def test_a_verdict_in_other_words_is_said_as_it_is(message: str) -> None:
     assert f"why: BackoffLimitExceeded: {message}" in summary(a_view(**status), elapsed_s=1, logs=_LOGS).splitlines()
 
 
-def test_a_job_that_failed_without_a_failed_worker_has_no_log_to_name() -> None:
+def test_a_job_that_failed_without_a_failed_worker_names_no_log() -> None:
     status: dict[str, Any] = {"phase": "Failed", "reason": "BackoffLimitExceeded", "message": "2 pods failed"}
     assert len(summary(a_view(**status), elapsed_s=1, logs=_LOGS).splitlines()) == 2

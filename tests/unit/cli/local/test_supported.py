@@ -1,4 +1,4 @@
-"""Shapes of a pod template that would otherwise be a surprise later."""
+"""Shapes of a pod template that would cause an error later."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ def test_a_plain_pod_can_run() -> None:
     assert _faults() == []
 
 
-def test_nothing_said_is_as_good_as_null() -> None:
+def test_a_missing_field_is_equal_to_null() -> None:
     assert _faults({"env": None, "volumeMounts": None, "args": None}, volumes=None, initContainers=None) == []
 
 

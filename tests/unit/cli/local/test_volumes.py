@@ -1,4 +1,4 @@
-"""Volumes as folders, and mount paths in words rewritten to them."""
+"""Volumes as folders, and mount paths that are rewritten to them."""
 
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ def test_mount_paths_are_rewritten_and_other_words_are_not(text: str, rewritten:
     assert PathMap({"/ckpt": Path("/v/ckpt"), "/ckpt/inner": Path("/v/inner")}).rewrite(text) == rewritten
 
 
-def test_what_was_rewritten_is_not_rewritten_again() -> None:
+def test_a_rewritten_path_is_not_rewritten_again() -> None:
     assert PathMap({"/a": Path("/b/x"), "/b": Path("/c")}).rewrite("/a /b") == "/b/x /c"
 
 
@@ -68,11 +68,11 @@ def test_a_host_path_that_is_missing_is_a_folder_of_the_run(tmp_path: Path) -> N
     assert _mapped(_pod({"hostPath": {"path": "/no/such/folder"}}), tmp_path) == "TMP/host/no/such/folder/x"
 
 
-def test_a_slash_at_the_end_of_a_mount_path_means_nothing(tmp_path: Path) -> None:
+def test_a_slash_at_the_end_of_a_mount_path_is_ignored(tmp_path: Path) -> None:
     assert _mapped(_pod({"emptyDir": {}}, mountPath="/data/"), tmp_path) == "TMP/p/volumes/v/x"
 
 
-def test_shared_memory_is_the_machines_own(tmp_path: Path) -> None:
+def test_shared_memory_is_that_of_the_machine(tmp_path: Path) -> None:
     pod = _pod({"emptyDir": {"medium": "Memory"}}, mountPath="/dev/shm")
     folders = volume_folders(pod, Places(pod=tmp_path, host=tmp_path))
     assert path_map(pod["containers"][0], folders, _LOG).rewrite("/dev/shm/x") == "/dev/shm/x"
@@ -111,6 +111,6 @@ def test_folders_are_made_once(tmp_path: Path) -> None:
         pytest.param(_pod({"emptyDir": {}}, subPath="a/../.."), "must not contain '..'", id="a way out"),
     ],
 )
-def test_what_cannot_be_a_folder_is_refused_by_one_sentence(pod: dict[str, Any], words: str) -> None:
+def test_a_volume_that_cannot_be_a_folder_is_refused_by_one_sentence(pod: dict[str, Any], words: str) -> None:
     [fault] = volume_faults(pod, "spec")
     assert words in str(fault)

@@ -14,7 +14,7 @@ from elasticjob_cli.views.usage import Usage, outliers, parse_pod_metrics, quant
 from tests.unit.cli.recorded import NOW_S, a_job, a_node
 
 
-def test_a_job_that_no_operator_has_seen_is_pending_with_what_it_wants() -> None:
+def test_a_job_without_a_status_is_pending_with_its_desired_size() -> None:
     job = {"metadata": {"name": "digits"}, "spec": {"replicas": 3}}
     assert table([job], now_s=NOW_S, wide=False, namespaces=False)[1].split() == [
         "digits",
@@ -62,7 +62,7 @@ def test_a_level_is_the_share_of_the_largest() -> None:
     assert usage_levels([0.0, None]) == "▁·"
 
 
-def test_a_crd_without_a_field_is_told_from_ours() -> None:
+def test_a_crd_without_a_field_differs_from_that_of_this_version() -> None:
     older = copy.deepcopy(yaml.safe_load(crd_text()))
     del older["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]["message"]
     assert own_fields() - fields_of(older) == {"status.message"}
@@ -73,7 +73,7 @@ def test_a_crd_without_a_field_is_told_from_ours() -> None:
     ("seconds", "words", "short"),
     [(0.129, "0.13 s", "0s"), (7.14, "7.1 s", "7s"), (303, "5 min 3 s", "5m3s"), (7500, "2 h 5 min", "2h5m")],
 )
-def test_durations_are_told_as_people_say_them(seconds: float, words: str, short: str) -> None:
+def test_durations_are_readable(seconds: float, words: str, short: str) -> None:
     assert (duration(seconds), age(seconds)) == (words, short)
 
 
@@ -83,7 +83,7 @@ def test_sizes_and_wrapped_lines() -> None:
     assert wrap_lines("one two three four five", 10, most=2) == ["one two", "three fou…"]
 
 
-def test_an_object_is_printed_without_who_wrote_which_field() -> None:
+def test_an_object_is_printed_without_managed_fields() -> None:
     job = a_job()
     stored = {**job, "metadata": {**job["metadata"], "managedFields": [{"manager": "kubectl"}]}}
     assert of_server(stored) == job

@@ -1,4 +1,4 @@
-"""The live view, as a terminal of a given size has it."""
+"""The live view, for terminals of several sizes."""
 
 import pytest
 
@@ -10,11 +10,11 @@ from tests.unit.cli.recorded import FAILURE, NOW_S, a_crowd, a_job, a_node, at, 
 
 def shown(job: dict[str, object], *, width: int = 120, height: int = 40, **fields: object) -> list[str]:
     moments = [HistoryEntry(NOW_S - 40, "WorkerFailed", "rank 3 was killed", warning=True)]
-    seen = WatchState(job=job, now_s=NOW_S, story=job_history(job, moments, now_s=NOW_S), **fields)  # type: ignore[arg-type]
-    return dashboard(seen, width=width, height=height, colour=False)
+    state = WatchState(job=job, now_s=NOW_S, story=job_history(job, moments, now_s=NOW_S), **fields)  # type: ignore[arg-type]
+    return dashboard(state, width=width, height=height, colour=False)
 
 
-def test_the_first_lines_say_how_the_job_is_and_what_failed_last() -> None:
+def test_the_first_lines_show_the_state_of_the_job_and_the_last_failure() -> None:
     progress = {"step": 30, "total": 60, "percentage": 50, "metrics": {"loss": "0.1"}, "lastUpdatedTime": at(-5)}
     lines = shown(a_job(progress=progress, lastFailure=FAILURE, reason="Stalled", message="no output"))
     assert lines[0] == "team/digits  Running  round 2  2/2 nodes  4 workers  1 restart  no losses  1 min 40 s"
@@ -34,7 +34,7 @@ def test_few_nodes_are_a_table_with_cpu_and_memory() -> None:
 
 
 def of_each(nproc: int, **node: object) -> dict[str, object]:
-    """What a node with so many workers says of each, the last of which idles."""
+    """Return the fields of a node with this many workers, of which the last idles."""
     cpu, memory = [100] * (nproc - 1) + [3], [2 << 30] * nproc
     return {"cpuPercent": sum(cpu), "memoryBytes": sum(memory), "rankCpuPercent": cpu, "rankMemoryBytes": memory} | node
 
@@ -64,7 +64,7 @@ def test_of_five_hundred_ranks_on_few_nodes_each_has_its_bar() -> None:
     assert sum(line.count("▁") for line in lines) == 63
 
 
-def test_ranks_of_nodes_that_tell_only_of_themselves_are_not_guessed() -> None:
+def test_usage_of_ranks_is_not_guessed_from_that_of_their_node() -> None:
     job = a_crowd(63, 8)
     for node in job["status"]["nodes"]:
         node.update(cpuPercent=100, memoryBytes=1 << 30)
@@ -78,20 +78,20 @@ def test_a_metrics_server_helps_where_the_status_has_no_samples() -> None:
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (200, 50), (40, 10)])
 @pytest.mark.parametrize(("nodes", "nproc"), [(500, 1), (63, 8), (3, 2)])
-def test_it_never_leaves_the_terminal(nodes: int, nproc: int, width: int, height: int) -> None:
+def test_the_view_fits_into_the_terminal(nodes: int, nproc: int, width: int, height: int) -> None:
     lines = shown(a_crowd(nodes, nproc, missing=2) | {}, width=width, height=height)
     assert len(lines) <= height
     assert max(map(len, lines)) <= width
 
 
-def test_five_hundred_ranks_are_all_there_on_eighty_columns_and_those_that_wait_are_named() -> None:
+def test_five_hundred_ranks_fit_on_eighty_columns_and_waiting_nodes_are_named() -> None:
     lines = shown(a_crowd(500, missing=2), width=80, height=24)
     assert sum(line.count("■") for line in lines) == 498 + 1  # the legend has one
     assert sum("pending: Unschedulable" in line for line in lines) == 2
 
 
 def of_five_hundred(**size: int) -> list[str]:
-    """A crowd of which one node idles."""
+    """Return the view of a large job in which one node idles."""
     job = a_crowd(500)
     for node in job["status"]["nodes"]:
         node.update(cpuPercent=100, memoryBytes=1 << 30)
@@ -99,7 +99,7 @@ def of_five_hundred(**size: int) -> list[str]:
     return shown(job, **size)
 
 
-def test_on_a_tall_terminal_cpu_and_memory_of_five_hundred_nodes_are_seen_at_once() -> None:
+def test_a_tall_terminal_shows_cpu_and_memory_of_five_hundred_nodes() -> None:
     lines = of_five_hundred(width=200, height=50)
     named = "cpu 100% a rank, least 2% (rank 171 in digits-171-abcde), most 100% (rank 0 in digits-0-abcde)"
     at = lines.index(named)
@@ -109,7 +109,7 @@ def test_on_a_tall_terminal_cpu_and_memory_of_five_hundred_nodes_are_seen_at_onc
     assert sum(line.count("█") for line in lines[at:]) == 499 + 500
 
 
-def test_on_a_small_terminal_only_the_extremes_of_five_hundred_nodes_are_told_and_whole() -> None:
+def test_a_small_terminal_shows_only_the_extremes_of_five_hundred_nodes() -> None:
     lines = of_five_hundred(width=80, height=24)
     assert "cpu 100% a rank, least 2% (rank 171), most 100% (rank 0)" in lines
     assert "memory 1.0 GiB a rank, most 1.0 GiB (rank 0)" in lines
@@ -133,29 +133,29 @@ def test_on_eighty_columns_the_bar_is_shorter_and_the_progress_whole() -> None:
     assert line == "██████████░░░░░░ 61%  step 12345/20000  loss 2.13  tokens/s 1.2e6  (5s ago)"
 
 
-def test_a_title_too_long_leaves_out_what_has_not_happened() -> None:
+def test_a_long_title_leaves_out_zero_counts() -> None:
     title = shown(a_crowd(500), width=80)[0]
     assert title == "team/digits  Running  round 2  500/500 nodes  4 workers  1 restart  1 min 40 s"
 
 
-def test_a_title_still_too_long_tells_the_time_as_short_as_kubectl() -> None:
+def test_an_even_longer_title_shows_the_time_as_short_as_kubectl() -> None:
     title = shown(a_crowd(500) | {}, width=76)[0]
     assert title == "team/digits  Running  round 2  500/500 nodes  4 workers  1 restart  1m40s"
 
 
-def test_nodes_that_the_status_had_no_room_for_are_admitted() -> None:
+def test_nodes_without_room_in_the_status_are_mentioned() -> None:
     job = a_crowd(300)
     job["status"]["nodesTruncated"] = True
     assert "(the status has room for 300 nodes only)" in shown(job, height=30)
 
 
-def test_rounds_and_events_are_told_newest_first() -> None:
+def test_rounds_and_events_are_shown_newest_first() -> None:
     lines = shown(a_job(rounds=two_rounds()))
     assert "rounds  2: 39 s   1: 50 s" in lines
     assert lines[-1].endswith("WorkerFailed: rank 3 was killed")
 
 
-def test_colour_is_only_where_it_is_wanted() -> None:
-    seen = WatchState(job=a_job(), now_s=NOW_S, story=job_history(a_job(), [], now_s=NOW_S))
-    assert "\x1b[32m" in "".join(dashboard(seen, width=80, height=24, colour=True))
-    assert "\x1b" not in "".join(dashboard(seen, width=80, height=24, colour=False))
+def test_colour_is_used_only_on_request() -> None:
+    state = WatchState(job=a_job(), now_s=NOW_S, story=job_history(a_job(), [], now_s=NOW_S))
+    assert "\x1b[32m" in "".join(dashboard(state, width=80, height=24, colour=True))
+    assert "\x1b" not in "".join(dashboard(state, width=80, height=24, colour=False))

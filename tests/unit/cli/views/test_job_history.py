@@ -1,4 +1,4 @@
-"""A job's life as rounds, gaps and failures."""
+"""The history of a job as rounds, gaps and failures."""
 
 import pytest
 
@@ -10,12 +10,12 @@ def moment(offset_s: float, reason: str, message: str = "", *, warning: bool = F
     return HistoryEntry(NOW_S + offset_s, reason, message, warning=warning)
 
 
-def test_rounds_of_the_status_are_told_with_who_took_part_and_the_gaps_between() -> None:
-    told = job_history(a_job(rounds=two_rounds()), [], now_s=NOW_S)
-    assert [(each.number, each.slots) for each in told.rounds] == [(1, (0, 1)), (2, (0, 1, 2))]
-    assert told.gaps() == pytest.approx([10.0, 0.1])
-    assert told.in_rounds_s == pytest.approx(50.0 + 39.9)
-    assert told.exact
+def test_rounds_of_the_status_have_their_slots_and_the_gaps_between() -> None:
+    history = job_history(a_job(rounds=two_rounds()), [], now_s=NOW_S)
+    assert [(each.number, each.slots) for each in history.rounds] == [(1, (0, 1)), (2, (0, 1, 2))]
+    assert history.gaps() == pytest.approx([10.0, 0.1])
+    assert history.in_rounds_s == pytest.approx(50.0 + 39.9)
+    assert history.exact
 
 
 def test_a_job_without_rounds_in_its_status_gets_them_from_its_events() -> None:
@@ -24,14 +24,14 @@ def test_a_job_without_rounds_in_its_status_gets_them_from_its_events() -> None:
         moment(-40, "WorkerFailed", "rank 3 on digits-1-abcde was killed by SIGSEGV in round 1", warning=True),
         moment(-38, "RendezvousCompleted", "round 2: 1 node, 2 workers"),
     ]
-    told = job_history(a_job(), moments, now_s=NOW_S)
-    first, second = told.rounds
+    history = job_history(a_job(), moments, now_s=NOW_S)
+    first, second = history.rounds
     assert (first.nodes, first.workers, first.end_s) == (2, 4, NOW_S - 40)
     assert (second.nodes, second.message.partition(" on ")[0]) == (1, "rank 3")
-    assert not told.exact
+    assert not history.exact
 
 
-def test_what_an_event_says_of_the_cause_counts_more_than_what_was_said_before() -> None:
+def test_the_cause_in_a_rounds_event_counts_more_than_an_earlier_event() -> None:
     moments = [
         moment(-9, "ScaledUp", "from 1 to 2 nodes"),
         moment(-8, "RendezvousCompleted", "round 1: 2 nodes, 4 workers; after: digits-1 joined"),
@@ -39,26 +39,26 @@ def test_what_an_event_says_of_the_cause_counts_more_than_what_was_said_before()
     assert job_history(a_job(), moments, now_s=NOW_S).rounds[0].message == "digits-1 joined"
 
 
-def test_the_story_of_a_job_that_has_ended_ends_with_it() -> None:
+def test_the_history_of_an_ended_job_ends_with_it() -> None:
     job = a_job(phase="Failed", rounds=two_rounds(), completionTime=at(-10))
-    told = job_history(job, [], now_s=NOW_S)
-    assert (told.end_s, told.live, told.end_of(told.rounds[-1])) == (NOW_S - 10, False, NOW_S - 10)
+    history = job_history(job, [], now_s=NOW_S)
+    assert (history.end_s, history.live, history.end_of(history.rounds[-1])) == (NOW_S - 10, False, NOW_S - 10)
 
 
-def test_a_failure_is_known_by_what_it_opened_when_its_event_is_gone() -> None:
-    told = job_history(a_job(rounds=two_rounds()), [], now_s=NOW_S)
-    assert told.failures() == [(NOW_S - 40, "WorkerFailed: rank 3 was killed by SIGSEGV")]
+def test_a_failure_without_its_event_is_known_by_the_round_that_it_opened() -> None:
+    history = job_history(a_job(rounds=two_rounds()), [], now_s=NOW_S)
+    assert history.failures() == [(NOW_S - 40, "WorkerFailed: rank 3 was killed by SIGSEGV")]
 
 
 def test_a_failure_with_an_event_counts_once_and_another_event_counts_too() -> None:
     moments = [moment(-39.5, "WorkerFailed", warning=True), moment(-5, "Stalled", "silent", warning=True)]
-    told = job_history(a_job(rounds=two_rounds()), moments, now_s=NOW_S)
-    assert told.failures()[1:] == [(NOW_S - 5, "Stalled: silent")]
+    history = job_history(a_job(rounds=two_rounds()), moments, now_s=NOW_S)
+    assert history.failures()[1:] == [(NOW_S - 5, "Stalled: silent")]
 
 
-def test_a_job_of_which_nothing_is_known_has_a_story_too() -> None:
-    told = job_history({"metadata": {"name": "digits"}}, [], now_s=NOW_S)
-    assert (told.phase, told.rounds, told.in_rounds_s) == ("Pending", (), 0)
+def test_a_job_without_a_status_has_a_history() -> None:
+    history = job_history({"metadata": {"name": "digits"}}, [], now_s=NOW_S)
+    assert (history.phase, history.rounds, history.in_rounds_s) == ("Pending", (), 0)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What happened, why, and what to do, in sentences."""
+"""The description of a job in sentences: events, reasons and cures."""
 
 from typing import Any
 
@@ -10,12 +10,12 @@ from elasticjob_cli.views.text import wrap_hanging
 from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_node, at
 
 
-def said(job: dict[str, Any], *moments: HistoryEntry) -> list[str]:
+def described(job: dict[str, Any], *moments: HistoryEntry) -> list[str]:
     return describe(job, moments, now_s=NOW_S, command="elasticjob")
 
 
 def test_a_running_job_after_a_failure() -> None:
-    assert said(a_job(lastFailure=FAILURE)) == [
+    assert described(a_job(lastFailure=FAILURE)) == [
         "team/digits is running: round 2 runs with 2 of 2 nodes and 4 workers, for 39 s.",
         "The workers were restarted once because one failed; maxRestarts is 3, so 2 more would be allowed.",
         (
@@ -25,14 +25,14 @@ def test_a_running_job_after_a_failure() -> None:
     ]
 
 
-def test_on_a_terminal_a_line_goes_on_below_its_own_words() -> None:
+def test_on_a_terminal_a_line_is_wrapped_below_its_message() -> None:
     (first, second), plain = wrap_hanging("  10:02:03  WorkerFailed: rank 3 failed", 30), wrap_hanging("It runs.", 30)
     assert (first, second) == ("  10:02:03  WorkerFailed: rank", "            3 failed")
     assert wrap_hanging("  kubectl get pods --all", 20) == ["  kubectl get pods", "  --all"]
     assert plain == ["It runs."]
 
 
-def test_of_a_run_on_this_machine_nothing_is_advised_that_needs_a_cluster() -> None:
+def test_advice_for_a_run_on_this_machine_needs_no_cluster() -> None:
     for phase, words in [
         ("Suspended", "Run the manifest again"),
         ("Failed", "`elasticjob logs runs/d-1 --failed` shows"),
@@ -43,17 +43,17 @@ def test_of_a_run_on_this_machine_nothing_is_advised_that_needs_a_cluster() -> N
         assert "kubectl" not in "".join(lines)
 
 
-def test_a_job_that_failed_says_why_and_how_to_see_more() -> None:
+def test_a_failed_job_is_described_with_the_reason_and_the_command_for_more() -> None:
     message = "more than 3 failures"
-    lines = said(a_job(phase="Failed", reason="MaxRestartsExceeded", message=message, completionTime=at(-10)))
+    lines = described(a_job(phase="Failed", reason="MaxRestartsExceeded", message=message, completionTime=at(-10)))
     assert lines[0] == "team/digits has failed after 1 min 30 s, at 2025-12-31 23:59:50 UTC."
     assert lines[1] == "Why: MaxRestartsExceeded: more than 3 failures."
     assert "  `elasticjob logs digits -n team --failed` shows the output of the worker that failed first." in lines
 
 
-def test_nodes_that_wait_are_named_with_what_they_wait_for() -> None:
+def test_waiting_nodes_are_named_with_their_reason() -> None:
     waiting = a_node(1, "P", state="Pending", reason="ImagePullBackOff: no such image", nodeName="")
-    lines = said(a_job(phase="Pending", readyReplicas=0, reason="ImagePullBackOff", message="m", nodes=[waiting]))
+    lines = described(a_job(phase="Pending", readyReplicas=0, reason="ImagePullBackOff", message="m", nodes=[waiting]))
     assert "  digits-1-abcde, on no node yet is pending: ImagePullBackOff: no such image" in lines
     assert any("kubectl describe pod digits-1-abcde -n team" in line for line in lines)
 
@@ -72,7 +72,7 @@ def test_nodes_that_wait_are_named_with_what_they_wait_for() -> None:
 )
 def test_every_phase_has_its_sentence(status: dict[str, Any], sentence: str) -> None:
     job = {**a_job(), "status": status}
-    assert said(job)[0] == sentence
+    assert described(job)[0] == sentence
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_every_phase_has_its_sentence(status: dict[str, Any], sentence: str) -> 
     ],
 )
 def test_every_reason_has_a_cure(reason: str) -> None:
-    assert "What to do:" in said(a_job(reason=reason, message="m"))
+    assert "What to do:" in described(a_job(reason=reason, message="m"))
 
 
 @pytest.mark.parametrize("folder", ["", "runs/d-1"])
@@ -120,14 +120,14 @@ def test_a_command_that_cannot_be_started_has_its_field_and_cure_in_place_of_its
 def test_exit_code_127_of_a_shell_is_about_its_script() -> None:
     failure = {"rank": 0, "podName": "p", "round": 2, "exitCode": 127, "message": "sh: 1: trian.sh: not found"}
     job = a_job(phase="Failed", reason="MaxRestartsExceeded", message="m", lastFailure=failure)
-    assert any("logs digits -n team --failed" in line for line in said(job))
+    assert any("logs digits -n team --failed" in line for line in described(job))
 
 
-def test_a_job_with_which_nothing_is_wrong_gets_no_advice() -> None:
-    lines = said(a_job(restarts=0))
+def test_a_job_without_a_problem_gets_no_advice() -> None:
+    lines = described(a_job(restarts=0))
     assert lines[-1] == "Nothing has failed so far."
 
 
-def test_text_of_others_cannot_move_the_terminals_cursor() -> None:
-    lines = said(a_job(reason="Stalled", message="a\x1b[2Jb\nc"), HistoryEntry(NOW_S, "Stalled", "x\r\x1b[1Ay"))
+def test_foreign_text_cannot_move_the_terminals_cursor() -> None:
+    lines = described(a_job(reason="Stalled", message="a\x1b[2Jb\nc"), HistoryEntry(NOW_S, "Stalled", "x\r\x1b[1Ay"))
     assert not any("\x1b" in line or "\r" in line for line in lines)

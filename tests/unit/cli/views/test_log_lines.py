@@ -1,4 +1,4 @@
-"""Which lines belong to which round, how a line is shown, and the files that a run has kept."""
+"""The lines of each round, the form of a line, and the log files of a run."""
 
 import argparse
 from pathlib import Path
@@ -13,13 +13,13 @@ from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, last, show
 from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_round
 
 
-def told() -> JobHistory:
+def history() -> JobHistory:
     rounds = [a_round(1, -90, -40, "0-1"), a_round(2, -39.9, -20, "0-1"), a_round(3, -10, None, "0-1")]
     return job_history(a_job(rounds=rounds), [], now_s=NOW_S)
 
 
 def test_rounds_share_no_line_and_lose_none() -> None:
-    first, second, third = (span_of(told(), number) for number in (1, 2, 3))
+    first, second, third = (span_of(history(), number) for number in (1, 2, 3))
     assert first == (float("-inf"), second[0])
     assert second[1] == third[0] == NOW_S - 10.5
     assert third[1] == float("inf")
@@ -27,12 +27,12 @@ def test_rounds_share_no_line_and_lose_none() -> None:
 
 
 def test_the_round_before_the_last_is_the_previous_one() -> None:
-    assert span_of(told(), None) == span_of(told(), 2)
+    assert span_of(history(), None) == span_of(history(), 2)
 
 
-def test_a_round_that_nobody_remembers_is_named_with_those_that_are_known() -> None:
+def test_an_unknown_round_is_reported_with_the_known_ones() -> None:
     with pytest.raises(NoSuchRound, match="the history of digits has no round 7; it has 1, 2, 3"):
-        span_of(told(), 7)
+        span_of(history(), 7)
     with pytest.raises(NoSuchRound, match="no round before the current one"):
         span_of(job_history(a_job(), [], now_s=NOW_S), None)
 
@@ -56,13 +56,15 @@ def test_the_place_of_the_last_failure_is_read_from_the_status() -> None:
 @pytest.mark.parametrize(
     ("rank", "alone", "line"), [(3, False, "[rank3] x"), (None, False, "[pod] x"), (3, True, "x"), (None, True, "x")]
 )
-def test_a_line_says_whose_it_is_unless_only_one_was_asked_for(rank: int | None, line: str, *, alone: bool) -> None:
+def test_a_line_begins_with_its_rank_or_pod_unless_only_one_is_requested(
+    rank: int | None, line: str, *, alone: bool
+) -> None:
     assert shown(rank, "pod", "x", alone=alone, time="", colour=False) == line
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """A run of two ranks in two rounds."""
+    """Return a run of two ranks in two rounds."""
     for number in (1, 2):
         for rank in (0, 1):
             folder = tmp_path / f"pods/digits-{rank}-x/volumes/elasticjob-logs/round_{number}/{rank}"
@@ -78,14 +80,14 @@ def lines(run: Path, **options: object) -> list[str]:
     return [line for file in found for line in logs.lines(file, 1)]
 
 
-def test_of_a_run_the_last_round_is_shown_and_others_when_asked_for(run: Path) -> None:
+def test_the_last_round_of_a_run_is_shown_and_others_on_request(run: Path) -> None:
     assert lines(run) == ["b0 of 2", "b1 of 2"]
     assert lines(run, previous=True, rank=[0]) == ["b0 of 1"]
     assert lines(run, round=1, rank=[1]) == ["b1 of 1"]
     assert lines(run, failed=True) == ["b1 of 1"]
 
 
-def test_a_log_that_a_run_does_not_have_is_named_with_those_that_it_has(run: Path) -> None:
+def test_a_missing_log_of_a_run_is_reported_with_the_existing_ones(run: Path) -> None:
     with pytest.raises(NoSuchRound, match="it has rounds 1, 2; ranks 0 to 1"):
         lines(run, rank=[7])
 
@@ -111,6 +113,6 @@ def test_the_only_worker_of_a_node_has_written_to_the_log_of_its_pod(tmp_path: P
         (tmp_path / path).parent.mkdir(parents=True)
         (tmp_path / path).write_text(text)
     job = {"spec": {"template": {"spec": {"containers": [{"name": "t", "image": "i"}]}}}}
-    (error, said) = logs.files(tmp_path, job)
+    (error, output) = logs.files(tmp_path, job)
     assert (error.stream, error.is_the_pods) == ("stderr", False)
-    assert (said.stream, said.is_the_pods, [*logs.lines(said, None)]) == ("stdout", True, ["hi"])
+    assert (output.stream, output.is_the_pods, [*logs.lines(output, None)]) == ("stdout", True, ["hi"])
