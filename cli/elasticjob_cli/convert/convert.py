@@ -30,7 +30,7 @@ def convert_object(source: Any, where: str) -> Converted:
 
 def _unknown(group: str, source: Mapping[str, Any]) -> str:
     if group == constants.GROUP and source.get("kind") == constants.KIND:
-        return "is already an ElasticJob of {constants.GROUP}; use `kubectl apply -f`"
+        return f"is already an ElasticJob of {constants.GROUP}; use `kubectl apply -f`"
     known = ", ".join(f"{kind} of {of}" for of, kind in _KINDS)
     return f"{source.get('kind')} of {group or 'no group'} cannot be converted; the known kinds are {known}"
 
