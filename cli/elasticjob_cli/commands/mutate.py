@@ -43,7 +43,8 @@ def _suspend(job: "ElasticJob", _: argparse.Namespace) -> str:
         return "is suspended already"
     job.suspend()
     seconds = job.spec.graceful_shutdown.seconds
-    return f"suspending: workers get a notice and {seconds:g} s, then the pods are deleted; `resume` continues"
+    stop = f"workers are notified and have {seconds:g} s, then the pods are deleted"
+    return f"suspending: {stop}; `resume` continues the job"
 
 
 def _resume(job: "ElasticJob", _: argparse.Namespace) -> str:

@@ -34,10 +34,10 @@ def test_a_change_is_made_and_reported(command: Command, job: ElasticJob) -> Non
     where = f"{job.namespace}/{job.name}"
     before = job.spec.replicas
     assert command("scale", job.name, "--replicas", before + 1).out == f"{where}: replicas {before} -> {before + 1}\n"
-    assert command("suspend", f"ejob/{job.name}").out.startswith(f"{where}: is being suspended")
+    assert command("suspend", f"ejob/{job.name}").out.startswith(f"{where}: suspending")
     assert job.refresh().spec.suspend
     assert command("suspend", job.name).out == f"{where}: is suspended already\n"
-    assert command("resume", job.name).out == f"{where}: goes on\n"
+    assert command("resume", job.name).out == f"{where}: resumed\n"
     assert command("restart", job.name, "-o", "name", code=2).err.startswith("elasticjob restart: argument -o")
     made = json.loads(command("restart", job.name, "-o", "json").out)
     assert made["metadata"]["annotations"]["elasticjob.io/restart"]

@@ -41,8 +41,8 @@ def test_an_unknown_field_is_refused_with_its_line(cli: Cli) -> None:
         (["run"], "elasticjob run: the following arguments are required: MANIFEST; see `elasticjob run -h`"),
         (["walk"], "elasticjob: argument COMMAND: invalid choice: 'walk'"),
         (["run", "x", "-o", "xml"], "elasticjob run: argument -o/--output: invalid choice: 'xml'"),
-        (["run", "x", "--etcd-port", "70000"], "elasticjob run: argument --etcd-port: '70000' is no port"),
-        (["run", "job.yaml", "--inject", "explode"], "elasticjob run: --inject explode: 'explode' is no fault"),
+        (["run", "x", "--etcd-port", "70000"], "elasticjob run: argument --etcd-port: '70000' is not a port"),
+        (["run", "job.yaml", "--inject", "explode"], "elasticjob run: --inject explode: 'explode' is not a fault"),
     ],
 )
 def test_a_bad_command_line_is_refused(cli: Cli, arguments: list[str], sentence: str) -> None:
@@ -136,4 +136,4 @@ def test_help_has_examples(cli: Cli) -> None:
 def test_the_exit_codes_of_all_commands_are_in_one_table(cli: Cli) -> None:
     ended = cli.end(cli.begin("--help"))
     assert ended.code == 0
-    assert "exit codes:\n  0   done" in ended.out
+    assert "exit codes:\n  0   success" in ended.out

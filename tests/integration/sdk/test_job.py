@@ -70,7 +70,7 @@ def test_each_restart_is_a_new_one(job: ElasticJob) -> None:
 
 
 def test_a_scale_outside_the_range_is_refused_with_the_rule(job: ElasticJob) -> None:
-    with pytest.raises(Rejected, match=r"cannot scale the job digits to 9: it may have 2 to 8 nodes"):
+    with pytest.raises(Rejected, match=r"cannot scale the job digits to 9: it must have 2 to 8 nodes"):
         job.scale(9)
 
 
@@ -96,7 +96,7 @@ def test_delete_deletes_and_may_be_called_twice(stage: Stage, job: ElasticJob) -
 def test_another_job_of_the_same_name_is_not_confused_with_this_one(stage: Stage, job: ElasticJob) -> None:
     ElasticJob.get("digits", cluster=stage.cluster).delete()
     successor = stage.created()
-    with pytest.raises(JobGone, match=r"the job digits .* is gone"):
+    with pytest.raises(JobGone, match=r"the job digits .* was deleted"):
         job.refresh()
     with pytest.raises(AlreadyExists):
         job.delete()

@@ -73,7 +73,7 @@ def test_missing_logs_of_all_pods_are_reported_with_the_reason(stage: Stage, two
     with pytest.raises(NoLogs, match="its pods were deleted, and their logs with them"):
         list(two.logs())
     stage.set_status(two, phase="Suspended", nodes=[])
-    with pytest.raises(NoLogs, match="it has no pods now"):
+    with pytest.raises(NoLogs, match="it has no pods at present"):
         two.logs()
 
 
