@@ -139,7 +139,7 @@ if __name__ == "__main__":
 
 
 def test_b_000_38_workers_end_with_a_parent_that_never_waits(tmp_path: Path) -> None:
-    with parent('ctx = sh("sleep 600")\nsay(ctx.pids()[0])\n', tmp_path) as one:
+    with parent('ctx = sh("sleep 600")\nreport(ctx.pids()[0])\n', tmp_path) as one:
         pid = int(one.line())
         assert one.end()[0] == 0
         await_end([pid])
