@@ -1,1 +1,1 @@
-"""The contract that operator, agent and command line share: records, names, keys, exit codes. Standard library only."""
+"""The contract that operator, agent and command line share: records, keys, names, exit codes. Standard library only."""

@@ -1,13 +1,14 @@
-"""PURE: what an agent must know of `P/c/spec` to join, in one line of its pod's environment.
+"""The part of `P/c/spec` that an agent needs to join, in one line of its pod's environment.
 
     ELASTICJOB_SPEC="48213 6.0 1 SIGTERM 30.0 5.0 3 60.0 0.0 -"
 
-The spec names every slot's pod; a thousand agents that each read it as they join read a million names. The operator
-makes a pod only from a spec that names it. It gives the pod the rest of the spec and the revision of it. The agent's
-first transaction is fenced by that revision. Once the spec has changed, the agent reads it after all.
+The spec record names the pod of every slot. If each of a thousand agents read it to join, they would read a million
+names. The operator creates a pod only from a spec that names it. It gives the pod the rest of the spec, and the
+revision of the spec. The agent's first transaction is fenced by that revision. Once the spec has changed, the agent
+reads it after all.
 
-If etcd was wiped, another spec may have the same revision. The agent then joins a slot that it does not own. The closer
-ignores it, and it receives the current terms with the closer's first world.
+If etcd was wiped, another spec may have the same revision. The agent then joins a slot that it does not own. The leader
+ignores it, and it receives the current runtime config with the first state that the leader writes.
 """
 
 from dataclasses import dataclass
@@ -28,25 +29,27 @@ class Bootstrap:
 
 
 def bootstrap_of(spec: SpecRecord, revision: int) -> Bootstrap:
-    """Return the brief of `spec`."""
+    """Return the bootstrap of `spec`."""
     return Bootstrap(revision=revision, keep_alive_s=spec.keep_alive_s, runtime_config=runtime_config_of(spec))
 
 
 def encode_bootstrap(bootstrap: Bootstrap) -> str:
-    """Revision, keep-alive in seconds, and the terms as they are in etcd, separated by spaces."""
+    """Return revision, keep-alive in seconds, and the runtime config as it is in etcd, separated by spaces."""
     return f"{bootstrap.revision} {bootstrap.keep_alive_s!r} {encode_runtime_config(bootstrap.runtime_config).decode()}"
 
 
 def decode_bootstrap(text: str) -> Bootstrap:
-    """The brief in `text`; RecordError when corrupt, or of terms that this agent does not know."""
+    """Return the bootstrap in `text`; RecordError if it is corrupt, or its runtime config is of another version."""
     revision, _, rest = text.partition(" ")
-    keep_alive, _, terms = rest.partition(" ")
+    keep_alive, _, config = rest.partition(" ")
     try:
         bootstrap = Bootstrap(
-            revision=int(revision), keep_alive_s=float(keep_alive), runtime_config=decode_runtime_config(terms.encode())
+            revision=int(revision),
+            keep_alive_s=float(keep_alive),
+            runtime_config=decode_runtime_config(config.encode()),
         )
     except ValueError as error:
-        raise RecordError(f"brief is corrupt: {error}") from error
+        raise RecordError(f"bootstrap is corrupt: {error}") from error
     if bootstrap.revision < 1 or not 0 < bootstrap.keep_alive_s < float("inf"):
-        raise RecordError(f"brief is corrupt: revision {revision}, keep-alive {keep_alive} s")
+        raise RecordError(f"bootstrap is corrupt: revision {revision}, keep-alive {keep_alive} s")
     return bootstrap

@@ -1,13 +1,13 @@
 """JSON values ↔ frozen dataclasses, with the path of the field in every error.
 
-One reader serves manifests and etcd records. Field names go by rule, so that no name is written twice. `min_replicas`
+One reader serves manifests and etcd records. Field names follow a rule, so no name is written twice. `min_replicas`
 is `minReplicas`, and the suffix `_s` of a duration is `Seconds` (`join_timeout_s` is `joinTimeoutSeconds`). Supported:
 bool, int, float, str, None, enums, Literal, unions, tuple[T, ...], Mapping[str, T], dataclasses, and Any (passed
-through untouched: pod templates). A field may have a form of its own (`with_codec`).
+through untouched: pod templates). A field may have a codec of its own (`with_codec`).
 
-There are three ways to read. `read` is strict: an unknown field is an error, for it may be a typo. `read_known` is for
-what a newer version may have written: it ignores what this version does not know. `read_what_fits` also drops what is
-broken. The last two report the path of everything that they leave out.
+There are three ways to read. `read` is strict: an unknown field is an error, because it may be a typo. `read_known` is
+for values that a newer version may have written: it ignores unknown fields. `read_what_fits` also drops broken values.
+The last two report the path of everything that they leave out.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ _INT_LIMIT = 1 << 63
 
 @functools.cache
 def json_name(field_name: str) -> str:
-    """The CRD's spelling of a dataclass field."""
+    """Return the CRD's spelling of a dataclass field."""
     stem = field_name.removesuffix("_s") + ("_seconds" if field_name.endswith("_s") else "")
     head, *rest = stem.split("_")
     return head + "".join(part.capitalize() for part in rest)
@@ -37,29 +37,29 @@ def json_name(field_name: str) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Mode:
-    """How much a reader forgives, and where it notes what it left out."""
+    """How tolerant a reader is, and the paths that it left out."""
 
     tolerant: bool = False
-    """Unknown fields are ignored. A field with a default and an unknown word takes its default."""
+    """Ignore unknown fields. A field with a default takes it if its value is not a known choice."""
     salvaging: bool = False
-    """A field with a default takes its default if it is broken; a broken item of a list or a map is dropped."""
+    """A field with a default takes its default if its value is broken; a broken item of a list or a map is dropped."""
     ignored: list[str] = dataclasses.field(default_factory=list)
 
     def forgives(self, error: CodecError) -> bool:
-        """Whether a field with a default may take it, instead of the value that has this error."""
+        """Whether a field with a default may take it instead of the value that has this error."""
         return self.salvaging or (self.tolerant and isinstance(error, UnknownValue))
 
 
 _STRICT = _Mode()
 
 Reader = Callable[[Any, str, _Mode], Any]
-"""(parsed JSON value, its path, how much is forgiven) → what it stands for."""
+"""(parsed JSON value, its path, mode) → the value in Python."""
 
 _WRITE, _READ, _NAME = "json write", "json read", "json name"
 
 
 def named(name: str) -> Mapping[str, Any]:
-    """Return the metadata of a dataclass field whose JSON name is not the one that goes with its Python name."""
+    """Return the metadata of a dataclass field whose JSON name does not follow from its Python name."""
     return {_NAME: name}
 
 
@@ -68,13 +68,13 @@ def _name_of(field: "dataclasses.Field[Any]") -> str:
 
 
 def with_codec(write: Callable[[Any], Any], read: Callable[[Any, str], Any]) -> Mapping[str, Any]:
-    """The metadata of a dataclass field whose JSON is not that of its type."""
+    """Return the metadata of a dataclass field whose JSON form is not that of its type."""
     return {_WRITE: write, _READ: lambda value, path, _mode: read(value, path)}
 
 
 @functools.cache
 def _fields(cls: type) -> dict[str, tuple[str, Reader]]:
-    """JSON name → (field name, how it is read) of a dataclass."""
+    """Return JSON name → (field name, reader) of a dataclass."""
     hints = typing.get_type_hints(cls)
     return {
         _name_of(field): (field.name, field.metadata.get(_READ) or _reader(hints[field.name]))
@@ -83,20 +83,20 @@ def _fields(cls: type) -> dict[str, tuple[str, Reader]]:
 
 
 def read(cls: type[T], value: Any, path: str = "") -> T:
-    """Make a `cls` of a parsed JSON value; raises `CodecError` naming the field, the cause and the cure."""
+    """Return a `cls` from a parsed JSON value; raise `CodecError` that names the field, the cause and the cure."""
     return typing.cast("T", _read(cls, value, path, _STRICT))
 
 
 def read_known(cls: type[T], value: Any, path: str = "", ignored: list[str] | None = None) -> T:
-    """Make a `cls` of what this version knows of a value that a newer one may have written.
+    """Return a `cls` from a value that a newer version may have written, without the fields that this version ignores.
 
-    Appends the paths of all it leaves out to `ignored`. Raises `CodecError` for what no version would write.
+    Append the path of each ignored field to `ignored`. Raise `CodecError` for a value that no version would write.
     """
     return typing.cast("T", _read(cls, value, path, _Mode(tolerant=True, ignored=_list(ignored))))
 
 
 def read_what_fits(cls: type[T], value: Any, path: str = "", ignored: list[str] | None = None) -> T:
-    """As `read_known`, and drop what is broken; raises `CodecError` only if a required field of `cls` is broken."""
+    """As `read_known`, but drop broken values; raise `CodecError` only if a required field of `cls` is broken."""
     return typing.cast("T", _read(cls, value, path, _Mode(tolerant=True, salvaging=True, ignored=_list(ignored))))
 
 
@@ -110,7 +110,7 @@ def _list(ignored: list[str] | None) -> list[str]:
 
 @functools.cache
 def _reader(hint: Any) -> Reader:
-    """How values of a type are read: found out once, for an operator reads thousands of records."""
+    """Return the reader of a type. It is cached, because an operator reads thousands of records."""
     if hint is Any:
         return _identity
     if dataclasses.is_dataclass(hint):
@@ -144,7 +144,7 @@ def _read_enum(hint: type[Enum], choices: tuple[Any, ...], value: Any, path: str
 
 
 def _fallback(hint: type[Enum], value: str) -> Enum | None:
-    """What the enum itself takes for a word that it does not know (`_missing_`), if it does."""
+    """Return the enum's own default for an unknown value (`_missing_`), or None."""
     try:
         return hint(value)
     except ValueError:
@@ -215,14 +215,14 @@ def _read_mapping(hint: Any, value: Any, path: str, mode: _Mode) -> dict[str, An
 
 
 def _salvage(read_item: Reader, items: list[tuple[str, Any]], mode: _Mode) -> dict[str, Any]:
-    """Path → item, of those that can be read."""
-    kept = {}
+    """Return path → item for the items that can be read."""
+    readable = {}
     for path, item in items:
         try:
-            kept[path] = read_item(item, path, mode)
+            readable[path] = read_item(item, path, mode)
         except CodecError as error:
             mode.ignored.append(error.path)
-    return kept
+    return readable
 
 
 def _read_choice(choices: tuple[Any, ...], value: Any, path: str, _mode: _Mode) -> Any:
@@ -248,7 +248,7 @@ def _read_scalar(hint: type, value: Any, path: str, _mode: _Mode) -> Any:
 
 
 def _expect_storable(value: Any, path: str) -> None:
-    """Refuse values that only Python's JSON can store: huge and infinite numbers, half characters."""
+    """Raise `CodecError` for values that only Python's JSON can store: huge and infinite numbers, lone surrogates."""
     if isinstance(value, int) and not -_INT_LIMIT <= value < _INT_LIMIT:
         raise CodecError(path, f"{value!r:.60} has more than 64 bits")
     if isinstance(value, float) and not math.isfinite(value):
@@ -277,7 +277,7 @@ _PLAIN_TYPES = frozenset({str, int, bool, type(None)})
 
 
 def write(value: Any, *, keep_defaults: bool = False) -> Any:
-    """The JSON value of a dataclass (recursively); fields at their default are left out unless kept."""
+    """Return the JSON value of a dataclass (recursively), without fields at their default unless `keep_defaults`."""
     if type(value) in _PLAIN_TYPES:
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -306,7 +306,7 @@ def _write_dataclass(value: Any, *, keep_defaults: bool) -> dict[str, Any]:
 
 @functools.cache
 def _written_fields(cls: type) -> tuple[tuple[str, "dataclasses.Field[Any]"], ...]:
-    """JSON name and field of a dataclass, in order."""
+    """Return JSON name and field of a dataclass, in order."""
     return tuple((_name_of(field), field) for field in dataclasses.fields(cls))
 
 

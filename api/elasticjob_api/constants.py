@@ -1,4 +1,4 @@
-"""Every name that another program may meet: labels, annotations, environment, conditions, reasons. Once each."""
+"""Every name that other programs use: labels, annotations, environment, conditions, reasons. Each is here once."""
 
 from enum import StrEnum
 
@@ -8,48 +8,48 @@ API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "ElasticJob"
 PLURAL = "elasticjobs"
 MANAGED_BY = f"{GROUP}/operator"
-"""`spec.managedBy` of a job that our operator acts on; another value means: hands off."""
+"""`spec.managedBy` of a job that our operator acts on. It ignores a job with another value."""
 
 # Labels on pods.
 LABEL_JOB_NAME = f"{GROUP}/job-name"
 LABEL_JOB_UID = f"{GROUP}/job-uid"
 LABEL_SLOT = f"{GROUP}/slot"
-LABEL_TEMPLATE_HASH = f"{GROUP}/template-hash"  # of the part of the spec about pods: one life of a job has one
+LABEL_TEMPLATE_HASH = f"{GROUP}/template-hash"  # of the spec's part about pods; constant until the job is suspended
 
 # Annotations on pods.
-ANNOTATION_INSTALLATION = f"{GROUP}/installation"  # which installation of the operator made it
-ANNOTATION_AGENT_IMAGE = f"{GROUP}/agent-image"  # as the operator set it, whatever admission made of it
+ANNOTATION_INSTALLATION = f"{GROUP}/installation"  # the installation whose operator created it
+ANNOTATION_AGENT_IMAGE = f"{GROUP}/agent-image"  # as the operator set it, before admission
 
 # Annotations on a job.
 ANNOTATION_RESTART = f"{GROUP}/restart"
 """Its value is the id of a requested restart; a new value restarts the workers once."""
 
 RESERVED_PREFIX = "elasticjob-"
-"""Names of volumes, containers and ports that begin with it are ours."""
+"""Names of volumes, containers and ports with this prefix belong to the operator."""
 
 # Environment of the agent, set in the pod by the operator.
 ENV_PREFIX = "ELASTICJOB_PREFIX"  # P: where the job's keys are
 ENV_ENDPOINTS = "ELASTICJOB_ETCD_ENDPOINTS"  # comma-separated host:port, or unix:PATH in `elasticjob run`
 ENV_ETCD_TLS = "ELASTICJOB_ETCD_TLS"  # folder with ca.crt, tls.crt and tls.key; unset: plain text to etcd
 ENV_SLOT = "ELASTICJOB_SLOT"  # this pod's slot, decimal
-ENV_SPEC = "ELASTICJOB_SPEC"  # what the agent must know of the spec in etcd, and the revision at which it was so
+ENV_SPEC = "ELASTICJOB_SPEC"  # the fields of the spec that the agent needs to join, and the spec's revision
 ENV_JOB = "ELASTICJOB_JOB"  # the job's name
 ENV_JOB_UID = "ELASTICJOB_JOB_UID"  # the job's uid; workers see it as TORCHELASTIC_RUN_ID
-ENV_POD_NAME = "ELASTICJOB_POD_NAME"  # by the downward API
+ENV_POD_NAME = "ELASTICJOB_POD_NAME"  # from the downward API
 ENV_POD_UID = "ELASTICJOB_POD_UID"
 ENV_POD_IP = "ELASTICJOB_POD_IP"
 ENV_NODE_NAME = "ELASTICJOB_NODE_NAME"
 ENV_NPROC = "ELASTICJOB_NPROC_PER_NODE"
-ENV_JOIN_TIMEOUT = "ELASTICJOB_JOIN_TIMEOUT_SECONDS"  # so long an agent tries to reach etcd at its start
-ENV_LOG_DIR = "ELASTICJOB_LOG_DIR"  # where logs of rounds and ranks are kept
-ENV_INTERFACE = "ELASTICJOB_INTERFACE"  # network interface whose address the agent gives as its own, not the pod's
-ENV_TERMINATION_LOG = "ELASTICJOB_TERMINATION_LOG"  # file that takes the root cause in words
-ENV_TRACE = "ELASTICJOB_TRACE"  # file that takes trace points; unset: none are taken
+ENV_JOIN_TIMEOUT = "ELASTICJOB_JOIN_TIMEOUT_SECONDS"  # how long an agent tries to reach etcd at its start
+ENV_LOG_DIR = "ELASTICJOB_LOG_DIR"  # where logs of rounds and ranks are stored
+ENV_INTERFACE = "ELASTICJOB_INTERFACE"  # network interface whose address the agent uses instead of the pod's
+ENV_TERMINATION_LOG = "ELASTICJOB_TERMINATION_LOG"  # file for a description of the root cause
+ENV_TRACE = "ELASTICJOB_TRACE"  # file for trace points; unset: none are recorded
 ENV_LOG_LEVEL = "ELASTICJOB_LOG_LEVEL"  # debug, info, warning or error; how much the agent logs
 
 # Environment of a worker, beside torchrun's own.
 ENV_ROUND = "ELASTICJOB_ROUND"  # the round; fences checkpoints
-ENV_PROGRESS = "ELASTICJOB_PROGRESS"  # a FIFO that takes JSON lines {"step", "total", "metrics"}
+ENV_PROGRESS = "ELASTICJOB_PROGRESS"  # a FIFO for JSON lines {"step", "total", "metrics"}
 
 
 class Phase(StrEnum):
@@ -66,7 +66,7 @@ class Phase(StrEnum):
 
 
 ENV_HEALTH_CHECK_PORT = "TORCHELASTIC_HEALTH_CHECK_PORT"
-"""torchrun's name: a port on which the agent answers over HTTP whether its loop turns."""
+"""torchrun's name: the port on which the agent's health check answers over HTTP."""
 
 
 class ConditionType(StrEnum):

@@ -1,10 +1,12 @@
-"""Errors of data that crosses a border, as one tree.
+"""Errors of data that another component wrote, as one tree.
 
-ContractError
-├── InvalidSpec      a manifest that no operator will act on; carries every fault found, not only the first
-├── RecordError      an etcd record of another version, or corrupt; readers log the key and go on without it
-└── CodecError       a JSON value that does not fit a dataclass; carries the field's path
-    └── UnknownWord  a text that is none of those that the field may have; a newer version may know it
+    ContractError
+    ├── InvalidSpec       a manifest that no operator will act on; carries every fault found
+    ├── RecordError       an etcd record of another version, or corrupt; readers log the key and ignore it
+    └── CodecError        a JSON value that does not fit a dataclass; carries the field's path
+        └── UnknownValue  a text that is not a known value of the field; a newer version may know it
+
+These errors are about data only, never about a connection.
 """
 
 from collections.abc import Sequence
@@ -19,7 +21,7 @@ class FieldError:
     message: str
 
     def __str__(self) -> str:
-        """`path: message`."""
+        """Return `path: message`."""
         return f"{self.path}: {self.message}"
 
 
@@ -40,7 +42,7 @@ class RecordError(ContractError):
 
 
 class CodecError(ContractError):
-    """A JSON value that does not fit."""
+    """A JSON value that does not fit the type of its field."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}" if path else message)
@@ -49,4 +51,4 @@ class CodecError(ContractError):
 
 
 class UnknownValue(CodecError):
-    """A text that is none of the words that the field may have."""
+    """A text that is not a known value of its field."""

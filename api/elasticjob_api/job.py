@@ -1,9 +1,9 @@
-"""An ElasticJob as a record, and the two ways to it from a parsed manifest.
+"""An ElasticJob as a record, and the two parsers of a manifest.
 
 `parse_job` is strict: it reports every fault it finds, each with the field's path, the cause and the cure. It refuses
 everything that CEL rules in the CRD refuse, so that `elasticjob run` and the API server agree. `parse_stored_job` is
-for objects of an API server, whose CRD may be newer. Fields that this version does not know are no fault there, but are
-named in `unknown_fields`.
+for objects of an API server, whose CRD may be newer. There, fields that this version does not know are no fault; they
+are listed in `unknown_fields`.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ from elasticjob_api.status import JobStatus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """The parts of an object's metadata that decide anything."""
+    """The fields of an object's metadata that affect decisions."""
 
     name: str
     namespace: str = "default"
@@ -35,24 +35,24 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ElasticJob:
-    """One job: what is wanted, and what was last said of it."""
+    """One job: the wanted state, and the last recorded status."""
 
     metadata: Metadata
     spec: JobSpec
     status: JobStatus = field(default_factory=JobStatus)
     unknown_fields: tuple[str, ...] = ()
-    """Paths in the stored spec that this version does not know, or whose word it does not know; sorted."""
+    """Paths in the stored spec whose field or value this version does not know; sorted."""
 
 
 def parse_job(manifest: Any) -> ElasticJob:
-    """The job in a manifest that a person wrote; raises InvalidSpec with every fault found."""
+    """Return the job in a manifest that a person wrote; raise InvalidSpec with every fault found."""
     return _parse(manifest, lambda spec: codec.read(JobSpec, spec, "spec"))
 
 
 def parse_stored_job(manifest: Any) -> ElasticJob:
-    """The job in an object of an API server whose CRD may be newer; raises InvalidSpec with every fault found.
+    """Return the job in an object of an API server whose CRD may be newer; raise InvalidSpec with every fault found.
 
-    An unknown field is ignored. A field whose word is unknown takes its default. Both are in `unknown_fields`.
+    An unknown field is ignored. A field with an unknown value takes its default. Both are in `unknown_fields`.
     """
     unknown: list[str] = []
     job = _parse(manifest, lambda spec: codec.read_known(JobSpec, spec, "spec", unknown))
@@ -119,14 +119,14 @@ def _metadata(value: Any) -> Metadata:
 
 
 def trainer_container(spec: JobSpec) -> Mapping[str, Any]:
-    """The container that trains; the spec must be valid."""
+    """Return the trainer container; the spec must be valid."""
     containers = spec.template["spec"]["containers"]
     found: Mapping[str, Any] = containers[validation.trainer_index(spec, containers) or 0]
     return found
 
 
 def nproc_per_node(spec: JobSpec) -> int:
-    """Workers per node: the number given, or the GPUs in the trainer's limits (MIG slices count), else 1."""
+    """Return the workers per node: the number given, or the GPUs in the trainer's limits (MIG slices count), else 1."""
     if isinstance(spec.nproc_per_node, int):
         return spec.nproc_per_node
     limits = (trainer_container(spec).get("resources") or {}).get("limits") or {}
@@ -135,16 +135,16 @@ def nproc_per_node(spec: JobSpec) -> int:
 
 
 def status_to_dict(status: JobStatus) -> dict[str, Any]:
-    """The status as JSON; counters are always there, empty texts and lists are not."""
+    """Return the status as JSON; it always has the counters, and no empty texts and lists."""
     full: dict[str, Any] = _without_empty_times(codec.write(status, keep_defaults=True))
     return {name: value for name, value in full.items() if value not in ("", [], {}, None)}
 
 
 def _without_empty_times(value: Any) -> Any:
-    """An empty text is no date-time: the API server would refuse the whole status for it."""
+    """Return the value without empty date-times: the API server would reject the whole status for one."""
     if isinstance(value, list):
         return [_without_empty_times(item) for item in value]
     if isinstance(value, dict):
-        kept = {name: item for name, item in value.items() if not (name.endswith(("Time", "time")) and item == "")}
-        return {name: _without_empty_times(item) for name, item in kept.items()}
+        filled = {name: item for name, item in value.items() if not (name.endswith(("Time", "time")) and item == "")}
+        return {name: _without_empty_times(item) for name, item in filled.items()}
     return value

@@ -1,7 +1,7 @@
-"""How large the spec of a job may be: what a program has in memory to read it, twenty times the text at the worst.
+"""Limits for the size of a job's spec: a program that reads it needs up to twenty times the text in memory.
 
 An API server stores 1.5 MB of an object, and the pod template of a job may hold any fields. Specs of real jobs have
-some 10 KB and a few hundred values. Larger ones hold data, which has its place in a ConfigMap or in the image.
+some 10 KB and a few hundred values. Larger ones hold data, which belongs into a ConfigMap or in the image.
 """
 
 import sys
@@ -17,17 +17,17 @@ _NUMBER = 8
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Of a value that was read from JSON."""
+    """The size of a value that was read from JSON."""
 
     bytes: int
-    """Of texts, names of fields and numbers, without the signs between them; about the length of the JSON."""
+    """Of texts, names of fields and numbers, without punctuation; about the length of the JSON."""
     values: int
     memory: int
-    """The memory that it takes of this process."""
+    """The memory of this process that the value uses."""
 
     @property
     def fault(self) -> str:
-        """Return why it is no spec of a job, and the cure; empty if it may be one."""
+        """Return the reason why the value cannot be the spec of a job, with the cure; empty if it can be one."""
         cure = "keep scripts and data in a ConfigMap or in the image"
         if self.values > JOB_VALUES:
             return f"has more than {JOB_VALUES} fields and items; {cure}"
@@ -35,7 +35,7 @@ class Size:
 
 
 def size_of(value: Any, *, most_values: int = JOB_VALUES, most_bytes: int = JOB_BYTES) -> Size:
-    """Return the size; of what has more than that only as much is counted as shows it."""
+    """Return the size of a value; counting stops once a limit is exceeded."""
     texts, memory, values = 0, sys.getsizeof(value), 0
     names: set[int] = set()
     waiting = [value]
@@ -43,7 +43,7 @@ def size_of(value: Any, *, most_values: int = JOB_VALUES, most_bytes: int = JOB_
         each = waiting.pop()
         if isinstance(each, dict):
             texts += sum(map(_length, each))
-            new = [name for name in each if id(name) not in names]  # the parser of JSON has each name once
+            new = [name for name in each if id(name) not in names]  # the JSON parser shares equal names
             names.update(map(id, new))
             memory += sum(map(sys.getsizeof, new))
         elif not isinstance(each, list):

@@ -1,12 +1,12 @@
-"""The etcd key layout of one job. The only place where a key is spelt.
+"""The etcd key layout of one job. Keys are spelt here only.
 
     P = /elasticjob/<cluster>/<namespace>/<name>/<uid>     a job of an operator
     P = /elasticjob/cli/<rendezvous id>                    a job of the command line
-    P/c/…                                                  control: what decides
-    P/c/ctl/…                                              what every agent watches
-    P/r/…                                                  reports: what is only shown
+    P/c/…                                                  control: decisions depend on it
+    P/c/ctl/…                                              every agent watches it
+    P/r/…                                                  reports: only for display
 
-The uid is in the key, so a re-created job never meets its predecessor. Slots are four hex digits and
+The uid is in the key, so a re-created job never shares keys with its predecessor. Slots are four hex digits and
 incarnations eight, so that keys sort by slot and a member is twelve bytes.
 """
 
@@ -22,7 +22,7 @@ Kind = Literal[
 ]
 
 _NODE = r"(?P<slot>[0-9a-f]{4})\.(?P<incarnation>[0-9a-f]{8})"
-# Bounded, and ASCII only: a key may come from anywhere, and `int` refuses a text of more than 4,300 digits.
+# Bounded, and ASCII only: a key may come from any source, and `int` rejects a text of more than 4,300 digits.
 _NUMBER = "[0-9]{1,10}"
 _PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     ("world", re.compile(r"c/ctl/world")),
@@ -59,37 +59,37 @@ class Keys:
 
     @property
     def control(self) -> str:
-        """Return the prefix that the closer watches."""
+        """Return the prefix that the leader watches."""
         return f"{self.prefix}/c/"
 
     @property
     def ctl(self) -> str:
-        """Return the prefix that every agent watches: world, closer, terms, link key; seen in order by one watch."""
+        """Return the prefix that every agent watches in order: state, leader, runtime config, link secret."""
         return f"{self.prefix}/c/ctl/"
 
     @property
     def everything(self) -> str:
-        """Everything of the job; deleting it is deleting the job."""
+        """Return the prefix of all keys of the job; deleting them deletes the job."""
         return f"{self.prefix}/"
 
     @property
     def rendezvous_state(self) -> str:
-        """The state of the rendezvous."""
+        """Return the key of the rendezvous state."""
         return f"{self.prefix}/c/ctl/world"
 
     @property
     def leader(self) -> str:
-        """The elected node that closes rounds; leased."""
+        """Return the key of the elected leader; leased."""
         return f"{self.prefix}/c/ctl/closer"
 
     @property
     def runtime_config(self) -> str:
-        """Return the key of the part of the spec that may change under the workers."""
+        """Return the key of the part of the spec that may change while workers run."""
         return f"{self.prefix}/c/ctl/terms"
 
     @property
     def link_secret(self) -> str:
-        """The key by which agents know each other on their links."""
+        """Return the key of the secret with which agents authenticate each other on their links."""
         return f"{self.prefix}/c/ctl/link"
 
     @property
@@ -99,54 +99,54 @@ class Keys:
 
     @property
     def expected(self) -> str:
-        """Slots whose pod the operator expects soon."""
+        """Return the key of the slots whose pod the operator expects soon."""
         return f"{self.prefix}/c/expected"
 
     @property
     def members(self) -> str:
-        """Members of the last active round."""
+        """Return the key of the members of the last active round."""
         return f"{self.prefix}/c/members"
 
     @property
     def nodes(self) -> str:
-        """Prefix of all node records."""
+        """Return the prefix of all node records."""
         return f"{self.prefix}/c/nodes/"
 
     @property
     def reports(self) -> str:
-        """Prefix of all reports."""
+        """Return the prefix of all reports."""
         return f"{self.prefix}/r/"
 
     def node(self, slot: int, incarnation: str) -> str:
-        """One stay of one agent; leased."""
+        """Return the key of one session of one agent; leased."""
         return f"{self.prefix}/c/nodes/{slot:04x}.{incarnation}"
 
     def tombstone(self, slot: int, incarnation: str) -> str:
-        """Proof that this incarnation is gone, and why."""
+        """Return the key of the record that this incarnation has ended, with the reason."""
         return f"{self.prefix}/c/gone/{slot:04x}.{incarnation}"
 
     def report(self, slot: int, incarnation: str) -> str:
-        """Worker states and samples of one agent; leased."""
+        """Return the key of the worker states and samples of one agent; leased."""
         return f"{self.prefix}/r/{slot:04x}.{incarnation}"
 
     def failure(self, round_: int, slot: int, local_rank: int) -> str:
-        """One worker's failure in a round."""
+        """Return the key of one worker's failure in a round."""
         return f"{self.prefix}/c/failures/{round_}/{slot:04x}.{local_rank}"
 
     def failures(self, round_: int) -> str:
-        """Prefix of a round's failures."""
+        """Return the prefix of a round's failures."""
         return f"{self.prefix}/c/failures/{round_}/"
 
     def completion(self, round_: int, slot: int) -> str:
-        """All workers of this member exited 0 in this round."""
+        """Return the key of the record that all workers of this member exited 0 in this round."""
         return f"{self.prefix}/c/done/{round_}/{slot:04x}"
 
     def completions(self, round_: int) -> str:
-        """Prefix of a round's done records."""
+        """Return the prefix of a round's completions."""
         return f"{self.prefix}/c/done/{round_}/"
 
     def parse(self, key: str) -> ParsedKey | None:
-        """Return the parsed `key`; None for a key that is not of this layout (ignored by every reader)."""
+        """Return the parsed `key`; None if it does not fit this layout (every reader ignores it)."""
         if not key.startswith(self.everything):
             return None
         rest = key[len(self.everything) :]
@@ -168,10 +168,10 @@ def _parsed(kind: Kind, groups: dict[str, str | None]) -> ParsedKey:
 
 
 def job_prefix(*, cluster: str, namespace: str, name: str, uid: str) -> str:
-    """P of a job that an operator owns; `cluster` is the uid of its kube-system namespace."""
+    """Return P of a job that an operator owns; `cluster` is the uid of its kube-system namespace."""
     return f"{ROOT}/{cluster}/{namespace}/{name}/{uid}"
 
 
 def cli_prefix(run_id: str) -> str:
-    """P of a job of the bare command line (`elasticjob-agent --rdzv-id`)."""
+    """Return P of a job of the bare command line (`elasticjob-agent --rdzv-id`)."""
     return f"{ROOT}/cli/{run_id}"

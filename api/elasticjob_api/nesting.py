@@ -1,4 +1,4 @@
-"""How deep objects of an API server may be nested: what can be read at all, and what a job may have.
+"""Limits of nesting of an API server's objects: for any object, and for a job.
 
 The pod template of a job may hold any fields. An API server stores 10,000 levels of them; Python reads 1,000.
 """
@@ -12,20 +12,20 @@ from typing import Any
 Container = dict[str, Any] | list[Any]
 
 STORED_LEVELS = 12_000
-"""More than an API server stores. To read so many takes 2 MiB of the C stack, which has 8 MiB as a rule."""
+"""More than an API server stores. Reading so many takes 2 MiB of the C stack, which usually has 8 MiB."""
 JOB_LEVELS = 100
-"""In the spec of a job. Pods of real jobs have some 15."""
+"""The limit for the spec of a job. Pods of real jobs have some 15 levels."""
 
 
 def allow_stored_levels() -> None:
-    """Let this process read every object that an API server stores: else one job ends each lister of all jobs."""
+    """Let this process read every object that an API server stores: else one deep job breaks each list of all jobs."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), STORED_LEVELS))
 
 
 def read_json(text: str | bytes) -> Any:
-    """Return what an API server has answered, however deep it is.
+    """Return the parsed answer of an API server, however deeply it is nested.
 
-    RecursionError in any other thread than the main one: its stack may be small.
+    Raise RecursionError in any thread but the main one: its stack may be small.
     """
     try:
         return json.loads(text)
@@ -41,7 +41,7 @@ def read_json(text: str | bytes) -> Any:
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Return whether objects and lists are nested in `value` more than so many levels deep."""
+    """Return whether objects and lists in `value` are nested more than `levels` deep."""
     here = _containers([value])
     for _ in range(levels):
         here = [inner for outer in here for inner in _containers(outer.values() if isinstance(outer, dict) else outer)]
@@ -49,7 +49,7 @@ def is_deeper(value: Any, levels: int) -> bool:
 
 
 def cut(value: Any, levels: int, mark: str = "...") -> Any:
-    """Return the value with `mark` in place of every object and list below so many levels."""
+    """Return the value with `mark` in place of every object and list below `levels` levels."""
     if not isinstance(value, dict | list):
         return value
     if not levels:

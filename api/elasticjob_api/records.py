@@ -1,9 +1,9 @@
-"""The records of a running job in etcd, except the world (see `world.py`), and their JSON.
+"""The records of a running job in etcd, except the rendezvous state (see `rendezvous_state.py`), and their JSON.
 
-Every record is a frozen dataclass with a version. A newer writer may add fields and words under the same version:
-`decode` ignores what it does not know. A change that an older reader must not miss takes another version. `decode`
-raises RecordError for that and for broken records. A reader then logs the key and goes on without it: nothing in etcd
-may crash a reader. Fields at their default are not written, so an older reader sees only what a job uses.
+Every record is a frozen dataclass with a version. A newer writer may add fields and values under the same version:
+`decode` ignores those that it does not know. A change that an older reader must not miss takes another version.
+`decode` raises RecordError for that and for broken records. A reader then logs the key and ignores it: no record in
+etcd may crash a reader. Fields at their default are not written, so an older reader sees only fields that a job uses.
 """
 
 import json
@@ -39,7 +39,7 @@ def _unpack(value: Any, path: str) -> dict[str, SlotOwner]:
 
 @dataclass(frozen=True, slots=True)
 class FailureRule:
-    """What to do when a worker's exit code is (or with `values` empty, is any) one of `values`."""
+    """The action for a worker's exit code that is one of `values`, or for any if `values` is empty."""
 
     action: str
     values: tuple[int, ...] = ()
@@ -48,13 +48,13 @@ class FailureRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecRecord:
-    """`P/c/spec`: what is wanted. Written by the operator; without one by the first agent."""
+    """`P/c/spec`: the wanted state. The operator writes it; without an operator, the first agent does."""
 
     min: int
     max: int
     desired: int
     slots: dict[str, SlotOwner] = field(default_factory=dict, metadata=codec.with_codec(_pack, _unpack))
-    """Slot (four hex digits) → owner. Empty without an operator: there the oldest live key owns its slot."""
+    """Slot (four hex digits) → owner. Empty without an operator: there, the oldest node key owns its slot."""
     operator: str | None = None
     """The operator's id; None for a job of the command line."""
     max_restarts: int = 3
@@ -81,17 +81,18 @@ class SpecRecord:
     progress_deadline_s: float = 0.0
     """`progressDeadlineSeconds`: workers silent and idle (or spinning) for so long are suspected to hang; 0: never."""
     restart_window_s: float = 0.0
-    """Only failures younger than this count against max_restarts; 0: all of the job's life."""
+    """Only failures younger than this count towards `max_restarts`; 0: all failures of the job's life."""
     backoff_initial_s: float = 1.0
-    """Delay before the restart after a second failure in a row without progress; it doubles with each, the first is
-    0.
+    """Delay before the restart after the second consecutive failure without progress.
+
+    It doubles with each further failure. The first restart is immediate.
     """
     backoff_max_s: float = 300.0
     isolation_grace_s: float | None = None
-    """`isolationGraceSeconds`: an agent that etcd has not answered for so long stops its workers; None: never."""
+    """`isolationGraceSeconds`: an agent without an answer of etcd for so long stops its workers; None: never."""
 
     def owner(self, slot: int) -> SlotOwner | None:
-        """The pod that owns `slot`, or None."""
+        """Return the pod that owns `slot`, or None."""
         return self.slots.get(f"{slot:04x}")
 
 
@@ -104,7 +105,7 @@ class ExpectedSlots:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRecord:
-    """`P/c/nodes/<slot>.<incarnation>`: one stay of one agent."""
+    """`P/c/nodes/<slot>.<incarnation>`: one session of one agent."""
 
     pod: str
     pod_uid: str
@@ -122,7 +123,7 @@ class NodeRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerFailure:
-    """`P/c/failures/<round>/<slot>.<local rank>`: how one worker ended badly."""
+    """`P/c/failures/<round>/<slot>.<local rank>`: how one worker failed."""
 
     incarnation: str
     rank: int
@@ -134,19 +135,19 @@ class WorkerFailure:
     host: str = ""
     pid: int = 0
     time_ns: int = 0
-    """Wall clock of the node, for people; the order of failures is etcd's."""
+    """Wall clock of the node, for display; etcd has the order of failures."""
     stopped_by_agent: bool = field(default=False, metadata=codec.named("killedByUs"))
     late: bool = False
-    """Written by the loser of the race to open the round: counts for the cause, never for the charge."""
+    """Another agent opened the round first. The failure counts for the cause, never for the charge."""
     oom: bool = False
     startup: bool = False
-    """It ended soon after its start, and no worker of its node had reported progress: it may well fail again at
-    once.
+    """The worker ended soon after its start, and no worker of its node had reported progress. An immediate restart may
+    well fail again.
     """
     port_taken: bool = False
-    """Rank 0 found MASTER_PORT taken by another process: not charged, tried again with another port."""
+    """Rank 0 found MASTER_PORT taken by another process. This is not charged; the next attempt has another port."""
     stderr: str = ""
-    """The end of what it wrote to stderr, 4 KiB at most."""
+    """The end of the worker's stderr, 4 KiB at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ class Completion:
 
 
 class TombstoneReason(StrEnum):
-    """Why an incarnation is known to be gone."""
+    """How an incarnation is known to have ended."""
 
     LEFT = "left"
     REFUSED = "refused"
@@ -166,7 +167,7 @@ class TombstoneReason(StrEnum):
     SUPERSEDED = "superseded"
     WEDGED = "wedged"
     UNKNOWN = "unknown"
-    """A reason of a newer version."""
+    """A reason that a newer version wrote."""
 
     @classmethod
     def _missing_(cls, _value: object) -> "TombstoneReason":
@@ -211,7 +212,7 @@ class WorkerReport:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The training's report through ELASTICJOB_PROGRESS; metrics are text, as given."""
+    """The training's report through ELASTICJOB_PROGRESS; metrics are unchanged texts."""
 
     step: int | None = None
     total: int | None = None
@@ -223,18 +224,18 @@ class RecoveryTimings:
     """How long the steps of a round took one agent, by its own clock; None: it had no part in the step."""
 
     detect_s: float | None = None
-    """From what happened (a worker's end, a peer's link that broke) to the round that this agent opened for it."""
+    """From the event (a worker's end, a peer's broken link) to the round that this agent opened for it."""
     stop_s: float | None = None
-    """From seeing that round to its workers being stopped and recorded as such."""
+    """From seeing that round to its stopped workers being recorded."""
     agree_s: float | None = None
-    """From then to seeing it active: of all agents the last one to be ready waits least."""
+    """From then to seeing the round active; the agent that is ready last waits least."""
     start_s: float | None = None
-    """From then to its workers being started."""
+    """From then to the start of its workers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """`P/r/<slot>.<incarnation>`: on each change of state, and samples every report period."""
+    """`P/r/<slot>.<incarnation>`: written on each change of state, with samples in every report period."""
 
     pod: str
     pod_uid: str
@@ -245,18 +246,18 @@ class NodeReport:
     restart_count: int = 0
     time_ns: int = 0
     stalled_since_ns: int = 0
-    """Wall clock since when the workers are suspected to hang; 0 while they are not."""
+    """Wall clock since when the workers are suspected to hang; 0 if they are not."""
     recovery: RecoveryTimings | None = None
     """Of `round`, once its workers were started."""
 
 
 def encode(record: Any) -> bytes:
-    """A record as versioned JSON."""
+    """Return a record as versioned JSON."""
     return json.dumps({"v": VERSION, **codec.write(record)}, separators=(",", ":")).encode()
 
 
 def decode(cls: type[R], data: bytes) -> R:
-    """The record in `data`, as far as this version knows it; RecordError for another version or a broken record."""
+    """Return the known fields of the record in `data`; raise RecordError for another version or a broken record."""
     try:
         value = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -1,11 +1,11 @@
-"""The world of a job, `P/c/ctl/world`, its closer and its members: what every agent watches, hence compact.
+"""The rendezvous state of a job (`P/c/ctl/world`), its leader and its members: compact, as every agent watches them.
 
 One line of `name=value` words (percent-encoded), a newline, then the members, twelve bytes each in rank order: four
-hex digits of slot, eight of incarnation. An agent finds itself by a search of bytes, without parsing. Nothing here is
-JSON: a thousand agents read every change of it.
+hex digits of slot, eight of incarnation. `find_member` finds a member by a search of bytes, without parsing. Nothing
+here is JSON, because a thousand agents read every change.
 
-A newer writer may add names, causes, and words behind those that are here: all of them are ignored. It may not add a
-state without older readers seeing it: a world of an unknown state cannot be read, and its reader waits.
+A newer writer may add names and causes, and words after those that are here: readers ignore them. It may not add a
+phase that older readers miss: a state with an unknown phase cannot be read, and its reader waits.
 """
 
 import functools
@@ -23,7 +23,7 @@ _SAFE = ":.,-_/x*[]"
 
 
 class RoundPhase(Enum):
-    """States of a job's rendezvous, in the order that (round, state) may grow."""
+    """Phases of a job's rendezvous, in the order in which (round, phase) may grow."""
 
     FORMING = "forming"
     ACTIVE = "active"
@@ -33,7 +33,7 @@ class RoundPhase(Enum):
 
     @property
     def is_final(self) -> bool:
-        """Nothing starts and nothing is written after it."""
+        """Whether nothing starts and nothing is written after it."""
         return self in {RoundPhase.SUCCEEDED, RoundPhase.FAILED}
 
 
@@ -55,7 +55,7 @@ class Cause(Enum):
     JOIN_TIMEOUT = "JoinTimeout"
     OPERATOR = "Operator"
     UNKNOWN = "Unknown"
-    """A cause of a newer version; the world's `message` describes it."""
+    """A cause that a newer version wrote; the `message` of the state describes it."""
 
     @classmethod
     def _missing_(cls, _value: object) -> "Cause":
@@ -64,14 +64,14 @@ class Cause(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Member:
-    """One place in a round: slot and the incarnation that holds it."""
+    """A slot in a round, and the incarnation that occupies it."""
 
     slot: int
     incarnation: str
 
     @property
     def token(self) -> str:
-        """Twelve characters."""
+        """Return the twelve characters of the encoded form."""
         return f"{self.slot:04x}{self.incarnation}"
 
 
@@ -83,36 +83,36 @@ class RendezvousState:
     round: int
     nonce: str
     restarts: int = 0
-    """Worker failures charged so far, against spec.maxRestarts."""
+    """Worker failures charged so far to spec.maxRestarts."""
     node_losses: int = 0
     """Rounds in which nodes were lost; never charged."""
     cause: Cause = Cause.FIRST
     message: str = ""
-    """A short sentence for people: what happened."""
+    """A short sentence for people: the event."""
     root_cause: str = ""
-    """The root cause of the last judged round: `<round>/<slot>.<local rank>` below `P/c/failures/`."""
+    """The root cause of the last round with a verdict: `<round>/<slot>.<local rank>` below `P/c/failures/`."""
     has_verdict: bool = False
-    """The membership in `P/c/members` has had its verdict; it is judged once."""
+    """The membership in `P/c/members` has had its verdict; it gets one only."""
     loss_grace_spent: bool = False
     restart_id: str = ""
     startup_failures: int = 0
-    """Failures in a row before any progress, up to the last verdict: the back-off grows with them."""
+    """Consecutive failures before any progress, up to the last verdict: the back-off grows with them."""
     port_retries: int = 0
-    """Rounds in a row that ended because MASTER_PORT was taken; not charged, but bounded."""
+    """Consecutive rounds that ended because MASTER_PORT was taken; not charged, but bounded."""
     charged_failures: str = ""
-    """`<round>:<age>,<age>`: how old, in seconds, each failure that counts was at the verdict on what ended before
-    this round began. Only with a restart window; written by a verdict alone, so each value is written once."""
+    """`<round>:<age>,<age>`: the age in seconds of each failure that counted at the last verdict before this round.
+    Only with a restart window. Verdicts alone write it, so each value is written once."""
     master: str = ""
     """`host:port` for the workers (IPv6 in brackets); set in ACTIVE."""
     nprocs: str = ""
-    """Workers per member, run-length coded in rank order: `2x3,1x1` is 2, 2, 2, 1."""
+    """Workers per member, run-length encoded in rank order: `2x3,1x1` is 2, 2, 2, 1."""
     roles: str = ""
-    """Roles per member, coded likewise: `trainer*3,ps*1`."""
+    """Roles per member, encoded likewise: `trainer*3,ps*1`."""
     members: tuple[Member, ...] = ()
 
     @property
     def order(self) -> tuple[int, int]:
-        """Return the pair that never decreases outside a wipe."""
+        """Return the pair that never decreases, except by a wipe."""
         return self.round, list(RoundPhase).index(self.state)
 
 
@@ -130,17 +130,17 @@ _WIRE = {
     "startup_failures": "strikes",
     "charged_failures": "charges",
 }
-"""Field → its name in the record, where they differ."""
+"""Field → its name in the record, where the two differ."""
 
 
-def encode_state(world: RendezvousState) -> bytes:
-    """The compact form; empty and false fields are left out."""
+def encode_state(state: RendezvousState) -> bytes:
+    """Return the compact form, without empty and false fields."""
     words = [_MAGIC]
     for field in (f.name for f in fields(RendezvousState) if f.name != "members"):
-        value, name = getattr(world, field), _WIRE.get(field, field)
+        value, name = getattr(state, field), _WIRE.get(field, field)
         if value or name in _ALWAYS:
             words.append(f"{name}={quote(_text(value), safe=_SAFE)}")
-    return f"{' '.join(words)}\n{encode_members(world.members)}".encode()
+    return f"{' '.join(words)}\n{encode_members(state.members)}".encode()
 
 
 def _text(value: Any) -> str:
@@ -151,18 +151,18 @@ def _text(value: Any) -> str:
 
 @functools.lru_cache(maxsize=4)
 def decode_state(data: bytes) -> RendezvousState:
-    """The world in `data`; RecordError when it is corrupt or of another version."""
+    """Return the state in `data`; raise RecordError if it is corrupt or of another version."""
     head, _, tail = data.partition(b"\n")
     try:
         magic, *words = head.decode().split(" ")
         if magic != _MAGIC:
-            raise RecordError(f"world record is of version {magic[:8]!r}, not {_MAGIC}")
+            raise RecordError(f"rendezvous state is of version {magic[:8]!r}, not {_MAGIC}")
         values = dict(word.split("=", 1) for word in words)
         known = {_WIRE.get(f.name, f.name): f.name for f in fields(RendezvousState) if f.name != "members"}
         parsed = {known[name]: _value(name, unquote(text)) for name, text in values.items() if name in known}
         return replace(RendezvousState(**parsed), members=decode_members(tail))
     except (ValueError, TypeError, KeyError) as error:
-        raise RecordError(f"world record is corrupt: {error}") from error
+        raise RecordError(f"rendezvous state is corrupt: {error}") from error
 
 
 def _value(name: str, text: str) -> Any:
@@ -176,12 +176,12 @@ def _value(name: str, text: str) -> Any:
 
 
 def encode_members(members: tuple[Member, ...]) -> str:
-    """Members in rank order, twelve characters each."""
+    """Return the members in rank order, twelve characters each."""
     return "".join(member.token for member in members)
 
 
 def decode_members(data: bytes) -> tuple[Member, ...]:
-    """The members in `data`; RecordError unless it is a whole number of them."""
+    """Return the members in `data`; raise RecordError unless it is a whole number of them."""
     if len(data) % MEMBER_BYTES:
         raise RecordError(f"member list of {len(data)} bytes is not a multiple of {MEMBER_BYTES}")
     text = data.decode("ascii")
@@ -190,7 +190,7 @@ def decode_members(data: bytes) -> tuple[Member, ...]:
 
 
 def find_member(members: bytes, member: Member) -> int | None:
-    """The rank of `member` in an encoded list, without parsing it; None when it is not there."""
+    """Return the rank of `member` in an encoded list, without parsing it; None if it is not in the list."""
     token, start = member.token.encode(), 0
     while (at := members.find(token, start)) >= 0:
         if at % MEMBER_BYTES == 0:
@@ -208,12 +208,12 @@ class Membership:
 
 
 def encode_membership(membership: Membership) -> bytes:
-    """`<round>` newline, members."""
+    """Return `<round>`, newline, members."""
     return f"{membership.round}\n{encode_members(membership.members)}".encode()
 
 
 def decode_membership(data: bytes) -> Membership:
-    """The membership in `data`; RecordError when corrupt."""
+    """Return the membership in `data`; raise RecordError if it is corrupt."""
     head, _, tail = data.partition(b"\n")
     try:
         return Membership(int(head.partition(b" ")[0]), decode_members(tail))
@@ -223,29 +223,29 @@ def decode_membership(data: bytes) -> Membership:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """`P/c/ctl/closer`: who closes rounds; `link` is `host:port` of its link listener, or empty."""
+    """`P/c/ctl/closer`: the leader, and `host:port` of its link listener (`link`, may be empty)."""
 
     member: Member
     link: str = ""
 
 
 def encode_leader(leader: Leader) -> bytes:
-    """Member token, space, link."""
+    """Return member token, space, link."""
     return f"{leader.member.token} {leader.link}".encode()
 
 
 def decode_leader(data: bytes) -> Leader:
-    """The closer in `data`; RecordError when corrupt."""
+    """Return the leader in `data`; raise RecordError if it is corrupt."""
     token, _, words = data.partition(b" ")
     try:
         (member,) = decode_members(token)
         return Leader(member, words.partition(b" ")[0].decode())
     except ValueError as error:
-        raise RecordError(f"closer record is corrupt: {error}") from error
+        raise RecordError(f"leader record is corrupt: {error}") from error
 
 
 def run_lengths(values: list[str], mark: str) -> str:
-    """`["2", "2", "1"]` → `2x2,1x1` with mark `x`."""
+    """Return the run-length code: `["2", "2", "1"]` → `2x2,1x1` with mark `x`."""
     out: list[tuple[str, int]] = []
     for value in values:
         if out and out[-1][0] == value:
@@ -256,7 +256,7 @@ def run_lengths(values: list[str], mark: str) -> str:
 
 
 def from_run_lengths(text: str, mark: str) -> list[str]:
-    """The inverse of `run_lengths`; RecordError when corrupt, or longer than there are slots."""
+    """Return the values of a run-length code; RecordError if it is corrupt, or has more values than slots exist."""
     try:
         runs = [(value, int(count)) for value, count in (word.rsplit(mark, 1) for word in text.split(",") if word)]
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""`P/c/ctl/terms`: what every agent must know of the spec while its workers run, in one line that is pushed to it.
+"""`P/c/ctl/terms`: the part of the spec that agents need while workers run, in one line that is pushed to each.
 
 An agent knows the spec as it was when it joined. With a thousand slots it is too large for each of a thousand agents to
-watch. The closer, which does watch it, writes what may change under the workers here, and only when it has changed.
+watch. The leader watches it. The leader writes the fields that may change while workers run here, when they change.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -32,7 +32,7 @@ class RuntimeConfig:
         return min(self.failure_grace_s, self.graceful_shutdown_s)
 
     def apply(self, spec: SpecRecord) -> SpecRecord:
-        """Return `spec` with these; itself, if it has them already."""
+        """Return `spec` with these values; the same object if it has them already."""
         new = {name: value for name in _NAMES if (value := getattr(self, name)) != getattr(spec, name)}
         return replace(spec, **new) if new else spec
 
@@ -41,12 +41,12 @@ _NAMES = tuple(each.name for each in fields(RuntimeConfig))
 
 
 def runtime_config_of(spec: SpecRecord) -> RuntimeConfig:
-    """Return the terms in `spec`."""
+    """Return the runtime config in `spec`."""
     return RuntimeConfig(**{name: getattr(spec, name) for name in _NAMES})
 
 
 def encode_runtime_config(config: RuntimeConfig) -> bytes:
-    """The version, then the fields in the order of the class, separated by spaces; a later version may add some."""
+    """Return version and fields in the order of the class, separated by spaces; a later version may add some."""
     numbers = (config.graceful_shutdown_s, config.failure_grace_s, config.max_restarts)
     more = (config.report_period_s, config.progress_deadline_s)
     isolation = _NEVER if config.isolation_grace_s is None else repr(config.isolation_grace_s)
@@ -54,13 +54,13 @@ def encode_runtime_config(config: RuntimeConfig) -> bytes:
 
 
 def decode_runtime_config(data: bytes) -> RuntimeConfig:
-    """The terms in `data`; RecordError when corrupt or of another version."""
+    """Return the runtime config in `data`; raise RecordError if it is corrupt or of another version."""
     try:
         version, signal, grace, failure_grace, restarts, period, deadline, *added = data.decode().split(" ")
         if signal not in Signals.__members__:
-            raise RecordError(f"terms record is corrupt: {signal[:20]!r} is no signal")
+            raise RecordError(f"runtime config is corrupt: {signal[:20]!r} is not a signal")
         if version != VERSION:
-            raise RecordError(f"terms of version {version[:20]!r}; this agent knows {VERSION}")
+            raise RecordError(f"runtime config is of version {version[:20]!r}, not {VERSION}")
         return RuntimeConfig(
             stop_signal=signal,
             graceful_shutdown_s=_seconds(grace),
@@ -71,11 +71,11 @@ def decode_runtime_config(data: bytes) -> RuntimeConfig:
             isolation_grace_s=_seconds(added[0]) if added and added[0] != _NEVER else None,
         )
     except ValueError as error:
-        raise RecordError(f"terms record is corrupt: {error}") from error
+        raise RecordError(f"runtime config is corrupt: {error}") from error
 
 
 def _seconds(text: str) -> float:
     seconds = float(text)
     if not 0 <= seconds < float("inf"):
-        raise ValueError(f"{text} is no number of seconds")
+        raise ValueError(f"{text} is not a number of seconds")
     return seconds

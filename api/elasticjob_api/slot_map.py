@@ -1,10 +1,10 @@
-"""PURE: which pod owns which slot, in few bytes: every agent of a job reads the map of all of them as it joins.
+"""The owner of each slot, in few bytes: every agent of a job reads the map of all slots when it joins.
 
     {"train": {"rack-a": "0-x7k2p 1-9dwq4", "rack-b": "2-m4c8z"}}
 
-By the stem of the pods' names and the hint of where they run: the rest of each name, which begins with its slot.
-A name that is not `<stem>-<slot>` or `<stem>-<slot>-<suffix>` is given whole, as `<slot>=<name>`. A thousand pods are
-10 KB so, and read within a millisecond; as an object each they were 45 KB and ten.
+Grouped by the stem of the pods' names and by topology; the rest of each name begins with its slot.
+A name that is not `<stem>-<slot>` or `<stem>-<slot>-<suffix>` is written whole, as `<slot>=<name>`. A thousand pods
+take 10 KB and are read within a millisecond. With one object each they took 45 KB and ten milliseconds.
 """
 
 import re
@@ -23,11 +23,11 @@ Packed = dict[str, dict[str, str]]
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,9}")
 _SUFFIX = re.compile(r"[a-z0-9]+")
 _MAX_STEM = 512
-"""Names of pods and hosts have 253 characters. Each slot repeats its stem: of a long one a megabyte makes gigabytes."""
+"""Names of pods and hosts have 253 characters. Each slot repeats its stem: a long one makes gigabytes of a megabyte."""
 
 
 def pack(owners: Iterable[Owner]) -> Packed:
-    """The compact form."""
+    """Return the compact form."""
     words: defaultdict[str, defaultdict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for slot, pod, topology in owners:
         stem, word = _split(slot, pod)
@@ -36,7 +36,7 @@ def pack(owners: Iterable[Owner]) -> Packed:
 
 
 def _split(slot: int, pod: str) -> tuple[str, str]:
-    """(stem, word) of a name."""
+    """Return (stem, word) of a name."""
     end = f"-{slot}"
     if pod.endswith(end):
         return pod.removesuffix(end), f"{slot}"
@@ -47,10 +47,10 @@ def _split(slot: int, pod: str) -> tuple[str, str]:
 
 
 def unpack(value: Any, path: str) -> Iterator[Owner]:
-    """The owners in what `pack` has made; CodecError, with this path, for anything else."""
+    """Return the owners in the compact form; raise CodecError, with this path, for anything else."""
     for stem, places in _items(value, path):
         if len(stem) > _MAX_STEM:
-            raise CodecError(path, f"{stem!r:.60}… has {len(stem)} characters; no name of a pod is so long")
+            raise CodecError(path, f"{stem!r:.60}… has {len(stem)} characters; names of pods are shorter")
         for topology, text in _items(places, f"{path}.{stem}"):
             if not isinstance(text, str):
                 raise CodecError(f"{path}.{stem}", f"{text!r:.60} is not the names of pods")

@@ -1,6 +1,6 @@
 """`spec` of an ElasticJob as frozen dataclasses: names, types and defaults exactly those of the CRD.
 
-A test holds this module against `crds/elasticjob.yaml`. Each field's comment gives unit, default and reason.
+A test compares this module with `crds/elasticjob.yaml`. Each field's comment gives unit, default and reason.
 The pod template stays a plain dictionary: an unknown field in it must reach the pod untouched.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 
 class FailureAction(StrEnum):
-    """What a failure rule does."""
+    """The action of a failure rule."""
 
     FAIL_JOB = "FailJob"
     RESTART_WORKERS = "RestartWorkers"
@@ -20,7 +20,7 @@ class FailureAction(StrEnum):
 
 
 class DisruptionBudget(StrEnum):
-    """What a drain leaves of a job's pods."""
+    """How many of a job's pods a drain must leave."""
 
     MIN_REPLICAS = "MinReplicas"
     NONE = "None"
@@ -43,19 +43,19 @@ class AgentMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rendezvous:
-    """Time-outs of the rendezvous."""
+    """Timeouts of the rendezvous."""
 
     join_timeout_s: float = 600.0
-    """How long too few nodes may wait without an operator before the job fails; with one its deadlines decide."""
+    """How long too few nodes wait without an operator before the job fails; with an operator, its deadlines decide."""
     last_call_timeout_s: float = 5.0
     """How long a round with at least minReplicas waits for pods that the operator expects soon."""
     keep_alive_s: float = 6.0
-    """Life of a node's lease beyond its last refresh: how long a silent node counts as alive (2 at least)."""
+    """Life of a node's lease after its last refresh: how long a silent node counts as alive (2 at least)."""
 
 
 @dataclass(frozen=True, slots=True)
 class RestartBackoff:
-    """Wait between failures before any progress; doubles from initial to max."""
+    """Delay between failures before any progress; doubles from initial to max."""
 
     initial_s: float = 1.0
     max_s: float = 300.0
@@ -90,7 +90,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class FailurePolicy:
-    """Rules by exit code (the closer's) and by pod (the operator's)."""
+    """Rules by exit code (applied by the leader) and by pod (applied by the operator)."""
 
     rules: tuple[Rule, ...] = ()
 
@@ -126,7 +126,7 @@ class Agent:
     image: str | None = None
     """Image of the agent payload for Inject; unset: the operator's own setting."""
     report_period_s: float = 60.0
-    """Between samples of cpu, memory and progress; changes of state are reported at once."""
+    """Time between samples of cpu, memory and progress; changes of state are reported at once."""
     interface: str | None = None
     """Network interface whose address the workers use; unset: the pod's IP."""
     shm_size_limit: str | None = None
@@ -148,7 +148,7 @@ class JobSpec:
     max_replicas: int | None = None
     """Never more nodes; unset: replicas."""
     replica_step: int | None = None
-    """Run only with minReplicas plus a multiple of this many nodes; a wish in between is rounded down."""
+    """Run only with minReplicas plus a multiple of this many nodes; a value in between is rounded down."""
     allowed_replicas: tuple[int, ...] = ()
     """Run only with one of these numbers of nodes; excludes replicaStep."""
     nproc_per_node: int | Literal["auto"] = "auto"
@@ -157,49 +157,49 @@ class JobSpec:
     """The container that trains; unset: the first."""
     rendezvous: Rendezvous = field(default_factory=Rendezvous)
     max_restarts: int = 3
-    """Worker failures over the job's life that restart the workers; torchrun's meaning."""
+    """Worker failures over the job's life that restart the workers; as in torchrun."""
     backoff_limit: int = 6
     """Pod failures that are replaced."""
     restart_window_s: float = 0.0
-    """Only failures within so many seconds count; 0: the whole life."""
+    """Only failures within this time count; 0: the whole life."""
     restart_backoff: RestartBackoff = field(default_factory=RestartBackoff)
     failure_policy: FailurePolicy = field(default_factory=FailurePolicy)
     pod_replacement_policy: Literal["TerminatingOrFailed", "Failed"] = "TerminatingOrFailed"
     pod_disruption_budget: DisruptionBudget | None = None
     """The pods of the job that a drain leaves; unset: minReplicas of them."""
     stuck_pod_timeout_s: float = 300.0
-    """A pod Terminating so long beyond its grace on a node that is not ready is deleted by force; 0: never."""
+    """A pod Terminating for so long after its grace, on a node that is not ready, is deleted by force; 0: never."""
     lost_pod_timeout_s: float = 30.0
-    """A Running pod whose agent is gone or wedged so long is replaced."""
+    """A Running pod whose agent has been gone or stuck for so long is replaced."""
     startup_deadline_s: float | None = None
-    """From start, resume or scale until minReplicas are in a round; unset: for ever."""
+    """Time from start, resume or scale until minReplicas are in a round; unset: unlimited."""
     active_deadline_s: float | None = None
-    """Life of the job from startTime; begins anew on resume."""
+    """Life of the job from startTime; restarts on resume."""
     progress_deadline_s: float | None = None
-    """No output and flat cpu on all workers so long: condition Stalled."""
+    """Without output and with flat cpu on all workers for so long: condition Stalled."""
     ttl_seconds_after_finished: int | None = None
-    """The job is deleted so long after its end; unset: kept."""
+    """The job is deleted so long after its end; unset: never."""
     clean_pod_policy: CleanPodPolicy = CleanPodPolicy.RUNNING
     suspend: bool = False
-    """No pods while true; history and counters are kept."""
+    """No pods while true; history and counters remain."""
     managed_by: str | None = None
-    """Whose job this is; set to another controller's name, ours writes nothing."""
+    """The controller of this job; set to another controller's name, our operator writes nothing."""
     scaling: Scaling = field(default_factory=Scaling)
     graceful_shutdown: GracefulShutdown = field(default_factory=GracefulShutdown)
     failure_grace_s: float = 5.0
     """Grace of the other workers after a failure: they hang in a collective."""
     isolation_grace_s: float | None = None
-    """An agent cut off from etcd so long stops its workers; unset: never."""
+    """An agent that cannot reach etcd for so long stops its workers; unset: never."""
     success_policy: Literal["AllWorkers", "AnyWorker"] = "AllWorkers"
     scheduling: Scheduling = field(default_factory=Scheduling)
     agent: Agent = field(default_factory=Agent)
 
     @property
     def effective_min(self) -> int:
-        """minReplicas, or replicas when unset."""
+        """Return minReplicas, or replicas when unset."""
         return self.replicas if self.min_replicas is None else self.min_replicas
 
     @property
     def effective_max(self) -> int:
-        """maxReplicas, or replicas when unset."""
+        """Return maxReplicas, or replicas when unset."""
         return self.replicas if self.max_replicas is None else self.max_replicas

@@ -1,6 +1,6 @@
-"""`status` of an ElasticJob: what `kubectl get -o yaml` shows. Rebuilt from pods and rendezvous, never incremented.
+"""`status` of an ElasticJob: the output of `kubectl get -o yaml`. Rebuilt from pods and rendezvous, never incremented.
 
-No word in it is limited by the CRD or by a reader: an operator that is newer than either of them may have new ones.
+Neither the CRD nor a reader limits its words: a newer operator may have new ones.
 """
 
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStates:
-    """How many workers are in which state, over all nodes."""
+    """The number of workers in each state, over all nodes."""
 
     pending: int = 0
     starting: int = 0
@@ -49,24 +49,24 @@ class NodeStatus:
     ranks: str = ""
     reason: str = ""
     cpu_percent: int | None = None
-    """Of all its workers with the processes that they started, 100 for one core; written twice a minute at most."""
+    """Of all its workers and their descendants, 100 for one core; written twice a minute at most."""
     memory_bytes: int | None = None
     rank_cpu_percent: tuple[int, ...] = ()
-    """The same of each worker, by local rank, 0 where none was sampled. Empty for a node of one, whose `cpu_percent` it
-    is, and where the list of nodes would become too long.
+    """The same for each worker, by local rank, 0 without a sample. It is empty for a node with one worker, whose value
+    is `cpu_percent`, and where the list of nodes would become too long.
     """
     rank_memory_bytes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundStatus:
-    """One round of the job's life; the last of them are kept. Times are as the operator saw them, in milliseconds."""
+    """One round of the job's life; the status has the last ones. Times are the operator's, in milliseconds."""
 
     round: int
     start_time: str
     """When it became active."""
     end_time: str = ""
-    """When it was active no more; empty while it is."""
+    """When it stopped being active; empty while it is active."""
     cause: str = ""
     """Why it was opened, one word for programs."""
     message: str = ""
@@ -74,7 +74,7 @@ class RoundStatus:
     nodes: int = 0
     workers: int = 0
     slots: str = ""
-    """The slots that took part, in rank order, as `0-3,5,4`; cut with `...` beyond 1 KiB."""
+    """The slots of its members, in rank order, as `0-3,5,4`; cut with `...` beyond 1 KiB."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,13 +87,13 @@ class LastFailure:
     rank: int
     local_rank: int
     exit_code: int
-    """As a shell shows it: 128 + number for a signal; of a lost node the pod's, 137 if there is none."""
+    """As a shell shows it: 128 + number for a signal. For a lost node: that of its pod, 137 if there is none."""
     node_name: str = ""
     signal: str = ""
     reason: str = ""
     message: str = ""
     stderr_tail: str = ""
-    """The end of what the worker wrote to stderr, at most 1 KiB; the agent's log has more."""
+    """The end of the worker's stderr, at most 1 KiB; the agent's log has more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +104,7 @@ class ProgressStatus:
     total: int | None = None
     percentage: int | None = None
     estimated_remaining_s: int | None = None
-    """At the speed of this round so far; None until it has made a step that was seen."""
+    """At the speed of this round so far; None until a step was observed in it."""
     metrics: dict[str, str] = field(default_factory=dict)
     last_updated_time: str = ""
 
@@ -115,9 +115,9 @@ class JobStatus:
 
     observed_generation: int | None = None
     phase: Phase | str = Phase.PENDING
-    """A text that is no `Phase` is a newer operator's word."""
+    """A text that is no `Phase` was written by a newer operator."""
     reason: str = ""
-    """One word for display, why the job does not run as wished; empty while it does."""
+    """One word for display, why the job does not run as wanted; empty while it does."""
     message: str = ""
     conditions: tuple[Condition, ...] = ()
     replicas: int = 0
@@ -132,7 +132,7 @@ class JobStatus:
     last_scale_time: str = ""
     restarts: int = 0
     restarts_count_towards_max: int = 0
-    """Those that count still, with restartWindowSeconds."""
+    """Those that still count, with restartWindowSeconds."""
     node_losses: int = 0
     pod_replacements: int = 0
     worker_states: WorkerStates = field(default_factory=WorkerStates)
@@ -142,7 +142,7 @@ class JobStatus:
     """The last of them, oldest first."""
     master_pod: str = ""
     installation: str = ""
-    """Which installation of the operator the job belongs to. The others leave it alone."""
+    """The installation of the operator that the job belongs to. Other installations ignore the job."""
     agent_image: str = ""
     """Image of the agent in this life of the job: its pods get no other one before it is suspended."""
     last_failure: LastFailure | None = None

@@ -1,7 +1,7 @@
-"""PURE: the parts of a pod template that this project looks into have the types that Kubernetes gives them.
+"""The fields of a pod template that this project reads, with the types that Kubernetes gives them.
 
-The CRD keeps unknown fields of a template untouched, so no API server has looked at them before a pod is made. Parts
-that no code here reads are not checked here either: the API server reports their faults when the pod is made.
+The CRD preserves unknown fields of a template, so no API server has checked them before a pod is created. Fields that
+this project does not read are not checked here: the API server reports their faults when the pod is created.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,13 +35,13 @@ POD_TEMPLATE_SCHEMA: Mapping[str, Any] = {
         "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{}]}},
     },
 }
-"""A list has items of one shape; `*` stands for every name of an object. A field may always be absent or null."""
+"""A list has items of one shape; `*` matches every name of an object. A field may always be absent or null."""
 
 _WORDS = {str: "a text", int: "a whole number", bool: "true or false"}
 
 
 def schema_errors(template: Any, path: str) -> Iterator[FieldError]:
-    """Every field of a type that Kubernetes does not know there."""
+    """Return an error for each field whose type is not that of Kubernetes."""
     yield from _errors(template, POD_TEMPLATE_SCHEMA, path)
 
 

@@ -1,7 +1,7 @@
-"""PURE: the rules between a job's fields, in the sense of the CRD's CEL rules, for where no API server is asked.
+"""The rules between a job's fields, equal to the CRD's CEL rules, for use without an API server.
 
-`elasticjob run` refuses what the API server would; one table of bad manifests is held against both. Sentences
-name the field, what it is, and what it must be. `image` alone is not asked for here: on one machine it is ignored.
+`elasticjob run` rejects the manifests that the API server would: a test applies one table of bad manifests to both.
+Messages name the field, its value, and the values allowed. `image` is not required here: a local run ignores it.
 """
 
 import re
@@ -30,7 +30,7 @@ _MAX_REPLICAS = 65_535
 
 
 def validate(name: str, spec: JobSpec) -> Iterator[FieldError]:
-    """Every rule that a job of this name breaks."""
+    """Return an error for each rule that a job of this name breaks."""
     if not _JOB_NAME.fullmatch(name):
         yield FieldError(
             "metadata.name",
@@ -81,7 +81,7 @@ def _number_errors(spec: JobSpec) -> Iterator[FieldError]:
 
 
 def _fraction_errors(path: str, value: Any) -> Iterator[FieldError]:
-    """Seconds are whole ones in a manifest, as everywhere in Kubernetes."""
+    """Return an error for each fraction: seconds are whole in a manifest, as everywhere in Kubernetes."""
     if isinstance(value, dict):
         for name, item in value.items():
             if name != "template":
@@ -148,7 +148,7 @@ def _gpu_errors(spec: JobSpec, path: str, limits: dict[str, Any]) -> Iterator[Fi
         if not count.isdecimal():
             yield FieldError(f"{path}.{name}", f"is {limits[name]!r}; it must be a whole number of GPUs")
     counts = [count.lstrip("0") for count in gpus.values() if count.isdecimal()]
-    # By its length first: Python reads no number of more than 4,300 digits.
+    # The length comes first: Python reads no number of more than 4,300 digits.
     is_many = any(len(count) > len(str(_MAX_NPROC)) for count in counts)
     if spec.nproc_per_node == "auto" and (is_many or sum(int(count or 0) for count in counts) > _MAX_NPROC):
         why = f"has more than {_MAX_NPROC} GPUs, each for one worker; correct it, or set spec.nprocPerNode"
@@ -156,22 +156,22 @@ def _gpu_errors(spec: JobSpec, path: str, limits: dict[str, Any]) -> Iterator[Fi
 
 
 def is_gpu(resource: str) -> bool:
-    """A resource of which each unit carries one worker: NVIDIA's and AMD's GPUs, and slices of them."""
+    """Whether each unit of a resource carries one worker: NVIDIA's and AMD's GPUs, and slices of them."""
     return resource.endswith(_GPU_SUFFIX) or resource.startswith(_MIG)
 
 
 def _name_errors(pod: dict[str, Any]) -> Iterator[FieldError]:
     for section in ("containers", "initContainers", "volumes"):
-        seen: set[str] = set()
+        names: set[str] = set()
         for index, part in enumerate(pod.get(section) or []):
             path, name = f"{_POD}.{section}[{index}].name", _name(part)
             if not _PART_NAME.fullmatch(name):
                 yield FieldError(path, f"is {name!r}; it must be lower-case letters, digits and '-'")
             if name.startswith(constants.RESERVED_PREFIX):
                 yield FieldError(path, f"is {name!r}; names that begin with elasticjob- are reserved, choose another")
-            if name in seen:
+            if name in names:
                 yield FieldError(path, f"is {name!r} a second time; each needs a name of its own")
-            seen.add(name)
+            names.add(name)
             yield from _port_errors(f"{_POD}.{section}[{index}]", part)
 
 

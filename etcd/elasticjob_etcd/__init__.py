@@ -1,1 +1,1 @@
-"""The only room that knows etcd."""
+"""The client of etcd and its in-memory twin. Only this package knows etcd."""

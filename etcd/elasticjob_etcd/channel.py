@@ -1,7 +1,7 @@
-"""From an `Endpoint` to a gRPC channel: target, credentials and the measured options.
+"""A gRPC channel for an `Endpoint`: target, credentials and the measured options.
 
-Owns nothing after `open_channel` returned. Each option is there against a failure that was seen: without
-them a watch on a stalled etcd stays silent for ever, and a large read ends as an error.
+It owns nothing after `open_channel` has returned. Each option prevents a failure that was observed. Without them a
+watch on a stalled etcd receives nothing for ever, and a large read ends as an error.
 """
 
 import ipaddress
@@ -18,25 +18,25 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     # A stalled server is noticed after 8 to 13 s. etcd refuses pings closer than 5 s ("too_many_pings").
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 3_000),
-    ("grpc.http2.ping_timeout_ms", 3_000),  # without it keepalive waits 60 s for an answer
+    ("grpc.http2.ping_timeout_ms", 3_000),  # by default keepalive waits 60 s for an answer
     ("grpc.http2.max_pings_without_data", 0),  # else an idle stream is pinged twice and never again
     # etcd counts pings of a connection without a call, and ends it at the fourth. A client that must notice has a
     # stream open.
     ("grpc.keepalive_permit_without_calls", 0),
-    # Else every answer, that of a refresh too, is followed by a ping to measure the bandwidth. Its result is given
-    # instead: how much etcd may send of a large list before it waits for us.
+    # Else gRPC pings after every answer, also after that of a refresh, to measure the bandwidth. The result is set
+    # directly: how much of a large list etcd may send before it waits for the client.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 1 << 20),
     ("grpc.initial_reconnect_backoff_ms", 200),
-    # Also how long a connection may take to be established: TLS over a long way, or to an etcd that a thousand others
-    # dial.
+    # Also how long a connection may take to be established: TLS over a long distance, or to an etcd that a thousand
+    # others dial.
     ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # A Service that was made anew has another address; gRPC would ask for it once in 30 s, longer than a lease.
+    # A recreated Service has another address; gRPC would resolve it once in 30 s, longer than a lease.
     ("grpc.dns_min_time_between_resolutions_ms", 2_000),
-    ("grpc.max_receive_message_length", -1),  # a listing of all keys of a large job passes 4 MB
-    ("grpc.use_local_subchannel_pool", 1),  # else a channel that dials anew is given the old connection
-    ("grpc.enable_http_proxy", 0),  # etcd is inside the cluster; http_proxy is meant for elsewhere
+    ("grpc.max_receive_message_length", -1),  # a listing of all keys of a large job exceeds 4 MB
+    ("grpc.use_local_subchannel_pool", 1),  # else a new channel reuses the old connection
+    ("grpc.enable_http_proxy", 0),  # etcd is inside the cluster; http_proxy is for other hosts
 )
 
 _UNIX = "unix:/"
@@ -44,9 +44,9 @@ _UNIX = "unix:/"
 
 
 def open_channel(endpoint: Endpoint, *, attempt: int = 0) -> grpc.aio.Channel:
-    """Make a channel, inside a running event loop; it connects with the first call. Raises `BadEndpoint`, `Forked`.
+    """Return a channel, inside a running event loop; it connects with the first call. Raises `BadEndpoint`, `Forked`.
 
-    Each `attempt` begins with another address of several.
+    Each `attempt` begins with another one of several addresses.
     """
     target = target_of(rotated(endpoint.targets, attempt))
     _grpc.before_use()
@@ -66,7 +66,7 @@ class _Grpc:
         os.register_at_fork(after_in_child=self._note_fork)
 
     def before_use(self) -> None:
-        """It is used from now on; raises `Forked` where it cannot be."""
+        """Note the use of gRPC; raise `Forked` where it cannot be used."""
         if self._is_copy:
             raise Forked(
                 "this process cannot use etcd: it was forked from one that did, and gRPC does not survive a fork. "
@@ -82,13 +82,13 @@ _grpc = _Grpc()
 
 
 def rotated(targets: tuple[str, ...], attempt: int) -> tuple[str, ...]:
-    """The same targets, each `attempt` beginning with the next one."""
+    """Return the targets in rotated order: each `attempt` begins with the next one."""
     first = attempt % max(1, len(targets))
     return targets[first:] + targets[:first]
 
 
 def target_of(targets: tuple[str, ...]) -> str:
-    """The gRPC target that names all of `targets`; raises `BadEndpoint` with what is wrong."""
+    """Return the gRPC target with all of `targets`; raise `BadEndpoint` with the fault."""
     if not targets:
         raise BadEndpoint("no etcd address was given; write host:port")
     if len(targets) == 1 and targets[0].startswith(_UNIX):
@@ -128,11 +128,11 @@ def _credentials(endpoint: Endpoint) -> grpc.ChannelCredentials | None:
     )
 
 
-def _read(what: str, path: str | None) -> bytes | None:
+def _read(name: str, path: str | None) -> bytes | None:
     if not path:
         return None
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        message = f"etcd {what} file {path} cannot be read: {error.strerror}"
+        message = f"etcd {name} file {path} cannot be read: {error.strerror}"
         raise BadEndpoint(message) from error

@@ -1,7 +1,7 @@
 """The real `Etcd`: etcd3's messages and stubs on one grpc.aio channel, in the caller's event loop.
 
-One client is one connection; all of its calls, watches and lease refreshes share it, and no thread of ours
-exists. Nothing here retries a write. etcd3's own client, its watch threads and locks are never used.
+One client is one connection; all of its calls, watches and lease refreshes share it, and it starts no thread.
+No write is retried here. etcd3's own client, its watch threads and locks are never used.
 """
 
 import asyncio
@@ -22,21 +22,21 @@ from elasticjob_etcd.watch import watch
 
 _FIRST_PAGE, _MAX_PAGE = 64, 4096
 _PAGE_BYTES = 2 << 20
-"""Of one page, about: what a reader drops of it costs no more memory than that."""
+"""Of one page, about: the memory needed for keys that a reader drops."""
 
 
 def next_limit(limit: int, size: int) -> int:
-    """Return how many keys the next page may have, after one of so many bytes."""
+    """Return the number of keys of the next page, after one of `size` bytes."""
     if size > _PAGE_BYTES:
         return max(1, limit * _PAGE_BYTES // size)
     return min(_MAX_PAGE, limit * 2) if size < _PAGE_BYTES // 2 else limit
 
 
 class EtcdClient:
-    """A client of the etcd at `endpoint`; make it inside a running event loop, and close it.
+    """A client of the etcd at `endpoint`; create it inside a running event loop, and close it.
 
-    It connects with the first call, and anew when the certificate files have been replaced, which it looks for every
-    `check_s` seconds. `rng` spreads the back-off of its watches. Raises `BadEndpoint`.
+    It connects with the first call. It connects again after the certificate files were replaced, for which it checks
+    every `check_s` seconds. `rng` spreads the back-off of its watches. Raises `BadEndpoint`.
     """
 
     def __init__(self, endpoint: Endpoint, *, rng: Random = random.random, check_s: float = CHECK_S) -> None:
@@ -49,8 +49,8 @@ class EtcdClient:
         """Users and roles; for an administrator."""
         self._cert_reload: asyncio.Task[None] | None = None
         if files := certificate_files(endpoint):
-            following = watch_files(files, self._connection.redial, check_s=check_s)
-            self._cert_reload = asyncio.create_task(following, name="renewal of certificates")
+            reloading = watch_files(files, self._connection.redial, check_s=check_s)
+            self._cert_reload = asyncio.create_task(reloading, name="renewal of certificates")
 
     async def get(self, key: str) -> KeyValue | None:
         """Read one key (linearizable)."""
@@ -65,7 +65,7 @@ class EtcdClient:
         return range_of(await self._connection.call(self._connection.kv.Range, request, tried=f"list of {prefix}"))
 
     async def pages(self, prefix: str) -> AsyncGenerator[Range, None]:
-        """Read all keys that start with `prefix`, page by page; raises `Compacted` when that takes minutes."""
+        """Read all keys that start with `prefix`, page by page; raise `Compacted` if that takes minutes."""
         wanted, revision, limit = prefix_range(prefix), 0, _FIRST_PAGE
         while True:
             request = rpc.RangeRequest(**wanted, limit=limit, revision=revision)
@@ -91,17 +91,17 @@ class EtcdClient:
         return watch(self._connection, prefix, start_revision=start_revision, since=since, rng=self._rng)
 
     async def lease_grant(self, ttl_s: float) -> Lease:
-        """Make a lease of at least `ttl_s` seconds; etcd may grant more."""
+        """Grant a lease of at least `ttl_s` seconds; etcd may grant more."""
         request = rpc.LeaseGrantRequest(TTL=math.ceil(ttl_s))
         response = await self._connection.call(self._connection.lease.LeaseGrant, request, tried="grant of a lease")
         return Lease(id=response.ID, ttl_s=float(response.TTL))
 
     async def lease_keep_alive(self, lease_id: int) -> float:
-        """Refresh once over the kept-open stream; seconds granted, 0.0 when the lease is gone."""
+        """Refresh once over the open stream; return the seconds granted, 0.0 if the lease has ended."""
         return await self._keep_alive.refresh(lease_id)
 
     async def lease_revoke(self, lease_id: int) -> bool:
-        """End a lease and delete its keys in one revision; False when it was gone already."""
+        """End a lease and delete its keys in one revision; return False if it had ended already."""
         request = rpc.LeaseRevokeRequest(ID=lease_id)
         try:
             await self._connection.call(self._connection.lease.LeaseRevoke, request, tried="revoke of a lease")

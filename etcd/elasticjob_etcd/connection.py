@@ -1,7 +1,7 @@
-"""One gRPC channel to etcd with everything that calls over it share: stubs, deadline, identity, errors.
+"""One gRPC channel to etcd with everything that its calls share: stubs, deadline, store epoch, errors.
 
-All of a client's calls and streams go through one `Connection`, in one event loop; no thread is started here.
-A unary call is sent at most once: an unknown outcome is never repaired by repeating a write. There is one exception.
+All of a client's calls and streams go through one `Connection`, in one event loop; it starts no thread.
+A unary call is sent at most once: a write with an unknown outcome is never repeated. There is one exception.
 After etcd's error *auth: revision in header is old*, which applies nothing, the call is sent again.
 """
 
@@ -18,16 +18,16 @@ from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.messages import rpc
 from elasticjob_etcd.store_epoch import StoreEpochTracker
 
-# A member cut off from its cluster would keep its streams open and silent; with this it ends them.
+# A member cut off from its cluster would keep its streams open without events; with this it ends them.
 _STREAM_METADATA = (("hasleader", "true"),)
 
-# gRPC's thread may still have something to tell of a call that `close` ended; a loop that is closed by then logs it
-# as an error, in whichever loop comes next. Nothing can be awaited for it.
+# gRPC's thread may still deliver an event of a call that `close` ended. If the loop is closed by then, gRPC logs an
+# error in the next loop of the process. There is nothing to await, so `close` sleeps.
 _SETTLE_S = 0.005
 
 
 class Connection:
-    """A channel, etcd3's stubs on it, and what is known of the store at its end."""
+    """A channel, etcd3's stubs on it, and the known epoch of the store."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.timeout_s = endpoint.timeout_s
@@ -48,24 +48,24 @@ class Connection:
 
     @property
     def auth(self) -> Any:
-        """Made when asked for: only an administrator needs its sixteen methods, and every node has a connection."""
+        """Return the stub for users and roles. It is made on use: only an administrator needs its sixteen methods."""
         return rpc.AuthStub(self.channel)
 
     async def redial(self) -> None:
-        """Go on over a new channel, with the certificate files as they are now; raises as a call does, then as before.
+        """Continue over a new channel, with the current certificates. On error, raise as a call does, without a change.
 
-        Calls that are under way end on the old channel; its streams then raise `Unavailable`, and whoever opened
-        them goes on where they ended.
+        Calls that are under way end on the old channel. Its streams then raise `Unavailable`, and their owners continue
+        from the last message.
         """
         self.require_open()
         channel = await self._dial(within_s=self.timeout_s)
         self._replace(channel, grace_s=self.timeout_s)
 
     async def replace(self, silent_channel: aio.Channel, *, attempt: int, within_s: float) -> bool:
-        """Go on over a new channel at once if it answers; raises as a call does, then as before.
+        """Continue over a new channel at once if it answers. On error, raise as a call does, without a change.
 
-        It begins with another address than the `attempt` before. Calls under way on the silent one end as unknown.
-        False if somebody else has replaced it meanwhile.
+        It begins with another address than the `attempt` before. Calls under way on the silent channel end as unknown.
+        Return False if another task has replaced it meanwhile.
         """
         channel = await self._dial(attempt=attempt, within_s=within_s, wait_for_ready=True)
         if self.channel is not silent_channel:
@@ -76,18 +76,18 @@ class Connection:
 
     @property
     def has_answered(self) -> bool:
-        """Something has answered before: not a cold start, which may take its time."""
+        """Whether etcd has answered before. A cold start may take longer."""
         return self._answered
 
     def _replace(self, channel: aio.Channel, *, grace_s: float | None) -> None:
         old = self.channel
         self._use(channel)
-        task = asyncio.create_task(old.close(grace_s), name="end of the channel before")
+        task = asyncio.create_task(old.close(grace_s), name="close of the previous channel")
         self._retired.add(task)
         task.add_done_callback(self._retired.discard)
 
     async def _dial(self, *, attempt: int = 0, within_s: float, wait_for_ready: bool = False) -> aio.Channel:
-        """A new channel that answers; raises as a call does, and none is left open then."""
+        """Return a new channel that answers; raise as a call does, and leave none open then."""
         channel = open_channel(self._endpoint, attempt=attempt)
         try:
             await self._probe(channel, within_s=within_s, wait_for_ready=wait_for_ready)
@@ -98,16 +98,16 @@ class Connection:
         return channel
 
     async def _probe(self, channel: aio.Channel, *, within_s: float, wait_for_ready: bool) -> None:
-        """Any answer will do, a refusal of this user too: the certificates of both sides are good then."""
-        question = rpc.RangeRequest(key=b"health")
+        """Read a key. Any answer will do, also a rejection of this user: it proves the certificates of both sides."""
+        probe = rpc.RangeRequest(key=b"health")
         try:
-            await rpc.KVStub(channel).Range(question, timeout=within_s, wait_for_ready=wait_for_ready)
+            await rpc.KVStub(channel).Range(probe, timeout=within_s, wait_for_ready=wait_for_ready)
         except grpc.RpcError as error:
             if error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED}:
                 raise from_rpc_error(error, tried="dialing again", where=self.where) from error
 
     async def call(self, method: Any, request: Any, *, tried: str) -> Any:
-        """Make one unary call within the endpoint's `timeout_s`; its answer, or an `EtcdError`."""
+        """Make one unary call within the endpoint's `timeout_s`; return its answer, or raise an `EtcdError`."""
         self.require_open()
         sent, channel = self.identity.epoch(), self.channel
         try:
@@ -130,15 +130,16 @@ class Connection:
         return await method(request, timeout=self.timeout_s)
 
     def open_stream(self, method: Any, *, tried: str, wait_for_ready: bool) -> "Stream":
-        """Begin a stream of both directions; `wait_for_ready` leaves waiting for etcd to the channel."""
+        """Open a bidirectional stream; with `wait_for_ready` the channel waits for etcd."""
         self.require_open()
         return Stream(self, method(wait_for_ready=wait_for_ready, metadata=_STREAM_METADATA), tried)
 
     def explain(self, error: grpc.RpcError, tried: str, channel: aio.Channel) -> EtcdError:
-        """Our error for one of gRPC's on `channel`.
+        """Return our error for one of gRPC's on `channel`.
 
-        A stranger at the other end would stay there: before a cluster knows the way to a service, its address may
-        lead anywhere. A learner serves nobody. So that connection is given up, and the next call dials.
+        Before a cluster knows the route of a service, its address may lead to another server. The connection to that
+        server would stay. A learner serves no requests. In both cases the connection is closed, and the next call
+        dials.
         """
         if is_wrong_address(error.details()) and channel is self.channel and not self._closed:
             self._attempt += 1
@@ -146,7 +147,7 @@ class Connection:
         return from_rpc_error(error, tried=tried, where=self.where, known=self._answered)
 
     def reraise_if_ended(self, channel: aio.Channel) -> None:
-        """Raise `Unavailable` if a cancellation came from a channel's end, which looks like that of the task."""
+        """Raise `Unavailable` if a cancellation came from the end of a channel, and not from that of the task."""
         task = asyncio.current_task()
         if task and task.cancelling():
             return
@@ -171,7 +172,7 @@ class Connection:
 
 
 class Stream:
-    """One gRPC stream, used by one task at a time; whoever opened it cancels it, whatever happened."""
+    """One gRPC stream, used by one task at a time. Its owner cancels it in any case."""
 
     def __init__(self, connection: Connection, call: Any, tried: str) -> None:
         self._connection = connection
@@ -181,11 +182,11 @@ class Stream:
         self._has_begun = False
 
     async def send(self, message: Any) -> None:
-        """Send one message; `Unavailable` when the stream has ended."""
+        """Send one message; raise `Unavailable` if the stream has ended."""
         try:
             await self._write(message)
         except asyncio.InvalidStateError:
-            await self.receive()  # tells why the stream has ended
+            await self.receive()  # raises the reason for the end of the stream
         except BaseException as error:
             self._explain(error)
             raise
@@ -194,7 +195,7 @@ class Stream:
         if self._has_begun:
             await self._call.write(message)
             return
-        # By itself the first waits for ever if the channel is closed before the stream has begun.
+        # gRPC's first write waits for ever if the channel is closed before the stream has begun.
         write = asyncio.create_task(self._call.write(message))
         self._call.add_done_callback(lambda _call: write.cancel())
         try:
@@ -207,13 +208,13 @@ class Stream:
             write.cancel()
 
     async def receive(self) -> Any:
-        """The next message, whenever it comes; `Unavailable` when the stream has ended."""
+        """Wait for the next message and return it; raise `Unavailable` if the stream has ended."""
         try:
             response = await self._call.read()
         except BaseException as error:
             self._explain(error)
             raise
-        if response is aio.EOF:  # type: ignore[attr-defined]  # the stubs have forgotten it
+        if response is aio.EOF:  # type: ignore[attr-defined]  # missing in the stubs
             message = f"etcd at {self._connection.where}: {self._tried}: it ended the stream"
             raise Unavailable(message)
         return response

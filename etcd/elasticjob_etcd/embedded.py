@@ -1,9 +1,9 @@
 """An embedded etcd: one process for runs on one machine, for the nodes of a command line, and for tests.
 
-It listens on a Unix socket that other users of the machine cannot reach, and at a port only if one is asked for. It
-keeps its data and `etcd.log` in the folder it was given, and does not sync to disk: it is not meant to survive the
-machine. It has a session of its own, so that Ctrl-C does not reach it, and is killed if its parent dies for any reason
-(`die_with_parent.py`). No other server can be taken for it: it has started when a read on its own socket is answered.
+It listens on a Unix socket that other users of the machine cannot reach, and at a port only on request. It writes its
+data and `etcd.log` into the given folder, and does not sync to disk: it is not meant to survive the machine. It has a
+session of its own, so Ctrl-C does not reach it, and is killed if its parent dies for any reason (`die_with_parent.py`).
+No other server can be mistaken for it: it has started when a read on its own socket is answered.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _POLL_S = 0.005
 _NO_FSYNC = "unsafe-no-fsync"
 
 QUOTA_BYTES = 256 * 1024 * 1024
-"""Plenty for jobs; an API server of ten thousand pods needs more."""
+"""Enough for jobs; an API server of ten thousand pods needs more."""
 
 
 class EmbeddedEtcd:
@@ -44,13 +44,13 @@ class EmbeddedEtcd:
 
     @property
     def port(self) -> int:
-        """For clients; only if one was asked for."""
+        """Return the port for clients; only if one was requested."""
         assert self._port is not None
         return self._port
 
     @property
     def endpoint(self) -> Endpoint:
-        """Return where a client of this machine finds it: at its port if it has one, else on its socket."""
+        """Return the endpoint for clients on this machine: its port if it has one, else its socket."""
         return self.socket if self._port is None else Endpoint((f"{LOOPBACK}:{self._port}",))
 
     @classmethod
@@ -67,10 +67,10 @@ class EmbeddedEtcd:
     ) -> "EmbeddedEtcd":
         """Start etcd in `data_dir` (made if absent, reused if not) and wait until it answers.
 
-        With a `client_port` it listens at these `addresses` too; 0 is any free one. Beyond `quota_bytes` it takes no
-        more writes. With a `claim` its sockets are in that folder, and it keeps the claim as long as it lives.
-        The thread that calls this must outlive the server: the kernel takes its end for the parent's.
-        Raises `BinaryNotFound`, or `ServerError` with what etcd said last.
+        With a `client_port` it also listens at these `addresses`; 0 is any free port. Beyond `quota_bytes` it rejects
+        writes. With a `claim` its sockets are in that folder, and it holds the claim until it ends.
+        The thread that calls this must outlive the server: the kernel treats the end of that thread as the parent's.
+        Raises `BinaryNotFound`, or `ServerError` with the last line of etcd's log.
         """
         program = find_binary(binary)
         folder = _folder(data_dir)
@@ -86,7 +86,7 @@ class EmbeddedEtcd:
             except ServerError:
                 if not embedded_log.rejects_flag(log, _NO_FSYNC):
                     raise
-            return await cls._launch(command, listening, log, timeout_s)  # an etcd too old to know it
+            return await cls._launch(command, listening, log, timeout_s)  # an etcd without this flag
         except BaseException as error:
             listening.remove()
             if not isinstance(error, ServerError):
@@ -111,7 +111,7 @@ class EmbeddedEtcd:
         return server
 
     async def _until_it_answers(self) -> None:
-        while not self._listening.is_open:  # gRPC, once refused, would wait longer before it dials again
+        while not self._listening.is_open:  # after a refused connection gRPC would wait longer
             _require_running(self._process)
             await asyncio.sleep(_POLL_S)
         client = EtcdClient(self.socket)
@@ -126,25 +126,25 @@ class EmbeddedEtcd:
             await client.close()
 
     async def ended(self) -> str:
-        """Wait until the process has ended by itself; how, in words that follow `etcd has ended: `."""
+        """Wait until the process has ended by itself; return a description that follows `etcd has ended: `."""
         await _exited(self._process)
-        how, why = _describe_end(self._process.wait()), embedded_log.last_error(self._log)
-        return f"{how}, {why}" if why else how
+        end, error = _describe_end(self._process.wait()), embedded_log.last_error(self._log)
+        return f"{end}, {error}" if error else end
 
     async def stop(self, *, grace_s: float = 2.0) -> None:
-        """SIGTERM, and SIGKILL after `grace_s` seconds; returns when the process is gone. Idempotent."""
+        """Send SIGTERM, and SIGKILL after `grace_s` seconds; return when the process has ended. Idempotent."""
         if self._process.poll() is None:
             self._process.terminate()
             await _exited(self._process, within_s=grace_s)
         self.kill()
 
     def kill(self) -> None:
-        """SIGKILL, at once; returns when the process is gone. Idempotent."""
+        """Send SIGKILL; return when the process has ended. Idempotent."""
         self._end()
         self._listening.remove()
 
     def _end(self) -> None:
-        self._process.kill()  # does nothing once the process was waited for
+        self._process.kill()  # does nothing after the process was reaped
         self._process.wait()
 
 
@@ -165,13 +165,13 @@ def _arguments(folder: Path, listening: Listening) -> list[str]:
         "data-dir": folder / "data",
         **sockets,
         "initial-cluster": f"elasticjob={sockets['initial-advertise-peer-urls']}",
-        # The cluster id is a hash of this: a wiped store must not look like the one before.
+        # The cluster id is a hash of this: a wiped store must not look like its predecessor.
         "initial-cluster-token": uuid.uuid4().hex,
         "auto-compaction-mode": "periodic",
         "auto-compaction-retention": "5m",
         "snapshot-count": 10_000,
-        "enable-grpc-gateway": "false",  # HTTP for any web page in a browser of this machine; nothing needs it
-        # The one member elects itself after one to six of these ticks; with etcd's own that is up to 1.1 s.
+        "enable-grpc-gateway": "false",  # HTTP, open to web pages in a browser of this machine; unused
+        # The only member elects itself after one to six of these ticks; with etcd's default that is up to 1.1 s.
         "heartbeat-interval": 30,
         "election-timeout": 150,
         "log-outputs": "stderr",
@@ -180,12 +180,12 @@ def _arguments(folder: Path, listening: Listening) -> list[str]:
 
 
 def _spawn(command: list[str], listening: Listening, log: Path) -> subprocess.Popen[bytes]:
-    # etcd reads a flag from ETCD_<FLAG> too; the environment is not meant for this one.
+    # etcd reads flags from ETCD_<FLAG> too; the environment is not meant for this etcd.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ETCD_")}
-    tethered = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid()), *command]
+    bound = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid()), *command]
     with log.open("wb") as output:
         return subprocess.Popen(
-            tethered,
+            bound,
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -197,7 +197,7 @@ def _spawn(command: list[str], listening: Listening, log: Path) -> subprocess.Po
 
 
 def _listening_port(pid: int) -> int:
-    import psutil  # noqa: PLC0415  # 15 ms that only those pay who ask for any free port
+    import psutil  # noqa: PLC0415  # 15 ms, needed only for port 0
 
     found = psutil.Process(pid).net_connections("tcp4")
     return next(each.laddr.port for each in found if each.status == psutil.CONN_LISTEN)

@@ -1,4 +1,4 @@
-"""The last words of an etcd that did not start, read from its log and put into one sentence."""
+"""A message for an etcd that did not start, made from the end of its log."""
 
 import json
 from pathlib import Path
@@ -8,21 +8,21 @@ _ERRORS = ('{"level":"error"', '{"level":"panic"', '{"level":"fatal"')
 
 
 def explain(log: Path, *, port: int | None, otherwise: str) -> str:
-    """Return why etcd did not start; `otherwise` is the reason without its log."""
+    """Return the reason why etcd did not start; `otherwise` is the reason without its log."""
     text = _tail(log)
     if "address already in use" in text:
         return f"etcd cannot listen on port {port} of this machine: another program does; choose another port"
     last = _last_error_line(text)
-    return f"{otherwise}; its last words: {last} (all of it: {log})" if last else f"{otherwise}; it wrote nothing"
+    return f"{otherwise}; its last log line: {last} (log: {log})" if last else f"{otherwise}; it wrote nothing"
 
 
 def last_error(log: Path) -> str:
-    """The last error in its log; empty if there is none."""
+    """Return the last error in its log; empty if there is none."""
     return next((_last_error_line(line) for line in reversed(_tail(log).splitlines()) if line.startswith(_ERRORS)), "")
 
 
 def rejects_flag(log: Path, flag: str) -> bool:
-    """True if this etcd ended because it does not know `flag`."""
+    """Whether this etcd ended because it does not know `flag`."""
     return f"flag provided but not defined: -{flag}" in _tail(log)
 
 

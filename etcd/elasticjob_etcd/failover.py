@@ -1,7 +1,7 @@
-"""Another way to etcd when the member at the end of the connection falls silent, long before gRPC gives it up.
+"""Failover to another etcd member when the current one does not answer, long before gRPC gives the connection up.
 
-gRPC takes up to 13 s to notice, a lease lasts 6. So an overdue request, such as the lease refresh of each 2 s, starts a
-failover; nothing is sent for this alone. The other members are dialed one at a time and asked for a linearizable read.
+gRPC takes up to 13 s to notice, a lease lasts 6. So an overdue request, such as the lease refresh every 2 s, starts a
+failover; it needs no extra requests before. The other members are dialed one at a time with a linearizable read.
 The first connection that answers is used; the current one is preferred. A cluster with a single member is dialed again
 once, after its first stall.
 """
@@ -21,25 +21,25 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.messages import rpc
 
 SILENCE_TIMEOUT_S = 1.0
-"""Without an answer for so long, a small question is overdue: a healthy etcd takes milliseconds."""
+"""A small request without an answer for so long is overdue: a healthy etcd takes milliseconds."""
 
 FIRST_TRY_S = 0.5
-"""For one more connection to be established and answered: a balancer may lead it to the silent member again."""
+"""For one more connection to be established and answered: a load balancer may lead it to the silent member again."""
 
 TIMEOUT_FACTOR = 1.5
-"""So many times as long as the one before may each next try take, up to the time limit of a call."""
+"""Each next try may take so many times as long as the one before, up to the time limit of a call."""
 
 MAX_TRY_S = 10.0
-"""For a search: by then gRPC has given the connection up, and dials by itself."""
+"""For a failover: by then gRPC has given the connection up, and dials by itself."""
 
 _LATE_S = 0.25
-"""So late the event loop is busy itself: the answer may have come long ago."""
+"""If a timer is so late, the event loop is busy itself: the answer may have arrived long ago."""
 
 log = logging.getLogger(__name__)
 
 
 class FailoverWatchdog:
-    """Watches over the small questions of one connection; in one event loop. Close it before the connection."""
+    """Watches the small requests of one connection, in one event loop. Close it before the connection."""
 
     def __init__(self, connection: Connection, rng: Random) -> None:
         self._connection = connection
@@ -47,11 +47,11 @@ class FailoverWatchdog:
         self._tasks: set[asyncio.Task[None]] = set()
         self._search: asyncio.Task[None] | None = None
         self._single_member: bool | None = None
-        """The cluster has no other member; None: not asked yet, or not answered."""
+        """Whether the cluster has no other member; None: not asked yet, or not answered."""
 
     @contextlib.contextmanager
     def guard(self) -> Iterator[None]:
-        """Around a small question; only its answer ends a search, not that it was given up."""
+        """Guard a small request; only its answer ends a failover, not its cancellation."""
         timer = _Deadline(self._start_search)
         try:
             yield
@@ -60,7 +60,7 @@ class FailoverWatchdog:
         self._answered()
 
     async def close(self) -> None:
-        """End a search; idempotent."""
+        """End a failover; idempotent."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -81,7 +81,7 @@ class FailoverWatchdog:
             self._search = None
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work, name="another way to etcd")
+        task = asyncio.create_task(work, name="etcd failover")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -100,7 +100,7 @@ class FailoverWatchdog:
             await backoff.pause()
 
     async def _try(self, silent: aio.Channel, number: int, within_s: float) -> bool:
-        """Whether the search is over."""
+        """Return whether the failover is over."""
         try:
             replaced = await self._connection.replace(silent, attempt=number, within_s=within_s)
         except EtcdError:
@@ -108,7 +108,7 @@ class FailoverWatchdog:
         if replaced:
             where = self._connection.where
             log.warning(
-                "etcd at %s: no answer for more than %g s; went on over another connection", where, SILENCE_TIMEOUT_S
+                "etcd at %s: no answer for more than %g s; switched to another connection", where, SILENCE_TIMEOUT_S
             )
         return True
 
@@ -116,13 +116,13 @@ class FailoverWatchdog:
         if self._single_member is not None:
             return
         stub = rpc.ClusterStub(self._connection.channel)
-        with contextlib.suppress(grpc.RpcError):  # it does not tell everybody, and may be gone again
+        with contextlib.suppress(grpc.RpcError):  # not every user may list members, and the member may be lost again
             answer = await stub.MemberList(rpc.MemberListRequest(), timeout=self._connection.timeout_s)
             self._single_member = len(answer.members) == 1
 
 
 class _Deadline:
-    """Calls back once when `SILENCE_TIMEOUT_S` have passed, unless the loop was too busy to know."""
+    """A timer that fires once after `SILENCE_TIMEOUT_S`, unless the loop was too busy to receive an answer."""
 
     def __init__(self, on_overdue: Any) -> None:
         self._loop = asyncio.get_running_loop()
@@ -139,5 +139,5 @@ class _Deadline:
             self._on_overdue()
 
     def cancel(self) -> None:
-        """Do not call back."""
+        """Stop the timer."""
         self._handle.cancel()

@@ -1,7 +1,7 @@
-"""The interface of etcd for the rest of the project, and the promises of each answer.
+"""The interface of etcd for the rest of the project, and the guarantees of each answer.
 
-`client.EtcdClient` is the real one, `memory.MemoryEtcd` the in-memory one; both pass the same contract
-tests. Everything is asyncio; nothing here retries a write: an unknown outcome is the caller's to settle
+`client.EtcdClient` is the real one, `memory.InMemoryEtcd` the in-memory one; both pass the same contract
+tests. Everything is asyncio. Nothing here retries a write: the caller must resolve an unknown outcome
 (`errors.Unavailable`). Keys are text, values bytes. A missing key has create, mod revision and version 0,
 exactly as etcd compares it.
 """
@@ -14,7 +14,7 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class KeyValue:
-    """One key as it stood at some revision; `lease` is 0 without one."""
+    """One key at some revision; `lease` is 0 without one."""
 
     key: str
     value: bytes
@@ -33,7 +33,7 @@ class Range:
 
 
 class Target(Enum):
-    """The side of a key that a comparison looks at."""
+    """The side of a key that a comparison uses."""
 
     CREATE = "create_revision"
     MOD = "mod_revision"
@@ -52,17 +52,17 @@ class Compare:
 
 
 def absent(key: str) -> Compare:
-    """The key must not exist."""
+    """Return the condition that the key does not exist."""
     return Compare(key, Target.CREATE, 0)
 
 
 def unchanged(key: str, mod_revision: int) -> Compare:
-    """The key must be as last seen; 0 means that it must not exist."""
+    """Return the condition that the key has this revision; 0: that it does not exist."""
     return Compare(key, Target.MOD, mod_revision)
 
 
 def leased(key: str, lease: int) -> Compare:
-    """The key must exist under this lease: nobody else's put, and not gone."""
+    """Return the condition that the key exists with this lease: no other client wrote it, and it was not deleted."""
     return Compare(key, Target.LEASE, lease)
 
 
@@ -96,9 +96,9 @@ Op = Put | Delete | Get
 
 @dataclass(frozen=True, slots=True)
 class Txn:
-    """All comparisons hold → `success` runs, else `failure`; either way in one revision.
+    """If all comparisons are true, `success` runs, else `failure`; either way in one revision.
 
-    At most 128 comparisons and 128 operations a branch. Operations run in their order, reads see the writes
+    At most 128 comparisons and 128 operations a branch. Operations run in order, and reads see the writes
     before them; one branch may not write a key twice. Only the leases of the branch that runs must exist.
     """
 
@@ -109,7 +109,7 @@ class Txn:
 
 @dataclass(frozen=True, slots=True)
 class TxnResult:
-    """Which branch ran, and the answers of its `Get` operations in their order."""
+    """The branch that ran, and the answers of its `Get` operations in order."""
 
     succeeded: bool
     revision: int
@@ -118,7 +118,7 @@ class TxnResult:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One change; of a deleted key only `key` and `mod_revision` (that of the deletion) mean anything."""
+    """One change; for a deleted key only `key` and `mod_revision` (that of the deletion) are set."""
 
     kv: KeyValue
     deleted: bool = False
@@ -137,7 +137,7 @@ class WatchBatch:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A granted lease; `ttl_s` is what etcd granted, which may be more than was asked (2 s at least)."""
+    """A granted lease; `ttl_s` is the time that etcd granted, which may be longer than requested (2 s at least)."""
 
     id: int
     ttl_s: float
@@ -145,10 +145,10 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where etcd is and how to connect to it.
+    """The address of etcd and the files for a connection to it.
 
-    Targets are `host:port`; several must be IP addresses of one family (tried in order by the channel) — or
-    name one host that resolves to all. `unix:PATH` is a socket on this machine. `ca_cert`, `cert` and `key` are PEM
+    Targets are `host:port`. Several must be IP addresses of one family (the channel tries them in order). One may be a
+    host name that resolves to all. `unix:PATH` is a socket on this machine. `ca_cert`, `cert` and `key` are PEM
     files; any of them means TLS.
     `timeout_s` bounds every single call.
     """
@@ -173,42 +173,43 @@ class Etcd(Protocol):
         """Read all keys that start with `prefix` (linearizable)."""
 
     async def txn(self, txn: Txn) -> TxnResult:
-        """Run one transaction. `Unavailable` leaves open whether it took place."""
+        """Run one transaction. After `Unavailable` it may have taken place or not."""
 
     def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """Yield every change of keys under `prefix` from `start_revision` on, each once, in order.
 
-        `start_revision` is 1 + that of an answer; a store that is not that far raises `Wiped`. With 0 it begins now:
-        the first batch then has no events, and its `revision` is the last one that this watch will not deliver. Etcd
-        sends changes to such a watch at once, but to one that begins behind the store up to 100 ms late. Survives
-        reconnects (resumes after the last batch, back-off 0.1 to 2 s). A caller may send back, by `asend`, an awaitable
-        to be awaited before the next batch, so that it has more. A store may ignore that. Ends only by `aclose`, or by
-        `Compacted` (list again), `Wiped`, `Refused`, and by `Unavailable` when the client is closed.
+        `start_revision` is 1 + that of an answer; a store before that revision raises `StoreReset`. With 0 it begins
+        now: the first batch then has no events, and its `revision` is the last one that this watch will not deliver.
+        etcd sends changes to such a watch at once, but up to 100 ms late to one that begins before the store's
+        revision. It survives reconnects (resumes after the last batch, back-off 0.1 to 2 s). A caller may send back, by
+        `asend`, an awaitable to be awaited before the next batch, which then has more changes. A store may ignore that.
+        It ends only by `aclose`, or by `Compacted` (list again), `StoreReset`, `RequestRejected`, and by `Unavailable`
+        when the client is closed.
         """
 
     async def lease_grant(self, ttl_s: float) -> Lease:
-        """Make a lease that lives `ttl_s` seconds (rounded up to whole ones) beyond each refresh."""
+        """Grant a lease that lives `ttl_s` seconds (rounded up to whole ones) after each refresh."""
 
     async def lease_keep_alive(self, lease_id: int) -> float:
-        """Refresh once, over a stream that is kept open; seconds granted, 0.0 when the lease is gone.
+        """Refresh once, over a stream that remains open; return the seconds granted, 0.0 if the lease has ended.
 
-        Keeping a lease alive for long is `leases.LeaseKeeper`'s.
+        `leases.LeaseKeeper` keeps a lease alive.
         """
 
     async def lease_revoke(self, lease_id: int) -> bool:
-        """End a lease: all its keys go in one revision. False when it was gone already."""
+        """End a lease: all its keys are deleted in one revision. Return False if it had ended already."""
 
     async def close(self) -> None:
-        """End streams and connections; idempotent. Leases are left to themselves."""
+        """End streams and connections; idempotent. Leases remain."""
 
 
 def reads_of(result: TxnResult) -> Sequence[KeyValue]:
-    """All keys that a transaction read, flattened."""
+    """Return all keys that a transaction read, flattened."""
     return [kv for read in result.reads for kv in read]
 
 
 class PagedEtcd(Etcd, Protocol):
-    """An `Etcd` that also lists in pieces, for a reader that need not keep all of it."""
+    """An `Etcd` that also lists in pages, for a reader that does not need all keys at once."""
 
     def pages(self, prefix: str) -> AsyncGenerator[Range, None]:
-        """Yield what `range` reads, in key order and all of one revision; one page at least."""
+        """Yield the keys of `range` in key order, all of one revision; one page at least."""

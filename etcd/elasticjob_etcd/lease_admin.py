@@ -11,24 +11,24 @@ from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.messages import rpc
 
 _MAX_CONCURRENT = 64
-"""Leases that are asked about at the same time."""
+"""Leases that are queried at the same time."""
 
 
 class LeaseAdmin(Protocol):
     """An administrator's view of leases; every method may raise `errors.EtcdError`."""
 
     async def leases(self) -> frozenset[int]:
-        """Ids of all leases."""
+        """Return the ids of all leases."""
 
     async def with_keys(self, leases: frozenset[int]) -> frozenset[int]:
-        """Ids of those of `leases` that a key is tied to."""
+        """Return the ids of those of `leases` that have a key."""
 
     async def revoke(self, lease: int) -> None:
-        """End a lease and its keys; nothing if it is gone."""
+        """End a lease and its keys; do nothing if it has ended."""
 
 
 class EtcdLeaseAdmin:
-    """Those of a real etcd, over one connection of the administrator's."""
+    """The leases of a real etcd, over one connection of the administrator."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -36,7 +36,7 @@ class EtcdLeaseAdmin:
     @classmethod
     @contextlib.asynccontextmanager
     async def connect(cls, endpoint: Endpoint) -> AsyncIterator["EtcdLeaseAdmin"]:
-        """Connect for a short while, with the certificate files as they are now."""
+        """Connect for a short while, with the current certificate files."""
         connection = Connection(endpoint)
         try:
             yield cls(connection)
@@ -51,9 +51,9 @@ class EtcdLeaseAdmin:
 
     async def with_keys(self, leases: frozenset[int]) -> frozenset[int]:
         """See `LeaseAdmin`. A read of all keys would load their values into etcd's memory, also with `keys_only`."""
-        found, asked = set[int](), sorted(leases)
-        for start in range(0, len(asked), _MAX_CONCURRENT):
-            batch = asked[start : start + _MAX_CONCURRENT]
+        found, wanted = set[int](), sorted(leases)
+        for start in range(0, len(wanted), _MAX_CONCURRENT):
+            batch = wanted[start : start + _MAX_CONCURRENT]
             answers = await asyncio.gather(*map(self._has_key, batch), return_exceptions=True)
             for lease, answer in zip(batch, answers, strict=True):
                 if isinstance(answer, BaseException):
@@ -63,11 +63,11 @@ class EtcdLeaseAdmin:
         return frozenset(found)
 
     async def _has_key(self, lease: int) -> bool:
-        """Whether a key is tied to it; False if the lease is gone."""
+        """Return whether a lease has a key; False if it has ended."""
         request = rpc.LeaseTimeToLiveRequest(ID=lease, keys=True)
         try:
             answer = await self._connection.call(
-                self._connection.lease.LeaseTimeToLive, request, tried="look at a lease"
+                self._connection.lease.LeaseTimeToLive, request, tried="read of a lease"
             )
         except LeaseNotFound:
             return False

@@ -1,8 +1,8 @@
-"""Keeping leases alive: the one kept-open stream of a client, and the keeper of a single lease.
+"""Keeping leases alive: the one open stream of a client, and the keeper of a single lease.
 
-A refresh counts from the moment it was *sent*: that is the least etcd can have granted. `LeaseKeeper` sets `lost` when
-etcd reports it, or when no refresh succeeded for a whole TTL by the monotonic clock. The other side has then every
-right to act as if the owner were gone. It never grants or revokes.
+A refresh counts from the moment it was *sent*: etcd cannot have granted less. `LeaseKeeper` sets `lost` when
+etcd reports it, or when no refresh succeeded for a whole TTL by the monotonic clock. From then on, other processes may
+treat the owner as gone. It never grants or revokes.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from elasticjob_etcd.messages import rpc
 _TRIED = "keeping a lease alive"
 
 STALL = 0.25
-"""Of the TTL. Leases are refreshed every third. A stall that ends another client's lease leaves a refresh of this one
-unanswered for a third of the TTL, less the delay of its own refresh.
+"""A fraction of the TTL. Leases are refreshed every third of it. A stall may end another client's lease. A refresh of
+this one is then unanswered for a third of the TTL, less the delay of that refresh.
 """
 
 
 class KeepAliveStream:
-    """All leases of a client share one stream, a question and its answer at a time; opened when first needed.
+    """The stream that all leases of a client share: one request and its answer at a time; opened on first use.
 
-    A stream per refresh takes five times as long. A question without an answer in time ends the stream, so a
-    late answer can never be taken for that of a later question.
+    A stream for each refresh takes five times as long. A request without an answer in time ends the stream, so a
+    late answer can never be taken for that of a later request.
     """
 
     def __init__(self, connection: Connection, failover: FailoverWatchdog) -> None:
@@ -40,7 +40,7 @@ class KeepAliveStream:
         self._stream: Stream | None = None
 
     async def refresh(self, lease_id: int) -> float:
-        """`Etcd.lease_keep_alive`."""
+        """Refresh a lease as `Etcd.lease_keep_alive` does."""
         try:
             async with asyncio.timeout(self._connection.timeout_s), self._lock:
                 return await self._exchange(lease_id)
@@ -49,7 +49,7 @@ class KeepAliveStream:
             raise Unavailable(message) from error
 
     def close(self) -> None:
-        """End the stream and let go of it: gRPC keeps a connection as long as one call of it is held. Idempotent."""
+        """End the stream and drop it: gRPC holds a connection as long as one of its calls is referenced. Idempotent."""
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.cancel()
@@ -67,7 +67,7 @@ class KeepAliveStream:
         except BaseException:
             stream.cancel()
             raise
-        self._stream = stream  # kept only after a whole exchange
+        self._stream = stream  # reused only after a complete exchange
         self._connection.identity.check_cluster(response.header.cluster_id, sent)
         return float(response.TTL)
 
@@ -75,8 +75,8 @@ class KeepAliveStream:
 class LeaseKeeper:
     """Refreshes one lease every third of its TTL, in a task of its own, until it is lost or `close` is called.
 
-    `lost` is set once and for ever; `reason` then says why, and `on_lost` is called, which must not raise. Make it
-    right after the grant, inside the loop.
+    `lost` is set once and for ever. `reason` then has the reason, and `on_lost` is called, which must not raise. Create
+    it right after the grant, inside the loop.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class LeaseKeeper:
         self._etcd = etcd
         self._clock = clock
         self._backoff = Backoff(rng, max_s=lease.ttl_s / 3)
-        self._trouble = "no answer"
+        self._last_error = "no answer"
         self._alive_until = clock() + lease.ttl_s
         self._unanswered_since_s: float | None = None
         self._stalled_at_s = -math.inf
@@ -102,15 +102,15 @@ class LeaseKeeper:
 
     @property
     def stalled_at_s(self) -> float:
-        """The last moment at which a refresh had no answer for so long that others may have lost their leases by it."""
+        """The last time at which a refresh was unanswered for so long that other clients may have lost their leases."""
         since_s, now_s = self._unanswered_since_s, self._clock()
         if since_s is not None and now_s - since_s >= STALL * self.lease.ttl_s:
             self._stalled_at_s = now_s
         return self._stalled_at_s
 
     async def close(self) -> None:
-        """Stop refreshing; the lease is left to itself. Idempotent."""
-        task, self._task = self._task, None  # how it ended holds the call that it waited for, and so the connection
+        """Stop refreshing; the lease remains until it expires. Idempotent."""
+        task, self._task = self._task, None  # its exception references the pending call, and so the connection
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
@@ -122,11 +122,11 @@ class LeaseKeeper:
                 await asyncio.sleep(min(pause_s, max(0.0, self._alive_until - self._clock())))
                 pause_s = await self._refresh()
         except Exception:
-            self.mark_lost("its keeper failed")  # a bug; the owner must not live on as if all were well
+            self.mark_lost("its keeper failed")  # a bug; the owner must not continue as if the lease were alive
             raise
 
     async def _refresh(self) -> float:
-        """One attempt; the seconds to wait before the next."""
+        """Make one attempt; return the seconds to wait before the next."""
         sent = self._clock()
         if self._unanswered_since_s is None:
             self._unanswered_since_s = sent
@@ -137,7 +137,7 @@ class LeaseKeeper:
             self._mark_lost_if_expired()
             return 0.0
         except EtcdError as error:
-            self._trouble = str(error)
+            self._last_error = str(error)
             self._mark_lost_if_expired()
             return self._backoff.next_s()
         self._stalled_at_s, self._unanswered_since_s = self.stalled_at_s, None
@@ -149,10 +149,10 @@ class LeaseKeeper:
 
     def _mark_lost_if_expired(self) -> None:
         if self._clock() >= self._alive_until:
-            self.mark_lost(f"it was not refreshed for {self.lease.ttl_s:g} s ({self._trouble})")
+            self.mark_lost(f"it was not refreshed for {self.lease.ttl_s:g} s ({self._last_error})")
 
     def mark_lost(self, reason: str) -> None:
-        """It is lost: also by what its owner has found."""
+        """Mark the lease as lost; its owner may call this, too."""
         if self.lost.is_set():
             return
         self.reason = f"lease {self.lease.id:x} is lost: {reason}"
@@ -161,4 +161,4 @@ class LeaseKeeper:
 
 
 def _noop() -> None:
-    """The owner waits for `lost`."""
+    """Do nothing: the owner waits for `lost`."""

@@ -1,7 +1,7 @@
-"""The upkeep of an etcd cluster by an administrator: sizes, alarms, compaction and defragmentation.
+"""Maintenance of an etcd cluster by an administrator: sizes, alarms, compaction and defragmentation.
 
-Calls that concern one member are sent to that member, at the client URL it advertises. Every call may be repeated.
-Nothing here decides when to do any of it.
+Calls about one member are sent to that member, at the client URL that it advertises. Every call may be repeated.
+Decisions on the time for each of them are made elsewhere.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from elasticjob_etcd.members import Member, MemberStatus
 from elasticjob_etcd.messages import rpc
 
 DEFRAGMENT_TIMEOUT_S = 120.0
-"""A member copies all that is in use while it answers nothing; two gibibytes take some 20 s on a slow disk."""
+"""A member copies all data in use and answers nothing meanwhile; two gibibytes take some 20 s on a slow disk."""
 
 # StatusResponse has these since etcd 3.4 and 3.6, Member since 3.4; etcd3's messages are older.
 _DB_SIZE_IN_USE, _DB_SIZE_QUOTA = 9, 12
@@ -35,48 +35,48 @@ class Maintenance(Protocol):
     """An administrator's view of the cluster; every method may raise `errors.EtcdError`."""
 
     async def members(self) -> tuple[Member, ...]:
-        """All members, voting or not."""
+        """Return all members, voting or not."""
 
     async def status(self, member: Member) -> MemberStatus:
-        """Sizes of this member."""
+        """Return the sizes of this member."""
 
     async def full_members(self) -> frozenset[int]:
-        """Ids of members with a NOSPACE alarm; any one of them stops all writes."""
+        """Return the ids of members with a NOSPACE alarm; a single one stops all writes."""
 
     async def compact(self, revision: int) -> None:
-        """Forget what was overwritten or deleted before `revision`."""
+        """Remove values that were overwritten or deleted before `revision`."""
 
     async def defragment(self, member: Member) -> None:
-        """Give free pages of this member's file back; it answers nothing meanwhile."""
+        """Return free pages of this member's file to the disk; it answers nothing meanwhile."""
 
     async def disarm(self, member_id: int) -> None:
         """End the NOSPACE alarm of a member."""
 
 
 class MemberAdmin(Protocol):
-    """Who is a member; every method may raise `errors.EtcdError`."""
+    """The membership of the cluster; every method may raise `errors.EtcdError`."""
 
     async def members(self) -> tuple[Member, ...]:
-        """All members, voting or not."""
+        """Return all members, voting or not."""
 
     async def status(self, member: Member) -> MemberStatus:
-        """Return this very member's status; a learner reports one, too."""
+        """Return the status of this member alone; a learner reports one, too."""
 
     async def remove(self, member_id: int) -> None:
-        """Remove a member; it never comes back under this id."""
+        """Remove a member; it can never return under this id."""
 
     async def add_learner(self, peer_url: str) -> None:
-        """Add a member that has no vote yet."""
+        """Add a member without a vote."""
 
     async def update(self, member_id: int, peer_url: str) -> None:
-        """Write at which URL the others reach a member."""
+        """Write the URL at which the others reach a member."""
 
     async def promote(self, member_id: int) -> None:
-        """Give a learner its vote; `Refused` while it is behind the leader."""
+        """Give a learner its vote; raise `RequestRejected` while it is behind the leader."""
 
 
 class EtcdMaintenance:
-    """That of a real etcd, over one connection of the administrator's."""
+    """The maintenance of a real etcd, over one connection of the administrator."""
 
     def __init__(self, endpoint: Endpoint, connection: Connection) -> None:
         self._endpoint = endpoint
@@ -85,8 +85,9 @@ class EtcdMaintenance:
     @classmethod
     @contextlib.asynccontextmanager
     async def connect(cls, endpoint: Endpoint) -> AsyncIterator["EtcdMaintenance"]:
-        """Connect for a short while, with the certificate files as they are now."""
-        # One of the members may be a learner, which answers none of this: the next try is to begin with another one.
+        """Connect for a short while, with the current certificate files."""
+        # One of the members may be a learner, which answers none of this: the next attempt should begin with another
+        # one.
         targets = tuple(random.sample(endpoint.targets, len(endpoint.targets)))
         connection = Connection(replace(endpoint, targets=targets))
         try:
@@ -95,7 +96,7 @@ class EtcdMaintenance:
             await connection.close()
 
     async def members(self) -> tuple[Member, ...]:
-        """See `Maintenance`. The only member may advertise what nobody can dial: it is dialed as we have dialed it."""
+        """See `Maintenance`. The only member may advertise an unreachable URL: it gets our targets."""
         stub = rpc.ClusterStub(self._connection.channel)
         answer = await _call(self._connection, stub.MemberList, rpc.MemberListRequest(), tried="list of members")
         found = tuple(map(member_of, answer.members))
@@ -103,7 +104,7 @@ class EtcdMaintenance:
 
     async def status(self, member: Member) -> MemberStatus:
         """See `Maintenance`."""
-        async with self._to(member) as connection:
+        async with self._connect_to(member) as connection:
             stub = rpc.MaintenanceStub(connection.channel)
             answer = await _call(connection, stub.Status, rpc.StatusRequest(), tried="status of a member")
         return _status(answer)
@@ -116,12 +117,12 @@ class EtcdMaintenance:
     async def compact(self, revision: int) -> None:
         """See `Maintenance`."""
         request = rpc.CompactionRequest(revision=revision, physical=True)
-        with contextlib.suppress(Compacted):  # by etcd itself, or by somebody else
+        with contextlib.suppress(Compacted):  # by etcd itself, or by another client
             await _call(self._connection, self._connection.kv.Compact, request, tried="compaction")
 
     async def defragment(self, member: Member) -> None:
         """See `Maintenance`."""
-        async with self._to(member, timeout_s=DEFRAGMENT_TIMEOUT_S) as connection:
+        async with self._connect_to(member, timeout_s=DEFRAGMENT_TIMEOUT_S) as connection:
             stub = rpc.MaintenanceStub(connection.channel)
             await _call(connection, stub.Defragment, rpc.DefragmentRequest(), tried="defragmentation")
 
@@ -159,12 +160,12 @@ class EtcdMaintenance:
         promote = self._connection.channel.unary_unary(
             _PROMOTE, rpc.MemberRemoveRequest.SerializeToString, rpc.MemberRemoveResponse.FromString
         )
-        request = rpc.MemberRemoveRequest(ID=member_id)  # the promotion's has the same field
+        request = rpc.MemberRemoveRequest(ID=member_id)  # MemberPromoteRequest has the same field
         await _call(self._connection, promote, request, tried="promotion of a learner")
 
     @contextlib.asynccontextmanager
-    async def _to(self, member: Member, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
-        """A connection to this very member."""
+    async def _connect_to(self, member: Member, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
+        """Return a connection to this member alone."""
         if not member.targets:
             message = f"etcd member {member.id:x} has not started: it advertises no client URL"
             raise Unavailable(message)
@@ -177,7 +178,7 @@ class EtcdMaintenance:
 
 
 async def _call(connection: Connection, method: Any, request: Any, *, tried: str) -> Any:
-    """Make one call; some of these answers have no header, so the store's identity is not judged by them."""
+    """Make one call. Some of these answers have no header, so the store's epoch is not checked with them."""
     try:
         return await method(request, timeout=connection.timeout_s)
     except grpc.RpcError as error:
@@ -189,13 +190,13 @@ def _target(url: str) -> str:
 
 
 def _newer(message: Any) -> dict[int, Any]:
-    """The fields of a message that etcd3 does not know, by their numbers."""
+    """Return the fields of a message that etcd3 does not know, by number."""
     unknown: Any = UnknownFieldSet(message)
     return {field.field_number: field.data for field in unknown}
 
 
 def member_of(message: Any) -> Member:
-    """One etcdserverpb.Member."""
+    """Return the record of one etcdserverpb.Member."""
     return Member(
         id=message.ID,
         name=message.name,

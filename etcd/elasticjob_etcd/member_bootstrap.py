@@ -1,8 +1,8 @@
-"""Starts one member of an etcd cluster, and decides how: the first process of etcd's container when there are several.
+"""Starts one member of an etcd cluster in the right mode: the first process of etcd's container.
 
-It asks the other members. A running etcd lists its members on its client port. A member without data answers on its
-peer port, from this program, that it has none. What follows from the answers is `member_policy`'s. etcd replaces this
-process in the end. All of it goes through gRPC, which has a TLS of its own: the payload's Python has none.
+It queries the other members. A running etcd lists its members on its client port. A member without data answers on its
+peer port, from this program, that it has none. `member_policy` decides by the answers. In the end etcd replaces this
+process. All requests use gRPC, which has its own TLS: the payload's Python has none.
 """
 
 import argparse
@@ -38,13 +38,13 @@ from elasticjob_etcd.member_policy import (
 from elasticjob_etcd.messages import rpc
 
 OPTION = "--run-member"
-"""By this first argument the payload knows that it is to do this."""
+"""The payload's first argument that selects this program."""
 _SERVICE, _METHOD = "elasticjob.Member", "IsEmpty"
-"""On the peer port of a member that waits: answers with the member's peer URL; an etcd answers nothing of the kind."""
+"""On the peer port of a waiting member: returns the member's peer URL; an etcd has no such method."""
 _QUERY_S = 2.0
 _POLL_S = 0.5
 _START_S = 120.0
-"""How long one that starts on its data waits for a majority; the others may have lost theirs meanwhile."""
+"""How long a member that starts on its data waits for a majority; the others may have lost theirs meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +56,17 @@ class Tls:
     key: str
 
     def client(self) -> grpc.ChannelCredentials:
-        """For asking others: they must have a certificate of their name, and etcd wants one of ours."""
+        """Return credentials for requests: the peer's certificate must have its name, and etcd requires ours."""
         return grpc.ssl_channel_credentials(*(Path(path).read_bytes() for path in (self.ca_cert, self.key, self.cert)))
 
     def server(self) -> grpc.ServerCredentials:
-        """For answering: that a member is empty is no secret."""
+        """Return credentials for answers; any client may learn that a member is empty."""
         return grpc.ssl_server_credentials([(Path(self.key).read_bytes(), Path(self.cert).read_bytes())])
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a member is: its peer URL, and HOST:PORT for clients."""
+    """The addresses of a member: its peer URL, and HOST:PORT for clients."""
 
     peer_url: str
     client: str
@@ -74,7 +74,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What this member is told on its command line; `peers` are all members in their order."""
+    """The command line of this member; `peers` are all members in order."""
 
     name: str
     peers: Mapping[str, Address]
@@ -91,23 +91,23 @@ class Member:
         return {name: address for name, address in self.peers.items() if name != self.name}
 
     def own(self) -> Own:
-        """As the policy wants it."""
+        """Return this member as the policy needs it."""
         has_data = any((self.data_dir / "member" / "wal").glob("*.wal"))
         return Own(self.name, self.peers[self.name].peer_url, self.name == next(iter(self.peers)), has_data)
 
     @property
     def start_mark(self) -> Path:
-        """Beside the data: this program has started a member here."""
+        """Return a path beside the data; it exists if this program has started a member here."""
         return self.data_dir.parent / "started"
 
     @property
     def auth_mark(self) -> Path:
-        """Beside the data: authentication was enabled in them, or they come from a cluster that has it enabled."""
+        """Return a path beside the data; it exists if authentication is enabled in the data or in their cluster."""
         return self.data_dir.parent / "auth-enabled"
 
 
 def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Become etcd; the exit code when that is not possible."""
+    """Exec etcd; return the exit code if that is not possible."""
     member = _parse(arguments)
     decision = _first_start(member, wait_until_decided(member))
     _log(f"{member.name}: {decision.action.value}")
@@ -118,21 +118,21 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
 
 
 def _first_start(member: Member, decision: Decision) -> Decision:
-    """The decision, but for data that were never started among several: they are started as they are first.
+    """Return the decision, but start data as they are if they were never started as one member of several.
 
-    They may be those of a single member, which needs no others. `--force-new-cluster` drops what the log has and is not
-    marked as committed in it: after a crash the newest writes. If they do need others, the next start goes on alone.
+    They may be those of a single member, which needs no others. `--force-new-cluster` drops entries of the log that are
+    not marked as committed: after a crash the newest writes. If they do need others, the next start continues alone.
     """
-    is_first = not member.start_mark.exists() and not member.auth_mark.exists()  # older versions left only the latter
+    is_first = not member.start_mark.exists() and not member.auth_mark.exists()  # older versions wrote only the latter
     member.start_mark.parent.mkdir(parents=True, exist_ok=True)
     member.start_mark.touch()
     return Decision(Action.START) if is_first and decision.action is Action.FORCE else decision
 
 
 def _enable_auth(member: Member, action: Action, command: Sequence[str], environment: Mapping[str, str]) -> int:
-    """Enable authentication in the data where that is not done; the exit code when it fails."""
+    """Enable authentication in the data where it is not enabled; return the exit code on failure, else 0."""
     if action in (Action.BOOTSTRAP, Action.FORCE):
-        # The mark may be of other data, or of a join that received nothing. If this fails halfway, no mark may be left.
+        # The mark may be of other data, or of a join that received nothing. If this fails halfway, no mark may remain.
         member.auth_mark.unlink(missing_ok=True)
     if member.auth_mark.exists():
         return 0
@@ -152,8 +152,8 @@ def _exec(command: list[str], environment: Mapping[str, str]) -> NoReturn:
 
 
 def wait_until_decided(member: Member, *, pause_s: float = _POLL_S) -> Decision:
-    """Ask the others until there is something to do; while it has no data this member answers that, too."""
-    own, said = member.own(), ""
+    """Query the others until the policy decides; while this member has no data it answers their queries."""
+    own, logged = member.own(), ""
     with contextlib.ExitStack() as answering:
         if not own.has_data:
             answering.enter_context(_answering(member))
@@ -166,14 +166,14 @@ def wait_until_decided(member: Member, *, pause_s: float = _POLL_S) -> Decision:
                 return wait_until_decided(member, pause_s=pause_s)
             if decision.action is not Action.WAIT:
                 return decision
-            if decision.reason != said:
-                said = decision.reason
-                _log(f"{member.name}: waiting: {said}")
+            if decision.reason != logged:
+                logged = decision.reason
+                _log(f"{member.name}: waiting: {logged}")
             time.sleep(pause_s)
 
 
 def _discard(data_dir: Path) -> None:
-    """Keep the last data that were given up, for a person to look at."""
+    """Move the discarded data aside, for a person to look at; only the last ones remain."""
     aside = data_dir.with_name(f"{data_dir.name}.removed")
     shutil.rmtree(aside, ignore_errors=True)
     data_dir.rename(aside)
@@ -194,7 +194,7 @@ def query_member(other: Address, tls: Tls | None) -> Answer:
 
 
 def is_empty(peer_url: str, ca_cert: str | None) -> bool:
-    """Whether this member has answered that it has no data; False for silence and for any other answer."""
+    """Whether this member has answered that it has no data; False without an answer and for any other answer."""
     if peer_url.startswith("https://"):
         return _reports_empty(peer_url, grpc.ssl_channel_credentials(Path(ca_cert).read_bytes() if ca_cert else None))
     return _reports_empty(peer_url, None)
@@ -218,17 +218,17 @@ def _channel(target: str, credentials: grpc.ChannelCredentials | None) -> grpc.C
 
 @contextlib.contextmanager
 def _answering(member: Member) -> Iterator[None]:
-    """Meanwhile the answer to other members is that this one has no data."""
+    """Answer other members, meanwhile, that this one has no data."""
     url = member.peers[member.name].peer_url
     answer = grpc.unary_unary_rpc_method_handler(lambda _request, _context: url.encode())
-    # Without this flag the port could be shared with an etcd that begins to listen before this has ended.
+    # Without this flag an etcd that begins to listen before this server has ended could share the port.
     server = grpc.server(ThreadPoolExecutor(2), options=(("grpc.so_reuseport", 0),))
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(_SERVICE, {_METHOD: answer}),))
-    place = f"{member.listen}:{url.rpartition(':')[2]}"
+    address = f"{member.listen}:{url.rpartition(':')[2]}"
     if member.tls is None:
-        server.add_insecure_port(place)
+        server.add_insecure_port(address)
     else:
-        server.add_secure_port(place, member.tls.server())
+        server.add_secure_port(address, member.tls.server())
     server.start()
     try:
         yield
@@ -243,7 +243,7 @@ def _flags(member: Member, decision: Decision) -> list[str]:
     flags.append("--initial-cluster=" + ",".join(f"{name}={url}" for name, url in initial))
     match decision.action:
         case Action.BOOTSTRAP:
-            # Its id is a hash of this: data that was lost must not come back as the same cluster.
+            # The cluster id is a hash of this: data that was lost must not return as the same cluster.
             flags.append(f"--initial-cluster-token={uuid.uuid4().hex}")
         case Action.JOIN:
             flags.append("--initial-cluster-state=existing")
@@ -256,24 +256,28 @@ def _flags(member: Member, decision: Decision) -> list[str]:
 
 def _parse(arguments: Sequence[str]) -> Member:
     parser = argparse.ArgumentParser(prog=f"elasticjob-agent {OPTION}", description=__doc__)
-    parser.add_argument("--name", required=True, help="of this member")
+    parser.add_argument("--name", required=True, help="name of this member")
     parser.add_argument(
-        "--member", action="append", required=True, metavar="NAME=PEER_URL,HOST:PORT", help="all, in their order"
+        "--member", action="append", required=True, metavar="NAME=PEER_URL,HOST:PORT", help="all members, in order"
     )
     parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--listen", default="0.0.0.0", help="address for the answer that it has no data")  # noqa: S104
+    parser.add_argument("--listen", default="0.0.0.0", help="address of the answer that it has no data")  # noqa: S104
     parser.add_argument("--enable-auth", default="", metavar="ADMIN", help="enable authentication in new data")
     for name in ("ca-cert", "cert", "key"):
         parser.add_argument(f"--{name}", default="", metavar="FILE")
     parser.add_argument(
-        "--serving", action="append", default=[], metavar="FLAG", help="of etcd, but not before it asks for users"
+        "--serving",
+        action="append",
+        default=[],
+        metavar="FLAG",
+        help="a flag of etcd for use after authentication is enabled",
     )
     parser.add_argument("command", nargs="+", metavar="ETCD", help="etcd and its other flags, after --")
     options = parser.parse_args(arguments)
     pairs = (pair.partition("=") for pair in options.member)
     peers = {name: Address(*where.split(",", 1)) for name, _, where in pairs}
     if options.name not in peers:
-        parser.error(f"--name: {options.name} is none of {', '.join(peers)}")
+        parser.error(f"--name: {options.name} is not one of {', '.join(peers)}")
     tls = Tls(options.ca_cert, options.cert, options.key) if options.cert else None
     return Member(
         name=options.name,

@@ -1,9 +1,9 @@
-"""PURE: how one member of an etcd cluster starts: (own data, what the others answer) → start, bootstrap, join, wait.
+"""The start mode of one member of an etcd cluster: (own data, the others' answers) → start, bootstrap, join, wait.
 
 Two rules keep one cluster from becoming two. Only the first member ever begins a cluster, alone, and only after every
-other one has answered that it has no data. The others join by being added as learners. Silence proves nothing: a member
-that cannot be reached may have data, so it is waited for. A member with data goes on without the others only after
-every other one has answered that it has none, or has no vote.
+other one has answered that it has no data. The others join by being added as learners. Silence proves nothing: an
+unreachable member may have data, so this member waits for it. A member with data continues without the others only
+after every other one has answered that it has none, or has no vote.
 """
 
 from collections.abc import Mapping
@@ -22,43 +22,43 @@ class ListedMember:
 
 @dataclass(frozen=True, slots=True)
 class Unreachable:
-    """No answer, or one that proves nothing."""
+    """No answer, or an answer that proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """It has no data, and waits."""
+    """The member has no data, and waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Its etcd runs, and these are the members that it knows."""
+    """The member's etcd runs and knows these members."""
 
     members: tuple[ListedMember, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Learner:
-    """Its etcd runs and has no vote: whatever it has, a voter has, too."""
+    """The member's etcd runs and has no vote: a voter has all of its data, too."""
 
 
 Answer = Unreachable | Empty | Running | Learner
 
 
 class Action(Enum):
-    """What the member does."""
+    """The next step of the member."""
 
-    START = "start on the data that is there"
-    FORCE = "go on alone with the data that is there: no other member has data and a vote"
+    START = "start on the existing data"
+    FORCE = "continue alone on the existing data: no other member has data and a vote"
     BOOTSTRAP = "begin a cluster"
-    JOIN = "join the cluster that runs"
-    DISCARD = "give up the data that is there: the cluster has removed this member"
+    JOIN = "join the running cluster"
+    DISCARD = "discard the existing data: the cluster has removed this member"
     WAIT = "wait"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An action; `initial_cluster` is what etcd must be given to join, `reason` what is waited for."""
+    """An action; `initial_cluster` is etcd's flag for a join, `reason` the condition of a wait."""
 
     action: Action
     initial_cluster: tuple[tuple[str, str], ...] = ()
@@ -67,7 +67,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The member itself."""
+    """This member."""
 
     name: str
     peer_url: str
@@ -76,7 +76,7 @@ class Own:
 
 
 def decide(own: Own, others: Mapping[str, Answer]) -> Decision:
-    """Return the member's action, after each other one was asked."""
+    """Return the member's action after each other one was queried."""
     all_empty = all(isinstance(answer, Empty) for answer in others.values())
     running = [answer for answer in others.values() if isinstance(answer, Running)]
     if own.has_data:
@@ -85,17 +85,17 @@ def decide(own: Own, others: Mapping[str, Answer]) -> Decision:
         is_removed = _is_majority(running) and _entry(own, running[0]) is None
         return Decision(Action.DISCARD if is_removed else Action.START)
     if running:
-        return _joining(own, running)
+        return _join(own, running)
     if not all_empty:
         away = sorted(name for name, answer in others.items() if not isinstance(answer, Empty))
-        return Decision(Action.WAIT, reason=f"no answer that proves anything from {', '.join(away)}")
+        return Decision(Action.WAIT, reason=f"no conclusive answer from {', '.join(away)}")
     if own.is_first:
         return Decision(Action.BOOTSTRAP, ((own.name, own.peer_url),))
     return Decision(Action.WAIT, reason="no member has data; the first one begins the cluster")
 
 
-def _joining(own: Own, running: list[Running]) -> Decision:
-    """Join when a majority of the voters list this member as a learner that has not started, and none disagrees."""
+def _join(own: Own, running: list[Running]) -> Decision:
+    """Join if a majority of the voters list this member as a learner that has not started, and none disagrees."""
     entries = [_entry(own, answer) for answer in running]
     if any(entry is None or entry.name or not entry.is_learner for entry in entries):
         return Decision(Action.WAIT, reason="the cluster runs; the operator has not added this member yet")

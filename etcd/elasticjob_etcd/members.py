@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member of the cluster; `targets` is where its clients dial.
+    """One member of the cluster; its clients dial `targets`.
 
-    It has neither a name nor targets until it has started for the first time.
+    It has neither a name nor targets before its first start.
     """
 
     id: int
@@ -19,7 +19,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """What one member reports of itself; sizes are bytes, `quota` is 0 where etcd is too old to report it."""
+    """One member's report about itself; sizes are bytes, `quota` is 0 where etcd is too old to report it."""
 
     id: int
     is_leader: bool

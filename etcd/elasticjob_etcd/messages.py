@@ -1,6 +1,6 @@
-"""etcd's messages to the protocol's records and back; pure, and the only place that spells etcd's field names.
+"""Conversion between etcd's messages and the protocol's records; only this module has etcd's field names.
 
-Keys are text here and bytes there, UTF-8; a foreign key that is not comes back with surrogates and can be sent
+Keys are text here and bytes there, UTF-8. A foreign key that is not UTF-8 is decoded with surrogates and can be sent
 again unchanged.
 """
 
@@ -34,12 +34,12 @@ _TARGETS = {
 
 
 def encode_key(key: str) -> bytes:
-    """The bytes of a key."""
+    """Return the bytes of a key."""
     return key.encode("utf-8", "surrogateescape")
 
 
 def prefix_range(prefix: str) -> dict[str, bytes]:
-    """The `key` and `range_end` that hold exactly the keys starting with `prefix`."""
+    """Return the `key` and `range_end` of exactly the keys that start with `prefix`."""
     begin = encode_key(prefix)
     stem = begin.rstrip(b"\xff")  # 0xff has no successor: the byte before it gets the next value
     end = stem[:-1] + bytes([stem[-1] + 1]) if stem else _EVERY_KEY
@@ -47,15 +47,15 @@ def prefix_range(prefix: str) -> dict[str, bytes]:
 
 
 def key_or_prefix(op: Get | Delete) -> dict[str, bytes]:
-    """The fields that select what a read or a deletion is about."""
+    """Return the fields that select the keys of a read or a deletion."""
     return prefix_range(op.key) if op.prefix else {"key": encode_key(op.key)}
 
 
 def txn_request(txn: Txn) -> Any:
-    """The TxnRequest for `txn`."""
+    """Return the TxnRequest for `txn`."""
     success, failure = txn.success, txn.failure
     if not success and not failure:
-        # etcd answers a transaction without operations from one member's memory, which may be stale: read something.
+        # etcd answers a transaction without operations from one member's memory, which may be stale: so it reads a key.
         success = failure = tuple(Get(compare.key) for compare in txn.compares[:1])
     return rpc.TxnRequest(
         compare=[_compare(compare) for compare in txn.compares],
@@ -92,7 +92,7 @@ def _request_op(op: Op) -> Any:
 
 
 def key_value(message: Any) -> KeyValue:
-    """One mvccpb.KeyValue."""
+    """Return the record of one mvccpb.KeyValue."""
     return KeyValue(
         key=message.key.decode("utf-8", "surrogateescape"),
         value=message.value,
@@ -104,12 +104,12 @@ def key_value(message: Any) -> KeyValue:
 
 
 def range_of(response: Any) -> Range:
-    """A RangeResponse; etcd sorts it by key."""
+    """Return the record of a RangeResponse; etcd sorts it by key."""
     return Range(tuple(key_value(kv) for kv in response.kvs), response.header.revision)
 
 
 def txn_result(txn: Txn, response: Any) -> TxnResult:
-    """A TxnResponse to `txn`."""
+    """Return the record of a TxnResponse to `txn`."""
     branch = txn.success if response.succeeded else txn.failure
     reads = tuple(
         tuple(key_value(kv) for kv in answer.response_range.kvs)
@@ -120,5 +120,5 @@ def txn_result(txn: Txn, response: Any) -> TxnResult:
 
 
 def watch_event(message: Any) -> WatchEvent:
-    """One mvccpb.Event."""
+    """Return the record of one mvccpb.Event."""
     return WatchEvent(kv=key_value(message.kv), deleted=message.type == message.DELETE)

@@ -1,16 +1,16 @@
-"""A prefix of etcd held in memory and kept current: watch from now on, then list, and follow, for ever.
+"""A prefix of etcd in memory, kept up to date by a watch: watch from now on, then list, and apply changes.
 
 A caller that has already read the prefix can seed the mirror with it: `seed`. If it was read after the watch was
 established (`wait_watching`), no list is requested.
 
-`items` is always what etcd held at `revision`, never half of a revision. An outage is waited out, a compaction
-or a wipe re-listed; what was deleted in between is simply missing then. Only what cannot heal (`Refused`)
-reaches the owner, and a wipe, which changes the meaning of everything remembered. One task, no polling.
+`items` is always the content of etcd at `revision`, never half of a revision. The mirror waits during an outage, and
+lists again after a compaction or a wipe; keys that were deleted in between are then missing. Its owner gets only errors
+that cannot heal (`RequestRejected`), and a wipe, after which remembered revisions mean nothing. One task, no polling.
 
 A backup may be restored at a higher revision than etcd had, under the same cluster id. No header shows that, but a list
-does: within one store no key is ever older than it was. If history is lost up to a list that has none of the known
-keys, either all were deleted or an older store was restored. `empty_is_reset` takes it for a restore. That is right
-only where another part knows, and deletes again what is written back.
+does: within one store no key is ever older than before. If history is lost up to a list that has none of the known
+keys, either all were deleted or an older store was restored. `empty_is_reset` assumes a restore. That is right only
+where another component knows better, and deletes rewritten keys again.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ from elasticjob_etcd.errors import Compacted, RelistRequired, StoreReset, Unavai
 from elasticjob_etcd.interface import Etcd, KeyValue, Range, WatchBatch
 
 _WATCH_TIMEOUT_S = 1.0
-"""A watch is confirmed in one trip. Without it there is a list more, and nothing else is lost."""
+"""A watch is confirmed in one round trip. Without the confirmation there is one more list, and no other loss."""
 
 
 class Mirror:
     """The keys under `prefix` as of `revision`; use it as an async context manager.
 
-    Entering waits for the first list, however long etcd takes, unless `initial` gives it, or `seed_later` promises
-    `seed`. Until then `items` is empty, and the watch is already established. `on_change` is called after every change
-    of `items`, and when the mirror ended by itself (`failure` is set then); it must not raise. `store_reset` counts the
-    wipes seen.
+    Entering waits for the first list, however long etcd takes. It does not wait if `initial` is that list, or with
+    `seed_later`, which requires a call of `seed`. Until then `items` is empty, and the watch is already established.
+    `on_change` is called after every change of `items`, and when the mirror ended by itself (`failure` is set then); it
+    must not raise. `store_reset` counts the observed wipes.
     """
 
     def __init__(
@@ -59,19 +59,19 @@ class Mirror:
         self._seed_later = seed_later
         self._empty_is_reset = empty_is_reset
         self._first: asyncio.Future[int] | None = None
-        """The revision of what `seed` gives."""
+        """The revision of the seed."""
         self.failure: Exception | None = None
         self._was_reset = False
-        """A wipe was met, and the new store has not been listed yet."""
+        """A wipe was observed, and the new store has not been listed yet."""
         self._is_compacted = False
-        """What happened since `revision` cannot be watched any more, and nothing has been listed since."""
+        """Changes since `revision` are compacted, and nothing has been listed since."""
         self._unreported_reset = False
         self._changed = asyncio.Event()
         self._watching = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Start, and wait until `items` holds a first list."""
+        """Start, and wait until `items` is a first list."""
         if self._initial is not None:
             self._replace_all(self._initial)
         if self._seed_later:
@@ -87,13 +87,13 @@ class Mirror:
         return self
 
     async def wait_watching(self) -> None:
-        """Wait until etcd has confirmed the watch; for a second at most."""
+        """Wait until etcd has confirmed the watch, for a second at most."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_WATCH_TIMEOUT_S):
                 await self._watching.wait()
 
     def seed(self, first: Range, *, empty_is_reset: bool = False) -> None:
-        """Give the first list, once. One that was read after the watch began spares another."""
+        """Set the first list, once. One that was read after the watch began saves another list request."""
         assert self._first is not None
         self._empty_is_reset = empty_is_reset
         self._replace_all(first)
@@ -106,19 +106,19 @@ class Mirror:
         await self.close()
 
     async def close(self) -> None:
-        """Stop following; `items` stays as it is. Idempotent."""
-        task, self._task = self._task, None  # how it ended holds the call that it waited for, and so the connection
+        """Stop the watch; `items` remains as it is. Idempotent."""
+        task, self._task = self._task, None  # its exception references the pending call, and so the connection
         if task is not None:
             task.cancel()
             await asyncio.wait({task})
 
-    async def wait_change(self, seen_revision: int) -> int:
-        """Wait until `revision` is beyond `seen_revision`, and return it; several changes may have been one.
+    async def wait_change(self, known_revision: int) -> int:
+        """Wait until `revision` is beyond `known_revision`, and return it; several changes may have been one.
 
-        Raises `StoreReset` once after each wipe (`items` is of the new store by then), and always what ended the
-        mirror for good, such as `Refused`. For one waiter at a time.
+        Raise `StoreReset` once after each wipe; `items` is of the new store by then. Raise the error that ended the
+        mirror, such as `RequestRejected`, at each call. For one waiter at a time.
         """
-        await self._next_change(lambda: self.revision > seen_revision or self._unreported_reset)
+        await self._next_change(lambda: self.revision > known_revision or self._unreported_reset)
         if self._unreported_reset:
             self._unreported_reset = False
             message = f"etcd was wiped or restored; {self.prefix} was listed again at revision {self.revision}"
@@ -145,12 +145,12 @@ class Mirror:
                     pass
                 except StoreReset:
                     self._was_reset = True
-        except Exception as error:  # noqa: BLE001  # told to the owner, who waits for changes, not for this task
+        except Exception as error:  # noqa: BLE001  # `wait_change` raises it: the owner does not await this task
             self.failure = error
             self._notify()
 
     async def _watch(self) -> None:
-        """Watch from now on, and list if anything may have happened before: a watch that begins behind lags."""
+        """Watch from now on, and list if there may be earlier changes: a watch that begins at an old revision lags."""
         watch = self._etcd.watch(self.prefix, start_revision=0)
         async with contextlib.aclosing(watch):
             begun = await anext(watch)
@@ -165,15 +165,15 @@ class Mirror:
     async def _is_contiguous(self, begun: int) -> bool:
         """Whether `items` and a watch that began at this revision leave no gap.
 
-        A list that is given after the watch was established may be newer: both overlap then. Anything else that is
-        newer than a watch may be of another store, and a list must decide.
+        A list that was read after the watch was established may be newer: both overlap then. Any other revision that is
+        newer than the watch may be of another store, and a list must decide.
         """
         if self._first is None or self._first.done():
             return self.revision == begun
         return await self._first >= begun
 
     def _is_of_another_store(self, listed: Range) -> bool:
-        """Whether it cannot follow from `items`, though no header shows it."""
+        """Whether a list cannot follow from `items`, although no header shows it."""
         known = self.items
         if any(kv.key in known and kv.mod_revision < known[kv.key].mod_revision for kv in listed.kvs):
             return True

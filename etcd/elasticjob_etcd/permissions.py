@@ -1,4 +1,4 @@
-"""The permissions of a role of etcd, as records; pure, to be judged without a client."""
+"""The permissions of a role of etcd, as records that need no client."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -22,7 +22,7 @@ class Permission:
 
 
 def of_folder(prefix: str) -> Permission:
-    """All access below a prefix that ends with a slash."""
+    """Return the permission for all access below a prefix that ends with a slash."""
     if not prefix.endswith("/"):
         raise ValueError(f"{prefix!r} does not end with a slash")
     return Permission(prefix, prefix[:-1] + chr(ord("/") + 1))

@@ -1,9 +1,9 @@
-"""Where the nodes that one user has on this machine meet: a folder for each port, with the sockets of the etcd there.
+"""The folder where the nodes of one user on this machine find one etcd: one for each port, with that etcd's sockets.
 
-Its path follows from the user, the network and the port alone, so every node finds it, whatever its environment. Nodes
-in containers that share `/tmp` and no network do not meet. Other users cannot enter it: they neither reach that etcd
-nor have theirs taken for it. The process that may start the etcd holds a lock on the folder and hands it to etcd
-itself. So the kernel releases it when that etcd ends, whatever it or its owner dies of. The lock also keeps
+Its path follows from the user, the network and the port alone, so every node finds it in any environment. Nodes in
+containers that share `/tmp` but no network find different folders. Other users cannot enter it: they cannot reach that
+etcd, and no node can mistake theirs for it. The process that may start the etcd holds a lock on the folder and passes
+it to etcd itself. So the kernel releases it when that etcd ends, whatever the reason. The lock also keeps
 systemd-tmpfiles from cleaning the folder.
 """
 
@@ -28,9 +28,9 @@ _CURE = f"remove it, or name another one in {VARIABLE} for all nodes of this mac
 
 
 _lock_fds = set[int]()
-"""The descriptors of this process that keep a folder locked: a child that is forked meanwhile must not keep them."""
+"""The descriptors of this process that lock a folder: a forked child must not keep them."""
 _fork_lock = threading.RLock()
-"""No child is forked between the opening of such a descriptor and its note."""
+"""Prevents a fork between the opening of such a descriptor and its registration."""
 
 
 def _close_in_child() -> None:
@@ -46,18 +46,18 @@ os.register_at_fork(before=_fork_lock.acquire, after_in_parent=_fork_lock.releas
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The right to start the etcd of a port, until `close` unless an etcd has it by then."""
+    """The right to start the etcd of a port; `close` gives it up, unless an etcd holds it by then."""
 
     folder: Path
     descriptor: int
 
     def close(self) -> None:
-        """Leave it to the etcd that was started, if there is one."""
+        """Close our descriptor; a started etcd keeps the lock."""
         _close(self.descriptor)
 
 
 def socket_dir(environment: Mapping[str, str]) -> Path | None:
-    """The folder for all ports; None if nodes are to meet at the port itself."""
+    """Return the folder for all ports; None if nodes use the port itself."""
     named = environment.get(VARIABLE)
     if named == NONE:
         return None
@@ -65,7 +65,7 @@ def socket_dir(environment: Mapping[str, str]) -> Path | None:
 
 
 def _network_suffix() -> str:
-    """What tells this network from others of the machine, as part of a name; empty where nothing does."""
+    """Return a suffix that distinguishes this network from others of the machine; empty if there is none."""
     try:
         return f"-{_NETWORK.stat().st_ino}"
     except OSError:
@@ -73,7 +73,7 @@ def _network_suffix() -> str:
 
 
 def port_folder(port: int, environment: Mapping[str, str]) -> Path | None:
-    """The folder for this port, made if absent; None if nodes are to meet at the port itself. Raises `ServerError`."""
+    """Return the folder for this port, made if absent; None if nodes use the port itself. Raises `ServerError`."""
     parent = socket_dir(environment)
     if parent is None:
         return None
@@ -85,7 +85,7 @@ def port_folder(port: int, environment: Mapping[str, str]) -> Path | None:
 
 
 def claim(folder: Path) -> Claim | None:
-    """The right to start an etcd there, with old sockets out of the way; None if another process has it.
+    """Return the right to start an etcd there, after removal of old sockets; None if another process has it.
 
     Raises `ServerError`.
     """
@@ -96,11 +96,11 @@ def claim(folder: Path) -> Claim | None:
         if _is_at(descriptor, folder):
             Listening(folder).remove_sockets()
             return Claim(folder, descriptor)
-        _close(descriptor)  # a cleaner of temporary files came between
+        _close(descriptor)  # a cleaner of temporary files has removed the folder
 
 
 async def answers(folder: Path) -> bool:
-    """Something listens on the clients' socket there."""
+    """Return whether a server listens on the clients' socket there."""
     try:
         _, writer = await asyncio.open_unix_connection(Listening(folder).path)
     except OSError:
@@ -110,7 +110,7 @@ async def answers(folder: Path) -> bool:
 
 
 def _lock(folder: Path) -> int | None:
-    """A descriptor of the folder that has its lock; None if another process has that."""
+    """Return a locked descriptor of the folder; None if another process has the lock."""
     with _fork_lock:
         descriptor = _open_folder(folder)
         _lock_fds.add(descriptor)
@@ -133,7 +133,7 @@ def _close(descriptor: int) -> None:
 
 
 def _open_folder(folder: Path) -> int:
-    """A descriptor of this user's folder, which is made if absent; raises `ServerError` for anybody else's."""
+    """Return a descriptor of this user's folder, made if absent; raise `ServerError` for another user's."""
     try:
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)

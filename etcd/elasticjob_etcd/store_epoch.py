@@ -1,10 +1,10 @@
 """Identifies the store at the other end by its answers' headers: a wiped or restored etcd must be noticed.
 
-A watch in the "future" of a restored store stays silent for ever, and compare-and-swap on revisions of another
-life is meaningless. So every request takes a `Epoch` when it is sent and hands it in with the answer. Another cluster
-id, or a revision below one known *when the request was sent*, is a new *generation*. The call raises `StoreReset`, as
-does each other call and watch that began before. Then the new store is accepted. Answers that overtook each other are
-no reason: only what was known at the sending counts.
+A watch at a "future" revision of a restored store receives nothing for ever, and compare-and-swap on revisions of
+another store is meaningless. So every request takes an `Epoch` when it is sent, and its answer is checked against it.
+Another cluster id, or a revision below one known *when the request was sent*, is a new *generation*. The call raises
+`StoreReset`, as does each other call and watch that began before. Then the new store is accepted. Answers that overtook
+each other do not count: only the revision known at the sending does.
 """
 
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ class StoreEpochTracker:
         self._generation = 0
 
     def epoch(self) -> Epoch:
-        """Return the mark that the answer of a request sent now is checked against."""
+        """Return the epoch that the answer of a request sent now is checked against."""
         return Epoch(self._generation, self._revision)
 
     def check(self, cluster_id: int, revision: int, sent: Epoch) -> None:
-        """Judge an answer that cannot lag behind (every linearizable one); raises `StoreReset`."""
+        """Check an answer that cannot lag behind (every linearizable one); raise `StoreReset`."""
         self.check_cluster(cluster_id, sent)
         if revision < sent.revision:
             self._accept(cluster_id, revision)
@@ -43,16 +43,16 @@ class StoreEpochTracker:
         self._revision = max(self._revision, revision)
 
     def check_cluster(self, cluster_id: int, sent: Epoch) -> None:
-        """Judge an answer whose revision may lag: that of a stream, from a member not yet up to date."""
+        """Check an answer whose revision may lag: that of a stream, from a member that is not up to date."""
         if sent.generation != self._generation:
             raise StoreReset("etcd was wiped, restored or replaced while an answer was awaited")
         if self._cluster_id not in {0, cluster_id}:
-            message = f"etcd answers as cluster {cluster_id:x}, before it was {self._cluster_id:x}: another store"
+            message = f"etcd answers as cluster {cluster_id:x}, after {self._cluster_id:x}: another store"
             self._accept(cluster_id, 0)
             raise StoreReset(message)
 
     def observe(self, revision: int) -> None:
-        """An event of this revision was watched: no later answer may be older."""
+        """Note the revision of a watched event: no later answer may be older."""
         self._revision = max(self._revision, revision)
 
     def _accept(self, cluster_id: int, revision: int) -> None:

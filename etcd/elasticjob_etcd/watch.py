@@ -1,12 +1,12 @@
-"""The watch: an endless stream of whole revisions that survives what happens between us and etcd.
+"""The watch: an endless stream of whole revisions that survives failures of the connection and of members.
 
-Each attempt is one gRPC stream that begins after the last revision handed out, so nothing is lost or repeated.
-etcd never splits a revision over two answers, because fragments are not asked for. The header of an answer may
-be ahead of its events (etcd catches a late watch up in steps), so events move the position, and progress notes,
-which etcd sends only to watches that have caught up.
+Each attempt is one gRPC stream that begins after the last delivered revision, so nothing is lost or repeated.
+etcd never splits a revision over two answers, because fragments are not requested. The header of an answer may be ahead
+of its events (etcd sends old changes to a late watch in steps). So the position follows the events and the progress
+notifications, which etcd sends only to watches that are up to date.
 
-A caller that gets more batches than it wants one by one may send back an awaitable for a batch. No stream is open until
-it is done, and etcd then delivers everything since as one.
+A caller that wants fewer, larger batches may send back an awaitable for a batch. No stream is open until it is done,
+and etcd then delivers all changes since as one batch.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -21,23 +21,23 @@ from elasticjob_etcd.messages import prefix_range, rpc, watch_event
 from elasticjob_etcd.store_epoch import Epoch
 
 BatchDelay = Callable[[], Awaitable[None]]
-"""May be sent back for a batch, and is awaited before the watch goes on: etcd is up to 100 ms late then."""
+"""May be sent back for a batch, and is awaited before the watch continues; etcd is up to 100 ms late then."""
 
 
 async def watch(
     connection: Connection, prefix: str, *, start_revision: int, since: Epoch, rng: Random
 ) -> AsyncGenerator[WatchBatch, BatchDelay | None]:
-    """`Etcd.watch` over one connection; `since` is the store that `start_revision` is of."""
+    """Yield as `Etcd.watch` over one connection; `since` is the epoch that `start_revision` is of."""
     backoff = Backoff(rng)
     attempt = _WatchStream(connection, prefix, start_revision, since)
-    is_told = start_revision > 0
+    is_confirmed = start_revision > 0
     while True:
         pause: BatchDelay | None = None
         try:
             await attempt.begin()
             backoff.reset()
-            if not is_told:
-                is_told = True
+            if not is_confirmed:
+                is_confirmed = True
                 pause = yield WatchBatch((), attempt.position)
             while pause is None:
                 if batch := await attempt.next_batch():
@@ -52,7 +52,7 @@ async def watch(
 
 
 class _WatchStream:
-    """The current stream of one watch, and the revision at which the next one goes on."""
+    """The current stream of one watch, and the first revision of the next one."""
 
     def __init__(self, connection: Connection, prefix: str, next_revision: int, since: Epoch) -> None:
         self._connection = connection
@@ -63,7 +63,7 @@ class _WatchStream:
         self._stream: Stream | None = None
 
     async def begin(self) -> None:
-        """Open a stream and have etcd confirm the watch; raises as `Etcd.watch` does."""
+        """Open a stream and wait until etcd confirms the watch; raise as `Etcd.watch` does."""
         known = self._connection.identity.epoch()
         self._stream = self._connection.open_stream(
             self._connection.watch.Watch, tried=self._tried, wait_for_ready=True
@@ -74,7 +74,7 @@ class _WatchStream:
         await self._stream.send(rpc.WatchRequest(create_request=request))
         created = await self._stream.receive()
         if created.canceled:
-            await self._count()  # raises `Refused` with the reason: for a watch etcd's only answer is: not permitted
+            await self._count()  # raises the reason: etcd answers a watch with no more than *not permitted*
         created = self._check(created)
         if not self._next_revision:
             self._next_revision = created.header.revision + 1
@@ -83,11 +83,11 @@ class _WatchStream:
 
     @property
     def position(self) -> int:
-        """Return the last revision that was delivered, or the one before it began."""
+        """Return the last revision that was delivered, or the one before its first."""
         return self._next_revision - 1
 
     async def next_batch(self) -> WatchBatch | None:
-        """Return etcd's next batch; None for a progress note."""
+        """Return etcd's next batch; None for a progress notification."""
         assert self._stream is not None
         response = self._check(await self._stream.receive())
         if not response.events:
@@ -116,11 +116,11 @@ class _WatchStream:
         return await self._connection.call(self._connection.kv.Range, probe, tried=self._tried)
 
     async def _confirm_position(self) -> None:
-        # The member that answers may merely lag behind. A linearizable read cannot: it tells a wipe from a lag.
+        # The member that answers may merely lag behind. A linearizable read cannot: it distinguishes a wipe from a lag.
         response = await self._count()
         if response.header.revision < self._next_revision - 1:
             message = (
                 f"etcd at {self._connection.where} is at revision {response.header.revision}, "
-                f"a watch of {self._prefix} would go on at {self._next_revision}: it was restored or wiped"
+                f"a watch of {self._prefix} would continue at {self._next_revision}: it was restored or wiped"
             )
             raise StoreReset(message)

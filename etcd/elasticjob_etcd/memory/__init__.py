@@ -1,1 +1,1 @@
-"""An in-memory etcd, held to the contract tests of the real one."""
+"""An in-memory etcd that passes the contract tests of the real one."""

@@ -1,4 +1,4 @@
-"""Users and roles in memory, held to the contract of the real ones; it refuses nothing."""
+"""Users and roles in memory; they pass the contract tests of the real ones, and reject nothing."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from elasticjob_etcd.permissions import Permission, of_folder
 
 
 class InMemoryAuth:
-    """`accounts.Accounts` of one process; `prefixes` are the roles' and `of` the users' roles."""
+    """The `auth.EtcdAuth` of one process; `prefixes` are the roles' and `of` the users' roles."""
 
     def __init__(self) -> None:
         self.enabled = False
         self.prefixes: dict[str, str] = {}
         self.of: dict[str, set[str]] = {}
         self.permitted: dict[str, set[Permission]] = {}
-        """What a role permits beside its prefix."""
+        """Permissions of a role beside its prefix."""
         self.passwords: dict[str, str] = {}
 
     async def enable(self, admins: Sequence[str]) -> None:

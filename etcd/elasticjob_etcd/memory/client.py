@@ -1,8 +1,8 @@
-"""The in-memory `Etcd`, for tests and models: shipped, and held to the same contract tests as the real one.
+"""The in-memory `Etcd`, for tests and models: shipped, and tested by the same contract tests as the real one.
 
-A `InMemoryEtcd` is one client of a shared `InMemoryStore`. Leases run out by the event loop's clock unless they are
-kept alive, whether or not the client that made them is still there. Nothing is ever lost on the way, so every
-outcome is known; `disconnect` cuts one client off, as a partition would.
+An `InMemoryEtcd` is one client of a shared `InMemoryStore`. Leases expire by the event loop's clock unless they are
+kept alive, also after their client was closed. No request is ever lost, so every outcome is known; `disconnect` cuts
+one client off, as a partition would.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ __all__ = ["InMemoryEtcd", "InMemoryStore"]
 
 
 class InMemoryEtcd:
-    """One client of `store`; everything of the protocol, in the running event loop."""
+    """One client of `store`, with the whole protocol, in the running event loop."""
 
     def __init__(self, store: InMemoryStore) -> None:
         self.store = store
         self._identity = StoreEpochTracker()
         self._closed = False
         self._connected = True
-        self._wakers: set[asyncio.Event] = set()  # of the watches that wait
+        self._wakers: set[asyncio.Event] = set()  # of the waiting watches
 
     async def get(self, key: str) -> KeyValue | None:
         """Read one key."""
@@ -56,7 +56,7 @@ class InMemoryEtcd:
         return result
 
     async def lease_grant(self, ttl_s: float) -> Lease:
-        """Make a lease; it runs out by the loop's clock."""
+        """Grant a lease; it expires by the loop's clock."""
         sent = await self._send()
         lease = self.store.grant(ttl_s)
         self._expire_later(lease.id, lease.ttl_s)
@@ -64,7 +64,7 @@ class InMemoryEtcd:
         return lease
 
     async def lease_keep_alive(self, lease_id: int) -> float:
-        """Refresh once; seconds granted, 0.0 when the lease is gone."""
+        """Refresh once; return the seconds granted, 0.0 if the lease has ended."""
         sent = await self._send()
         granted_s = self.store.keep_alive(lease_id)
         if granted_s:
@@ -108,20 +108,20 @@ class InMemoryEtcd:
 
     def _require_reached(self, revision: int) -> None:
         if self.store.revision < revision:
-            message = f"the in-memory etcd is at revision {self.store.revision}, a watch already knows {revision}"
+            message = f"the in-memory etcd is at revision {self.store.revision}, but a watch knows {revision}"
             raise StoreReset(message)
 
     async def close(self) -> None:
-        """End watches; leases are left to themselves. Idempotent."""
+        """End watches; leases remain. Idempotent."""
         self._closed = True
         self._wake()
 
     def disconnect(self) -> None:
-        """Cut this client off: calls raise `Unavailable`, watches fall silent."""
+        """Cut this client off: calls raise `Unavailable`, watches deliver nothing."""
         self._connected = False
 
     def reconnect(self) -> None:
-        """End what `disconnect` began; watches go on where they were."""
+        """End a `disconnect`; watches continue at their revision."""
         self._connected = True
         self._wake()
 
@@ -131,7 +131,7 @@ class InMemoryEtcd:
 
     async def _send(self) -> Epoch:
         sent = self._identity.epoch()
-        await asyncio.sleep(0)  # others have their turn, as they would while a request travels
+        await asyncio.sleep(0)  # other tasks run, as they would during a request
         if not self._is_reachable():
             raise Unavailable("the in-memory etcd is disconnected")
         return sent
@@ -149,5 +149,5 @@ class InMemoryEtcd:
         asyncio.get_running_loop().call_later(ttl_s, self._expire, lease_id, refreshes)
 
     def _expire(self, lease_id: int, refreshes: int | None) -> None:
-        if self.store.refreshes(lease_id) == refreshes:  # nobody refreshed it since
+        if self.store.refreshes(lease_id) == refreshes:  # not refreshed since
             self.store.expire(lease_id)

@@ -1,8 +1,8 @@
 """The store behind the in-memory etcd: revisions, transactions, leases, history. Synchronous and deterministic.
 
-It answers as etcd does, down to which malformed transactions are refused; a state machine in the tests compares
-the two. There is no clock in it: a lease ends by `revoke` or `expire`, in one revision for all its keys. A
-transaction is checked as a whole before anything is changed, so it never takes place in part.
+It answers as etcd does, down to the malformed transactions that it rejects; a state machine in the tests compares
+the two. It has no clock: a lease ends by `revoke` or `expire`, in one revision for all its keys. A transaction is
+checked as a whole before any change, so it never takes place in part.
 """
 
 import bisect
@@ -37,9 +37,9 @@ class _LeaseState:
 
 
 class InMemoryStore:
-    """One etcd's worth of data; any number of `MemoryEtcd` clients share it. Use it from one thread.
+    """The data of one etcd; any number of `InMemoryEtcd` clients share it. Use it from one thread.
 
-    `listeners` are called after each change that a watch may have to tell of, and must not raise.
+    `listeners` are called after each change that a watch may have to deliver, and must not raise.
     """
 
     def __init__(self, *, min_ttl_s: float = 2.0) -> None:
@@ -60,15 +60,15 @@ class InMemoryStore:
     # Reading.
 
     def get(self, key: str) -> KeyValue | None:
-        """One key as it is now."""
+        """Return one key as it is now."""
         return self._items.get(key)
 
     def range(self, prefix: str) -> Range:
-        """All keys that start with `prefix`, sorted."""
+        """Return all keys that start with `prefix`, sorted."""
         return Range(self._select(Get(prefix, prefix=True)), self.revision)
 
     def events_since(self, revision: int, prefix: str) -> tuple[WatchEvent, ...]:
-        """Every change under `prefix` from `revision` on, in order; raises `Compacted`."""
+        """Return every change under `prefix` from `revision` on, in order; raise `Compacted`."""
         if revision < self.compact_revision:
             raise Compacted(self.compact_revision)
         first = bisect.bisect_left(self._revisions, revision)
@@ -78,7 +78,7 @@ class InMemoryStore:
     # Writing.
 
     def txn(self, txn: Txn) -> TxnResult:
-        """Run one transaction; raises `RequestRejected` or `LeaseNotFound` and then has changed nothing."""
+        """Run one transaction; raise `RequestRejected` or `LeaseNotFound` without any change."""
         check_request(txn)
         succeeded = all(compare_holds(compare, self._items.get(compare.key)) for compare in txn.compares)
         branch = txn.success if succeeded else txn.failure
@@ -130,8 +130,8 @@ class InMemoryStore:
 
     def _remove(self, key: str, revision: int) -> WatchEvent:
         self._detach(self._items.pop(key))
-        gone = KeyValue(key=key, value=b"", create_revision=0, mod_revision=revision, version=0)
-        return WatchEvent(gone, deleted=True)
+        deleted = KeyValue(key=key, value=b"", create_revision=0, mod_revision=revision, version=0)
+        return WatchEvent(deleted, deleted=True)
 
     def _detach(self, kv: KeyValue | None) -> None:
         if kv is not None and kv.lease:
@@ -152,7 +152,7 @@ class InMemoryStore:
     # Leases.
 
     def grant(self, ttl_s: float) -> Lease:
-        """A new lease; its id is the next of a fixed sequence."""
+        """Grant a lease; its id is the next of a fixed sequence."""
         if ttl_s > _MAX_TTL_S:
             raise RequestRejected("grant of a lease: too large lease TTL")
         lease = Lease(id=next(self._lease_ids), ttl_s=max(float(math.ceil(ttl_s)), self._min_ttl_s))
@@ -160,7 +160,7 @@ class InMemoryStore:
         return lease
 
     def keep_alive(self, lease_id: int) -> float:
-        """Note a refresh; the seconds granted, 0.0 when the lease is gone."""
+        """Note a refresh; return the seconds granted, 0.0 if the lease has ended."""
         lease = self._leases.get(lease_id)
         if lease is None:
             return 0.0
@@ -168,12 +168,12 @@ class InMemoryStore:
         return lease.ttl_s
 
     def refreshes(self, lease_id: int) -> int | None:
-        """How often a lease was refreshed; None when it is gone. Who keeps the time compares this."""
+        """Return the number of refreshes of a lease; None if it has ended. The caller's timer compares this."""
         lease = self._leases.get(lease_id)
         return lease.refreshes if lease else None
 
     def revoke(self, lease_id: int) -> bool:
-        """End a lease: its keys go in one revision, in key order. False when it was gone already."""
+        """End a lease: its keys are deleted in one revision, in key order. Return False if it had ended already."""
         lease = self._leases.get(lease_id)
         if lease is None:
             return False
@@ -184,13 +184,13 @@ class InMemoryStore:
         return True
 
     def expire(self, lease_id: int) -> bool:
-        """What etcd does to a lease whose time is over: the same as `revoke`."""
+        """End an expired lease; the same as `revoke`."""
         return self.revoke(lease_id)
 
-    # What befalls a store.
+    # Events in the life of a store.
 
     def compact(self, revision: int) -> None:
-        """Forget all changes before `revision`; raises as etcd does for one compacted already or yet to come."""
+        """Remove all changes before `revision`; raise as etcd does for a compacted or future revision."""
         if revision <= self.compact_revision:
             raise Compacted(self.compact_revision)
         if revision > self.revision:
@@ -201,7 +201,7 @@ class InMemoryStore:
         self._notify()
 
     def wipe(self) -> None:
-        """Lose everything, and be another cluster from now on."""
+        """Lose all data, and become another cluster."""
         self.cluster_id += 1
         self.revision, self.compact_revision = 1, 0
         self._reset()

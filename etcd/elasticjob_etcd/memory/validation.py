@@ -1,7 +1,7 @@
-"""What etcd demands of a transaction before it runs, and how it compares; pure.
+"""etcd's checks of a transaction before it runs, and its comparisons.
 
-The rules and their sentences are etcd's own: at most 128 comparisons, and as many operations a branch; no empty
-key; no key written twice in a branch; 1.5 MiB for the whole request.
+The rules and messages are etcd's own: at most 128 comparisons, and 128 operations a branch. No empty key, no key
+written twice in a branch, and 1.5 MiB for the whole request.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _MISSING = KeyValue(key="", value=b"", create_revision=0, mod_revision=0, versio
 
 
 def compare_holds(compare: Compare, kv: KeyValue | None) -> bool:
-    """True if `kv`, None for a missing key, is as `compare` wants it; a missing key has no value to equal."""
+    """Whether `kv` (None for a missing key) is as `compare` requires; a missing key equals no value."""
     if kv is None and compare.target is Target.VALUE:
         return False
     actual: int | bytes = getattr(kv or _MISSING, compare.target.value)
@@ -23,7 +23,7 @@ def compare_holds(compare: Compare, kv: KeyValue | None) -> bool:
 
 
 def check_request(txn: Txn) -> None:
-    """Raise `RequestRejected` for what etcd would not even look at."""
+    """Raise `RequestRejected` for requests that etcd rejects before it runs them."""
     if max(len(txn.compares), len(txn.success), len(txn.failure)) > _MAX_OPERATIONS:
         raise RequestRejected("transaction: too many operations in txn request")
     if any(not part.key and not getattr(part, "prefix", False) for part in (*txn.compares, *txn.success, *txn.failure)):
@@ -44,7 +44,7 @@ def _check_written_once(branch: tuple[Op, ...]) -> None:
 
 def _covers(deletion: Delete, key: str) -> bool:
     if deletion.prefix:
-        return bool(deletion.key) and key.startswith(deletion.key)  # etcd does not look at a deletion of every key
+        return bool(deletion.key) and key.startswith(deletion.key)  # etcd does not check a deletion of every key
     return key == deletion.key
 
 

@@ -198,7 +198,7 @@ async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 async def test_a_program_that_is_no_etcd_has_its_last_words_told(tmp_path: Path) -> None:
     binary = script(tmp_path / "etcd", "echo starting; echo I am not well >&2; exit 3")
-    with pytest.raises(ServerError, match="ended while starting, exit code 3; its last words: I am not well"):
+    with pytest.raises(ServerError, match="ended while starting, exit code 3; its last log line: I am not well"):
         await EmbeddedEtcd.start(tmp_path / "data", binary=binary)
 
 
@@ -212,7 +212,7 @@ async def test_a_program_of_another_kind_of_machine_is_told_too(tmp_path: Path) 
 
 async def test_a_program_that_never_answers_is_given_up_and_killed(tmp_path: Path) -> None:
     binary = script(tmp_path / "etcd", f"echo $$ > {tmp_path}/pid; echo thinking; exec sleep 600")
-    with pytest.raises(ServerError, match=r"did not answer within 0\.5 s; its last words: thinking"):
+    with pytest.raises(ServerError, match=r"did not answer within 0\.5 s; its last log line: thinking"):
         await EmbeddedEtcd.start(tmp_path / "data", binary=binary, timeout_s=0.5)
     assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
 

@@ -32,7 +32,7 @@ async def test_an_expired_certificate_is_refused_with_a_sentence_on_both_sides(
 ) -> None:
     error = await verdict(secured.issue_certificate(attacker.uid, life_s=-60))
     assert isinstance(error, RequestRejected)
-    assert "etcd refused our certificate, or misses one (see cert and key): it may be over" in str(error)
+    assert "etcd refused our certificate, or misses one (see cert and key): it may have expired" in str(error)
     await aeventually(lambda: "certificate has expired or is not yet valid" in secured.log, what="etcd's sentence")
 
 
@@ -43,7 +43,7 @@ async def test_a_certificate_of_another_authority_is_refused_with_a_sentence_on_
         secured.issue_certificate(attacker.uid, authority=CertificateAuthority.create(now_s=time.time()))
     )
     assert isinstance(error, RequestRejected)
-    assert "etcd refused our certificate, or misses one (see cert and key): it may be over" in str(error)
+    assert "etcd refused our certificate, or misses one (see cert and key): it may have expired" in str(error)
     await aeventually(lambda: "certificate signed by unknown authority" in secured.log, what="etcd's sentence")
 
 

@@ -12,12 +12,10 @@ from elasticjob_etcd.embedded_log import explain, last_error, rejects_flag
     [
         pytest.param("", "it ended; it wrote nothing", id="empty"),
         pytest.param("\n\n", "it ended; it wrote nothing", id="blank lines"),
-        pytest.param("first\nlast words\n\n", "it ended; its last words: last words (all of it: {log})", id="plain"),
-        pytest.param(
-            '{"msg": "no", "error": "bad"}', "it ended; its last words: no: bad (all of it: {log})", id="JSON"
-        ),
-        pytest.param('{"msg": cut', 'it ended; its last words: {{"msg": cut (all of it: {log})', id="half JSON"),
-        pytest.param("[1]", "it ended; its last words: [1] (all of it: {log})", id="other JSON"),
+        pytest.param("first\nlast words\n\n", "it ended; its last log line: last words (log: {log})", id="plain"),
+        pytest.param('{"msg": "no", "error": "bad"}', "it ended; its last log line: no: bad (log: {log})", id="JSON"),
+        pytest.param('{"msg": cut', 'it ended; its last log line: {{"msg": cut (log: {log})', id="half JSON"),
+        pytest.param("[1]", "it ended; its last log line: [1] (log: {log})", id="other JSON"),
         pytest.param(
             'x\n{"msg": "discovery failed", "error": "listen tcp: bind: address already in use"}\nbye',
             "etcd cannot listen on port 2379 of this machine: another program does; choose another port",
