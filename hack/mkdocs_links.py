@@ -15,7 +15,7 @@ _LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+[^)#\s]+)(#[^)\s]*)?\)")
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
-    """The page with its links out of docs/ as text."""
+    """Return the page with its links out of docs/ as text."""
     folder = (ROOT / "docs" / page.file.src_uri).parent
 
     def shown(link: re.Match[str]) -> str:

@@ -1,6 +1,6 @@
 """Small records for tables about the operator's pure parts: a job `j` whose slot N belongs to the pod `j-N-a`.
 
-Nothing here decides anything: every builder fills in what a test does not speak of.
+No builder decides anything: it only fills in fields that a test does not set.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,7 +25,7 @@ SETTINGS = Settings(cluster_id="c", operator_id="op", etcd_endpoints=("etcd-0:23
 
 
 def ago(seconds: float) -> str:
-    """A moment before now, as Kubernetes writes it."""
+    """Return a time before now, as Kubernetes writes it."""
     return to_rfc3339(NOW_S - seconds)
 
 
@@ -44,7 +44,7 @@ def job(*, status: JobStatus | None = None, annotations: Mapping[str, str] | Non
 
 
 def pod(slot: int = 0, **fields: Any) -> Pod:
-    """A running pod that was created just now."""
+    """Return a running pod that was created just now."""
     name = fields.pop("name", f"j-{slot}-a")
     given = {"uid": f"uid-{name}", "phase": "Running", "created_s": NOW_S, "node_name": f"node-{slot}", **fields}
     return Pod(name=name, slot=slot, **given)
@@ -59,7 +59,7 @@ def names(slots: Iterable[int]) -> dict[int, SlotOwner]:
 
 
 def record(*slots: int, **fields: Any) -> SpecRecord:
-    """A spec record in which the slots belong to their usual pods."""
+    """Return a spec record in which the slots belong to their usual pods."""
     owned = {f"{slot:04x}": owner for slot, owner in names(slots).items()}
     return SpecRecord(**{"min": 1, "max": 8, "desired": len(slots), "slots": owned, "operator": "op", **fields})
 
@@ -77,12 +77,12 @@ def world(state: RoundPhase = RoundPhase.FORMING, **fields: Any) -> RendezvousSt
 
 
 def active(*slots: int, **fields: Any) -> RendezvousState:
-    """A round of these slots, in rank order, with two workers each."""
+    """Return an active round of these slots, in rank order, with two workers each."""
     return world(RoundPhase.ACTIVE, members=members(*slots), **{"nprocs": f"2x{len(slots)}", **fields})
 
 
 def node(slot: int = 0, *, revision: int = 1, **fields: Any) -> NodeEntry:
-    """The key of the agent in the slot's usual pod."""
+    """Return the key of the agent in the slot's usual pod."""
     name = fields.pop("pod", f"j-{slot}-a")
     given = {"pod_uid": f"uid-{name}", "lease": 100 + slot, "host": "h", "address": "10.0.0.1", "nproc": 2, **fields}
     return NodeEntry(record=NodeRecord(pod=name, **given), lease=given["lease"], create_revision=revision)
@@ -103,7 +103,7 @@ def membership(*slots: int, round_: int = 1) -> Membership:
 
 
 def view(*slots: int, **fields: Any) -> RendezvousView:
-    """Slots whose pods have live agents; records that are given exist."""
+    """Return a view in which the slots' pods have live agents; the given records exist."""
     given: dict[str, Any] = {"spec": record(*slots), "nodes": nodes(*slots), **fields}
     given.setdefault("spec_revision", 5 if given["spec"] is not None else 0)
     given.setdefault("world_revision", 6 if given.get("world") is not None else 0)
@@ -111,7 +111,7 @@ def view(*slots: int, **fields: Any) -> RendezvousView:
 
 
 def running(*slots: int, **fields: Any) -> RendezvousView:
-    """A job whose first round runs with these slots."""
+    """Return the view of a job whose first round runs with these slots."""
     return view(*slots, **{"world": active(*slots), "membership": membership(*slots), **fields})
 
 

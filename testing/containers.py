@@ -1,7 +1,7 @@
-"""Containers for the payload's tests: images that have nothing of ours, with the payload put there as in a pod.
+"""Containers for the payload's tests: images without any file of this project, with the payload as in a pod.
 
-The only file here that runs docker. A container has the pod's restrictions: a user that no passwd knows, no capability,
-a root that is read-only; and the host's network, where a test's etcd is.
+Only this file runs docker. A container has the pod's restrictions: a user without an entry in passwd, no capability,
+and a read-only root. It has the host's network, where a test's etcd is.
 """
 
 import os
@@ -26,7 +26,7 @@ _RUN_S = 60.0
 
 
 def provide() -> bool:
-    """Make what the tests run on: docker, the agent's image, the others. True if docker was started for it."""
+    """Make the images for the tests, and start docker if needed. Return True if docker was started."""
     started = (
         subprocess.run(("docker", "info"), capture_output=True, check=False, timeout=scaled(_RUN_S)).returncode != 0
     )
@@ -36,7 +36,7 @@ def provide() -> bool:
 
 
 def stop_docker() -> None:
-    """The daemon that `provide` started."""
+    """Stop the daemon that `provide` started."""
     subprocess.run((ROOT / "hack/kind/docker-down",), env=ENVIRON, check=True, timeout=scaled(120))
 
 
@@ -45,21 +45,21 @@ def _bases() -> tuple[str, ...]:
 
 
 def docker(*arguments: str, expect: int = 0) -> str:
-    """What a docker command printed, both streams; it must end with `expect`."""
+    """Return a docker command's output, both streams; it must exit with `expect`."""
     done = subprocess.run(("docker", *arguments), capture_output=True, text=True, check=False, timeout=scaled(_RUN_S))
-    said = done.stdout + done.stderr
-    assert done.returncode == expect, f"docker {' '.join(arguments)} ended with {done.returncode}:\n{said}"
-    return said
+    output = done.stdout + done.stderr
+    assert done.returncode == expect, f"docker {' '.join(arguments)} ended with {done.returncode}:\n{output}"
+    return output
 
 
 @dataclass
 class Payload:
-    """The payload in a volume, put there by its own image as the init container of a pod does it."""
+    """The payload in a volume, copied by its own image as a pod's init container does."""
 
     volume: str = field(default_factory=lambda: f"elasticjob-payload-{secrets.token_hex(4)}")
 
     def install(self) -> str:
-        """Copy it; what it said. The volume's root belongs to root, as an emptyDir's does."""
+        """Copy it, and return the output. The volume's root belongs to root, as an emptyDir's does."""
         docker("run", "--rm", "-u", "0", "-v", f"{self.volume}:/v", GLIBC, "chmod", "0777", "/v")
         mount = ("-v", f"{self.volume}:/elasticjob-target")
         return docker("run", "--rm", *RESTRICTED, *mount, AGENT_IMAGE, "--install", "/elasticjob-target")
@@ -69,7 +69,7 @@ class Payload:
         docker("volume", "rm", "-f", self.volume)
 
     def run(self, image: str, *command: str, options: tuple[str, ...] = (), expect: int = 0) -> str:
-        """Run a command in a container of this image that has the payload at its place; what it printed."""
+        """Run a command in a container of this image with the payload in place; return the output."""
         mount = ("-v", f"{self.volume}:/opt/elasticjob:ro", "--entrypoint", command[0])
         return docker("run", "--rm", *RESTRICTED, *mount, *options, image, *command[1:], expect=expect)
 

@@ -1,4 +1,4 @@
-"""What the pages of docs/ show, for tests that do it."""
+"""Snippets of the pages of docs/, for tests that execute them."""
 
 import textwrap
 from pathlib import Path
@@ -10,7 +10,7 @@ _DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
 def manifests(page: str, group: str) -> list[dict[str, Any]]:
-    """Every manifest of this API group on a page, in their order."""
+    """Return every manifest of this API group on a page, in order."""
     blocks = (_DOCS / page).read_text().split("\n\n")
     shown = [textwrap.dedent(block) for block in blocks if f"    apiVersion: {group}/" in block]
     return [found for block in shown for found in yaml.safe_load_all(block) if found]

@@ -1,7 +1,7 @@
-"""Keys that no agent writes and any pod of a job can: each is a suffix of the job's prefix."""
+"""Keys that no agent writes but any pod of a job can write: each is a suffix of the job's prefix."""
 
 DIGITS = "9" * 5000
-"""More than `int` reads from a text."""
+"""More digits than `int` reads from a text."""
 HOSTILE_KEYS = (
     f"/c/done/{DIGITS}/0000",
     f"/c/failures/{DIGITS}/0000.0",

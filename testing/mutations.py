@@ -1,6 +1,6 @@
-"""Hostile versions of JSON values: the same shape with a few things made wrong, as an attacker or a bug would.
+"""Hostile versions of JSON values: the same shape with a few faults, as an attacker or a bug would make them.
 
-Pure functions of the value and a random source, so that a seed repeats what was found.
+Pure functions of the value and a random source, so that a seed repeats a finding.
 """
 
 import copy
@@ -17,11 +17,11 @@ VALUES: tuple[Any, ...] = (
     *([], {}, [None], [[]], {"": ""}, {"v": 1}, {"a": {"b": {"c": None}}}, list(range(1000)), DEEP),
 )
 NOT_FINITE = (float("nan"), float("inf"), float("-inf"))
-"""JSON as Python reads it has these; JSON itself has not."""
+"""Python's JSON has these values; JSON itself has not."""
 
 
 def mutate(value: Any, rng: random.Random, *, times: int = 1, values: tuple[Any, ...] = VALUES) -> Any:
-    """A copy with so many things made wrong; the value may become one of `values` as a whole."""
+    """Return a copy with so many faults; the value may become one of `values` as a whole."""
     found = copy.deepcopy(value)
     for _ in range(times):
         found = _once(found, rng, values)
@@ -38,7 +38,7 @@ def _once(value: Any, rng: random.Random, values: tuple[Any, ...]) -> Any:
 
 
 def _locations(value: Any) -> Any:
-    """Every (container, key) in it."""
+    """Return every (container, key) in it."""
     keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for key in keys:
         yield value, key

@@ -1,6 +1,6 @@
-"""What a newer version writes, made from what this version writes: fields at every depth, and words behind the known.
+"""Records of a newer version, made from this version's: fields at every depth, and words after the known ones.
 
-Each function takes what this version has written and returns it with additions that this version does not know.
+Each function takes a text of this version and returns it with additions that this version does not know.
 """
 
 import json
@@ -12,11 +12,11 @@ from elasticjob_etcd.interface import Op, Put
 NEW_FIELD = "futureField"
 NEW_VALUE: dict[str, Any] = {"v": 1, "deep": [{"er": "x"}]}
 _FREE = {"slots", "metrics"}
-"""Fields of a record that are maps: a new name in them is data, no new field."""
+"""Fields of a record that are maps: a new name in them is data, not a field."""
 
 
 def newer_json(value: Any) -> Any:
-    """Every object in it has a new field; items of lists are objects in their own right."""
+    """Return the value with a new field in every object; items of lists are objects, too."""
     if isinstance(value, Mapping):
         known = {name: each if name in _FREE else newer_json(each) for name, each in value.items()}
         return {**known, NEW_FIELD: NEW_VALUE}
@@ -24,23 +24,23 @@ def newer_json(value: Any) -> Any:
 
 
 def newer_record(data: bytes) -> bytes:
-    """A JSON record of etcd."""
+    """Return a JSON record of etcd as a newer version writes it."""
     return json.dumps(newer_json(json.loads(data))).encode()
 
 
 def newer_line(data: bytes) -> bytes:
-    """A world, a closer or a membership: its first line has one more word."""
+    """Return a state, a leader or a membership with one more word in its first line."""
     head, newline, tail = data.partition(b"\n")
     return head + b" future=x:1" + newline + tail
 
 
 def newer_value(key: str, data: bytes) -> bytes:
-    """The value of any key of a job."""
+    """Return the value of any key of a job as a newer version writes it."""
     if data.startswith(b"{"):
         return newer_record(data)
     return newer_line(data) if key.endswith(("/c/ctl/world", "/c/ctl/closer", "/c/ctl/terms", "/c/members")) else data
 
 
 def newer_op(op: Op) -> Op:
-    """A write of a newer agent."""
+    """Return a write of a newer agent."""
     return Put(op.key, newer_value(op.key, op.value), op.lease) if isinstance(op, Put) else op

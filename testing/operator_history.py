@@ -1,6 +1,6 @@
-"""A stage for whole histories: the real Operator over MemoryCluster and MemoryEtcd, and the parts of the others.
+"""A harness for whole histories: the real Operator over InMemoryCluster and InMemoryEtcd, without agents and nodes.
 
-A test says what kubelets, agents and the closer do, step by step; what they write goes through the real records.
+A test does the steps of kubelets, agents and the leader one by one; their writes use the real records.
 Nothing waits for time: `until` waits for a condition with a deadline.
 """
 
@@ -67,7 +67,7 @@ def manifest(name: str = "digits", **spec: Any) -> Object:
 
 
 class OperatorHistory:
-    """One job on a stage; everything that is not the operator is done by the test through it."""
+    """One job with its operator; the test acts for every other component through it."""
 
     def __init__(self, cluster: InMemoryCluster | None = None) -> None:
         self.cluster = cluster or InMemoryCluster()
@@ -92,7 +92,7 @@ class OperatorHistory:
                 await self._operator
 
     def second_operator(self) -> "OperatorHistory":
-        """The stage of another job of the same operator."""
+        """Return the harness of another job of the same operator."""
         other = OperatorHistory()
         other.cluster, other.etcd = self.cluster, self.etcd
         return other
@@ -108,15 +108,15 @@ class OperatorHistory:
         meta = self.job["metadata"]
         return Keys(job_prefix(cluster="c1", namespace=NAMESPACE, name=meta["name"], uid=meta["uid"]))
 
-    # What is there.
+    # State.
 
     def pods(self) -> list[Object]:
-        """Of this job, without those that terminate, and without failed ones that are kept for their logs."""
-        kept = self.kept_pods()
-        return [pod for pod in self._all_pods() if not is_terminating(pod) and pod not in kept]
+        """Return this job's pods, without those that terminate and failed ones that remain for their logs."""
+        retained = self.kept_pods()
+        return [pod for pod in self._all_pods() if not is_terminating(pod) and pod not in retained]
 
     def kept_pods(self) -> list[Object]:
-        """Failed pods whose slot has another pod."""
+        """Return failed pods whose slot has another pod."""
         spec = self.spec()
         named = {owner.pod for owner in spec.slots.values()} if spec else set()
         failed = [pod for pod in self._all_pods() if pod_phase(pod) == "Failed" and not is_terminating(pod)]
@@ -128,7 +128,7 @@ class OperatorHistory:
         return [pod for pod in found if pod["metadata"]["labels"].get(constants.LABEL_JOB_UID) == uid]
 
     def unended_pods(self) -> list[Object]:
-        """Of this job, those that may run: the ones that terminate too."""
+        """Return this job's pods that may run: also those that terminate."""
         return [pod for pod in self._all_pods() if pod["status"].get("phase") in {"Pending", "Running"}]
 
     def pod_names(self) -> set[str]:
@@ -157,7 +157,7 @@ class OperatorHistory:
         return decode(SpecRecord, kv.value) if kv else None
 
     def owners(self) -> set[str]:
-        """Names of the pods that the map names."""
+        """Return the names of the pods in the slot map."""
         spec = self.spec()
         return {owner.pod for owner in spec.slots.values()} if spec else set()
 
@@ -170,7 +170,7 @@ class OperatorHistory:
     async def until(self, what: str, holds: Callable[[], Any]) -> Any:
         return await aeventually(holds, what=what)
 
-    # What kubelets and agents do.
+    # Actions of kubelets and agents.
 
     async def run_pods(self, count: int) -> None:
         """Wait for `count` pods; start those that do not run, each with an agent that joins."""
@@ -192,7 +192,7 @@ class OperatorHistory:
         await self._put(Put(key, encode(node), lease))
 
     async def end_pod(self, pod: Object, *, exit_code: int) -> None:
-        """The agent's process ends; its keys stay until the lease goes."""
+        """End the agent's process; its keys remain until its lease expires."""
         phase = "Failed" if exit_code else "Succeeded"
         terminated = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed"}
         statuses = [{"name": "trainer", "state": {"terminated": terminated}}]
@@ -200,14 +200,14 @@ class OperatorHistory:
         await self.cluster.patch_pod_status(NAMESPACE, name_of(pod), uid_of(pod), status)
 
     async def confirm_deletions(self) -> None:
-        """Kubelets stop all Terminating pods; their agents leave."""
+        """Stop all Terminating pods, as kubelets do; their agents leave."""
         for pod in self._all_pods():
             if is_terminating(pod):
                 await self.leave(pod)
                 await self.cluster.remove_pod(NAMESPACE, name_of(pod), uid_of(pod))
 
     async def relabel(self, pod: Object, labels: Mapping[str, str]) -> None:
-        """Somebody, as another operator, sets labels of a pod."""
+        """Set labels of a pod, as another operator might."""
         metadata = {"name": name_of(pod), "namespace": NAMESPACE, "labels": {**pod["metadata"]["labels"], **labels}}
         await self.cluster.apply(Resource.POD, {**pod, "metadata": {**pod["metadata"], **metadata}})
 
@@ -215,10 +215,10 @@ class OperatorHistory:
         if (lease := self._leases.pop(uid_of(pod), None)) is not None:
             await self.etcd.lease_revoke(lease)
 
-    # What the closer does.
+    # Actions of the leader.
 
     async def close_round(self, cause: Cause = Cause.FIRST) -> RendezvousState:
-        """A round of all that have joined and own their slot becomes active."""
+        """Make a round active with all agents that have joined and own their slot."""
         members = await self.members()
         world = self.world() or RendezvousState(state=RoundPhase.FORMING, round=0, nonce="")
         active = replace(world, state=RoundPhase.ACTIVE, round=world.round + 1, nonce=next(self._nonces), cause=cause)
@@ -260,11 +260,11 @@ class OperatorHistory:
             WorkerReport(rank=2 * rank + i, state=state, pid=100 + i, cpu_percent=cpu_percent) for i in range(2)
         )
         report = NodeReport(pod=record.pod, pod_uid=record.pod_uid, round=world.round, group_rank=rank, workers=workers)
-        told = replace(report, progress=progress)
-        await self._put(Put(self.keys.report(member.slot, member.incarnation), encode(told), record.lease))
+        with_progress = replace(report, progress=progress)
+        await self._put(Put(self.keys.report(member.slot, member.incarnation), encode(with_progress), record.lease))
 
     async def fail_worker(self, slot: int, *, exit_code: int = -9) -> None:
-        """A worker of this slot dies: its agent opens the next round, the closer charges it as the root cause."""
+        """Fail a worker of this slot: its agent opens the next round, the leader charges it as the root cause."""
         world = self.world()
         assert world is not None
         member = next(m for m in world.members if m.slot == slot)
@@ -284,21 +284,21 @@ class OperatorHistory:
         await self._put(Put(key, encode(failure)), Put(self.keys.rendezvous_state, encode_state(forming)))
 
     async def finish(self, *slots: int) -> None:
-        """These members are done."""
+        """Write the completions of these members."""
         world = self.world()
         assert world is not None
         for member in (m for m in world.members if m.slot in slots):
             await self._put(Put(self.keys.completion(world.round, member.slot), encode(Completion(member.incarnation))))
 
     async def end(self, state: RoundPhase, cause: Cause, detail: str = "") -> None:
-        """The closer writes a final world."""
+        """Write a final state, as the leader does."""
         world = self.world()
         assert world is not None
         final = replace(world, state=state, nonce=next(self._nonces), cause=cause, message=detail)
         await self._put(Put(self.keys.rendezvous_state, encode_state(final)))
 
     async def wipe(self) -> None:
-        """Somebody deletes all that etcd knows of the job."""
+        """Delete all of the job's keys in etcd."""
         await self._put(Delete(self.keys.everything, prefix=True))
 
     async def _put(self, *ops: Op) -> None:
@@ -307,7 +307,7 @@ class OperatorHistory:
 
 @contextlib.asynccontextmanager
 async def operator_history(cluster: InMemoryCluster | None = None, /, **spec: Any) -> AsyncIterator[OperatorHistory]:
-    """A job with this spec on a stage whose operator runs."""
+    """A job with this spec, and a running operator."""
     stage = OperatorHistory(cluster)
     stage.start_operator()
     try:
@@ -319,7 +319,7 @@ async def operator_history(cluster: InMemoryCluster | None = None, /, **spec: An
 
 
 async def running(stage: OperatorHistory, count: int) -> None:
-    """The job runs its first round with `count` nodes."""
+    """Wait until the job runs its first round with `count` nodes."""
     await stage.run_pods(count)
     await stage.close_round()
     await stage.until("phase Running", lambda: stage.status().get("phase") == "Running")

@@ -1,8 +1,8 @@
-"""Waiting for a condition with a deadline: the only way a test may wait.
+"""Waiting for a condition with a deadline: the only wait that a test may use.
 
 `eventually` polls a plain callable, `aeventually` the same from inside an event loop. Both return the
-first truthy value, and on the deadline raise an AssertionError that shows the last value seen. A deadline is there for
-what never comes: on a machine with more work than cores it is later by that factor.
+first truthy value. On the deadline they raise an AssertionError that shows the last value. A deadline is only for
+failures: on a machine with more runnable processes than cores it is later by that factor.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _PAUSE_S = 0.01
 
 
 def slowness() -> float:
-    """How many processes want each core, by the load of the last minute; at least 1."""
+    """Return the number of processes that compete for each core, by the load of the last minute; at least 1."""
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
@@ -31,12 +31,12 @@ def eventually(
 ) -> T:
     """Call `condition` until it is truthy; return that value, or fail after `within_s` seconds of a quiet machine.
 
-    A condition that costs much (a request, a process) is asked less often with a longer `pause_s`.
+    For a condition that costs much (a request, a process), use a longer `pause_s`.
     """
     began = time.monotonic()
     while not (value := condition()):
         if time.monotonic() - began > within_s * slowness():
-            raise AssertionError(f"{what} did not hold within {within_s} s; last seen: {value!r}")
+            raise AssertionError(f"{what} did not hold within {within_s} s; last value: {value!r}")
         time.sleep(pause_s)
     return value
 
@@ -52,5 +52,5 @@ async def aeventually(
         if value:
             return value
         if time.monotonic() - began > within_s * slowness():
-            raise AssertionError(f"{what} did not hold within {within_s} s; last seen: {value!r}")
+            raise AssertionError(f"{what} did not hold within {within_s} s; last value: {value!r}")
         await asyncio.sleep(_PAUSE_S)

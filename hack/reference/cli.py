@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """cli-reference [--check] — write docs/reference/cli.md from the commands' own help; with --check only compare.
 
-Every word is the program's: `elasticjob COMMAND --help` and the page cannot disagree.
+Every word is from the program: `elasticjob COMMAND --help` and the page cannot disagree.
 """
 
 import argparse
@@ -22,7 +22,7 @@ prints, is in [The command line](../cli.md).
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     os.environ["COLUMNS"] = "100"  # argparse asks for the width of the terminal
     from elasticjob_cli.exit_codes import EXIT_CODES  # noqa: PLC0415  # the same
     from elasticjob_cli.registry import ENTRIES  # noqa: PLC0415  # after the width is set
@@ -36,14 +36,14 @@ def page() -> str:
 
 
 def indented(text: str) -> Iterator[str]:
-    """As a block of code."""
+    """Yield the text as a block of code."""
     yield from (f"    {line}".rstrip() for line in text.rstrip().splitlines())
 
 
 def main() -> int:
-    """Write or compare; the exit code."""
+    """Write or compare; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="only say whether the page is up to date")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is out of date")
     check = parser.parse_args().check
     made = page()
     if not check:
@@ -51,7 +51,7 @@ def main() -> int:
         return 0
     if PAGE.is_file() and PAGE.read_text(encoding="utf-8") == made:
         return 0
-    print(f"{PAGE.relative_to(ROOT)} is not what the commands say: make reference", file=sys.stderr)
+    print(f"{PAGE.relative_to(ROOT)} is out of date: run make reference", file=sys.stderr)
     return 1
 
 

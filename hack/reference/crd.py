@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """crd-reference [--check] — write docs/reference/elasticjob.md from crds/elasticjob.yaml; with --check only compare.
 
-Every sentence of the page is the CRD's own, so that `kubectl explain` and the page cannot disagree.
+Every sentence of the page is from the CRD, so that `kubectl explain` and the page cannot disagree.
 """
 
 import argparse
@@ -19,13 +19,13 @@ HEAD = """# ElasticJob
 
 <!-- Written by hack/reference/crd.py from crds/elasticjob.yaml: change that instead, and run it again. -->
 
-`elasticjobs.elasticjob.io/v1alpha1`, short name `ejob`. `kubectl explain ejob.spec` tells the same on a cluster.
-Seconds are whole numbers. The API server refuses what breaks a rule, in the rule's own words.
+`elasticjobs.elasticjob.io/v1alpha1`, short name `ejob`. `kubectl explain ejob.spec` prints the same on a cluster.
+Seconds are whole numbers. The API server rejects an object that breaks a rule, with the rule's message.
 """
 
 
 def page(crd: Mapping[str, Any]) -> str:
-    """The whole page."""
+    """Return the whole page."""
     version = crd["spec"]["versions"][0]
     schema = version["schema"]["openAPIV3Schema"]
     lines = [HEAD, *_columns(version)]
@@ -44,7 +44,7 @@ def _columns(version: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _object(path: str, schema: Mapping[str, Any]) -> Iterator[str]:
-    """A heading, its table, its rules, then the objects inside."""
+    """Yield a heading, its table, its rules, then the objects inside."""
     yield from (
         f"## {path}",
         "",
@@ -104,7 +104,7 @@ def _text(field: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    """Write, or compare and say what to do."""
+    """Write, or compare and print the cure; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is out of date")
     wanted = page(yaml.safe_load(CRD.read_text()))

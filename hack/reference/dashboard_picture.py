@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """dashboard-picture [--minutes N] FOLDER — draw the dashboard's panels from a real run: docs/pictures/dashboard.png.
 
-Real agents, a real etcd and the operator's own reconciler and metrics on this machine; three jobs whose workers are
-killed, whose agents are killed, whose pods are deleted and which are scaled, now and then; a real Prometheus
-(`prometheus` in PATH: Debian has it) that scrapes the operator. Each panel is the answer to the dashboard's own query.
-It needs matplotlib, and `hack/browser` for the picture of the web page.
+It runs real agents, a real etcd, and the operator's own reconciler and metrics on this machine. Three jobs get faults
+now and then: workers and agents are killed, pods are deleted, jobs are scaled. A real Prometheus (`prometheus` in PATH:
+Debian has it) scrapes the operator. Each panel is the answer to the dashboard's own query. It needs matplotlib, and
+`hack/browser` for the picture of the web page.
 """
 
 import argparse
@@ -54,7 +54,7 @@ PAUSE_S = (4.0, 14.0)
 
 
 def job(name: str) -> dict[str, Any]:
-    """Three nodes of two workers, two at least, four at most."""
+    """Return a job of three nodes with two workers each; two nodes at least, four at most."""
     container = {"name": "trainer", "image": "none", "command": [sys.executable, "-c", TRAINER]}
     return {
         "apiVersion": "elasticjob.io/v1alpha1",
@@ -74,7 +74,7 @@ def job(name: str) -> dict[str, Any]:
 
 @contextlib.asynccontextmanager
 async def stage(folder: Path) -> AsyncIterator[tuple[LocalStack, PrometheusRecorder, PageState]]:
-    """Everything but the jobs."""
+    """Start everything but the jobs."""
     async with contextlib.AsyncExitStack() as stack:
         rig = await build_stack(
             stack,
@@ -94,7 +94,7 @@ async def stage(folder: Path) -> AsyncIterator[tuple[LocalStack, PrometheusRecor
 
 
 async def strike(stack: LocalStack, page_state: PageState, draw: random.Random) -> str:
-    """One fault somewhere; what it was."""
+    """Inject one fault; return its description."""
     entry = draw.choice(sorted(page_state.jobs.values(), key=lambda each: each.key))
     pods = [pod for pod in stack.cluster.objects(Resource.POD) if objects.pod_phase(pod) == "Running"]
     pods = [pod for pod in pods if objects.name_of(pod).startswith(entry.key.name) and not objects.is_terminating(pod)]
@@ -115,7 +115,7 @@ async def strike(stack: LocalStack, page_state: PageState, draw: random.Random) 
 
 
 async def disturb(stack: LocalStack, page_state: PageState, *, until_s: float) -> None:
-    """Faults until then."""
+    """Inject faults until then."""
     draw = random.Random(7)  # noqa: S311 -- a demonstration, the same each time
     while time.monotonic() < until_s:
         await asyncio.sleep(draw.uniform(*PAUSE_S))
@@ -124,7 +124,7 @@ async def disturb(stack: LocalStack, page_state: PageState, *, until_s: float) -
 
 @contextlib.contextmanager
 def prometheus(folder: Path, target: str, port: int) -> Any:
-    """One that scrapes `target`, on `port`."""
+    """Start a Prometheus that scrapes `target`, on `port`."""
     config = folder / "prometheus.yml"
     scrape = {"job_name": "elasticjob", "scrape_interval": f"{SCRAPE_S}s", "static_configs": [{"targets": [target]}]}
     config.write_text(json.dumps({"scrape_configs": [scrape]}))
@@ -138,14 +138,14 @@ def prometheus(folder: Path, target: str, port: int) -> Any:
 
 
 def free_port() -> int:
-    """One that nobody has."""
+    """Return an unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def ask(port: int, expression: str, begin_s: float, end_s: float) -> list[dict[str, Any]]:
-    """What Prometheus says to a query of the dashboard."""
+    """Return Prometheus's answer to a query of the dashboard."""
     for name, value in {"$__rate_interval": "60s", "$__range": f"{int(end_s - begin_s)}s", "$namespace": ".*"}.items():
         expression = expression.replace(name, value)
     words = urllib.parse.urlencode({"query": expression, "start": begin_s, "end": end_s, "step": SCRAPE_S})
@@ -155,7 +155,7 @@ def ask(port: int, expression: str, begin_s: float, end_s: float) -> list[dict[s
 
 
 def draw_panels(port: int, begin_s: float, end_s: float, path: Path) -> None:
-    """All of them, as the dashboard lays them out."""
+    """Draw all panels in the dashboard's layout."""
     from matplotlib import pyplot as plt  # noqa: PLC0415 -- not of the project's environment; needed only here
 
     panels = json.loads(DASHBOARD.read_text())["panels"]
@@ -171,20 +171,20 @@ def draw_panels(port: int, begin_s: float, end_s: float, path: Path) -> None:
 
 
 def draw_stat(axes: Any, panel: dict[str, Any], port: int, begin_s: float, end_s: float) -> None:
-    """The last value, large."""
+    """Draw the last value, large."""
     axes.axis("off")
     unit = panel["fieldConfig"]["defaults"]["unit"]
-    told = []
+    values = []
     for target in panel["targets"]:
         for series in ask(port, target["expr"], begin_s, end_s):
             value = float(series["values"][-1][1])
             shown = {"percentunit": f"{value:.1%}", "s": f"{value * 1000:.0f} ms"}.get(unit, f"{value:.0f}")
-            told.append(shown if len(panel["targets"]) == 1 else f"{shown} {target['legendFormat']}")
-    axes.text(0.02, 0.5, "\n".join(told), fontsize=22 if len(told) == 1 else 14, va="center")
+            values.append(shown if len(panel["targets"]) == 1 else f"{shown} {target['legendFormat']}")
+    axes.text(0.02, 0.5, "\n".join(values), fontsize=22 if len(values) == 1 else 14, va="center")
 
 
 def draw_lines(axes: Any, panel: dict[str, Any], port: int, begin_s: float, end_s: float) -> None:
-    """Each series, stacked where the panel says so."""
+    """Draw each series, stacked if the panel requires it."""
     names, lines, times = [], [], [begin_s + i * SCRAPE_S for i in range(int((end_s - begin_s) / SCRAPE_S) + 1)]
     for target in panel["targets"]:
         for series in ask(port, target["expr"], begin_s, end_s):
@@ -206,7 +206,7 @@ def draw_lines(axes: Any, panel: dict[str, Any], port: int, begin_s: float, end_
 
 
 def colours(panel: dict[str, Any], names: list[str]) -> list[str] | None:
-    """Those that the panel gives its series, if it gives any."""
+    """Return the colours that the panel gives its series, if any."""
     fixed = {
         override["matcher"]["options"]: override["properties"][0]["value"]["fixedColor"].removeprefix("light-")
         for override in panel["fieldConfig"]["overrides"]
@@ -216,14 +216,14 @@ def colours(panel: dict[str, Any], names: list[str]) -> list[str] | None:
 
 
 def named(legend: str, labels: dict[str, str]) -> str:
-    """`p50 {{cause}}` of these labels."""
+    """Return a legend such as `p50 {{cause}}` with these labels."""
     for name, value in labels.items():
         legend = legend.replace("{{" + name + "}}", value)
     return legend
 
 
 async def run(folder: Path, minutes: float) -> None:
-    """Jobs, faults, pictures."""
+    """Run the jobs and the faults, and draw the pictures."""
     web, prom = free_port(), free_port()
     async with stage(folder) as (stack, meter, page_state):
         sources = ProbeSources(
@@ -254,9 +254,9 @@ async def run(folder: Path, minutes: float) -> None:
 
 
 def photograph(url: str, path: Path) -> None:
-    """The web page of a job."""
-    told = subprocess.run((ROOT / "hack" / "browser",), stdout=subprocess.PIPE, text=True, check=True).stdout
-    tools = dict(line.split("=", 1) for line in told.split())
+    """Photograph the web page of a job."""
+    found = subprocess.run((ROOT / "hack" / "browser",), stdout=subprocess.PIPE, text=True, check=True).stdout
+    tools = dict(line.split("=", 1) for line in found.split())
     code = (
         "import sys; from playwright.sync_api import sync_playwright\n"
         "with sync_playwright() as p:\n"
@@ -271,7 +271,7 @@ def main() -> None:
     """Parse, run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=6.0)
-    parser.add_argument("folder", type=Path, help="an empty one; takes the pictures, and what the run leaves")
+    parser.add_argument("folder", type=Path, help="an empty folder for the pictures and the files of the run")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     asyncio.run(run(options.folder.resolve(), options.minutes))

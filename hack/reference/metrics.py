@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """metrics-reference [--check] — write docs/reference/metrics.md from the operator's metrics; with --check only compare.
 
-Every sentence of the page is the metric's own help text, so that `# HELP` and the page cannot disagree.
+Every sentence of the page is the help text of a metric, so that `# HELP` and the page cannot disagree.
 """
 
 import argparse
@@ -21,14 +21,14 @@ HEAD = """# Metrics
 
 <!-- Written by hack/reference/metrics.py from the operator's code: change that instead, and run it again. -->
 
-What the operator tells Prometheus at `/metrics`. How they are used: [metrics.md](../metrics.md).
+The metrics that the operator serves at `/metrics`. Their use: [metrics.md](../metrics.md).
 
 | Name | Type | Labels | Meaning |
 | --- | --- | --- | --- |"""
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     meter = PrometheusRecorder()
     meter.serve_state(dict, lambda: 0)
     return "\n".join([HEAD, *_rows(meter), "", *_values()]) + "\n"
@@ -48,14 +48,14 @@ def _rows(meter: PrometheusRecorder) -> Iterator[str]:
 def _values() -> Iterator[str]:
     yield from ("## Values of labels", "", "| Label | Values |", "| --- | --- |")
     steps = ("detect", "stop", "agree", "start")
-    told: dict[str, tuple[str, ...]] = {
+    known: dict[str, tuple[str, ...]] = {
         "cause": tuple(cause.value for cause in Cause),
         "step": steps,
         "state": _all(TimeBucket),
         "health": _all(AgentHealth),
         "code": ("ok", "unreadable"),
     }
-    for label, values in told.items():
+    for label, values in known.items():
         yield f"| `{label}` | {', '.join(f'`{value}`' for value in values)} |"
     left_alone = ", ".join(f"`{reason}`" for reason in _all(LeftAloneReason))
     failed = "of `elasticjob_failed_total`: that of the condition Failed"
@@ -68,7 +68,7 @@ def _all(of: type[StrEnum]) -> tuple[str, ...]:
 
 
 def main() -> int:
-    """Write, or compare."""
+    """Write, or compare; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is out of date")
     if not parser.parse_args().check:

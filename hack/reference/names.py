@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """names-reference [--check] — write docs/reference/exit-codes.md and names.md from the contract; with --check compare.
 
-Every sentence is the comment beside the name in api/elasticjob_api: there is no second place to keep true.
+Every sentence is the comment beside the name in api/elasticjob_api, so there is one place to maintain.
 """
 
 import argparse
@@ -39,16 +39,16 @@ _OTHERS = {
 
 
 def exit_codes() -> str:
-    """The table of exit codes."""
+    """Return the page of exit codes."""
     text = (API / "exit_codes.py").read_text()
-    rows = [f"| {code} | `{name}` | {said} |" for name, code, said in _CODE.findall(text)]
+    rows = [f"| {code} | `{name}` | {meaning} |" for name, code, meaning in _CODE.findall(text)]
     head = [
         "# Exit codes",
         "",
         WRITTEN,
         "",
-        "What `elasticjob`, `elasticjob-agent` and the trainer container exit with. A failed agent exits with the root",
-        "cause's own code when that worker was its own (128 + number for a signal): every other number is a worker's.",
+        "The exit codes of `elasticjob`, `elasticjob-agent` and the trainer container. A failed agent exits with the",
+        "root cause's own code when that worker was its own (128 + number for a signal): other numbers are workers'.",
         "",
         "| Code | Name | Meaning |",
         "| ---: | --- | --- |",
@@ -57,36 +57,36 @@ def exit_codes() -> str:
 
 
 def names_page() -> str:
-    """Environment, labels, and the words of conditions, reasons and causes."""
+    """Return the page of the environment, labels, and the words of conditions, reasons and causes."""
     return "\n".join(["# Environment and names", "", WRITTEN, "", *_environment(), *_labels(), *_words()]) + "\n"
 
 
 def _environment() -> Iterator[str]:
-    told = [
+    meanings = [
         (name, beside or " ".join(below.split()) or _DOWNWARD[name])
         for name, beside, below in _VARIABLE.findall((API / "constants.py").read_text())
     ]
     for title, of_worker in (("of the agent", False), ("of a worker, beside torchrun's own", True)):
         yield from (f"## Environment {title}", "", "| Variable | Meaning |", "| --- | --- |")
-        yield from (f"| `{name}` | {said} |" for name, said in told if (name in _OF_WORKER) is of_worker)
+        yield from (f"| `{name}` | {meaning} |" for name, meaning in meanings if (name in _OF_WORKER) is of_worker)
         yield ""
 
 
 def _labels() -> Iterator[str]:
     yield from ("## Labels and annotations", "", "| Name | Meaning |", "| --- | --- |")
-    yield from (f"| `{getattr(constants, name)}` | {said} |" for name, said in _OTHERS.items())
+    yield from (f"| `{getattr(constants, name)}` | {meaning} |" for name, meaning in _OTHERS.items())
     yield ""
 
 
 def _words() -> Iterator[str]:
     yield from ("## Words", "", "| Where | Words |", "| --- | --- |")
-    told: dict[str, type[StrEnum]] = {
+    words: dict[str, type[StrEnum]] = {
         "`status.phase`": constants.Phase,
         "types of `status.conditions`": constants.ConditionType,
         "reasons of the condition `Failed`": constants.FailedReason,
         "reasons of events": constants.EventReason,
     }
-    for where, kind in told.items():
+    for where, kind in words.items():
         yield f"| {where} | {', '.join(f'`{word.value}`' for word in kind)} |"
     yield f"| why a round was opened | {', '.join(f'`{cause.value}`' for cause in Cause)} |"
 
@@ -95,7 +95,7 @@ PAGES = {"exit-codes.md": exit_codes, "names.md": names_page}
 
 
 def main() -> int:
-    """Write, or compare."""
+    """Write, or compare; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a page is out of date")
     check = parser.parse_args().check

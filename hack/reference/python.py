@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "python.md"
 OURS = "elasticjob"
-"""What every package of the project begins with."""
+"""The prefix of every package of the project."""
 PARTS: dict[str, tuple[str, ...]] = {  # without names: those of its __all__
     "elasticjob_agent.multiprocessing": (),
     "elasticjob_agent.multiprocessing.errors": (),
@@ -45,7 +45,7 @@ HEAD = """# Python
 <!-- Written by hack/reference/python.py from the docstrings: change those instead, and run `make reference`. -->
 
 The public names of `elasticjob_agent`, and of `elasticjob`, which has the most used of them and the way to a cluster.
-Durations are seconds unless a name or sentence says otherwise. What differs from torch is told in
+Durations are seconds unless a name or sentence says otherwise. Differences from torch are in
 [migrating-from-torch.md](../migrating-from-torch.md), the cluster in [sdk.md](../sdk.md).
 """
 _SECTION = re.compile(r"(Args|Returns|Raises|Yields):")
@@ -54,26 +54,26 @@ _WIDTH = 100
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the whole page."""
     lines = [HEAD, *(f"- [{part}](#{_anchor(part)})" for part in PARTS), ""]
-    seen: dict[int, str] = {}
+    described: dict[int, str] = {}
     for part, names in PARTS.items():
-        lines += _part(part, names, seen)
+        lines += _part(part, names, described)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _part(module: str, names: tuple[str, ...], seen: dict[int, str]) -> Iterator[str]:
-    """A heading, the module's docstring, then a section a name; `seen` has what was described before, and where."""
+def _part(module: str, names: tuple[str, ...], described: dict[int, str]) -> Iterator[str]:
+    """Yield a heading, the module's docstring, then a section a name; `described` has earlier values."""
     found = import_module(module)
     yield from (f"## {module}", "", *_text(found), "")
     for name in names or found.__all__:
         value = getattr(found, name)
         yield from (f"### {name}", "")
-        if id(value) in seen:
-            yield from (f"See {seen[id(value)]}.", "")
+        if id(value) in described:
+            yield from (f"See {described[id(value)]}.", "")
             continue
         if callable(value):
-            seen[id(value)] = f"`{module}.{name}`"
+            described[id(value)] = f"`{module}.{name}`"
         yield from _name(name, value)
 
 
@@ -88,7 +88,7 @@ def _name(name: str, value: Any) -> Iterator[str]:
 
 
 def _class(name: str, cls: type) -> Iterator[str]:
-    """Its head, its docstring, its fields or members, then its methods."""
+    """Yield its heading, its docstring, its fields or members, then its methods."""
     bases = list(_bases(cls))
     made = f"class {name}({', '.join(bases)})" if bases else f"class {name}"
     init = next((base.__dict__["__init__"] for base in cls.__mro__ if "__init__" in base.__dict__), None)
@@ -103,7 +103,7 @@ def _class(name: str, cls: type) -> Iterator[str]:
 
 
 def _bases(cls: type) -> Iterator[str]:
-    """The names of what it is derived from; instead of a private class, of what that is derived from."""
+    """Return the names of its bases; in place of a private class, the bases of that class."""
     for base in cls.__bases__:
         if base.__name__.startswith("_"):
             yield from _bases(base)
@@ -112,9 +112,9 @@ def _bases(cls: type) -> Iterator[str]:
 
 
 def _values(cls: type) -> Iterator[str]:
-    """An enum's members, or the fields that the class and its `__init__` declare, each with the text below it.
+    """Yield an enum's members, or the fields that the class and its `__init__` declare, each with the text below it.
 
-    A field of `__init__` without a text is left out: most often it is an argument, and told there.
+    A field of `__init__` without a text is left out: most often it is an argument, and documented there.
     """
     tree = _tree(cls)
     bodies = [tree.body, *(each.body for each in tree.body if getattr(each, "name", "") == "__init__")]
@@ -122,13 +122,13 @@ def _values(cls: type) -> Iterator[str]:
     for body in bodies:
         for statement, below in zip(body, [*body[1:], None], strict=True):
             field = _field(statement, known=cls.__members__ if issubclass(cls, enum.Enum) else {})
-            told = _below(below)
-            rows += [f"- `{field}`{told}"] if field and (told or body is tree.body) else []
+            text = _below(below)
+            rows += [f"- `{field}`{text}"] if field and (text or body is tree.body) else []
     yield from (*rows, "") if rows else ()
 
 
 def _field(statement: ast.stmt, known: Any) -> str:
-    """A public field as `name: type = default`; empty for what is none. An enum's members are `known`."""
+    """Return a public field as `name: type = default`; empty for others. An enum's members are `known`."""
     if not isinstance(statement, ast.Assign | ast.AnnAssign):
         return ""
     target = statement.target if isinstance(statement, ast.AnnAssign) else statement.targets[0]
@@ -143,23 +143,23 @@ def _field(statement: ast.stmt, known: Any) -> str:
 
 
 def _default(value: ast.expr | None) -> str:
-    """The default of a field; what `dataclasses.field` is told of it, in words."""
+    """Return the default of a field as text, also from the arguments of `dataclasses.field`."""
     if not (isinstance(value, ast.Call) and ast.unparse(value.func) == "field"):
         return f" = {ast.unparse(value)}" if value else ""
-    told = {each.arg: ast.unparse(each.value) for each in value.keywords}
-    factory = told.get("default_factory")
-    return f" = {told['default']}" if "default" in told else f" = {factory}()" if factory else ""
+    arguments = {each.arg: ast.unparse(each.value) for each in value.keywords}
+    factory = arguments.get("default_factory")
+    return f" = {arguments['default']}" if "default" in arguments else f" = {factory}()" if factory else ""
 
 
 def _below(node: ast.stmt | None) -> str:
-    """The text that documents the field above it."""
+    """Return the text that documents the field above it."""
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
         return " – " + " ".join(node.value.value.split())
     return ""
 
 
 def _members(cls: type) -> dict[str, Any]:
-    """Its public methods and properties, and those of the private classes that it is made of."""
+    """Return its public methods and properties, and those of its private base classes."""
     found: dict[str, Any] = {}
     for base in cls.__mro__:
         if base is cls or (base.__name__.startswith("_") and base.__module__.startswith(OURS)):
@@ -183,7 +183,7 @@ def _member(name: str, value: Any) -> Iterator[str]:
 
 
 def _signature(name: str, function: Any, *, bound: bool = False) -> str:
-    """`name(…) -> …` as its source has it, one parameter a line if it is long."""
+    """Return `name(…) -> …` as in the source, one parameter a line if it is long."""
     tree = _tree(inspect.unwrap(function))
     arguments = tree.args
     if bound:
@@ -194,7 +194,7 @@ def _signature(name: str, function: Any, *, bound: bool = False) -> str:
 
 
 def _parameters(arguments: ast.arguments) -> Iterator[str]:
-    """Each parameter with its annotation and default, and the marks between them."""
+    """Yield each parameter with its annotation and default, and the marks between them."""
     plain = [*arguments.posonlyargs, *arguments.args]
     defaults = [None] * (len(plain) - len(arguments.defaults)) + list(arguments.defaults)
     for number, (each, default) in enumerate(zip(plain, defaults, strict=True), 1):
@@ -219,7 +219,7 @@ def _returns(tree: Any) -> str:
 
 
 def _tree(source: Any) -> Any:
-    """The definition as its source has it."""
+    """Return the definition as in the source."""
     return ast.parse(textwrap.dedent(inspect.getsource(source))).body[0]
 
 
@@ -228,7 +228,7 @@ def _code(*blocks: str) -> tuple[str, ...]:
 
 
 def _text(value: Any) -> Iterator[str]:
-    """Its docstring as Markdown: the sections of arguments, results and errors become lists."""
+    """Yield its docstring as Markdown: the sections of arguments, results and errors become lists."""
     doc = inspect.getdoc(value)
     if not doc:
         raise ValueError(f"{value!r} is public and has no docstring: write one")
@@ -250,7 +250,7 @@ def _anchor(heading: str) -> str:
 
 
 def main() -> int:
-    """Write, or compare and say what to do."""
+    """Write, or compare and print the cure; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if the page is out of date")
     check = parser.parse_args().check

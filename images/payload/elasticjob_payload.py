@@ -1,12 +1,12 @@
 """`/opt/elasticjob/bin/elasticjob-agent`, after the launcher: the agent in an image that has nothing of ours.
 
-Four things only. `--install TARGET` copies the payload into a volume, as the init container of a pod does.
-`--enable-auth` prepares the data of an etcd (elasticjob_etcd.auth_bootstrap), and `--run-member` becomes one of several
-members of etcd (elasticjob_etcd.member_bootstrap): etcd's image has no shell. Anything else is the agent's own command
-line, with the environment that the container had before the launcher hid it: the workers get that one, and nothing of
-the payload's.
+It has four functions. `--install TARGET` copies the payload into a volume, as the init container of a pod does.
+`--enable-auth` prepares the data of an etcd (elasticjob_etcd.auth_bootstrap). `--run-member` becomes one of several
+members of etcd (elasticjob_etcd.member_bootstrap): etcd's image has no shell. Any other arguments are the agent's
+command line. It gets the container's environment as it was before the launcher hid it. So do the workers, without any
+variable of the payload.
 
-The interpreter is isolated: nothing here may look at HOME, at the user's name or at a path outside the payload.
+The interpreter is isolated: nothing here may use HOME, the user's name or a path outside the payload.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ _USAGE = 2
 
 
 def main() -> None:
-    """Run, and exit with the code of what was run."""
+    """Run the selected program, and exit with its code."""
     arguments = sys.argv[1:]
     if arguments[:1] == [_INSTALL]:
         sys.exit(_install_from_command_line(arguments[1:]))
@@ -38,7 +38,7 @@ def main() -> None:
         from elasticjob_etcd import member_bootstrap  # noqa: PLC0415 -- as above
 
         sys.exit(member_bootstrap.main(arguments[1:], container_environment(os.environ)))
-    # Only now: installing needs nothing of the agent, and the init of a container must not have it in its memory.
+    # Imported late: installing needs nothing of the agent, and a container's init must not have it in its memory.
     from elasticjob_agent.container_init import run_as_init_if_pid1  # noqa: PLC0415 -- see above
 
     run_as_init_if_pid1()
@@ -48,19 +48,19 @@ def main() -> None:
 
 
 def container_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the container's environment was before the launcher; what it added is left out."""
+    """Return the container's environment before the launcher, without its additions."""
     return {
         name.removeprefix("~"): value for name, value in environment.items() if name.startswith(("~", "ELASTICJOB_"))
     }
 
 
 def install(source: Path, target: Path) -> None:
-    """Copy what is in `source` into the folder `target`; again, over what an earlier try has left. Raises OSError.
+    """Copy the contents of `source` into the folder `target`, also over those of an earlier attempt. Raises OSError.
 
-    Its children and not itself: a volume's root is another user's, so its mode cannot be set.
+    It copies the children and not the folder: a volume's root may belong to another user, so its mode cannot be set.
     """
     for child in os.scandir(source):
-        there = os.path.join(target, child.name)  # noqa: PTH118 -- strings all the way: Paths cost a third of the time
+        there = os.path.join(target, child.name)  # noqa: PTH118 -- strings throughout: Paths cost a third of the time
         if child.is_dir():
             with contextlib.suppress(FileExistsError):
                 os.mkdir(there)  # noqa: PTH102 -- a string
@@ -70,13 +70,13 @@ def install(source: Path, target: Path) -> None:
 
 
 def _copy(source: str, target: str) -> None:
-    """One file, in the kernel."""
+    """Copy one file, in the kernel."""
     reading = os.open(source, os.O_RDONLY)
     try:
         _write(reading, target)
     except FileExistsError:
-        # It may be mapped, or half written by an earlier try: beside it first. Never when nothing is there: on ext4 to
-        # replace a file costs ten times as much as to make it.
+        # The target may be mapped, or half written by an earlier attempt: write beside it, and rename. Without a
+        # target, write directly: on ext4 to replace a file costs ten times as much as to create it.
         beside = f"{target}.new"
         Path(beside).unlink(missing_ok=True)
         _write(reading, beside)
@@ -101,7 +101,7 @@ def _install_from_command_line(arguments: list[str]) -> int:
         print(f"elasticjob-agent: {_INSTALL} needs one folder: {_INSTALL} TARGET", file=sys.stderr)
         return _USAGE
     start = time.monotonic()
-    os.umask(0o022)  # whoever runs it later is another user
+    os.umask(0o022)  # the agent runs as another user
     try:
         install(HOME, Path(arguments[0]))
     except OSError as error:

@@ -1,9 +1,9 @@
 """Makes /opt/elasticjob: the agent with its own interpreter, libraries, C library and loader, for any Linux image.
 
-`python pack.py SITE_PACKAGES` is run in a build stage (images/Dockerfile.agent) that has patchelf, strip, ldd and
-musl-gcc; SITE_PACKAGES has the agent and what it depends on. The result depends on nothing outside its folder: paths
-are absolute, since the folder's is fixed, and what an image could interfere with by a file or a variable is cut off.
-README.md beside this file has the list of what that is.
+`python pack.py SITE_PACKAGES` runs in a build stage (images/Dockerfile.agent) that has patchelf, strip, ldd and
+musl-gcc; SITE_PACKAGES has the agent and its dependencies. The result depends on nothing outside its folder. Paths are
+absolute, because the folder's is fixed. Influences of an image by files or variables are cut off; README.md beside this
+file lists them.
 """
 
 import compileall
@@ -24,7 +24,7 @@ PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 LIB = HOME / "lib"
 STDLIB = LIB / PYTHON
 ZIP = LIB / f"python{sys.version_info.major}{sys.version_info.minor}.zip"
-"""Where an interpreter looks first."""
+"""The path that an interpreter searches first."""
 OS_RELEASE = Path("/etc/os-release")
 
 NOT_OF_THE_STDLIB = (
@@ -32,18 +32,19 @@ NOT_OF_THE_STDLIB = (
     *("pydoc_data", "__pycache__", "config-*", "site-packages", "dist-packages", "sitecustomize.py", "sqlite3"),
     *("curses", "_tkinter*", "_dbm*", "_gdbm*", "_sqlite3*", "_curses*", "readline*.so", "nis.*", "_crypt.*"),
     *("_test*", "_xx*", "xx*", "_ctypes_test*", "unittest", "doctest.py", "pydoc.py", "pdb.py", "venv", "zipapp.py"),
-    # What is for mail, the web, sound, windows and other alphabets: an agent speaks to etcd and to its workers.
+    # Modules for mail, the web, sound, windows and other alphabets: an agent connects only to etcd and its workers.
     *("wsgiref", "xmlrpc", "xml", "mailbox.py", "imaplib.py", "smtp*.py", "nntplib.py", "ftplib.py", "poplib.py"),
     *("telnetlib.py", "cgi*.py", "webbrowser.py", "audioop*", "ossaudiodev*", "aifc.py", "wave.py", "sunau.py"),
     *("msilib", "_codecs_*", "_multibytecodec*", "_zoneinfo*", "zoneinfo", "tomllib", "dbm", "_lsprof*"),
-    # Python's TLS: gRPC has its own. With it OpenSSL would be ours to keep patched, and 6 MB more in each pod.
+    # Python's TLS: gRPC has its own. With it this project would have to patch OpenSSL, and each pod would have 6 MB
+    # more.
     *("_ssl*", "_hashlib*"),
 )
 NOT_OF_PACKAGES = ("test", "tests", "__pycache__", "*.pyi", "*.pyx", "*.pxd", "*.pxi", "*.h", "py.typed", "*.dist-info")
 KEPT_SOURCES = re.compile(r"/user_python/|/etcd3/etcdrpc/\w+_pb2\.py$")
-"""What the user's Python runs, and the files out of which elasticjob_etcd reads its descriptors."""
+"""Modules that the user's Python runs, and the files from which elasticjob_etcd reads its descriptors."""
 LOADED_BY_NAME = ("libgcc_s.so.1", "libresolv.so.2")
-"""Libraries that others open without being linked to them: to end threads, and to look names up."""
+"""Libraries that others open without being linked to them: to end threads, and to resolve names."""
 
 PATCHED_LOADER = {b"/etc/ld.so.preload": b"/opt/elasticjob/np", b"/etc/ld.so.cache": b"/dev/null"}
 PATCHED_LIBC = {b"/etc/nsswitch.conf": b"/opt/elasticjob/ns"}
@@ -51,7 +52,7 @@ NAME_SERVICES = "".join(f"{name}: files\n" for name in ("passwd", "group", "serv
 
 
 def main() -> None:
-    """Make the folder anew."""
+    """Make the folder from scratch."""
     site_packages = Path(sys.argv[1])
     shutil.rmtree(HOME, ignore_errors=True)
     (HOME / "bin").mkdir(parents=True)
@@ -73,7 +74,7 @@ def main() -> None:
 
 
 def copy_modules(site_packages: Path) -> None:
-    """The standard library and the packages into one folder, which is all of the interpreter's path."""
+    """Copy the standard library and the packages into one folder, which is the interpreter's whole path."""
     ignored = shutil.ignore_patterns(*NOT_OF_THE_STDLIB, "*.rst")
     shutil.copytree(sysconfig.get_path("stdlib"), STDLIB, ignore=ignored)
     shutil.copytree(
@@ -90,7 +91,7 @@ def copy_modules(site_packages: Path) -> None:
 
 
 def keep_info(info: Path) -> None:
-    """Licences of all packages; of our own the metadata too, which `--version` reads."""
+    """Keep the licences of all packages; for our own the metadata too, which `--version` reads."""
     if info.name.startswith("elasticjob-"):
         (STDLIB / info.name).mkdir()
         shutil.copy(info / "METADATA", STDLIB / info.name)
@@ -101,7 +102,7 @@ def keep_info(info: Path) -> None:
 
 
 def compile_modules() -> None:
-    """Byte code in the sources' place; never checked against them, for copying changes times."""
+    """Replace the sources by byte code that is never checked against them, because copying changes times."""
     mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
     compileall.compile_dir(
         STDLIB, quiet=1, legacy=True, invalidation_mode=mode, stripdir=str(HOME), prependdir=str(HOME)
@@ -112,14 +113,14 @@ def compile_modules() -> None:
 
 
 def zip_modules() -> None:
-    """Into one file whatever is byte code alone: to make 500 files in a volume takes longer than all else of a copy.
+    """Put all modules that are byte code alone into one file: creating 500 files takes most of the time of a copy.
 
-    Not our own packages, for some of their modules are run as files.
+    Our own packages are left out, because some of their modules are run as files.
     """
     of_others = [path for path in sorted(STDLIB.iterdir()) if not path.name.startswith("elasticjob")]
     namespace = STDLIB / "google"
     with zipfile.ZipFile(ZIP, "w") as archive:
-        archive.writestr(zipfile.ZipInfo("google/"), b"")  # by which an importer knows a package without a module
+        archive.writestr(zipfile.ZipInfo("google/"), b"")  # marks a package without a module for the importer
         for path in (*of_others, *sorted(namespace.iterdir())):
             if path != namespace and all(file.suffix == ".pyc" for file in files_in(path)):
                 for file in files_in(path):
@@ -131,12 +132,12 @@ def zip_modules() -> None:
 
 
 def files_in(path: Path) -> list[Path]:
-    """The file, or all in the folder."""
+    """Return the file, or all files in the folder."""
     return sorted(found for found in (path, *path.rglob("*")) if found.is_file())
 
 
 def copy_libraries(interpreter: Path) -> None:
-    """Everything that the interpreter and its extensions are linked to, the C library too."""
+    """Copy all libraries that the interpreter and its extensions are linked to, also the C library."""
     wanted = {path for file in (interpreter, *shared_objects()) for path in linked_to(file)}
     libc = next(path for path in wanted if path.name == "libc.so.6")
     for path in {*wanted, *(libc.parent / name for name in LOADED_BY_NAME)}:
@@ -144,23 +145,23 @@ def copy_libraries(interpreter: Path) -> None:
 
 
 def linked_to(file: Path) -> Iterator[Path]:
-    """The libraries that this machine's loader finds for it."""
+    """Return the libraries that this machine's loader finds for a file."""
     for line in output("ldd", file).splitlines():
         name, _, place = line.strip().partition(" => ")
         if place == "not found":
-            sys.exit(f"pack: {file} needs {name}, which is not here")
+            sys.exit(f"pack: {file} needs {name}, which is missing here")
         if place.startswith("/"):
             yield Path(place.rpartition(" (")[0])
 
 
 def copy_loader(interpreter: Path) -> Path:
-    """The loader itself, named as it is."""
+    """Copy the loader under its own name, and return its path."""
     found = Path(output("patchelf", "--print-interpreter", interpreter).strip())
     return Path(shutil.copy(found.resolve(), LIB / found.name))
 
 
 def relocate(interpreter: Path, loader: Path) -> None:
-    """RPATH and not RUNPATH, which LD_LIBRARY_PATH would beat; absolute, for $ORIGIN needs /proc."""
+    """Set RPATH and not RUNPATH, which LD_LIBRARY_PATH overrides; absolute, because $ORIGIN needs /proc."""
     objects = [path for path in shared_objects() if path != loader]
     run("strip", "--strip-unneeded", interpreter, *objects)
     run("patchelf", "--set-interpreter", loader, interpreter)
@@ -170,12 +171,12 @@ def relocate(interpreter: Path, loader: Path) -> None:
 
 
 def shared_objects() -> list[Path]:
-    """Libraries and extensions in the folder."""
+    """Return the libraries and extensions in the folder."""
     return sorted(path for path in LIB.rglob("*.so*") if re.search(r"\.so(\.[\d.]+)?$", path.name))
 
 
 def patch(file: Path, names: dict[bytes, bytes]) -> None:
-    """Put another file's name in place of each, with the same length; each must be there once."""
+    """Replace each name by another of the same length; each must occur exactly once."""
     content = file.read_bytes()
     for old, new in names.items():
         if content.count(old + b"\0") != 1 or len(new) > len(old):
@@ -185,7 +186,7 @@ def patch(file: Path, names: dict[bytes, bytes]) -> None:
 
 
 def output(*command: str | Path) -> str:
-    """What a program prints; nothing for what has no libraries."""
+    """Return a program's output; empty for a file without libraries."""
     environment = {**os.environ, "LC_ALL": "C"}
     done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
     if done.returncode and "not a dynamic executable" not in done.stderr + done.stdout:
@@ -199,7 +200,7 @@ def run(*command: str | Path) -> None:
 
 
 def sizes(files: Iterable[Path]) -> int:
-    """Bytes of these files."""
+    """Return the bytes of these files."""
     return sum(file.stat().st_size for file in files if file.is_file())
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass
 class FakeClock:
-    """Called for the time; it stands still until `now_s` is set."""
+    """Returns the time when called; the time is constant until `now_s` is set."""
 
     now_s: float = 0.0
 

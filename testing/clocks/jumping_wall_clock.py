@@ -1,7 +1,7 @@
-"""A wall clock that jumps by hours, both ways, under real processes; their monotonic clocks go on.
+"""A wall clock that jumps by hours, both ways, under real processes; their monotonic clocks continue.
 
-It is a library of some lines that the C compiler of the machine builds and the loader puts before the C library
-(`LD_PRELOAD`), because gRPC's core reads the clock as well as Python does, and both must see the same jump.
+It is a short library that the machine's C compiler builds and the loader puts before the C library (`LD_PRELOAD`).
+gRPC's core reads the clock as well as Python does, and both must see the same jump.
 """
 
 import shutil
@@ -13,7 +13,7 @@ _SOURCE = Path(__file__).with_name("stepped_clock.c")
 
 
 class JumpingWallClock:
-    """The wall clock of whatever is started with `environment`."""
+    """The wall clock of processes that are started with `environment`."""
 
     def __init__(self, folder: Path) -> None:
         self._step = folder / "step"
@@ -26,10 +26,10 @@ class JumpingWallClock:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a process has to be started with."""
+        """Return the variables that a process must be started with."""
         return {"LD_PRELOAD": str(self._library), "STEPPED_CLOCK": str(self._step)}
 
     def jump_to(self, hours: float) -> None:
-        """So far from the true time, at once; negative is the past."""
+        """Jump to this distance from the true time; negative is the past."""
         with self._step.open("r+b") as step:
             step.write(struct.pack("=q", round(hours * 3600)))

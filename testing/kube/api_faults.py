@@ -1,8 +1,8 @@
-"""An API server in bad weather: a proxy that refuses, delays and cuts what passes, as a test says.
+"""A faulty API server: a proxy that rejects, delays and cuts requests, as a test requires.
 
-A process of its own, `python -m testing.kube.api_faults URL CERTIFICATE`, which prints where it listens and speaks
-plain HTTP to its clients. What it refuses never reaches the API server; what it hides did. Below `/-/` a test is at the
-controls: POST `weather` and `cut`, GET `state`.
+It is a process of its own, `python -m testing.kube.api_faults URL CERTIFICATE`. It prints its address and serves plain
+HTTP. Rejected requests never reach the API server; hidden ones do. A test controls it below `/-/`: POST `weather` and
+`cut`, GET `state`.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ _GONE = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "E
 
 @dataclass(slots=True)
 class FaultPlan:
-    """What happens to requests."""
+    """The faults for requests."""
 
     refuse: list[int] = field(default_factory=list)
-    """Answer with one of these statuses instead of asking."""
+    """Answer with one of these statuses instead of forwarding."""
     hide: int = 0
-    """Ask, and answer with this status whatever came of it."""
+    """Forward, and answer with this status whatever the result."""
     share: float = 0.5
-    """Of the requests that are refused or hidden."""
+    """The fraction of requests that are rejected or hidden."""
     delay_s: float = 0.0
     watches_gone: bool = False
-    """Every watch is told at once that its version is too old."""
+    """Every watch gets the error that its version is too old."""
     mute: bool = False
-    """Every watch lives, and is told nothing."""
+    """Every watch remains open without events."""
 
 
 @dataclass(slots=True)
@@ -61,11 +61,11 @@ class FaultyApiServer:
         return web.json_response({"cut": len(watches)})
 
     async def state(self, _request: web.Request) -> web.Response:
-        """What a test may wait for."""
+        """Return the state that a test may wait for."""
         return web.json_response({"watching": len(self.watches), "refused": self.refused})
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
-        """One request, as the weather allows."""
+        """Forward one request, with the current faults."""
         weather = self.faults
         struck = bool(weather.refuse or weather.hide) and self.rng.random() < weather.share
         self.refused += struck
@@ -74,8 +74,10 @@ class FaultyApiServer:
             return refusal(self.rng.choice(weather.refuse))
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
         body = await request.read()
-        asked = self.session.request(request.method, self.target + request.raw_path, headers=headers, data=body or None)
-        async with asked as answer:
+        forwarded = self.session.request(
+            request.method, self.target + request.raw_path, headers=headers, data=body or None
+        )
+        async with forwarded as answer:
             if "watch=true" in request.query_string:
                 return await self._stream(request, answer)
             if struck:
@@ -102,10 +104,10 @@ class FaultyApiServer:
 
 
 def refusal(status: int) -> web.Response:
-    """As an API server says it."""
+    """Return an answer in the API server's format."""
     reason = {409: "Conflict", 429: "TooManyRequests"}.get(status, "InternalError")
-    said = {"kind": "Status", "status": "Failure", "reason": reason, "code": status, "message": "bad weather"}
-    return web.json_response(said, status=status)
+    body = {"kind": "Status", "status": "Failure", "reason": reason, "code": status, "message": "bad weather"}
+    return web.json_response(body, status=status)
 
 
 async def main(url: str, certificate: str) -> None:

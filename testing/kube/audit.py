@@ -1,4 +1,4 @@
-"""The API server's audit log: what an account asked for, and what it was answered."""
+"""The API server's audit log: an account's requests and their answers."""
 
 import json
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Used = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Audit:
-    """The log of one API server; `flags` are what it has to be started with."""
+    """The log of one API server, which must be started with `flags`."""
 
     folder: Path
 
@@ -28,7 +28,7 @@ class Audit:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """For the API server."""
+        """Return the flags for the API server."""
         return (
             f"--audit-policy-file={self.folder / 'policy.json'}",
             f"--audit-log-path={self.folder / 'audit.log'}",
@@ -36,14 +36,14 @@ class Audit:
         )
 
     def requests(self, account: str) -> list[dict[str, Any]]:
-        """Everything that a service account asked of resources (`namespace:name`)."""
+        """Return all requests of a service account for resources (`namespace:name`)."""
         lines = (self.folder / "audit.log").read_text().splitlines()
         events = [json.loads(line) for line in lines if line.endswith("}")]
         user = f"system:serviceaccount:{account}"
         return [e for e in events if e["user"]["username"] == user and "objectRef" in e]
 
     def used(self, account: str) -> Used:
-        """Resource (with its subresource) and verb; an apply that created something is a `create`, too."""
+        """Return resource (with its subresource) and verb; an apply that created something is a `create`, too."""
         found = set()
         for event in self.requests(account):
             of = event["objectRef"]
@@ -54,12 +54,12 @@ class Audit:
         return frozenset(found)
 
     def refused(self, account: str) -> list[str]:
-        """What it was not allowed to do."""
+        """Return the rejected requests of an account."""
         requests = self.requests(account)
         return [f"{e['verb']} {e['requestURI']}" for e in requests if e["responseStatus"]["code"] == _FORBIDDEN]
 
 
 def granted(manifests: list[dict[str, Any]]) -> Used:
-    """What roles among these manifests allow."""
+    """Return the permissions of the roles among these manifests."""
     rules = [rule for manifest in manifests for rule in manifest.get("rules", [])]
     return frozenset((resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"])

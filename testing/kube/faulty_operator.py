@@ -1,4 +1,4 @@
-"""An operator behind the proxy of `storm.py`, and the controls of that proxy."""
+"""An operator behind the proxy of `api_faults.py`, and the controls of that proxy."""
 
 import contextlib
 import json
@@ -37,7 +37,7 @@ class Proxy:
 
 @contextlib.contextmanager
 def faulty_api_server(rig: KubeStack, *options: str) -> Iterator[Proxy]:
-    """An operator that reaches its API server through this proxy only, in fair weather; it watches already."""
+    """An operator that reaches its API server through this proxy only, without faults; its watches have begun."""
     server = rig.namespace.server
     log = rig.folder / "storm.log"
     process = Process("testing.kube.api_faults", server.url, str(server.certificate), log=log)

@@ -1,4 +1,4 @@
-"""Jobs that tests run on a rig: workers that wait for a file and exit 0, and manifests of the examples."""
+"""Jobs that tests run on a stack: workers that wait for a file and exit 0, and manifests of the examples."""
 
 import copy
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ QUICK: Mapping[str, Any] = {
     "gracefulShutdown": {"seconds": 5},
     "nprocPerNode": 1,
 }
-"""What makes a small job quick to change."""
+"""Short delays, so that a small job changes quickly."""
 
 
 def waiting_job(rig: KubeStack, name: str = "j", **spec: Any) -> dict[str, Any]:
-    """A job whose workers end well as soon as `rig.finish` exists."""
+    """Return a job whose workers exit 0 as soon as `rig.finish` exists."""
     command = ["python", "-S", "-c", _WAIT_FOR_FILE, str(rig.finish)]
     template = {"spec": {"containers": [{"name": "trainer", "image": "example/trainer:1", "command": command}]}}
     return {
@@ -37,7 +37,7 @@ def waiting_job(rig: KubeStack, name: str = "j", **spec: Any) -> dict[str, Any]:
 
 
 def digits_job(folder: Path, *, replicas: int, epochs: int) -> dict[str, Any]:
-    """The manifest of the digits example, smaller."""
+    """Return the manifest of the digits example, smaller."""
     job: dict[str, Any] = copy.deepcopy(yaml.safe_load((folder / "job.yaml").read_text()))
     job["spec"] |= {"replicas": replicas, "nprocPerNode": 1}
     command = job["spec"]["template"]["spec"]["containers"][0]["command"]

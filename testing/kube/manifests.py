@@ -1,4 +1,4 @@
-"""Manifests for tests: the smallest job a user would write, the one that sets every field, and changes of them."""
+"""Manifests for tests: the smallest job a user would write, one with every field, and changes of them."""
 
 import copy
 from collections.abc import Mapping
@@ -30,20 +30,20 @@ ELASTIC: Mapping[str, Any] = {
         "template": MINIMAL["spec"]["template"],
     },
 }
-"""Two to eight nodes, four wanted."""
+"""Two to eight nodes; four are wanted."""
 
 REMOVED = object()
-"""The value that stands for no field at all."""
+"""The value for a field that is removed."""
 
 
 def full() -> dict[str, Any]:
-    """The job of full-job.yaml, which sets every field."""
+    """Return the job of full-job.yaml, which sets every field."""
     job: dict[str, Any] = yaml.safe_load((Path(__file__).with_name("full-job.yaml")).read_text())
     return job
 
 
 def changed(job: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `job` with the fields at dotted paths (`spec.template.spec.containers.0.image`) set or REMOVED."""
+    """Return a copy of `job` with fields at dotted paths (`spec.template.spec.containers.0.image`) set or REMOVED."""
     result: dict[str, Any] = copy.deepcopy(dict(job))
     for path, value in changes.items():
         *parents, last = path.split(".")

@@ -1,6 +1,6 @@
-"""What tests do in one namespace of the API server, with kubectl: apply, read, scale, patch.
+"""One namespace of the API server for tests, with kubectl: apply, read, scale, patch.
 
-Every method that expects success asserts it with kubectl's own words; `refused` expects a refusal and returns it.
+Every method asserts success with kubectl's own message; `refused` expects a rejection and returns it.
 """
 
 import json
@@ -29,31 +29,31 @@ class Namespace:
         )
 
     def kubectl(self, *arguments: str, stdin: Mapping[str, Any] | None = None) -> str:
-        """Standard output of a command that must succeed."""
+        """Return the standard output of a command that must succeed."""
         done = self.server.kubectl(*arguments, namespace=self.name, stdin=stdin)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     def apply(self, manifest: Mapping[str, Any], *options: str) -> dict[str, Any]:
-        """`kubectl apply`; the job as it was stored."""
+        """Run `kubectl apply`; return the job as it was stored."""
         stored: dict[str, Any] = json.loads(self.kubectl("apply", "-o", "json", *options, "-f", "-", stdin=manifest))
         return stored
 
     def refused(self, *arguments: str, stdin: Mapping[str, Any] | None = None) -> str:
-        """What kubectl says when the command is refused, in one line."""
+        """Return kubectl's message for a rejected command, in one line."""
         done = self.server.kubectl(*arguments, namespace=self.name, stdin=stdin)
         assert done.returncode != 0, f"not refused: {done.stdout}"
         return " ".join(done.stderr.split())
 
     def get(self, name: str) -> dict[str, Any]:
-        """The job as it is."""
+        """Return the job as it is."""
         job: dict[str, Any] = json.loads(self.kubectl("get", "ejob", name, "-o", "json"))
         return job
 
     def patch(self, name: str, change: Mapping[str, Any], *options: str) -> None:
-        """`kubectl patch` with a merge patch."""
+        """Run `kubectl patch` with a merge patch."""
         self.kubectl("patch", "ejob", name, "--type=merge", *options, "-p", json.dumps(change))
 
     def row(self, *arguments: str) -> dict[str, str]:
-        """The only row of `kubectl get ejob …` by column."""
+        """Return the only row of `kubectl get ejob …` by column."""
         return only_row(self.kubectl("get", "ejob", *arguments))

@@ -1,8 +1,8 @@
 """A node as a process of its own: the kubelet of `elasticjob run` over the pods of a real API server.
 
-`python -m testing.kube.node URL TOKEN CERTIFICATE NAMESPACE CWD FOLDER IP`. Containers run in CWD, what
-they write goes below FOLDER, and IP is the address of every pod. SIGTERM stops all pods and ends it; whatever it dies
-of, its containers die with it.
+`python -m testing.kube.node URL TOKEN CERTIFICATE NAMESPACE CWD FOLDER IP`. Containers run in CWD and write their files
+below FOLDER; IP is the address of every pod. SIGTERM stops all pods and ends it. If it ends for any other reason, its
+containers die with it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from testing.processes.kubelet_pods import KubeletPods
 
 
 def say(pod: str, lines: bytes) -> None:
-    """What containers write goes to the node's log."""
+    """Write the output of containers to the node's log."""
     for line in lines.splitlines():
         sys.stdout.buffer.write(pod.encode() + b" | " + line + b"\n")
     sys.stdout.buffer.flush()

@@ -1,4 +1,4 @@
-"""Service accounts for an operator that may less than `deploy/rbac.yaml` says, and the way to give them the rest."""
+"""Service accounts for an operator with fewer permissions than `deploy/rbac.yaml`, and a way to add the rest."""
 
 import copy
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ def apply(server: ApiServer, manifest: Mapping[str, Any]) -> None:
 
 
 def account_without(server: ApiServer, name: str, resource: str, verb: str) -> str:
-    """A token of a new account with the operator's role, but for one verb on one resource."""
+    """Return a token of a new account with the operator's role, except for one verb on one resource."""
     role = copy.deepcopy(_role())
     role["metadata"] = {"name": name}
     for rule in role["rules"]:
@@ -43,12 +43,12 @@ def account_without(server: ApiServer, name: str, resource: str, verb: str) -> s
 
 
 def grant(server: ApiServer, name: str) -> None:
-    """Give the account the whole role after all."""
+    """Give the account the whole role."""
     apply(server, {**_role(), "metadata": {"name": name}})
 
 
 def account_in(server: ApiServer, name: str, namespace: str) -> str:
-    """A token of a new account that has the operator's role in one namespace, and nothing in the cluster."""
+    """Return a token of a new account that has the operator's role in one namespace, and none in the cluster."""
     rules = [rule for rule in _role()["rules"] if "resourceNames" not in rule]
     subject = {"kind": "ServiceAccount", "name": name, "namespace": SYSTEM}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}

@@ -1,7 +1,7 @@
 """The objects of an API server that tests share: those without a namespace, and those in the operator's own.
 
-A test that leaves one behind changes what later tests see, and which tests are later depends on the scheduling of
-pytest-xdist. The fixture that uses this puts back what a test has made, changed or deleted.
+A test that leaves one behind changes the result of later tests, and the scheduling of pytest-xdist decides which tests
+are later. The fixture that uses this restores objects that a test has created, changed or deleted.
 """
 
 import http.client
@@ -38,7 +38,7 @@ Object = dict[str, Any]
 
 
 class SharedObjects:
-    """What one server has of them; a context manager that closes its connection."""
+    """The shared objects of one server; a context manager that closes its connection."""
 
     def __init__(self, server: ApiServer) -> None:
         address = urlsplit(server.url)
@@ -52,7 +52,7 @@ class SharedObjects:
         self._connection.close()
 
     def read(self) -> dict[str, Object]:
-        """Path → object, without those that the server makes for itself."""
+        """Return path → object, without those that the server creates for itself."""
         return {
             f"{path}/{found['metadata']['name']}": found
             for path in _LISTS
@@ -61,7 +61,7 @@ class SharedObjects:
         }
 
     def restore(self, before: dict[str, Object]) -> list[str]:
-        """Make them what they were; the paths of those that were not."""
+        """Restore the objects to `before`; return the paths of those that differed."""
         after = self.read()
         wrong = [path for path in {**after, **before} if _content(after.get(path)) != _content(before.get(path))]
         for path in wrong:
@@ -76,18 +76,18 @@ class SharedObjects:
         self._connection.request(verb, path, None if body is None else json.dumps(body), headers)
         answer = self._connection.getresponse()
         found: Object = json.loads(answer.read())
-        gone = verb == "DELETE" and answer.status == http.client.NOT_FOUND
-        assert gone or answer.status < http.client.BAD_REQUEST, f"{verb} {path}: {found}"
+        is_deleted = verb == "DELETE" and answer.status == http.client.NOT_FOUND
+        assert is_deleted or answer.status < http.client.BAD_REQUEST, f"{verb} {path}: {found}"
         return found
 
 
 def restored(server: ApiServer) -> Iterator[None]:
-    """Between the two halves of a fixture: what the test did to shared objects is undone behind it."""
+    """Undo a test's changes to shared objects; for use in a fixture."""
     shared = SharedObjects(server)
     before = shared.read()
     shared.close()
     yield
-    # Some tests stop the server, or restart it: a new connection.
+    # Some tests stop or restart the server: use a new connection.
     shared = SharedObjects(server)
     shared.restore(before)
     shared.close()
@@ -98,6 +98,6 @@ def _content(found: Object | None) -> Object | None:
 
 
 def _fresh(found: Object) -> Object:
-    """As it would be created."""
-    kept = {key: value for key, value in found["metadata"].items() if key in {"name", "namespace", "labels"}}
-    return {**{key: value for key, value in found.items() if key != "status"}, "metadata": kept}
+    """Return an object as it would be created."""
+    metadata = {key: value for key, value in found["metadata"].items() if key in {"name", "namespace", "labels"}}
+    return {**{key: value for key, value in found.items() if key != "status"}, "metadata": metadata}

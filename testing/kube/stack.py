@@ -1,7 +1,7 @@
-"""All that a job needs on a real API server: the operator, one node that runs pods as processes, a real etcd.
+"""A job's whole environment on a real API server: the operator, one node that runs pods as processes, a real etcd.
 
 The operator is a process of its own, with the service account and the role of `deploy/rbac.yaml` and no more. Tests
-speak kubectl where a user would; what they wait for they read straight from the API, which costs less.
+use kubectl where a user would; their waits read the API directly, which costs less.
 """
 
 import asyncio
@@ -29,20 +29,20 @@ SYSTEM = "elasticjob-system"
 ACCOUNT = "elasticjob-operator"
 _ADMIN = "admin-token"
 _PAUSE_S = 0.05
-"""Between two looks: each is a request to an API server that shares the machine with all the rest."""
+"""Between two checks: each is a request to an API server that shares the machine with all processes of the test."""
 
 T = TypeVar("T")
 
 
 def service_account_token(server: ApiServer, account: str = ACCOUNT) -> str:
-    """A token of a service account of the operator's namespace."""
+    """Return a token of a service account of the operator's namespace."""
     made = server.kubectl("create", "token", account, namespace=SYSTEM)
     assert made.returncode == 0, made.stderr
     return made.stdout.strip()
 
 
 def write_kubeconfig(path: Path, server: ApiServer, token: str) -> Path:
-    """A kubeconfig with which one is whoever the token says."""
+    """Write a kubeconfig that authenticates by this token."""
     cluster = {"server": server.url, "certificate-authority": str(server.certificate)}
     config = {
         "apiVersion": "v1",
@@ -57,7 +57,7 @@ def write_kubeconfig(path: Path, server: ApiServer, token: str) -> Path:
 
 
 class KubeStack:
-    """One namespace with everything; `close` ends all that was started."""
+    """One namespace with all its processes; `close` ends them."""
 
     def __init__(self, namespace: Namespace, *, etcd: Endpoint, token: str, folder: Path) -> None:
         self.namespace = namespace
@@ -85,7 +85,7 @@ class KubeStack:
         return self.operator
 
     def kill_operator(self) -> None:
-        """SIGKILL: it cannot tidy up anything."""
+        """Send SIGKILL: the operator cannot clean up."""
         assert self.operator is not None
         self.operator.kill()
 
@@ -98,7 +98,7 @@ class KubeStack:
         return node
 
     def bind(self, pod: str, node: str) -> None:
-        """As a scheduler does."""
+        """Bind a pod to a node, as a scheduler does."""
         target = {"apiVersion": "v1", "kind": "Node", "name": node}
         body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
         path = f"/api/v1/namespaces/{self.namespace.name}/pods/{pod}/binding"
@@ -110,53 +110,53 @@ class KubeStack:
             if process.running:
                 process.stop()
 
-    # What there is.
+    # State.
 
     def job(self, name: str = "j") -> dict[str, Any]:
-        """The job, or nothing."""
+        """Return the job, or an empty object."""
         return self._get(f"/apis/elasticjob.io/v1alpha1/namespaces/{self.namespace.name}/elasticjobs/{name}")
 
     def status(self, name: str = "j") -> dict[str, Any]:
-        """Its status, or nothing."""
+        """Return its status, or an empty object."""
         status: dict[str, Any] = self.job(name).get("status") or {}
         return status
 
     def condition(self, kind: str, name: str = "j") -> dict[str, Any]:
-        """One condition, or nothing."""
+        """Return one condition, or an empty object."""
         return next((c for c in self.status(name).get("conditions", []) if c["type"] == kind), {})
 
     def pods(self) -> list[dict[str, Any]]:
-        """All pods, also those that terminate."""
+        """Return all pods, also those that terminate."""
         found: list[dict[str, Any]] = self._get(f"/api/v1/namespaces/{self.namespace.name}/pods")["items"]
         return found
 
     def pod_names(self) -> list[str]:
-        """Names of all pods that neither terminate nor have failed."""
+        """Return the names of all pods that neither terminate nor have failed."""
         there = [pod for pod in self.pods() if "deletionTimestamp" not in pod["metadata"]]
         return sorted(pod["metadata"]["name"] for pod in there if pod["status"].get("phase") != "Failed")
 
     def scale(self, name: str = "j") -> dict[str, Any]:
-        """Its `/scale`, as an autoscaler reads it."""
+        """Return its `/scale`, as an autoscaler reads it."""
         return self._get(f"{self._jobs_path}/{name}/scale")
 
     def selected(self, selector: str) -> list[str]:
-        """Names of the pods that a selector of labels gives."""
+        """Return the names of the pods that a label selector matches."""
         found = self._get(f"{self._pods_path}?labelSelector={urllib.parse.quote(selector)}")["items"]
         return sorted(pod["metadata"]["name"] for pod in found)
 
     def events(self) -> list[tuple[str, str]]:
-        """Reason and message of every event, oldest first."""
+        """Return reason and message of every event, oldest first."""
         items = self._get(f"/api/v1/namespaces/{self.namespace.name}/events")["items"]
         items.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
         return [(event["reason"], event["message"]) for event in items]
 
     def keys(self, name: str = "j") -> Keys:
-        """Where the job's keys are."""
+        """Return the job's keys."""
         uid = self.job(name)["metadata"]["uid"]
         return Keys(job_prefix(cluster=self.cluster_id, namespace=self.namespace.name, name=name, uid=uid))
 
     def etcd_range(self, prefix: str) -> Range:
-        """What etcd has there now."""
+        """Return the keys and values that etcd has below a prefix."""
 
         async def read() -> Range:
             client = EtcdClient(self.etcd)
@@ -180,43 +180,43 @@ class KubeStack:
         asyncio.run(write())
 
     def etcd_keys(self) -> list[str]:
-        """Every key of this cluster's jobs."""
+        """Return every key of this cluster's jobs."""
         return [kv.key for kv in self.etcd_range(f"/elasticjob/{self.cluster_id}/").kvs]
 
     def slots(self, keys: Keys) -> SpecRecord | None:
-        """The map as it is written."""
+        """Return the spec record as it is in etcd."""
         found = self.etcd_range(keys.spec).kvs
         return decode(SpecRecord, found[0].value) if found else None
 
     def pids(self, keys: Keys) -> dict[int, tuple[int, str]]:
-        """Rank → pid of the worker, and its pod, as the agents report them."""
+        """Return rank → pid of the worker, and its pod, as the agents report them."""
         reports = [decode(NodeReport, kv.value) for kv in self.etcd_range(keys.reports).kvs]
         return {w.rank: (w.pid, report.pod) for report in reports for w in report.workers if w.pid}
 
     def patch_pod_status(self, pod: str, status: Mapping[str, Any]) -> None:
-        """As a kubelet that says something."""
+        """Patch a pod's status, as a kubelet does."""
         patch = json.dumps({"status": status})
         self.namespace.kubectl("patch", "pod", pod, "--subresource=status", "--type=merge", "-p", patch)
 
     # Waiting.
 
     def until(self, what: str, holds: Callable[[], T], within_s: float = 30.0) -> T:
-        """Wait; on the deadline the operator's last words are in the message."""
+        """Wait; on the deadline the message has the end of the operator's log."""
         try:
             return eventually(holds, within_s=within_s, what=what, pause_s=_PAUSE_S)
         except AssertionError as error:
-            said = self.operator.text()[-3000:] if self.operator else ""
+            log = self.operator.text()[-3000:] if self.operator else ""
             node = self.folder / "node.log"
             ran = node.read_text(errors="replace")[-2000:] if node.exists() else ""
-            raise AssertionError(f"{error}\nthe operator said:\n{said}\nthe node said:\n{ran}") from None
+            raise AssertionError(f"{error}\nlog of the operator:\n{log}\nlog of the node:\n{ran}") from None
 
     def phase(self, phase: str, name: str = "j") -> dict[str, Any]:
-        """Wait for this phase; the status then."""
+        """Wait for this phase; return the status then."""
         self.until(f"phase {phase}", lambda: self.status(name).get("phase") == phase)
         return self.status(name)
 
     def running(self, nodes: int, round_: int, name: str = "j") -> dict[str, Any]:
-        """Wait until this round runs with so many nodes, and all their workers; the status then."""
+        """Wait until this round runs with so many nodes and all their workers; return the status then."""
         wanted = {"readyReplicas": nodes, "rendezvousRound": round_, "phase": "Running"}
 
         def holds() -> bool:
@@ -226,7 +226,7 @@ class KubeStack:
         self.until(f"round {round_} with {nodes} nodes", holds)
         return self.status(name)
 
-    # What a user does, without the price of kubectl.
+    # Actions of a user, without the cost of kubectl.
 
     def create_job(self, manifest: Mapping[str, Any]) -> None:
         """`kubectl create`."""
@@ -237,11 +237,11 @@ class KubeStack:
         self._request("PATCH", f"{self._jobs_path}/{name}", {"spec": spec})
 
     def fail_pod(self, name: str) -> None:
-        """As a kubelet whose container ended badly."""
+        """Fail a pod, as a kubelet does whose container exited with an error."""
         self._request("PATCH", f"{self._pods_path}/{name}/status", {"status": {"phase": "Failed"}})
 
     def put_status(self, name: str, status: Any) -> bool:
-        """As a kubelet that may be mad; whether the API server took it."""
+        """Write a pod's status, as a broken kubelet might; return whether the API server accepted it."""
         try:
             self._request("PATCH", f"{self._pods_path}/{name}/status", {"status": status})
         except urllib.error.HTTPError as error:
@@ -251,15 +251,15 @@ class KubeStack:
         return True
 
     def delete_pod(self, name: str) -> None:
-        """`kubectl delete pod`."""
+        """Delete as `kubectl delete pod` does."""
         self._request("DELETE", f"{self._pods_path}/{name}", {})
 
     def delete_job(self, name: str) -> None:
-        """`kubectl delete ejob --wait=false`."""
+        """Delete as `kubectl delete ejob --wait=false` does."""
         self._request("DELETE", f"{self._jobs_path}/{name}", {})
 
     def forget_pod(self, name: str) -> None:
-        """As the garbage collector of pods does when a node is gone for ever."""
+        """Remove a pod, as the garbage collector of pods does when a node is lost for good."""
         self._request("DELETE", f"{self._pods_path}/{name}", {"gracePeriodSeconds": 0})
 
     @property

@@ -1,7 +1,7 @@
-"""A rig whose etcd lets nobody in without a certificate: the release's roles and Secrets, and pods that mount theirs.
+"""A stack whose etcd requires certificates: the release's roles and Secrets, and pods that mount theirs.
 
-There is no kubelet: `Pods` starts the agent of a pod as a process, with the pod's own environment, and keeps the files
-of its Secret as a kubelet does.
+There is no kubelet: `Pods` starts the agent of a pod as a process with the pod's own environment. It updates the files
+of the pod's Secret as a kubelet does.
 """
 
 import base64
@@ -28,12 +28,12 @@ _HELM_S = 900.0
 
 
 class Release:
-    """What `helm install` brings with `etcd.tls`, under names of its own, and its operator."""
+    """The objects of `helm install` with `etcd.tls`, under names of its own, and its operator."""
 
     def __init__(self, rig: KubeStack, etcd: SecuredEtcd, *values: str, authority: str = "", server: str = "") -> None:
-        """`values` as helm's `--set` takes them; without any, a release for the rig's namespace.
+        """`values` have the form of helm's `--set`; without any, a release for the stack's namespace.
 
-        `authority` and `server` are Secrets that somebody brings.
+        `authority` and `server` are Secrets that a user provides.
         """
         self.stack = rig
         brought = {"etcd.tls.caSecret": authority, "etcd.tls.serverSecret": server}
@@ -69,7 +69,7 @@ class Release:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """What the operator is told of certificates."""
+        """Return the operator's options for certificates."""
         server = ("--etcd-server-secret", self.server, "--etcd-server-name", "127.0.0.1")
         return (
             *("--etcd-ca-secret", self.ca, "--secrets-namespace", SYSTEM),
@@ -79,12 +79,12 @@ class Release:
         )
 
     def start_operator(self, *options: str) -> None:
-        """With the release's own permissions and no more."""
+        """Start the operator with the release's own permissions and no more."""
         etcd = f"127.0.0.1:{self.etcd.port}"
         self.stack.start_operator(*self.options, *options, etcd=etcd, kubeconfig=self.kubeconfig)
 
     def provide_ca(self, more: Mapping[str, bytes] = {}) -> None:
-        """As somebody who has one already: that of the etcd that runs, and `more` files."""
+        """Provide an existing authority, as a user does: that of the running etcd, and `more` files."""
         own = self.etcd.ca
         data = {"tls.crt": own.certificate, "tls.key": own.key, **more}
         body = {"data": {name: base64.b64encode(text).decode() for name, text in data.items()}}
@@ -93,23 +93,23 @@ class Release:
         assert done.returncode == 0, done.stderr
 
     def mount_server(self) -> None:
-        """The files that etcd reads, as its Secret has them now."""
+        """Write the files that etcd reads, from the current Secret."""
         replace_files(self.etcd.folder / "server", self.secret(self.server))
 
     def secret(self, name: str, namespace: str = SYSTEM) -> dict[str, bytes]:
-        """What a Secret holds."""
+        """Return the contents of a Secret."""
         return read_secret(self.stack.namespace.server, name, namespace)
 
 
 def read_secret(server: ApiServer, name: str, namespace: str = SYSTEM) -> dict[str, bytes]:
-    """What a Secret holds."""
+    """Return the contents of a Secret."""
     found = server.kubectl("get", "secret", name, "-o", "json", namespace=namespace)
     assert found.returncode == 0, found.stderr
     return {name: base64.b64decode(text) for name, text in (json.loads(found.stdout).get("data") or {}).items()}
 
 
 def replace_files(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """As a kubelet does, each at once."""
+    """Replace files as a kubelet does, each atomically."""
     for file, text in sorted(contents.items()):
         (folder / "aside").write_bytes(text)
         (folder / "aside").replace(folder / file)
@@ -145,17 +145,17 @@ class Pods:
         self._rig.patch_pod_status(name, {"phase": "Running", "podIP": "127.0.0.1"})
 
     def log(self, name: str) -> Path:
-        """What the agent of a pod has said."""
+        """Return the log of a pod's agent."""
         return self._rig.folder / f"{name}.log"
 
     def log_contains(self, words: str) -> None:
-        """Wait until every agent has said this."""
+        """Wait until every agent has logged this text."""
         for name in self._agents:
             log = self.log(name)
             eventually(lambda log=log: words in log.read_text(), within_s=40, what=words)  # type: ignore[misc]
 
     def mount(self, pod: dict[str, Any]) -> None:
-        """The files of the pod's Secret, as they are now."""
+        """Write the current files of the pod's Secret."""
         [volume] = [volume for volume in pod["spec"]["volumes"] if "secret" in volume]
         folder = self._folder(pod)
         folder.mkdir(exist_ok=True)
@@ -166,16 +166,16 @@ class Pods:
         return self._rig.folder / f"{pod['metadata']['name']}.tls"
 
     def remount(self) -> None:
-        """As the kubelet does after a while."""
+        """Write the current files of all pods, as the kubelet does after a while."""
         for pod in self._rig.pods():
             self.mount(pod)
 
     def end(self) -> list[int]:
-        """Wait for the end of all; their exit codes."""
+        """Wait until all agents have ended; return their exit codes."""
         return [agent.wait(timeout=30) for agent in self._agents.values()]
 
     def close(self) -> None:
-        """Whatever still runs ends."""
+        """End all processes that still run."""
         for agent in self._agents.values():
             agent.kill()
             agent.wait()

@@ -1,6 +1,6 @@
-"""One address before several servers, as a Service of Kubernetes: each connection goes to one that the test names.
+"""One address for several servers, as a Service of Kubernetes: each connection goes to one that the test chooses.
 
-In the test's own event loop. What it leads to may stand still; it knows nothing of that, as kube-proxy does not.
+It runs in the test's own event loop. A server may be suspended; like kube-proxy, it does not detect that.
 """
 
 import asyncio
@@ -14,12 +14,12 @@ _READ_BYTES = 65536
 
 
 class LoadBalancer:
-    """`route` are the servers of the connections to come, in turn; the last one's stays."""
+    """`route` are the servers of the next connections, in order; all later ones use the last."""
 
     def __init__(self, route: Iterable[str]) -> None:
         self.route = list(route)
         self.connections = 0
-        """Connections that were made."""
+        """The number of accepted connections."""
         self.port = 0
         self._tasks: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
@@ -34,7 +34,7 @@ class LoadBalancer:
         tasks = dict(self._tasks)
         for task, writer in tasks.items():
             task.cancel()
-            writer.transport.abort()  # also of a task that never began
+            writer.transport.abort()  # also for a task that never began
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -53,7 +53,7 @@ class LoadBalancer:
             finally:
                 far_writer.transport.abort()
         except OSError:
-            pass  # one of the two ends is gone, so is the other
+            pass  # one end is closed, so is the other
         finally:
             writer.transport.abort()
 
@@ -67,7 +67,7 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 @contextlib.asynccontextmanager
 async def load_balancer(*route: str) -> AsyncIterator[LoadBalancer]:
-    """One that is closed at the end."""
+    """A load balancer that is closed at the end."""
     made = LoadBalancer(route)
     server = await made.listen()
     try:

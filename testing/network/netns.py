@@ -1,8 +1,8 @@
-"""A second machine, as far as its network can tell: a network namespace at the end of a cable that can be pulled.
+"""A second machine with regard to networks: a network namespace at the end of a cable that can be unplugged.
 
-To be used by a process that is in a network namespace of its own (`run_in_own_network`), so that nothing of this
-machine's network is touched. Whoever stands at the other end notices nothing when the cable is pulled: no reset, no
-refusal, only silence; what was sent before arrives when it is plugged in again, as between real machines.
+For a process in a network namespace of its own (`run_in_own_network`), so that this machine's network is not changed.
+An unplugged cable causes neither a reset nor a refusal, only silence. Earlier packets arrive after it is plugged in
+again, as between real machines.
 """
 
 import contextlib
@@ -15,12 +15,12 @@ from testing.waiting import scaled
 
 _ROOT = Path(__file__).resolve().parents[2]
 _WAYS = (("unshare", "--net"), ("unshare", "--user", "--map-root-user", "--net"))
-"""For root, and for others where they may have user namespaces."""
+"""For root, and for other users if they may have user namespaces."""
 HOST_ADDRESS, NAMESPACE_ADDRESS = "10.77.1.1", "10.77.1.2"
 
 
 def run_in_own_network(module: str, *arguments: str, within_s: float) -> None:
-    """Run a module as a program with a network of its own; raises AssertionError with what it said when it failed."""
+    """Run a module as a program with a network of its own; raise AssertionError with its output if it fails."""
     command = [*_way(), sys.executable, "-m", module, *arguments]
     done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=scaled(within_s))
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
@@ -34,7 +34,7 @@ def _way() -> tuple[str, ...]:
 
 
 class NetworkNamespace:
-    """From here (`HOST_ADDRESS`) to a machine (`NAMESPACE_ADDRESS`); `inside` starts a command there."""
+    """A link from here (`HOST_ADDRESS`) to a machine (`NAMESPACE_ADDRESS`); `inside` starts a command there."""
 
     def __init__(self, machine: int) -> None:
         self.inside = ("nsenter", "--target", str(machine), "--net")
@@ -46,17 +46,17 @@ class NetworkNamespace:
             subprocess.run([*self.inside, "ip", *words.split()], check=True)
 
     def disconnect(self) -> None:
-        """Nothing gets through."""
+        """Drop all packets."""
         _ip("link", "set", "here", "down")
 
     def connect(self) -> None:
-        """All gets through."""
+        """Pass all packets."""
         _ip("link", "set", "here", "up")
 
 
 @contextlib.contextmanager
 def network_namespace() -> Iterator[NetworkNamespace]:
-    """One whose machine is gone at the end."""
+    """A namespace that is removed at the end."""
     machine = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo up; exec sleep 1000"], stdout=subprocess.PIPE)
     try:
         assert machine.stdout is not None

@@ -1,4 +1,4 @@
-"""A TCP proxy that misbehaves on demand: what is between a client and a server when the network is at fault.
+"""A TCP proxy that misbehaves on demand: a faulty network between a client and a server.
 
 It runs in a thread of its own with its own event loop, so that plain tests can use it beside real processes:
 
@@ -6,7 +6,7 @@ It runs in a thread of its own with its own event loop, so that plain tests can 
         start_something(way.endpoint)
         way.stall()
 
-Each order counts for the connections that stand and for those to come, from when the call returns.
+Each order applies to existing and future connections, from the return of the call.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _TIMEOUT_S = 20.0
 
 
 class _ProxyServer:
-    """The proxy itself; everything here runs in its event loop."""
+    """The proxy itself; all of it runs in its event loop."""
 
     def __init__(self, host: str, port: int, at: str) -> None:
         self.port = 0
@@ -37,19 +37,19 @@ class _ProxyServer:
         self._delay_s = 0.0
         self._cuts = False
         self._refused: Callable[[int], bool] = _refuse_no_port
-        """Whether the client at this port of its own is cut off."""
+        """Whether the client at this port is cut off."""
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self) -> None:
-        """Take connections, always at the same port."""
+        """Accept connections, always at the same port."""
         if self._server is None:
             self._server = await asyncio.start_server(self._accept, self.at, self.port)
             self.port = int(self._server.sockets[0].getsockname()[1])
 
     async def configure(self, *, flows: bool, delay_s: float = 0.0, cuts: bool = False, listens: bool = True) -> None:
-        """Behave so from now on."""
+        """Apply this behaviour from now on."""
         self._delay_s, self._cuts = delay_s, cuts
         if flows:
             self._flows.set()
@@ -64,7 +64,7 @@ class _ProxyServer:
             await close_server(server)
 
     async def refuse_some(self, refused: Callable[[int], bool]) -> None:
-        """Reset the connections of these clients, and each new one as soon as it is made."""
+        """Reset the connections of these clients, and each new one at once."""
         self._refused = refused
         for writer in list(self._writers):
             if refused(_port_of(writer)):
@@ -73,7 +73,7 @@ class _ProxyServer:
     async def close(self) -> None:
         """Reset every connection and stop listening."""
         await self.configure(flows=True, cuts=True, listens=False)
-        self._reset_all()  # also those that came while it stopped listening
+        self._reset_all()  # also those accepted meanwhile
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -83,7 +83,7 @@ class _ProxyServer:
             _reset(writer)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._writers.add(writer)  # here: a task that is cancelled at once never begins
+        self._writers.add(writer)  # not in the task: one that is cancelled at once never begins
         task = asyncio.get_running_loop().create_task(self._carry(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -101,12 +101,12 @@ class _ProxyServer:
             finally:
                 await self._end(far_writer)
         except OSError:
-            _reset(writer)  # one of the two ends is gone, so is the other
+            _reset(writer)  # one end is closed, so is the other
         finally:
             await self._end(writer)
 
     async def _end(self, writer: asyncio.StreamWriter) -> None:
-        """What was written still flows; where the other end takes nothing, until a reset."""
+        """Send the rest of the data; if the other end reads nothing, until a reset."""
         writer.close()
         with contextlib.suppress(OSError):
             await writer.wait_closed()
@@ -127,13 +127,13 @@ def _refuse_no_port(_port: int) -> bool:
 
 
 def _port_of(writer: asyncio.StreamWriter) -> int:
-    """The port of the other end; 0 of one that is closed."""
+    """Return the port of the other end; 0 for a closed connection."""
     peer = writer.get_extra_info("peername")
     return int(peer[1]) if peer else 0
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:
-    """End a connection with RST, not in order."""
+    """End a connection with RST instead of FIN."""
     with contextlib.suppress(OSError):  # it is closed already
         no_linger = struct.pack("ii", 1, 0)
         writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
@@ -141,7 +141,7 @@ def _reset(writer: asyncio.StreamWriter) -> None:
 
 
 class Proxy:
-    """A proxy at work; `endpoint` is what its clients are told."""
+    """A running proxy; its clients use `endpoint`."""
 
     def __init__(self, ways: _ProxyServer, loop: asyncio.AbstractEventLoop) -> None:
         self._server = ways
@@ -153,27 +153,27 @@ class Proxy:
         return f"{self._server.at}:{self._server.port}"
 
     def restore(self) -> None:
-        """Carry everything, as at the beginning; what was stalled flows on."""
+        """Forward everything, as at the beginning; stalled data is sent."""
         self._configure(self._server.configure(flows=True))
 
     def stall(self) -> None:
-        """Connections stand and can be made, and not a byte passes: a full queue, a dead switch."""
+        """Keep connections open and accept new ones, but forward no byte: a full queue, a dead switch."""
         self._configure(self._server.configure(flows=False))
 
     def delay(self, seconds: float) -> None:
-        """Each piece passes so much later."""
+        """Delay each chunk of data by so much."""
         self._configure(self._server.configure(flows=True, delay_s=seconds))
 
     def cut(self) -> None:
-        """Every connection is reset, and every new one as soon as it is made."""
+        """Reset every connection, and every new one at once."""
         self._configure(self._server.configure(flows=True, cuts=True))
 
     def refuse(self) -> None:
-        """Every connection is reset, and nobody listens any more."""
+        """Reset every connection and stop listening."""
         self._configure(self._server.configure(flows=True, cuts=True, listens=False))
 
     def refuse_processes(self, pids: Collection[int]) -> None:
-        """Cut these processes off and carry all others; `restore` does not end it, an empty collection does."""
+        """Cut these processes off and forward all others; an empty collection ends it, `restore` does not."""
 
         def refused(port: int) -> bool:
             return bool(pids) and bool(_sockets_at(port) & _open_sockets(pids))
@@ -185,7 +185,7 @@ class Proxy:
 
 
 def _sockets_at(port: int) -> set[str]:
-    """Links of the sockets whose own port is this one.
+    """Return the links of the sockets whose own port is this one.
 
     psutil reads the whole table for each process. That takes longer than a client waits, on a busy machine.
     """

@@ -1,8 +1,7 @@
-"""Finding what a test left running: by a marker in environment or arguments, and by lineage.
+"""Search for processes that a test left running: by a marker in environment or arguments, and by ancestry.
 
-A process can drop its environment and leave its session, but not its ancestors: while a census runs the test process
-is a subreaper, so whatever loses its parent comes to it. Zombies count, but for those that only wait for the test
-process itself.
+A process can drop its environment and leave its session, but not its ancestors. During a census the test process is a
+subreaper, so orphans become its children. Zombies count, except those that only wait for the test process itself.
 """
 
 import ctypes
@@ -20,7 +19,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Census:
-    """Everything that was started since it began; a context manager that leaves nothing behind."""
+    """All processes that were started since it began; a context manager that leaves none behind."""
 
     def __init__(self) -> None:
         self.token = uuid.uuid4().hex
@@ -44,7 +43,7 @@ class Census:
         _set_subreaper(on=False)
 
     def found(self, *, besides: int | None = None) -> list[psutil.Process]:
-        """All of them that exist now, but for the starter whose pid is `besides`."""
+        """Return all of them that exist now, except the fork server with the pid `besides`."""
         ours = set(psutil.Process().children(recursive=True)) | set(filter(self._marked, psutil.process_iter()))
         return [each for each in ours - self._before if each.pid != besides and not _is_ours_to_reap(each)]
 
@@ -55,7 +54,7 @@ class Census:
 
 
 def _is_ours_to_reap(process: psutil.Process) -> bool:
-    """The test process itself, or a zombie that came to it as to an init: the end of the census reaps that."""
+    """Whether it is the test process, or a zombie that was reparented to it: the end of the census reaps that."""
     if process.pid == os.getpid():
         return True
     try:

@@ -1,7 +1,7 @@
 """Real agents on one machine, for tests and measurements: each a session of its own, a real etcd between them.
 
-Every worker's first act is to append `{"t_us", "agent": "worker", "of", "round", "rank", "point": "running"}` to the
-trace file that the agents write to as well, so that one file holds the whole line of time. `of` is its agent's number.
+A worker first appends `{"t_us", "agent": "worker", "of", "round", "rank", "point": "running"}` to the trace file of the
+agents, so that one file has the whole timeline. `of` is the number of its agent.
 """
 
 import contextlib
@@ -51,7 +51,7 @@ Point = dict[str, Any]
 
 @dataclass
 class Fleet:
-    """Some agents of one job; `trace` is the file they all write to."""
+    """Some agents of one job; all write to the file `trace`."""
 
     endpoint: str
     folder: Path
@@ -64,9 +64,9 @@ class Fleet:
     environment: dict[str, str] = field(default_factory=dict)
     """More variables for agents that are started from now on."""
     address: str = "127.0.0.1"
-    """Where they are reached."""
+    """The agents' address."""
     inside: tuple[str, ...] = ()
-    """What they are started by; it must become the agent itself (`nsenter`)."""
+    """The command that starts them; it must become the agent itself (`nsenter`)."""
 
     def __post_init__(self) -> None:
         self.trace = self.folder / f"{self.run_id}.trace"
@@ -99,53 +99,53 @@ class Fleet:
         self.await_round(1, count * self.nproc)
 
     def log_of(self, agent: int) -> Path:
-        """What an agent and its workers print."""
+        """Return the file with the output of an agent and its workers."""
         return self.folder / f"{self.run_id}.{agent}.log"
 
     def points(self) -> list[Point]:
-        """All trace points so far, in order of time; a line that is just being written is left for the next look."""
+        """Return all trace points so far, in order of time; an incomplete line is left for the next call."""
         lines = self.trace.read_text().rpartition("\n")[0].splitlines()
         return sorted((json.loads(line) for line in lines), key=lambda point: int(point["t_us"]))
 
     def running(self, round_: int) -> list[Point]:
-        """Workers of a round that run."""
+        """Return the running workers of a round."""
         return [p for p in self.points() if p["point"] == "running" and p["round"] == round_]
 
     def await_round(self, round_: int, workers: int, within_s: float = 30.0) -> int:
-        """Wait until `workers` of a round run; the time (µs) at which the last one did."""
+        """Wait until `workers` of a round run; return the time (µs) at which the last one did."""
         what = f"round {round_} with {workers} workers"
         eventually(lambda: len(self.running(round_)) >= workers, within_s=within_s, what=what)
         return max(int(p["t_us"]) for p in self.running(round_))
 
     def ranks(self, round_: int) -> dict[int, list[int]]:
-        """Agent → ranks of its workers in a round."""
+        """Return agent → ranks of its workers in a round."""
         places: dict[int, list[int]] = {}
         for point in self.running(round_):
             places.setdefault(point["of"], []).append(point["rank"])
         return {agent: sorted(ranks) for agent, ranks in sorted(places.items())}
 
     def rounds(self) -> set[int]:
-        """Rounds in which any worker ran."""
+        """Return the rounds in which any worker ran."""
         return {p["round"] for p in self.points() if p["point"] == "running"}
 
     def fail(self, rank: int, code: int = 1) -> None:
-        """Have a worker exit with `code` now."""
+        """Make a worker exit with `code` now."""
         order = self.orders / f".{rank}"
         order.write_text(str(code))
         order.rename(self.orders / str(rank))
 
     def finish(self) -> None:
-        """Have all workers exit 0."""
+        """Make all workers exit 0."""
         (self.orders / "finish").touch()
 
     def await_ends(self, within_s: float = 20.0) -> list[int]:
-        """Wait until all agents have ended; their exit codes."""
+        """Wait until all agents have ended; return their exit codes."""
         for agent in self.agents:
             agent.wait(timeout=within_s)
         return [agent.returncode for agent in self.agents]
 
     def stop(self) -> None:
-        """Stop the agents that were started here, in order, then by force."""
+        """Stop the agents that were started here: first by a signal, then by force."""
         for agent in self.agents:
             if agent.poll() is None:
                 agent.send_signal(signal.SIGTERM)

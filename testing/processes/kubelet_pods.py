@@ -1,8 +1,8 @@
-"""The pods of a real API server as `cli.local.kubelet.PodApi`: what a kubelet and a scheduler ask of it, no more.
+"""The pods of a real API server as `cli.local.kubelet.PodApi`: the requests of a kubelet and a scheduler, no more.
 
-One namespace is watched, so that tests do not run each other's pods. Like a kubelet it waits for an API server that
-is away, and repeats what it had to say; what was deleted meanwhile is told when it is listed anew. A pod that is
-gone, or is another of the same name, is no error: uids go with every request.
+One namespace is watched, so that tests do not run each other's pods. Like a kubelet, it waits for an API server that
+is down, and repeats its requests. After a new list it reports objects that were deleted meanwhile. A pod that does not
+exist any more, or another one of the same name, is no error: uids go with every request.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ _LINE_LIMIT = 1 << 22
 
 
 class ApiError(Exception):
-    """The API server refused what a kubelet may do."""
+    """The API server rejected a request that a kubelet may send."""
 
 
 class KubeletPods:
-    """An async context manager."""
+    """A client of pods; an async context manager."""
 
     def __init__(self, url: str, *, token: str, certificate: Path, namespace: str) -> None:
         self._url = f"{url}/api/v1/namespaces/{namespace}/pods"
@@ -50,7 +50,7 @@ class KubeletPods:
         await self._session.close()
 
     async def watch(self, resource: Resource) -> AsyncIterator[ObjectEvent]:
-        """All pods as LISTED, one SYNCED, then every change; after a new list only what it changes."""
+        """Yield all pods as LISTED, one SYNCED, then every change; after a new list only the differences."""
         assert resource is Resource.POD
         first = True
         while True:
@@ -68,12 +68,12 @@ class KubeletPods:
 
     def _differences(self, items: list[Object]) -> list[ObjectEvent]:
         before, self._known = self._known, {objects.uid_of(pod): pod for pod in items}
-        gone = [ObjectEvent(Change.DELETED, pod) for uid, pod in before.items() if uid not in self._known]
+        deleted = [ObjectEvent(Change.DELETED, pod) for uid, pod in before.items() if uid not in self._known]
         changes = {uid: Change.MODIFIED if uid in before else Change.ADDED for uid in self._known}
-        return gone + [ObjectEvent(changes[uid], pod) for uid, pod in self._known.items()]
+        return deleted + [ObjectEvent(changes[uid], pod) for uid, pod in self._known.items()]
 
     async def _stream(self, since: str) -> AsyncIterator[ObjectEvent]:
-        """Events until the stream ends or the API server says that it knows no more; both mean: list again."""
+        """Yield events until the stream ends or the API server reports an expired version; both require a new list."""
         assert self._session is not None
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": since}
         async with self._session.get(self._url, params=query, timeout=_WATCH_TIMEOUT) as response:
@@ -91,7 +91,7 @@ class KubeletPods:
                 yield ObjectEvent(change, pod)
 
     async def bind_pod(self, namespace: str, name: str, uid: str, node_name: str) -> None:
-        """As a scheduler does."""
+        """Bind a pod to a node, as a scheduler does."""
         target = {"apiVersion": "v1", "kind": "Node", "name": node_name}
         metadata = {"name": name, "namespace": namespace, "uid": uid}
         await self._retry_until_answered("POST", f"/{name}/binding", {"metadata": metadata, "target": target})
@@ -102,7 +102,7 @@ class KubeletPods:
         await self._retry_until_answered("PATCH", f"/{name}/status", {"metadata": {"uid": uid}, "status": dict(status)})
 
     async def remove_pod(self, namespace: str, name: str, uid: str) -> None:
-        """As a kubelet does when nothing of a deleted pod runs any more."""
+        """Remove a deleted pod, as a kubelet does when none of its processes runs any more."""
         del namespace
         await self._retry_until_answered("DELETE", f"/{name}", {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}})
 

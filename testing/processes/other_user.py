@@ -1,4 +1,4 @@
-"""Another user of this machine, who has the programs of this tree and none of its user's rights."""
+"""Another user of this machine, with the programs of this tree and without its user's rights."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ import pytest
 from testing.waiting import scaled
 
 UID = 65534
-"""Nobody's."""
+"""The uid of the user `nobody`."""
 LIMIT_S = 60.0
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -22,9 +22,9 @@ os.setgroups([])
 os.setresgid({UID}, {UID}, {UID})
 os.setresuid({UID}, {UID}, {UID})
 """
-"""First of all, with everything imported: our files may be where the other user cannot go. Hence gRPC by hand, too.
+"""Runs first, with everything imported: our files may be unreadable for the other user. Hence gRPC by hand, too.
 
-Not `subprocess` with a `user`: it would fork, which a process that uses gRPC may not survive.
+Not `subprocess` with a `user`: it would fork, and a process that uses gRPC may not survive a fork.
 """
 _DELETE = """
 def frame(kind, flags, stream, payload=b""):
@@ -77,16 +77,16 @@ sys.stdin.read()
 
 
 def deletes_all(*targets: str) -> list[str]:
-    """Delete every job in the etcd at each of these targets, as the other user; those that did it."""
-    return _said(_DELETE, *targets).split()
+    """Delete every job in the etcd at each of these targets, as the other user; return the targets that allowed it."""
+    return _output_of(_DELETE, *targets).split()
 
 
 def dials(path: str) -> str:
-    """What the other user is told who connects to this Unix socket."""
-    return _said(_DIAL, path).strip()
+    """Return the error of the other user's connection to this Unix socket."""
+    return _output_of(_DIAL, path).strip()
 
 
-def _said(program: str, *words: str) -> str:
+def _output_of(program: str, *words: str) -> str:
     done = subprocess.run(
         _command(program, *words), stdout=subprocess.PIPE, text=True, check=True, timeout=scaled(LIMIT_S)
     )
@@ -99,7 +99,7 @@ def _command(program: str, *words: str) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def listening(port: int) -> Iterator[None]:
-    """The other user listens there, on the loopback interface, and never answers."""
+    """The other user listens on this port of the loopback interface, and never answers."""
     command = _command(_LISTEN, str(port))
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

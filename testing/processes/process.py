@@ -1,4 +1,4 @@
-"""A process of a test: tied to the life of the test process, everything it prints in a file that a test can read."""
+"""A process of a test: tied to the life of the test process, with its output in a file that a test can read."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ _END_LIMIT_S = 20.0
 
 
 class Process:
-    """A Python module that runs; start it from a thread that stays."""
+    """A running Python module; start it from a thread that remains."""
 
     def __init__(self, module: str, *arguments: str, log: Path, environ: Mapping[str, str] | None = None) -> None:
         tied = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid())]
@@ -28,20 +28,20 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Of the process itself: what ties it is replaced by it."""
+        """Return the pid of the module itself, which has replaced the program that ties it."""
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """It has not ended."""
+        """Return whether it has not ended."""
         return self._process.poll() is None
 
     def text(self) -> str:
-        """What it has printed, its predecessors with the same log included."""
+        """Return its output, with that of predecessors that use the same log."""
         return self._log.read_text(errors="replace")
 
     def wait_for_output(self, text: str, *, within_s: float = 20.0) -> str:
-        """Wait for a line with this text; that line."""
+        """Wait for a line with this text; return it."""
 
         def line() -> str:
             return next((line for line in self.text().splitlines() if text in line), "")
@@ -49,7 +49,7 @@ class Process:
         return eventually(line, within_s=within_s, what=f"{text!r} in {self._log}")
 
     def stop(self, within_s: float = _END_LIMIT_S) -> int:
-        """SIGTERM; the exit code."""
+        """Send SIGTERM; return the exit code."""
         self._process.terminate()
         return self.wait(within_s)
 
@@ -59,7 +59,7 @@ class Process:
         self.wait()
 
     def wait(self, within_s: float = _END_LIMIT_S) -> int:
-        """Wait for the end; the exit code. One that does not end is killed, and that is a failure."""
+        """Wait for the end; return the exit code. A process that does not end is killed, and that is a failure."""
         try:
             return self._process.wait(within_s)
         except subprocess.TimeoutExpired:

@@ -1,6 +1,6 @@
-"""A fleet whose workers obey orders by round and rank, and a look at what etcd holds of its job.
+"""A fleet whose workers follow orders by round and rank, and a reader of its job's records in etcd.
 
-Orders belong to a round: one that came too late for it is never carried out in the next.
+Orders belong to a round: one that is late for it is never carried out in the next.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ _TIMEOUT_S = 30.0
 
 @dataclass
 class ScriptedFleet(Fleet):
-    """Some agents of one job. What looks into etcd does so at `endpoint`, whatever way the agents take."""
+    """Some agents of one job. Readers of etcd use `endpoint`, whatever the path of the agents."""
 
     options: tuple[str, ...] = ("--progress",)
-    """Of the workers, see obedient.py. Who tells of progress is not held for unable to start."""
+    """Options of the workers, see scripted_worker.py. With progress, a failure is not one at start-up."""
     keep_alive_s: float = 2.0
 
     def __post_init__(self) -> None:
@@ -42,7 +42,7 @@ class ScriptedFleet(Fleet):
         self.conf = f"keep_alive={self.keep_alive_s:g}"
 
     def run_scripted(self, *, way: str | None = None, options: tuple[str, ...] | None = None) -> int:
-        """Start one agent with such workers; its number. `way` is an endpoint of its own."""
+        """Start one agent with such workers; return its number. `way` is an endpoint of its own."""
         direct, self.endpoint = self.endpoint, way or self.endpoint
         try:
             self.start_agent(*self._command(self.options if options is None else options))
@@ -76,15 +76,15 @@ class ScriptedFleet(Fleet):
         return (sys.executable, "-S", str(_WORKER), str(self.trace), str(self.orders), *options)
 
     def reported(self, agent: int, words: str) -> bool:
-        """An agent has printed this."""
+        """Return whether an agent has printed this."""
         return words in self.log_of(agent).read_text()
 
     def await_reported(self, agent: int, words: str) -> None:
-        """Wait until it has."""
-        eventually(lambda: self.reported(agent, words), within_s=_TIMEOUT_S, what=f"agent {agent} says {words!r}")
+        """Wait until an agent has printed this."""
+        eventually(lambda: self.reported(agent, words), within_s=_TIMEOUT_S, what=f"agent {agent} prints {words!r}")
 
     def pids(self, round_: int) -> set[int]:
-        """Of the workers of a round."""
+        """Return the pids of the workers of a round."""
         return {int(p["pid"]) for p in self.running(round_)}
 
     def await_silence(self, of: set[int]) -> None:
@@ -92,7 +92,7 @@ class ScriptedFleet(Fleet):
         eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in of), within_s=_TIMEOUT_S, what="their end")
 
     def begin(self, count: int) -> None:
-        """Start so many and wait until all their workers run round 1."""
+        """Start so many agents, and wait until all their workers run in round 1."""
         least, _, most = self.nnodes.partition(":")
         if count == int(
             most or least
@@ -103,30 +103,30 @@ class ScriptedFleet(Fleet):
         self.await_round(1, count * self.nproc)
 
     def give_orders(self, round_: int, orders: dict[str, dict[str, Any]]) -> None:
-        """Have workers of a round do something: rank, or `*`, → what."""
+        """Order workers of a round to do something: rank, or `*`, → order."""
         draft = self.orders / f".{round_}"
         draft.write_text(json.dumps(orders))
         draft.rename(self.orders / f"{round_}.json")
 
     def start_rounds(self) -> None:
-        """Let those that save be done with it."""
+        """Let workers that save finish their save."""
         (self.orders / "go").touch()
 
     def workers(self, point: str, round_: int) -> list[int]:
-        """Ranks that have come to this point in a round, in order of time."""
+        """Return the ranks that have reached this point in a round, in order of time."""
         return [int(p["rank"]) for p in self.points() if p["point"] == point and p["round"] == round_ and "rank" in p]
 
     def await_point(self, point: str, round_: int, workers: int) -> None:
-        """Wait until so many have."""
+        """Wait until so many workers have reached this point."""
         what = f"{workers} workers {point!r} in round {round_}"
         eventually(lambda: len(self.workers(point, round_)) >= workers, within_s=_TIMEOUT_S, what=what)
 
     def restarts(self, round_: int) -> set[str]:
-        """What the workers of a round were told of restarts."""
+        """Return the restart counts that the workers of a round got."""
         return {p["env"]["TORCHELASTIC_RESTART_COUNT"] for p in self.running(round_)}
 
     def all_finish(self, *agents: int) -> None:
-        """The job goes to its good end: these agents (all) exit 0."""
+        """End the job with success: these agents (all) exit 0."""
         self.finish()
         wanted = agents or tuple(range(len(self.agents)))
         codes = {agent: self.agents[agent].wait(timeout=_TIMEOUT_S) for agent in wanted}
@@ -136,19 +136,19 @@ class ScriptedFleet(Fleet):
 
     @property
     def keys(self) -> Keys:
-        """Of this job."""
+        """Return the keys of this job."""
         return Keys(keys.cli_prefix(self.run_id))
 
     def view(self) -> RendezvousView:
-        """Everything that etcd holds of the job."""
+        """Return all records of the job in etcd."""
         return asyncio.run(_view(self.endpoint, self.keys))
 
     def world(self) -> RendezvousState | None:
-        """The world as it is."""
+        """Return the current state."""
         return self.view().world
 
     def await_world(self, state: RoundPhase, round_: int) -> RendezvousState:
-        """Wait for this world."""
+        """Wait for this state, and return it."""
 
         def seen() -> RendezvousState | None:
             world = self.world()
@@ -159,7 +159,7 @@ class ScriptedFleet(Fleet):
         return found
 
     def root_cause(self, round_: int) -> WorkerFailure:
-        """What the verdict named as the cause of that round's end; to be asked while the next one stands."""
+        """Return the verdict's cause of that round's end; valid until the next round ends."""
         view = self.view()
         assert view.world is not None
         name = view.world.root_cause
@@ -168,12 +168,12 @@ class ScriptedFleet(Fleet):
         return found[0]
 
     def slot_of_leader(self) -> int:
-        """The slot of the node that closes rounds now."""
-        node = eventually(lambda: _leader(self.endpoint, self.keys), within_s=_TIMEOUT_S, what="a closer")
+        """Return the slot of the leader."""
+        node = eventually(lambda: _leader(self.endpoint, self.keys), within_s=_TIMEOUT_S, what="a leader")
         return int(node[:4], 16)
 
     def agent_of(self, slot: int) -> int:
-        """Which agent holds a slot."""
+        """Return the agent that occupies a slot."""
         pod = next(node.record.pod for member, node in self.view().nodes.items() if member.slot == slot)
         if pod.startswith("pod-"):
             return int(pod.removeprefix("pod-"))
@@ -181,7 +181,7 @@ class ScriptedFleet(Fleet):
         return pids[int(pod.rpartition("-")[2])]
 
     def set_replicas(self, **changes: Any) -> None:
-        """Say in `P/c/spec` what is wanted: before the first agent everything, later what changes."""
+        """Write the wanted state to `P/c/spec`: before the first agent all fields, later only changes."""
         now = self.view().spec
         least, _, most = self.nnodes.partition(":")
         plain = SpecRecord(
@@ -239,7 +239,7 @@ def scripted_fleet(
     keep_alive_s: float = 2.0,
     options: tuple[str, ...] = ("--progress",),
 ) -> Iterator[ScriptedFleet]:
-    """A drill whose agents are stopped at the end."""
+    """A fleet whose agents are stopped at the end."""
     made = ScriptedFleet(
         endpoint, folder, nnodes, nproc, max_restarts=max_restarts, options=options, keep_alive_s=keep_alive_s
     )

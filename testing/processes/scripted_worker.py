@@ -1,12 +1,12 @@
-"""A worker that does what a test says: standard library only, run as a file by `drill.Drill`.
+"""A worker that follows a test's orders: standard library only, run as a file by `scripted_fleet.ScriptedFleet`.
 
-    obedient.py TRACE ORDERS [--progress] [--save SIGNAL] [--stubborn | --doomed]
+    scripted_worker.py TRACE ORDERS [--progress] [--save SIGNAL] [--stubborn | --doomed]
 
-It notes "running" in the trace and looks for orders of its own round: ORDERS/<round>.json is `{"<rank>": {...}}`,
-`"*"` for every rank; `{"after_s": 0.003, "say": "boom", "exit": 1}` or `{"signal": 11}`. ORDERS/finish means exit 0.
-With --save it answers that signal by "told", waits for ORDERS/go, notes "saved" and exits 0. Stubborn: SIGTERM is
-noted as "told" and that is all. Doomed: who is ordered to crash crashes, and who is ordered to say something
-says it, also if SIGTERM comes first: it stands for a process that is dying already.
+It notes "running" in the trace and reads orders for its own round: ORDERS/<round>.json is `{"<rank>": {...}}`, `"*"`
+for every rank; `{"after_s": 0.003, "say": "boom", "exit": 1}` or `{"signal": 11}`. ORDERS/finish means exit 0. With
+--save it answers that signal by the point `told`, waits for ORDERS/go, notes "saved" and exits 0. With --stubborn it
+only notes SIGTERM as `told`. With --doomed it carries out an order to crash or to print even if SIGTERM comes first,
+like a process that is dying already.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ WORKER_OUTPUT = ("RANK", "WORLD_SIZE", "MASTER_PORT", "TORCHELASTIC_RESTART_COUN
 
 
 def record(point: str) -> None:
-    """One line in the trace."""
+    """Write one line to the trace."""
     line = {
         "t_us": time.time_ns() // 1000,
         "agent": "worker",
@@ -40,7 +40,7 @@ def record(point: str) -> None:
 
 
 def save(_number: int, _frame: FrameType | None) -> None:
-    """A checkpoint that takes as long as the test wants."""
+    """Save a checkpoint; the test decides when it ends."""
     record("told")
     while not os.path.exists(ORDERS + "/go"):  # noqa: PTH110 -- os is all that is needed here
         time.sleep(0.01)
@@ -49,7 +49,7 @@ def save(_number: int, _frame: FrameType | None) -> None:
 
 
 def crash_anyway(_number: int, _frame: FrameType | None) -> None:
-    """SIGTERM while an order to crash is there, or without one; what is said before a crash has been said by then."""
+    """Handle SIGTERM with or without an order to crash; the output before a crash is complete by then."""
     mine = orders()
     if "signal" in mine:
         execute({"signal": mine["signal"]})
@@ -60,7 +60,7 @@ def crash_anyway(_number: int, _frame: FrameType | None) -> None:
 
 
 def orders() -> dict[str, object]:
-    """What is ordered for this rank in this round; empty for nothing."""
+    """Return the orders for this rank in this round; empty without any."""
     with contextlib.suppress(FileNotFoundError), open(f"{ORDERS}/{ROUND}.json") as file:  # noqa: PTH123
         everybody = json.load(file)
         mine: dict[str, object] = everybody.get(RANK, everybody.get("*", {}))
@@ -69,7 +69,7 @@ def orders() -> dict[str, object]:
 
 
 def execute(order: dict[str, object]) -> None:
-    """Do what is ordered; does not return."""
+    """Carry out an order; does not return."""
     time.sleep(float(str(order.get("after_s", 0))))
     if "say" in order:
         os.write(2, f"{order['say']}\n".encode())
@@ -79,7 +79,7 @@ def execute(order: dict[str, object]) -> None:
 
 
 def main() -> None:
-    """Until told otherwise."""
+    """Run until an order ends this worker."""
     if "--save" in OPTIONS:
         signal.signal(signal.Signals[OPTIONS[OPTIONS.index("--save") + 1]], save)
     if "--stubborn" in OPTIONS:

@@ -1,12 +1,12 @@
 """A real kube-apiserver over a real etcd of its own, on free loopback ports, for tests.
 
 Owns both processes and one folder with their data, logs, certificate and kubeconfig files. `close` ends both, and
-the kernel ends them with the thread that started them, so call from a thread that stays. Only the API server can
-be stopped, killed and started again: it keeps port, data and tokens, and clients see the same server come back.
+the kernel ends them with the thread that started them, so call from a thread that remains. Only the API server can
+be stopped, killed and started again: it keeps port, data and tokens, and clients see the same server again.
 
-There is no controller manager, no scheduler and no kubelet: nothing collects garbage, no namespace is ever
-really gone, no pod runs unless the test runs it. The API server makes its certificate itself, and its key signs
-service account tokens too, hence no openssl. Users are `admin` (may do anything) and `nobody` (may do nothing).
+There is no controller manager, no scheduler and no kubelet. So no garbage is collected, no namespace is ever completely
+deleted, and no pod runs unless the test runs it. The API server makes its certificate itself, and its key signs service
+account tokens too, hence no openssl. Users are `admin` (may do anything) and `nobody` (may do nothing).
 """
 
 import asyncio
@@ -37,12 +37,12 @@ _STOP_LIMIT_S = 10.0
 _KUBECTL_LIMIT_S = 60.0
 _PORT_TRIES = 3
 _QUOTA_BYTES = 4 << 30
-"""As etcd is set up for an API server; ten thousand pods and their changes are not compacted for minutes."""
+"""As for an API server: ten thousand pods and their changes are not compacted for minutes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    """Paths of the three programs."""
+    """The paths of the three programs."""
 
     kube_apiserver: Path
     kubectl: Path
@@ -50,7 +50,7 @@ class Programs:
 
 
 class KubeToolsError(Exception):
-    """`hack/kube-tools` could not provide the programs; the message ends with its own last sentence."""
+    """`hack/kube-tools` could not provide the programs; the message ends with its last sentence."""
 
 
 class ApiServerError(Exception):
@@ -58,29 +58,29 @@ class ApiServerError(Exception):
 
 
 def kube_programs() -> Programs:
-    """The programs that `hack/kube-tools` finds, downloads or builds; raises `KubeToolsError` if it cannot.
+    """Return the programs that `hack/kube-tools` finds, downloads or builds; raise `KubeToolsError` if it cannot.
 
-    What it says on standard error is passed on as it comes: a cold build takes minutes.
+    Its standard error is passed on line by line: a cold build takes minutes.
     """
     tool = ROOT / "hack" / "kube-tools"
-    said = ""
+    message = ""
     with subprocess.Popen([tool], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         for line in process.stderr:
             sys.stderr.write(line)
-            said = line.strip()
+            message = line.strip()
         paths = dict(line.rstrip().split("=", 1) for line in process.stdout)
     if process.returncode != 0:
-        raise KubeToolsError(f"no kube-apiserver for these tests, and they never skip: {said}")
+        raise KubeToolsError(f"no kube-apiserver for these tests, and they never skip: {message}")
     return Programs(Path(paths["KUBE_APISERVER"]), Path(paths["KUBECTL"]), Path(paths["ETCD"]))
 
 
 class ApiServer:
-    """One API server; a context manager. `kubeconfig()` and `kubectl()` are how tests reach it."""
+    """One API server; a context manager. Tests use it by `kubeconfig()` and `kubectl()`."""
 
     def __init__(self, programs: Programs, folder: Path, flags: tuple[str, ...] = ()) -> None:
-        """`flags` go behind the usual ones, and win."""
+        """`flags` come after the usual ones, and override them."""
         self._programs = programs
         self._flags = flags
         self._folder = folder
@@ -111,7 +111,7 @@ class ApiServer:
 
     @property
     def certificate(self) -> Path:
-        """What a client must trust."""
+        """Return the certificate that clients must trust."""
         return self._folder / "certificates" / "apiserver.crt"
 
     def start(self) -> None:
@@ -121,28 +121,28 @@ class ApiServer:
             self._process = process = self._spawn()
             if eventually(self._state, within_s=_START_LIMIT_S, what="kube-apiserver ready") == "ready":
                 return
-            # Somebody may have taken the port between our look and its bind: then the next one is tried.
+            # Another process may have taken the port between the search and the bind: then try the next one.
             log = (self._folder / "kube-apiserver.log").read_text(errors="replace")
             if "address already in use" not in log:
                 break
         raise ApiServerError(f"kube-apiserver ended with {process.returncode} at its start: {log[-2000:]}")
 
     def stop(self) -> None:
-        """Stop the API server in an orderly way; etcd and the data stay."""
+        """Stop the API server by SIGTERM; etcd and the data remain."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL the API server; etcd and the data stay."""
+        """Send SIGKILL to the API server; etcd and the data remain."""
         self._end(signal.SIGKILL)
 
     def close(self) -> None:
-        """End both processes, at once: nothing of their data is wanted any more."""
+        """End both processes at once: their data is not needed any more."""
         self.kill()
         if self._etcd is not None:
             self._etcd.kill()
 
     def kubeconfig(self, user: str = "admin", *, namespace: str = "default") -> Path:
-        """A kubeconfig file for `admin` or `nobody`."""
+        """Write a kubeconfig file for `admin` or `nobody`, and return its path."""
         path = self._folder / f"{user}-{namespace}.kubeconfig"
         server = {"server": self.url, "certificate-authority": str(self.certificate)}
         context = {"cluster": "test", "user": user, "namespace": namespace}
@@ -160,7 +160,7 @@ class ApiServer:
     def kubectl(
         self, *arguments: str, user: str = "admin", namespace: str = "default", stdin: Mapping[str, Any] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run kubectl; `stdin` is a manifest for `-f -`. The exit code is the caller's to look at."""
+        """Run kubectl; `stdin` is a manifest for `-f -`. The caller checks the exit code."""
         config = self.kubeconfig(user, namespace=namespace)
         cache = self._folder / "kubectl-cache"
         return subprocess.run(
@@ -191,7 +191,7 @@ class ApiServer:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--token-auth-file={self._folder / 'tokens.csv'}",
             "--authorization-mode=RBAC",
-            # It would wait for a controller that makes each namespace's service account.
+            # It would wait for a controller that creates each namespace's service account.
             "--disable-admission-plugins=ServiceAccount",
             "--service-cluster-ip-range=10.0.0.0/24",
             "--endpoint-reconciler-type=none",
@@ -200,11 +200,11 @@ class ApiServer:
         ]
 
     def _state(self) -> str:
-        """`ready`, `ended`, or nothing yet."""
+        """Return `ready`, `ended`, or an empty text."""
         assert self._process is not None
         if self._process.poll() is not None:
             return "ended"
-        # Until it has made its certificate and listens there is nothing to trust and nobody to ask.
+        # Before it has made its certificate and listens, there is no certificate to trust and no server to query.
         with contextlib.suppress(OSError):
             request = urllib.request.Request(
                 f"{self.url}/readyz", headers={"Authorization": f"Bearer {_TOKENS['admin']}"}
@@ -217,7 +217,7 @@ class ApiServer:
     def _end(self, how: signal.Signals) -> None:
         if self._process is None:
             return
-        self._process.send_signal(how)  # does nothing once it was waited for
+        self._process.send_signal(how)  # does nothing after the process was reaped
         try:
             self._process.wait(_STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -226,7 +226,7 @@ class ApiServer:
 
 
 def _free_port() -> int:
-    """A loopback port that nobody has right now."""
+    """Return an unused loopback port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,7 +1,7 @@
 """cert-manager's own controllers on a real API server.
 
-Its CRDs come out of the module that `hack/cert-manager` builds the controllers from, pinned by its checksum. There is
-no webhook: nothing is defaulted or refused but by the schemas.
+Its CRDs are from the module that `hack/cert-manager` builds the controllers from, pinned by its checksum. There is no
+webhook: only the schemas set defaults and reject objects.
 """
 
 import json
@@ -30,7 +30,7 @@ _BUILD_S = 1800.0
 
 
 def source(folder: Path) -> Path:
-    """Where cert-manager's sources are; never others than the pinned ones."""
+    """Return the folder of cert-manager's sources; only the pinned version is used."""
     if shutil.which("go") is None:
         raise AssertionError("cert-manager comes from the Go module proxy: install Go 1.24 or newer")
     (folder / "go.mod").write_text("module nothing\n")
@@ -42,7 +42,7 @@ def source(folder: Path) -> Path:
 
 
 def install_crds(server: ApiServer, sources: Path) -> None:
-    """Apply them and wait until they are served. They stay: two modules want them, and a CRD takes a while to go."""
+    """Apply them and wait until they are served. They remain: two modules use them, and deleting a CRD takes time."""
     files = [sources / "deploy" / "crds" / f"{group}_{kind}.yaml" for group, kinds in CRDS.items() for kind in kinds]
     applied = server.kubectl("apply", "--server-side", *(f"--filename={file}" for file in files))
     assert applied.returncode == 0, applied.stderr
@@ -52,13 +52,13 @@ def install_crds(server: ApiServer, sources: Path) -> None:
 
 
 def program() -> str:
-    """The path of the controllers, built if need be."""
+    """Return the path of the controllers' program, built if needed."""
     tool = [ROOT / "hack" / "cert-manager"]
     return subprocess.run(tool, stdout=subprocess.PIPE, text=True, check=True, timeout=scaled(_BUILD_S)).stdout.strip()
 
 
 class CertManager:
-    """The controllers, at work on the operator's namespace; `close` ends them."""
+    """The controllers, running for the operator's namespace; `close` ends them."""
 
     def __init__(self, server: ApiServer, folder: Path) -> None:
         self._server = server
@@ -74,19 +74,19 @@ class CertManager:
         apply(self._server, manifest)
 
     def issued(self, certificate: str, *, beyond: int = 0) -> int:
-        """Wait until a Certificate has been issued more than so many times; how many times it has been by now."""
+        """Wait until a Certificate has been issued more than so many times; return the number."""
 
         def revision() -> int:
             assert self._process.poll() is None, self.log.read_text(errors="replace")[-3000:]
             status = self._get(certificate).get("status", {})
-            said = {condition["type"]: condition["status"] for condition in status.get("conditions", [])}
-            return int(status.get("revision", 0)) if said == {"Ready": "True"} else 0
+            found = {condition["type"]: condition["status"] for condition in status.get("conditions", [])}
+            return int(status.get("revision", 0)) if found == {"Ready": "True"} else 0
 
         eventually(lambda: revision() > beyond, within_s=60, what=f"Certificate {certificate} is issued", pause_s=0.2)
         return revision()
 
     def renew(self, certificate: str) -> None:
-        """As `cmctl renew` does it; waits until it has been issued again."""
+        """Renew as `cmctl renew` does; wait until it has been issued again."""
         before = self.issued(certificate)
         found = self._get(certificate)
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -114,6 +114,6 @@ class CertManager:
         return found
 
     def close(self) -> None:
-        """Whatever it does, it ends."""
+        """End the controllers."""
         self._process.kill()
         self._process.wait()

@@ -1,4 +1,4 @@
-"""The etcd of the chart's pod as processes: the commands of its containers, with places and ports of this machine."""
+"""The etcd of the chart's pod as processes: the commands of its containers, with paths and ports of this machine."""
 
 import subprocess
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _HELM_S = 900.0
 
 
 def etcd_pod(*values: str) -> dict[str, Any]:
-    """The pod that the chart makes of these values, given as `--set` takes them."""
+    """Return the pod that the chart makes of these values, given as for `--set`."""
     tool = subprocess.run([_ROOT / "hack" / "kube-tools", "helm"], stdout=subprocess.PIPE, check=True, text=True)
     helm = tool.stdout.strip().removeprefix("HELM=")
     sets = [word for value in ("etcd.members=1", "etcd.tls.enabled=true", *values) for word in ("--set", value)]
@@ -29,7 +29,7 @@ def etcd_pod(*values: str) -> dict[str, Any]:
 
 @dataclass
 class ChartEtcd(SecuredEtcd):
-    """One member with the chart's own flags, and nothing but those."""
+    """One member with exactly the chart's own flags."""
 
     pod: dict[str, Any] = field(default_factory=etcd_pod)
 
@@ -42,7 +42,7 @@ class ChartEtcd(SecuredEtcd):
         return [flag for flag in self._here(server["command"]) if flag not in self._data_flags()]
 
     def _here(self, command: list[str]) -> list[str]:
-        """The flags of etcd in a container's command, for this machine."""
+        """Return the flags of etcd in a container's command, for this machine."""
         places = {
             "/data/etcd": f"{self.folder}/data",
             "/tls/": f"{self.folder}/server/",

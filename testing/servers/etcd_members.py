@@ -1,7 +1,7 @@
-"""Three members of an etcd that start as in the chart's pods: each by the program that decides how, at its own ports.
+"""Three members of an etcd that start as in the chart's pods: each by the program that decides, at its own ports.
 
-A member is killed, loses its data and comes back as a test wishes; who is a member is looked after by the operator's
-own `EtcdMemberReplacer`, in the event loop of the test.
+A test kills a member, removes its data and starts it again. The operator's own `EtcdMemberReplacer` maintains the
+membership, in the event loop of the test.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ TIMEOUT_S = 60.0
 
 
 class EtcdMembers:
-    """Three members, none of which runs yet."""
+    """Three members, not yet started."""
 
     def __init__(self, folder: Path, *, tls: bool, prefix: str = "m") -> None:
         ports = free_ports(2 * COUNT)
@@ -55,7 +55,7 @@ class EtcdMembers:
             self.endpoint = replace(self.endpoint, ca_cert=ca_cert, cert=cert, key=key)
 
     def certify(self, authority: CertificateAuthority) -> tuple[str, str, str]:
-        """Give the members certificates of this authority, in a folder of theirs; and an administrator, the paths."""
+        """Give the members certificates of this authority, in a folder of theirs; return an administrator's paths."""
         times = {"now_s": time.time(), "life_s": 86400.0}
         write(self._folder / "server", authority.issue_server([HOST], **times), authority.trusted)
         write(self._folder / "root", authority.issue_client("root", **times), authority.trusted)
@@ -63,15 +63,15 @@ class EtcdMembers:
         return f"{root}/ca.crt", f"{root}/tls.crt", f"{root}/tls.key"
 
     def name(self, number: int) -> str:
-        """The name of a member, which is also that of its pod."""
+        """Return the name of a member, which is also that of its pod."""
         return f"{self._prefix}{number}"
 
     def is_empty(self, peer_url: str) -> bool:
-        """As the operator asks."""
+        """Return the answer to the operator's query."""
         return member_bootstrap.is_empty(peer_url, self.endpoint.ca_cert)
 
     def _secured(self) -> tuple[list[str], list[str], list[str]]:
-        """Options of the program, flags of etcd, flags that it serves with."""
+        """Return options of the program, flags of etcd, flags for serving."""
         if self._scheme == "http":
             return [], [], []
         ca, cert, key = (f"{self._folder}/server/{name}" for name in ("ca.crt", "tls.crt", "tls.key"))
@@ -81,7 +81,7 @@ class EtcdMembers:
         return ["--enable-auth=root", f"--ca-cert={ca}", f"--cert={cert}", f"--key={key}"], peers, clients
 
     def start(self, *numbers: int) -> None:
-        """Start what is not running; with data or without."""
+        """Start members that do not run; with data or without."""
         for number in numbers:
             name, client = self.name(number), f"{self._scheme}://{HOST}:{self._clients[number]}"
             known, among_peers, serving = self._secured()
@@ -95,7 +95,7 @@ class EtcdMembers:
             self._run(number, [*line, "--", *etcd, *among_peers])
 
     def start_alone(self, number: int) -> None:
-        """Start one as the only member, with the flags that the chart gives such a one; without TLS."""
+        """Start one as the only member, with the chart's flags for a single member; without TLS."""
         name, client, [port] = self.name(number), f"http://{HOST}:{self._clients[number]}", free_ports(1)
         peer = f"http://{HOST}:{port}"
         flags = [f"--name={name}", f"--data-dir={self._data(number)}", f"--listen-client-urls={client}"]
@@ -116,40 +116,40 @@ class EtcdMembers:
             self._processes[number].wait()
 
     def lose_data(self, *numbers: int) -> None:
-        """SIGKILL, and their volumes are gone."""
+        """Send SIGKILL, and delete their volumes."""
         self.kill(*numbers)
         for number in numbers:
             shutil.rmtree(self._data(number).parent)
 
     def suspend(self, *numbers: int) -> None:
-        """They answer nothing, and their connections stay."""
+        """Stop them with SIGSTOP: they answer nothing, and their connections remain."""
         for number in numbers:
             os.kill(self._processes[number].pid, signal.SIGSTOP)
 
     def resume(self, *numbers: int) -> None:
-        """They go on."""
+        """Continue them."""
         for number in numbers:
             os.kill(self._processes[number].pid, signal.SIGCONT)
 
     def log_of(self, number: int) -> str:
-        """What a member has logged since it was started last."""
+        """Return a member's log since its last start."""
         return self._log(number).read_text()[self._began[number] :]
 
     def decisions(self, number: int) -> list[str]:
-        """What a member has decided, each time that it started."""
+        """Return a member's decisions, one for each start."""
         mark = f"elasticjob-agent {member_bootstrap.OPTION}: {self.name(number)}: "
         lines = [line.partition(mark)[2] for line in self._log(number).read_text().splitlines() if mark in line]
         return [line for line in lines if not line.startswith("waiting")]
 
     async def members(self) -> tuple[Member, ...]:
-        """As etcd lists them; none while it does not answer."""
+        """Return the members as etcd lists them; none while it does not answer."""
         with contextlib.suppress(EtcdError):
             async with EtcdMaintenance.connect(self.endpoint) as maintenance:
                 return await maintenance.members()
         return ()
 
     async def wait_healthy(self) -> None:
-        """Wait for three voters, all of which answer a read."""
+        """Wait for three voters that all answer a read."""
         whole: Any = self._is_healthy  # mypy takes a coroutine function for a plain one
         await aeventually(whole, within_s=TIMEOUT_S, what="three members with a vote")
 
@@ -168,11 +168,11 @@ class EtcdMembers:
         return True
 
     async def ids(self) -> dict[str, int]:
-        """Ids of the members by name."""
+        """Return the ids of the members by name."""
         return {member.name: member.id for member in await self.members()}
 
     def stop(self) -> None:
-        """The end of all."""
+        """End all members."""
         for process in self._processes.values():
             process.kill()
             process.wait()
@@ -190,7 +190,7 @@ class EtcdMembers:
 async def etcd_members(
     folder: Path, *, tls: bool = False, prefix: str = "m", volumes: EtcdVolumeReplacer | None = None
 ) -> AsyncIterator[EtcdMembers]:
-    """Three members that are looked after, and stopped at the end."""
+    """Three members with maintenance of the membership, stopped at the end."""
     made = EtcdMembers(folder, tls=tls, prefix=prefix)
     connect = functools.partial(EtcdMaintenance.connect, made.endpoint)
     keeper = EtcdMemberReplacer(connect, made.urls, made.is_empty, volumes=volumes, check_s=0.2)

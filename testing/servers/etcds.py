@@ -1,6 +1,6 @@
-"""An etcd of a test's own, to be stalled, killed, filled and compacted; and three that elect a leader.
+"""An etcd for one test, to be stalled, killed, filled and compacted; and three that elect a leader.
 
-What etcd's clients of this project do not offer (status, alarms, compaction) goes through its JSON gateway.
+Requests that this project's clients do not offer (status, alarms, compaction) use its JSON gateway.
 """
 
 import asyncio
@@ -31,27 +31,27 @@ from testing.waiting import eventually
 
 _HOST = "127.0.0.1"
 _TIMEOUT_S = 60.0
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # whatever the environment says of proxies
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # ignores the proxies of the environment
 
 
 def http_get(endpoint: str, path: str, **question: Any) -> dict[str, Any]:
-    """One call of etcd's gateway; raises URLError, HTTPError."""
+    """Make one call to etcd's gateway and return its answer; raises URLError, HTTPError."""
     request = urllib.request.Request(f"http://{endpoint}/v3/{path}", json.dumps(question).encode())
     with _DIRECT.open(request, timeout=10) as answer:
-        said: dict[str, Any] = json.loads(answer.read())
-    return said
+        answered: dict[str, Any] = json.loads(answer.read())
+    return answered
 
 
 def b64(text: str) -> str:
-    """As the gateway wants keys and values."""
+    """Return a text as the gateway requires keys and values."""
     return base64.b64encode(text.encode()).decode()
 
 
 class OwnEtcd:
-    """One server in a folder; it always comes back at the same port."""
+    """One server in a folder; it always uses the same port again."""
 
     def __init__(self, folder: Path, flags: tuple[str, ...] = (), *, binary: str | None = None) -> None:
-        """`flags` go behind those of the embedded server, and win; the `binary` is pip's unless it is given."""
+        """`flags` come after those of the embedded server, and override them; the default `binary` is pip's."""
         self._folder = folder
         found = shlex.quote(str(find_binary(binary)))
         behind = shlex.join(("--enable-grpc-gateway=true", *flags))
@@ -68,16 +68,16 @@ class OwnEtcd:
 
     @property
     def where(self) -> Endpoint:
-        """The same, for a client."""
+        """Return the same for a client."""
         return self._server.endpoint
 
     @property
     def port(self) -> int:
-        """Of its clients."""
+        """Return the port for clients."""
         return self._server.port
 
     def start(self, *, port: int | None = None) -> None:
-        """Start it, on the data that is there."""
+        """Start it on the existing data."""
         where = self._server.port if port is None else port
         starting = EmbeddedEtcd.start(
             self._folder / "etcd", client_port=where, binary=self._binary, timeout_s=_TIMEOUT_S
@@ -89,31 +89,31 @@ class OwnEtcd:
         self._server.kill()
 
     def wipe(self) -> None:
-        """It comes back empty, as another cluster."""
+        """Restart it empty, as another cluster."""
         self.kill()
         shutil.rmtree(self._folder / "etcd" / "data")
         self.start()
 
     @property
     def is_backed_up(self) -> bool:
-        """There is a snapshot."""
+        """Return whether there is a snapshot."""
         return self._snapshot.exists()
 
     def back_up(self) -> None:
-        """Keep its data as they are at this moment; they replace the snapshot before."""
+        """Copy its current data; they replace the last snapshot."""
         self.forget_backup()
         with self.stalled():
             shutil.copytree(self._folder / "etcd" / "data", self._snapshot)
 
     def restore(self) -> None:
-        """It comes back on the data of the snapshot."""
+        """Restart it on the data of the snapshot."""
         self.kill()
         shutil.rmtree(self._folder / "etcd" / "data")
         shutil.copytree(self._snapshot, self._folder / "etcd" / "data")
         self.start()
 
     def forget_backup(self) -> None:
-        """There is no snapshot any more."""
+        """Delete the snapshot."""
         if self.is_backed_up:
             shutil.rmtree(self._snapshot)
 
@@ -126,16 +126,16 @@ class OwnEtcd:
         asyncio.run(self._server.stop())
 
     def suspend(self) -> None:
-        """It stands still from now on: connections stay, nothing is answered."""
+        """Stop it with SIGSTOP: connections remain, nothing is answered."""
         _suspend(self._server.pid)
 
     def resume(self) -> None:
-        """It goes on."""
+        """Continue it."""
         os.kill(self._server.pid, signal.SIGCONT)
 
     @contextlib.contextmanager
     def stalled(self) -> Iterator[None]:
-        """It stands still meanwhile."""
+        """Suspend it meanwhile."""
         self.suspend()
         try:
             yield
@@ -143,20 +143,20 @@ class OwnEtcd:
             self.resume()
 
     def compact(self) -> None:
-        """Forget every revision but the last."""
+        """Compact every revision but the last."""
         revision = http_get(self.endpoint, "kv/range", key=b64("-"))["header"]["revision"]
         http_get(self.endpoint, "kv/compaction", revision=revision, physical=True)
 
     def fill(self) -> None:
-        """Write until it takes no more."""
+        """Write until it rejects writes."""
         _fill(self.endpoint)
 
     def free_space(self) -> None:
-        """Delete what filled it; that ends no alarm."""
+        """Delete the data that filled it; that ends no alarm."""
         _free_space(self.endpoint)
 
     def clear(self) -> None:
-        """What an administrator does about it: delete, compact, defragment, put the alarm off."""
+        """Do an administrator's steps: delete, compact, defragment, end the alarm."""
         self.free_space()
         self.compact()
         http_get(self.endpoint, "maintenance/defragment")
@@ -190,7 +190,7 @@ def own_etcd(folder: Path, *flags: str, binary: str | None = None) -> Iterator[O
 
 
 class ThreeEtcds:
-    """A cluster of three on the loopback interface."""
+    """A cluster of three members on the loopback interface."""
 
     def __init__(self, folder: Path, flags: tuple[str, ...] = (), *, binary: str | None = None) -> None:
         ports = free_ports(6)
@@ -217,40 +217,40 @@ class ThreeEtcds:
 
     @property
     def endpoints(self) -> list[str]:
-        """`host:port` of each."""
+        """Return `host:port` of each."""
         return [f"{_HOST}:{port}" for port in self._clients]
 
     @property
     def leader(self) -> int | None:
-        """The number of the member that leads, as the living ones agree; None when they do not."""
-        said = [_status(endpoint) for endpoint in self.endpoints]
-        leading = {status.get("leader", "0") for status in said if status}  # the gateway leaves zeros out
+        """Return the number of the leading member if the living ones agree; None if not."""
+        statuses = [_status(endpoint) for endpoint in self.endpoints]
+        leading = {status.get("leader", "0") for status in statuses if status}  # the gateway leaves zeros out
         if len(leading) != 1 or leading == {"0"}:
             return None
-        ids = [status["header"]["member_id"] if status else None for status in said]
+        ids = [status["header"]["member_id"] if status else None for status in statuses]
         (leader,) = leading
         return ids.index(leader) if leader in ids else None
 
     def status(self, number: int) -> dict[str, Any]:
-        """What one tells of itself; raises as `http_get` does."""
+        """Return a member's status; raises as `http_get` does."""
         return http_get(self.endpoints[number], "maintenance/status")
 
     def fill(self) -> None:
-        """Write until they take no more."""
+        """Write until they reject writes."""
         _fill(self.endpoints[0])
 
     def free_space(self) -> None:
-        """Delete what filled them; that ends no alarm."""
+        """Delete the data that filled them; that ends no alarm."""
         _free_space(self.endpoints[0])
 
     def kill(self, number: int) -> None:
-        """SIGKILL of one."""
+        """Send SIGKILL to one member."""
         self._members[number].kill()
         self._members[number].wait()
 
     @contextlib.contextmanager
     def stalled(self, number: int) -> Iterator[None]:
-        """One stands still meanwhile: connections to it stay and can be made, nothing is answered."""
+        """Suspend one member meanwhile: connections remain and can be made, nothing is answered."""
         _suspend(self._members[number].pid)
         try:
             yield
@@ -258,7 +258,7 @@ class ThreeEtcds:
             os.kill(self._members[number].pid, signal.SIGCONT)
 
     def stop(self) -> None:
-        """The end of all."""
+        """End all members."""
         for number in range(3):
             self.kill(number)
 
@@ -266,7 +266,7 @@ class ThreeEtcds:
 def _suspend(pid: int) -> None:
     os.kill(pid, signal.SIGSTOP)
     process = psutil.Process(pid)
-    eventually(lambda: process.status() == psutil.STATUS_STOPPED, within_s=_TIMEOUT_S, what="etcd stands still")
+    eventually(lambda: process.status() == psutil.STATUS_STOPPED, within_s=_TIMEOUT_S, what="etcd is stopped")
 
 
 def _status(endpoint: str) -> dict[str, Any] | None:
@@ -277,7 +277,7 @@ def _status(endpoint: str) -> dict[str, Any] | None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nothing uses now."""
+    """Return unused ports of the loopback interface."""
     sockets = [socket.create_server((_HOST, 0)) for _ in range(count)]
     ports = [int(each.getsockname()[1]) for each in sockets]
     for each in sockets:

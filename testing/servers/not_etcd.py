@@ -1,7 +1,7 @@
-"""A web server that is not etcd: it speaks HTTP/2 without TLS, as gRPC does, and answers 404 to everything.
+"""A web server that is not etcd: it serves HTTP/2 without TLS, as gRPC uses it, and answers 404 to every request.
 
-So does what stands between a pod and the world when a service's address does not lead into the cluster yet. Frames
-are written by hand (RFC 9113): what a test needs of them are three.
+A proxy outside the cluster answers so if a service's address does not yet lead into the cluster. Frames are written by
+hand (RFC 9113): a test needs only three of them.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ _STATUS_404 = bytes([0x80 | 13])
 
 
 class NotEtcd:
-    """At `port`; `connections` counts the connections."""
+    """A server at `port`; `connections` counts the connections."""
 
     def __init__(self) -> None:
         self.connections = 0
         self.port = 0
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, to its end."""
+        """Serve one connection to its end."""
         self.connections += 1
         with contextlib.suppress(asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
             await reader.readexactly(len(_PREFACE))
@@ -47,7 +47,7 @@ def _frame(kind: int, flags: int = 0, stream: int = 0, payload: bytes = b"") -> 
 
 @contextlib.asynccontextmanager
 async def not_etcd() -> AsyncIterator[NotEtcd]:
-    """It listens at a port of its own until the end; connections that stand then stay."""
+    """A server that listens until the end; open connections remain then."""
     found = NotEtcd()
     server = await asyncio.start_server(found.answer, "127.0.0.1", 0)
     found.port = server.sockets[0].getsockname()[1]

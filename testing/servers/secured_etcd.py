@@ -1,7 +1,7 @@
 """An etcd as the chart installs it with `etcd.tls`: TLS, certificates of clients, authentication; and its authority.
 
-It is the very version that the chart names, which `hack/rendezvous-etcd` finds or builds: an older one does not keep
-its users apart. Whoever a test needs to be, it gets a certificate for; files are replaced as a kubelet replaces them.
+It is the exact version that the chart names, which `hack/rendezvous-etcd` finds or builds: an older one does not
+isolate its users. A test gets a certificate for any user; files are replaced as a kubelet replaces them.
 """
 
 import asyncio
@@ -38,13 +38,13 @@ _PAUSE_S = 0.05
 
 @functools.cache
 def program() -> str:
-    """The path of that etcd."""
+    """Return the path of that etcd."""
     found = subprocess.run([_PROGRAM], stdout=subprocess.PIPE, text=True, check=True, timeout=scaled(_BUILD_S)).stdout
     return found.strip()
 
 
 def write(folder: Path, issued: Issued, trusted: bytes) -> None:
-    """The three files, each replaced at once, the certificate last: who looks for changes sees all of them."""
+    """Write the three files, each atomically, the certificate last: a watcher of it sees all of them."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in (("ca.crt", trusted), ("tls.key", issued.key), ("tls.crt", issued.certificate)):
         (folder / "aside").write_bytes(text)
@@ -53,7 +53,7 @@ def write(folder: Path, issued: Issued, trusted: bytes) -> None:
 
 @dataclass
 class SecuredEtcd:
-    """One member that lets nobody in without a certificate; it always comes back at the same port."""
+    """One member that requires certificates; it always uses the same port again."""
 
     folder: Path
     program: str
@@ -69,25 +69,25 @@ class SecuredEtcd:
 
     @property
     def log(self) -> str:
-        """All that it has said."""
+        """Return its whole log."""
         return (self.folder / "log").read_text(errors="replace")
 
     @property
     def pid(self) -> int:
-        """Of etcd itself."""
+        """Return the pid of etcd itself."""
         return self._process.pid
 
     def issue_certificate(
         self, name: str, *, life_s: float = 3600.0, authority: CertificateAuthority | None = None
     ) -> Endpoint:
-        """Who has a certificate with this name as CN; again: a new one in the same files."""
+        """Return an endpoint with a certificate with this name as CN; again: a new one in the same files."""
         by = authority or self.ca
         folder = self.folder / "clients" / name
         write(folder, by.issue_client(name, now_s=time.time(), life_s=life_s), self.ca.trusted)
         return self.endpoint(folder)
 
     def endpoint(self, folder: Path) -> Endpoint:
-        """As whoever the certificate in `folder` says."""
+        """Return an endpoint with the certificate in `folder`."""
         ca_cert, cert, key = (str(folder / name) for name in ("ca.crt", "tls.crt", "tls.key"))
         return Endpoint((f"{ADDRESS}:{self.port}",), ca_cert=ca_cert, cert=cert, key=key)
 
@@ -138,13 +138,13 @@ class SecuredEtcd:
             )
 
     def wipe(self) -> None:
-        """It comes back empty, at the same address: no key, and no user but root."""
+        """Restart it empty, at the same address: no key, and no user but root."""
         self.kill()
         shutil.rmtree(self.folder / "data")
         self.start()
 
     def wait(self, *, within_s: float) -> int:
-        """Its exit code, when it ends by itself."""
+        """Return its exit code when it ends by itself."""
         return self._process.wait(within_s)
 
     def kill(self) -> None:
@@ -177,7 +177,7 @@ async def administrator(etcd: SecuredEtcd) -> AsyncIterator[EtcdClient]:
 
 @contextlib.asynccontextmanager
 async def bare_channel(endpoint: Endpoint) -> AsyncIterator[grpc.aio.Channel]:
-    """For calls that no client of ours makes."""
+    """A channel for calls that no client of ours makes."""
     channel = open_channel(endpoint)
     try:
         yield channel
