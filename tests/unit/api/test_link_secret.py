@@ -23,4 +23,4 @@ def test_a_key_of_another_length_is_none(length: int) -> None:
 def test_anything_else_is_refused_and_not_repeated(data: bytes) -> None:
     with pytest.raises(RecordError) as refused:
         decode_link_secret(data)
-    assert str(refused.value) == "the key of the job's links is corrupt, or of another version"
+    assert str(refused.value) == "the link secret of the job is corrupt, or of another version"

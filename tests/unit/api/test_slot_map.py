@@ -43,7 +43,7 @@ def test_a_name_costs_its_own_letters_alone() -> None:
         ({"train": {"": "²=a"}}, "^slots: '²=a' does not begin with a slot"),
         ({"train": {"": "9999999999999=a"}}, "does not begin with a slot"),
         ({"train": {"": "65536-a"}}, "^slots: '65536-a' begins with 65536; slots are below 65536"),
-        ({"x" * 513: {"": "0-a 1-a"}}, "^slots: 'x+… has 513 characters; no name of a pod is so long"),
+        ({"x" * 513: {"": "0-a 1-a"}}, "^slots: 'x+… has 513 characters; names of pods are shorter"),
     ],
 )
 def test_anything_else_is_refused_with_its_place(value: Any, message: str) -> None:
