@@ -1,4 +1,4 @@
-"""What is kept of a test that failed, in e2e/artifacts/NAMESPACE: everything that one would ask the cluster for."""
+"""Artifacts of a failed test, in e2e/artifacts/NAMESPACE: the objects and logs that explain a failure."""
 
 import shutil
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).with_name("artifacts")
 
 
 def keep(space: Space) -> Path:
-    """Write the files; what cannot be had is named in its file."""
+    """Write the files; a failed query is recorded in its file."""
     folder = FOLDER / space.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)

@@ -1,9 +1,9 @@
-"""The kind cluster that the tests share: made if it is not there, with our images on its nodes and all installed.
+"""The kind cluster that the tests share: created if missing, with our images on its nodes and everything installed.
 
-A cluster that was there before stays there; so does one that `--keep-cluster` asks for, and docker likewise. What is
-installed is the Helm chart, with the values of e2e/values.yaml: the operator and etcd are on the control plane's node,
-so that the tests may break any of the others. Jobs have two workers then. A third is cordoned: it is for the tests of
-the chart's defaults, e2e/default_install.
+A cluster that existed before remains, as does one with `--keep-cluster`, and docker likewise. The release is the Helm
+chart with the values of e2e/values.yaml. The operator and etcd are on the control plane's node, so that the tests may
+break any of the others. Jobs have two workers then. A third one is cordoned: it is for the tests of the chart's
+defaults, e2e/default_install.
 """
 
 import json
@@ -24,7 +24,7 @@ SYSTEM = "elasticjob-system"
 OPERATOR = "deployment/elasticjob-operator"
 OPERATOR_LEASE = "elasticjob-operator"
 OPERATORS = ("--selector=app.kubernetes.io/component=operator", "--prefix")
-"""Of `kubectl logs`: all replicas."""
+"""Options of `kubectl logs` for all replicas."""
 ETCD = "statefulset/elasticjob-etcd"
 _PINNED = ("--values", str(ROOT / "e2e" / "values.yaml"))
 _OUR_ETCD = ("--set", "etcd.image.repository=elasticjob/etcd", "--set", "etcd.image.tag=dev")
@@ -53,7 +53,7 @@ async def main():
 
 asyncio.run(main())
 """
-"""Run in the operator's pod."""
+"""A program for the operator's pod."""
 
 
 @dataclass
@@ -65,14 +65,14 @@ class Cluster:
     installed_s: float = 0.0
     """Seconds from the command to an operator and an etcd that are ready."""
     was_installed: bool = False
-    """There was an older installation."""
+    """Whether there was an older installation."""
     _kubectl: Path = field(default_factory=Path)
     _helm: Path = field(default_factory=Path)
     _was_up: bool = False
     _docker_was_up: bool = False
 
     def up(self) -> None:
-        """Make sure that it is there and has the present state of the project installed."""
+        """Make sure that the cluster exists and has the current state of the project installed."""
         self._docker_was_up = succeeds("docker", "info")
         self._was_up = self._docker_was_up and self.name in _clusters()
         show("hack/kind/up", self.name, limit_s=_COLD_LIMIT_S)
@@ -84,7 +84,7 @@ class Cluster:
         self.install()
 
     def down(self) -> None:
-        """Leave the machine as it was found, but for what caches have."""
+        """Restore the machine, except for caches."""
         if self.keep or self._was_up:
             return
         show("hack/kind/down", self.name, limit_s=120)
@@ -92,23 +92,23 @@ class Cluster:
             show("hack/kind/docker-down", limit_s=120)
 
     def kubectl(self, *arguments: str, stdin: str = "", limit_s: float = _KUBECTL_LIMIT_S) -> str:
-        """Standard output of kubectl, which must succeed."""
+        """Return the standard output of kubectl, which must succeed."""
         return run(*self.command(*arguments), stdin=stdin, limit_s=limit_s)
 
     def command(self, *arguments: str) -> list[str | Path]:
-        """A kubectl command for this cluster."""
+        """Return a kubectl command for this cluster."""
         return [self._kubectl, "--context", f"kind-{self.name}", *arguments]
 
     def etcd_keys(self, part: str) -> list[str]:
-        """All keys of jobs in etcd that contain `part`, as the operator's own certificate reads them."""
+        """Return all keys of jobs in etcd that contain `part`, read with the operator's own certificate."""
         ask = ("exec", "-n", SYSTEM, OPERATOR, "--", "python", "-c", _READ_KEYS)
         # The service may name a member whose node has just died.
-        answer = eventually(lambda: self._said(*ask), within_s=90, what="etcd answers", pause_s=1)
+        answer = eventually(lambda: self._try_kubectl(*ask), within_s=90, what="etcd answers", pause_s=1)
         keys: list[str] = json.loads(answer)
         return [key for key in keys if part in key]
 
-    def _said(self, *arguments: str) -> str:
-        """The same as `kubectl`; nothing if it fails."""
+    def _try_kubectl(self, *arguments: str) -> str:
+        """As `kubectl`, but return an empty text on failure."""
         try:
             return self.kubectl(*arguments, limit_s=20)
         except ProgramFailed as error:
@@ -116,58 +116,58 @@ class Cluster:
             return ""
 
     def helm(self, *arguments: str) -> str:
-        """Standard output of helm, which must succeed, for the namespace of the release."""
+        """Return the standard output of helm, which must succeed, for the namespace of the release."""
         place: list[str | Path] = [self._helm, "--kube-context", f"kind-{self.name}", "--namespace", SYSTEM]
         return run(*place, *arguments, limit_s=_KUBECTL_LIMIT_S)
 
     def workers(self) -> list[str]:
-        """The two nodes that take pods of jobs; docker's containers have the same names."""
+        """Return the two nodes for pods of jobs; docker's containers have the same names."""
         return self.all_workers()[:2]
 
     def all_workers(self) -> list[str]:
-        """With the third, which takes pods only in the tests of the chart's defaults."""
+        """Return all workers; the third takes pods only in the tests of the chart's defaults."""
         return [node for node in self._nodes() if "control-plane" not in node]
 
     def spare(self) -> str:
-        """The third worker."""
+        """Return the third worker."""
         found = self.all_workers()
         assert len(found) == 3, f"the cluster {self.name} is an older one: hack/kind/down {self.name} removes it"
         return found[2]
 
     def control_plane(self) -> str:
-        """The node of the API server, the operator and etcd."""
+        """Return the node of the API server, the operator and etcd."""
         [found] = set(self._nodes()) - set(self.all_workers())
         return found
 
     def upgrade(self, *values: str, chart: Path = CHART, pinned: bool = True) -> None:
-        """`helm upgrade --install` with more values, as --set takes them; waits until all is ready.
+        """Run `helm upgrade --install` with more values, in the form of --set; wait until all is ready.
 
-        Not `pinned`: with the chart's defaults, but for the name of etcd's image.
+        If not `pinned`: with the chart's defaults, except for the name of etcd's image.
         """
         sets = [word for value in values for word in ("--set", value)]
         base = _PINNED if pinned else _OUR_ETCD
         self.helm("upgrade", RELEASE, str(chart), "--install", *base, "--take-ownership", *sets, *_WAIT)
 
     def install(self, *values: str, pinned: bool = True) -> None:
-        """The release, from nothing or over an older one, with more values, as --set takes them."""
+        """Install the release, from nothing or over an older one, with more values, in the form of --set."""
         self.kubectl("apply", "--server-side", "-f", str(ROOT / "deploy" / "00-namespace.yaml"))
         self.was_installed = RELEASE in self.helm("list", "--short").split()
         image = run("docker", "image", "inspect", "--format", "{{.Id}}", OPERATOR_IMAGE).strip()
         start = time.monotonic()
-        # The tag is always the same, so the image's id is what tells Kubernetes of another one.
+        # The tag is always the same, so Kubernetes recognizes another image by its id only.
         self.upgrade(f"operator.podAnnotations.image={image}", *values, pinned=pinned)
         self.installed_s = time.monotonic() - start
 
     def uninstall(self) -> None:
-        """Jobs, the CRD and the namespace stay."""
+        """Uninstall the release; jobs, the CRD and the namespace remain."""
         self.helm("uninstall", RELEASE, "--wait")
 
     def load(self, image: str, *places: str) -> None:
-        """Put an image on these nodes; kind leaves out those that have it."""
+        """Load an image on these nodes; kind skips nodes that have it."""
         run("kind", "load", "docker-image", image, "--name", self.name, "--nodes", ",".join(places), limit_s=600)
 
     def load_etcd_everywhere(self) -> None:
-        """For three members."""
+        """Load etcd's image on all nodes, for three members."""
         for image in (ETCD_IMAGE, AGENT_IMAGE):
             self.load(image, *self._nodes())
 
@@ -175,7 +175,7 @@ class Cluster:
         return sorted(self.kubectl("get", "nodes", "-o", "name").replace("node/", "").split())
 
     def _load(self) -> None:
-        """Put the images on the nodes that need them; kind leaves out those that have them."""
+        """Load the images on the nodes that need them; kind skips those that have them."""
         for images, nodes in ((SYSTEM_IMAGES, [self.control_plane()]), (JOB_IMAGES, self.workers())):
             on = ("--name", self.name, "--nodes", ",".join(nodes))
             run("kind", "load", "docker-image", *images, *on, limit_s=600)

@@ -1,7 +1,7 @@
-"""Fixtures: one cluster for the session, a namespace for each module, artifacts of what failed, measured seconds.
+"""Fixtures: one cluster for the session, a namespace for each module, artifacts of failed tests, measured seconds.
 
-The cluster is made before the first test's time-out runs, since a cold one takes minutes. Where it cannot be had every
-test fails with the reason; none is skipped.
+The cluster is created before the timeout of the first test begins, since a cold one takes minutes. Without a cluster
+every test fails with the reason; none is skipped.
 """
 
 import hashlib
@@ -22,22 +22,22 @@ Measured = Callable[[str, float], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--keep-cluster` and `--cluster NAME`."""
+    """Add `--keep-cluster` and `--cluster NAME`."""
     group = parser.getgroup("e2e")
-    group.addoption("--keep-cluster", action="store_true", help="leave the kind cluster there at the end")
-    group.addoption("--latencies", help="file to write what was measured to, as a table in Markdown")
+    group.addoption("--keep-cluster", action="store_true", help="do not delete the kind cluster at the end")
+    group.addoption("--latencies", help="file for the measured latencies, as a table in Markdown")
     group.addoption(
-        "--cluster", default="e2e", help="name of the kind cluster [e2e]; one that is there is used and kept"
+        "--cluster", default="e2e", help="name of the kind cluster [e2e]; an existing one is used and kept"
     )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Where measurements are gathered."""
+    """Create the list of measurements."""
     config.stash[_MEASURED] = []
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Make the cluster if there is any test to run."""
+    """Create the cluster if there is any test to run."""
     config = session.config
     if config.option.collectonly or not session.items:
         return
@@ -50,13 +50,13 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Take away what was made."""
+    """Remove a cluster that this run has created."""
     if (cluster := config.stash.get(_CLUSTER, None)) is not None:
         cluster.down()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatus: int, config: pytest.Config) -> None:
-    """Print what was measured; after a run without a failure write it where that was asked for. None is asserted."""
+    """Print the measurements; after a run without failures, write them to the given file. None is asserted."""
     measured = config.stash[_MEASURED]
     if not measured:
         return
@@ -69,7 +69,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, exitstatu
 
 @pytest.fixture(scope="session")
 def cluster(pytestconfig: pytest.Config) -> Cluster:
-    """The cluster, with everything installed."""
+    """Return the cluster, with everything installed."""
     if fault := pytestconfig.stash.get(_FAULT, ""):
         pytest.fail(f"no cluster for these tests, and they never skip: {fault}", pytrace=False)
     return pytestconfig.stash[_CLUSTER]
@@ -77,14 +77,14 @@ def cluster(pytestconfig: pytest.Config) -> Cluster:
 
 @pytest.fixture(scope="session", autouse=True)
 def _installation(cluster: Cluster, pytestconfig: pytest.Config) -> None:
-    """How long the installation took is measured too."""
+    """Measure the time of the installation, too."""
     what = "helm upgrade -> ready, over an older one" if cluster.was_installed else "helm install -> ready"
     pytestconfig.stash[_MEASURED].append(latencies.Measurement(latencies.PINNED, what, cluster.installed_s))
 
 
 @pytest.fixture(scope="module")
 def space(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Space]:
-    """A namespace for the one job of a module; what is in it is kept in files if one of its tests failed."""
+    """A namespace for the one job of a module; its state is kept in files if one of the tests failed."""
     yield from _namespace(cluster, request, request.module.__name__.rpartition(".")[2])
 
 
@@ -100,7 +100,7 @@ def _namespace(cluster: Cluster, request: pytest.FixtureRequest, name: str) -> I
     made = Space(cluster, name.replace("_", "-"))
     cluster.kubectl("delete", "namespace", made.name, "--ignore-not-found")
     cluster.kubectl("create", "namespace", made.name)
-    # Without it no pod can be made there, and a controller that has just been started anew may take its time.
+    # Without it no pod can be created there, and a controller that has just restarted may take its time.
     cluster.kubectl("wait", "-n", made.name, "serviceaccount/default", "--for=create", "--timeout=60s")
     yield made
     if request.session.testsfailed > failed_before:
@@ -110,7 +110,7 @@ def _namespace(cluster: Cluster, request: pytest.FixtureRequest, name: str) -> I
 
 @pytest.fixture(scope="session")
 def measured_on(pytestconfig: pytest.Config) -> Callable[[str], Measured]:
-    """Give what records measurements on an install of this name."""
+    """Return a function from the name of an install to a recorder of its measurements."""
 
     def on(install: str) -> Measured:
         def record(what: str, seconds: float) -> None:
@@ -123,5 +123,5 @@ def measured_on(pytestconfig: pytest.Config) -> Callable[[str], Measured]:
 
 @pytest.fixture(scope="session")
 def measured(measured_on: Callable[[str], Measured]) -> Measured:
-    """Records what took how many seconds, for the summary."""
+    """Return a recorder of measurements, for the summary."""
     return measured_on(latencies.PINNED)

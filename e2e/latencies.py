@@ -1,4 +1,4 @@
-"""docs/latencies.md: what a run measured, as a page. Written by the run and by nobody else."""
+"""docs/latencies.md: the measurements of a run, as a page that only a run writes."""
 
 import datetime as dt
 import os
@@ -48,13 +48,13 @@ class Measurement(NamedTuple):
     """Seconds that something took."""
 
     install: str
-    """What was installed, a key of `_ABOUT`."""
+    """The installation, a key of `_ABOUT`."""
     what: str
     seconds: float
 
 
 def page(measured: Iterable[Measurement]) -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     when = dt.datetime.now(tz=dt.UTC).date().isoformat()
     machine = f"{os.cpu_count()} cores, load {os.getloadavg()[2]:.0f}, {platform.system()} {platform.machine()}, {when}"
     all_ = tuple(measured)

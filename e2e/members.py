@@ -1,4 +1,4 @@
-"""The three members of etcd, as their own metrics tell of them."""
+"""The three members of etcd, read from their own metrics."""
 
 from e2e.cluster import SYSTEM, Cluster
 from e2e.programs import ProgramFailed
@@ -6,10 +6,10 @@ from e2e.programs import ProgramFailed
 MEMBERS = tuple(f"elasticjob-etcd-{number}" for number in range(3))
 
 
-def leader(cluster: Cluster, *asked: str) -> str:
-    """The pod of the member that leads, of those that are asked; empty while none does, or one knows no leader."""
+def leader(cluster: Cluster, *queried: str) -> str:
+    """Return the pod of the leading member among those queried; empty without one, or if one knows no leader."""
     leaders = []
-    for member in asked or MEMBERS:
+    for member in queried or MEMBERS:
         path = f"/api/v1/namespaces/{SYSTEM}/pods/{member}:2381/proxy/metrics"
         try:
             metrics = cluster.kubectl("get", "--raw", path).splitlines()

@@ -1,6 +1,6 @@
-"""What happens to a node: it dies, freezes, is cut off, is emptied, takes no more. Each is undone at the end.
+"""Faults of a node: it dies, freezes, is cut off, is drained, is cordoned. Each is undone at the end.
 
-A node of kind is a container of docker, named as the node. Nothing here knows what a job is.
+A node of kind is a container of docker with the node's name. This module knows no jobs.
 """
 
 import time
@@ -19,7 +19,7 @@ _CHAINS = (("INPUT", "-i"), ("OUTPUT", "-o"), ("FORWARD", "-i"), ("FORWARD", "-o
 
 @contextmanager
 def _until_the_end(cluster: Cluster, node: str, do: Act, undo: Act) -> Iterator[float]:
-    """Done to that node; gives the moment before. At the end it is undone, and the node is ready."""
+    """Do it to that node, and yield the time before. At the end undo it, and wait until the node is ready."""
     moment = time.time()
     do()
     try:
@@ -34,23 +34,23 @@ def _by_docker(cluster: Cluster, node: str, do: str, undo: str) -> AbstractConte
 
 
 def killed(cluster: Cluster, node: str) -> AbstractContextManager[float]:
-    """The power is off; at the end it is on again."""
+    """Power the node off; at the end power it on again."""
     return _by_docker(cluster, node, "kill", "start")
 
 
 def frozen(cluster: Cluster, node: str) -> AbstractContextManager[float]:
-    """All its processes stand still; at the end they go on where they were."""
+    """Suspend all its processes; at the end they continue."""
     return _by_docker(cluster, node, "pause", "unpause")
 
 
 def cut_off(cluster: Cluster, node: str) -> AbstractContextManager[float]:
-    """It hears nobody and nobody hears it; its processes go on."""
+    """Cut the node off from the network in both directions; its processes continue."""
     return _until_the_end(cluster, node, lambda: _wire(node, "-I"), lambda: _wire(node, "-D"))
 
 
 @contextmanager
 def closed_to(pods: Mapping[str, str], port: int, verdict: Sequence[str]) -> Iterator[float]:
-    """These pods (their node, by address) cannot speak to this port of others; their node and the rest go on."""
+    """Block these pods (their node, by address) from this port of others; their node and the rest are not affected."""
     moment = time.time()
     try:
         _ports(pods, port, "-I", verdict)
@@ -61,7 +61,7 @@ def closed_to(pods: Mapping[str, str], port: int, verdict: Sequence[str]) -> Ite
 
 @contextmanager
 def out_of_service(cluster: Cluster, node: str) -> Iterator[float]:
-    """A person has said that the dead node stays away: Kubernetes deletes its pods; at the end that is taken back."""
+    """Mark the dead node as out of service, so that Kubernetes deletes its pods; at the end remove the mark."""
     moment = time.time()
     taint = "node.kubernetes.io/out-of-service"
     cluster.kubectl("taint", "node", node, f"{taint}=nodeshutdown:NoExecute")
@@ -73,7 +73,7 @@ def out_of_service(cluster: Cluster, node: str) -> Iterator[float]:
 
 @contextmanager
 def drained(cluster: Cluster, node: str) -> Iterator[float]:
-    """`kubectl drain`, done when it begins; at the end it takes pods again."""
+    """Run `kubectl drain` at the beginning; at the end the node takes pods again."""
     moment = time.time()
     options = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=120s")
     try:
@@ -85,7 +85,7 @@ def drained(cluster: Cluster, node: str) -> Iterator[float]:
 
 @contextmanager
 def cordoned(cluster: Cluster, node: str) -> Iterator[None]:
-    """It takes no new pods; at the end it does, if it does not already."""
+    """Cordon the node; at the end uncordon it, unless it was cordoned before."""
     cluster.kubectl("cordon", node)
     try:
         yield

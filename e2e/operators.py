@@ -1,4 +1,4 @@
-"""Which replica of the operator leads, by its Lease."""
+"""The leading replica of the operator, read from its Lease."""
 
 import json
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ class Leader:
     pod: str
     node: str
     acquired_at: float
-    """The moment when it began to lead."""
+    """The time at which it became the leader."""
 
 
 def leader(cluster: Cluster) -> Leader:
-    """The one that leads; waits until there is one."""
+    """Return the leader; wait until there is one."""
     found = eventually(lambda: _holder(cluster), within_s=_WITHIN_S, what="an operator leads", pause_s=0.5)
     assert found is not None
     pod, acquired_at = found
@@ -31,7 +31,7 @@ def leader(cluster: Cluster) -> Leader:
 
 
 def next_leader(cluster: Cluster, before: Leader) -> Leader:
-    """Wait until another replica leads."""
+    """Wait until another replica leads, and return it."""
     found = eventually(
         lambda: other if (other := leader(cluster)).pod != before.pod else None,
         within_s=_WITHIN_S,
@@ -43,14 +43,14 @@ def next_leader(cluster: Cluster, before: Leader) -> Leader:
 
 
 def kill(killed: Leader) -> float:
-    """SIGKILL to all processes of the pod, so that it gives up nothing; the moment before."""
+    """Send SIGKILL to all processes of the pod, so that it does not release the Lease; return the time before."""
     script = 'date +%s.%N; kill -9 $(grep -lzx "HOSTNAME=$0" /proc/[0-9]*/environ | cut -d/ -f3)'
-    said = run("docker", "exec", killed.node, "sh", "-c", script, killed.pod)
-    return float(said.split()[0])
+    output = run("docker", "exec", killed.node, "sh", "-c", script, killed.pod)
+    return float(output.split()[0])
 
 
 def _holder(cluster: Cluster) -> tuple[str, float] | None:
-    """The pod that holds the Lease, and the moment when it took it; None while it has been given up."""
+    """Return the pod that holds the Lease, and the time of its acquisition; None while no pod holds it."""
     spec = json.loads(cluster.kubectl("get", "lease", "-n", SYSTEM, OPERATOR_LEASE, "-o", "json"))["spec"]
     if not spec.get("holderIdentity"):
         return None

@@ -1,7 +1,7 @@
 """Running other programs: kubectl, kind, docker and this project's scripts. The only file here that starts a process.
 
-Every call has a deadline. What a script says on standard error is passed on when it takes long, and is part of the
-error when it fails. Nothing here knows what a cluster or a job is.
+Every call has a deadline. Standard error of a script is passed on if the script takes long, and is part of the error
+if it fails. This module knows neither clusters nor jobs.
 """
 
 import os
@@ -17,11 +17,11 @@ ENVIRON = {**os.environ, "PATH": f"{CACHE / 'bin'}:{os.environ['PATH']}"}
 
 
 class ProgramFailed(Exception):
-    """A program could not run, took too long or ended with another code than 0; the message has its words."""
+    """A program could not run, took too long or ended with another code than 0; the message has its output."""
 
 
 def succeeds(*command: str | Path) -> bool:
-    """True if the command ends with 0."""
+    """Return whether the command ends with 0."""
     try:
         run(*command)
     except ProgramFailed:
@@ -30,7 +30,7 @@ def succeeds(*command: str | Path) -> bool:
 
 
 def run(*command: str | Path, stdin: str = "", limit_s: float = 60.0) -> str:
-    """Standard output of a command that must succeed within `limit_s`; raises `ProgramFailed`."""
+    """Return the standard output of a command that must succeed within `limit_s`; raise `ProgramFailed`."""
     try:
         done = subprocess.run(
             command, input=stdin, capture_output=True, text=True, check=False, timeout=limit_s, env=ENVIRON, cwd=ROOT
@@ -38,24 +38,24 @@ def run(*command: str | Path, stdin: str = "", limit_s: float = 60.0) -> str:
     except (subprocess.TimeoutExpired, OSError) as error:
         raise ProgramFailed(str(error)) from error
     if done.returncode != 0:
-        said = (done.stderr or done.stdout).strip()
-        raise ProgramFailed(f"{' '.join(map(str, command))} ended with {done.returncode}: {said}")
+        output = (done.stderr or done.stdout).strip()
+        raise ProgramFailed(f"{' '.join(map(str, command))} ended with {done.returncode}: {output}")
     return done.stdout
 
 
 def show(*command: str | Path, limit_s: float) -> None:
-    """Run a script that takes long, with its output shown as it comes; raises `ProgramFailed`."""
+    """Run a long script, and show its output at once; raise `ProgramFailed`."""
     try:
         code = subprocess.run(command, check=False, timeout=limit_s, env=ENVIRON, cwd=ROOT).returncode
     except subprocess.TimeoutExpired as error:
         raise ProgramFailed(str(error)) from error
     if code != 0:
-        raise ProgramFailed(f"{' '.join(map(str, command))} ended with {code}; its own words are above")
+        raise ProgramFailed(f"{' '.join(map(str, command))} ended with {code}; its output is above")
 
 
 @contextmanager
 def lines(*command: str | Path, within_s: float) -> Iterator[Iterator[str]]:
-    """The lines of a command's output as they come; they end when it ends, or after `within_s`."""
+    """Yield the lines of a command's output; they end with the command, or after `within_s`."""
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=ENVIRON, cwd=ROOT
     ) as process:

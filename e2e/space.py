@@ -1,7 +1,7 @@
-"""A namespace with its one job, in a user's words: apply, wait, look, break, scale, delete.
+"""A namespace with its one job, in a user's steps: apply, wait, check, break, scale, delete.
 
-Waiting is `kubectl wait`, which watches, or following a log; both with a deadline. Moments are seconds of the
-machine's clock, which all nodes of a kind cluster share.
+A wait is `kubectl wait`, which watches, or follows a log; both have a deadline. Times are seconds of the machine's
+clock, which all nodes of a kind cluster share.
 """
 
 import json
@@ -21,7 +21,7 @@ JOB = "digits"
 _OF_JOB = f"--selector=elasticjob.io/job-name={JOB}"
 _WAIT_S = 120.0
 KINDS = "pods,services,poddisruptionbudgets"
-"""All that the operator makes for a job."""
+"""All objects that the operator creates for a job."""
 
 # A worker is found by its environment, as the job's author could: RANK is what torchrun sets.
 _KILL = r"""
@@ -40,21 +40,21 @@ class Space:
     name: str
 
     def kubectl(self, *arguments: str, stdin: str = "") -> str:
-        """Standard output of kubectl in this namespace."""
+        """Return the standard output of kubectl in this namespace."""
         return self.cluster.kubectl("-n", self.name, *arguments, stdin=stdin)
 
     def applied(self, manifest: Mapping[str, Any]) -> float:
-        """`kubectl apply` of the job; the moment before."""
+        """Run `kubectl apply` for the job; return the time before."""
         moment = time.time()
         self.apply(manifest)
         return moment
 
     def apply(self, manifest: Mapping[str, Any]) -> None:
-        """`kubectl apply` of the job."""
+        """Run `kubectl apply` for the job."""
         self.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
 
     def job(self) -> dict[str, Any]:
-        """The job as it is."""
+        """Return the job as it is."""
         found: dict[str, Any] = json.loads(self.kubectl("get", "ejob", JOB, "-o", "json"))
         return found
 
@@ -64,40 +64,40 @@ class Space:
         return status
 
     def wait(self, **fields: object) -> dict[str, Any]:
-        """Wait for each of these fields of the status, in this order; the status then."""
+        """Wait for each of these fields of the status, in this order; return the status then."""
         for field, value in fields.items():
             condition = f"--for=jsonpath={{.status.{field}}}={value}"
             try:
                 self.kubectl("wait", f"ejob/{JOB}", condition, f"--timeout={_WAIT_S:g}s")
             except ProgramFailed as error:
-                raise ProgramFailed(f"{error}\n{self._how_it_stands()}") from error
+                raise ProgramFailed(f"{error}\n{self._describe_state()}") from error
         return self.status()
 
-    def _how_it_stands(self) -> str:
-        """What a person would look at first."""
+    def _describe_state(self) -> str:
+        """Return the objects, conditions and logs that a person would check first."""
         objects = self.kubectl("get", "ejob,pods", "-o", "wide")
         conditions = self.kubectl("get", "ejob", JOB, "-o", "jsonpath={.status.conditions}")
-        said = self.cluster.kubectl("logs", "-n", SYSTEM, *OPERATORS, "--tail=15")
-        return f"{objects}\n{conditions}\n{said}"
+        logs = self.cluster.kubectl("logs", "-n", SYSTEM, *OPERATORS, "--tail=15")
+        return f"{objects}\n{conditions}\n{logs}"
 
     def row(self, *options: str) -> dict[str, str]:
-        """The job's row of `kubectl get ejob`, by column."""
+        """Return the job's row of `kubectl get ejob`, by column."""
         return only_row(self.kubectl("get", "ejob", *options))
 
     def objects(self, kinds: str) -> list[str]:
-        """Names of the job's objects of these kinds, as kind/name."""
+        """Return the names of the job's objects of these kinds, as kind/name."""
         return self.kubectl("get", kinds, _OF_JOB, "-o", "name").split()
 
     def log(self, pod: str, *, until: str = "", within_s: float = _WAIT_S) -> list[tuple[float, str]]:
-        """The lines of a pod with their moments; up to the first that matches `until`, or all so far."""
+        """Return the lines of a pod's log with their times: up to the first that matches `until`, or all so far."""
         if not until:
             return self._lines(pod, until, within_s)
-        # The log of a container that has just started may end at once: then it is asked for again.
-        what = f"{pod} says {until!r}"
+        # The log of a container that has just started may end at once: then it is read again.
+        what = f"{pod} logs {until!r}"
         return eventually(lambda: self._lines(pod, until, within_s), within_s=within_s, what=what, pause_s=0.5)
 
     def _lines(self, pod: str, until: str, within_s: float) -> list[tuple[float, str]]:
-        """Nothing if the log ends before a line that matches `until`."""
+        """Return the lines; empty if the log ends before a line that matches `until`."""
         follow = ("--follow",) if until else ()
         found: list[tuple[float, str]] = []
         command = self.cluster.command("-n", self.name, "logs", pod, "--timestamps", *follow)
@@ -114,34 +114,34 @@ class Space:
         self.log(self.status()["masterPod"], until=rf"^\[rank0\] step {step}/")
 
     def reached_more(self) -> None:
-        """Wait until rank 0 has trained on from here."""
+        """Wait until rank 0 has trained some more steps."""
         pod = self.status()["masterPod"]
         steps = [int(found[1]) for _, text in self.log(pod) if (found := re.match(r"\[rank0\] step (\d+)/", text))]
         self.log(pod, until=rf"^\[rank0\] step {steps[-1] + 30}/")
 
     def kill_worker(self, rank: int) -> float:
-        """SIGKILL this worker, inside its container; the moment."""
+        """Send SIGKILL to this worker, inside its container; return the time."""
         status = self.status()
         per_node = status["worldSize"] // status["readyReplicas"]
         pod = pod_of(status, rank // per_node)
         return float(self.kubectl("exec", pod, "--", "sh", "-c", _KILL, str(rank)))
 
-    def told_before_it_died(self, pod: str, *command: str) -> str:
-        """The first line of a command in a container that dies of it."""
-        with lines(*self.cluster.command("-n", self.name, "exec", pod, "--", *command), within_s=_WAIT_S) as said:
-            first = next(said)
-            for _ in said:
+    def first_line_before_death(self, pod: str, *command: str) -> str:
+        """Return the first line of a command that kills its container."""
+        with lines(*self.cluster.command("-n", self.name, "exec", pod, "--", *command), within_s=_WAIT_S) as output:
+            first = next(output)
+            for _ in output:
                 pass
         return first.strip()
 
     def delete_pod(self, pod: str) -> float:
-        """`kubectl delete pod`, without waiting for its end; the moment before."""
+        """Run `kubectl delete pod` without a wait for its end; return the time before."""
         moment = time.time()
         self.kubectl("delete", "pod", pod, "--wait=false")
         return moment
 
     def replaced(self, pod: str) -> dict[str, Any]:
-        """Wait until all wanted nodes run, and none in this pod; the status then."""
+        """Wait until all wanted nodes run, and none of them in this pod; return the status then."""
 
         def holds() -> dict[str, Any] | None:
             status = self.status()
@@ -153,30 +153,30 @@ class Space:
         return found
 
     def delete_job(self) -> None:
-        """`kubectl delete`, and wait until nothing of it is there for Kubernetes; its keys go last."""
+        """Run `kubectl delete`, and wait until no object and no key of the job is left; the keys are deleted last."""
         uid = self.job()["metadata"]["uid"]
         self.kubectl("delete", "ejob", JOB)
         self.kubectl("wait", KINDS, _OF_JOB, "--for=delete", f"--timeout={_WAIT_S:g}s")
         eventually(lambda: not self.cluster.etcd_keys(uid), within_s=_WAIT_S, what=f"no key of {uid} in etcd")
 
     def workers(self) -> dict[str, list[int]]:
-        """The processes of the workers, by pod: those that have a RANK."""
+        """Return the processes of the workers, by pod: those that have a RANK."""
         return {name: self._workers_of(name) for name in sorted(pod["metadata"]["name"] for pod in self.pods())}
 
     def _workers_of(self, pod: str) -> list[int]:
         return sorted(int(pid) for pid in self.kubectl("exec", pod, "--", "sh", "-c", _WORKERS).split())
 
     def condition(self, type_: str) -> dict[str, Any]:
-        """This condition of the job; empty if it has none of that type."""
+        """Return this condition of the job; empty if it has none of that type."""
         return next((found for found in self.status().get("conditions", ()) if found["type"] == type_), {})
 
     def counts(self, status: Mapping[str, Any] | None = None) -> tuple[int, int, int]:
-        """What was charged: rounds, restarts, losses of nodes."""
+        """Return the charged counts: rounds, restarts, node losses."""
         found = self.status() if status is None else status
         return found["rendezvousRound"], found["restarts"], found["nodeLosses"]
 
     def written_back(self, nodes: int) -> None:
-        """Wait until a wiped etcd knows the job again: its spec and world, and the keys of this many nodes."""
+        """Wait until a wiped etcd has the job again: its spec and state, and the keys of this many nodes."""
         uid = self.job()["metadata"]["uid"]
 
         def known() -> bool:
@@ -186,37 +186,37 @@ class Space:
         eventually(known, within_s=_WAIT_S, what=f"etcd knows the job and its {nodes} nodes", pause_s=0.5)
 
     def nodes(self, status: Mapping[str, Any]) -> list[str]:
-        """Where the nodes of the job run, in the order of their ranks: names of the cluster's nodes."""
+        """Return the cluster's nodes on which the job runs, in the order of their ranks."""
         places = {pod["metadata"]["name"]: pod["spec"]["nodeName"] for pod in self.pods()}
         ranked = sorted(status["nodes"], key=lambda node: int(node["rank"]))
-        return [places[node["podName"]] for node in ranked]  # of a status that is still true
+        return [places[node["podName"]] for node in ranked]  # requires a current status
 
     def pods(self) -> list[dict[str, Any]]:
-        """The job's pods as they are."""
+        """Return the job's pods as they are."""
         found: list[dict[str, Any]] = json.loads(self.kubectl("get", "pods", _OF_JOB, "-o", "json"))["items"]
         return found
 
     def pods_of_all(self) -> list[dict[str, Any]]:
-        """The pods of all jobs in the namespace."""
+        """Return the pods of all jobs in the namespace."""
         found: list[dict[str, Any]] = json.loads(self.kubectl("get", "pods", "-o", "json"))["items"]
         return found
 
     def running(self, round_: int) -> float:
-        """The moment when the last node of this round, which must be the present one, said that its workers run."""
+        """Return the time at which the last node of this round, the current one, reported its running workers."""
         status = self.status()
         assert status["rendezvousRound"] == round_, status
         pods = [node["podName"] for node in status["nodes"] if "rank" in node]
         assert len(pods) == status["readyReplicas"], status
-        said = rf"elasticjob-agent: round {round_}: .* are running"
-        return max(self.log(pod, until=said)[-1][0] for pod in pods)
+        line = rf"elasticjob-agent: round {round_}: .* are running"
+        return max(self.log(pod, until=line)[-1][0] for pod in pods)
 
 
 def pod_of(status: Mapping[str, Any], node_rank: int) -> str:
-    """The pod of the node that has this rank."""
+    """Return the pod of the node that has this rank."""
     return next(str(node["podName"]) for node in status["nodes"] if node.get("rank") == node_rank)
 
 
 def _moment(stamp: str) -> float:
-    """2026-11-21T05:21:46.672318761Z, of which datetime reads microseconds."""
+    """Return the seconds of 2026-11-21T05:21:46.672318761Z, of which datetime parses microseconds."""
     whole, _, fraction = stamp.removesuffix("Z").partition(".")
     return datetime.fromisoformat(f"{whole}+00:00").timestamp() + float(f"0.{fraction or 0}")

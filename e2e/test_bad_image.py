@@ -1,4 +1,4 @@
-"""An image that does not exist stands where a user looks first: `kubectl get` and `kubectl describe`."""
+"""An image that does not exist is reported where a user looks first: `kubectl get` and `kubectl describe`."""
 
 import re
 
@@ -13,17 +13,17 @@ pytestmark = pytest.mark.timeout(120)
 IMAGE = "elasticjob/no-such-image:1"
 
 
-def test_an_image_that_does_not_exist_is_told_by_kubectl_describe_with_the_pod_and_the_reason(space: Space) -> None:
+def test_kubectl_describe_shows_the_pod_and_the_reason_for_an_image_that_does_not_exist(space: Space) -> None:
     manifest = digits(epochs=1)
     trainer(manifest)["image"] = IMAGE
     space.apply(manifest)
-    told = eventually(lambda: _told(space), within_s=60, what="kubectl describe tells why no pod starts")
-    assert re.search(rf"Message: +pod {JOB}-\d-\w{{5}}: (ErrImagePull|ImagePullBackOff): .*{IMAGE}", told)
+    reported = eventually(lambda: _reported(space), within_s=60, what="kubectl describe shows why no pod starts")
+    assert re.search(rf"Message: +pod {JOB}-\d-\w{{5}}: (ErrImagePull|ImagePullBackOff): .*{IMAGE}", reported)
     row = space.row()
     assert row["PHASE"] == "Pending"
     assert row["REASON"] in {"ErrImagePull", "ImagePullBackOff"}
 
 
-def _told(space: Space) -> str:
-    said = space.kubectl("describe", "ejob", JOB).splitlines()
-    return next((line for line in said if "ImagePull" in line), "")
+def _reported(space: Space) -> str:
+    lines = space.kubectl("describe", "ejob", JOB).splitlines()
+    return next((line for line in lines if "ImagePull" in line), "")

@@ -1,4 +1,4 @@
-"""There is not room for all pods: the job begins with fewer, says why, and grows when there is."""
+"""There are not enough nodes for all pods: the job begins with fewer, reports the reason, and grows later."""
 
 import time
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def test_a_job_runs_with_the_nodes_that_there_are_and_grows_when_another_comes(
         space.apply(apart(digits(epochs=ENDLESS, replicas=2, minReplicas=1, maxReplicas=2)))
         small = space.wait(phase="Running", readyReplicas=1)
         assert (space.counts(small), small["desiredReplicas"]) == ((1, 0, 0), 2)
-        assert "Unschedulable" in eventually(lambda: _why(space), within_s=60, what="told why", pause_s=1)
+        assert "Unschedulable" in eventually(lambda: _why(space), within_s=60, what="the reason is reported", pause_s=1)
         space.reached(30)
         came_at = time.time()
     grown = space.wait(readyReplicas=2, phase="Running")
@@ -35,5 +35,5 @@ def test_a_job_runs_with_the_nodes_that_there_are_and_grows_when_another_comes(
 
 
 def _why(space: Space) -> str:
-    said = space.kubectl("describe", "ejob", JOB).splitlines()
-    return next((line for line in said if "Unschedulable" in line), "")
+    lines = space.kubectl("describe", "ejob", JOB).splitlines()
+    return next((line for line in lines if "Unschedulable" in line), "")

@@ -1,4 +1,4 @@
-"""What looks after the jobs goes: the operator, etcd, the API server. Workers train on, and failures are recovered."""
+"""A controller of the jobs is lost: the operator, etcd, the API server. Workers train, and failures are recovered."""
 
 import json
 import time
@@ -18,7 +18,7 @@ _ETCD_POD = "elasticjob-etcd-0"
 _OUTAGE_S = 30.0
 
 
-def test_without_an_operator_a_worker_that_dies_is_recovered_and_told_later(own_space: Space) -> None:
+def test_without_an_operator_a_worker_that_dies_is_recovered_and_reported_later(own_space: Space) -> None:
     space, cluster = own_space, own_space.cluster
     space.apply(patient(digits(epochs=ENDLESS)))
     space.wait(phase="Running", readyReplicas=3)
@@ -56,14 +56,14 @@ def test_etcd_is_killed_and_no_worker_notices(own_space: Space) -> None:
 
 
 @pytest.mark.nightly
-def test_etcd_is_lost_with_all_its_data_and_nobody_is_charged(own_space: Space) -> None:
+def test_etcd_is_lost_with_all_its_data_and_no_failure_is_charged(own_space: Space) -> None:
     space, cluster = own_space, own_space.cluster
     space.apply(patient(digits(epochs=ENDLESS)))
     first = space.wait(phase="Running", readyReplicas=3)
     space.reached(30)
     cluster.kubectl("delete", "pod", "-n", SYSTEM, _ETCD_POD, "--force", "--grace-period=0")
     cluster.kubectl("rollout", "status", "-n", SYSTEM, ETCD, "--timeout=120s")
-    # The agents remember all of it: not even a round is lost.
+    # The agents remember everything: not even a round is lost.
     space.written_back(3)
     space.reached_more()
     assert space.counts() == (1, 0, 0)
@@ -76,14 +76,14 @@ def test_etcd_is_lost_with_all_its_data_and_nobody_is_charged(own_space: Space) 
 
 
 def _etcd_restarts(space: Space) -> int:
-    """How often etcd was restarted; -1 while it is not ready."""
+    """Return the number of etcd's restarts; -1 while it is not ready."""
     restarts = "jsonpath={.status.containerStatuses[0].restartCount} {.status.containerStatuses[0].ready}"
     count, ready = space.cluster.kubectl("get", "pod", "-n", SYSTEM, _ETCD_POD, "-o", restarts).split()
     return int(count) if ready == "true" else -1
 
 
 @pytest.mark.nightly
-def test_the_api_server_stands_still_for_30_s_and_a_worker_dies_meanwhile(
+def test_the_api_server_is_suspended_for_30_s_and_a_worker_dies_meanwhile(
     own_space: Space, measured: Callable[[str, float], None]
 ) -> None:
     space, master_node = own_space, own_space.cluster.control_plane()

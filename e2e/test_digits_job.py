@@ -1,7 +1,7 @@
-"""The digits job goes through a worker's death and a pod's deletion, succeeds, and leaves nothing behind.
+"""The digits job has a dead worker and a deleted pod, succeeds, and leaves nothing behind.
 
-Its image has nothing of ours: the operator puts the agent there. The story is told once, and what was seen is
-recorded; each test looks at one side of it.
+Its image has no agent: the operator injects it. The job runs once and its observations are recorded; each test checks
+one aspect of them.
 """
 
 import time
@@ -22,24 +22,24 @@ KILLED_RANK = 3
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """What was seen, in the order of events."""
+    """The observations, in the order of events."""
 
     space: Space
     installed_and_running_s: float
-    """From the installation's command to a job that runs, without what lay between the two commands."""
+    """From the installation's command to a running job, without the time between the two commands."""
     pods_at_first: tuple[str, ...]
     row_at_first: dict[str, str]
     killed_in: str
     """The pod whose worker was killed."""
     after_kill: dict[str, Any]
-    """The status when the next round ran; likewise the next one."""
+    """The status when the next round ran; the next field likewise."""
     deleted: str
     """The pod that was deleted."""
     after_deletion: dict[str, Any]
     end: dict[str, Any]
     row_at_end: dict[str, str]
     log: tuple[str, ...]
-    """What rank 0's pod said, in all rounds."""
+    """The log of rank 0's pod, over all rounds."""
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +81,8 @@ def test_from_the_installation_to_the_first_job_that_runs_it_takes_a_minute_at_m
 
 def test_a_killed_worker_is_named_in_the_status_with_its_pod_and_signal(story: Story) -> None:
     failure = story.after_kill["lastFailure"]
-    said = {field: failure[field] for field in ("rank", "localRank", "podName", "signal", "exitCode", "round")}
-    assert said == {
+    reported = {field: failure[field] for field in ("rank", "localRank", "podName", "signal", "exitCode", "round")}
+    assert reported == {
         "rank": KILLED_RANK,
         "localRank": 1,
         "podName": story.killed_in,
@@ -98,7 +98,7 @@ def test_a_killed_worker_costs_one_restart_and_one_round_in_the_same_pods(story:
     assert tuple(node["podName"] for node in status["nodes"]) == story.pods_at_first
 
 
-def test_a_deleted_pod_is_replaced_and_charged_to_nobody(story: Story) -> None:
+def test_a_deleted_pod_is_replaced_and_not_charged(story: Story) -> None:
     status = story.after_deletion
     counted = {name: status[name] for name in ("restarts", "nodeLosses", "podReplacements")}
     assert counted == {"restarts": 1, "nodeLosses": 0, "podReplacements": 0}

@@ -1,4 +1,4 @@
-"""docs/quickstart-kubernetes.md is true: each of its commands is typed, and prints what stands there."""
+"""docs/quickstart-kubernetes.md is true: a test runs each of its commands, and compares the output with the page."""
 
 import os
 import subprocess
@@ -16,24 +16,24 @@ QUICKSTART = (ROOT / "docs" / "quickstart-kubernetes.md").read_text()
 
 
 def test_the_quickstart_from_the_first_job_to_its_end_is_as_written(own_space: Space, tmp_path: Path) -> None:
-    told = QUICKSTART[QUICKSTART.index("\n## 2. ") : QUICKSTART.index("    $ kubectl delete -f deploy")]
+    part = QUICKSTART[QUICKSTART.index("\n## 2. ") : QUICKSTART.index("    $ kubectl delete -f deploy")]
     reader = Reader(_environment(own_space, tmp_path / "kubeconfig"), own_space.name)
-    for step in steps(told):
+    for step in steps(part):
         print("$", step.command)
         reader.follow(step)
 
 
-def test_whether_it_is_ready_is_seen_by_what_the_quickstart_says(own_space: Space, tmp_path: Path) -> None:
-    told = QUICKSTART[QUICKSTART.index("### Is it ready?") : QUICKSTART.index("\n## 2. ")]
+def test_the_quickstarts_commands_show_whether_the_installation_is_ready(own_space: Space, tmp_path: Path) -> None:
+    part = QUICKSTART[QUICKSTART.index("### Is it ready?") : QUICKSTART.index("\n## 2. ")]
     environment = _environment(own_space, tmp_path / "kubeconfig")
-    for step in steps(told):
+    for step in steps(part):
         command = ["bash", "-o", "pipefail", "-c", step.command]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
         assert (done.returncode, bool(done.stdout)) == (0, True), (step.command, done.stderr)
 
 
 def _environment(space: Space, file: Path) -> dict[str, str]:
-    """What a reader of the page has: the cluster and the namespace are the present ones."""
+    """Return the environment of a reader: the cluster and the namespace are the current ones."""
     cluster = space.cluster
     file.write_text(cluster.kubectl("config", "view", "--minify", "--flatten", "--raw"))
     cluster.kubectl("config", "set-context", "--current", f"--namespace={space.name}", f"--kubeconfig={file}")

@@ -1,6 +1,6 @@
-"""etcd with three members, on as many nodes: the node of one dies, their leader dies, and no job notices.
+"""etcd with three members, each on its own node: the node of one dies, their leader dies, and no job notices.
 
-The release is installed anew for these tests, without disks, and as it was before at their end.
+The release is reinstalled for these tests, without disks, and restored at their end.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _VALUES = ("etcd.members=3", "etcd.nodeSelector=null")
 
 @pytest.fixture(scope="module")
 def three(cluster: Cluster) -> Iterator[Cluster]:
-    """The release with three members."""
+    """Install the release with three members."""
     cluster.load_etcd_everywhere()
     cluster.helm("uninstall", RELEASE, "--wait")
     try:
@@ -65,7 +65,7 @@ def test_the_leader_dies_another_leads_and_no_worker_notices(three: Cluster, own
     _end(own_space)
 
 
-def test_a_member_whose_pod_and_data_are_gone_is_replaced_and_no_worker_notices(
+def test_a_member_whose_pod_and_data_are_lost_is_replaced_and_no_worker_notices(
     three: Cluster, own_space: Space
 ) -> None:
     first = _start(own_space, three.workers()[0])
@@ -81,7 +81,7 @@ def test_a_member_whose_pod_and_data_are_gone_is_replaced_and_no_worker_notices(
 
 
 def _start(space: Space, node: str) -> dict[str, object]:
-    """Two pods on the node that nothing happens to."""
+    """Start two pods on the node that gets no fault."""
     space.apply(patient(on(digits(epochs=ENDLESS, replicas=2), node)))
     first = space.wait(phase="Running", readyReplicas=2)
     space.reached(30)

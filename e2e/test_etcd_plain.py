@@ -1,6 +1,6 @@
-"""etcd without TLS: a release that is in use keeps what it has, also when the chart's default is another.
+"""etcd without TLS: an existing release keeps its setting, also when the chart's default is another.
 
-The release is installed anew for this, and as it was before at the end.
+The release is reinstalled for this, and restored at the end.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def plain(cluster: Cluster) -> Iterator[Cluster]:
-    """The release without certificates."""
+    """Install the release without certificates."""
     cluster.helm("uninstall", RELEASE, "--wait")
     try:
         cluster.install("etcd.tls.enabled=false")

@@ -1,4 +1,4 @@
-"""A job's certificate: the job loses a pod and a worker and is whole again, and nothing of it is left behind."""
+"""A job's certificate: the job loses a pod and a worker and recovers, and no object of it is left behind."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The release while jobs run: tested, upgraded, taken away and brought back."""
+"""The release while jobs run: tested, upgraded, uninstalled and reinstalled."""
 
 import json
 import shutil
@@ -65,7 +65,7 @@ def test_another_image_and_another_crd_touch_none_of_twenty_jobs_that_run(own_sp
 
 
 def _chart_with_another_crd(folder: Path) -> Path:
-    """The chart as it will be one day: its CRD has one field more."""
+    """Return a future chart: its CRD has one field more."""
     chart = Path(shutil.copytree(CHART, folder / "elasticjob"))
     crd = chart / "files" / "elasticjob-crd.yaml"
     field = "              suspend:\n"
@@ -89,7 +89,7 @@ def test_an_uninstalled_release_leaves_the_jobs_and_a_new_one_takes_them_over(
     space.reached_more()
     cluster.install()
     measured("helm install -> ready", cluster.installed_s)
-    # etcd was new: the agents tell it what there is.
+    # etcd was new: the agents write the job's records.
     space.written_back(2)
     space.reached_more()
     assert (_uids(space), space.counts()) == (before, (1, 0, 0))

@@ -35,7 +35,7 @@ def test_two_jobs_of_one_name_in_two_namespaces_have_nothing_in_common(cluster: 
     assert own_space.objects(KINDS) == []
 
 
-def test_a_namespace_that_is_deleted_with_its_jobs_is_gone_soon_and_leaves_no_key(
+def test_a_namespace_that_is_deleted_with_its_jobs_disappears_soon_and_leaves_no_key(
     cluster: Cluster, own_space: Space
 ) -> None:
     doomed = Space(cluster, f"{own_space.name}-doomed")

@@ -1,7 +1,7 @@
-"""A node goes: dead, frozen, cut off or emptied. The job goes on with the other one, and is whole again without it.
+"""A node fails: dead, frozen, cut off or drained. The job continues on the other one, and recovers without it.
 
-Every job has one pod on each of the two nodes, and can do with one. The node comes back at the end: what wakes up there
-belongs to the past and must not disturb the job.
+Every job has one pod on each of the two nodes, and needs only one. The node returns at the end: its old processes must
+not disturb the job.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ def _job() -> dict[str, Any]:
 
 
 def _start(space: Space, job: Mapping[str, Any]) -> dict[str, Any]:
-    """Two pods on two nodes, training. Not always in round 1: the node may have come back a moment ago."""
+    """Start two pods on two nodes, which train. Not always in round 1: the node may have returned a moment ago."""
     space.apply(job)
     first = space.wait(phase="Running", readyReplicas=2)
     space.reached(30)
@@ -34,10 +34,10 @@ def _start(space: Space, job: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _end(space: Space, *gone: str) -> None:
-    """Nothing of the pods that are gone runs, and nothing of the job is left when it is deleted."""
+    """Check that no process of the lost pods runs, and that nothing of the job is left when it is deleted."""
 
     def zombies() -> set[str]:
-        """One that has failed may be there, for its log."""
+        """Return remaining pods; a failed one may remain for its log."""
         there = [pod for pod in space.pods() if pod["status"].get("phase") != "Failed"]
         return {pod["metadata"]["name"] for pod in there} & set(gone)
 

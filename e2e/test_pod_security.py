@@ -1,4 +1,4 @@
-"""A namespace that enforces the restricted Pod Security standard: nothing that the operator adds to a pod breaks it."""
+"""A namespace that enforces the restricted Pod Security standard: the operator's additions to a pod conform to it."""
 
 import pytest
 

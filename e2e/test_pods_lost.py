@@ -1,4 +1,4 @@
-"""A pod of a job goes, but not its node: the others go on in one more round, and another pod takes its place."""
+"""A pod of a job is lost, but not its node: the others continue in one more round, and another pod replaces it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.timeout(240)
 # PID 1 of the pod is its init, whose one child is the agent.
 _KILL_THE_AGENT = "date +%s.%N; kill -9 $(cut -d' ' -f1 /proc/1/task/1/children)"
 
-# When a process of the container wants more memory than there is, the kernel takes whom it is told to want least.
+# When the container is out of memory, the kernel kills the process with the highest oom_score_adj.
 _OUT_OF_MEMORY = """
 echo 1000 > /proc/$(cut -d' ' -f1 /proc/1/task/1/children)/oom_score_adj
 date +%s.%N
@@ -37,7 +37,7 @@ def test_the_pod_of_rank_0_is_deleted(own_space: Space, measured: Callable[[str,
     assert own_space.objects(KINDS) == []
 
 
-def test_the_survivors_of_a_deleted_pod_do_not_wait_for_another_if_told_so(
+def test_the_survivors_of_a_deleted_pod_do_not_wait_for_another_if_configured_so(
     own_space: Space, measured: Callable[[str, float], None]
 ) -> None:
     own_space.apply(hurried(digits(epochs=ENDLESS)))
@@ -52,14 +52,14 @@ def test_the_survivors_of_a_deleted_pod_do_not_wait_for_another_if_told_so(
     assert own_space.objects(KINDS) == []
 
 
-def test_an_agent_that_the_kernel_kills_for_want_of_memory_is_told_as_that(
+def test_an_agent_that_the_kernel_kills_for_want_of_memory_is_reported_as_out_of_memory(
     own_space: Space, measured: Callable[[str, float], None]
 ) -> None:
     own_space.apply(guaranteed(hurried(digits(epochs=ENDLESS)), "1Gi"))
     first = own_space.wait(phase="Running", readyReplicas=3)
     own_space.reached(45)
     lost, round_ = pod_of(first, 1), first["rendezvousRound"]
-    killed_at = float(own_space.told_before_it_died(lost, "sh", "-c", _OUT_OF_MEMORY))
+    killed_at = float(own_space.first_line_before_death(lost, "sh", "-c", _OUT_OF_MEMORY))
     after = _survived_and_replaced(own_space, lost, round_)
     measured("agent OOM-killed -> replaced, every worker started", own_space.running(round_ + 2) - killed_at)
     assert (after["lastFailure"]["podName"], after["lastFailure"]["exitCode"]) == (lost, 137)
@@ -68,7 +68,7 @@ def test_an_agent_that_the_kernel_kills_for_want_of_memory_is_told_as_that(
     assert own_space.objects(KINDS) == []
 
 
-def test_an_agent_that_is_killed_is_proved_gone_at_once_and_its_pod_replaced(
+def test_an_agent_that_is_killed_is_confirmed_dead_at_once_and_its_pod_replaced(
     own_space: Space, measured: Callable[[str, float], None]
 ) -> None:
     own_space.apply(hurried(injected(digits(epochs=ENDLESS))))
@@ -86,7 +86,7 @@ def test_an_agent_that_is_killed_is_proved_gone_at_once_and_its_pod_replaced(
 
 
 def _survived_and_replaced(space: Space, lost: str, round_: int) -> dict[str, Any]:
-    """One round without it, one with another in its place, and nothing charged but the loss and its replacement."""
+    """Check one round without it, one with another in its place, and no charge but the loss and its replacement."""
     after = space.replaced(lost)
     assert (*space.counts(after), after["podReplacements"]) == (round_ + 2, 0, 1, 1)
     return after

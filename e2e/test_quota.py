@@ -1,4 +1,4 @@
-"""Pods that a quota does not let in: the status says why, and the job starts by itself when it is lifted."""
+"""Pods that a quota rejects: the status has the reason, and the job starts by itself when the quota is lifted."""
 
 import pytest
 
@@ -9,12 +9,12 @@ from testing.waiting import eventually
 pytestmark = pytest.mark.timeout(180)
 
 
-def test_a_quota_is_told_by_kubectl_describe_and_its_end_starts_the_job(space: Space) -> None:
+def test_kubectl_describe_shows_a_quota_and_its_end_starts_the_job(space: Space) -> None:
     space.kubectl("create", "quota", "tight", "--hard=pods=1")
     space.apply(digits(epochs=12))
-    told = eventually(lambda: _told(space), within_s=60, what="kubectl describe tells of the quota")
-    assert "exceeded quota: tight" in told
-    assert 'pods "digits-' in told
+    reported = eventually(lambda: _reported(space), within_s=60, what="kubectl describe shows the quota")
+    assert "exceeded quota: tight" in reported
+    assert 'pods "digits-' in reported
     assert space.row()["PHASE"] in {"Pending", "Starting"}
     space.kubectl("delete", "quota", "tight")
     end = space.wait(phase="Succeeded")
@@ -23,6 +23,6 @@ def test_a_quota_is_told_by_kubectl_describe_and_its_end_starts_the_job(space: S
     assert space.objects(KINDS) == []
 
 
-def _told(space: Space) -> str:
-    said = space.kubectl("describe", "ejob", JOB).splitlines()
-    return next((line for line in said if "exceeded quota" in line), "")
+def _reported(space: Space) -> str:
+    lines = space.kubectl("describe", "ejob", JOB).splitlines()
+    return next((line for line in lines if "exceeded quota" in line), "")

@@ -34,7 +34,7 @@ def test_scaling_up_and_down_costs_one_round_each_and_no_step(
 
 
 def _scale(space: Space, replicas: int) -> float:
-    """`kubectl scale`; the moment before."""
+    """Run `kubectl scale`; return the time before."""
     moment = time.time()
     space.kubectl("scale", f"ejob/{JOB}", f"--replicas={replicas}")
     return moment

@@ -1,4 +1,4 @@
-"""A suspended job has no pods and loses none of its counts; resumed, it runs in new pods."""
+"""A suspended job has no pods and keeps its counts; after a resume it runs in new pods."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""After all the other tests, hence its name: the operator has gone through them without a restart."""
+"""Runs after all other tests, hence its name: the operator did not restart during them."""
 
 import pytest
 
@@ -13,5 +13,5 @@ _OPERATOR = "app.kubernetes.io/component=operator"
 def test_the_operator_was_not_restarted(cluster: Cluster) -> None:
     asked = cluster.kubectl("get", "pods", "-n", SYSTEM, "-l", _OPERATOR, "-o", _RESTARTS)
     for pod, restarts in (line.split() for line in asked.splitlines()):
-        said = "" if restarts == "0" else cluster.kubectl("logs", "-n", SYSTEM, pod, "--previous", "--tail=50")
-        assert said == ""
+        log = "" if restarts == "0" else cluster.kubectl("logs", "-n", SYSTEM, pod, "--previous", "--tail=50")
+        assert log == ""

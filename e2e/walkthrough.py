@@ -1,8 +1,8 @@
-"""A page of docs as a reader follows it: what stands after `$` is typed, and what it prints is compared with the page.
+"""A page of docs as a reader follows it: commands after `$` are run, and their output is compared with the page.
 
-A page is true if every line that it shows is printed, and no other. What differs from run to run (names of pods, ages,
-times, what a training prints) may differ; a pod that the page names twice must be the same pod twice. A command that
-only looks is repeated until the page is true or a minute is over, for a reader is slower than a program.
+A page is true if every line that it shows is printed, and no other. Names of pods, ages, times and output of training
+may differ from run to run. A pod that the page names twice must be the same pod twice. A read-only command is repeated
+until the page is true or a minute has passed, because a reader is slower than a program.
 """
 
 import re
@@ -27,14 +27,14 @@ _VARIES = (
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command of a page, and what the page says that it prints."""
+    """A command of a page, and its output on the page."""
 
     command: str
     shown: tuple[str, ...]
 
 
 def steps(page: str) -> list[Step]:
-    """All commands of a page, or of a part of one, in order."""
+    """Return all commands of a page, or of a part of one, in order."""
     return [Step(command, tuple(shown)) for command, shown in _read(page)]
 
 
@@ -56,20 +56,20 @@ def _read(page: str) -> Iterator[tuple[str, list[str]]]:
 
 @dataclass(slots=True)
 class Reader:
-    """Types the commands of a page."""
+    """Runs the commands of a page."""
 
     environment: Mapping[str, str]
     namespace: str = "default"
     pods: dict[str, str] = field(default_factory=dict)
-    """Which pod is meant by a name of the page."""
+    """The real pod for each name of the page."""
 
     def follow(self, step: Step) -> None:
-        """Do it; an AssertionError shows what was printed instead."""
+        """Run a step; an AssertionError shows the output that was printed instead."""
         command = _POD.sub(lambda name: self.pods.get(name[0], name[0]), step.command)
         deadline = time.monotonic() + _LOOK_S
-        while not self._is_true(step, said := self._type(command)):
+        while not self._is_true(step, output := self._type(command)):
             again = _LOOKS.match(command) and time.monotonic() < deadline
-            assert again, "\n".join((f"$ {command}", "printed", said, "and the page shows", *step.shown))
+            assert again, "\n".join((f"$ {command}", "printed", output, "and the page shows", *step.shown))
             time.sleep(1)
 
     def _type(self, command: str) -> str:
@@ -80,11 +80,11 @@ class Reader:
         )  # fmt: skip
         return done.stdout
 
-    def _is_true(self, step: Step, said: str) -> bool:
+    def _is_true(self, step: Step, output: str) -> bool:
         shown = [line for line in step.shown if line.strip()]
         if _ANYTHING in shown:
             return True
-        printed, pods = [line for line in said.splitlines() if line.strip()], dict(self.pods)
+        printed, pods = [line for line in output.splitlines() if line.strip()], dict(self.pods)
         for line in shown:
             found = next((other for other in printed if self._matches(line, other, pods)), None)
             if found is None:
@@ -95,7 +95,7 @@ class Reader:
         return not printed
 
     def _matches(self, shown: str, printed: str, pods: dict[str, str]) -> bool:
-        """One line; a name of a pod that is new on the page is taken for the one that is printed."""
+        """Whether a line matches; a name of a pod that is new on the page is matched with the printed one."""
         found = re.fullmatch(self._pattern(shown, pods), " ".join(printed.split()))
         if found is None:
             return False

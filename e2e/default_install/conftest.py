@@ -1,7 +1,7 @@
 """Installs the chart's defaults for the tests of this folder: TLS, two operators, three members of etcd, not pinned.
 
-The release that was there is uninstalled, and installed again at the end. Only the name of etcd's image is not the
-default. The control plane takes no pods, so all of it runs on the three workers, beside the jobs.
+The existing release is uninstalled first, and installed again at the end. Only the name of etcd's image is not the
+default. The control plane takes no pods, so the release runs on the three workers, beside the jobs.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,13 +18,13 @@ Measured = Callable[[str, float], None]
 
 @pytest.fixture(scope="session")
 def measured(measured_on: Callable[[str], Measured]) -> Measured:
-    """Records for the table of the default install what took how many seconds."""
+    """Return a recorder for the table of the default install."""
     return measured_on(DEFAULT_INSTALL)
 
 
 @pytest.fixture(scope="package")
 def default_cluster(cluster: Cluster, measured: Measured) -> Iterator[Cluster]:
-    """The cluster with the chart's defaults on three workers."""
+    """Return the cluster with the chart's defaults on three workers."""
     cluster.uninstall()
     for image in SYSTEM_IMAGES:
         cluster.load(image, *cluster.all_workers())
@@ -43,7 +43,7 @@ def default_cluster(cluster: Cluster, measured: Measured) -> Iterator[Cluster]:
 
 @pytest.fixture(autouse=True)
 def _all_is_well(default_cluster: Cluster) -> None:
-    """Each test begins with three members and two operators that are ready."""
+    """Wait for three ready members and two ready operators before each test."""
     for workload in (OPERATOR, ETCD):
         default_cluster.kubectl("rollout", "status", "-n", SYSTEM, workload, "--timeout=150s")
     eventually(lambda: members.leader(default_cluster), within_s=120, what="three members, one leads", pause_s=1)

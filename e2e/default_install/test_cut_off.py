@@ -1,4 +1,4 @@
-"""Pods of a job cannot reach etcd, and everything else goes on: their workers train, and no pod is deleted for it."""
+"""Pods of a job cannot reach etcd, and nothing else is affected: workers train, and no pod is deleted for it."""
 
 import time
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ def _start(space: Space, pods: int, **spec: Any) -> dict[str, Any]:
 
 
 def _places(space: Space, pods: Iterable[str]) -> dict[str, str]:
-    """Their nodes by their addresses."""
+    """Return their nodes by their addresses."""
     wanted = set(pods)
     found = [pod for pod in space.pods() if pod["metadata"]["name"] in wanted]
     return {pod["status"]["podIP"]: pod["spec"]["nodeName"] for pod in found}
@@ -37,7 +37,7 @@ def _uids(space: Space) -> set[str]:
 
 
 def _passes(moment: float, seconds: float) -> None:
-    """Wait until a pod that is judged by this time would have been replaced."""
+    """Wait until a pod would have been replaced if this time decided it."""
     eventually(lambda: time.time() > moment + seconds, within_s=2 * seconds, what=f"{seconds:g} s", pause_s=0.5)
 
 
@@ -54,11 +54,11 @@ def test_all_pods_of_a_job_are_cut_off_from_etcd_and_every_worker_trains_on(
     pods, workers = _uids(own_space), own_space.workers()
     with nodes.closed_to(_places(own_space, workers), ETCD_PORT, verdict) as moment:
         eventually(lambda: _are_unreachable(own_space), within_s=120, what="AgentsUnreachable", pause_s=0.5)
-        told = own_space.condition("AgentsUnreachable")
+        unreachable = own_space.condition("AgentsUnreachable")
         eventually(lambda: own_space.status()["readyReplicas"] == 0, within_s=60, what="no ready replica", pause_s=0.5)
         _passes(moment, 4 * LOST_POD_TIMEOUT_S)
         own_space.reached_more()
-        assert (_uids(own_space), own_space.workers()) == (pods, workers), told
+        assert (_uids(own_space), own_space.workers()) == (pods, workers), unreachable
         assert _are_unreachable(own_space)
     eventually(lambda: not _are_unreachable(own_space), within_s=120, what="all agents are reachable", pause_s=0.5)
     after = own_space.wait(readyReplicas=3, phase="Running")

@@ -1,4 +1,4 @@
-"""The operator that leads is killed: the other leads, and acts. A job's ordinary faults are measured on the way."""
+"""The leading operator is killed: the other one leads, and acts. A job's ordinary faults are measured, too."""
 
 from collections.abc import Callable
 

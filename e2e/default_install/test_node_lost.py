@@ -1,4 +1,4 @@
-"""A node goes that has a member of etcd, an operator and a pod of the job: the job loses a round and nothing else."""
+"""A node with a member of etcd, an operator and a pod of the job is lost: the job loses a round and nothing else."""
 
 import time
 from collections.abc import Callable
@@ -18,7 +18,7 @@ Measured = Callable[[str, float], None]
 
 
 def _start(space: Space) -> dict[str, Any]:
-    """Three pods on three nodes, training; two of them suffice."""
+    """Start three pods on three nodes, which train; two of them suffice."""
     spec = {"replicas": 3, "minReplicas": 2, "maxReplicas": 3, "lostPodTimeoutSeconds": 10}
     space.apply(spread(digits(epochs=ENDLESS, **spec)))
     first = space.wait(phase="Running", readyReplicas=3)

@@ -1,4 +1,4 @@
-"""A release from before leases and three members is upgraded with a job in it, rolled back, and upgraded again."""
+"""A release from before leases and three members is upgraded with a running job, rolled back, and upgraded again."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.timeout(900)]
 
 @pytest.fixture
 def old(default_cluster: Cluster, tmp_path: Path) -> Iterator[Cluster]:
-    """The cluster with the old release: one member of etcd, without certificates, and one operator."""
+    """Install the old release: one member of etcd, without certificates, and one operator."""
     chart = old_release.build(tmp_path)
     for image in (old_release.OPERATOR_IMAGE, old_release.DIGITS_IMAGE):
         default_cluster.load(image, *default_cluster.all_workers())
@@ -67,7 +67,7 @@ def test_an_old_release_is_upgraded_rolled_back_and_upgraded_and_no_pod_of_its_j
 
 
 def _goes_on(space: Space, pods: set[str], *, restarts: int) -> None:
-    """It trains in the same pods, one round a restart; one more worker dies, and is recovered."""
+    """Check that the job trains in the same pods, one round a restart; one more worker dies and is recovered."""
     space.reached_more()
     assert (_uids(space), space.counts()) == (pods, (restarts, restarts - 1, 0))
     space.kill_worker(1)

@@ -1,9 +1,10 @@
 """Data-parallel training with torch's own means alone: nothing here knows of elasticjob, or of torchrun.
 
-A small convolutional network learns to tell ten kinds of images, made up like CIFAR's: three colours, noise over a
-pattern of its class; on the CPU over gloo. All ranks agree on gradients by DistributedDataParallel. Every few steps
-they write a distributed checkpoint (DCP) together, and whoever starts goes on from the last whole one, however many
-ranks wrote it. That is all a script needs to survive the loss of workers and nodes, and their coming.
+A small convolutional network learns to classify ten kinds of images. They are made up like CIFAR's: three colours,
+noise over a pattern of the class. It runs on the CPU over gloo. All ranks agree on gradients by
+DistributedDataParallel. Every few steps they write a distributed checkpoint (DCP) together. After a start they continue
+from the last complete one, however many ranks wrote it. A script needs no more to survive the loss and the arrival of
+workers and nodes.
 """
 
 import argparse
@@ -24,14 +25,14 @@ NOISE = 2.0
 
 
 def images(patterns: torch.Tensor, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """A batch that depends on its seed alone, and the classes of its images."""
+    """Return a batch that depends on its seed alone, and the classes of its images."""
     generator = torch.Generator().manual_seed(seed)
     classes = torch.randint(CLASSES, (BATCH,), generator=generator)
     return patterns[classes] + NOISE * torch.randn(BATCH, COLOURS, SIZE, SIZE, generator=generator), classes
 
 
 def network() -> torch.nn.Module:
-    """Two convolutions and a layer over what they see."""
+    """Return two convolutions and a layer over their output."""
     return torch.nn.Sequential(
         torch.nn.Conv2d(COLOURS, 8, 3, stride=2),
         torch.nn.ReLU(),
@@ -43,7 +44,7 @@ def network() -> torch.nn.Module:
 
 
 def load(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """The step to go on from; 0 without a checkpoint. Rank 0 says which one, for all."""
+    """Return the step to continue from; 0 without a checkpoint. Rank 0 decides for all."""
     found = [path.resolve() if path.exists() else None]
     dist.broadcast_object_list(found, src=0)
     if found[0] is None:
@@ -56,11 +57,11 @@ def load(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -
 
 
 def save(path: Path, step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """All ranks write a folder; then rank 0 lets `path` lead to it: it is whole, whoever is killed in the middle."""
+    """Write a folder with all ranks; then rank 0 links `path` to it: it is complete, whichever process is killed."""
     folder = path.with_name(f"{path.name}.step-{step:08}")
     weights, moments = get_state_dict(model, optimizer)
     dcp.save({"model": weights, "optimizer": moments, "step": step}, checkpoint_id=folder)
-    if dist.get_rank() == 0:  # which ends the saving last
+    if dist.get_rank() == 0:  # rank 0 finishes the save
         draft = path.with_name(f"{path.name}.{os.getpid()}")
         draft.symlink_to(folder.name)
         draft.replace(path)
@@ -69,12 +70,12 @@ def save(path: Path, step: int, model: torch.nn.Module, optimizer: torch.optim.O
 
 
 def train(options: argparse.Namespace) -> None:
-    """From the last checkpoint to the last step."""
+    """Train from the last checkpoint to the last step."""
     rank, world = dist.get_rank(), dist.get_world_size()
     torch.manual_seed(0)
     patterns = torch.randn(CLASSES, COLOURS, SIZE, SIZE)
     plain = network()
-    plain(patterns)  # which tells the last layer its size
+    plain(patterns)  # sets the size of the last layer
     model = DistributedDataParallel(plain)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.5)
     first = load(options.checkpoint, model, optimizer)

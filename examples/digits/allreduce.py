@@ -1,11 +1,11 @@
 """Collective operations between the ranks of one round: a star over TCP with rank 0 as the hub.
 
-Every operation is the same move: each rank sends its part to the hub, the hub combines the parts in rank
-order (so a sum has the same bits each time) and sends one result to all. All ranks must call the same
-operations in the same order. Nothing is authenticated: the network of the job is trusted.
+Every operation is the same step: each rank sends its part to the hub, and the hub combines the parts in rank order. So
+a sum has the same bits each time. The hub sends one result to all. All ranks must call the same operations in the same
+order. Nothing is authenticated: the network of the job is trusted.
 
-Invariant: a hub talks only to ranks of its own round and world size. The first message on a connection
-says who calls, and a worker that outlived its round is refused.
+Invariant: a hub accepts only ranks of its own round and world size. The first message on a connection identifies the
+caller, and a worker that outlived its round is refused.
 """
 
 import errno
@@ -31,7 +31,7 @@ _BIND_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who a process is in its round."""
+    """The identity of a process in its round."""
 
     rank: int
     world_size: int
@@ -45,20 +45,20 @@ class Group:
         self.rank = me.rank
         self.world_size = me.world_size
         self.doing = "the start"
-        """Where the program is, for the message when a rank is lost."""
+        """The current operation, for the message when a rank is lost."""
         self._peers = peers
 
     def all_reduce(self, vector: Vector) -> Vector:
-        """The sum of all ranks' vectors, added strictly in rank order."""
+        """Return the sum of all ranks' vectors, added strictly in rank order."""
         return np.frombuffer(self._combine(vector.tobytes(), _add_up))
 
     def all_gather(self, item: Any) -> list[Any]:
-        """All ranks' items (JSON values), in rank order."""
+        """Return all ranks' items (JSON values), in rank order."""
         gathered: list[Any] = json.loads(self._combine(json.dumps(item).encode(), _as_json_list))
         return gathered
 
     def broadcast(self, payload: bytes, *, root: int) -> bytes:
-        """The payload of rank `root`, on every rank; the others' payloads are not looked at."""
+        """Return the payload of rank `root` on every rank; the others' payloads are ignored."""
         return self._combine(payload if self.rank == root else b"", lambda parts: parts[root])
 
     def close(self) -> None:
@@ -102,7 +102,7 @@ class Group:
 
 
 def connect(me: Caller, host: str, port: int, *, patience_s: float = 60.0) -> Group:
-    """Meet the other ranks at rank 0's address; `patience_s` bounds the meeting and every later silence.
+    """Connect to the other ranks at rank 0's address; `patience_s` bounds the connecting and every later silence.
 
     Raises:
         JoinError: they did not all come in time, the address cannot be used, or this rank was refused.
@@ -148,8 +148,8 @@ def _listen(host: str, port: int, deadline: float) -> socket.socket:
 
 
 def _answer_hello(me: Caller, connection: socket.socket, *, taken: set[int]) -> int | None:
-    """Read who calls and answer; the caller's rank, or None when it was refused and the connection closed."""
-    # Short, since one silent stranger holds up the others that are waiting to be accepted.
+    """Read the caller's identity and answer; return its rank, or None if it was refused and the connection closed."""
+    # A short timeout, since one silent stranger delays the others that wait to be accepted.
     connection.settimeout(_HELLO_S)
     try:
         caller = Caller(**json.loads(_receive_frame(connection, limit=_HELLO_LIMIT)))
@@ -199,9 +199,9 @@ def _reach_hub(me: Caller, host: str, port: int, deadline: float) -> socket.sock
 
 
 def _say_hello(me: Caller, connection: socket.socket) -> str | None:
-    """Introduce this rank; None when welcome, else why another try is needed; raises JoinError when refused."""
-    # While nobody listens yet, a connection to a port of this host may be handed that same port as its own
-    # and so meet itself. It must go away at once, for it keeps the hub from listening.
+    """Introduce this rank; return None when welcome, else the reason for another try; raise JoinError when refused."""
+    # Before the hub listens, a connection to a port of this host may get that same port as its own, and connect to
+    # itself. It must be closed at once, because it keeps the hub from listening.
     if connection.getsockname() == connection.getpeername():
         return "nobody listens there yet"
     try:

@@ -1,8 +1,8 @@
-"""Checkpoint files: parameters, where training stood, and which steps made them.
+"""Checkpoint files: parameters, the step of the training, and the steps that made them.
 
-A file is complete or it is not there (temporary file, fsync, rename), and its first line is the digest of
-all the rest: what is torn or altered is never loaded. Each node writes its own copies under its own name, so
-CHECKPOINT_DIR may be private to a node (an emptyDir) or shared by all.
+A file is complete or it does not exist (temporary file, fsync, rename). Its first line is the digest of the rest, so a
+torn or altered file is never loaded. Each node writes its own copies under its own name, so CHECKPOINT_DIR may be
+private to a node (an emptyDir) or shared by all.
 
 Three parts, separated by line breaks: the SHA-256 of the rest; step, attempt and lineage as JSON; the
 parameters as raw float64.
@@ -24,7 +24,7 @@ from proof import Segment
 _NAME = re.compile(r"step-(?P<step>\d+)\.attempt-(?P<attempt>\d+)\.node-(?P<node>\d+)\.ckpt")
 
 KEEP = 3
-"""How many steps' checkpoints stay: if the newest file is damaged, an older one still is there."""
+"""The number of steps whose checkpoints remain: if the newest file is damaged, there is an older one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Checkpoint:
     parameters: Vector
 
     def encode(self) -> bytes:
-        """The file's content."""
+        """Return the file's content."""
         facts = {"step": self.step, "attempt": self.attempt, "lineage": [asdict(part) for part in self.lineage]}
         body = json.dumps(facts).encode() + b"\n" + self.parameters.tobytes()
         return _digest(body) + b"\n" + body
@@ -61,7 +61,7 @@ def decode(content: bytes, *, size: int) -> Checkpoint:
 
 
 def parameter_hash(parameters: Vector) -> str:
-    """Equal if and only if every bit of the parameters is."""
+    """Return a hash that is equal if and only if every bit of the parameters is."""
     return hashlib.sha256(parameters.tobytes()).hexdigest()
 
 
@@ -80,12 +80,12 @@ def save(folder: Path, checkpoint: Checkpoint, *, node: int) -> Path:
 
 
 def newest_first(folder: Path) -> list[Path]:
-    """All checkpoint files of a folder, the newest step first; of one step, the latest attempt first."""
+    """Return all checkpoint files of a folder, the newest step first; for one step, the latest attempt first."""
     return sorted((path for path in folder.iterdir() if _NAME.fullmatch(path.name)), key=_age, reverse=True)
 
 
 def load_newest(folder: Path, *, size: int) -> tuple[Checkpoint | None, dict[str, str]]:
-    """The newest usable checkpoint of a folder, and the names of newer files that are not, with the reasons."""
+    """Return the newest usable checkpoint of a folder, and the unusable newer files by name, with the reasons."""
     unusable: dict[str, str] = {}
     for path in newest_first(folder):
         try:
@@ -103,18 +103,18 @@ def _age(path: Path) -> tuple[int, int, int]:
 
 def _prune(folder: Path) -> None:
     for path in _outdated(newest_first(folder)):
-        # Where nodes share the folder, another one may have been quicker.
+        # If nodes share the folder, another one may have deleted it first.
         path.unlink(missing_ok=True)
 
 
 def _outdated(paths: list[Path]) -> Iterator[Path]:
-    kept: set[int] = set()
+    steps: set[int] = set()
     for path in paths:
         step = _age(path)[0]
-        if step not in kept and len(kept) == KEEP:
+        if step not in steps and len(steps) == KEEP:
             yield path
         else:
-            kept.add(step)
+            steps.add(step)
 
 
 def _sync_folder(folder: Path) -> None:

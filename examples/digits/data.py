@@ -1,7 +1,7 @@
 """The digits data set, its split, and the order in which training sees it.
 
-The schedule is a pure function of seed and epoch and knows nothing of ranks: that is what makes the
-result independent of how many workers there are and of how often they were restarted.
+The schedule is a pure function of seed and epoch and does not depend on ranks. So the result is independent of the
+number of workers and of their restarts.
 """
 
 import gzip
@@ -51,11 +51,11 @@ def _read_table() -> Matrix:
 
 
 def steps_per_epoch(samples: int, batch: int) -> int:
-    """How many global batches one pass over the data takes; the last one may be smaller."""
+    """Return the number of global batches of one pass over the data; the last one may be smaller."""
     return -(-samples // batch)
 
 
 def schedule(samples: int, batch: int, *, seed: int, epoch: int) -> list[Labels]:
-    """The global batches of one epoch, each as indices of samples."""
+    """Return the global batches of one epoch, each as indices of samples."""
     order = np.random.default_rng([seed, epoch]).permutation(samples)
     return [order[start : start + batch] for start in range(0, samples, batch)]

@@ -1,10 +1,12 @@
-"""What can go wrong in this job, as one tree. `train.py` turns each into one line and exit code 1.
+"""The errors of this job, as one tree. `train.py` turns each into one line and exit code 1.
 
-DigitsError
-├── JoinError         the ranks did not find each other
-├── PeerLostError     a rank went away in the middle
-├── CheckpointError   a file that is no checkpoint of this run
-└── ProofError        something that this example promises did not hold
+    DigitsError
+    ├── JoinError         the ranks did not find each other
+    ├── PeerLostError     the connection to a rank broke
+    ├── CheckpointError   a file that is no checkpoint of this run
+    └── ProofError        a promise of this example was broken
+
+Each message is for the user of the example.
 """
 
 
@@ -13,7 +15,7 @@ class DigitsError(Exception):
 
 
 class JoinError(DigitsError):
-    """The ranks of a round did not find each other; the message says who was missing where."""
+    """The ranks of a round did not find each other; the message names the missing ranks and the address."""
 
 
 class PeerLostError(DigitsError):

@@ -1,10 +1,10 @@
-"""The journal: what each node saw being executed, one JSON line per event, only ever appended.
+"""The journal: the steps that each node executed, one JSON line per event, append-only.
 
-It is the second witness beside the checkpoints: `proof.py` compares the two. LOCAL_RANK 0 of each node
-writes it into CHECKPOINT_DIR. Its first line of a round repeats all that any node knew of the rounds
-before, so that one surviving node is enough to tell the whole story.
+It is a second record beside the checkpoints: `proof.py` compares the two. LOCAL_RANK 0 of each node writes it into
+CHECKPOINT_DIR. Its first line of a round repeats the earlier rounds that any node knew. So one surviving node has the
+whole history.
 
-A line is one write() and so is not torn by a kill; what a machine's crash left torn is passed over.
+A line is one write() and so is not torn by a kill; a line that a machine's crash has torn is skipped.
 """
 
 import json
@@ -19,7 +19,7 @@ from proof import Attempt, merge
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """What the journals of one node tell."""
+    """The content of the journals of one node."""
 
     attempts: tuple[Attempt, ...] = ()
     checkpoints: tuple[tuple[int, str], ...] = ()
@@ -30,18 +30,18 @@ class Journal:
     """The journal of one node in one attempt. Use as a context manager."""
 
     def __init__(self, folder: Path, *, node: int, attempt: Attempt, before: Iterable[Attempt]) -> None:
-        """Begin: say what is attempted and what came before."""
+        """Write the beginning of an attempt, with the earlier ones."""
         self._attempt = attempt.number
         # Unbuffered: a line has left the process when its step is over, whatever happens next.
         self._file = (folder / f"node-{node}.journal").open("ab", buffering=0)
         self._append({"start": asdict(attempt), "before": [asdict(earlier) for earlier in before]})
 
     def step(self, step: int) -> None:
-        """This step was executed."""
+        """Record that this step was executed."""
         self._append({"step": step})
 
     def checkpoint(self, step: int, path: Path) -> None:
-        """The checkpoint of this step is on disk."""
+        """Record that the checkpoint of this step is on disk."""
         self._append({"checkpoint": step, "file": path.name})
 
     def __enter__(self) -> Self:
@@ -53,12 +53,12 @@ class Journal:
         self._file.close()
 
     def _append(self, event: dict[str, Any]) -> None:
-        # The line break in front ends whatever a crash may have left unfinished.
+        # The line break in front ends a line that a crash may have left incomplete.
         self._file.write(b"\n" + json.dumps({"attempt": self._attempt, **event}).encode())
 
 
 def read_journals(folder: Path) -> Witness:
-    """All journals of a folder, put together: a node's number changes, and nodes may share a folder."""
+    """Return all journals of a folder, merged: a node's number changes, and nodes may share a folder."""
     witnesses = [read_lines(path.read_text(errors="replace").split("\n")) for path in sorted(folder.glob("*.journal"))]
     return Witness(
         attempts=merge(witness.attempts for witness in witnesses),
@@ -67,13 +67,13 @@ def read_journals(folder: Path) -> Witness:
 
 
 def read_lines(lines: Iterable[str]) -> Witness:
-    """What the lines of one journal tell."""
+    """Return the content of one journal."""
     attempts: dict[int, Attempt] = {}
     checkpoints: list[tuple[int, str]] = []
     for event in _events(lines):
         if "start" in event:
-            told = [attempt_from(fields) for fields in event["before"]]
-            merged = merge([attempts.values(), told, [attempt_from(event["start"])]])
+            before = [attempt_from(fields) for fields in event["before"]]
+            merged = merge([attempts.values(), before, [attempt_from(event["start"])]])
             attempts = {attempt.number: attempt for attempt in merged}
         elif event["attempt"] in attempts:
             attempts[event["attempt"]] = _extended(attempts[event["attempt"]], event)
@@ -88,7 +88,7 @@ def attempt_from(fields: dict[str, Any]) -> Attempt:
 
 
 def newest_usable(witness: Witness, unusable: Iterable[str]) -> int:
-    """The step of the newest checkpoint that was written here and whose file was not found damaged; 0 if none."""
+    """Return the step of the newest checkpoint that was written here and is not known as damaged; 0 if none."""
     damaged = set(unusable)
     return max((step for step, name in witness.checkpoints if name not in damaged), default=0)
 
@@ -98,7 +98,7 @@ def _events(lines: Iterable[str]) -> Iterable[dict[str, Any]]:
         try:
             yield json.loads(line)
         except json.JSONDecodeError:
-            # Torn by a crash of the machine. If it mattered, the proof will miss its step.
+            # A crash of the machine tore it. If it mattered, the proof will miss its step.
             continue
 
 

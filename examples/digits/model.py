@@ -21,15 +21,15 @@ class Model:
 
     @property
     def size(self) -> int:
-        """How many parameters there are."""
+        """Return the number of parameters."""
         return (PIXELS + 1) * self.hidden + (self.hidden + 1) * CLASSES
 
     def initial(self, seed: int) -> Vector:
-        """Parameters to begin with: small random weights, drawn from `seed`."""
+        """Return the initial parameters: small random weights, drawn from `seed`."""
         return np.random.default_rng([seed, self.hidden]).normal(scale=0.1, size=self.size)
 
     def sums(self, parameters: Vector, x: Matrix, y: Labels) -> Vector:
-        """Over these samples: the gradient's sum, then the loss' sum, then how many were right."""
+        """Return, over these samples: the gradient's sum, the loss' sum, and the number of correct answers."""
         weights, head = self._layers(parameters)
         inner = _with_ones(np.tanh(_with_ones(x) @ weights))
         scores = inner @ head
@@ -44,7 +44,7 @@ class Model:
         return np.concatenate([(_with_ones(x).T @ through).ravel(), (inner.T @ odds).ravel(), [loss, right]])
 
     def accuracy(self, parameters: Vector, x: Matrix, y: Labels) -> float:
-        """The share of these samples that is classified rightly, between 0 and 1."""
+        """Return the share of these samples that is classified correctly, between 0 and 1."""
         return float(self.sums(parameters, x, y)[-1] / len(y))
 
     def _layers(self, parameters: Vector) -> tuple[Matrix, Matrix]:
@@ -53,10 +53,10 @@ class Model:
 
 
 def descend(parameters: Vector, gradient_sum: Vector, *, rate: float, samples: int) -> Vector:
-    """One step of gradient descent.
+    """Return the parameters after one step of gradient descent.
 
-    Only elementwise products and differences: equal inputs give equal bits on every kind of CPU, so the
-    ranks' parameters stay equal without ever being sent.
+    Only elementwise products and differences: equal inputs give equal bits on every kind of CPU. So the
+    ranks' parameters remain equal although they are never sent.
     """
     return parameters - gradient_sum * (rate / samples)
 

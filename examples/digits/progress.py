@@ -1,6 +1,6 @@
-"""Tell the elasticjob agent how far training is, if it listens. Plain JSON lines to a FIFO, nothing to import.
+"""Report the progress of training to the elasticjob agent, if it reads. JSON lines to a FIFO, nothing to import.
 
-Must never slow down or fail the training: nobody may be reading, or not quickly enough.
+Must never slow down or fail the training: there may be no reader, or a slow one.
 """
 
 import json
@@ -15,7 +15,7 @@ class Progress:
         self._fifo: int | None = None
 
     def report(self, step: int, total: int, **metrics: str) -> None:
-        """Say that `step` of `total` steps are done; metric values are short texts."""
+        """Report that `step` of `total` steps are done; metric values are short texts."""
         if self._path is None:
             return
         # Below 512 bytes a write to a FIFO is never torn or mixed with another's.
@@ -25,10 +25,10 @@ class Progress:
                 self._fifo = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK)
             os.write(self._fifo, line)
         except BlockingIOError:
-            # EAGAIN: the FIFO is full. The next report says more than this one did.
+            # EAGAIN: the FIFO is full. The next report has newer values.
             return
         except OSError:
-            # ENXIO: nobody has opened it for reading. EPIPE: the reader has gone. Either may come back.
+            # ENXIO: no process has opened it for reading. EPIPE: the reader has closed it. Either may reopen it.
             self.close()
 
     def close(self) -> None:

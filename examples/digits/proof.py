@@ -1,9 +1,9 @@
-"""What the example promises, as pure functions from records to verdicts. No file, no socket, no clock.
+"""The promises of the example, as pure functions from records to verdicts. No file, no socket, no clock.
 
-Two kinds of records, from two independent sources: the *lineage* in a checkpoint says which steps made its
-parameters; the *attempts* from the journals say which steps were executed. A round is one attempt at
-going on. Both are checked to the end of training: no step is missing, and a step was done twice only
-because it came after the newest checkpoint when a worker died.
+There are two kinds of records, from two independent sources. The *lineage* in a checkpoint lists the steps that made
+its parameters. The *attempts* from the journals list the steps that were executed. A round is one attempt to continue.
+Both are checked to the end of training. No step is missing. A step was done twice only if it came after the newest
+checkpoint when a worker died.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,30 +26,30 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """What one round did, as its nodes journaled it."""
+    """The work of one round, as its nodes journaled it."""
 
     number: int
-    """1 for the first; unlike `round` it never begins anew when a job is created again on old files."""
+    """1 for the first; unlike `round` it never restarts when a job is created again on old files."""
     round: int
     world_size: int
     start: int
-    """The step of the checkpoint that it went on from; 0 without one."""
+    """The step of the checkpoint that it continued from; 0 without one."""
     newest: int
-    """The newest usable checkpoint that its nodes' journals knew of when it began."""
+    """The newest usable checkpoint that its nodes' journals had when it began."""
     runs: tuple[tuple[int, int], ...] = ()
-    """The executed steps, as (first, last) of runs without a gap; one run, if all went well."""
+    """The executed steps, as (first, last) of runs without a gap; one run, if no step is missing."""
     saved: int = 0
     """The newest checkpoint that it wrote; `start` if none."""
 
     @property
     def done(self) -> int:
-        """The last step that it executed; `start` if none."""
+        """Return the last step that it executed; `start` if none."""
         return max((last for _, last in self.runs), default=self.start)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One promise and what speaks against it."""
+    """One promise and the facts that contradict it."""
 
     claim: str
     problems: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class Verdict:
 
 
 def differing_ranks(hashes: Sequence[str | None]) -> str | None:
-    """Name the groups of ranks whose hashes differ; None if all that have one agree."""
+    """Return the groups of ranks whose hashes differ, as text; None if all that have one agree."""
     groups: dict[str, list[int]] = {}
     for rank, value in enumerate(hashes):
         if value is not None:
@@ -70,10 +70,10 @@ def differing_ranks(hashes: Sequence[str | None]) -> str | None:
 
 
 def merge(reports: Iterable[Iterable[Attempt]]) -> tuple[Attempt, ...]:
-    """Put the nodes' views of the attempts together, in order.
+    """Merge the nodes' views of the attempts, in order.
 
-    A node that stopped earlier saw a part of what the longest view has. A view with a gap or a repetition
-    is never covered up by one without.
+    A node that stopped earlier has a part of the longest view. A view with a gap or a repetition is never replaced by
+    one without.
     """
     views: dict[int, Attempt] = {}
     for attempt in (attempt for report in reports for attempt in report):
@@ -82,7 +82,7 @@ def merge(reports: Iterable[Iterable[Attempt]]) -> tuple[Attempt, ...]:
 
 
 def lineage_problems(lineage: Sequence[Segment], *, total: int) -> list[str]:
-    """What is wrong with the claim that these segments are the steps 1 to `total`, each once."""
+    """Return the contradictions to the claim that these segments are the steps 1 to `total`, each once."""
     problems: list[str] = []
     expected = 1
     for segment in lineage:
@@ -95,7 +95,7 @@ def lineage_problems(lineage: Sequence[Segment], *, total: int) -> list[str]:
 
 
 def attempt_problems(attempts: Sequence[Attempt], *, total: int, per_epoch: int) -> list[str]:
-    """What is wrong with the claim that these attempts did every step, and again only what they had to."""
+    """Return the contradictions to the claim that these attempts did every step, and repeated only necessary ones."""
     problems: list[str] = []
     reached = 0
     for due, attempt in enumerate(attempts, start=1):
@@ -109,7 +109,7 @@ def attempt_problems(attempts: Sequence[Attempt], *, total: int, per_epoch: int)
 
 
 def disagreements(lineage: Sequence[Segment], attempts: Sequence[Attempt]) -> list[str]:
-    """Segments of the lineage that no journaled attempt accounts for."""
+    """Return the segments of the lineage that no journaled attempt accounts for."""
     return [
         f"no journal has steps {_span(segment)} of round {segment.round}"
         for segment in lineage
@@ -118,10 +118,10 @@ def disagreements(lineage: Sequence[Segment], attempts: Sequence[Attempt]) -> li
 
 
 def judge_hashes(lineage: Sequence[Segment], final: Sequence[str], *, per_epoch: int) -> Verdict:
-    """All ranks had the same parameters at each checkpoint.
+    """Return the verdict that all ranks had the same parameters at each checkpoint.
 
-    A checkpoint is written only after all ranks' hashes were found equal, so those in the lineage passed;
-    `final` are the hashes in the end, in rank order.
+    A checkpoint is written only after the hashes of all ranks were equal, so those in the lineage passed. `final` are
+    the hashes in the end, in rank order.
     """
     counts = [segment.last // per_epoch - (segment.first - 1) // per_epoch for segment in lineage]
     parts = ", ".join(f"{count} on {part.world_size} ranks" for count, part in zip(counts, lineage, strict=True))
@@ -131,14 +131,14 @@ def judge_hashes(lineage: Sequence[Segment], final: Sequence[str], *, per_epoch:
 
 
 def judge_parameters(largest_difference: float) -> Verdict:
-    """The final parameters are those of one process that was never interrupted."""
+    """Return the verdict that the final parameters are those of one process without interruption."""
     claim = f"final parameters equal a 1-process run: max |Δ| {largest_difference:.1e}, allowed {TOLERANCE:.0e}"
     # Written so that NaN fails too.
     return Verdict(claim, () if largest_difference <= TOLERANCE else ("too far apart",))
 
 
 def judge_steps(lineage: Sequence[Segment], attempts: Sequence[Attempt], *, total: int, per_epoch: int) -> Verdict:
-    """Every step counted once, and none was executed again except after the last checkpoint."""
+    """Return the verdict that every step counted once, and only steps after the last checkpoint were repeated."""
     parts = ", ".join(f"{_span(part)} in round {part.round} ({part.world_size} workers)" for part in lineage)
     again = ", ".join(f"{b.start + 1}-{a.done}" for a, b in pairwise(attempts) if a.done > b.start)
     claim = f"steps 1-{total} without a gap: {parts}; done again, from a checkpoint on: {again or 'none'}"
@@ -151,7 +151,7 @@ def judge_steps(lineage: Sequence[Segment], attempts: Sequence[Attempt], *, tota
 
 
 def judge_accuracy(accuracy: float) -> Verdict:
-    """The classifier has learned something."""
+    """Return the verdict that the classifier has learned something."""
     return Verdict(f"test accuracy {accuracy:.3f}, at least {ACCURACY}", () if accuracy >= ACCURACY else ("too low",))
 
 

@@ -1,7 +1,7 @@
-"""Where to begin: all nodes tell what they have, and all go on from the newest checkpoint that anyone has.
+"""The start of a round: all nodes offer their checkpoints, and all continue from the newest one.
 
-No storage is shared: one surviving node is enough, for its copy is sent to all. Every rank decides by the
-same pure function from the same gathered facts, so no second exchange is needed to agree.
+No storage is shared: one surviving node is enough, because its copy is sent to all. Every rank decides by the same pure
+function from the same gathered facts, so no second exchange is needed.
 """
 
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ from proof import Attempt, differing_ranks, merge
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What all ranks agreed on."""
+    """The result on which all ranks agreed."""
 
     checkpoint: Checkpoint
-    """Parameters and step to go on from; step 0 if nobody has a checkpoint."""
+    """Parameters and step to continue from; step 0 if no node has a checkpoint."""
     attempt: Attempt
     before: tuple[Attempt, ...]
 
 
 def agree_on_start(group: Group, folder: Path | None, *, round_: int, fresh: Checkpoint) -> Start:
-    """Find the newest checkpoint among all ranks' folders (None: another rank looks after this node's).
+    """Find the newest checkpoint among all ranks' folders (None: another rank reads this node's).
 
     Raises:
         ProofError: nodes have the same checkpoint with different parameters.
@@ -52,10 +52,10 @@ def agree_on_start(group: Group, folder: Path | None, *, round_: int, fresh: Che
 
 
 def choose(offers: Sequence[dict[str, Any]]) -> int | None:
-    """The rank whose checkpoint all go on from: the furthest, then of the latest attempt; None if nobody has one.
+    """Return the rank with the checkpoint for all: the furthest, then of the latest attempt; None without any.
 
     Raises:
-        ProofError: that checkpoint has not the same parameters on all nodes that have it.
+        ProofError: the nodes that have that checkpoint have different parameters.
     """
     ages = [(offer["step"], offer["by"]) for offer in offers]
     newest = max(ages)

@@ -1,7 +1,7 @@
-"""What a worker is told: the command line says what to train, the environment who this process is.
+"""Settings of a worker: the command line selects the training, the environment identifies the process.
 
 RANK, WORLD_SIZE, MASTER_ADDR and so on are those of torchrun; elasticjob adds ELASTICJOB_ROUND and
-ELASTICJOB_PROGRESS. Nothing else in this example reads the command line or the environment.
+ELASTICJOB_PROGRESS. No other module of this example reads the command line or the environment.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from allreduce import Caller
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to train."""
+    """The settings of the training."""
 
     epochs: int
     batch: int
@@ -25,13 +25,13 @@ class Settings:
     step_seconds: float
 
     def folder(self, root: Path) -> Path:
-        """Where this run's files are: never mixed with those of other settings; epochs may be added later."""
+        """Return the folder for this run's files: separate for other settings, but epochs may be added later."""
         return root / f"seed{self.seed}-batch{self.batch}-lr{self.lr:g}-hidden{self.hidden}"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Who this worker is."""
+    """The identity of this worker."""
 
     rank: int
     local_rank: int
@@ -45,12 +45,12 @@ class Place:
 
     @property
     def caller(self) -> Caller:
-        """What the other ranks must know of this one."""
+        """Return the identity that the other ranks check."""
         return Caller(rank=self.rank, world_size=self.world_size, round=self.round)
 
     @classmethod
     def from_environment(cls, env: Mapping[str, str]) -> Self:
-        """Read it; a process without such an environment is the only one of its world."""
+        """Read the environment; without it, the process is the only one of its world."""
         return cls(
             rank=int(env.get("RANK", "0")),
             local_rank=int(env.get("LOCAL_RANK", "0")),
@@ -65,14 +65,14 @@ class Place:
 
 
 def read_settings(arguments: list[str]) -> Settings:
-    """Parse the command line; prints usage and exits with 2 if it is wrong."""
+    """Parse the command line; print usage and exit with 2 if it is wrong."""
     parser = argparse.ArgumentParser(description="Train a digit classifier data-parallel and prove the result.")
     parser.add_argument("--epochs", type=_positive, default=20)
     parser.add_argument("--batch", type=_positive, default=96, help="samples per step, over all workers")
     parser.add_argument("--lr", type=float, default=0.5, help="learning rate")
     parser.add_argument("--hidden", type=_positive, default=32, help="units of the hidden layer")
     parser.add_argument("--seed", type=_natural, default=0)
-    parser.add_argument("--step-seconds", type=float, default=0.0, help="minimum time per step, to have time to watch")
+    parser.add_argument("--step-seconds", type=float, default=0.0, help="minimum time per step, for an observer")
     return Settings(**vars(parser.parse_args(arguments)))
 
 

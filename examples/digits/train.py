@@ -1,8 +1,8 @@
 """Train a digit classifier data-parallel on any number of workers, and prove in the end that it was done right.
 
-Started by any torchrun-compatible launcher; without one it runs as a single process. A worker may be killed
-at any time: when all are started anew, training goes on from the newest checkpoint that one of the nodes
-still has. Parameters are never sent between steps: every rank adds the same sums to the same numbers.
+Started by any torchrun-compatible launcher; without one it runs as a single process. A worker may be killed at any
+time. After a restart of all workers, training continues from the newest checkpoint on any of the nodes. Parameters are
+never sent between steps: every rank adds the same sums to the same numbers.
 """
 
 import os
@@ -36,7 +36,7 @@ class Training:
         self.progress = Progress(place.progress if place.rank == 0 else None)
 
     def run(self) -> bool:
-        """Train to the end; True if all that the example promises holds."""
+        """Train to the end; return True if all promises of the example are kept."""
         # One worker per node reads and writes the node's folder.
         folder = self.folder if self.place.local_rank == 0 else None
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ class Training:
         return checkpoint
 
     def _epoch(self, epoch: int, parameters: Vector, journal: Journal | None) -> tuple[Vector, float]:
-        """Go once over the data; the new parameters and the mean loss."""
+        """Train one pass over the data; return the new parameters and the mean loss."""
         digits, settings, group, loss = self.digits, self.settings, self.group, 0.0
         batches = schedule(len(digits.y), settings.batch, seed=settings.seed, epoch=epoch)
         for step, batch in enumerate(batches, start=epoch * self.per_epoch + 1):
@@ -84,7 +84,7 @@ class Training:
         return parameters, loss / len(digits.y)
 
     def compare(self, parameters: Vector, step: int) -> None:
-        """Raise ProofError, on every rank alike, unless all ranks have the same parameters to the last bit."""
+        """Raise ProofError, on every rank alike, unless all ranks have equal parameters to the last bit."""
         hashes = self.group.all_gather(parameter_hash(parameters))
         if difference := proof.differing_ranks(hashes):
             raise ProofError(f"parameters differ at the checkpoint of step {step}: {difference}")
@@ -102,14 +102,14 @@ class Training:
 
 
 def main() -> int:
-    """Exit code 0 if training ended and the proof holds, else 1 with one line that says why."""
+    """Return 0 if training ended and the proof holds, else 1 with one line with the reason."""
     settings = read_settings(sys.argv[1:])
     place = Place.from_environment(os.environ)
     try:
         with connect(place.caller, place.master_addr, place.master_port) as group:
             return 0 if Training(settings, place, group).run() else 1
     except (DigitsError, OSError) as error:
-        # OSError: a full disk, a folder without write permission. Its text says which.
+        # OSError: a full disk, a folder without write permission. Its text has the cause.
         print(f"rank {place.rank}: {error}", file=sys.stderr, flush=True)
         return 1
 

@@ -1,4 +1,4 @@
-"""Gather at the end what `proof.py` judges, and print its verdicts: one line each, starting with `proof:`."""
+"""Gather the evidence for `proof.py` at the end, and print its verdicts: one line each, starting with `proof:`."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -14,9 +14,9 @@ from settings import Settings
 
 
 def prove(group: Group, final: Checkpoint, *, folder: Path | None, settings: Settings, digits: Digits) -> bool:
-    """Judge the run and print the verdicts; True if all hold. Rank 0 judges, the others only give evidence.
+    """Judge the run and print the verdicts; return True if all hold. Rank 0 judges, the others only send evidence.
 
-    `folder` holds this node's journals; None if another rank of the node reads them.
+    `folder` has this node's journals; None if another rank of the node reads them.
     """
     attempts = read_journals(folder).attempts if folder is not None else ()
     hashes = group.all_gather(parameter_hash(final.parameters))
@@ -38,7 +38,7 @@ def prove(group: Group, final: Checkpoint, *, folder: Path | None, settings: Set
 
 
 def train_alone(settings: Settings, digits: Digits, model: Model) -> Vector:
-    """The same schedule in this process alone, without any interruption: what the result is compared with."""
+    """Return the parameters of the same schedule in this process alone, without interruption, for comparison."""
     parameters = model.initial(settings.seed)
     for epoch in range(settings.epochs):
         for batch in schedule(len(digits.y), settings.batch, seed=settings.seed, epoch=epoch):

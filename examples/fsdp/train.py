@@ -1,8 +1,8 @@
 """Fully sharded training (FSDP2) with distributed checkpoints (DCP), on CPUs: nothing here knows of elasticjob.
 
-Every rank holds a shard of parameters and optimizer. A checkpoint is written by all ranks together and can be read
-by any number of them: after a change of size each takes its new shard. Only a checkpoint that is whole counts: its
-folder gets its name when all have written.
+Every rank holds a shard of parameters and optimizer. All ranks write a checkpoint together, and any number of them can
+read it: after a change of size each takes its new shard. Only a complete checkpoint counts: its folder gets its name
+when all have written.
 """
 
 import argparse
@@ -24,7 +24,7 @@ BATCH = 32
 
 
 def network() -> torch.nn.Module:
-    """Two layers, each sharded over all ranks."""
+    """Return two layers, each sharded over all ranks."""
     torch.manual_seed(0)
     made = torch.nn.Sequential(torch.nn.Linear(FEATURES, 32), torch.nn.Tanh(), torch.nn.Linear(32, 1))
     mesh = init_device_mesh("cpu", (dist.get_world_size(),))
@@ -36,12 +36,12 @@ def network() -> torch.nn.Module:
 
 
 def newest(folder: Path) -> Path | None:
-    """The last whole checkpoint."""
+    """Return the last complete checkpoint."""
     return max(folder.glob("step-*"), default=None)
 
 
 def load(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
-    """The step to go on from; 0 without a checkpoint. Rank 0 says which one, for all."""
+    """Return the step to continue from; 0 without a checkpoint. Rank 0 decides for all."""
     found = [newest(folder)]
     dist.broadcast_object_list(found, src=0)
     if found[0] is None:
@@ -54,7 +54,7 @@ def load(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer)
 
 
 def save(folder: Path, step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """All ranks write; then rank 0 gives the folder its name and forgets all but the last two."""
+    """Write with all ranks; then rank 0 names the folder and deletes all but the last two."""
     draft = folder / f"writing-{step:08}"
     weights, moments = get_state_dict(model, optimizer)
     dcp.save({"model": weights, "optimizer": moments, "step": step}, checkpoint_id=draft)
@@ -66,7 +66,7 @@ def save(folder: Path, step: int, model: torch.nn.Module, optimizer: torch.optim
 
 
 def train(options: argparse.Namespace) -> None:
-    """From the last checkpoint to the last step."""
+    """Train from the last checkpoint to the last step."""
     rank, world = dist.get_rank(), dist.get_world_size()
     options.folder.mkdir(parents=True, exist_ok=True)
     model = network()

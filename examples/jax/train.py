@@ -1,8 +1,8 @@
 """Data-parallel training with JAX's own distributed runtime: nothing here knows of elasticjob.
 
-Every process owns one CPU device; together they are one mesh. A linear model learns the sum of its inputs, each
-process feeding its own part of the batch. Process 0 keeps the parameters in a file, and whoever starts goes on
-from there: JAX's runtime ends when a process is lost, the agent starts all anew in the next round.
+Every process owns one CPU device; together they are one mesh. A linear model learns the sum of its inputs, each process
+feeding its own part of the batch. Process 0 writes the parameters to a file, and each start continues from there. JAX's
+runtime ends when a process is lost; the agent starts all processes again in the next round.
 """
 
 import argparse
@@ -24,31 +24,31 @@ RATE = 0.05
 
 
 def load(path: Path) -> tuple[int, np.ndarray]:
-    """Step and parameters to go on from."""
+    """Return step and parameters to continue from."""
     if not path.exists():
         return 0, np.zeros(FEATURES, np.float32)
-    with np.load(path) as kept:
-        return int(kept["step"]), kept["weights"]
+    with np.load(path) as stored:
+        return int(stored["step"]), stored["weights"]
 
 
 def save(path: Path, step: int, weights: np.ndarray) -> None:
-    """Whole or not at all: a process may be killed in the middle."""
+    """Write the file completely or not at all: a process may be killed in the middle."""
     draft = path.with_name(f".{path.stem}.{os.getpid()}.npz")
     np.savez(draft, step=step, weights=weights)
     draft.replace(path)
 
 
 def loss(weights: Any, x: Any, y: Any) -> Any:
-    """Mean squared error over the whole batch, wherever its parts are."""
+    """Return the mean squared error over the whole batch, wherever its parts are."""
     return jnp.mean((x @ weights - y) ** 2)
 
 
 def train(options: argparse.Namespace) -> None:
-    """From the last checkpoint to the last step."""
+    """Train from the last checkpoint to the last step."""
     mesh = Mesh(np.array(jax.devices()), ("data",))
     split = NamedSharding(mesh, PartitionSpec("data"))
     first, start = load(options.checkpoint)
-    # All go on from what process 0 has read: a file system may show others an older file.
+    # All continue from the values that process 0 has read: a file system may show others an older file.
     first, weights = multihost_utils.broadcast_one_to_all((np.int32(first), start))
     value_and_grad = jax.jit(jax.value_and_grad(loss))
     print(f"process {jax.process_index()} of {jax.process_count()} begins at step {int(first)}", flush=True)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A worker that is no Python: it counts to $1, a tenth of a second each, and keeps where it was in $2/<rank>.
+# A worker that is not Python: it counts to $1, a tenth of a second each, and stores its count in $2/<rank>.
 # RANK and WORLD_SIZE come from the agent; progress goes, as JSON lines, to the FIFO that ELASTICJOB_PROGRESS names.
 set -eu
 last=$1 folder=$2

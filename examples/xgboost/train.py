@@ -1,8 +1,8 @@
 """Gradient-boosted trees over several processes with XGBoost's own collective: nothing here knows of elasticjob.
 
-Rank 0 runs XGBoost's tracker at MASTER_ADDR and MASTER_PORT, every rank (rank 0 too) joins it and holds a part of
-the rows. Trees are added a few at a time, rank 0 keeps the model in a file after each, and whoever starts goes on
-from there. The parts are drawn from the rank, so any number of ranks trains on the same kind of data.
+Rank 0 runs XGBoost's tracker at MASTER_ADDR and MASTER_PORT, every rank (rank 0 too) joins it and holds a part of the
+rows. Trees are added a few at a time. Rank 0 writes the model to a file after each, and each start continues from
+there. The parts are drawn from the rank, so any number of ranks trains on the same kind of data.
 """
 
 import argparse
@@ -22,13 +22,13 @@ PARAMETERS = {"max_depth": 4, "eta": 0.3, "objective": "reg:squarederror", "nthr
 
 
 def rows(seed: int) -> xgboost.DMatrix:
-    """Inputs, and a sum of products of them to be learned."""
+    """Return inputs, and a sum of products of them to be learned."""
     x = np.random.default_rng(seed).standard_normal((ROWS, FEATURES))
     return xgboost.DMatrix(x, label=x[:, 0] * x[:, 1] + x[:, 2])
 
 
 def load(path: Path) -> tuple[xgboost.Booster | None, int]:
-    """The model to go on with and how many trees it has."""
+    """Return the model to continue with and its number of trees."""
     if not path.exists():
         return None, 0
     model = xgboost.Booster(PARAMETERS, model_file=path)
@@ -36,14 +36,14 @@ def load(path: Path) -> tuple[xgboost.Booster | None, int]:
 
 
 def save(path: Path, model: xgboost.Booster) -> None:
-    """Whole or not at all: a process may be killed in the middle."""
+    """Write the file completely or not at all: a process may be killed in the middle."""
     draft = path.with_name(f".{os.getpid()}.{path.name}")
     model.save_model(draft)
     draft.replace(path)
 
 
 def train(options: argparse.Namespace, rank: int) -> None:
-    """From the last model to the last tree."""
+    """Train from the last model to the last tree."""
     model, have = load(options.model)
     mine, test = rows(rank + 1), rows(0)
     print(f"rank {rank} goes on from {have} trees", flush=True)
