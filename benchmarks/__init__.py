@@ -1,1 +1,1 @@
-"""Measurements: what each prints is measured in that run; nothing here is a test."""
+"""Measurements: each program prints numbers that it measured in that run; none is a test."""

@@ -1,4 +1,4 @@
-"""What `make bench-check` counts: a module a subject, each with `take()`, which gives its counts.
+"""Counters of `make bench-check`: one module for each subject, with `take()`, which returns its counts.
 
-Nothing is imported here: of what a module imports, all would be counted with one.
+Nothing is imported here: an import would be counted with each of them.
 """

@@ -1,7 +1,7 @@
-"""How the function calls of the pure parts grow with the number of nodes: the same on every machine and Python.
+"""The growth of function calls in the pure parts with the number of nodes: equal on every machine and Python.
 
-Given is the exponent: 1 is linear. A planner that looks for each member in a list would be at 2. Taken from the
-calls that 2,000 nodes make beyond those of 1,000, and these beyond those of 500, so that what is constant drops out.
+The value is the exponent: 1 is linear. A planner that searches a list for each member would have 2. It is computed from
+the calls of 2,000 nodes less those of 1,000, and these less those of 500, so constant parts drop out.
 """
 
 import cProfile
@@ -34,13 +34,13 @@ from testing import builders
 _KEYS = Keys("/elasticjob/bench/default/job/uid")
 NODES = (500, 1000, 2000)
 MORE_NODES = (1000, 2000, 4000)
-"""Of the operator, whose status names some 600 nodes at most: below that it grows with them, and then not any more."""
+"""For the operator, whose status has some 600 nodes at most: the calls grow up to that number, and not beyond."""
 _LOCAL = 8
 """Workers of a node."""
 
 
 def take() -> list[Count]:
-    """The closer's, a member's and the operator's work."""
+    """Return the counts of the leader's, a member's and the operator's work."""
     acts = {
         "a closer plans": closer_plans,
         "a closer looks at a round that runs": closer_looks,
@@ -55,13 +55,13 @@ def take() -> list[Count]:
 
 
 def growth(act: Callable[[int], Callable[[], Any]], sizes: tuple[int, int, int] = NODES) -> float:
-    """The exponent; 0 for what does not grow."""
+    """Return the exponent; 0 for calls that do not grow."""
     few, some, many = (_calls(act(nodes)) for nodes in sizes)
     return math.log2((many - some) / (some - few)) if some > few and many > some else 0.0
 
 
 def _calls(run: Callable[[], Any]) -> int:
-    """Of the second time, when what is kept has been kept; without a collection of garbage in the middle."""
+    """Return the calls of the second run, when caches are filled; without garbage collection in the middle."""
     run()
     profile = cProfile.Profile()
     gc.collect()
@@ -70,19 +70,19 @@ def _calls(run: Callable[[], Any]) -> int:
         profile.runcall(run)
     finally:
         gc.enable()
-    # Not pstats': it knows functions by file and line, and `__eq__` of every dataclass has the same.
+    # Not pstats' key: it is file and line, which `__eq__` of every dataclass shares.
     return sum(entry.callcount for entry in profile.getstats())
 
 
 def closer_plans(nodes: int) -> Callable[[], Any]:
-    """A round closes: everything is parsed, the failure judged, the world written."""
+    """A round closes: all records are parsed, the verdict is computed, the state is written."""
     items = _items(members_of(nodes), RoundPhase.FORMING)
     observed = Observations(now_s=100.0, forming_since_s=99.0, newest_key_s=90.0, enough_since_s=99.0)
     return lambda: plan(parse_view(_KEYS, items), observed, "0" * 8)
 
 
 def closer_looks(nodes: int) -> Callable[[], Any]:
-    """Nothing is to be done: nobody is missing, nobody new, nobody lost."""
+    """Nothing is to be done: no member is missing, new or lost."""
     items = _items(members_of(nodes), RoundPhase.ACTIVE)
 
     def run() -> Any:
@@ -93,7 +93,7 @@ def closer_looks(nodes: int) -> Callable[[], Any]:
 
 
 def member_places(nodes: int) -> Callable[[], Any]:
-    """A member sees the active world and looks for its place; the last one, that comes latest in any search."""
+    """A member reads the active state and finds its assignment; it is the last one, the worst case of any search."""
     members = members_of(nodes)
     data = rendezvous_state.encode_state(active(members))
 
@@ -107,7 +107,7 @@ def member_places(nodes: int) -> Callable[[], Any]:
 
 
 def operator_plans(nodes: int) -> Callable[[], Any]:
-    """One turn of a job all of whose nodes have reported; what is computed once a turn is computed anew."""
+    """One reconcile of a job with reports of all nodes; values cached for a reconcile are computed again."""
     size = range(nodes)
     job = builders.job(status=JobStatus(start_time=builders.ago(100)), replicas=nodes, nproc_per_node=_LOCAL)
     snapshot = builders.seen(job, _running(job, size), *[builders.pod(slot) for slot in size])
@@ -115,7 +115,7 @@ def operator_plans(nodes: int) -> Callable[[], Any]:
 
 
 def operator_views(nodes: int) -> Callable[[], Any]:
-    """The view of a job that runs, out of its records."""
+    """The view of a running job, parsed from its records."""
     running, keys = _running(builders.job(replicas=nodes), range(nodes)), Keys("/elasticjob/bench/ns/j/uid")
     values = {
         keys.spec: records.encode(running.spec),
@@ -142,12 +142,12 @@ def _running(job: ElasticJob, size: range) -> Any:
 
 
 def members_of(count: int) -> tuple[Member, ...]:
-    """So many, slot by slot."""
+    """Return so many members, slot by slot."""
     return tuple(Member(slot, f"{slot:08x}") for slot in range(count))
 
 
 def active(members: tuple[Member, ...]) -> RendezvousState:
-    """A round of them that runs."""
+    """Return an active round of these members."""
     nprocs, roles = ranks.encode_layout([NodeEntry(member, _node(member), 1) for member in members])
     return RendezvousState(
         state=RoundPhase.ACTIVE,

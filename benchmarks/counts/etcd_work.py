@@ -1,8 +1,8 @@
 """Requests and bytes that etcd counts for a first round, the round after a failure, and members that are idle.
 
-The product's own members, on an etcd of their own. Requests are exact but for what races may add (a closer more
-that stands); bytes grow with the length of a port's number. An idle member's messages go by the clock: a machine that
-stands still can only have fewer of them.
+The product's own members run on an etcd of their own. Requests are exact except for races (one more campaign).
+Bytes grow with the length of a port's number. An idle member's messages go by the clock: a suspended machine can only
+have fewer of them.
 """
 
 import time
@@ -27,7 +27,7 @@ _QUIET_S = 0.5
 
 
 def take() -> list[Count]:
-    """A job's life, act by act, a node."""
+    """Return the counts of a job's phases, for each node."""
     with etcds.etcd() as server:
         keys = Keys("/elasticjob/bench/default/job/uid")
         brief = want(server.endpoint, keys, NODES, _LEASE_S)
@@ -43,7 +43,7 @@ def _acts(server: Server, children: list[Child]) -> list[Count]:
         child.started_us(1)
     joined = _settled(server)
     children[0].order("fail")
-    children[0].hear("failed_us")
+    children[0].receive("failed_us")
     for child in children:
         child.started_us(2)
     failed = _settled(server)
@@ -57,13 +57,13 @@ def _acts(server: Server, children: list[Child]) -> list[Count]:
 
 
 def work(server: Server) -> "Counter[str]":
-    """Messages by method, and bytes, so far."""
+    """Return messages by method, and bytes, so far."""
     counters = etcds.counters(server)
     return etcds.messages(server) + Counter({name: int(counters[metric]) for name, metric in _BYTES.items()})
 
 
 def _settled(server: Server) -> "Counter[str]":
-    """When nothing more belongs to the act: half a second without a message but keep-alives."""
+    """Return the counts when a phase is over: half a second without a message but keep-alives."""
     last: list[tuple[float, int]] = []
 
     def is_settled() -> bool:
@@ -73,7 +73,7 @@ def _settled(server: Server) -> "Counter[str]":
             last.append((time.monotonic(), count))
         return time.monotonic() - last[-1][0] >= _QUIET_S
 
-    eventually(is_settled, within_s=30.0, what="an etcd that nobody asks anything")
+    eventually(is_settled, within_s=30.0, what="an idle etcd")
     return work(server)
 
 

@@ -1,10 +1,10 @@
-"""Instructions of the pure parts, as callgrind counts them: what a clock on a busy machine cannot tell.
+"""Instructions of the pure parts, as callgrind counts them: a clock on a busy machine cannot measure them.
 
 The program under valgrind is `marked`: one start of an interpreter, and a dump of the counters after each work. With a
-fixed seed of hashes and an environment of its own the numbers are the same to the last instruction, on a machine that
-stands still and on one where seven others wait for two cores. What moves every address (1,500 bytes of environment, a
-changed module elsewhere) changes them by 1 % at most. Another build of Python does the same work with 14 % less, so a
-baseline holds for one interpreter only.
+fixed hash seed and environment the numbers are equal to the last instruction. That is so on an idle machine, and on
+one with seven other processes on two cores. Changes that move every address (1,500 bytes of environment, a changed
+module elsewhere) change them by 1 % at most. Another build of Python does the same work with 14 % less, so a baseline
+is valid for one interpreter only.
 """
 
 import re
@@ -22,11 +22,11 @@ _ROOT = Path(__file__).parents[2]
 _LONGEST_S = 300.0
 _TOTAL = re.compile(r"^totals: (\d+)$", re.MULTILINE)
 _TOLERANCE = 0.05
-"""Five times what moved addresses make of them; less than that is nobody's regression."""
+"""Five times the effect of moved addresses; a smaller difference is no regression."""
 
 
 def take() -> list[Count]:
-    """Thousands of instructions of each work, once."""
+    """Return thousands of instructions of each work, run once."""
     names = list(works())
     with tempfile.TemporaryDirectory(prefix="elasticjob-bench-") as folder:
         counted = counted_between_marks([sys.executable, "-m", marked.__name__], Path(folder))
@@ -41,7 +41,7 @@ def take() -> list[Count]:
 
 
 def counted_between_marks(command: Iterable[str], folder: Path) -> list[int]:
-    """Instructions from each mark to the next."""
+    """Return the instructions from each mark to the next."""
     out = folder / "callgrind"
     valgrind = [tool("valgrind"), "--tool=callgrind", f"--callgrind-out-file={out}", f"--dump-before={marked.MARK}"]
     done = subprocess.run(
@@ -55,7 +55,7 @@ def counted_between_marks(command: Iterable[str], folder: Path) -> list[int]:
         check=False,
     )
     if done.returncode != 0:
-        raise AssertionError(f"what callgrind counted ended with {done.returncode}:\n{done.stderr[-2000:]}")
+        raise AssertionError(f"the program under callgrind ended with {done.returncode}:\n{done.stderr[-2000:]}")
     dumps = sorted(folder.glob("callgrind.*"), key=lambda path: int(path.suffix[1:]))
     return [_total(dump) for dump in dumps[1:]]  # the first is of everything before the first mark
 

@@ -1,8 +1,8 @@
 """Writes to the API server that the operator makes for one job, from `kubectl apply` to success.
 
-The real operator over the in-memory cluster, which is held to the API server's behaviour by contract tests; kubelets,
-agents and the closer are played. Creates and deletions are exact; the status is written once a period at most, here of
-10 ms, so a slow machine writes some of the states in between too: a write for every event would be 40 and more.
+The real operator runs over the in-memory cluster, which passes contract tests of the API server. Kubelets, agents and
+the leader are simulated. Creates and deletions are exact. The status is written once a period at most, here of 10 ms.
+So a slow machine also writes some of the states in between: a write for every event would be 40 and more.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ _WRITES = ("create", "apply", "delete", "delete_collection", "patch_status", "cl
 
 
 def take() -> list[Count]:
-    """Of a job of ten pods that runs and has one of them replaced."""
+    """Return the counts of a job of ten pods that runs and has one of them replaced."""
     made, replaced = asyncio.run(_life())
     return [
         Count(f"API creates of a job of {PODS} pods", made["create"] + made["apply"]),
@@ -42,7 +42,7 @@ async def _life() -> tuple["Counter[str]", "Counter[str]"]:
 
 
 def _counted(stage: OperatorHistory) -> "Counter[str]":
-    """Counts each write of this stage's cluster from now on."""
+    """Count each write of this harness's cluster from now on."""
     writes: Counter[str] = Counter()
     for name in _WRITES:
         setattr(stage.cluster, name, _counting(name, getattr(stage.cluster, name), writes))

@@ -1,8 +1,8 @@
 """The program whose instructions callgrind counts: it does every work, with a mark before the first and after each.
 
-A mark is a system call that nothing else makes: callgrind writes down its counters and begins anew there. So neither
-the interpreter's start nor an import is in a count, and one start is enough for all. Each work was done once before,
-when what is kept has been kept; no collection of garbage falls into it.
+A mark is a system call that no other code makes: callgrind dumps and resets its counters there. So neither the
+interpreter's start nor an import is in a count, and one start is enough for all. Each work was done once before, to
+fill caches; no garbage collection falls into it.
 """
 
 import gc

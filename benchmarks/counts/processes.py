@@ -1,7 +1,7 @@
 """Reads and writes of a tee, as the kernel counts them, and how often an idle agent wakes up by itself.
 
-A tee that reads line by line makes a hundred times as many reads; chance makes a few. Of an agent only its own
-threads count: gRPC's wake up some ten times a second each, whoever uses it.
+A tee that reads line by line makes a hundred times as many reads; chance makes a few. For an agent only its own
+threads count: gRPC's wake up some ten times a second each, in any program.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from elasticjob_etcd.embedded import EmbeddedEtcd
 
 LINES = 100_000
 START_S, IDLE_S = 2.0, 6.0
-"""Between what belongs to the start of an agent and the first sample of what its workers use, at 10 s."""
+"""Between the end of an agent's start and the first sample of its workers' use, at 10 s."""
 _TEE = f"""
 import sys, tempfile
 from elasticjob_agent.multiprocessing import DefaultLogsSpecs, Std, start_processes
@@ -37,7 +37,7 @@ with tempfile.TemporaryDirectory() as folder:
 
 
 def take() -> list[Count]:
-    """Of a tee and of an agent."""
+    """Return the counts of a tee and of an agent."""
     return [
         Count("reads and writes of a tee a 1,000 lines", tee_calls() * 1000 / LINES, tolerance=3.0, slack=5),
         Count("wake-ups of an idle agent's own threads a second", asyncio.run(_wake_ups_s()), slack=3),
@@ -45,7 +45,7 @@ def take() -> list[Count]:
 
 
 def tee_calls() -> int:
-    """Reads and writes of the process that tees."""
+    """Return the reads and writes of the process with the tee."""
     command = [sys.executable, "-c", _TEE]
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=True)
     return int(done.stderr.splitlines()[-1])
@@ -65,7 +65,7 @@ async def _wake_ups_s() -> float:
 
 
 def _own_wake_ups(pid: int) -> int:
-    """Times that a thread of ours went to sleep by itself, so far; threads of gRPC have names of their own."""
+    """Return how often a thread of ours went to sleep so far; threads of gRPC have names of their own."""
     total = 0
     for task in Path(f"/proc/{pid}/task").iterdir():
         status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines() if ":\t" in line)

@@ -1,10 +1,10 @@
-"""System calls by `strace -f -c`: of a worker, from its start to its end, and of importing what an agent is.
+"""System calls by `strace -f -c`: of a worker, from its start to its end, and of importing the agent.
 
-A worker's are those of nine less those of one, the worker's own among them (it is `true`). Left out is what waits and
-what looks whether there is something now: how often somebody is woken is up to the machine. Of the rest chance adds a
-call or two of a hundred, so that the least of three runs counts: 105.8 to 106.6, with two waiting for a core or ten.
-Not taken are those of a tee (how many there are depends on how much is in the pipe by then; `processes` counts them
-within wide bounds) and of an idle agent (its sample of all processes falls into the time or not).
+A worker's are those of nine workers less those of one, including the worker's own (it is `true`). Waits and polls are
+left out: the machine decides how often a thread wakes. In the rest chance adds a call or two to a hundred. So the least
+of three runs counts: 105.8 to 106.6, with two or ten processes waiting for a core. Two counts are not taken. Those of a
+tee depend on the fill of the pipe (`processes` counts them within wide bounds). Those of an idle agent depend on
+whether its sample of all processes falls into the time.
 """
 
 import re
@@ -40,9 +40,9 @@ _AGENT = "from elasticjob_agent.cli.main import load; load()"
 
 
 def take() -> list[Count]:
-    """Of a worker and of an agent's imports."""
+    """Return the counts of a worker and of an agent's imports."""
     workers = (counted(_WORKERS, str(_NINE)) - counted(_WORKERS, str(_ONE))) / (_NINE - _ONE)
-    subprocess.run([sys.executable, "-c", _AGENT], cwd=_ROOT, check=True)  # what is compiled once is no import's
+    subprocess.run([sys.executable, "-c", _AGENT], cwd=_ROOT, check=True)  # byte code is compiled before the count
     imports = counted(_AGENT) - counted("")
     return [
         Count("system calls: a worker, from start to end", workers, tolerance=_TOLERANCE, slack=_CHANCE),
@@ -51,7 +51,7 @@ def take() -> list[Count]:
 
 
 def counted(program: str, *arguments: str) -> int:
-    """Calls that this Python program makes, with all that it starts, at least; but those that only wait or look."""
+    """Return the least number of calls of this Python program and its children, without waits and polls."""
     return min(_acting(by_name(program, *arguments)) for _ in range(_RUNS))
 
 
@@ -60,7 +60,7 @@ def _acting(calls: "Counter[str]") -> int:
 
 
 def by_name(program: str, *arguments: str) -> "Counter[str]":
-    """How often each call is made."""
+    """Return how often each call is made."""
     with tempfile.NamedTemporaryFile(prefix="elasticjob-bench-") as out:
         strace = [tool("strace"), "-f", "-c", "-U", "name,calls", "-o", out.name]
         subprocess.run(

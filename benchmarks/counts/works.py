@@ -1,7 +1,7 @@
-"""PURE: work whose instructions are counted: each function prepares its input, and returns what works once a call.
+"""Work whose instructions are counted: each function prepares its input, and returns a function that works once a call.
 
-What is prepared is no part of the work. Every call does all of it anew, so that a second call can be counted when what
-is kept for good has been kept. Of how the work grows with the number of nodes, `calls` knows more.
+The preparation is not part of the work. Every call does all of it again, so that a second call can be counted when
+caches are filled. `calls` measures how the work grows with the number of nodes.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,7 @@ FEW, MANY, LOCAL = 64, 256, 8
 
 
 def works() -> dict[str, Work]:
-    """All of it, by name."""
+    """Return all works by name."""
     return {
         f"a closer plans a round of {FEW}": closer_plans(FEW),
         f"a closer plans a round of {MANY}": closer_plans(MANY),
@@ -48,13 +48,13 @@ def works() -> dict[str, Work]:
 
 
 def ranks_assigned(nodes: int) -> Work:
-    """The place of every node of a round."""
+    """Return the assignment of every node of a round."""
     now = active(members_of(nodes))
     return lambda: [ranks.assignment(now, group_rank) for group_rank in range(nodes)]
 
 
 def failure_judged(nodes: int) -> Work:
-    """One worker of every node has failed: the first by itself, the others because their peer was gone."""
+    """One worker of every node has failed: the first by itself, the others because their peer was lost."""
     alive = _alive(nodes)
     failures = [FailureEntry(_failure(each), 1, each.slot, 0, nodes - each.slot) for each in alive]
     view = RendezvousView(nodes=alive, membership=Membership(1, tuple(alive)), failures=failures)
@@ -63,12 +63,14 @@ def failure_judged(nodes: int) -> Work:
 
 
 def _failure(member: Member) -> WorkerFailure:
-    said = "loss is nan" if member.slot == 0 else "Connection closed by peer"
-    return WorkerFailure(incarnation=member.incarnation, rank=member.slot, exit_code=1, message=f"RuntimeError: {said}")
+    message = "loss is nan" if member.slot == 0 else "Connection closed by peer"
+    return WorkerFailure(
+        incarnation=member.incarnation, rank=member.slot, exit_code=1, message=f"RuntimeError: {message}"
+    )
 
 
 def world_copied(nodes: int) -> Work:
-    """It is encoded, and decoded from that."""
+    """A state is encoded and decoded again."""
     now = active(members_of(nodes))
 
     def run() -> RendezvousState:
@@ -79,7 +81,7 @@ def world_copied(nodes: int) -> Work:
 
 
 def report_copied(workers: int) -> Work:
-    """It is encoded, and decoded from that."""
+    """A report is encoded and decoded again."""
     states = tuple(
         WorkerReport(rank=rank, state=WorkerState.HEALTHY, pid=100 + rank, cpu_percent=99.5, memory_bytes=1 << 30)
         for rank in range(workers)
@@ -89,7 +91,7 @@ def report_copied(workers: int) -> Work:
 
 
 def operator_plans(nodes: int) -> Work:
-    """A turn for a job that is as it should be: most turns are this one."""
+    """A reconcile of a job that is as wanted: most reconciles are like this one."""
     size = range(nodes)
     job = builders.job(status=JobStatus(start_time=builders.ago(100)), replicas=nodes)
     record = spec_record(job, builders.record(), builders.names(size), suspended=False)
@@ -106,7 +108,7 @@ def operator_plans(nodes: int) -> Work:
 
 
 def pod_rendered() -> Work:
-    """The manifest of a job's pod; the hash of the template is made once a turn, not once a pod."""
+    """The manifest of a job's pod; the hash of the template is made once a reconcile, not once a pod."""
     job = builders.job(replicas=FEW)
     revision = wanted_revision(job, builders.SETTINGS)
     return lambda: render_pod(job, slot=3, name="j-3-a", settings=builders.SETTINGS, revision=revision)

@@ -1,7 +1,7 @@
-"""The API server for `make bench-operator`: plain requests over aiohttp, with nothing of the operator's in between.
+"""The API server for `make bench-operator`: plain requests over aiohttp, without any code of the operator.
 
-It is the yardstick (what a bare client loop can do) and the hand of the benchmark's users; it knows paths and no
-meaning. Not a client for anybody else: an answer that is no success is an error, and nothing is tried again.
+It is the reference (a bare client loop) and acts for the benchmark's users; it knows paths and no meaning. It is not
+for other uses: an answer without success is an error, and nothing is retried.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ import aiohttp
 T = TypeVar("T")
 
 AT_ONCE = 32
-"""Requests on their way at the same time: as many as the operator allows itself."""
+"""Concurrent requests: as many as the operator allows itself."""
 _FIRST_ERROR = 400
 _GONE = frozenset({404, 409})
 _WRITE = re.compile(r"apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>\d+)")
@@ -52,7 +52,7 @@ class Api:
     async def request(
         self, method: str, path: str, body: Any = None, *, kind: str = "application/json", gone: bool = False
     ) -> dict[str, Any]:
-        """One request; with `gone`, an object that is not there (any more) is an empty answer."""
+        """Send one request; with `gone`, an object that does not exist (any more) is an empty answer."""
         data = None if body is None else json.dumps(body)
         async with self._open.request(method, self._url + path, data=data, headers={"Content-Type": kind}) as answer:
             text = await answer.read()
@@ -68,7 +68,7 @@ class Api:
         return await self.request("POST", path, body)
 
     async def merge(self, path: str, body: Any, *, gone: bool = False) -> dict[str, Any]:
-        """A merge patch."""
+        """Send a merge patch."""
         return await self.request("PATCH", path, body, kind="application/merge-patch+json", gone=gone)
 
     async def watch(self, path: str, selector: str = "") -> AsyncGenerator[dict[str, Any], None]:
@@ -84,7 +84,7 @@ class Api:
                     yield json.loads(line)
 
     async def writes(self) -> Counter[str]:
-        """Requests that change something, by resource, whoever made them, since the API server's start."""
+        """Return requests that change something, by resource, of all clients, since the API server's start."""
         async with self._open.get(f"{self._url}/metrics") as answer:
             text = await answer.text()
         counts: Counter[str] = Counter()
@@ -103,7 +103,7 @@ class Api:
 
 
 async def side_by_side(tasks: Iterable[Callable[[], Awaitable[T]]], at_once: int = AT_ONCE) -> None:
-    """Do all of them, so many at a time."""
+    """Run all of them, so many at a time."""
     todo = iter(tasks)
 
     async def worker() -> None:

@@ -1,13 +1,13 @@
-"""`make bench-operator`: a thousand jobs of ten pods on a real kube-apiserver, and what they cost the operator.
+"""`make bench-operator`: a thousand jobs of ten pods on a real kube-apiserver, and their cost for the operator.
 
-A real API server and two etcds (its own, and the jobs'); kubelets and agents are played by one process, which says
+A real API server and two etcds run (its own, and the jobs'). One process simulates kubelets and agents: it reports
 Running at once and writes every agent's reports at the default rate (`simulated_cluster.py`). All of it shares this
 machine, so each figure is an upper bound. Printed, beside its aim:
 
     pods: operator / bare     first job applied → last pod Running, against the same pods from a bare client loop
     steady                    memory, processor and API writes while all jobs run and report
     apply → pods created      one job more, at that size
-    restart                   SIGKILL, start → in charge: what was asked for meanwhile is done; then all looked at
+    restart                   SIGKILL, start → in charge: changes made meanwhile are done; then all reconciled
     churn                     memory and processor while jobs come, go, are resized and lose pods
 """
 
@@ -39,7 +39,7 @@ APPLIED = 20
 SETTLE_S = 15.0
 PODS_AIM, CPU_AIM, MEMORY_AIM_MB, APPLY_AIM_S, RESTART_AIM_S = 1.3, 5.0, 300.0, 0.2, 15.0
 JOB_WRITES_AIM, WRITES_AIM = 1 / 30, 5.0
-"""API writes a second: of one job at most the one of its progress, and of all of them not more than this."""
+"""API writes a second: at most one progress write for each job, and at most this for all of them."""
 
 
 @dataclass(frozen=True)
@@ -50,13 +50,13 @@ class Scale:
     pods: int
 
     def names(self) -> Iterator[tuple[str, str]]:
-        """Namespace and name of every job."""
+        """Return namespace and name of every job."""
         for number in range(self.jobs):
             yield f"team-{number % NAMESPACES}", f"job-{number}"
 
 
 def job(name: str, pods: int) -> dict[str, Any]:
-    """A job as a user writes one: the agent injected, everything else as it is by default."""
+    """Return a job as a user writes one: the agent injected, every other field at its default."""
     environment = [{"name": f"SETTING_{n}", "value": f"value-{n}"} for n in range(10)]
     container = {
         "name": "trainer",
@@ -82,7 +82,7 @@ def job(name: str, pods: int) -> dict[str, Any]:
 
 
 def bare_pods(scale: Scale) -> Iterator[dict[str, Any]]:
-    """The same pods as the operator makes, of nobody."""
+    """Return the same pods as the operator's, without a job."""
     body = job("bare", scale.pods)
     body["metadata"] |= {"namespace": "bare", "uid": "0", "generation": 1}
     accepted = parse(body)
@@ -97,7 +97,7 @@ def bare_pods(scale: Scale) -> Iterator[dict[str, Any]]:
 
 
 class Bench:
-    """One run; it holds what every step needs."""
+    """One run, with the objects that every step needs."""
 
     def __init__(self, server: ApiServer, cast: SimulatedCluster, scale: Scale) -> None:
         self.server = server
@@ -105,7 +105,7 @@ class Bench:
         self.scale = scale
 
     def bare(self, jobs: int) -> float:
-        """Seconds from the first request to the last pod Running, of a bare client loop for so many jobs' pods."""
+        """Return the seconds from the first request to the last pod Running, for a bare loop and so many jobs' pods."""
         scale = Scale(jobs, self.scale.pods)
         asyncio.run(self._namespaces())
         before, spent = self.cast.ask("state"), ResourceUse()
@@ -127,7 +127,7 @@ class Bench:
             await side_by_side(functools.partial(api.post, path, body) for body in bare_pods(scale))
 
     def crowd(self, operator: OperatorProcess) -> tuple[float, float]:
-        """Seconds from the first job applied to the last pod Running, and to the last job Running.
+        """Return the seconds from the first job applied to the last pod Running, and to the last job Running.
 
         Agents begin when all pods run, so that both loops leave this machine the same work; on a cluster nodes do it.
         """
@@ -155,7 +155,7 @@ class Bench:
             )
 
     def steady(self, operator: OperatorProcess, for_s: float) -> tuple[float, float, float]:
-        """Megabytes, percent of a core, API writes a second while all jobs run and report."""
+        """Return megabytes, percent of a core and API writes a second while all jobs run and report."""
         self.quiet(operator)
         writes, cpu_s, began_s = self.writes(), operator.cpu_s, time.monotonic()
         time.sleep(for_s)
@@ -163,12 +163,12 @@ class Bench:
         return operator.rss_mb, 100 * (operator.cpu_s - cpu_s) / took_s, (self.writes() - writes).total() / took_s
 
     def quiet(self, operator: OperatorProcess) -> None:
-        """Wait until nothing waits, and a little longer."""
+        """Wait until the queue is empty, and a little longer."""
         wait_until("nobody waits", lambda: operator.depth() == 0)
         time.sleep(SETTLE_S)
 
     def writes(self) -> Counter[str]:
-        """API writes so far, whoever's, by resource; at rest nobody but the operator makes any."""
+        """Return the API writes so far, of all clients, by resource; at rest only the operator makes any."""
 
         async def ask() -> Counter[str]:
             async with self._api() as api:
@@ -177,7 +177,7 @@ class Bench:
         return asyncio.run(ask())
 
     def applied(self) -> list[float]:
-        """Seconds from the request that makes a job to its last pod's creation, one job after the other."""
+        """Return the seconds from the request for a job to its last pod's creation, one job after the other."""
 
         async def one(name: str) -> float:
             async with self._api() as api:
@@ -193,11 +193,11 @@ class Bench:
         return taken
 
     def new_job(self, name: str) -> dict[str, Any]:
-        """As all the others."""
+        """Return a job like all the others."""
         return job(name, self.scale.pods)
 
     def asked_for_meanwhile(self) -> None:
-        """One job is scaled up while nobody is in charge."""
+        """Scale one job up while no operator leads."""
 
         async def scale() -> None:
             async with self._api() as api:
@@ -206,7 +206,7 @@ class Bench:
         asyncio.run(scale())
 
     def in_charge(self) -> None:
-        """Wait until it is done."""
+        """Wait until the job is scaled."""
         wait_until("the job is scaled", lambda: self._pods_of_job_0() > self.scale.pods, pause_s=0.05)
 
     def _pods_of_job_0(self) -> int:
@@ -221,12 +221,12 @@ def _path(namespace: str) -> str:
 
 
 def verdict(value: float, aim: float) -> str:
-    """Beside its aim."""
+    """Return the aim, and whether it is missed."""
     return f"aim {aim:g}{'' if value <= aim else '  MISSED'}"
 
 
 def run(options: argparse.Namespace, folder: Path) -> None:
-    """All of it."""
+    """Run all steps."""
     scale = Scale(options.jobs, options.pods)
     wrap = tuple(options.wrap.split()) if options.wrap else ()
     print(
@@ -290,7 +290,9 @@ def main() -> None:
     parser.add_argument("--bare-jobs", type=int, help="make the bare pods of so many jobs only, and extrapolate [all]")
     parser.add_argument("--steady-seconds", type=float, default=120.0)
     parser.add_argument("--churn", type=float, default=0.0, metavar="SECONDS", help="make jobs come and go for so long")
-    parser.add_argument("--acts-a-second", type=float, default=CHANGES_PER_SECOND, help="of the churn [%(default)s]")
+    parser.add_argument(
+        "--acts-a-second", type=float, default=CHANGES_PER_SECOND, help="changes a second of the churn [%(default)s]"
+    )
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--wrap", default="", help="Python arguments before the operator's, to profile it")
     parser.add_argument("--keep", help="a folder for logs [a temporary one]")

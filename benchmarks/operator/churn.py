@@ -1,6 +1,6 @@
-"""Jobs come, go, are resized and lose pods, for as long as one likes: what grows in the operator meanwhile?
+"""Growth of the operator's memory while jobs are created, deleted and resized, and lose pods, for any time.
 
-Memory is looked at after each tenth of the time; the last is compared with the first after warming up.
+Memory is measured after each tenth of the time; the last value is compared with the first after warming up.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ GROWTH_AIM = 1.05
 
 
 class Place(Protocol):
-    """What is needed of the bench."""
+    """The part of the bench that is needed."""
 
     server: ApiServer
     scale: Any
@@ -30,7 +30,7 @@ class Place(Protocol):
 
 
 class Churn:
-    """Acts of users and of bad luck in one namespace."""
+    """Changes by users, and faults, in one namespace."""
 
     def __init__(self, api: Api, place: Place, rng: random.Random) -> None:
         self._api = api
@@ -83,7 +83,7 @@ def churn(
     *,
     acts_a_second: float = CHANGES_PER_SECOND,
 ) -> None:
-    """Let it happen, and print what the operator is like after each tenth; ends the program if its memory grew."""
+    """Run the churn, and print the operator's figures after each tenth; exit if its memory grew."""
 
     async def window(until_s: float, number: int) -> int:
         acts = 0
@@ -105,7 +105,7 @@ def churn(
         percent = 100 * (operator.cpu_s - cpu_s) / took_s
         print(f"churn {number + 1:2}/{WINDOWS}  {acts:5} acts  {sizes[-1]:6.0f} MB  {percent:5.1f} %", flush=True)
     growth = sizes[-1] / sizes[1]
-    said = f"churn: memory grew by {growth:.3f} (aim {GROWTH_AIM})"
+    summary = f"churn: memory grew by {growth:.3f} (aim {GROWTH_AIM})"
     if growth > GROWTH_AIM:
-        raise SystemExit(f"{said}  MISSED")
-    print(said)
+        raise SystemExit(f"{summary}  MISSED")
+    print(summary)

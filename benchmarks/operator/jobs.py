@@ -1,8 +1,8 @@
 """The operator over the number of jobs: a part of `make bench`.
 
-What `make bench-operator` measures once, at 1,000 jobs of ten pods, is measured here at three smaller sizes, so that
-each cost is seen to grow: an API server, two etcds, an operator and the cast of kubelets and agents for each size.
-The floor is a bare client loop that makes the same pods.
+`make bench-operator` measures one size, 1,000 jobs of ten pods. This part measures three smaller sizes, so that the
+growth of each cost is visible. Each size has an API server, two etcds, an operator and simulated kubelets and agents.
+The floor is a bare client loop that creates the same pods.
 """
 
 import argparse
@@ -27,7 +27,7 @@ Samples = dict[tuple[str, str, int], list[float]]
 
 
 def measure(options: argparse.Namespace, report: Report) -> None:
-    """Every size once."""
+    """Measure every size once."""
     samples: Samples = {}
     try:
         for jobs in options.jobs:
@@ -38,7 +38,7 @@ def measure(options: argparse.Namespace, report: Report) -> None:
 
 
 def one(scale: Scale, steady_s: float, samples: Samples) -> None:
-    """That many jobs come, stay, and some more are applied."""
+    """Create that many jobs, let them run, and apply some more."""
 
     def add(name: str, *values: float, side: str = OURS) -> None:
         samples.setdefault((name, side, scale.jobs), []).extend(values)
@@ -62,7 +62,7 @@ def one(scale: Scale, steady_s: float, samples: Samples) -> None:
 
 
 def series_of(samples: Samples) -> list[Series]:
-    """A row a cost, side and size."""
+    """Return a row for each cost, side and size."""
     return [
         Series(GROUP, name, side, tuple(taken), unit, TARGETS.get(name) if side == OURS else None, jobs)
         for name, unit in UNITS.items()

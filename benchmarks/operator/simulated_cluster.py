@@ -1,12 +1,12 @@
-"""The rest of the cluster for `make bench-operator`, in one process: a kubelet that says Running, and all the agents.
+"""The rest of the cluster for `make bench-operator`, in one process: a kubelet that reports Running, and all agents.
 
-`python -m benchmarks.operator.simulated_cluster URL CERTIFICATE ETCD CLUSTER`. Every pod is told to run as soon as it
-is seen. The agents' keys are real records in a real etcd, and each agent reports every `reportPeriodSeconds` of its
-job, with fresh samples, rank 0 with progress; a round is active as soon as every slot has its agent. One lease an
-agent, never renewed: that would cost etcd and nobody else. Answers to orders on stdin are lines of JSON.
+`python -m benchmarks.operator.simulated_cluster URL CERTIFICATE ETCD CLUSTER`. Every pod becomes Running as soon as it
+appears. The agents' keys are real records in a real etcd. Each agent reports every `reportPeriodSeconds` of its job,
+with fresh samples, rank 0 with progress. A round is active as soon as every slot has its agent. Each agent has one
+lease, never renewed: renewals would only cost etcd. Orders come on stdin; answers are lines of JSON.
 
     state             {"created": pods ever, "running": …, "created_at_s": last, "running_at_s": last, "active": jobs}
-    hold, release     agents wait, or go on: on a cluster their work is done by other machines than the API server's
+    hold, release     agents wait, or continue: on a cluster they do not run on the API server's machine
     since NAMESPACE/JOB   {"at_s": when its last pod was created, "pods": how many}
 """
 
@@ -61,7 +61,7 @@ CONCURRENCY = 64
 
 @dataclass(slots=True)
 class Agent:
-    """One stay."""
+    """One session of an agent."""
 
     member: Member
     pod: str
@@ -71,7 +71,7 @@ class Agent:
 
 @dataclass(slots=True)
 class Job:
-    """What the agents of one job know."""
+    """The records that the agents of one job know."""
 
     keys: Keys
     slots: SpecRecord | None = None
@@ -83,7 +83,7 @@ class Job:
 
 @dataclass(slots=True)
 class Kubelet:
-    """All pods run; `uids` are those that do, by namespace and name."""
+    """A kubelet for all pods; `uids` are those of running ones, by namespace and name."""
 
     api: Api
     report: Callable[[JobKey | None], None]
@@ -96,7 +96,7 @@ class Kubelet:
     room: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENCY))
 
     async def run(self, tasks: asyncio.TaskGroup) -> None:
-        """Follow all pods for ever."""
+        """Watch all pods for ever."""
         while True:
             async for event in self.api.watch("/api/v1/pods"):
                 self._take(event, tasks)
@@ -166,15 +166,15 @@ class Agents:
 
     @property
     def active(self) -> int:
-        """Jobs whose round is active."""
+        """Return the number of jobs whose round is active."""
         return sum(job.world is not None and job.world.state is RoundPhase.ACTIVE for job in self.jobs.values())
 
     def check(self) -> None:
-        """The mirror has changed: only specs, worlds and node keys that go concern us."""
+        """Handle a change of the mirror: only specs, states and deleted node keys matter."""
         self._wake.set()
 
     def pod_runs(self, job: JobKey | None) -> None:
-        """One of this job's pods."""
+        """Note that one of this job's pods runs."""
         if job is not None:
             self._dirty.add(job.keys(self._cluster).prefix)
         self._wake.set()
@@ -193,7 +193,7 @@ class Agents:
                 await asyncio.gather(*(self._step(prefix) for prefix in dirty if prefix in self.jobs))
 
     def _read(self) -> None:
-        """What has changed since."""
+        """Read the changes since the last call."""
         touched = self._filtered_etcd.drain_touched()
         for key in self.mirror.items if touched is None else touched:
             if "/c/" in key:
@@ -277,7 +277,7 @@ class Agents:
         ]
         result = await self.etcd.txn(Txn((unchanged(job.keys.rendezvous_state, job.world_revision),), tuple(ops)))
         if not result.succeeded:
-            return  # the change that it lost to wakes us
+            return  # the change that won wakes this task
         job.world, job.world_revision = world, result.revision
         for rank, member in enumerate(members):
             await self._write_report(job, job.agents[member.slot], rank)
@@ -287,7 +287,7 @@ class Agents:
             heapq.heappush(self._due, entry)
 
     async def _report(self) -> None:
-        """Every agent at its own moments."""
+        """Write every agent's reports at its own times."""
         while True:
             await asyncio.sleep(0.05)
             now_s = time.monotonic()
@@ -329,7 +329,7 @@ class Agents:
         await self.etcd.txn(Txn((), (put,)))
 
     async def finish(self, prefix: str) -> None:
-        """All workers of a job have ended well."""
+        """End all workers of a job with success."""
         job = self.jobs[prefix]
         if job.world is not None and job.world.state is RoundPhase.ACTIVE:
             world = RendezvousState(
@@ -340,7 +340,7 @@ class Agents:
 
 
 async def orders(kubelet: Kubelet, agents: Agents) -> None:
-    """Answer them until stdin ends."""
+    """Carry orders out until stdin ends."""
     loop = asyncio.get_running_loop()
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         word, _, rest = line.strip().partition(" ")
@@ -365,7 +365,7 @@ def say(answer: dict[str, Any]) -> None:
 
 
 async def main(url: str, certificate: str, etcd: str, cluster: str) -> None:
-    """Play until stdin ends."""
+    """Simulate until stdin ends."""
     async with Api(url, Path(certificate)) as api:
         agents = Agents(EtcdClient(Endpoint((etcd,))), cluster)
         kubelet = Kubelet(api, agents.pod_runs)

@@ -1,4 +1,4 @@
-"""The processes of `make bench-operator`: API server, etcd, operator, and the cast that plays kubelets and agents."""
+"""The processes of `make bench-operator`: API server, etcd, operator, and the simulated kubelets and agents."""
 
 import asyncio
 import contextlib
@@ -36,24 +36,24 @@ class SimulatedCluster:
             CLUSTER,
         ]
         self.process = subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-        self._hear()
+        self._receive()
 
     def ask(self, order: str) -> dict[str, Any]:
-        """One order, one answer."""
+        """Send one order; return the answer."""
         if self.process.stdin is None:
             raise AssertionError("it has a pipe")
         self.process.stdin.write(f"{order}\n")
         self.process.stdin.flush()
-        return self._hear()
+        return self._receive()
 
-    def _hear(self) -> dict[str, Any]:
+    def _receive(self) -> dict[str, Any]:
         if self.process.stdout is None:
             raise AssertionError("it has a pipe")
         line = self.process.stdout.readline()
         if not line:
             raise AssertionError("the process of kubelets and agents has ended")
-        heard: dict[str, Any] = json.loads(line)
-        return heard
+        received: dict[str, Any] = json.loads(line)
+        return received
 
 
 _PARTS: dict[str, Callable[[str], bool]] = {
@@ -66,7 +66,7 @@ _PARTS: dict[str, Callable[[str], bool]] = {
 
 
 class ResourceUse:
-    """Processor seconds of every part of the stage from now on: what an overfull machine was busy with."""
+    """Processor seconds of every process of the benchmark from now on: the load of an overfull machine."""
 
     def __init__(self) -> None:
         self._began_s = time.monotonic()
@@ -100,7 +100,7 @@ def _cpu_s(process: psutil.Process) -> float:
 
 
 class OperatorProcess:
-    """The operator as its Deployment runs it, and what it costs."""
+    """The operator as its Deployment runs it, and its costs."""
 
     def __init__(
         self, server: ApiServer, etcd: str, folder: Path, wrap: tuple[str, ...] = (), options: tuple[str, ...] = ()
@@ -123,29 +123,29 @@ class OperatorProcess:
 
     @property
     def rss_mb(self) -> float:
-        """Resident memory now."""
+        """Return the resident memory now."""
         return float(self._watched.memory_info().rss) / 1e6
 
     @property
     def cpu_s(self) -> float:
-        """Processor time so far."""
+        """Return the processor time so far."""
         return _cpu_s(self._watched)
 
     def answers(self, path: str) -> bool:
-        """200 from `/readyz` or the like."""
+        """Return whether `/readyz` or the like answers 200."""
         with contextlib.suppress(OSError):
             self._get(path)
             return True
         return False
 
     def role(self) -> str:
-        """As `/readyz` says it; empty while it is not ready."""
+        """Return the role that `/readyz` reports; empty while it is not ready."""
         with contextlib.suppress(OSError):
             return str(json.loads(self._get("/readyz"))["role"])
         return ""
 
     def phases(self) -> dict[str, int]:
-        """Jobs by phase, as it tells Prometheus."""
+        """Return jobs by phase, from the metrics."""
         found: dict[str, int] = {}
         for line in self._get("/metrics").splitlines():
             if line.startswith("elasticjob_phase{"):
@@ -154,11 +154,11 @@ class OperatorProcess:
         return found
 
     def depth(self) -> int:
-        """Jobs that wait for their turn."""
+        """Return the length of the work queue."""
         return self._figure("elasticjob_queue_depth")
 
     def turns(self) -> int:
-        """Turns that jobs had so far."""
+        """Return the reconciles so far."""
         return self._figure("elasticjob_reconcile_seconds_count")
 
     def _figure(self, name: str) -> int:
@@ -190,7 +190,7 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def stage(folder: Path) -> Iterator[tuple[ApiServer, EmbeddedEtcd, SimulatedCluster]]:
-    """An API server with the CRD, an etcd for the jobs, and the cast."""
+    """Start an API server with the CRD, an etcd for the jobs, and the simulated cluster."""
     (folder / "kube").mkdir()
     with ApiServer(kube_programs(), folder / "kube") as server:
         applied = server.kubectl("apply", "--server-side", "-f", str(ROOT / "crds" / "elasticjob.yaml"))
@@ -210,7 +210,7 @@ def stage(folder: Path) -> Iterator[tuple[ApiServer, EmbeddedEtcd, SimulatedClus
 
 
 def wait_until(what: str, holds: Any, within_s: float = 3600.0, pause_s: float = 0.2) -> float:
-    """Wait; seconds that it took."""
+    """Wait; return the seconds that it took."""
     began_s = time.monotonic()
     while not holds():
         if time.monotonic() - began_s > within_s:

@@ -1,6 +1,6 @@
-"""How long the operator's standby needs: the leader is killed, or stopped, again and again, at moments of chance.
+"""The takeover time of the operator's standby: the leader is killed, or stopped, again and again, at random times.
 
-Two real operators with a Lease on a real API server. It is measured until `/readyz` of the other says that it leads.
+Two real operators use a Lease on a real API server. The end is `/readyz` of the other reporting that it leads.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.operator.stack import OperatorProcess, stage, wait_until
 
 LIMIT_S = 6.0
-"""No takeover after a kill may take longer."""
+"""The longest takeover allowed after a kill."""
 MEDIAN_S = 5.0
 ELECTION = ("--leader-elect", "--lease-namespace", "default")
 _PAUSE_S = 0.02
@@ -23,7 +23,7 @@ _PAUSE_S = 0.02
 def main() -> None:
     """Parse, measure, print; exit 1 above the limits."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=int, default=20, help="of each kind")
+    parser.add_argument("--times", type=int, default=20, help="takeovers of each kind")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     draw = random.Random(options.seed)
@@ -50,11 +50,11 @@ def main() -> None:
     for how, seconds in taken.items():
         print(json.dumps({"leader": how, "times": len(seconds), "p50_s": median(seconds), "max_s": most(seconds)}))
     if median(taken["killed"]) > MEDIAN_S or most(taken["killed"]) > LIMIT_S:
-        raise SystemExit(f"a takeover takes longer than {MEDIAN_S:g} s as a rule, or than {LIMIT_S:g} s at most")
+        raise SystemExit(f"a takeover takes longer than {MEDIAN_S:g} s in the median, or than {LIMIT_S:g} s at most")
 
 
 def end(leader: OperatorProcess, standby: OperatorProcess, *, how: str) -> float:
-    """End the leader; seconds until the other leads. The end itself counts."""
+    """End the leader; return the seconds until the other leads, including the end itself."""
     began_s = time.monotonic()
     (leader.kill if how == "killed" else leader.stop)()
     wait_until("another leader", lambda: standby.role() == "leader", within_s=60.0, pause_s=_PAUSE_S)
@@ -62,12 +62,12 @@ def end(leader: OperatorProcess, standby: OperatorProcess, *, how: str) -> float
 
 
 def median(seconds: list[float]) -> float:
-    """Rounded for people."""
+    """Return the rounded median."""
     return round(statistics.median(seconds), 2)
 
 
 def most(seconds: list[float]) -> float:
-    """Rounded for people."""
+    """Return the rounded maximum."""
     return round(max(seconds), 2)
 
 

@@ -31,7 +31,7 @@ SPAWN, ELASTIC = "torch.multiprocessing", "torch elastic"
 
 @dataclass(frozen=True)
 class Row:
-    """What is measured; its name is that of a function in sides.py."""
+    """One row; its name is that of a function in sides.py."""
 
     name: str
     text: str
@@ -55,7 +55,7 @@ ROWS = (
 
 
 def take(python: str, side: str, row: Row) -> list[float]:
-    """The samples of one process."""
+    """Return the samples of one process."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(_ROOT), str(_ROOT / "agent")])}
     command = [python, "-m", "benchmarks.processes.sides", side, row.name]
     with tempfile.TemporaryFile() as out:
@@ -73,7 +73,7 @@ def take(python: str, side: str, row: Row) -> list[float]:
 
 
 def run(command: Sequence[str], environment: Mapping[str, str], out: IO[bytes]) -> str:
-    """Run it to its end; return what it wrote as errors. An interrupt leaves nothing: torch's workers would stay."""
+    """Run it to its end; return its standard error. An interrupt kills all of it: torch's workers would remain."""
     with subprocess.Popen(
         command, cwd=_ROOT, env=environment, stdout=out, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
@@ -89,7 +89,7 @@ def run(command: Sequence[str], environment: Mapping[str, str], out: IO[bytes]) 
 
 
 def measure(python: str, rows: Sequence[Row], sides: Sequence[str], report: Report) -> None:
-    """All samples, by side and row; what does not come about is noted in the report."""
+    """Take all samples, by side and row; failures are noted in the report."""
     samples: dict[tuple[str, str], list[float]] = {}
     try:
         for row in rows:
@@ -104,7 +104,7 @@ def measure(python: str, rows: Sequence[Row], sides: Sequence[str], report: Repo
 
 
 def series_of(rows: Sequence[Row], samples: Mapping[tuple[str, str], list[float]]) -> list[Series]:
-    """A row and side each."""
+    """Return a series for each row and side."""
     return [
         Series(GROUP, row.text, _named(row, side), tuple(values), row.unit, _target(row, side))
         for row in rows
@@ -122,7 +122,7 @@ def _target(row: Row, side: str) -> float | None:
 
 
 def python_with_torch(*, without: bool) -> tuple[str, str]:
-    """The Python of both sides, and its torch's version; empty if it has none and may have none."""
+    """Return the Python of both sides, and its torch's version; empty if it may lack torch and does."""
     found = subprocess.run(
         [_ROOT / "hack" / "torch-venv", *(["--if-there"] if without else [])],
         stdout=subprocess.PIPE,

@@ -1,8 +1,8 @@
-"""`make bench-payload`: how big the agent's payload is, how long it takes to copy it and to start from it.
+"""`make bench-payload`: the size of the agent's payload, and the times of a copy and of a start from it.
 
-In containers, as a pod does it: the image's own `--install` into a volume on disk and into one in memory, then starts
-of the agent (`--version`, which loads all that a node loads) from there, in an image that has nothing of ours. What
-docker itself takes is not in the numbers. The goals are 60 MB, and 0.3 s for a copy and a start together.
+It runs in containers, as in a pod: the image's own `--install` into a volume on disk and into one in memory. Then the
+agent starts (`--version`, which loads all modules of a node) in an image without any file of this project. Docker's own
+time is not in the numbers. The goals are 60 MB, and 0.3 s for a copy and a start together.
 """
 
 import json
@@ -16,7 +16,7 @@ from testing.containers import AGENT, AGENT_IMAGE, GLIBC, RESTRICTED, Payload, d
 
 RUNS = 7
 PYTHON = "python:3.11-slim-bookworm"
-"""Only to measure with: its Python starts the agent and looks at the clock."""
+"""Only for the measurement: its Python starts the agent and reads the clock."""
 MEASURE = """
 import json, resource, subprocess, sys, time
 times = []
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def measure() -> Iterator[tuple[str, str]]:
-    """Each line as it is known."""
+    """Yield each line as soon as it is measured."""
     payload = Payload()
     try:
         payload.install()
@@ -63,7 +63,7 @@ def measure() -> Iterator[tuple[str, str]]:
 
 
 def copied_to_disk() -> float:
-    """Seconds of one copy into a new volume, as each pod has one; over an older copy it takes far longer."""
+    """Return the seconds of one copy into a new volume, as in a pod; over an older copy it takes far longer."""
     new = Payload()
     try:
         return copied(new.install())
@@ -72,16 +72,16 @@ def copied_to_disk() -> float:
 
 
 def copied_to_memory() -> float:
-    """Seconds of one copy into a new tmpfs."""
+    """Return the seconds of one copy into a new tmpfs."""
     memory = ("--tmpfs", "/elasticjob-target:mode=1777")
     return copied(docker("run", "--rm", *RESTRICTED, *memory, AGENT_IMAGE, "--install", "/elasticjob-target"))
 
 
-def copied(said: str) -> float:
-    """The seconds that `--install` says it took."""
-    found = re.search(r" in ([\d.]+) s$", said.strip())
+def copied(output: str) -> float:
+    """Return the seconds that `--install` reports."""
+    found = re.search(r" in ([\d.]+) s$", output.strip())
     if found is None:
-        sys.exit(f"bench-payload: the installer said {said!r}, and no time")
+        sys.exit(f"bench-payload: the installer printed {output!r}, without a time")
     return float(found[1])
 
 

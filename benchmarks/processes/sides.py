@@ -2,9 +2,9 @@
 
     python -m benchmarks.processes.sides SIDE ROW     its last line on standard error is a JSON list of numbers
 
-Both sides run the same calls under the same Python; only the library differs. Nothing of torch is imported by our
-side but by the workers that need it. A third side, the floor, does by hand and without any library what cannot be
-done without: `floor_` and the name of a row.
+Both sides run the same calls under the same Python; only the library differs. Our side imports nothing of torch, except
+for the workers that need it. A third side, the floor, does the minimum by hand without any library: `floor_` and the
+name of a row.
 """
 
 import importlib
@@ -34,13 +34,13 @@ _COMMANDS = {"torch": "torch.distributed.elastic.multiprocessing", "ours": "elas
 
 
 def begin(_: int, folder: str) -> None:
-    """A worker that needs torch: it notes when it has it."""
+    """Note that a worker has imported torch."""
     importlib.import_module("torch")
     Path(folder, str(os.getpid())).write_text(str(time.monotonic()))
 
 
 def _start_functions(start: Callable[..., Any], **how: Any) -> float:
-    """From the call until the last of the workers begins."""
+    """Return the time from the call until the last of the workers begins."""
     with tempfile.TemporaryDirectory() as folder:
         start_s = time.monotonic()
         start(begin, args=(folder,), nprocs=FUNCTIONS, **how)
@@ -61,14 +61,14 @@ def _start_commands(side: str, command: tuple[str, ...], count: int, **destinati
 
 
 def spawn(side: str) -> list[float]:
-    """`spawn` as its documentation has it; each worker imports torch."""
+    """`spawn` as in its documentation; each worker imports torch."""
     return [_start_functions(importlib.import_module(_SPAWN[side]).spawn)]
 
 
 def preloaded(side: str) -> list[float]:
-    """The fork server with torch preloaded; of torch the best that can be had, with its parallel start.
+    """The fork server with torch preloaded; for torch, its fastest way, with parallel start.
 
-    Without the first start, with which the server comes up once in the life of a program.
+    The first start is left out, which starts the server once in the life of a program.
     """
     os.environ["TORCH_MP_PARALLEL_START"] = "1"
     library = importlib.import_module(_SPAWN[side])
@@ -81,7 +81,7 @@ def preloaded(side: str) -> list[float]:
 
 
 def commands(side: str) -> list[float]:
-    """From the call until all have been started; without the first, with which our starter comes up."""
+    """From the call until all have been started; without the first, which starts our fork server."""
     took_s = []
     for _ in range(_STARTS + 1):
         start_s = time.monotonic()
@@ -93,7 +93,7 @@ def commands(side: str) -> list[float]:
 
 
 def exits(side: str) -> list[float]:
-    """From a worker's SIGKILL at a random moment until `wait`, with its default period, has returned."""
+    """From a worker's SIGKILL at a random time until `wait`, with its default period, has returned."""
     took_s = []
     for _ in range(_EXITS):
         context = _start_commands(side, ("sleep", "1000"), 1)
@@ -113,7 +113,7 @@ def _kill_later(pid: int, killed: list[float]) -> None:
 
 
 def tee(side: str) -> list[float]:
-    """Two ranks to files and to our stdout; the whole process is timed from outside."""
+    """Two ranks write to files and to our stdout; the whole process is timed from outside."""
     with tempfile.TemporaryDirectory() as folder:
         ranks = (sys.executable, "-I", "-S", "-c", _PRINT)
         out = importlib.import_module(_COMMANDS[side]).Std.OUT
@@ -124,7 +124,7 @@ def tee(side: str) -> list[float]:
 
 
 def silent(side: str) -> list[float]:
-    """CPU seconds per second of what waits for silent workers: this process, and of ours the starter."""
+    """CPU seconds per second of the processes that wait for silent workers: this one, and our fork server."""
     context = _start_commands(side, ("sleep", "1000"), COMMANDS)
     waiting = [psutil.Process(), *(each for each in psutil.Process().children() if each.name() != "sleep")]
     pids = [each.pid for each in waiting]
@@ -136,7 +136,7 @@ def silent(side: str) -> list[float]:
 
 
 def floor_spawn() -> list[float]:
-    """So many interpreters that import torch, beside each other."""
+    """So many interpreters that import torch at the same time."""
     program = f"import sys; sys.path[0:0] = {sys.path!r}; from {_HERE} import begin; begin(0, sys.argv[1])"
 
     def start(*_: Any, args: tuple[str], nprocs: int) -> None:

@@ -1,1 +1,1 @@
-"""Where processor time goes."""
+"""Profiles of processor time."""

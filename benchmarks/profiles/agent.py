@@ -1,4 +1,4 @@
-"""Where the processor time of an idle agent goes: thread by thread, its starter beside it, and how often each wakes."""
+"""Processor time of an idle agent: thread by thread, with its fork server, and how often each wakes."""
 
 import time
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ _EVENT_LOOP, _STARTER = "the event loop", "the starter"
 
 
 def measure(for_s: float) -> str:
-    """The table: each thread's percent of a core and wake-ups a second; those of one name together."""
+    """Return the table: each thread's percent of a core and wake-ups a second; threads of one name together."""
     with etcds.etcd() as server, idle_fleet(server.endpoint.targets[0], server.folder) as families:
         before = _threads(families[0])
         time.sleep(for_s)
@@ -25,7 +25,7 @@ def measure(for_s: float) -> str:
 
 
 def _threads(family: Sequence[psutil.Process]) -> dict[str, tuple[float, int]]:
-    """Seconds, and how often it went to sleep, so far."""
+    """Return the seconds so far, and how often each thread went to sleep."""
     found: dict[str, tuple[float, int]] = {}
     for process in family:
         for task in Path(f"/proc/{process.pid}/task").iterdir():
@@ -36,7 +36,7 @@ def _threads(family: Sequence[psutil.Process]) -> dict[str, tuple[float, int]]:
 
 
 def _name(task: Path, pid: int) -> str:
-    """Those of gRPC have names of their own; a thread without one has the program's."""
+    """Return the name of a thread; gRPC's have names of their own, one without a name has the program's."""
     name = (task / "comm").read_text().strip()
     if task.name == str(pid):
         return _EVENT_LOOP

@@ -1,8 +1,8 @@
-"""Where the processor time goes that the goals are about: a part of `make bench`, a table a subject on its page.
+"""Profiles of processor time for the goals: a part of `make bench`, with a table for each subject on its page.
 
-The members of a crowd by layer, an agent's start by package, an idle agent thread by thread, the operator at rest by
-layer. Beside the samples it leaves every stack that it saw (`*.collapsed`), a line each with its microseconds: what
-flame graphs are drawn from.
+The subjects are the members of a crowd and the operator at rest, both by layer. The others are an agent's start by
+package, and an idle agent by thread. Beside the samples it writes every stack (`*.collapsed`), a line each with its
+microseconds, for flame graphs.
 """
 
 import argparse
@@ -19,7 +19,7 @@ MEMBERS, START, AGENT, OPERATOR = page.PROFILES
 
 
 def measure(options: argparse.Namespace, report: Report) -> Mapping[str, Mapping[str, int]]:
-    """All of them, each in the report's notes; the stacks of those that have some."""
+    """Take all profiles, each into the report's notes; return the stacks of those that have some."""
     stacks: dict[str, Mapping[str, int]] = {}
     with results.attempt(report, MEMBERS):
         report.notes[MEMBERS], stacks["members"] = crowd.measure(options.nodes)
@@ -48,10 +48,10 @@ def main() -> None:
         stacks = measure(options, report)
         when = f"measured {report.began}, load {report.machine['load']}"
         report.notes = {title: f"{text}\n{when}" for title, text in report.notes.items()}
-        for name, seen in stacks.items():
+        for name, counts in stacks.items():
             if options.json:
                 options.json.parent.mkdir(parents=True, exist_ok=True)
-                options.json.with_name(f"{name}.collapsed").write_text(collapsed(seen))
+                options.json.with_name(f"{name}.collapsed").write_text(collapsed(counts))
         print(*(f"{title}\n\n{text}\n" for title, text in report.notes.items()), sep="\n")
 
 

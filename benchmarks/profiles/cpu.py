@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterable
 
 _SCHEDULED = 2
-"""Of a process's clocks the one that runs while any of its threads does."""
+"""The one of a process's clocks that runs while any of its threads does."""
 
 
 def used_s(pids: Iterable[int]) -> float:
-    """Seconds that all threads of these processes have run, those that have ended too (clock_getcpuclockid(3))."""
+    """Return the seconds that all threads of these processes have run, with ended ones (clock_getcpuclockid(3))."""
     return sum(time.clock_gettime(~pid << 3 | _SCHEDULED) for pid in pids)

@@ -1,4 +1,4 @@
-"""Where the processor time of a crowd of members goes, in a first round and in the next: by layer, etcd's beside it."""
+"""Processor time of a crowd of members, in a first round and in the next: by layer, with etcd's beside it."""
 
 import time
 import uuid
@@ -18,7 +18,7 @@ _LEASE_S, _SETTLE_S = 6.0, 2.0
 
 
 class Sampled:
-    """What the members have told, act by act."""
+    """The members' samples, act by act."""
 
     def __init__(self, server: Server, children: Sequence[Child]) -> None:
         self.spent: dict[str, Counter[str]] = {}
@@ -28,26 +28,26 @@ class Sampled:
         self._etcd_s = 0.0
 
     def begin(self) -> None:
-        """An act begins."""
+        """Begin an act."""
         for child in self._children:
             child.order("begin")
-            child.hear("sampled")
+            child.receive("sampled")
         self._etcd_s = used_s([self._server.pid])
 
     def end(self, act: str) -> None:
-        """It is over: all have started this round."""
+        """End an act: all have started this round."""
         spent: Counter[str] = Counter()
         spent[ETCD] = used_s([self._server.pid]) - self._etcd_s  # type: ignore[assignment]  # a counter of seconds
         for child in self._children:
             child.order("end")
-            said = child.hear("layers")
-            spent.update(said["layers"])
-            self.stacks.update({f"{act};{stack}": used_us for stack, used_us in said["stacks"].items()})
+            sampled_ = child.receive("layers")
+            spent.update(sampled_["layers"])
+            self.stacks.update({f"{act};{stack}": used_us for stack, used_us in sampled_["stacks"].items()})
         self.spent[act] = spent
 
 
 def measure(nodes: int) -> tuple[str, Mapping[str, int]]:
-    """The table, and every stack with its microseconds."""
+    """Return the table, and every stack with its microseconds."""
     with etcds.etcd() as server:
         keys = Keys(f"/elasticjob/bench/default/job/{uuid.uuid4()}")
         brief = want(server.endpoint, keys, nodes, _LEASE_S)
@@ -68,7 +68,7 @@ def _rounds(sampled: Sampled, children: Sequence[Child]) -> None:
     time.sleep(_SETTLE_S)
     sampled.begin()
     children[0].order("fail")
-    children[0].hear("failed_us")
+    children[0].receive("failed_us")
     for child in children:
         child.started_us(2)
     sampled.end(NEXT)

@@ -1,7 +1,7 @@
-"""PURE: whose processor time it is: the layer of a stack of Python's frames, innermost first.
+"""The layer of a stack of Python's frames, innermost first.
 
-What a library of Python does is its caller's: JSON that a record is made of is the record's. Only what nobody of ours
-has called is the library's own: asyncio's turns, and of gRPC what is called by its own callbacks.
+The work of a Python library belongs to its caller: JSON of a record belongs to the record. Work without a caller of
+ours belongs to the library: asyncio's loop, and for gRPC the work of its own callbacks.
 """
 
 import re
@@ -29,7 +29,7 @@ _KNOWN = [(re.compile(pattern), layer) for pattern, layer in _OF.items()]
 
 
 def layer_of(files: Iterable[str]) -> str:
-    """The innermost frame that is somebody's decides; `files` are those of the frames, innermost first."""
+    """Return the layer of the innermost frame that has one; `files` are those of the frames, innermost first."""
     turns = False
     for file in files:
         for pattern, layer in _KNOWN:

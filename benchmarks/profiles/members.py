@@ -1,4 +1,4 @@
-"""`rendezvous_members` that can tell where their processor time goes: a process of them for `make bench`'s profile.
+"""`members` that report their processor time: a process of them for the profile of `make bench`.
 
 begin         from here on
 end           {"layers": {…}, "stacks": {…}}: seconds by layer, microseconds by stack
@@ -14,14 +14,14 @@ from elasticjob_etcd.interface import Endpoint
 
 
 class ProfiledMembers(Members):
-    """The product's, and a sampler beside them."""
+    """The product's members, and a sampler beside them."""
 
     def __init__(self, endpoint: Endpoint, prefix: str, first: int, count: int) -> None:
         super().__init__(endpoint, prefix, first, count)
         self._sampler = Sampler()
 
     def orders(self) -> dict[str, Callable[[], None]]:
-        """What the parent may say."""
+        """Return the orders of the parent."""
         return {**super().orders(), "begin": self._begin, "end": self._end}
 
     def _begin(self) -> None:

@@ -1,4 +1,4 @@
-"""Where the processor time of an operator goes while all its jobs run: by layer, as `make bench-operator` runs it."""
+"""Processor time of an operator while all its jobs run: by layer, in the setup of `make bench-operator`."""
 
 import json
 import signal
@@ -15,7 +15,7 @@ _MODULE = "benchmarks.profiles.sampler"
 
 
 def measure(folder: Path, jobs: int, for_s: float) -> tuple[str, Mapping[str, int]]:
-    """The table, and every stack with its microseconds."""
+    """Return the table, and every stack with its microseconds."""
     out = folder / "sampled.json"
     with stage(folder) as (server, etcd, cast):
         bench = Bench(server, cast, Scale(jobs, PODS))
@@ -28,11 +28,11 @@ def measure(folder: Path, jobs: int, for_s: float) -> tuple[str, Mapping[str, in
             operator.process.send_signal(signal.SIGUSR1)
             time.sleep(for_s)
             operator.process.send_signal(signal.SIGUSR1)
-            wait_until("the operator has told", out.exists, within_s=30.0)
+            wait_until("the operator has written its profile", out.exists, within_s=30.0)
         finally:
             operator.stop()
-        said = json.loads(out.read_text())
-    percent = {layer: 100 * used_s / for_s for layer, used_s in said["layers"].items()}
-    return table(f"an operator of {jobs} jobs of {PODS} pods at rest, {for_s:g} s", {"% of a core": percent}), said[
+        profile = json.loads(out.read_text())
+    percent = {layer: 100 * used_s / for_s for layer, used_s in profile["layers"].items()}
+    return table(f"an operator of {jobs} jobs of {PODS} pods at rest, {for_s:g} s", {"% of a core": percent}), profile[
         "stacks"
     ]

@@ -1,9 +1,9 @@
-"""Where a process's processor time goes: samples of its main thread, each worth the time since the one before.
+"""A sampler of a process's processor time: samples of its main thread, each worth the time since the one before.
 
-A timer of the process's own processor time interrupts it, some 250 times a second of that; what the main thread has
-run since the last interrupt is counted for the frames that stand now. So a process that waits is left alone, and one
-that works loses 1 or 2 %. Threads of gRPC have no frames: theirs is what the process used beyond the main thread.
-`python -m benchmarks.profiles.sampler OUT -m MODULE …` runs a module so, from one SIGUSR1 to the next, into a file.
+A timer of the process's own processor time interrupts it, some 250 times a second of that. The time that the main
+thread has run since the last interrupt is counted for the current frames. So a waiting process is not disturbed, and a
+working one loses 1 or 2 %. Threads of gRPC have no frames: they get the rest of the process's time. `python -m
+benchmarks.profiles.sampler OUT -m MODULE …` runs a module so, from one SIGUSR1 to the next, into a file.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from typing import Any
 from benchmarks.profiles.layers import layer_of
 
 EVERY_S = 0.002
-"""Asked for; the kernel looks at its ticks, of which there are 100 to 1,000 a second."""
+"""The requested period; the kernel checks at its ticks, of which there are 100 to 1,000 a second."""
 THREADS, KERNEL, UNSEEN = "other threads (gRPC's)", "other threads, in the kernel", "after the last sample"
 _ROOT = "_run_once"
-"""The turn of asyncio's loop: what has called it is the same in every stack."""
+"""The function of one turn of asyncio's loop: its callers are the same in every stack."""
 
 
 class Sampler:
-    """Of this process; only the main thread may use it."""
+    """A sampler of this process; only the main thread may use it."""
 
     def __init__(self) -> None:
         self.layers: Counter[str] = Counter()
@@ -39,7 +39,7 @@ class Sampler:
         self._before: tuple[float, ...] = ()
 
     def start(self) -> None:
-        """From here on."""
+        """Begin to sample."""
         self.layers.clear()
         self.stacks.clear()
         signal.signal(signal.SIGPROF, self._on)
@@ -48,7 +48,7 @@ class Sampler:
         signal.setitimer(signal.ITIMER_PROF, EVERY_S, EVERY_S)
 
     def stop(self) -> dict[str, float]:
-        """Seconds by layer, the other threads' two and what no sample came after among them: all that was used."""
+        """Stop; return seconds by layer, with other threads and the time after the last sample: the whole use."""
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, signal.SIG_IGN)  # the last one may be on its way
         whole_s, kernel_s, main_s, main_kernel_s = (now - then for now, then in zip(_used(), self._before, strict=True))
@@ -67,7 +67,7 @@ class Sampler:
 
 
 def _used() -> tuple[float, ...]:
-    """Seconds of the process, of it in the kernel, and the same of this thread."""
+    """Return the seconds of the process, those in the kernel, and the same of this thread."""
     process, thread = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_THREAD)
     return (time.process_time(), process.ru_stime, time.thread_time(), thread.ru_stime)
 
@@ -79,7 +79,7 @@ def _outward(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _files(frames: list[FrameType]) -> Iterator[str]:
-    """Of each frame; of one that runs a callback of the loop's also whose it is, since gRPC's own have no frame."""
+    """Yield each frame's file; for the loop's callbacks also the owner's, since gRPC's own have no frame."""
     for frame in frames:
         if frame.f_code.co_name == "_run" and isinstance(handle := frame.f_locals.get("self"), asyncio.Handle):
             yield _owner(handle)
@@ -95,7 +95,7 @@ def _owner(handle: asyncio.Handle) -> str:
 
 
 def main() -> None:
-    """OUT -m MODULE ARGUMENTS: run it, sampled between two signals."""
+    """OUT -m MODULE ARGUMENTS: run the module, sampled between two signals."""
     out, _, module = sys.argv[1:4]
     sampler, running = Sampler(), False
 

@@ -1,7 +1,7 @@
-"""Where the time of an agent's start goes before its first trace point: the interpreter, and each package it imports.
+"""The time of an agent's start before its first trace point: the interpreter, and each package it imports.
 
-`-X importtime` knows what every module took by itself, by the clock; of several starts the least of each module counts,
-since a busy machine only adds.
+`-X importtime` reports each module's own time, by the clock. The least of several starts counts for each module, since
+a busy machine only adds.
 """
 
 import re
@@ -20,7 +20,7 @@ _PYTHON, _OURS, _STANDARD = "an interpreter that does nothing", "ours", "else of
 
 
 def measure(repetitions: int) -> str:
-    """The table: milliseconds of the interpreter and of the imports, by whose they are."""
+    """Return the table: milliseconds of the interpreter and of the imports, by owner."""
     bare_s = min(_bare_s() for _ in range(repetitions))
     spent = by_package([_start() for _ in range(repetitions)])
     return table(f"an agent's start, the least of {repetitions}", {"milliseconds": {_PYTHON: bare_s * 1e3, **spent}})
@@ -38,10 +38,10 @@ def _start() -> str:
 
 
 def by_package(starts: Sequence[str]) -> dict[str, float]:
-    """Milliseconds by whose it is, of what `-X importtime` says; but those up to `site`, which any Python has."""
+    """Return milliseconds by owner, from `-X importtime`; without those up to `site`, which any Python has."""
     least: dict[str, int] = {}
-    for said in starts:
-        for line in _LINE.finditer(said.partition("| site\n")[2]):
+    for output in starts:
+        for line in _LINE.finditer(output.partition("| site\n")[2]):
             module, self_us = line["module"], int(line["self_us"])
             least[module] = min(self_us, least.get(module, self_us))
     spent_us: Counter[str] = Counter()

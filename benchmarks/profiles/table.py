@@ -1,13 +1,13 @@
-"""PURE: a profile as text: a row a layer, a column an act, with its share of the whole; and stacks, a line each."""
+"""A profile as text: a row for each layer, a column for each act, with its share; and stacks, a line each."""
 
 from collections.abc import Collection, Mapping
 
 LayerSeconds = Mapping[str, Mapping[str, float]]
-"""What was used, by act and layer."""
+"""Seconds by act and layer."""
 
 
 def table(title: str, spent: LayerSeconds, *, beside: Collection[str] = ()) -> str:
-    """The greatest of the first act first; `beside` are rows that no share is of: another process's."""
+    """Return the table, the largest of the first act first; `beside` are rows of another process, without a share."""
     first, *_ = spent.values()
     layers = sorted(
         {layer for used in spent.values() for layer in used} - set(beside), key=lambda name: -first.get(name, 0.0)
@@ -29,5 +29,5 @@ def _row(layer: str, spent: LayerSeconds, wholes: Mapping[str, float]) -> str:
 
 
 def collapsed(stacks: Mapping[str, int]) -> str:
-    """A line a stack with its microseconds, the dearest first: what flame graphs are drawn from."""
+    """Return a line for each stack with its microseconds, the largest first: the input of flame graphs."""
     return "".join(f"{stack} {used_us}\n" for stack, used_us in sorted(stacks.items(), key=lambda each: -each[1]))

@@ -1,9 +1,9 @@
 """`make bench-recovery`: start, worker failure, node leaves, node lost, node joins; beside torchrun, if it is there.
 
-Prints for each scenario the time from the event to the moment at which the last worker of the next round runs (p50
-and p99 of all repetitions), what an idle agent costs, and of the repetition in the middle where its time went, with
-every trace point. The workers are trivial Python programs; what they need to start is part of each number. Ours and
-torchrun's repetitions are interleaved, so that a busy moment of the machine hits both.
+Prints for each scenario the time from the event to the start of the last worker of the next round: p50 and p99.
+It also prints the cost of an idle agent. For the repetition in the middle it prints every trace point. The
+workers are trivial Python programs; their start is part of each number. Repetitions of ours and torchrun's alternate,
+so that a busy moment of the machine affects both.
 """
 
 import argparse
@@ -30,7 +30,7 @@ Runs = dict[tuple[str, str], list[Run]]
 def measure(
     server: Server, scenarios: Sequence[Scenario], python: str | None, *, options: argparse.Namespace, report: Report
 ) -> Runs:
-    """All scenarios in turn, as often as asked for; what does not come about is noted in the report."""
+    """Run all scenarios in turn, as often as requested; failures are noted in the report."""
     runs: Runs = {}
     try:
         for turn in range(max(options.repetitions, options.torchrun_repetitions)):
@@ -47,7 +47,7 @@ def measure(
 def _sides(
     server: Server, scenario: Scenario, python: str | None, turn: int, options: argparse.Namespace
 ) -> Iterator[tuple[str, Callable[[], Sequence[Run]]]]:
-    """Who has this turn."""
+    """Yield the sides of this turn."""
     if turn < (1 if scenario.once else options.repetitions):
         yield OURS, functools.partial(scenario.ours, server.endpoint.targets[0], server.folder)
     if python and (theirs := scenario.theirs) and turn < options.torchrun_repetitions:
@@ -55,7 +55,7 @@ def _sides(
 
 
 def series_of(scenarios: Sequence[Scenario], runs: Runs) -> list[Series]:
-    """A row a scenario and side."""
+    """Return a series for each scenario and side."""
     return [
         Series(GROUP, scenario.name, side, _seconds(done), target=scenario.target_s if side == OURS else None)
         for scenario in scenarios
@@ -69,7 +69,7 @@ def _seconds(runs: Sequence[Run]) -> tuple[float, ...]:
 
 
 def traces(scenarios: Sequence[Scenario], runs: Runs, *, points: bool) -> dict[str, str]:
-    """Where the time of each scenario's repetition in the middle went; with every trace point, if asked for."""
+    """Return the trace of each scenario's repetition in the middle; on request with every trace point."""
     found: dict[str, str] = {}
     for scenario in scenarios:
         done = sorted(runs.get((scenario.name, OURS), []), key=lambda run: run.took_us or math.inf)
@@ -87,10 +87,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=20)
     parser.add_argument("--torchrun-repetitions", type=int, default=3)
-    parser.add_argument("--idle-repetitions", type=int, default=2, help="each of two agents a side, 75 s")
+    parser.add_argument("--idle-repetitions", type=int, default=2, help="repetitions with two agents a side, 75 s each")
     parser.add_argument("--longest", type=float, default=40.0, help="seconds after which torchrun counts as never")
     parser.add_argument("--without-torchrun", action="store_true")
-    parser.add_argument("--without-saving", action="store_true", help="not the one whose workers save for 20 s")
+    parser.add_argument(
+        "--without-saving", action="store_true", help="leave out the scenario whose workers save for 20 s"
+    )
     parser.add_argument("--only", default="", help="only scenarios whose name contains this")
     parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()

@@ -1,14 +1,14 @@
-"""What an agent costs while nothing happens: processor and memory of it and of its starter, messages to etcd.
+"""The cost of an idle agent: processor and memory of the agent and its fork server, messages to etcd.
 
-Beside it, in turns, an idle torchrun, and as the floor a bare client of gRPC that does nothing but keep a lease alive.
-Processor time is the scheduler's own count, in nanoseconds: the ticks of `times` would be half the result. Memory is
-given two ways: resident (pages that agents of one machine share count for each), and its own alone.
+It alternates with an idle torchrun, and with the floor: a bare client of gRPC that only keeps a lease alive. Processor
+time is the scheduler's own count, in nanoseconds: the ticks of `times` would be half the result. Memory is given two
+ways: resident (shared pages of agents on one machine count for each), and its own alone.
 
-An agent is idle when its start is over: the last thing that belongs to it is the sample of what the workers use that
-follows 10 s after a round began to run. From then on it is watched for one whole report period, so that everything
-that recurs is inside as often as it recurs: a keep-alive every 2 s, gRPC's pings every 10 s, one report every 60 s with
-the look at all processes of the machine that it takes. The floor is watched for as long: how often gRPC's threads wake
-depends on where between two ticks of its timers a keep-alive falls. torchrun does the same every second: 12 s show it.
+An agent is idle when its start is over. The last part of the start is the sample of its workers' use, 10 s after a
+round began to run. From then on it is measured for one whole report period, so that every recurring event is inside as
+often as it recurs. These are a keep-alive every 2 s and gRPC's pings every 10 s. Every 60 s there is a report with its
+scan of all processes of the machine. The floor is measured for as long: the wake-ups of gRPC's threads depend on the
+time of a keep-alive between two ticks of its timers. torchrun does the same every second: 12 s are enough.
 """
 
 import contextlib
@@ -33,9 +33,9 @@ GROUP = "idle"
 PERIOD_S = 60.0
 """The default of `agent.reportPeriodSeconds`, which these agents have."""
 START_S = 13.0
-"""After that nothing of a start goes on: its last sample is taken at 10 s."""
+"""After that nothing of a start runs: its last sample is taken at 10 s."""
 TORCHRUN_S = 12.0
-"""How long is watched who has no such period."""
+"""The time for a side without such a period."""
 AGENTS = 2
 PROCESSOR, RESIDENT, UNIQUE, MESSAGES = "processor", "memory, resident", "memory, its own", "messages to etcd"
 _KINDS: Mapping[str, tuple[str, float | None]] = {
@@ -44,17 +44,17 @@ _KINDS: Mapping[str, tuple[str, float | None]] = {
     UNIQUE: ("MB", None),
     MESSAGES: ("/s", None),
 }
-"""Of each its unit and target."""
+"""Unit and target of each."""
 _SLEEPS = ("sleep", "1000000")
 _SETTLE_S = 2.0
 
 Family = Sequence[psutil.Process]
-"""An agent and what it has started, its workers excepted."""
+"""An agent and its children, except the workers."""
 Families = AbstractContextManager[list[Family]]
 
 
 def idle_series(server: Server, python: str | None, *, report: Report, repetitions: int) -> list[Series]:
-    """Every side in turn; nobody else may use this etcd."""
+    """Measure every side in turn; no other client may use this etcd."""
     endpoint, folder = server.endpoint.targets[0], server.folder
     sides: dict[str, Callable[[], Families]] = {
         OURS: lambda: idle_fleet(endpoint, folder),
@@ -80,14 +80,14 @@ def idle_series(server: Server, python: str | None, *, report: Report, repetitio
 
 
 def _ours(families: Sequence[Family], server: Server) -> list[tuple[str, float]]:
-    """Also what each agent says to etcd."""
-    said = etcds.messages(server)
+    """Return also each agent's messages to etcd."""
+    before = etcds.messages(server)
     found = costs(families, PERIOD_S)
-    return [*found, (MESSAGES, (etcds.messages(server) - said).total() / AGENTS / PERIOD_S)]
+    return [*found, (MESSAGES, (etcds.messages(server) - before).total() / AGENTS / PERIOD_S)]
 
 
 def costs(families: Sequence[Family], for_s: float) -> list[tuple[str, float]]:
-    """What each of these costs from now on, by kind."""
+    """Return the costs of each family from now on, by kind."""
     pids = [[process.pid for process in family] for family in families]
     before_s = [used_s(each) for each in pids]
     time.sleep(for_s)
@@ -102,7 +102,7 @@ def costs(families: Sequence[Family], for_s: float) -> list[tuple[str, float]]:
 
 @contextlib.contextmanager
 def idle_fleet(endpoint: str, folder: Path, *, start_s: float = START_S) -> Iterator[list[Family]]:
-    """Two agents whose workers sleep, `start_s` after these run; the first one of them is the closer, as a rule."""
+    """Start two agents whose workers sleep, and wait `start_s` after these run; the first one usually leads."""
     with fleet(endpoint, folder, "2", 1) as job:
         agents = [psutil.Process(job.start_agent(*_SLEEPS).pid) for _ in range(AGENTS)]
         eventually(lambda: all(map(_runs, agents)), within_s=30, what="the idle agents' workers")
@@ -112,7 +112,7 @@ def idle_fleet(endpoint: str, folder: Path, *, start_s: float = START_S) -> Iter
 
 @contextlib.contextmanager
 def _torchruns(python: str, folder: Path) -> Iterator[list[Family]]:
-    """Two of torchrun's agents."""
+    """Start two of torchrun's agents."""
     with torchruns(python, folder, 0.0, str(AGENTS), 1) as job:
         job.start_agents(AGENTS)
         time.sleep(_SETTLE_S)
@@ -121,7 +121,7 @@ def _torchruns(python: str, folder: Path) -> Iterator[list[Family]]:
 
 @contextlib.contextmanager
 def _bare(endpoint: str) -> Iterator[list[Family]]:
-    """As many bare clients as there are agents, each with a lease of its own."""
+    """Start as many bare clients as there are agents, each with a lease of its own."""
     command = [sys.executable, "-m", "benchmarks.recovery.idle_grpc_floor", endpoint]
     with contextlib.ExitStack() as stack:
         clients = []

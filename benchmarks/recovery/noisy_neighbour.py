@@ -1,11 +1,12 @@
 """`make bench-noise`: the recovery of a job while another job on the same etcd fails ten times a second.
 
-Job B: three agents, its workers fail one after the other; the time from a worker's end to the last worker of the next
-round. Job A: agents of its own, whose workers tell of progress and exit 1 as soon as they run, so that nothing makes
-them wait (a job that fails before any progress is held back, and makes no noise). Three situations take turns: B
-alone; B with A on another etcd, which takes processor time from B and nothing else; B with A on the same etcd. p50,
-p99, their ratios and the rate at which A really failed are printed. In a cluster the two jobs have machines of their
-own and share etcd alone: the ratio same etcd : another etcd is what A costs B there.
+Job B has three agents, and its workers fail one after the other. The time is from a worker's end to the last worker of
+the next round. Job A has agents of its own. Its workers report progress and exit 1 as soon as they run. So nothing
+delays
+them: a job that fails before any progress waits, and makes no noise. Three situations alternate: B alone; B
+with A on another etcd, which only takes processor time from B; B with A on the same etcd. p50, p99, their ratios and
+A's real failure rate are printed. In a cluster the two jobs have machines of their own and share only etcd. The ratio
+same etcd : another etcd is the cost of A for B there.
 """
 
 import argparse
@@ -38,14 +39,14 @@ exit 1
 
 
 def repetition(server: Server) -> list[float]:
-    """Seconds of each recovery of job B."""
+    """Return the seconds of each recovery of job B."""
     runs = worker_exits(server.endpoint.targets[0], server.folder)
     return [run.took_us / 1e6 for run in runs if run.took_us is not None]
 
 
 @contextlib.contextmanager
 def crash_loop(server: Server, nodes: int, period_s: float) -> Iterator[Path]:
-    """Job A at work; the file has a line for each round of each of its workers."""
+    """Run job A; the file has a line for each round of each of its workers."""
     with fleet(server.endpoint.targets[0], server.folder, str(nodes), 1, max_restarts=10**6) as job:
         lives = server.folder / f"{job.run_id}.lives"
         script = FAILS.replace("PERIOD", str(round(period_s * 1000)))
@@ -56,12 +57,12 @@ def crash_loop(server: Server, nodes: int, period_s: float) -> Iterator[Path]:
 
 
 def failures(lives: Path) -> int:
-    """Rounds that A has run: each but the last ended by a failure."""
+    """Return the rounds that A has run: each but the last ended by a failure."""
     return len(set(lives.read_text().split())) if lives.exists() else 0
 
 
 def measure(same: Server, other: Server, options: argparse.Namespace) -> tuple[dict[str, list[float]], list[float]]:
-    """The samples of each situation, taken in turns, and how often a second A failed meanwhile."""
+    """Return the samples of each situation, taken in turns, and A's failures a second meanwhile."""
     samples: dict[str, list[float]] = {ALONE: [], ELSEWHERE: [], BESIDE: []}
     rates: list[float] = []
     for turn in range(options.repetitions):
@@ -76,7 +77,7 @@ def measure(same: Server, other: Server, options: argparse.Namespace) -> tuple[d
 
 
 def ratios(series: Sequence[Series]) -> str:
-    """How much longer it takes beside A than alone, and than beside an A that shares the processors only."""
+    """Return the ratios of the times beside A to those alone, and beside an A that only shares processors."""
     alone, elsewhere, beside = series
     lines = [
         f"{what:34}  p50 {beside.p50 / base.p50:.2f}   p99 {beside.p99 / base.p99:.2f} (<= {MOST_RATIO})"
@@ -89,7 +90,7 @@ def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=20, help=f"each has {FAILURES} samples of every situation")
-    parser.add_argument("--nodes", type=int, default=1, help="of job A")
+    parser.add_argument("--nodes", type=int, default=1, help="nodes of job A")
     parser.add_argument("--period", type=float, default=0.09, help="seconds between two failures of job A")
     parser.add_argument("--json", type=Path, help="keep all samples there")
     options = parser.parse_args()

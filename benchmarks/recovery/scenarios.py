@@ -1,4 +1,4 @@
-"""The scenarios of `make bench-recovery`: each with our agents, and those that there are with torchrun."""
+"""The scenarios of `make bench-recovery`: each with our agents, and those possible with torchrun."""
 
 import signal
 import sys
@@ -27,14 +27,14 @@ with open(os.environ["ELASTICJOB_PROGRESS"], "w") as progress:
     progress.write('{{"step": 1}}\\n')
 {WORKER}
 """
-"""A job whose workers fail one after the other without progress is made to wait, by design."""
+"""A job whose workers fail one after the other without progress is delayed, by design."""
 FAILURES = 5
-"""Of one job, one after the other: the sample of the scenario that matters most is the largest."""
+"""Failures of one job, one after the other: the most important scenario has the largest sample."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One sample: µs from the event to the next round (None: never), and what was traced between them."""
+    """One sample: µs from the event to the next round (None: never), and the trace between them."""
 
     took_us: int | None
     trace: Path | None = None
@@ -53,7 +53,7 @@ class Scenario:
 
 
 def now_us() -> int:
-    """The wall clock, as the traces have it."""
+    """Return the wall clock, as in the traces."""
     return time.time_ns() // 1000
 
 
@@ -73,7 +73,7 @@ def _start_2x2(endpoint: str, folder: Path) -> list[Run]:
 
 
 def worker_exits(endpoint: str, folder: Path) -> list[Run]:
-    """One after the other, of three agents of one worker."""
+    """Let the workers of three agents with one worker each fail, one after the other."""
     with fleet(endpoint, folder, "3", 1) as job:
         for _ in range(3):
             job.start_agent(*_filled(job, _PROGRESSES))
@@ -82,7 +82,7 @@ def worker_exits(endpoint: str, folder: Path) -> list[Run]:
 
 
 def _filled(job: Fleet, command: Sequence[str]) -> list[str]:
-    """The command of a worker, with this job's files in it."""
+    """Return the command of a worker, with this job's files in it."""
     files = {"{trace}": str(job.trace), "{orders}": str(job.orders)}
     return [files.get(word, word) for word in command]
 
@@ -95,7 +95,7 @@ def _fail(job: Fleet, rank: int, *, round_: int) -> Run:
 
 
 def _after(number: signal.Signals, *command: str) -> Callable[[str, Path], list[Run]]:
-    """That signal for the last of three agents."""
+    """Return a scenario that sends this signal to the last of three agents."""
 
     def run(endpoint: str, folder: Path) -> list[Run]:
         with fleet(endpoint, folder, "2:3", 1) as job:

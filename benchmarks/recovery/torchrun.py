@@ -1,7 +1,7 @@
-"""torchrun beside us: the same scenarios, the same trivial workers, its own rendezvous (c10d).
+"""torchrun for comparison: the same scenarios, the same trivial workers, its own rendezvous (c10d).
 
-Its workers note the same line in a trace when they run; who waits for a round counts those lines. What does not
-come within the longest wait is `never`. last_call_timeout is 2 s instead of its 30: it would only add to each row.
+Its workers write the same line to a trace when they run, and a wait for a round counts those lines. A round that is
+later than the longest wait is `never`. last_call_timeout is 2 s instead of its 30: it would only add to each row.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from testing.waiting import eventually
 TORCHRUN = "torchrun c10d"
 NEVER = None
 _START_S = 90.0
-"""Until all run for the first time, where that is not what is measured."""
+"""Until all run for the first time, where that time is not measured."""
 
 WORKER = """
 import json, os, sys, time
@@ -40,14 +40,14 @@ while True:
 
 
 def torch_python() -> str | None:
-    """The Python that has torch, if it has been made (hack/torch-venv)."""
+    """Return the Python with torch, if it exists (hack/torch-venv)."""
     script = Path(__file__).parents[2] / "hack/torch-venv"
     found = subprocess.run([script, "--if-there"], capture_output=True, text=True, check=False)
     return found.stdout.strip() or None
 
 
 def torch_version(python: str | None) -> str:
-    """Of that Python's torch."""
+    """Return the version of that Python's torch."""
     if python is None:
         return "not installed"
     program = "import importlib.metadata as m; print(m.version('torch'))"
@@ -61,7 +61,7 @@ class Torchruns:
     python: str
     folder: Path
     longest_s: float
-    """What does not come within it never comes."""
+    """A later event counts as never."""
     nnodes: str
     nproc: int
     agents: list["subprocess.Popen[bytes]"] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Torchruns:
         return self.agents[-1]
 
     def start_agents(self, count: int) -> None:
-        """Start so many, the one that holds the store first, and wait until all workers run."""
+        """Start so many, the one with the store first, and wait until all workers run."""
         self.start_agent()
         eventually(self._listens, within_s=_START_S, what="the store of the first torchrun")
         for _ in range(count - 1):
@@ -102,7 +102,7 @@ class Torchruns:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def await_running(self, workers: int, *, after_us: int) -> int | None:
-        """When the last of `workers` in a world of that size began to run, all of them after a moment; or never."""
+        """Return the last start of `workers` in a world of that size, all of them after a time; None for never."""
         return self._await_running(workers, after_us=after_us, within_s=self.longest_s)
 
     def _await_running(self, workers: int, *, after_us: int, within_s: float) -> int | None:
@@ -118,7 +118,7 @@ class Torchruns:
         return [at_us for at_us in latest.values() if at_us > after_us]
 
     def fail(self, rank: int) -> int:
-        """Have a worker exit with 1; when it did."""
+        """Let a worker exit with 1; return the time."""
         (self.orders / str(rank)).touch()
         return eventually(self._exited, within_s=_START_S, what="the worker's end")
 
@@ -127,7 +127,7 @@ class Torchruns:
         return max((int(p["t_us"]) for p in points if "exits" in p), default=0)
 
     def stop(self) -> None:
-        """End all of it by force: nothing here is measured any more."""
+        """Kill all of it: nothing is measured any more."""
         for agent in self.agents:
             agent.send_signal(signal.SIGTERM)
         for agent in self.agents:

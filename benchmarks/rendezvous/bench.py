@@ -1,14 +1,14 @@
-"""`make bench-rendezvous`: how long 64, 256 and 1,000 nodes need to agree, and what they cost etcd when idle.
+"""`make bench-rendezvous`: the time in which 64, 256 and 1,000 nodes agree, and their cost for etcd when idle.
 
-A real etcd, four processes with the product's own members (`rendezvous_members`), all on this machine: what is
-measured is bounded by its processors, not by a network; how they share them, `crowd` says. Beside each, interleaved,
-the floor (`rendezvous_floor`): the same trips to etcd in the same processes with nothing around them. And 1,000 over
-mutual TLS, cold, and 1,000 scheduled as Linux does by default.
+A real etcd and four processes with the product's own members (`members`) run on this machine. So its processors bound
+the result, not a network; `crowd` describes how they share them. The floor (`floor`) alternates with them: the same
+trips to etcd in the same processes with nothing around them. There are two more variants: 1,000 over mutual TLS, cold,
+and 1,000 scheduled as Linux does by default.
 
-Once beside them torchrun's own rendezvous (`torch_members`), one process a node.
+Once, torchrun's own rendezvous (`torch_members`) is measured, with one process a node.
 
-First round: from the word `go` (members not yet connected) to the last start of round 1. Next round: from one
-worker's failure to the last start of round 2. Then what etcd and a member use while nothing happens.
+First round: from the order `go` (members not yet connected) to the last start of round 1. Next round: from one worker's
+failure to the last start of round 2. Then the use of etcd and of a member while nothing happens.
 """
 
 import argparse
@@ -64,7 +64,7 @@ _SETTLE_S = 2.0
 
 
 class Written(NamedTuple):
-    """At which revision etcd has it, and when it did."""
+    """The revision of a write in etcd, and its time."""
 
     revision: int
     at_us: int
@@ -81,7 +81,7 @@ async def put(endpoint: Endpoint, key: str, value: bytes) -> Written:
 
 
 def want(endpoint: Endpoint, keys: Keys, nodes: int, lease_s: float) -> str:
-    """Write what is wanted, as an operator does, a slot for every node; what it tells their pods of it."""
+    """Write the wanted state, as an operator does, a slot for every node; return the bootstrap for their pods."""
     owners = {f"{slot:04x}": SlotOwner(pod=pod_name(slot)) for slot in range(nodes)}
     spec = SpecRecord(
         min=nodes,
@@ -105,7 +105,7 @@ def joined(
     first: str = FIRST,
     policy: int = os.SCHED_BATCH,
 ) -> Iterator[list[Child]]:
-    """The product's members, none of which had ever connected, in their first round; `first` is what it is called."""
+    """Run the product's members, none of them connected before, in their first round; `first` is its name."""
     prefix = f"/elasticjob/bench/default/job/{uuid.uuid4()}"
     brief = want(server.endpoint, Keys(prefix), nodes, lease_s)
     module = "benchmarks.rendezvous.members"
@@ -121,17 +121,17 @@ def joined(
 def product(server: Server, nodes: int, options: argparse.Namespace, samples: Samples) -> None:
     """Join, fail once, be idle."""
     with joined(server, nodes, options.lease_seconds, samples) as children:
-        time.sleep(_SETTLE_S)  # what belongs to joining is over
+        time.sleep(_SETTLE_S)  # the join is over
         phase = Phase(server, children)
         children[0].order("fail")
-        failed_us = int(children[0].hear("failed_us")["failed_us"])
+        failed_us = int(children[0].receive("failed_us")["failed_us"])
         next_us = max(child.started_us(2) for child in children)
         add(samples, (NEXT, OURS, nodes), (next_us - failed_us) / 1e6, phase)
         _idle(server, children, nodes, options.idle_seconds, samples)
 
 
 def _idle(server: Server, children: Sequence[Child], nodes: int, idle_s: float, samples: Samples) -> None:
-    """Percent of a core that etcd, and one member, take while nothing happens; etcd's memory."""
+    """Measure percent of a core of etcd and of one member while nothing happens, and etcd's memory."""
     time.sleep(_SETTLE_S)
     phase = Phase(server, children)
     time.sleep(idle_s)
@@ -144,7 +144,7 @@ def _idle(server: Server, children: Sequence[Child], nodes: int, idle_s: float, 
 
 
 def floor(server: Server, nodes: int, samples: Samples, first: str = FIRST) -> None:
-    """The trips alone; `first` is what the first round is called."""
+    """Measure the trips alone; `first` is the name of the first round."""
     keys = Keys(f"/elasticjob/bench/default/floor/{uuid.uuid4()}")
     members = encode_members(tuple(Member(slot, "0" * 8) for slot in range(nodes))).encode()
     with crowd("benchmarks.rendezvous.floor", server.endpoint, keys.prefix, nodes) as children:
@@ -162,27 +162,27 @@ def floor(server: Server, nodes: int, samples: Samples, first: str = FIRST) -> N
 
 
 def _world(server: Server, keys: Keys, children: Sequence[Child], after: str, world: bytes) -> int:
-    """Write it when all have said `after`; when the last has seen it."""
+    """Write a state when all have reported `after`; return the time at which the last member has received it."""
     for child in children:
-        child.hear(after)
+        child.receive(after)
     asyncio.run(put(server.endpoint, keys.rendezvous_state, world))
     return max(child.started_us(int(world[6:7])) for child in children)
 
 
 def secure(server: Server, nodes: int, lease_s: float, samples: Samples) -> None:
-    """The first round over mutual TLS."""
+    """Measure the first round over mutual TLS."""
     with joined(server, nodes, lease_s, samples, first=SECURE):
         pass
 
 
 def preempted(server: Server, nodes: int, lease_s: float, samples: Samples) -> None:
-    """The first round once more, scheduled as Linux does by default."""
+    """Measure the first round once more, scheduled as Linux does by default."""
     with joined(server, nodes, lease_s, samples, first=PREEMPTED, policy=os.SCHED_OTHER):
         pass
 
 
 def peer(nodes: int, longest_s: float, samples: Samples) -> None:
-    """The rendezvous of torchrun over as many nodes, one process each; infinite is what did not come in time."""
+    """Measure the rendezvous of torchrun over as many nodes, one process each; infinite is a late result."""
     python = torch_python()
     if python is None:
         print("no peer: hack/torch-venv makes the Python that has torch", file=sys.stderr)
@@ -195,7 +195,7 @@ def peer(nodes: int, longest_s: float, samples: Samples) -> None:
 
 
 def measure(options: argparse.Namespace, report: Report) -> None:
-    """All sizes in turn, as often as asked for; the peer, which takes long, once."""
+    """Measure all sizes in turn, as often as requested; the peer, which takes long, once."""
     samples: Samples = {}
     try:
         for nodes in options.torchrun_nodes:
@@ -211,7 +211,7 @@ def measure(options: argparse.Namespace, report: Report) -> None:
 
 
 def _acts(options: argparse.Namespace, samples: Samples) -> Iterator[tuple[str, Callable[[], None]]]:
-    """One turn of every size and side, each with a server of its own."""
+    """Yield one turn of every size and side, each with a server of its own."""
     for nodes in options.nodes:
         yield f"{nodes} nodes", functools.partial(_served, product, nodes, options, samples)
         yield f"floor of {nodes} nodes", functools.partial(_served, floor, nodes, samples)
@@ -229,7 +229,7 @@ def _served(act: Callable[..., None], *arguments: Any, tls: bool = False) -> Non
 
 
 def series_of(samples: Samples) -> list[Series]:
-    """A row each; times first, then what they cost."""
+    """Return a row each; times first, then costs."""
     order = sorted(samples, key=lambda key: (":" in key[0], key[0], key[3], key[1] != OURS))
     return [
         Series(GROUP, name, side, tuple(samples[name, side, unit, nodes]), unit, _target(name, side, nodes), nodes)

@@ -1,4 +1,4 @@
-"""What a phase of `make bench-rendezvous` costs: processor of etcd and of all members, bytes and writes of etcd."""
+"""The costs of a phase of `make bench-rendezvous`: processor of etcd and of all members, bytes and writes of etcd."""
 
 from collections.abc import Iterator, Sequence
 
@@ -18,7 +18,7 @@ Samples = dict[tuple[str, str, str, int], list[float]]
 
 
 class Phase:
-    """What etcd and all members use from here on: processor, and of etcd bytes and writes."""
+    """The use of etcd and all members from here on: processor, and for etcd bytes and writes."""
 
     def __init__(self, server: Server, children: Sequence[Child]) -> None:
         self._server = server
@@ -33,20 +33,20 @@ class Phase:
         return {name: counters[metric] for name, metric in _ETCD.items()}
 
     def used_etcd(self) -> dict[str, float]:
-        """By name; of one with TLS nothing is known."""
+        """Return the use by name; with TLS nothing is known."""
         return {name: value - self._before[name] for name, value in self._now_etcd().items()}
 
     def _now_s(self) -> tuple[float, float]:
         return used_s([self._etcd]), used_s(self._members)
 
     def used_s(self) -> Iterator[tuple[str, float]]:
-        """Seconds so far, with whose they are."""
+        """Yield the seconds so far, with their owner."""
         for whose, now_s, before_s in zip(("etcd", "members"), self._now_s(), self._before_s, strict=True):
             yield whose, now_s - before_s
 
 
 def add(samples: Samples, what: tuple[str, str, int], took_s: float, phase: Phase) -> None:
-    """That phase took so long, and what it cost until now."""
+    """Add the time of that phase, and its costs until now."""
     name, side, nodes = what
     samples.setdefault((name, side, "s", nodes), []).append(took_s)
     for whose, spent_s in phase.used_s():

@@ -1,11 +1,11 @@
-"""Processes of members for `make bench-rendezvous`: started before the word `go`, told what to do, heard.
+"""Processes of members for `make bench-rendezvous`: started before the order `go`, with orders and answers.
 
-What a member does is its module's: `rendezvous_members` is the product's, `rendezvous_floor` the same trips to etcd
-with nothing around them. Both take ENDPOINT (JSON) PREFIX FIRST COUNT, and answer orders with lines of JSON.
+Their module decides what a member does: `members` has the product's, `floor` the same trips to etcd with nothing around
+them. Both take ENDPOINT (JSON) PREFIX FIRST COUNT, and answer orders with lines of JSON.
 
-They are scheduled as a batch: whoever is woken waits until a processor is free. By default Linux takes it from another
-member that is in the middle of its work, thousands of times in a round; on machines of their own none could do so.
-etcd is scheduled as usual.
+They are scheduled as a batch: a woken process waits until a processor is free. By default Linux preempts another member
+in the middle of its work, thousands of times in a round. Members on machines of their own cannot do so. etcd is
+scheduled as usual.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from elasticjob_etcd.interface import Endpoint
 
 PROCESSES = 4
 _LONGEST_S = 120.0
-"""Who says nothing for so long never will."""
+"""A process that has not answered for so long never will."""
 
 
 class Child:
@@ -37,39 +37,39 @@ class Child:
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(line, stdin=pipe, stdout=pipe, text=True, env=environment)
         os.sched_setscheduler(self.process.pid, policy, os.sched_param(0))  # before it has any other thread
-        self.hear("ready")
+        self.receive("ready")
 
     def order(self, word: str) -> None:
-        """Tell it."""
+        """Send the order."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{word}\n")
         self.process.stdin.flush()
 
-    def hear(self, key: str) -> dict[str, Any]:
-        """Its next line, which must have this key."""
+    def receive(self, key: str) -> dict[str, Any]:
+        """Return its next line, which must have this key."""
         assert self.process.stdout is not None
         hangs = threading.Timer(_LONGEST_S, self.process.kill)
         hangs.start()
         line = self.process.stdout.readline()
         hangs.cancel()
-        said: dict[str, Any] = json.loads(line) if line else {}
-        if key not in said:
-            raise AssertionError(f"expected {key}, heard {line!r}")
-        return said
+        answer: dict[str, Any] = json.loads(line) if line else {}
+        if key not in answer:
+            raise AssertionError(f"expected {key}, received {line!r}")
+        return answer
 
     def started_us(self, round_: int) -> int:
-        """When its last member has started this round."""
-        said = self.hear("round")
-        if said["round"] != round_:
-            raise AssertionError(f"round {said['round']} is one too many")
-        return int(said["at_us"])
+        """Return the time at which its last member started this round."""
+        answer = self.receive("round")
+        if answer["round"] != round_:
+            raise AssertionError(f"round {answer['round']} is one too many")
+        return int(answer["at_us"])
 
 
 @contextlib.contextmanager
 def crowd(
     module: str, endpoint: Endpoint, prefix: str, nodes: int, *, brief: str = "", policy: int = os.SCHED_BATCH
 ) -> Iterator[list[Child]]:
-    """The members of one job, spread over the processes, not yet told to go; with what their pods would say.
+    """Start the members of one job, spread over the processes, not yet ordered to go; `brief` is their bootstrap.
 
     `policy` is the scheduler's for them.
     """

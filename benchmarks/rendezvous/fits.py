@@ -1,4 +1,4 @@
-"""PURE: how a cost grows with the number of nodes, fitted to what was measured."""
+"""The growth of a cost with the number of nodes, fitted to the measurements."""
 
 import math
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from benchmarks.report.results import Series
 
 ENOUGH = 3
-"""Sizes that make a fit."""
+"""Sizes that a fit needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class PowerLaw:
     exponent: float
 
     def at(self, size: float) -> float:
-        """The cost for so many."""
+        """Return the cost for so many."""
         return float(self.factor * size**self.exponent)
 
     def __str__(self) -> str:
@@ -27,18 +27,18 @@ class PowerLaw:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`base` + `slope` x N: what is read once, and what is read of every other node."""
+    """`base` + `slope` x N: one part that is constant, and one for every other node."""
 
     base: float
     slope: float
 
     def at(self, size: float) -> float:
-        """The cost for so many."""
+        """Return the cost for so many."""
         return self.base + self.slope * size
 
 
 def straight_line(points: Sequence[tuple[float, float]]) -> Line:
-    """The line with the least squares; two different N at least."""
+    """Return the line with the least squares; two different N at least."""
     mean_x = sum(size for size, _ in points) / len(points)
     mean_y = sum(cost for _, cost in points) / len(points)
     slope = sum((x - mean_x) * (y - mean_y) for x, y in points) / sum((x - mean_x) ** 2 for x, _ in points)
@@ -46,7 +46,7 @@ def straight_line(points: Sequence[tuple[float, float]]) -> Line:
 
 
 def power_laws(series: Sequence[Series]) -> list[str]:
-    """How each cost grows with the number of nodes: a line for each that was measured at three sizes."""
+    """Return the growth of each cost with the number of nodes: a line for each that was measured at three sizes."""
     lines = []
     for name, side in dict.fromkeys((each.name, each.side) for each in series):
         points = [(each.size or 0, each.p50) for each in series if (each.name, each.side) == (name, side)]
@@ -56,6 +56,6 @@ def power_laws(series: Sequence[Series]) -> list[str]:
 
 
 def power_law(points: Sequence[tuple[float, float]]) -> PowerLaw:
-    """The straight line through (log N, log cost) with the least squares; two different N at least, no cost of 0."""
+    """Return the straight line through (log N, log cost) of least squares; two different N at least, no cost of 0."""
     line = straight_line([(math.log(size), math.log(cost)) for size, cost in points])
     return PowerLaw(math.exp(line.base), line.slope)

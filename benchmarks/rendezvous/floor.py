@@ -1,11 +1,11 @@
-"""One process of bare members: the floor of `make bench-rendezvous`, as near as this stack can come.
+"""One process of bare members: the floor of `make bench-rendezvous`, as close as this stack can come.
 
-The trips to etcd that joining and a round cannot do without (lease, transaction, watch; `ready`; the world), over
-the same channels, and nothing around them: no mirror, no fences, no closer, no link, no keep-alive. The parent
-writes the worlds. Orders as for `rendezvous_members`:
+It makes only the necessary trips to etcd for a join and a round (lease, transaction, watch; `ready`; the state), over
+the same channels. It has no mirror, fences, leader, link or keep-alive. The parent writes the states. Orders as for
+`members`:
 
-    go        join all             {"joined": …}; {"round": 1, …} when all have seen the world named active1
-    (a world named forming2 is answered by each with `ready`: {"stopped": …}, and {"round": 2, …} at active2)
+    go        join all             {"joined": …}; {"round": 1, …} when all have received the state named active1
+    (a state named forming2 is answered by each with `ready`: {"stopped": …}, and {"round": 2, …} at active2)
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.messages import prefix_range, rpc
 
 _RECORD = b"x" * 250
-"""As large as a node's record."""
+"""A value as large as a node's record."""
 
 
 class BareMembers:
-    """`count` of them."""
+    """`count` bare members."""
 
     def __init__(self, endpoint: Endpoint, prefix: str, first: int, count: int) -> None:
         self._endpoint, self._keys = endpoint, Keys(prefix)
@@ -75,11 +75,11 @@ class BareMembers:
             say(**{what: now_us()})
 
     def orders(self) -> dict[str, Any]:
-        """What the parent may say."""
+        """Return the orders of the parent."""
         return {"go": self.go}
 
     def faults(self) -> list[str]:
-        """Members that have ended; none should."""
+        """Return members that have ended; none should."""
         return [repr(task) for task in self._tasks if task.done()]
 
 

@@ -1,6 +1,6 @@
-"""One process of `make bench-rendezvous`: many of the product's own members, told what to do on stdin.
+"""One process of `make bench-rendezvous`: many of the product's own members, with orders on stdin.
 
-Each member has an etcd client, a connection, a lease, a watch and a link of its own, as in an agent; only its workers
+Each member has an etcd client, a connection, a lease, a watch and a link of its own, as in an agent. Only its workers
 are scripted: they start and stop at once. Answers are lines of JSON on stdout, with the time of the last event.
 
     go            start all members              {"round": 1, "at_us": …} when all have started round 1
@@ -39,12 +39,12 @@ LEASE_TTL_S = 6.0
 
 
 def pod_name(slot: int) -> str:
-    """As an operator would call it: with five letters or digits that no other has."""
+    """Return a name as an operator makes it: with five letters or digits that no other has."""
     return f"pod-{slot}-{slot * 7919 % 0xFFFFF:05x}"
 
 
 class QuickWorkers:
-    """Implements `WorkersPort`: start and stop at once, and tell `on_start`."""
+    """Implements `WorkersPort`: start and stop at once, and call `on_start`."""
 
     def __init__(self, on_start: Callable[[int], None]) -> None:
         self.phase = Workers.NONE
@@ -62,19 +62,19 @@ class QuickWorkers:
         self._on_start(assignment.round)
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
-        """They are gone."""
+        """Stop the workers at once."""
         if grace_s < 0 or not signal_name:
             raise AssertionError("a stop has a signal and a grace")
         self.phase = Workers.NONE
         self.on_change()
 
     def renew_master_port(self) -> int:
-        """A number, no socket."""
+        """Return a number without a socket."""
         self._port += 1
         return self._port
 
     def fail(self) -> None:
-        """One has failed by itself."""
+        """Let one worker fail by itself."""
         if self._place is None:
             raise AssertionError("a worker that never ran cannot fail")
         failure = WorkerFailure(incarnation="", rank=self._place.base_rank, exit_code=1)
@@ -90,8 +90,8 @@ class Members:
         self._endpoint = endpoint
         self._keys = Keys(prefix)
         self._first, self._count = first, count
-        told = os.environ.get(constants.ENV_SPEC)
-        self._brief = decode_bootstrap(told) if told else None
+        bootstrap = os.environ.get(constants.ENV_SPEC)
+        self._brief = decode_bootstrap(bootstrap) if bootstrap else None
         self._workers: list[QuickWorkers] = []
         self._started: dict[int, int] = {}
         self._tasks: list[asyncio.Task[Outcome]] = []
@@ -126,7 +126,7 @@ class Members:
         )
 
     def fail(self) -> None:
-        """One worker of the first member."""
+        """Let one worker of the first member fail."""
         say(failed_us=now_us())
         self._workers[0].fail()
 
@@ -136,11 +136,11 @@ class Members:
             say(round=round_, at_us=now_us())
 
     def orders(self) -> dict[str, Callable[[], None]]:
-        """What the parent may say."""
+        """Return the orders of the parent."""
         return {"go": self.go, "fail": self.fail}
 
     def faults(self) -> list[str]:
-        """Members that have ended; none should."""
+        """Return members that have ended; none should."""
         return [repr(task) for task in self._tasks if task.done()]
 
 
@@ -148,29 +148,29 @@ class Serves(Protocol):
     """Members of any kind."""
 
     def orders(self) -> dict[str, Callable[[], None]]:
-        """What may be said to them."""
+        """Return their orders."""
 
     def faults(self) -> list[str]:
-        """Those that have ended; none should."""
+        """Return those that have ended; none should."""
 
 
 def say(**what: object) -> None:
-    """One line to the parent."""
+    """Write one line to the parent."""
     print(json.dumps(what), flush=True)
 
 
 def say_ended(task: "asyncio.Task[Any]") -> None:
-    """A member that ends by itself is a fault: the parent, who waits for another line, hears it and stops."""
+    """Report a member that ended by itself: the parent waits for another line, and stops."""
     say(ended=repr(task))
 
 
 def now_us() -> int:
-    """The clock that all processes share."""
+    """Return the clock that all processes share."""
     return time.time_ns() // 1000
 
 
 async def serve(members: Serves) -> None:
-    """Do what stdin says until it says quit."""
+    """Carry out the orders of stdin until `quit`."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     say(ready=True)
@@ -181,17 +181,17 @@ async def serve(members: Serves) -> None:
 
 
 def prepare(arguments: Sequence[str]) -> tuple[Endpoint, str, int, int]:
-    """ENDPOINT PREFIX FIRST COUNT; and make this process fit for many members."""
+    """Parse ENDPOINT PREFIX FIRST COUNT, and prepare this process for many members."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     # As many processes have it: a connection for each member. Channels of one process would share one.
     channel.OPTIONS = (*channel.OPTIONS, ("grpc.use_local_subchannel_pool", 1))
     endpoint, prefix, first, count = arguments
-    # As in processes of their own: what was imported is no garbage of any member, and none looks through another's.
+    # As in processes of their own: imported modules are no garbage of a member, and no collection scans them.
     gc.freeze()
     gc.set_threshold(gc.get_threshold()[0] * max(1, int(count)), *gc.get_threshold()[1:])
-    said = json.loads(endpoint)
-    return Endpoint(**{**said, "targets": tuple(said["targets"])}), prefix, int(first), int(count)
+    fields = json.loads(endpoint)
+    return Endpoint(**{**fields, "targets": tuple(fields["targets"])}), prefix, int(first), int(count)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""What the pure parts cost at 100, 1,000 and 10,000 nodes: the closer's plan, a member's look at a new world.
+"""The cost of the pure parts at 100, 1,000 and 10,000 nodes: the leader's plan, a member's step for a new state.
 
-Processor time of one call, so that a busy machine changes little. Nothing of etcd or the network is in it: with what
-`make bench-rendezvous` measures it feeds the simulation of more nodes than this machine can run (`simulation.py`).
+Processor time of one call, so a busy machine changes little. It contains nothing of etcd or the network. With the
+results of `make bench-rendezvous` it is the input of the simulation of more nodes than this machine can run
+(`simulation.py`).
 """
 
 import argparse
@@ -23,7 +24,7 @@ _ACTS: dict[str, Callable[[int], Callable[[], Any]]] = {PLAN: closer_plans, PLAC
 
 
 def once(run: Callable[[], Any]) -> float:
-    """Processor seconds of one call."""
+    """Return the processor seconds of one call."""
     gc.collect()
     begin_s = time.process_time()
     run()
@@ -31,7 +32,7 @@ def once(run: Callable[[], Any]) -> float:
 
 
 def measure(repetitions: int) -> list[Series]:
-    """Every act at every size; the first call, which fills what is kept, is not counted."""
+    """Measure every act at every size; the first call, which fills caches, is not counted."""
     found = []
     for name, act in _ACTS.items():
         for size in SIZES:

@@ -1,9 +1,9 @@
-"""PURE: rendezvous of more nodes than this machine can run, simulated from what was measured on it.
+"""Rendezvous of more nodes than this machine can run, simulated from measurements on it.
 
-Requests queue for etcd's cores and its network interface, worlds for the interface, plans for the closer; a member has
-a core of its own. What a request, a plan and a look at the world cost is measured (`make bench-rendezvous`,
-`benchmarks.rendezvous.planning`), bytes by their laws. The measurements themselves are simulated too, with everything
-on the same cores, so that the table says how far the simulation is off where that is known.
+Requests queue for etcd's cores and its network interface, states for the interface, plans for the leader; a member has
+a core of its own. The costs of a request, of a plan and of reading the state are measured (`make bench-rendezvous`,
+`benchmarks.rendezvous.planning`), bytes follow their fits. The measurements themselves are simulated too, with
+everything on the same cores, so the table shows the error of the simulation where it is known.
 """
 
 import heapq
@@ -16,7 +16,7 @@ from benchmarks.report.results import OURS, Series, format_value
 TRIPS = 3
 """Requests of a join, one after the other: watch, lease, key."""
 WORLD_BYTES = 12
-"""A member of the world, which goes to every member."""
+"""A member of the state, which is sent to every member."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,18 +25,18 @@ class Costs:
 
     etcd_join_s: float
     etcd_ready_s: float
-    """Of etcd for one node, in a first and in a next round."""
+    """etcd's time for one node, in a first and in a next round."""
     member_join_s: float
     member_ready_s: float
     plan: PowerLaw
     place: PowerLaw
     join_bytes: Line
-    """What etcd sends one node until it has joined; the world not counted."""
+    """Bytes that etcd sends one node until it has joined, without the state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where it runs; `shared`: members and closer on etcd's own cores, as in the measurement."""
+    """The machine; `shared`: members and leader on etcd's own cores, as in the measurement."""
 
     name: str
     cores: int
@@ -46,13 +46,13 @@ class Place:
 
 
 class Queue:
-    """So many servers; whoever comes is served by the first that is free."""
+    """A queue with so many servers; the first free one serves the next request."""
 
     def __init__(self, servers: int) -> None:
         self._free_at_s = [0.0] * servers
 
     def serve(self, at_s: float, took_s: float) -> float:
-        """When it is done; to be asked in order of time."""
+        """Return the end of a request; call in order of time."""
         done_s = max(at_s, heapq.heappop(self._free_at_s)) + took_s
         heapq.heappush(self._free_at_s, done_s)
         return done_s
@@ -60,7 +60,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """Seconds, and how busy each shared thing was during the first round."""
+    """Seconds, and the use of each shared resource during the first round."""
 
     first_s: float
     next_s: float
@@ -68,12 +68,12 @@ class Simulated:
 
     @property
     def bottleneck(self) -> str:
-        """What was busiest."""
+        """Return the busiest resource."""
         return max(self.busy, key=lambda name: self.busy[name])
 
 
 def simulate(nodes: int, costs: Costs, place: Place) -> Simulated:
-    """All begin at once: the worst that can come."""
+    """Simulate a simultaneous start of all nodes: the worst case."""
     etcd, wire = Queue(place.cores), Queue(1)
     byte_s = 8 / place.gbit_s / 1e9
     join_bytes, place_s = costs.join_bytes.at(nodes), costs.place.at(nodes)
@@ -100,12 +100,12 @@ def simulate(nodes: int, costs: Costs, place: Place) -> Simulated:
 
 
 def _world(nodes: int, place: Place) -> float:
-    """Until the last watcher has the world."""
+    """Return the time until the last watcher has the state."""
     return nodes * WORLD_BYTES * nodes * 8 / place.gbit_s / 1e9 + place.trip_s
 
 
 def costs_of(series: Sequence[Series]) -> Costs | None:
-    """What this run measured, of the largest job a node; None if it did not measure it all."""
+    """Return the costs of this run, from its largest job, for each node; None if some were not measured."""
     by_name: dict[str, list[Series]] = {}
     for each in series:
         if each.side == OURS and each.size:
@@ -139,7 +139,7 @@ CLUSTER = Place(name="etcd on 4 cores, 10 Gbit/s", cores=4, gbit_s=10.0, trip_s=
 
 
 def report(series: Sequence[Series]) -> list[str]:
-    """A markdown table: the sizes that were measured, and 10,000; with what would move the bottleneck."""
+    """Return a markdown table: the measured sizes, and 10,000; also with changes that move the bottleneck."""
     costs = costs_of(series)
     if costs is None:
         return []

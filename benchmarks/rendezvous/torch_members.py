@@ -1,9 +1,9 @@
-"""torchrun's own rendezvous (c10d), many nodes on one machine; run by a Python that has torch, with nothing of ours.
+"""torchrun's own rendezvous (c10d), many nodes on one machine; run by a Python with torch, without our code.
 
-One process a node, forked when torch has been imported once, each with torchrun's own handler; scheduled as a batch, as
-ours are (`crowd`). It prints a JSON object: seconds from the word `go` until the last has its rank (`first`), and from
-when all ask again, as they do after a failure, until the last has its next one (`next`); null for what did not come in
-time.
+One process a node, forked after one import of torch, each with torchrun's own handler; scheduled as a batch, as ours
+are (`crowd`). It prints a JSON object with two times in seconds. `first` is from the order `go` until the last node has
+its rank. `next` is from a second request by all, as after a failure, until the last has its next rank. A late result is
+null.
 """
 
 import json
@@ -18,7 +18,7 @@ from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
 
 def node(number: int, nodes: int, port: int, orders: int, answers: int) -> None:
-    """One node: join at each order, and tell when it has its rank."""
+    """One node: join at each order, and report its rank."""
     parameters = RendezvousParameters(
         backend="c10d",
         endpoint=f"127.0.0.1:{port}",
@@ -39,7 +39,7 @@ def node(number: int, nodes: int, port: int, orders: int, answers: int) -> None:
 
 
 def answered(pipes: list[int], until_s: float) -> bool:
-    """Every node has said its dot."""
+    """Return whether every node has written its dot."""
     waiting = set(pipes)
     while waiting:
         ready, _, _ = select.select(waiting, [], [], max(0.0, until_s - time.monotonic()))

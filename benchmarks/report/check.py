@@ -1,10 +1,11 @@
-"""`make bench-check`: counts that a noisy machine cannot fool, against the committed baseline; about a minute.
+"""`make bench-check`: counts that a noisy machine cannot change, against the committed baseline; about a minute.
 
-No time is looked at: instructions of the pure parts, system calls of a worker's life, etcd's own count of requests and
-bytes for each act of a job, the API server's writes a job needs, reads and writes of a tee, wake-ups of an idle agent,
-function calls of the planner and how they grow with the number of nodes. What is above its baseline by more than its
-tolerance is a regression, and the exit code 1. What is far below is said, so that the baseline follows (`--update`
-writes it anew, for the commit that explains it). What could not be counted is said count by count, and fails in CI.
+It measures no time. It counts instructions of the pure parts, system calls of a worker's life, and API writes for a
+job. It counts etcd's requests and bytes for each act of a job, and function calls of the planner with their growth. And
+it counts reads and writes of a tee, and wake-ups of an idle agent. A count above its baseline by more than its
+tolerance is a regression, and the exit code is 1. A count far below is reported, so that the baseline can follow
+(`--update` writes it again, for the commit that explains it). A count that could not be taken is reported, and fails in
+CI.
 """
 
 import argparse
@@ -31,31 +32,31 @@ BASELINE = Path(__file__).parent / "baseline.json"
 _PYTHON = f"{platform.python_implementation()} {platform.python_version()}"
 INTERPRETER = f"{_PYTHON} {platform.python_compiler()} {platform.machine()}"
 _NOT = "NOT "
-"""Begins what is said of a count that could not be compared."""
+"""The prefix of the verdict on a count that could not be compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What the counts were, and the Python of those that depend on it."""
+    """The earlier counts, and the Python of those that depend on it."""
 
     interpreter: str
     counts: Mapping[str, float]
 
     @staticmethod
     def load(path: Path) -> "Baseline":
-        """From its file; empty without one."""
-        said = json.loads(path.read_text()) if path.exists() else {}
-        return Baseline(str(said.pop("interpreter", INTERPRETER)), said)
+        """Read it from its file; empty without one."""
+        values = json.loads(path.read_text()) if path.exists() else {}
+        return Baseline(str(values.pop("interpreter", INTERPRETER)), values)
 
     def renewed(self, counts: Sequence[Count]) -> str:
-        """Its file with these counts; the interpreter is this one if one of them depends on it."""
+        """Return its file with these counts; the interpreter is this one if one of them depends on it."""
         interpreter = INTERPRETER if any(count.of_interpreter for count in counts) else self.interpreter
         now = {count.name: round(count.value, 4) for count in counts}
         return json.dumps({"interpreter": interpreter, **self.counts, **now}, indent=1) + "\n"
 
 
 def verdict(count: Count, baseline: float | None) -> str:
-    """Empty if it is as it was; else what is wrong with it."""
+    """Return an empty text for an unchanged count, else the fault."""
     if baseline is None:
         return "no baseline"
     if count.value > count.limit(baseline):
@@ -64,20 +65,20 @@ def verdict(count: Count, baseline: float | None) -> str:
 
 
 def compared(count: Count, known: Baseline) -> str:
-    """The verdict, or why there can be none."""
+    """Return the verdict, or the reason why there is none."""
     if count.of_interpreter and known.interpreter != INTERPRETER:
         return f"{_NOT}COMPARED: this is {INTERPRETER}, the baseline is of {known.interpreter}"
     return verdict(count, known.counts.get(count.name))
 
 
 def failed(verdicts: Sequence[str], *, strict: bool = True) -> bool:
-    """An improvement fails nothing; what could not be compared does where that is strict."""
+    """Return whether a verdict fails: an improvement never does, an uncompared count does if `strict`."""
     fine = ("improved",) if strict else ("improved", _NOT)
-    return any(said and not said.startswith(fine) for said in verdicts)
+    return any(each and not each.startswith(fine) for each in verdicts)
 
 
 def take(only: str) -> tuple[list[Count], dict[str, str]]:
-    """The counts of the counters so named, and those that cannot count here, with the reason."""
+    """Return the counts of the named counters, and those that cannot count here, with the reason."""
     counts, missing = [], {}
     for name, counter in COUNTERS.items():
         if only in {"", name}:
@@ -89,22 +90,24 @@ def take(only: str) -> tuple[list[Count], dict[str, str]]:
 
 
 def untaken(names: Sequence[str], missing: Mapping[str, str]) -> dict[str, str]:
-    """Of each name of the baseline that nobody has counted: why. One that nobody counts any more is a hole."""
-    gone = "gone: nobody counts it; a change that means it takes it out of the baseline"
-    reasons = {name: next((why for counter, why in missing.items() if counter in name), gone) for name in names}
+    """Return the reason for each name of the baseline that was not counted. A name without a counter is a hole."""
+    missing_counter = "gone: no counter has it; an intended removal deletes it from the baseline"
+    reasons = {
+        name: next((why for counter, why in missing.items() if counter in name), missing_counter) for name in names
+    }
     return reasons or dict(missing)
 
 
 def show(counts: Sequence[Count], absent: Mapping[str, str], known: Baseline) -> list[str]:
-    """A line a count, and its verdict; the verdicts."""
+    """Print a line for each count, with its verdict; return the verdicts."""
     rows = [(count.name, f"{count.value:9.5g}", compared(count, known)) for count in counts]
     rows += [(name, " " * 9, why) for name, why in absent.items()]
     width = max(len(name) for name, _, _ in rows)
     print(f"{'count':<{width}} {'baseline':>9} {'now':>9}")
-    for name, now, said in rows:
+    for name, now, verdict_ in rows:
         before = f"{known.counts[name]:9.5g}" if name in known.counts else " " * 9
-        print(f"{name:<{width}} {before} {now}  {said}".rstrip())
-    return [said for _, _, said in rows]
+        print(f"{name:<{width}} {before} {now}  {verdict_}".rstrip())
+    return [verdict_ for _, _, verdict_ in rows]
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""etcd for measurements: the embedded one as it is, or one that demands a client's certificate (mutual TLS).
+"""etcd for measurements: the embedded one as it is, or one that requires client certificates (mutual TLS).
 
-Keys are ECDSA P-256, as the operator's. A measurement has its own server, so that no other's history is in it.
+Keys are ECDSA P-256, as the operator's. Each measurement has its own server, so it has no history of others.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from elasticjob_etcd.interface import Endpoint
 
 _HOST = "127.0.0.1"
 _START_S = 30.0
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # whatever the environment says of proxies
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # ignores the proxies of the environment
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,20 +43,20 @@ class Server:
 
 
 def version() -> str:
-    """Of the binary that is measured."""
-    said = subprocess.run([find_binary(), "--version"], capture_output=True, text=True, check=True).stdout
-    return said.splitlines()[0].rpartition(" ")[2]
+    """Return the version of the measured binary."""
+    output = subprocess.run([find_binary(), "--version"], capture_output=True, text=True, check=True).stdout
+    return output.splitlines()[0].rpartition(" ")[2]
 
 
 def counters(server: Server) -> dict[str, float]:
-    """What etcd itself counts, by the name and labels of its metrics; of one without TLS."""
+    """Return etcd's own counters, by the name and labels of its metrics; only without TLS."""
     with _DIRECT.open(f"http://{server.endpoint.targets[0]}/metrics", timeout=10) as answer:
         lines = [line for line in answer.read().decode().splitlines() if not line.startswith("#")]
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines)}
 
 
 def messages(server: Server) -> "Counter[str]":
-    """Messages of clients so far, by method; those of a stream one by one."""
+    """Return the messages of clients so far, by method; those of a stream one by one."""
     found: Counter[str] = Counter()
     for name, value in counters(server).items():
         if name.startswith("grpc_server_msg_received_total{"):
@@ -66,7 +66,7 @@ def messages(server: Server) -> "Counter[str]":
 
 @contextlib.contextmanager
 def etcd(*, secure: bool = False) -> Iterator[Server]:
-    """A server of one's own, in a folder that goes with it."""
+    """Start a server of one's own, in a folder that is removed with it."""
     with tempfile.TemporaryDirectory(prefix="elasticjob-bench-") as name, _started(Path(name), secure=secure) as server:
         yield server
 
@@ -153,7 +153,7 @@ def _certificate(
     issuer: str,
     signer: ec.EllipticCurvePrivateKey,
 ) -> x509.Certificate:
-    """One for a day; without a `use` it is the authority's."""
+    """Return a certificate for a day; without a `use` it is the authority's."""
     now = datetime.now(UTC)
     address = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(_HOST))])
     builder = (

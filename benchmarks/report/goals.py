@@ -1,8 +1,8 @@
-"""PURE: the table of goals: each with what was measured and what the peer takes; if it is missed, how far and why.
+"""The table of goals: each with its measured value and the peer's; for a missed goal, the distance and the reason.
 
-A goal's number is the target of the series that it names. What only a cluster shows is read from docs/latencies.md,
-which a run of the tests on a real kind cluster writes. A reason says where the rest of the way is lost and links to
-the profile that shows it; it is on the page only while the goal is missed.
+A goal's number is the target of the series that it names. Values of a cluster are from docs/latencies.md, which a run
+of the tests on a real kind cluster writes. A reason names where the rest of the time is lost, and links to the profile.
+It is on the page only while the goal is missed.
 """
 
 import math
@@ -17,20 +17,20 @@ from benchmarks.report.results import FLOOR, OURS, Series
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What is aimed at: the series of this name, of the largest job of `size` at most."""
+    """A goal: the series of this name, for the largest job up to `size`."""
 
     what: str
     name: str
     size: int | None = None
     reason: str = ""
-    """Where the rest of the way is lost, and where that is seen."""
+    """Where the rest of the time is lost, with a link to the evidence."""
     grows: bool = False
-    """With the size: so what was measured at smaller ones is continued to the goal's by a straight line."""
+    """The value grows with the size: so a straight line through smaller sizes extrapolates to the goal's."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterGoal:
-    """The same of a row of docs/latencies.md, in seconds."""
+    """A goal for a row of docs/latencies.md, in seconds."""
 
     what: str
     name: str
@@ -91,7 +91,7 @@ _LATENCY = re.compile(r"\| (?P<what>.+?) \| *(?P<took_s>[\d.]+) \|")
 
 
 def latencies(page: str) -> dict[str, float]:
-    """Seconds by row of docs/latencies.md; of a row that stands twice the first."""
+    """Return seconds by row of docs/latencies.md; for a repeated row the first."""
     found: dict[str, float] = {}
     for row in _LATENCY.finditer(page):
         found.setdefault(row["what"], float(row["took_s"]))
@@ -99,7 +99,7 @@ def latencies(page: str) -> dict[str, float]:
 
 
 def table(series: Sequence[Series], on_a_cluster: Mapping[str, float]) -> list[str]:
-    """Markdown: a row a goal; one that this run did not measure says so."""
+    """Return Markdown: a row for each goal, also for those without a measurement."""
     rows = [_cluster_row(goal, on_a_cluster) if isinstance(goal, ClusterGoal) else _row(goal, series) for goal in GOALS]
     return [_cells(_COLUMNS), _cells(["---"] * len(_COLUMNS)), *map(_cells, rows)]
 
@@ -127,14 +127,14 @@ def _row(goal: Goal, series: Sequence[Series]) -> list[str]:
 
 
 def _of(goal: Goal, series: Sequence[Series], sides: "set[str]") -> Series | None:
-    """The largest that is not larger than the goal's."""
+    """Return the series with the largest size up to the goal's."""
     own = [each for each in series if each.name == goal.name and each.side in sides]
     fitting = [each for each in own if (each.size or 0) <= (goal.size or 0)]
     return max(fitting, key=lambda each: each.size or 0, default=None)
 
 
 def _extrapolated(goal: Goal, series: Sequence[Series]) -> str:
-    """What the size of the goal would take, by the straight line through all that was measured."""
+    """Return the value at the goal's size, by the straight line through all measured sizes."""
     own = [
         each for each in series if each.name == goal.name and each.side == OURS and each.size and each.p50 < math.inf
     ]
@@ -148,7 +148,7 @@ def _extrapolated(goal: Goal, series: Sequence[Series]) -> str:
 
 
 def _sized(goal: Goal, series: Series, text: str) -> str:
-    """With the number that was measured, where it is not the goal's."""
+    """Return the text with the measured size, if it is not the goal's."""
     return text if series.size == goal.size else f"{text} (here {series.size} {results.counted(series)})"
 
 

@@ -1,11 +1,13 @@
-"""What this machine itself takes: the floors that our numbers are beside. No part of the product is in them.
+"""Floors: the times of this machine itself, beside our numbers. They contain no part of the product.
 
-fork + exec      a child of a small process, from fork to its exit seen: nothing starts faster
-python -S        the same with the interpreter that our trivial workers are
-python, gRPC     the same with the client's library, which an agent that starts cannot do without
-etcd             one put until its watcher has it, over a channel that stands
-waking           processor time of an event loop that has slept for 2 s, as an idle agent's, and finds nothing to do
-pipe             the lines of the tee copied from two pipes to files and stdout by a loop of reads and writes
+    fork + exec      a child of a small process, from fork to its observed exit: nothing starts faster
+    python -S        the same with the interpreter of our trivial workers
+    python, gRPC     the same with the client's library, which each start of an agent needs
+    etcd             one put until its watcher has it, over an open channel
+    waking           processor time of an event loop that has slept for 2 s, as an idle agent's, and finds nothing to do
+    pipe             the lines of the tee copied from two pipes to files and stdout by a loop of reads and writes
+
+Each is one row of the table of floors.
 """
 
 import argparse
@@ -36,7 +38,7 @@ _WRITES = f"import sys; sys.stdout.writelines(f'line {{i}} of a training run\\n'
 
 
 def fork_and_exec(*command: str) -> float:
-    """Seconds from the start of `command` to its end."""
+    """Return the seconds from the start of `command` to its end."""
     begin_s = time.perf_counter()
     pid = os.posix_spawnp(command[0], command, {})
     os.waitpid(pid, 0)
@@ -44,7 +46,7 @@ def fork_and_exec(*command: str) -> float:
 
 
 def many(count: int, *command: str) -> float:
-    """Seconds to start so many, one after the other; they end by themselves."""
+    """Return the seconds to start so many, one after the other; they end by themselves."""
     begin_s = time.perf_counter()
     pids = [os.posix_spawnp(command[0], command, {}) for _ in range(count)]
     took_s = time.perf_counter() - begin_s
@@ -54,7 +56,7 @@ def many(count: int, *command: str) -> float:
 
 
 async def _put_to_watch(endpoint: Endpoint, count: int) -> list[float]:
-    """Seconds from each put to the moment its watcher has it; the first one, which dials, left out."""
+    """Return the seconds from each put to its watcher; the first one, which dials, left out."""
     writer, reader = EtcdClient(endpoint), EtcdClient(endpoint)
     try:
         revision = (await writer.range("floor/")).revision
@@ -79,7 +81,7 @@ def put_to_watch(server: Server, count: int) -> list[float]:
 
 
 async def _wakings(count: int) -> list[float]:
-    """Seconds of processor time that each of so many sleeps takes, with the wake-up at its end."""
+    """Return the seconds of processor time of each of so many sleeps, with the wake-up at its end."""
     took_s = []
     for _ in range(count):
         begin_s = time.thread_time()
@@ -89,7 +91,7 @@ async def _wakings(count: int) -> list[float]:
 
 
 def pipe_copy() -> float:
-    """Seconds to copy what two ranks print to a file each and to one more, /dev/null standing for the console."""
+    """Return the seconds to copy the output of two ranks to a file each and to /dev/null in place of the console."""
     with tempfile.TemporaryDirectory() as folder, open(os.devnull, "wb", buffering=0) as console:  # noqa: PTH123 -- unbuffered
         begin_s = time.perf_counter()
         line = (sys.executable, "-I", "-S", "-c", _WRITES)
@@ -116,7 +118,7 @@ def _drain(pipes: list[tuple[IO[bytes], Path]], console: IO[bytes]) -> None:
 
 
 def measure(repetitions: int) -> list[Series]:
-    """All of them."""
+    """Measure all floors."""
     python = (sys.executable, "-I", "-S", "-c", "")
     client = (sys.executable, "-I", "-c", "import grpc.aio")
     timed: dict[str, Callable[[], float]] = {

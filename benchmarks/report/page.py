@@ -1,4 +1,4 @@
-"""PURE: docs/benchmarks.md out of a report: the machine, a table a group with the peers and the floor beside, plots."""
+"""docs/benchmarks.md from a report: the machine, a table for each group with the peers and the floor, plots."""
 
 from collections.abc import Mapping, Sequence
 
@@ -31,7 +31,7 @@ does is its caller's. `records` are the encodings of what is in etcd; `rendezvou
     "Profile of an idle agent": "By thread, the scheduler's own count; the sample of all processes falls into it once.",
     "Profile of the operator at rest": "By layer, as the members'.",
 }
-"""What the part `profiles` measures, with a word on how to read it; the goals link to these titles."""
+"""The profiles of the part `profiles`, with a hint for readers; the goals link to these titles."""
 _COLUMNS = ("what", "n", "ours p50", "p99", "target", "floor", "×floor", "peer", "n", "p50", "p99")
 _CLIENT = "fork + exec of a Python that imports gRPC, to its end"
 _PYTHON = "fork + exec of `python -I -S`, to its end"
@@ -46,11 +46,11 @@ FLOORS: Mapping[str, Mapping[str, int]] = {
     "64 × `true` started": {"64 × `true` started": 1},
     "tee of 1,000,000 lines, 2 ranks, whole process": {_COPY: 1},
 }
-"""What a row cannot do without: an agent (a Python with etcd's client), a worker that starts, trips to etcd."""
+"""The necessary parts of a row: an agent (a Python with etcd's client), a worker's start, trips to etcd."""
 
 
 def page(report: Report, plots: Sequence[str], folder: str, on_a_cluster: Mapping[str, float]) -> str:
-    """The page; `plots` are names of files in `folder` beside it, `on_a_cluster` the rows of docs/latencies.md."""
+    """Return the page; `plots` are files in `folder` beside it, `on_a_cluster` the rows of docs/latencies.md."""
     parts = [_HEAD, _machine(report), "## Targets", "\n".join(goals.table(report.series, on_a_cluster))]
     if report.failed:
         parts += ["## Not measured", "Each of these was to be measured and did not come about:"]
@@ -123,7 +123,7 @@ def _measured(series: Series | None, *what: str) -> list[str]:
 
 
 def floor_of(name: str, every: Sequence[Series]) -> float | None:
-    """The sum of what this row cannot do without, as this run measured it; None if it did not, or there is none."""
+    """Return the sum of a row's necessary parts, from this run; None without a measurement or such parts."""
     parts = FLOORS.get(name)
     medians = {each.name: each.p50 for each in every if each.group == "floors"}
     if not parts or not parts.keys() <= medians.keys():

@@ -1,7 +1,7 @@
 """Plots of a report: `python -m benchmarks.report.plots REPORT.json FOLDER`, under a Python with matplotlib.
 
-Bars are medians on a logarithmic scale, their whiskers reach to p99; a bar that never came reaches to the edge and
-says so. What was measured for several numbers of nodes or jobs is a line over them. Targets are black marks.
+Bars are medians on a logarithmic scale, their whiskers reach to p99. A bar without a value reaches to the edge, with a
+note. Measurements for several numbers of nodes or jobs are a line over them. Targets are black marks.
 """
 
 import math
@@ -22,7 +22,7 @@ _OURS, _FLOOR = "#0b6e4f", "#9aa5b1"
 _PEERS = ("#d1495b", "#edae49", "#5b8e7d")
 _WIDTH = 9.0
 _COLUMNS = 3
-"""Panels beside each other."""
+"""Panels in a row."""
 
 
 def _color(side: str, peers: Sequence[str]) -> str:
@@ -32,7 +32,7 @@ def _color(side: str, peers: Sequence[str]) -> str:
 
 
 def bars(group: str, series: Sequence[Series], path: Path) -> None:
-    """A bar a series, those of one name together; a panel a unit."""
+    """Draw a bar for each series, those of one name together; a panel for each unit."""
     units = list(dict.fromkeys(each.unit for each in series))
     counts = [sum(each.unit == unit for each in series) for unit in units]
     figure, panels = plt.subplots(
@@ -80,7 +80,7 @@ def _bar(axes: Axes, each: Series, row: int, color: str, high: float) -> None:
 
 
 def lines(series: Sequence[Series], path: Path) -> None:
-    """Medians over the number of nodes or jobs, a panel a name; what never came has no point."""
+    """Draw medians over the number of nodes or jobs, a panel for each name; missing values have no point."""
     names = list(dict.fromkeys(each.name for each in series))
     columns = min(len(names), _COLUMNS)
     rows = math.ceil(len(names) / columns)
@@ -128,7 +128,7 @@ def _save(figure: plt.Figure, path: Path) -> None:
 
 
 def draw(series: Sequence[Series], folder: Path) -> list[str]:
-    """A file a group (what a rendezvous costs apart from time has its table only); what could not be drawn."""
+    """Write a file for each group (the costs of a rendezvous apart from time have only a table); return failures."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn = [each for each in series if not (each.group == "rendezvous" and ":" in each.name)]
     faults = []

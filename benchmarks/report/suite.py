@@ -1,9 +1,9 @@
-"""`make bench`: everything beside its peers in one command; writes docs/benchmarks.md, its plots and all samples.
+"""`make bench`: all measurements with their peers in one command; writes docs/benchmarks.md, its plots and samples.
 
-Each part runs in a process of its own and interleaves its sides; the parts run one after the other, so that none
+Each part runs in a process of its own and alternates its sides; the parts run one after the other, so that none
 disturbs another. A part that fails or hangs is named on the page and in the exit code, and costs no other part its
-numbers. `--quick` takes few minutes and writes nothing into docs/, unless told so: its numbers are few. `--again`
-writes the page of a run anew, from the samples it kept.
+numbers. `--quick` takes few minutes and by default writes nothing into docs/, because its numbers are few. `--again`
+writes the page of a run again, from its stored samples.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from benchmarks.report.results import Report
 _ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "results"
 LONGEST_S, CLEANS_UP_S = 1200.0, 60.0
-"""A part that takes longer hangs (in full, three times as long); so long may one take to end when told to."""
+"""A longer part hangs (in full, three times as long); so long may one take to end after a signal."""
 
 Parts = Mapping[str, str]
 PARTS: Parts = {
@@ -49,7 +49,7 @@ FULL: Parts = {**PARTS, "jobs": "--jobs 100 300 1000 --steady-seconds 60"}
 
 
 def run(parts: Parts, folder: Path, longest_s: float) -> Report:
-    """All parts, and their reports as one."""
+    """Run all parts; return their reports as one."""
     faults = []
     for name, options in parts.items():
         print(f"\n=== {name}", flush=True)
@@ -64,7 +64,7 @@ def run(parts: Parts, folder: Path, longest_s: float) -> Report:
 
 
 def kept(parts: Parts, folder: Path) -> Report:
-    """What the folder has of them, as one report."""
+    """Return the reports in the folder as one report."""
     whole = results.begin()
     for path in (folder / f"{name}.json" for name in parts):
         if path.exists():
@@ -73,7 +73,7 @@ def kept(parts: Parts, folder: Path) -> Report:
 
 
 def run_part(command: Sequence[str], longest_s: float) -> str:
-    """Run it to its end, or end it and all it started; what went wrong."""
+    """Run it to its end, or end it and its children; return the fault."""
     with subprocess.Popen(command, cwd=_ROOT, start_new_session=True) as process:
         try:
             code = process.wait(longest_s)
@@ -87,7 +87,7 @@ def run_part(command: Sequence[str], longest_s: float) -> str:
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
-    """An interrupt lets it save and clean up; what does not end is ended."""
+    """Send an interrupt, so that it can save and clean up; kill it if it does not end."""
     process.send_signal(signal.SIGINT)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(CLEANS_UP_S)
@@ -97,7 +97,7 @@ def end(process: "subprocess.Popen[bytes]") -> None:
 
 
 def draw(report: Path, folder: Path) -> list[str]:
-    """The plots, by a Python that has matplotlib; the names of the files, none if there is no such Python."""
+    """Draw the plots by a Python with matplotlib; return the names of the files, none without such a Python."""
     python = torch_python()
     if python is None:
         print("no plots: hack/torch-venv makes the Python that draws them")
