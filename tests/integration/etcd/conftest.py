@@ -50,8 +50,8 @@ def newer_binary() -> Path | None:
     binary = cache / "bin" / "etcd"
     if not binary.is_file():
         return None
-    said = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
-    version = re.search(r"etcd Version: (\d+)\.(\d+)", said)
+    output = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
+    version = re.search(r"etcd Version: (\d+)\.(\d+)", output)
     return binary if version and (int(version[1]), int(version[2])) >= (3, 6) else None
 
 

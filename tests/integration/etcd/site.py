@@ -1,7 +1,7 @@
 """A place where an etcd of a test's own runs, to be killed, stopped, wiped or restored under its clients.
 
-It is the one that the chart names. A single etcd of pip's version may tell a watch, or answer, before it has written:
-one that is killed in between comes back without what it has told, and no test may ask for an order in that.
+It is the one that the chart names. A single etcd of pip's version may send events or answers before it has written.
+If it is killed in between, it returns without the changes that it has sent; no test may expect an order then.
 """
 
 import asyncio

@@ -75,7 +75,7 @@ async def watch(etcd: EtcdClient, prefix: str) -> object:
 
 @pytest.fixture
 async def closed_later() -> AsyncIterator[list[object]]:
-    """What a use leaves: held until the end of the test, as an owner would."""
+    """Return the result of a use: the test holds it to its end, as an owner would."""
     held: list[object] = []
     yield held
     for each in held:

@@ -44,7 +44,7 @@ async def test_revoking_deletes_all_keys_of_the_lease_in_one_revision(store: Etc
     assert [kv.key for kv in (await store.range(prefix)).kvs] == [prefix + "kept"]
 
 
-async def test_a_revoked_lease_is_gone(store: Etcd) -> None:
+async def test_a_revoked_lease_has_ended(store: Etcd) -> None:
     lease = await store.lease_grant(60)
     assert await store.lease_revoke(lease.id)
     assert not await store.lease_revoke(lease.id)

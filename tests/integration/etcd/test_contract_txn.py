@@ -123,7 +123,7 @@ async def test_a_missing_key_has_no_value_to_equal(store: Etcd, prefix: str) -> 
     assert not await holds(store, Compare(prefix + "a", Target.VALUE, b""))
 
 
-async def test_the_named_comparisons_mean_what_they_say(store: Etcd, prefix: str) -> None:
+async def test_the_named_comparisons_have_their_meaning(store: Etcd, prefix: str) -> None:
     key = prefix + "a"
     assert await holds(store, absent(key))
     lease = await store.lease_grant(60)
@@ -145,7 +145,7 @@ async def test_one_comparison_that_fails_runs_the_failure_branch(store: Etcd, pr
     assert [kv.value for kv in (await store.range(prefix + "b")).kvs] == [b"no"]
 
 
-async def test_a_transaction_without_operations_tells_whether_it_holds(store: Etcd, prefix: str) -> None:
+async def test_a_transaction_without_operations_returns_whether_it_succeeds(store: Etcd, prefix: str) -> None:
     assert (await store.txn(Txn((absent(prefix),), ()))).succeeded
     assert not (await store.txn(Txn((unchanged(prefix, 1),), ()))).succeeded
     assert (await store.txn(Txn((), ()))).reads == ()
@@ -236,8 +236,8 @@ async def test_of_many_that_create_a_key_at_once_one_succeeds(backend: Backend, 
     results = await asyncio.gather(*(client.txn(txn) for client, txn in zip(clients, txns, strict=True)))
     winners = [i for i, result in enumerate(results) if result.succeeded]
     assert len(winners) == 1
-    told = {kv.value for result in results for kv in reads_of(result)}
-    assert told == {str(winners[0]).encode()}
+    found = {kv.value for result in results for kv in reads_of(result)}
+    assert found == {str(winners[0]).encode()}
 
 
 async def test_concurrent_compare_and_swap_loses_no_update(backend: Backend, prefix: str) -> None:

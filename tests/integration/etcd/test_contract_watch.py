@@ -43,7 +43,7 @@ def assert_whole_revisions(batches: Sequence[WatchBatch]) -> None:
     assert [batch.revision for batch in batches] == [batch[-1] for batch in revisions]
 
 
-async def test_a_watch_tells_what_happened_since_its_revision(store: Etcd, prefix: str) -> None:
+async def test_a_watch_delivers_changes_since_its_revision(store: Etcd, prefix: str) -> None:
     await put(store, prefix + "before")
     start = await put(store, prefix + "a", value=b"1")
     await put(store, prefix + "a", value=b"2")
@@ -54,17 +54,17 @@ async def test_a_watch_tells_what_happened_since_its_revision(store: Etcd, prefi
     assert (events[2].kv.key, events[2].kv.mod_revision) == (prefix + "a", last)
 
 
-async def test_a_watch_without_a_revision_begins_now_and_says_where_that_is(store: Etcd, prefix: str) -> None:
+async def test_a_watch_without_a_revision_begins_now_and_returns_its_revision(store: Etcd, prefix: str) -> None:
     before = await put(store, prefix + "before")
     async with asyncio.timeout(15), contextlib.aclosing(store.watch(prefix, start_revision=0)) as watch:
         begun = await anext(watch)
         assert (begun.events, begun.revision >= before) == ((), True)
         later = await put(store, prefix + "later")
-        told = await anext(watch)
-    assert [(event.kv.key, event.kv.mod_revision) for event in told.events] == [(prefix + "later", later)]
+        found = await anext(watch)
+    assert [(event.kv.key, event.kv.mod_revision) for event in found.events] == [(prefix + "later", later)]
 
 
-async def test_a_watch_tells_what_happens_later(store: Etcd, prefix: str) -> None:
+async def test_a_watch_delivers_later_changes(store: Etcd, prefix: str) -> None:
     start = (await store.range(prefix)).revision + 1
     watching = asyncio.create_task(take(store, prefix, start, 2))
     await put(store, prefix + "a")
@@ -72,7 +72,7 @@ async def test_a_watch_tells_what_happens_later(store: Etcd, prefix: str) -> Non
     assert [event.kv.key for event in events_of(await watching)] == [prefix + "a", prefix + "b"]
 
 
-async def test_a_watch_tells_of_its_prefix_alone(store: Etcd, prefix: str) -> None:
+async def test_a_watch_delivers_its_prefix_alone(store: Etcd, prefix: str) -> None:
     start = await put(store, prefix + "b/1", prefix + "b", prefix + "b0")
     await put(store, prefix + "b/2")
     events = events_of(await take(store, prefix + "b/", start, 2))
@@ -86,7 +86,7 @@ async def test_all_writes_of_a_revision_come_in_one_batch(store: Etcd, prefix: s
     assert [event.kv.key for event in batches[0].events] == keys
 
 
-async def test_a_long_history_is_told_in_order_and_in_whole_revisions(store: Etcd, prefix: str) -> None:
+async def test_a_long_history_is_delivered_in_order_and_in_whole_revisions(store: Etcd, prefix: str) -> None:
     # etcd catches a watch up in steps of 1,000 revisions
     start = (await store.range(prefix)).revision + 1
     for i in range(1_200):
@@ -121,8 +121,8 @@ async def test_several_watches_of_one_client_are_independent(store: Etcd, prefix
     start = (await store.range(prefix)).revision + 1
     watching = [asyncio.create_task(take(store, f"{prefix}{i}", start, 1)) for i in range(5)]
     await put(store, *(f"{prefix}{i}" for i in range(5)))
-    told = [events_of(await task) for task in watching]
-    assert [[event.kv.key for event in events] for events in told] == [[f"{prefix}{i}"] for i in range(5)]
+    found = [events_of(await task) for task in watching]
+    assert [[event.kv.key for event in events] for events in found] == [[f"{prefix}{i}"] for i in range(5)]
 
 
 async def test_a_compacted_revision_cannot_be_watched(backend: Backend, prefix: str) -> None:

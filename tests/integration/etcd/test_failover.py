@@ -1,4 +1,4 @@
-"""A member that stands still costs nobody a lease: each client goes on with another one long before gRPC notices."""
+"""A suspended member costs no client a lease: each client fails over to another member long before gRPC notices."""
 
 import asyncio
 import contextlib
@@ -86,7 +86,7 @@ async def settle(client: EtcdClient, other: EtcdClient) -> None:
 @pytest.mark.parametrize(
     ("connected", "frozen"), [("leader", "leader"), ("follower", "follower"), ("follower", "leader")]
 )
-async def test_no_lease_is_lost_and_the_watch_goes_on_while_a_member_stands_still(
+async def test_no_lease_is_lost_and_the_watch_continues_while_a_member_is_suspended(
     three: ThreeEtcds, connected: str, frozen: str
 ) -> None:
     leader = three.leader
@@ -133,7 +133,7 @@ async def test_behind_one_address_it_dials_until_it_is_led_to_a_member_that_answ
         assert way.connections >= 3
 
 
-async def test_a_single_member_that_stands_still_is_dialed_beside_once_and_never_again(single: OwnEtcd) -> None:
+async def test_a_single_suspended_member_is_dialed_once_more_and_never_again(single: OwnEtcd) -> None:
     async with (
         load_balancer(single.endpoint) as way,
         a_client(f"127.0.0.1:{way.port}", timeout_s=2.0) as client,  # gRPC itself would dial after 3 s at the earliest

@@ -31,7 +31,7 @@ async def put_once(etcd: Etcd, key: str) -> None:
         await asyncio.sleep(0.01)
 
 
-async def told(etcd: Etcd, start_revision: int, count: int) -> list[str]:
+async def delivered(etcd: Etcd, start_revision: int, count: int) -> list[str]:
     keys: list[str] = []
     async with asyncio.timeout(30), contextlib.aclosing(etcd.watch("", start_revision=start_revision)) as watch:
         while len(keys) < count:
@@ -39,11 +39,11 @@ async def told(etcd: Etcd, start_revision: int, count: int) -> list[str]:
     return keys
 
 
-async def test_a_watch_over_a_killed_and_restarted_etcd_tells_everything_once_and_in_order(
+async def test_a_watch_over_a_killed_and_restarted_etcd_delivers_everything_once_and_in_order(
     site: EtcdSite, client: EtcdClient
 ) -> None:
     keys = [f"{i:03}" for i in range(150)]
-    watching = asyncio.create_task(told(client, 2, len(keys)))
+    watching = asyncio.create_task(delivered(client, 2, len(keys)))
 
     async def write() -> None:
         for key in keys:
@@ -51,7 +51,7 @@ async def test_a_watch_over_a_killed_and_restarted_etcd_tells_everything_once_an
 
     writing = asyncio.create_task(write())
     for third in (50, 100):
-        await told(client, 2, third)
+        await delivered(client, 2, third)
         site.server.kill()
         await site.start()
     await writing
@@ -77,8 +77,8 @@ async def test_a_stalled_etcd_makes_every_call_fail_in_time_and_a_watch_go_on_la
     revision = await put(client, "a")
     lease = await client.lease_grant(60)
     await client.lease_keep_alive(lease.id)
-    watching = asyncio.create_task(told(client, revision, 2))
-    await told(client, revision, 1)
+    watching = asyncio.create_task(delivered(client, revision, 2))
+    await delivered(client, revision, 1)
     with site.stalled():
         calls = (client.get("a"), client.range("a"), put(client, "lost"), client.lease_keep_alive(lease.id))
         results = await asyncio.gather(*calls, return_exceptions=True)
@@ -100,7 +100,7 @@ async def test_closing_a_client_ends_a_call_that_a_stalled_etcd_does_not_answer(
             await call
 
 
-async def test_a_wiped_store_is_told_to_each_caller_once(site: EtcdSite, client: EtcdClient) -> None:
+async def test_a_wiped_store_is_reported_to_each_caller_once(site: EtcdSite, client: EtcdClient) -> None:
     revision = await put(client, "a")
     watch = client.watch("", start_revision=revision)
     await anext(watch)
@@ -142,17 +142,21 @@ async def restore_a_backup(site: EtcdSite, client: EtcdClient) -> int:
     return revision
 
 
-async def test_a_call_tells_a_store_restored_from_a_backup_by_its_revision(site: EtcdSite, client: EtcdClient) -> None:
+async def test_a_call_detects_a_store_restored_from_a_backup_by_its_revision(
+    site: EtcdSite, client: EtcdClient
+) -> None:
     revision = await restore_a_backup(site, client)
     with pytest.raises(StoreReset, match=f"after {revision}"):
         await asyncio.wait_for(_insist(client), 60)
     assert await client.get("b") is None
 
 
-async def test_a_watch_tells_a_store_restored_from_a_backup_by_its_revision(site: EtcdSite, client: EtcdClient) -> None:
+async def test_a_watch_detects_a_store_restored_from_a_backup_by_its_revision(
+    site: EtcdSite, client: EtcdClient
+) -> None:
     revision = await restore_a_backup(site, client)
     with pytest.raises(StoreReset, match="restored or wiped"):
-        await told(client, revision + 1, 1)
+        await delivered(client, revision + 1, 1)
     assert await client.get("b") is None
 
 

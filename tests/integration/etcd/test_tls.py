@@ -1,4 +1,4 @@
-"""Certificates against a real etcd that demands them: who is let in, and which side is said to have refused.
+"""Certificates against a real etcd that requires them: accepted clients, and the side that an error names.
 
 etcd makes the certificates itself: one for clients and one for peers, each its own authority, for servers only.
 """
@@ -56,7 +56,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
-    """An etcd that speaks TLS to everybody, with a certificate of its own making for 127.0.0.1."""
+    """An etcd with TLS for all clients, with a certificate of its own making for 127.0.0.1."""
     folder, port = tmp_path_factory.mktemp("secure"), free_port()
     certificate, key = (folder / "data" / "fixtures" / "client" / name for name in ("cert.pem", "key.pem"))
     with etcd_process(folder, port, "--auto-tls"):

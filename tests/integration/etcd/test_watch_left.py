@@ -1,4 +1,4 @@
-"""A watch that is left for a while, as by who waits for more to come: what happens meanwhile is told afterwards."""
+"""A watch whose caller is away for a while: changes made meanwhile are delivered afterwards."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -15,7 +15,7 @@ from tests.integration.etcd.site import EtcdSite, answers, put
 
 
 class Left:
-    """A watch of `prefix` that was told of one key, and left; `back` ends the absence."""
+    """A watch of `prefix` that has delivered one key, and whose caller is away; `back` ends the absence."""
 
     def __init__(self, store: Etcd, prefix: str) -> None:
         self._store, self._prefix = store, prefix
@@ -40,8 +40,8 @@ class Left:
         self.is_left.set()
         await self.back.wait()
 
-    async def told(self, count: int) -> list[str]:
-        """The keys that were told, when so many were."""
+    async def delivered(self, count: int) -> list[str]:
+        """Return the delivered keys, after so many."""
         async with asyncio.timeout(30):
             self.keys += [event.kv.key for event in (await self.next).events]
             while len(self.keys) < count:
@@ -56,7 +56,7 @@ async def test_nothing_is_missed_or_repeated(backend: Backend, prefix: str) -> N
             await put(store, f"{prefix}{number}")
         watch.back.set()
         await put(store, f"{prefix}5")
-        assert await watch.told(6) == [f"{prefix}{number}" for number in range(6)]
+        assert await watch.delivered(6) == [f"{prefix}{number}" for number in range(6)]
 
 
 @pytest.mark.etcd
@@ -70,14 +70,14 @@ async def test_what_has_come_meanwhile_is_one_batch(client: EtcdClient) -> None:
 
 
 @pytest.mark.etcd
-async def test_what_was_compacted_meanwhile_is_told_as_such(site: EtcdSite, client: EtcdClient) -> None:
+async def test_a_compaction_meanwhile_is_reported(site: EtcdSite, client: EtcdClient) -> None:
     async with Left(client, "p/") as watch:
         await watch.is_left.wait()
         await put(client, "p/a")
         await compact(site.server.endpoint, await put(client, "p/b"))
         watch.back.set()
         with pytest.raises(Compacted):
-            await watch.told(1)
+            await watch.delivered(1)
 
 
 @pytest.mark.etcd
@@ -94,7 +94,7 @@ async def test_another_store_is_told_even_if_it_is_known_already_and_has_come_fu
             await put(client, f"p/{number}")
         watch.back.set()
         with pytest.raises(StoreReset):
-            await watch.told(1)
+            await watch.delivered(1)
 
 
 @pytest.mark.etcd
@@ -104,4 +104,4 @@ async def test_a_client_that_was_closed_meanwhile_says_so(client: EtcdClient) ->
         await client.close()
         watch.back.set()
         with pytest.raises(Unavailable, match="closed"):
-            await watch.told(1)
+            await watch.delivered(1)

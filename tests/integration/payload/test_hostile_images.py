@@ -1,4 +1,4 @@
-"""What an image may hold against us, each by itself and all at once: variables and files that change other programs."""
+"""Hostile images, each fault by itself and all at once: variables and files that change other programs."""
 
 import platform
 from pathlib import Path

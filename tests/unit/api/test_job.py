@@ -30,7 +30,7 @@ def sentence(manifest: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("manifest", "said"),
+    ("manifest", "message"),
     [
         pytest.param(None, "manifest: is not an object; it must be one ElasticJob", id="nothing"),
         pytest.param([], "manifest: is not an object; it must be one ElasticJob", id="a list"),
@@ -54,12 +54,12 @@ def sentence(manifest: Any) -> str:
                      " ElasticJob; spec: is required", id="an empty object"),
     ],
 )  # fmt: skip
-def test_what_is_no_job_at_all(manifest: Any, said: str) -> None:
-    assert sentence(manifest) == said
+def test_what_is_no_job_at_all(manifest: Any, message: str) -> None:
+    assert sentence(manifest) == message
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         pytest.param({"spec.replcas": 2}, "spec.replcas: unknown field; did you mean replicas?", id="a slip"),
         pytest.param({"spec.replicas": "2"}, "spec.replicas: '2' is not a whole number", id="a word for a number"),
@@ -120,8 +120,8 @@ def test_what_is_no_job_at_all(manifest: Any, said: str) -> None:
         ),
     ],
 )
-def test_fault_in_one_sentence(changes: dict[str, Any], said: str) -> None:
-    assert sentence(changed(ELASTIC, changes)) == said
+def test_fault_in_one_sentence(changes: dict[str, Any], message: str) -> None:
+    assert sentence(changed(ELASTIC, changes)) == message
 
 
 def test_faults_between_fields_are_all_told() -> None:

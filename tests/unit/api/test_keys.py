@@ -1,4 +1,4 @@
-"""The layout of keys: each key says what it is, no two kinds meet, and nothing else is taken for one."""
+"""The layout of keys: each key shows its kind, no two kinds collide, and no other key is parsed."""
 
 import pytest
 from hypothesis import given, settings

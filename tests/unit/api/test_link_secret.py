@@ -1,4 +1,4 @@
-"""The key of a job's links: there and back, refused when corrupt, and never told in an error."""
+"""The link secret of a job: encoded and decoded, rejected when corrupt, and never in an error."""
 
 import pytest
 from hypothesis import given

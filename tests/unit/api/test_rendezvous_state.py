@@ -104,7 +104,7 @@ def test_what_a_newer_version_adds_to_a_closer_or_a_membership_is_ignored() -> N
         pytest.param(b"w2 state=active round=1 nonce=n\n", id="another version"),
         pytest.param(b'{"state":"active"}', id="JSON"),
         pytest.param(b"\xff\xfe\n", id="not text"),
-        pytest.param(b"w1\n", id="nothing said"),
+        pytest.param(b"w1\n", id="no fields"),
         pytest.param(b"w1 state=active round=1\n", id="no nonce"),
         pytest.param(b"w1 state=eaten round=1 nonce=n\n", id="an unknown state"),
         pytest.param(b"w1 state=active round=one nonce=n\n", id="a round that is no number"),

@@ -1,4 +1,4 @@
-"""What the closer tells every agent of the spec: there and back, refused when corrupt."""
+"""The runtime config that the leader pushes to every agent: encoded and decoded, rejected when corrupt."""
 
 import contextlib
 from dataclasses import replace
@@ -26,14 +26,14 @@ terms = st.builds(
 
 
 @given(terms)
-def test_there_and_back(said: RuntimeConfig) -> None:
-    assert decode_runtime_config(encode_runtime_config(said)) == said
+def test_there_and_back(config: RuntimeConfig) -> None:
+    assert decode_runtime_config(encode_runtime_config(config)) == config
 
 
 @given(terms)
-def test_they_are_those_of_the_spec_that_they_are_applied_to(said: RuntimeConfig) -> None:
-    assert runtime_config_of(said.apply(SPEC)) == said
-    assert replace(said.apply(SPEC), **{name: getattr(SPEC, name) for name in RuntimeConfig.__slots__}) == SPEC
+def test_they_are_those_of_the_spec_that_they_are_applied_to(config: RuntimeConfig) -> None:
+    assert runtime_config_of(config.apply(SPEC)) == config
+    assert replace(config.apply(SPEC), **{name: getattr(SPEC, name) for name in RuntimeConfig.__slots__}) == SPEC
 
 
 def test_what_a_later_version_adds_is_not_minded() -> None:

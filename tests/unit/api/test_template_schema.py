@@ -1,4 +1,4 @@
-"""What of a pod template is looked into has the types of Kubernetes; the rest is nobody's business here."""
+"""Fields of a pod template that this project reads have the types of Kubernetes; other fields are not checked."""
 
 from typing import Any
 

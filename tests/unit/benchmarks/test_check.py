@@ -1,4 +1,4 @@
-"""The gate of counts: what is above its tolerance fails, what is below the baseline is said, and a count can grow."""
+"""The gate of counts: above the tolerance fails, below the baseline is reported, and a count can grow."""
 
 import json
 import os
@@ -16,12 +16,12 @@ from benchmarks.report import check
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [(10.0, ""), (11.0, ""), (11.2, "regressed"), (9.5, ""), (5.0, "improved")],
     ids=["as before", "at the limit", "above it", "a little less", "far less"],
 )
-def test_a_count_is_compared_with_its_baseline(value: float, said: str) -> None:
-    assert check.verdict(Count("requests", value), 10.0).startswith(said)
+def test_a_count_is_compared_with_its_baseline(value: float, message: str) -> None:
+    assert check.verdict(Count("requests", value), 10.0).startswith(message)
 
 
 def test_a_count_without_a_baseline_fails() -> None:
@@ -63,16 +63,16 @@ def test_a_count_that_cannot_be_taken_is_named_and_fails_in_ci(tmp_path: Path, c
 
 def test_every_name_of_the_baseline_that_nobody_counted_is_told_with_its_reason() -> None:
     names = ["1,000 instructions: a plan", "requests that once were"]
-    said = check.untaken(names, {"instructions": "NOT TAKEN: no valgrind"})
-    assert said["1,000 instructions: a plan"] == "NOT TAKEN: no valgrind"
-    assert check.failed([said["requests that once were"]], strict=False)
+    message = check.untaken(names, {"instructions": "NOT TAKEN: no valgrind"})
+    assert message["1,000 instructions: a plan"] == "NOT TAKEN: no valgrind"
+    assert check.failed([message["requests that once were"]], strict=False)
 
 
 def test_instructions_of_another_python_are_not_compared_and_that_fails_in_ci_only() -> None:
     known = check.Baseline("CPython 2.7.18", {"work": 10.0})
-    said = check.compared(Count("work", 20.0, of_interpreter=True), known)
-    assert said.startswith("NOT COMPARED")
-    assert (check.failed([said], strict=False), check.failed([said], strict=True)) == (False, True)
+    message = check.compared(Count("work", 20.0, of_interpreter=True), known)
+    assert message.startswith("NOT COMPARED")
+    assert (check.failed([message], strict=False), check.failed([message], strict=True)) == (False, True)
 
 
 def linear(nodes: int) -> Callable[[], Any]:

@@ -1,4 +1,4 @@
-"""A power law is found again in numbers made from one, and told from another in noisy ones."""
+"""A power law is recovered from exact numbers, and distinguished from another in noisy ones."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""The table of goals: each met or how far from it and why; what was not measured, or at another size, says so."""
+"""The table of goals: met, or how far from it and why; a missing measurement or another size is marked."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/benchmarks.md has every row with its peer and its floor beside, and says what never came."""
+"""docs/benchmarks.md has every row with its peer and its floor, and marks missing results."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What `-X importtime` says, by whose it is; what every Python imports before is no agent's."""
+"""Times of `-X importtime` by owner; imports that every Python makes first are no agent's."""
 
 from benchmarks.profiles.startup import by_package
 

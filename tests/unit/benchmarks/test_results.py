@@ -56,5 +56,5 @@ def test_a_table_has_a_row_for_each_series_with_its_number_of_samples() -> None:
     ]
 
 
-def test_this_machine_tells_its_processor_its_load_and_its_versions() -> None:
+def test_a_report_has_the_processor_the_load_and_the_versions_of_this_machine() -> None:
     assert {"processor", "system", "load", "python", "grpcio"} <= set(results.machine())

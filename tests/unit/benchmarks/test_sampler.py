@@ -1,4 +1,4 @@
-"""The sampler tells whose function used the processor, in a process of its own: its timer is the whole process's."""
+"""The sampler finds the function that used the processor, in a process of its own, as its timer is per process."""
 
 import json
 import subprocess
@@ -23,7 +23,7 @@ print(json.dumps({"layers": layers, "stacks": sampler.stacks, "spent_s": time.pr
 
 def test_what_used_the_processor_is_named_and_all_of_it_is_counted() -> None:
     done = subprocess.run([sys.executable, "-c", _BUSY], capture_output=True, text=True, check=True)
-    said = json.loads(done.stdout)
-    assert max(said["layers"], key=said["layers"].get) == "records"
-    assert 0.95 * said["spent_s"] < sum(said["layers"].values()) <= 1.05 * said["spent_s"]
-    assert any("<string>.work;records.encode" in stack for stack in said["stacks"])
+    output = json.loads(done.stdout)
+    assert max(output["layers"], key=output["layers"].get) == "records"
+    assert 0.95 * output["spent_s"] < sum(output["layers"].values()) <= 1.05 * output["spent_s"]
+    assert any("<string>.work;records.encode" in stack for stack in output["stacks"])

@@ -9,7 +9,7 @@ PAGE = (Path(__file__).parents[3] / "docs" / "scaling.md").read_text()
 PLANNED = [Series("planning", "a closer plans", OURS, (nodes / 1e5,), size=nodes) for nodes in (100, 1000, 10_000)]
 
 
-def test_a_table_is_written_anew_and_what_stands_around_it_stays() -> None:
+def test_a_table_is_replaced_and_the_text_around_it_remains() -> None:
     text = "above\n<!-- make bench: planning -->\n| old |\n<!-- end -->\nbelow\n"
     lines = scaling_page.renewed(text, PLANNED).splitlines()
     assert (lines[0], lines[-1]) == ("above", "below")

@@ -61,7 +61,7 @@ def only(objects: list[Object], kind: str, name: str = "") -> Object:
 
 
 def kinds(objects: list[Object]) -> set[str]:
-    """Which kinds there are."""
+    """Return the kinds of the objects."""
     return {found["kind"] for found in objects}
 
 

@@ -85,7 +85,7 @@ def test_an_affinity_that_is_given_is_the_operators_only_one(render: Render) -> 
     assert pod["affinity"] == {"nodeAffinity": {"x": "y"}}
 
 
-def test_the_operator_is_told_where_etcd_is_and_which_agent_to_inject(render: Render) -> None:
+def test_the_operator_gets_the_address_of_etcd_and_the_image_of_the_agent(render: Render) -> None:
     args = container(only(render(ONE, "agent.image.repository=r/agent", "agent.image.tag=v7"), "Deployment"))["args"]
     assert f"--etcd-endpoints=elasticjob-etcd.{NAMESPACE}.svc:2379" in args
     assert "--agent-image=r/agent:v7" in args
@@ -159,7 +159,7 @@ def test_every_pod_fits_restricted_pod_security(render: Render, values: tuple[st
             assert one["resources"]["limits"]["memory"]
 
 
-def test_nothing_of_ours_stands_between_the_api_server_and_anybodys_pods(render: Render) -> None:
+def test_no_webhook_is_between_the_api_server_and_other_pods(render: Render) -> None:
     options = ("etcd.tls", "serviceMonitor", "prometheusRule", "dashboard", "ui")
     everything = kinds(render(*(f"{option}.enabled=true" for option in options)))
     assert not [kind for kind in everything if "Webhook" in kind or kind == "APIService"]
@@ -180,7 +180,7 @@ def test_etcds_raft_log_is_bounded_and_no_web_page_reaches_it(render: Render, va
 
 
 @pytest.mark.parametrize("values", [(ONE,), (), (PLAIN,)], ids=["1 member", "3 members", "plain"])
-def test_etcd_is_told_what_one_job_may_have_open_and_who_has_no_limits(render: Render, values: tuple[str, ...]) -> None:
+def test_etcd_gets_the_limits_of_one_job_and_the_exempt_users(render: Render, values: tuple[str, ...]) -> None:
     etcd = container(only(render("etcd.tls.user=admin", "etcd.limits.leases=7", *values), "StatefulSet"))
     told = {entry["name"]: entry.get("value") for entry in etcd["env"]}
     assert told["ELASTICJOB_ETCD_EXEMPT"] == "admin"
@@ -286,7 +286,7 @@ def test_without_a_class_of_its_own_a_release_has_those_that_are_named(render: R
 
 
 def test_an_etcd_that_is_full_is_neither_restarted_nor_cut_off(render: Render) -> None:
-    """Its /health is an error while a NOSPACE alarm is up, and then nobody could make room in it."""
+    """Its /health is an error while a NOSPACE alarm is up, and then no client could free space."""
     for values in ((ONE,), THREE):
         etcd = container(only(render(*values), "StatefulSet"))
         for probe in ("readinessProbe", "livenessProbe"):
@@ -346,7 +346,7 @@ def test_the_peers_of_etcd_may_speak_to_each_other(render: Render) -> None:
     assert list(ingress(render(ONE), "-etcd")) == ["client"]
 
 
-def test_metrics_are_read_by_those_who_are_named(render: Render) -> None:
+def test_only_named_readers_may_read_metrics(render: Render) -> None:
     assert "metrics" not in ingress(render(), "-etcd")
     assert ingress(render(), "-operator") == {}
     prometheus = {"namespaceSelector": {}, "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}}
@@ -391,7 +391,7 @@ def test_two_releases_share_no_name_but_the_crds(render: Render) -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         pytest.param(("etcd.member=3",), "member", id="misspelt"),
         pytest.param(("etcd.members=2",), "members", id="two members"),
@@ -406,10 +406,10 @@ def test_two_releases_share_no_name_but_the_crds(render: Render) -> None:
         pytest.param(("priorityClass.create=perhaps",), "create", id="perhaps a class"),
     ],
 )
-def test_values_that_cannot_work_are_refused_by_name(template: Run, values: tuple[str, ...], said: str) -> None:
+def test_values_that_cannot_work_are_refused_by_name(template: Run, values: tuple[str, ...], message: str) -> None:
     done = template(*values)
     assert done.returncode != 0
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_the_web_page_is_off_and_when_on_is_in_the_pods_loopback_alone(render: Render) -> None:

@@ -1,4 +1,4 @@
-"""`deploy/` is what the chart renders; nobody has forgotten to write it anew."""
+"""`deploy/` is the rendered chart, and is up to date."""
 
 import subprocess
 from pathlib import Path

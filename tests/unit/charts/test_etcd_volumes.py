@@ -1,4 +1,4 @@
-"""What the operator may do to replace a lost volume of etcd, and when it is told to."""
+"""The permissions of the operator to replace a lost volume of etcd, and the values that enable it."""
 
 import pytest
 

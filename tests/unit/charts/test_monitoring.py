@@ -69,7 +69,7 @@ def test_alerts_fire_when_they_should_and_else_not(promtool: Path) -> None:
     assert "SUCCESS" in told(promtool, "test", "rules", Path(__file__).with_name("alerts_test.yaml"))
 
 
-def test_every_alert_is_tried_and_is_on_the_page_that_says_what_to_do() -> None:
+def test_every_alert_is_tested_and_is_on_the_page_with_its_cure() -> None:
     tried = Path(__file__).with_name("alerts_test.yaml").read_text()
     page = (ROOT / "docs" / "metrics.md").read_text()
     for rule in rules():

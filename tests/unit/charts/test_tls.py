@@ -1,4 +1,4 @@
-"""The chart with `etcd.tls`: who gets which Secret, and what etcd asks of whom."""
+"""The chart with `etcd.tls`: the Secrets of each component, and the certificates that etcd requires."""
 
 import pytest
 
@@ -121,9 +121,9 @@ def test_the_documented_certificate_of_cert_manager_is_for_the_names_that_the_op
     render: Render,
 ) -> None:
     [certificate] = [found for found in manifests("security.md", "cert-manager.io") if "dnsNames" in found["spec"]]
-    said = [*certificate["spec"]["dnsNames"], *certificate["spec"]["ipAddresses"]]
+    names = [*certificate["spec"]["dnsNames"], *certificate["spec"]["ipAddresses"]]
     wanted = server_names(arguments(render(TLS)))
-    assert [name.replace(certificate["metadata"]["namespace"], NAMESPACE) for name in said] == wanted
+    assert [name.replace(certificate["metadata"]["namespace"], NAMESPACE) for name in names] == wanted
 
 
 def test_secrets_that_are_brought_are_named_and_not_made(render: Render) -> None:

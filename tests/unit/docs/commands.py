@@ -1,4 +1,4 @@
-"""The shell commands of the pages: what a reader is told to type.
+"""The shell commands of the pages, for a reader to type.
 
 In a block with `$` lines these are the commands; in any other, lines that begin with a program of FIRST. In a table
 with a column "type" they are the code in it.

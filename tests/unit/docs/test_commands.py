@@ -1,4 +1,4 @@
-"""Every command of the pages is executed by a test that is named in commands.yaml, or stands there with a reason."""
+"""Every command of the pages is executed by a test that is named in commands.yaml, or has a reason there."""
 
 import re
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_an_entry_is_about_a_command_that_is_there_and_a_test_that_does_it(entry
         assert entry["says"] in (ROOT / entry["by"]).read_text()
 
 
-def test_commands_are_told_from_what_they_print() -> None:
+def test_commands_are_distinguished_from_their_output() -> None:
     page = (
         "Text.\n\n    make a  # b\n    kind: Job\n\nMore.\n\n    $ kubectl get \\\n        pods\n    make no command\n"
     )

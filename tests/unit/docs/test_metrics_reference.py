@@ -20,8 +20,8 @@ def test_every_metric_is_on_the_page_with_its_type_and_labels() -> None:
     page = str(runpy.run_path(str(SCRIPT))["page"]())
     meter = PrometheusRecorder()
     meter.serve_state(dict, lambda: 0)
-    told = [line.split()[2:4] for line in meter.text().decode().splitlines() if line.startswith("# TYPE")]
-    shown = [(name, kind) for name, kind in told if not name.endswith("_created")]
+    found = [line.split()[2:4] for line in meter.text().decode().splitlines() if line.startswith("# TYPE")]
+    shown = [(name, kind) for name, kind in found if not name.endswith("_created")]
     assert [name for name, kind in shown if f"| `{name}` | {kind} |" not in page] == []
 
 

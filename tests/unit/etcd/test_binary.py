@@ -1,4 +1,4 @@
-"""Which etcd binary is taken, and what is said when there is none."""
+"""The choice of the etcd binary, and the error when there is none."""
 
 from pathlib import Path
 

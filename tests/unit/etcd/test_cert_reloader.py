@@ -1,4 +1,4 @@
-"""When a connection is told to dial again: after a change of its files, and again until that worked."""
+"""A connection dials again after a change of its files, and again until that has worked."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,7 +13,7 @@ from testing.waiting import aeventually
 
 
 class Dialer:
-    """Counts, and fails as often as `failures` says."""
+    """Counts, and fails `failures` times."""
 
     def __init__(self) -> None:
         self.dialed = 0

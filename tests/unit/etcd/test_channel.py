@@ -1,4 +1,4 @@
-"""Which addresses and certificate files make a channel, and what is said of the others."""
+"""Addresses and certificate files that make a channel, and the errors for others."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def test_addresses_become_one_target(targets: tuple[str, ...], expected: str) ->
 
 
 @pytest.mark.parametrize(
-    ("targets", "said"),
+    ("targets", "message"),
     [
         pytest.param((), "no etcd address", id="none"),
         pytest.param(("etcd",), "'etcd' is not host:port", id="no port"),
@@ -35,8 +35,8 @@ def test_addresses_become_one_target(targets: tuple[str, ...], expected: str) ->
         pytest.param(("10.0.0.1:1", "[::1]:1"), "IP addresses of one family", id="two families"),
     ],
 )
-def test_other_addresses_are_refused_in_words(targets: tuple[str, ...], said: str) -> None:
-    with pytest.raises(BadEndpoint, match=said):
+def test_other_addresses_are_refused_in_words(targets: tuple[str, ...], message: str) -> None:
+    with pytest.raises(BadEndpoint, match=message):
         target_of(targets)
 
 

@@ -1,4 +1,4 @@
-"""What ends when a channel does; nobody listens where these dial."""
+"""The calls that end with a channel; no server listens where these dial."""
 
 import asyncio
 from typing import Any

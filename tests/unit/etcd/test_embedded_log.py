@@ -1,4 +1,4 @@
-"""What is made of the log of an etcd that did not start."""
+"""The message from the log of an etcd that did not start."""
 
 from pathlib import Path
 

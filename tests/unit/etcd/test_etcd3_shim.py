@@ -60,12 +60,12 @@ def test_the_shim_keeps_to_itself(program: str) -> None:
 
 
 def test_etcd3_imported_before_is_refused_in_words() -> None:
-    # etcd3 cannot be imported on protobuf >= 4 without the shim, so a part of it that can be stands for it
+    # etcd3 cannot be imported on protobuf >= 4 without the shim, so this uses a part of it that can be
     ran = python("import sys, types; sys.modules['etcd3'] = types.ModuleType('etcd3'); import elasticjob_etcd.client")
     assert "ImportError: etcd3 was imported before elasticjob_etcd; import elasticjob_etcd.client first" in ran.stderr
 
 
-def test_a_missing_etcd3_is_said_in_words() -> None:
+def test_a_missing_etcd3_is_reported_with_its_cure() -> None:
     ran = python(
         "import sys, importlib.util; from elasticjob_etcd import _etcd3_shim\nsys.path[:] = []\n_etcd3_shim.load()"
     )

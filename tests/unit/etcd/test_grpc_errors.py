@@ -38,9 +38,7 @@ def translated(code: StatusCode, details: str) -> EtcdError:
         (StatusCode.OUT_OF_RANGE, "etcdserver: too large lease TTL", RequestRejected),
     ],
 )
-def test_each_error_says_whether_asking_again_can_help(
-    code: StatusCode, details: str, expected: type[EtcdError]
-) -> None:
+def test_each_error_shows_whether_a_retry_can_help(code: StatusCode, details: str, expected: type[EtcdError]) -> None:
     assert type(translated(code, details)) is expected
 
 
@@ -50,7 +48,7 @@ def test_a_sentence_names_where_what_and_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("details", "said"),
+    ("details", "message"),
     [
         ("Tls handshake failed: SSL routines:OPENSSL_internal:CERTIFICATE_VERIFY_FAILED: x", "we do not trust"),
         ("Custom verification check failed: Hostname Verification Check failed.", "is for another host name"),
@@ -58,10 +56,10 @@ def test_a_sentence_names_where_what_and_why() -> None:
         ("Failed to create security handshaker.", "ca_cert holds no certificate, or key is not that of cert"),
     ],
 )
-def test_a_failed_tls_handshake_names_the_side_that_refused(details: str, said: str) -> None:
+def test_a_failed_tls_handshake_names_the_side_that_refused(details: str, message: str) -> None:
     error = translated(StatusCode.UNAVAILABLE, f"failed to connect to all addresses; last error: {details}")
     assert isinstance(error, RequestRejected)
-    assert said in str(error)
+    assert message in str(error)
     assert details in str(error)
 
 

@@ -51,7 +51,7 @@ async def test_a_list_that_is_given_is_not_asked_for(store: InMemoryStore) -> No
         assert await reach(mirror, 3) == ["p/a", "p/b"]
 
 
-async def test_a_change_elsewhere_wakes_nobody(store: InMemoryStore) -> None:
+async def test_a_change_elsewhere_wakes_no_waiter(store: InMemoryStore) -> None:
     async with Mirror(InMemoryEtcd(store), "p/") as mirror:
         waiting = asyncio.create_task(mirror.wait_change(mirror.revision))
         put(store, "q/a")
@@ -91,7 +91,7 @@ async def test_after_a_compaction_deletions_are_seen_as_missing_keys(store: InMe
         assert await reach(mirror, put(store, "p/d")) == ["p/b", "p/c", "p/d"]
 
 
-async def test_a_wipe_is_told_once_when_the_new_store_is_listed(store: InMemoryStore) -> None:
+async def test_a_wipe_is_reported_once_when_the_new_store_is_listed(store: InMemoryStore) -> None:
     put(store, "p/a")
     async with Mirror(InMemoryEtcd(store), "p/") as mirror:
         seen = mirror.revision
@@ -171,7 +171,7 @@ async def test_entering_waits_for_etcd_however_long_it_takes(store: InMemoryStor
 
 
 class Forbidden(InMemoryEtcd):
-    """An etcd that lets nobody read."""
+    """An etcd that rejects every read."""
 
     async def range(self, prefix: str) -> Range:
         raise RequestRejected(f"list of {prefix}: permission denied")

@@ -13,7 +13,7 @@ from testing.waiting import aeventually
 
 
 class LateWatch(InMemoryEtcd):
-    """Its watches begin, and tell nothing before `go` is set; it counts the lists."""
+    """Its watches begin, and deliver nothing before `go` is set; it counts the lists."""
 
     def __init__(self, store: InMemoryStore) -> None:
         super().__init__(store)
@@ -92,7 +92,7 @@ async def test_what_is_read_after_the_watch_began_spares_a_list_and_nothing_is_m
     assert etcd.lists == 0
 
 
-async def test_what_is_read_when_the_watch_stands_spares_a_list_however_late_that_is() -> None:
+async def test_a_read_after_the_watch_was_established_saves_a_list_however_late_it_is() -> None:
     store = InMemoryStore()
     etcd, other = LateWatch(store), InMemoryEtcd(store)
     etcd.may_begin.clear()

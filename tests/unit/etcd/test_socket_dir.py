@@ -1,4 +1,4 @@
-"""The folder where nodes of one machine meet: whose it must be, and who may start an etcd in it."""
+"""The folder where nodes of one machine find an etcd: its owner, and the claim to start an etcd in it."""
 
 import errno
 import fcntl
@@ -33,7 +33,7 @@ def test_its_path_follows_from_user_and_network_whatever_else_the_environment_ha
     assert socket_dir(environment) == Path(f"/tmp/elasticjob-{os.geteuid()}-{network}")
 
 
-def test_where_no_network_can_be_told_its_path_follows_from_the_user(
+def test_without_a_known_network_its_path_follows_from_the_user(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("elasticjob_etcd.socket_dir._NETWORK", tmp_path / "absent")
@@ -45,10 +45,10 @@ def test_containers_of_one_user_that_share_tmp_and_no_network_do_not_meet() -> N
     program = "from elasticjob_etcd.socket_dir import socket_dir; print(socket_dir({}))"
     unshare = shutil.which("unshare")
     assert unshare is not None
-    said = subprocess.run(
+    output = subprocess.run(
         [unshare, "--net", sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, timeout=60
     )
-    inside = Path(said.stdout.strip())
+    inside = Path(output.stdout.strip())
     assert inside.parent == Path("/tmp")
     assert inside != socket_dir({})
 
@@ -183,7 +183,7 @@ async def test_sockets_of_one_that_was_killed_are_taken_away(folder: Path) -> No
 
 
 def test_a_folder_that_was_cleaned_away_meanwhile_is_made_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else two could have a claim, one of them to a folder that nobody finds."""
+    """Else two could have a claim, one of them to a folder that no node finds."""
     real, cleaned = fcntl.flock, list[Path]()
 
     def clean_once(descriptor: int, operation: int) -> None:

@@ -28,7 +28,7 @@ def test_answers_that_overtook_each_other_are_no_wipe() -> None:
 
 
 @pytest.mark.parametrize(("cluster_id", "revision"), [(CLUSTER, 6), (OTHER, 8)], ids=["older", "other cluster"])
-def test_another_store_is_told_once_and_then_accepted(cluster_id: int, revision: int) -> None:
+def test_another_store_is_reported_once_and_then_accepted(cluster_id: int, revision: int) -> None:
     identity = known(7)
     with pytest.raises(StoreReset):
         identity.check(cluster_id, revision, identity.epoch())
@@ -36,7 +36,7 @@ def test_another_store_is_told_once_and_then_accepted(cluster_id: int, revision:
     assert identity.epoch().generation == 1
 
 
-def test_every_call_in_flight_over_a_wipe_is_told() -> None:
+def test_every_call_in_flight_over_a_wipe_gets_the_error() -> None:
     identity = known(7)
     first, second, third = (identity.epoch() for _ in range(3))
     with pytest.raises(StoreReset):

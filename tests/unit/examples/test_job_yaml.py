@@ -1,4 +1,4 @@
-"""The example's manifest says what its README promises."""
+"""The example's manifest keeps the promises of its README."""
 
 from pathlib import Path
 from typing import Any

@@ -34,13 +34,13 @@ def test_a_later_round_is_appended_even_under_another_node_number(tmp_path: Path
     assert [(one.number, one.done) for one in read_journals(tmp_path).attempts] == [(1, 16), (2, 16)]
 
 
-def test_the_first_line_of_a_round_tells_of_the_rounds_before(tmp_path: Path) -> None:
+def test_the_first_line_of_a_round_has_the_rounds_before(tmp_path: Path) -> None:
     with Journal(tmp_path, node=0, attempt=SECOND, before=[FIRST_DONE]):
         pass
     assert read_journals(tmp_path).attempts == (FIRST_DONE, SECOND)
 
 
-def test_a_folder_without_a_journal_tells_nothing(tmp_path: Path) -> None:
+def test_a_folder_without_a_journal_has_no_attempts(tmp_path: Path) -> None:
     assert read_journals(tmp_path).attempts == ()
 
 

@@ -29,9 +29,9 @@ def open_reader(fifo: Path) -> int:
 def test_a_line_has_step_total_and_metrics(fifo: Path, progress: Progress) -> None:
     reader = open_reader(fifo)
     progress.report(15, 90, loss="0.123", accuracy="0.95")
-    told = os.read(reader, 4096)
+    found = os.read(reader, 4096)
     os.close(reader)
-    assert told == b'{"step": 15, "total": 90, "metrics": {"loss": "0.123", "accuracy": "0.95"}}\n'
+    assert found == b'{"step": 15, "total": 90, "metrics": {"loss": "0.123", "accuracy": "0.95"}}\n'
 
 
 def test_a_reader_may_come_later_and_come_back(fifo: Path, progress: Progress) -> None:
@@ -48,10 +48,10 @@ def test_a_reader_that_is_too_slow_misses_lines_and_gets_no_torn_one(fifo: Path,
     reader = open_reader(fifo)
     for step in range(5000):
         progress.report(step, 5000, loss="0.123456789")
-    told = os.read(reader, 1 << 20).splitlines()
+    found = os.read(reader, 1 << 20).splitlines()
     os.close(reader)
-    assert 100 < len(told) < 5000
-    assert {line[-2:] for line in told} == {b"}}"}
+    assert 100 < len(found) < 5000
+    assert {line[-2:] for line in found} == {b"}}"}
 
 
 @pytest.mark.parametrize("path", [None, "/no/such/fifo"])

@@ -9,7 +9,7 @@ TOTAL = 90
 
 
 def attempt(number: int, start: int, done: int, *, newest: int | None = None, saved: int | None = None) -> Attempt:
-    """Round `number` with six workers, from `start` to `done`, all checkpoints written unless said otherwise."""
+    """Round `number` with six workers, from `start` to `done`, all checkpoints written by default."""
     return Attempt(
         number=number,
         round=number,
@@ -155,7 +155,7 @@ def test_equal_hashes_differ_nowhere() -> None:
     assert proof.differing_ranks(["a", None, "a"]) is None
 
 
-def test_the_steps_verdict_tells_what_was_done_again() -> None:
+def test_the_steps_verdict_lists_repeated_steps() -> None:
     lineage = [Segment(1, 6, 1, 45), Segment(2, 6, 46, 90)]
     verdict = proof.judge_steps(lineage, [attempt(1, 0, 49), attempt(2, 45, 90)], total=TOTAL, per_epoch=PER_EPOCH)
     assert str(verdict) == (

@@ -1,4 +1,4 @@
-"""What a worker of the example reads from its command line and environment."""
+"""The settings of a worker of the example, from its command line and environment."""
 
 from pathlib import Path
 

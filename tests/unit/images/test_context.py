@@ -1,4 +1,4 @@
-"""What an image is built from has all that the wheel is made of: else no image can be built, which e2e finds late."""
+"""The context of an image has all files of the wheel: without them no image can be built, which e2e finds late."""
 
 import tomllib
 from pathlib import Path

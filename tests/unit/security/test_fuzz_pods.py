@@ -1,7 +1,7 @@
 """Statuses, labels and annotations as an API server lets them pass, at random: the operator reads them and plans on.
 
-An API server checks the types of a pod's fields, and not what a text says: so texts and numbers are odd here and parts
-are missing, but no list becomes a number. Through a real one: tests/integration/kube/test_operator_hostile.py.
+An API server checks the types of a pod's fields, and not the content of texts. So texts and numbers are odd here and
+parts are missing, but no list becomes a number. Through a real one: tests/integration/kube/test_operator_hostile.py.
 """
 
 import copy
@@ -75,7 +75,7 @@ def read(obj: dict[str, Any]) -> Pod:
 
 
 def require_harmless_plan(pod: Pod) -> None:
-    """What is done about a running job with this pod in slot 0 harms nobody."""
+    """The plan for a running job with this pod in slot 0 harms no other job."""
     held = JobStore(KEYS)
     for number, (key, value) in enumerate(RUNNING.items(), start=1):
         held.put(KeyValue(key, value, create_revision=number, mod_revision=number, version=1, lease=number))
@@ -93,7 +93,7 @@ def test_any_status_of_a_pod(rng: random.Random) -> None:
     labels=st.dictionaries(st.sampled_from([constants.LABEL_SLOT, constants.LABEL_JOB_UID, "x"]), st.text(max_size=63))
 )
 def test_any_labels_of_a_pod(labels: dict[str, str]) -> None:
-    """Whoever may write to pods may write labels: which slot a pod has is said by the map alone."""
+    """A writer of pods may write labels: the slot of a pod is only in the slot map."""
     require_harmless_plan(read({**POD, "metadata": {**POD["metadata"], "labels": labels}}))
 
 

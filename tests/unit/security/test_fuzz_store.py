@@ -1,4 +1,4 @@
-"""What any pod of a job may write into the job's keys, at random: its closer plans on, and says what it leaves out.
+"""Random writes of a pod to the job's keys: the leader continues to plan, and logs the records that it ignores.
 
 The operator's side of the same: tests/unit/operator/test_hostile_records.py.
 """

@@ -1,4 +1,4 @@
-"""What a worker hands to its agent, at random: error files, progress, log lines. All of it is bounded, none fatal."""
+"""Random input of a worker to its agent: error files, progress, log lines. All of it is bounded, none fatal."""
 
 import json
 import random
@@ -31,11 +31,11 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def require_bounded(path: Path, content: bytes) -> None:
-    """It says something short, or nothing."""
+    """The error file is read as a short text, or as none."""
     path.write_bytes(content)
-    told = read_error_file(path)
-    assert len(told.message) <= 1024
-    assert 0 <= told.time_ns < 2**63
+    found = read_error_file(path)
+    assert len(found.message) <= 1024
+    assert 0 <= found.time_ns < 2**63
 
 
 @once
@@ -52,11 +52,11 @@ def test_any_json_in_an_error_file(file: Path, rng: random.Random, times: int) -
 
 
 def require_small(line: bytes) -> None:
-    """What is kept of a line of progress fits into a report."""
-    told = parse_progress(line)
-    report = records.encode(NodeReport(pod="p", pod_uid="u", round=1, progress=told))
+    """The parsed part of a line of progress fits into a report."""
+    found = parse_progress(line)
+    report = records.encode(NodeReport(pod="p", pod_uid="u", round=1, progress=found))
     assert len(report) <= MOST_REPORT_BYTES
-    assert records.decode(NodeReport, report).progress == told
+    assert records.decode(NodeReport, report).progress == found
 
 
 @once

@@ -1,4 +1,4 @@
-"""What is built is what was pinned, and what runs fetches nothing."""
+"""Builds use pinned inputs only, and running programs fetch nothing."""
 
 import ast
 import re
@@ -16,7 +16,7 @@ FETCHERS = {"urllib.request", "http.client", "requests", "aiohttp", "httpx", "ur
 SPEAKS_HTTP = {
     "operator/elasticjob_operator/cluster/responses.py",  # reads what kube.py has asked
     "operator/elasticjob_operator/cluster/kube.py",  # to the API server
-    "operator/elasticjob_operator/cluster/sockets.py",  # opens what kube.py speaks through
+    "operator/elasticjob_operator/cluster/sockets.py",  # opens the connections of kube.py
     "operator/elasticjob_operator/ui/server.py",  # is asked
     "operator/elasticjob_operator/probes.py",  # is asked
 }
@@ -60,7 +60,7 @@ def imported(path: Path) -> set[str]:
 
 
 def test_nothing_that_runs_can_fetch_anything() -> None:
-    """Only the operator speaks HTTP, to the API server; all else is gRPC to the etcd that was named, or a link."""
+    """Only the operator uses HTTP, to the API server; all else is gRPC to the named etcd, or a link."""
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
     assert len(files) > 200
     fetching = {short(path) for path in files if imported(path) & FETCHERS}

@@ -1,4 +1,4 @@
-"""What the in-memory etcd can do beyond the contract: be wiped, cut off, driven by hand."""
+"""The in-memory etcd beyond the contract: it can be wiped, cut off, driven by hand."""
 
 import asyncio
 
@@ -13,7 +13,7 @@ def put(key: str, lease: int = 0) -> Txn:
     return Txn((), (Put(key, b"", lease),))
 
 
-async def test_a_wipe_is_told_once_to_each_client() -> None:
+async def test_a_wipe_is_reported_once_to_each_client() -> None:
     store = InMemoryStore()
     clients = InMemoryEtcd(store), InMemoryEtcd(store)
     for client in clients:
