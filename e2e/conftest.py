@@ -26,9 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("e2e")
     group.addoption("--keep-cluster", action="store_true", help="do not delete the kind cluster at the end")
     group.addoption("--latencies", help="file for the measured latencies, as a table in Markdown")
-    group.addoption(
-        "--cluster", default="e2e", help="name of the kind cluster [e2e]; an existing one is used and kept"
-    )
+    group.addoption("--cluster", default="e2e", help="name of the kind cluster [e2e]; an existing one is used and kept")
 
 
 def pytest_configure(config: pytest.Config) -> None:
