@@ -119,7 +119,7 @@ def operator_views(nodes: int) -> Callable[[], Any]:
     running, keys = _running(builders.job(replicas=nodes), range(nodes)), Keys("/elasticjob/bench/ns/j/uid")
     values = {
         keys.spec: records.encode(running.spec),
-        keys.rendezvous_state: rendezvous_state.encode_state(running.active),
+        keys.rendezvous_state: rendezvous_state.encode_state(running.world),
         **{keys.node(m.slot, m.incarnation): records.encode(node.record) for m, node in running.nodes.items()},
         **{keys.report(m.slot, m.incarnation): records.encode(report) for m, report in running.reports.items()},
     }

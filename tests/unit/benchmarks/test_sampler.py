@@ -8,10 +8,10 @@ _BUSY = """
 import json, time
 from benchmarks.profiles.sampler import Sampler
 from elasticjob_api import records
-from elasticjob_api.records import Done
+from elasticjob_api.records import Completion
 def work(until_s):
     while time.process_time() < until_s:
-        records.decode(Done, records.encode(Done("1" * 8)))
+        records.decode(Completion, records.encode(Completion("1" * 8)))
 sampler = Sampler()
 sampler.start()
 before_s = time.process_time()

@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.report import results
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a shell's background
 report = results.begin()
-with results.kept(report, Path(sys.argv[1])):
+with results.keep(report, Path(sys.argv[1])):
     report.series.append(results.Series("recovery", "agent joins", "ours", (0.2,)))
     print("measured", flush=True)
     time.sleep(1000)
