@@ -1,4 +1,4 @@
-"""Manifests that must be refused, and what the API server says: held against the CRD and against `parse_job`."""
+"""Manifests that must be refused, with the API server's messages; for tests of the CRD and of `parse_job`."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ TWINS = [MINIMAL["spec"]["template"]["spec"]["containers"][0]] * 2
 
 
 def rule(**fields: Any) -> dict[str, Any]:
-    """A change that makes one failure rule."""
+    """Return a change that creates one failure rule."""
     return {"spec.failurePolicy": {"rules": [fields]}}
 
 

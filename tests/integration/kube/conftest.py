@@ -1,4 +1,4 @@
-"""The CRD of the repository, when an API server serves one, and the chart tried on one. Others are of all tests."""
+"""The CRD of the repository on an API server, and the chart in dry runs. All tests share the other fixtures."""
 
 import secrets
 import subprocess
@@ -12,7 +12,7 @@ from testing.servers.apiserver import ROOT, ApiServer
 from testing.waiting import eventually, scaled
 
 _BUILD_S = 900.0
-"""Helm may have to be built from its source, once."""
+"""Seconds for a first use of Helm, which may have to be built from source."""
 
 Helm = Callable[..., str]
 
@@ -20,14 +20,14 @@ CRD = Path(__file__).resolve().parents[3] / "crds" / "elasticjob.yaml"
 
 
 def await_crd(server: ApiServer, name: str) -> None:
-    """Wait until it is served; in its first moment it has no conditions at all, and `kubectl wait` fails on that."""
+    """Wait until the CRD is served; at first it has no conditions at all, and `kubectl wait` fails."""
     wait = ("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
     eventually(lambda: server.kubectl(*wait).returncode == 0, within_s=30, what=f"CRD {name} established", pause_s=0.2)
 
 
 @pytest.fixture
 def chart_namespace(crd: ApiServer) -> Iterator[str]:
-    """A namespace for a release of the test's own."""
+    """Return a namespace for a release of the test's own."""
     name = f"charted-{secrets.token_hex(4)}"
     crd.kubectl("create", "namespace", name)
     yield name
@@ -36,7 +36,7 @@ def chart_namespace(crd: ApiServer) -> Iterator[str]:
 
 @pytest.fixture
 def helm(crd: ApiServer, chart_namespace: str) -> Helm:
-    """Run helm for the release x there, with server-side dry runs; returns what it printed."""
+    """Run helm for the release x there, with server-side dry runs; return its output."""
     found = subprocess.run(
         [ROOT / "hack" / "kube-tools", "helm"], stdout=subprocess.PIPE, check=True, timeout=scaled(_BUILD_S)
     )

@@ -1,7 +1,7 @@
-"""Random histories of jobs on a real API server, many side by side, and how each must stand in the end.
+"""Random concurrent histories of jobs on a real API server, and the expected final state of each.
 
-No agent takes part: pods are created, fail and are deleted as their statuses say, which is what the operator alone
-decides about. `expected` is what an operator that never died would come to.
+There are no agents. Pods are created, fail and are deleted by their statuses, on which only the operator's decisions
+depend. `expected` is the state that an operator without a crash would reach.
 """
 
 import random
@@ -18,7 +18,7 @@ STEPS = 4
 
 @dataclass(slots=True)
 class History:
-    """One job; `rng` decides what happens to it."""
+    """One job; `rng` chooses its events."""
 
     rig: KubeStack
     name: str
@@ -29,12 +29,12 @@ class History:
     told: list[str] = field(default_factory=list)
 
     def begin(self) -> None:
-        """The job is made."""
+        """Create the job."""
         spec = {"minReplicas": 1, "maxReplicas": MOST, "backoffLimit": 99}
         self.rig.create_job(waiting_job(self.rig, self.name, replicas=self.replicas, **spec))
 
     def step(self) -> None:
-        """Something happens to it; it stands as it should, so what follows is known."""
+        """Cause one event; the job is in its expected state before, so the next one is known."""
         what = self.rng.choice(["scale", "suspend", "fail", "delete", "nothing"])
         self.told.append(what)
         pods = [pod["metadata"]["name"] for pod in self.live_pods()]
@@ -51,22 +51,22 @@ class History:
             self.rig.delete_pod(self.rng.choice(pods))
 
     def live_pods(self) -> list[dict[str, Any]]:
-        """Its pods that have not failed and are not being deleted."""
+        """Return its pods that have not failed and are not terminating."""
         return [pod for pod in self.pods() if is_live(pod)]
 
     def pods(self) -> list[dict[str, Any]]:
-        """All its pods."""
+        """Return all its pods."""
         label = "elasticjob.io/job-name"
         return [pod for pod in self.rig.pods() if pod["metadata"]["labels"][label] == self.name]
 
     @property
     def expected(self) -> dict[str, Any]:
-        """How it must stand at rest."""
+        """Return the expected state at rest."""
         slots = 0 if self.suspended else self.replicas
         return {"pods": slots, "terminating": 0, "slots": Counter(map(str, range(slots))), "counted": True}
 
     def standing(self) -> dict[str, Any]:
-        """How it stands; a failed pod may be kept for its log, and pods that fail together count once."""
+        """Return the current state; failed pods may remain for their logs, and those that fail together count once."""
         pods = self.pods()
         live = [pod for pod in pods if is_live(pod)]
         counted = self.rig.status(self.name).get("podReplacements", 0)
@@ -79,5 +79,5 @@ class History:
 
 
 def is_live(pod: dict[str, Any]) -> bool:
-    """It may run, and nobody has asked for its end."""
+    """Return whether the pod may run and is not terminating."""
     return "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") != "Failed"

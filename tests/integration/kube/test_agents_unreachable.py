@@ -1,4 +1,4 @@
-"""Pods that are cut off from etcd while the operator reaches it: their real workers train on, and no pod goes."""
+"""Pods without a connection to etcd while the operator has one: their workers train, and no pod is deleted."""
 
 import time
 
@@ -13,19 +13,19 @@ pytestmark = [pytest.mark.kube, pytest.mark.timeout(360)]
 
 _LEASE_S = 8
 _LOST_S = 6
-"""When one pod is back, the others have so long to come back as well, also on a busy machine."""
+"""Seconds for the other pods to return after the first one, even on a busy machine."""
 _ROUND_S = 120.0
-"""On a busy machine the visible half may lose its leases too; the operator then looks again after 30 s."""
+"""Seconds for the operator's next check (30 s) if the reachable half loses its leases on a busy machine."""
 
 
 def agents_of(rig: KubeStack, node: int, pods: list[str]) -> set[int]:
-    """The processes above the workers of these pods, up to their node."""
+    """Return the ancestors of these pods' workers, up to their node."""
     workers = [psutil.Process(pid) for pid, pod in rig.pids(rig.keys()).values() if pod in pods]
     above = ({parent.pid for parent in worker.parents()} for worker in workers)
     return set().union(*above) - {parent.pid for parent in psutil.Process(node).parents()} - {node}
 
 
-def test_half_of_the_pods_that_are_cut_off_are_left_alone_while_the_others_form_a_round(rig: KubeStack) -> None:
+def test_an_unreachable_half_of_the_pods_is_left_alone_while_the_others_form_a_round(rig: KubeStack) -> None:
     host, port = rig.etcd.targets[0].rsplit(":", 1)
     with proxy(host, int(port)) as way:
         node = rig.start_node()
@@ -55,11 +55,11 @@ def test_half_of_the_pods_that_are_cut_off_are_left_alone_while_the_others_form_
 
 
 def is_running(rig: KubeStack, *, nodes: int) -> bool:
-    """A round of so many nodes runs."""
+    """Return whether a round of that many nodes runs."""
     return bool(rig.status()["readyReplicas"] == nodes and rig.condition("Running")["status"] == "True")
 
 
-def test_pods_that_are_cut_off_from_etcd_keep_their_workers_and_come_back_as_members(rig: KubeStack) -> None:
+def test_pods_without_etcd_keep_their_workers_and_return_as_members(rig: KubeStack) -> None:
     host, port = rig.etcd.targets[0].rsplit(":", 1)
     with proxy(host, int(port)) as way:
         rig.start_node()

@@ -1,4 +1,4 @@
-"""What docs/security.md says of cert-manager, done: its controllers make the certificates, and everything runs on them.
+"""The steps of docs/security.md for cert-manager: its controllers issue all certificates, and a job runs with them.
 
 A real API server, cert-manager's own controllers, a real etcd and a real operator with the release's permissions.
 """
@@ -30,7 +30,7 @@ CA, SERVER = "elasticjob-ca", "elasticjob-etcd"
 
 @pytest.fixture(scope="module")
 def manager(crd: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CertManager]:
-    """At work, with every manifest of the page applied; only the address is that of the etcd of these tests."""
+    """Run cert-manager with every manifest of the page; only the address is that of the tests' etcd."""
     folder = tmp_path_factory.mktemp("cert-manager")
     install_crds(crd, source(folder))
     made = CertManager(crd, folder)
@@ -48,7 +48,7 @@ def manager(crd: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture
 def release(rig: KubeStack, manager: CertManager, request: pytest.FixtureRequest) -> Iterator[Release]:
-    """A release told of cert-manager's authority, and of the Secret for etcd in the test's parameter; its etcd runs."""
+    """Return a release with cert-manager's authority, and the Secret of the test's parameter for a running etcd."""
     assert manager
     folder = rig.folder / "secured"
     folder.mkdir()
@@ -68,7 +68,7 @@ def pods(release: Release) -> Iterator[Pods]:
 
 
 def mount(release: Release, name: str) -> None:
-    """The files of a Secret where etcd reads them, as they are now."""
+    """Write the current files of a Secret to the folder that etcd reads."""
     folder = release.etcd.folder / "server"
     for file, text in release.secret(name).items():
         (folder / "aside").write_bytes(text)
@@ -76,23 +76,23 @@ def mount(release: Release, name: str) -> None:
 
 
 def served(etcd: SecuredEtcd) -> bytes:
-    """The certificate that etcd shows to whoever comes."""
+    """Return the certificate that etcd presents."""
     return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((ADDRESS, etcd.port)))
 
 
 def leaf(kept: dict[str, bytes]) -> bytes:
-    """The first certificate of a Secret."""
+    """Return the first certificate of a Secret."""
     end = "-----END CERTIFICATE-----"
     return ssl.PEM_cert_to_DER_cert(kept["tls.crt"].decode().partition(end)[0] + end)
 
 
 def of_job(release: Release, uid: str) -> dict[str, bytes]:
-    """The Secret of the job j, as it is now."""
+    """Return the current Secret of the job j."""
     return release.secret(f"j-etcd-{uid[:8]}", release.stack.namespace.name)
 
 
 async def opens(endpoint: Endpoint) -> str:
-    """What etcd, or we, say to a call; empty if it was answered or is only not permitted."""
+    """Return the error of a call to etcd; empty if it was answered or is only not permitted."""
     client = EtcdClient(endpoint)
     try:
         await client.get("health")
@@ -119,10 +119,10 @@ def test_a_job_runs_on_an_authority_of_cert_manager(release: Release, pods: Pods
     assert rig.phase("Succeeded")["restarts"] == 0
 
 
-def test_a_certificate_of_another_authority_of_cert_manager_opens_nothing(
+def test_a_certificate_of_another_authority_of_cert_manager_is_refused(
     release: Release, manager: CertManager, tmp_path: Path
 ) -> None:
-    """As somebody may have it who asks another issuer of the same cluster for the very name of the administrator."""
+    """A user could get it by requesting the administrator's name from another issuer of the cluster."""
     [_, own, *_] = manifests("security.md", "cert-manager.io")
     other = {**own["spec"], "commonName": "root", "secretName": "foreign", "isCA": False}
     manager.apply({**own, "metadata": {**own["metadata"], "name": "foreign"}, "spec": other})
@@ -134,7 +134,7 @@ def test_a_certificate_of_another_authority_of_cert_manager_opens_nothing(
 
 
 @pytest.mark.parametrize("release", [SERVER], indirect=True)
-def test_what_cert_manager_renews_is_taken_while_the_job_runs(
+def test_certificates_that_cert_manager_renews_are_used_while_the_job_runs(
     release: Release, manager: CertManager, pods: Pods, rig: KubeStack
 ) -> None:
     mount(release, SERVER)

@@ -1,4 +1,4 @@
-"""How many members of etcd the chart makes of `etcd.members`, with what runs on a real API server."""
+"""The number of etcd's members in the chart by `etcd.members`, with releases on a real API server."""
 
 import subprocess
 from typing import Any
@@ -16,7 +16,7 @@ ONE, THREE = "etcd.members=1", "etcd.members=3"
 
 
 def shape(printed: str) -> tuple[int, str]:
-    """How many members, and the service that names them."""
+    """Return the number of members, and the service that names them."""
     manifests = printed.partition("MANIFEST:")[2].partition("NOTES:")[0]
     found: list[Any] = [one for one in yaml.safe_load_all(manifests) if one and one["kind"] == "StatefulSet"]
     [etcd] = found

@@ -1,4 +1,4 @@
-"""What `helm install` and `helm upgrade` make of what is installed, on a real API server, and what they print."""
+"""`helm install` and `helm upgrade` with and without certificates, on a real API server, and their notes."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_a_new_release_asks_for_certificates_and_its_notes_do_not_warn(helm: Hel
     assert "WARNING" not in printed
 
 
-def test_a_release_in_use_keeps_what_it_has_and_its_notes_warn_of_it(
+def test_a_release_without_certificates_keeps_its_setting_and_its_notes_warn(
     crd: ApiServer, chart_namespace: str, helm: Helm
 ) -> None:
     install_rendered(crd, chart_namespace, helm("template", PLAIN))
@@ -40,7 +40,7 @@ def test_a_release_in_use_keeps_what_it_has_and_its_notes_warn_of_it(
         (("etcd.enabled=false", "etcd.endpoints={10.0.0.1:2379}"), "etcd.tls.enabled is auto"),
     ],
 )
-def test_what_is_open_without_certificates_is_said(helm: Helm, values: tuple[str, ...], said: str) -> None:
+def test_the_notes_name_open_ports_without_certificates(helm: Helm, values: tuple[str, ...], said: str) -> None:
     notes = helm("install", *values).partition("NOTES:")[2]
     assert "WARNING: jobs are not protected from each other" in notes
     assert said in notes

@@ -1,4 +1,4 @@
-"""Good manifests: what is stored of them, with which defaults, and that the template's other fields survive."""
+"""Valid manifests: the stored content, its defaults, and unknown fields of the template."""
 
 from pathlib import Path
 from typing import Any
@@ -60,7 +60,7 @@ def test_the_full_job_is_stored_as_it_was_written(namespace: Namespace) -> None:
     assert namespace.apply(full())["spec"] == full()["spec"]
 
 
-def test_the_operator_understands_the_full_job_as_it_is_stored(namespace: Namespace) -> None:
+def test_the_operator_parses_the_full_job_as_it_is_stored(namespace: Namespace) -> None:
     assert codec.write(parse_job(namespace.apply(full())).spec)["template"] == full()["spec"]["template"]
 
 
@@ -83,7 +83,7 @@ def test_a_good_manifest_is_accepted(namespace: Namespace, changes: dict[str, An
     namespace.apply(changed(ELASTIC, changes))
 
 
-def test_a_field_that_kubernetes_has_not_invented_yet_survives_in_the_template(namespace: Namespace) -> None:
+def test_an_unknown_field_survives_in_the_template(namespace: Namespace) -> None:
     path = "spec.template.spec.containers.0.securityContext"
     stored = namespace.apply(changed(MINIMAL, {path: {"futureField": {"nested": [1]}}}))
     assert stored["spec"]["template"]["spec"]["containers"][0]["securityContext"] == {"futureField": {"nested": [1]}}

@@ -1,4 +1,4 @@
-"""A job that exists already: what may change and when, through apply, patch, scale and the status subresource."""
+"""Changes of an existing job: permitted fields and times, through apply, patch, scale and the status subresource."""
 
 import json
 from typing import Any
@@ -57,7 +57,7 @@ def test_the_template_of_a_suspended_job_may_change(namespace: Namespace, change
     assert resumed["spec"]["template"] == changed(ELASTIC, changes)["spec"]["template"]
 
 
-def test_the_update_that_resumes_a_job_may_change_its_template_as_a_queueing_system_does(namespace: Namespace) -> None:
+def test_the_update_that_resumes_a_job_may_change_its_template(namespace: Namespace) -> None:
     namespace.apply(changed(ELASTIC, {"spec.suspend": True}))
     flavour = {"spec.suspend": False, "spec.template.spec.nodeSelector": {"pool": "spot"}}
     stored = namespace.apply(changed(ELASTIC, flavour))
@@ -91,7 +91,7 @@ def test_an_immutable_field_cannot_change(namespace: Namespace, changes: dict[st
         pytest.param({"logSizeLimit": "1Gi"}, id="logs"),
     ],
 )
-def test_what_of_the_agent_is_in_a_pod_may_change_only_while_the_job_is_suspended(
+def test_fields_of_the_agent_in_a_pod_may_change_only_while_the_job_is_suspended(
     namespace: Namespace, agent: dict[str, Any]
 ) -> None:
     namespace.apply(ELASTIC)
@@ -102,7 +102,7 @@ def test_what_of_the_agent_is_in_a_pod_may_change_only_while_the_job_is_suspende
     assert stored["spec"]["agent"].items() >= agent.items()
 
 
-def test_how_often_the_agent_reports_may_change_while_the_job_runs(namespace: Namespace) -> None:
+def test_the_report_period_may_change_while_the_job_runs(namespace: Namespace) -> None:
     namespace.apply(ELASTIC)
     stored = namespace.apply(changed(ELASTIC, {"spec.agent": {"reportPeriodSeconds": 7}}))
     assert stored["spec"]["agent"]["reportPeriodSeconds"] == 7
@@ -160,14 +160,14 @@ def test_an_update_of_the_status_leaves_spec_and_generation(namespace: Namespace
     assert (job["spec"]["replicas"], job["metadata"]["generation"], job["status"]["restarts"]) == (4, 1, 1)
 
 
-def test_the_status_that_the_contract_writes_is_stored_whole(namespace: Namespace) -> None:
+def test_a_complete_status_is_stored_whole(namespace: Namespace) -> None:
     namespace.apply(ELASTIC)
     status = status_to_dict(FULL_STATUS)
     namespace.patch("digits", {"status": status}, "--subresource=status")
     assert namespace.get("digits")["status"] == status
 
 
-def test_the_status_of_a_job_of_which_nothing_is_known_yet_is_stored_whole(namespace: Namespace) -> None:
+def test_the_first_status_of_a_job_is_stored_whole(namespace: Namespace) -> None:
     namespace.apply(ELASTIC)
     status = status_to_dict(JobStatus())
     namespace.patch("digits", {"status": status}, "--subresource=status")

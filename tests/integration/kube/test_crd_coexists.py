@@ -1,4 +1,4 @@
-"""Another group's CRD with the same kind and plural (as DLRover's), and operators beside CRDs of another age."""
+"""Another group's CRD with the same kind and plural (as DLRover's), and operators with older and newer CRDs."""
 
 import copy
 from collections.abc import Iterator
@@ -85,12 +85,12 @@ def status_of(crd: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def restored(crd: ApiServer) -> Iterator[ApiServer]:
-    """The CRD is the present one again afterwards."""
+    """Install the present CRD again afterwards."""
     yield crd
     apply(crd, current())
 
 
-def test_a_new_operator_beside_an_old_crd_keeps_its_pods_and_says_what_that_crd_has_words_for(
+def test_a_new_operator_with_an_old_crd_keeps_its_pods_and_writes_the_fields_of_that_crd(
     restored: ApiServer, rig: KubeStack
 ) -> None:
     old = copy.deepcopy(current())
@@ -108,7 +108,7 @@ def test_a_new_operator_beside_an_old_crd_keeps_its_pods_and_says_what_that_crd_
 
 
 def newer() -> dict[str, Any]:
-    """The CRD of a later version, which breaks a rule: its new field has a default, so each stored job has it."""
+    """The CRD of a later version that breaks a rule: its new field has a default, so each stored job has it."""
     new = copy.deepcopy(current())
     status_of(new)["ofTomorrow"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     properties = new["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
@@ -116,15 +116,13 @@ def newer() -> dict[str, Any]:
     return new
 
 
-def test_an_old_operator_beside_a_new_crd_cares_for_the_jobs_that_have_begun_and_no_others(
-    restored: ApiServer, rig: KubeStack
-) -> None:
+def test_an_old_operator_with_a_new_crd_acts_only_on_jobs_that_have_begun(restored: ApiServer, rig: KubeStack) -> None:
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig))
     [pod] = rig.until("a pod", rig.pod_names)
     apply(restored, newer())
     rig.until("the default", lambda: rig.job()["spec"].get("ofTomorrow") == 7)
-    rig.kill_operator()  # its watch may go on with the old schema for minutes
+    rig.kill_operator()  # its watch may use the old schema for minutes
     rig.start_operator()
     named = rig.until("the field named", lambda: rig.condition("UnknownFields").get("message"))
     assert "spec.ofTomorrow" in str(named)
@@ -140,8 +138,8 @@ def test_an_old_operator_beside_a_new_crd_cares_for_the_jobs_that_have_begun_and
     assert [reason for reason, _ in rig.events() if reason == "UnknownFields"] == ["UnknownFields"] * 2
 
 
-def test_an_old_operator_keeps_what_a_new_one_has_put_into_a_status(restored: ApiServer, rig: KubeStack) -> None:
-    """Both write as the same manager: what the later one does not apply again, the API server removes."""
+def test_an_old_operator_keeps_the_status_fields_of_a_new_one(restored: ApiServer, rig: KubeStack) -> None:
+    """Both write as one manager: the API server removes fields that the later one does not apply again."""
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig))
     rig.until("a pod", rig.pod_names)

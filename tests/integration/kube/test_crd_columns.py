@@ -1,4 +1,4 @@
-"""What `kubectl get` shows of a job, and under which names it finds one."""
+"""The columns of `kubectl get` for a job, and the names by which it finds one."""
 
 from typing import Any
 
@@ -66,7 +66,7 @@ def test_the_wide_columns_of_a_job(ended: Namespace) -> None:
     }
 
 
-def test_a_job_that_no_operator_has_seen_shows_what_is_wanted(namespace: Namespace) -> None:
+def test_a_job_without_an_operator_shows_the_desired_values(namespace: Namespace) -> None:
     namespace.apply(ELASTIC)
     row = namespace.row()
     assert (row["NAME"], row["PHASE"], row["DESIRED"]) == ("digits", "", "4")
@@ -82,6 +82,6 @@ def test_a_program_can_wait_for_a_final_condition(ended: Namespace) -> None:
     ended.kubectl("wait", "ejob/digits", "--for=condition=Failed", "--timeout=5s")
 
 
-def test_kubectl_explain_tells_what_a_field_means(namespace: Namespace) -> None:
+def test_kubectl_explain_describes_a_field(namespace: Namespace) -> None:
     said = " ".join(namespace.kubectl("explain", "ejob.spec.failureGraceSeconds").split())
     assert "Seconds that the other workers have after one failed, before SIGKILL. Default 5" in said

@@ -1,4 +1,4 @@
-"""The CRD as a file and as a resource: both ways to apply it, its size, what the API server says of it."""
+"""The CRD as a file and as a resource: both ways to apply it, its size, and its conditions."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ NAME = "crd/elasticjobs.elasticjob.io"
 
 @pytest.fixture(scope="module")
 def bare_server(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """A server of this module's own: it installs and removes the CRD under nobody's feet."""
+    """Return a server of this module alone, because the tests install and remove the CRD."""
     with ApiServer(programs, tmp_path_factory.mktemp("bare")) as running:
         yield running
 
@@ -49,12 +49,12 @@ def test_it_is_small_enough_for_the_annotation_of_client_side_apply() -> None:
     assert CRD.stat().st_size < 256 * 1024
 
 
-def test_a_user_without_rights_is_told_which_right_is_missing(bare_server: ApiServer) -> None:
+def test_the_error_for_a_user_without_rights_names_the_missing_right(bare_server: ApiServer) -> None:
     done = bare_server.kubectl("get", "pods", user="nobody")
     assert 'User "nobody" cannot list resource "pods"' in done.stderr
 
 
-def test_an_api_server_that_was_killed_comes_back_at_its_port_with_its_data(bare_server: ApiServer) -> None:
+def test_a_killed_api_server_restarts_at_its_port_with_its_data(bare_server: ApiServer) -> None:
     succeed(bare_server, "create", "configmap", "kept")
     url = bare_server.url
     bare_server.kill()

@@ -22,7 +22,7 @@ CRD = yaml.safe_load((Path(__file__).resolve().parents[3] / "crds" / "elasticjob
 SCHEMA = CRD["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
 
 CRD_ONLY_CHOICES = {
-    "spec.gracefulShutdown.signal",  # a text to the dataclass: signals have one table, in another module
+    "spec.gracefulShutdown.signal",  # a text for the dataclass: another module has the table of signals
     "spec.failurePolicy.rules.onPodConditions.status",
 }
 """Texts of the dataclasses of which the CRD allows only some."""
@@ -40,7 +40,7 @@ _SCALARS = {bool: "boolean", int: "integer", str: "string"}
 
 @dataclasses.dataclass(frozen=True)
 class Pair:
-    """A field of a dataclass and the schema of the same name, if there is one."""
+    """A field of a dataclass, and the schema of the same name, if there is one."""
 
     path: str
     hint: Any
@@ -50,7 +50,7 @@ class Pair:
 
 
 def pairs(cls: type, schema: Mapping[str, Any], path: str) -> Iterator[Pair]:
-    """Every field of `cls` and of the dataclasses in it."""
+    """Return every field of `cls` and of the dataclasses in it."""
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
         name, hint = json_name(field.name), without_none(hints[field.name])
@@ -63,18 +63,18 @@ def pairs(cls: type, schema: Mapping[str, Any], path: str) -> Iterator[Pair]:
 
 
 def without_none(hint: Any) -> Any:
-    """`X` for `X | None`."""
+    """Return `X` for `X | None`."""
     choices = [choice for choice in typing.get_args(hint) if choice is not type(None)]
     return choices[0] if isinstance(hint, types.UnionType) and len(choices) == 1 else hint
 
 
 def item_of(hint: Any) -> Any:
-    """`X` for `tuple[X, ...]`."""
+    """Return `X` for `tuple[X, ...]`."""
     return typing.get_args(hint)[0] if typing.get_origin(hint) is tuple else hint
 
 
 def properties(schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """The path of every property, but for the inside of the template."""
+    """Return the path of every property, except inside the template."""
     for name, inner in schema.get("properties", {}).items():
         yield f"{path}.{name}"
         if f"{path}.{name}" != "spec.template":
@@ -82,12 +82,12 @@ def properties(schema: Mapping[str, Any], path: str) -> Iterator[str]:
 
 
 def type_in(schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What the schema says of a type."""
+    """Return the type in the schema."""
     return {key: (schema or {})[key] for key in ("type", "enum", _INT_OR_STRING) if key in (schema or {})}
 
 
 def type_of(hint: Any) -> dict[str, Any]:
-    """What the schema must say of a type; a duration is a whole number of seconds, as Kubernetes' are."""
+    """Return the expected type in the schema; a duration is a whole number of seconds, as in Kubernetes."""
     if typing.get_origin(hint) is Literal:
         return {"type": "string", "enum": list(typing.get_args(hint))}
     if isinstance(hint, type) and issubclass(hint, Enum):
@@ -120,15 +120,15 @@ def test_the_same_fields_are_required_in_both() -> None:
 
 
 def choices(schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """The path of everything that may have some values only."""
+    """Return the path of each property with limited values."""
     if "enum" in schema or "pattern" in schema:
         yield path
     for name, inner in schema.get("properties", {}).items():
         yield from choices(inner.get("items", inner), f"{path}.{name}")
 
 
-def test_no_word_of_a_status_is_limited() -> None:
-    """An older CRD must accept the words of a newer operator: it refuses the whole status for one that it does not."""
+def test_no_text_of_a_status_is_limited() -> None:
+    """An older CRD must accept values of a newer operator: one unknown value fails the write of the whole status."""
     assert list(choices(SCHEMA["status"], "status")) == []
 
 
@@ -148,7 +148,7 @@ and an older operator does not know it. A new field that is absent means what th
 
 
 def defaults(schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """The path of everything that the API server fills in."""
+    """Return the path of each property with a default."""
     if "default" in schema:
         yield path
     for name, inner in schema.get("properties", {}).items():

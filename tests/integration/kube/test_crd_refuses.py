@@ -1,4 +1,4 @@
-"""Bad manifests, each refused by the API server with the sentence that its author would want to read."""
+"""Invalid manifests, each refused by the API server with a helpful message."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ pytestmark = pytest.mark.kube
 
 @pytest.fixture(scope="module")
 def anywhere(crd: ApiServer) -> Namespace:
-    """One namespace for all of these: nothing is ever stored in it."""
+    """Return one namespace for all tests: no object is ever stored in it."""
     shared = Namespace(crd, "refused")
     shared.create()
     return shared
 
 
 @pytest.mark.parametrize(("changes", "sentence"), BAD)
-def test_a_bad_manifest_is_refused_with(anywhere: Namespace, changes: dict[str, Any], sentence: str) -> None:
+def test_an_invalid_manifest_is_refused_with(anywhere: Namespace, changes: dict[str, Any], sentence: str) -> None:
     said = anywhere.refused("apply", "--dry-run=server", "-f", "-", stdin=changed(ELASTIC, changes))
     assert sentence in said
 

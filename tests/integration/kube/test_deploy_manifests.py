@@ -1,4 +1,4 @@
-"""`deploy/`: what a user applies is taken by a real API server, fits restricted Pod Security, and grants little."""
+"""`deploy/`: a real API server accepts it, it fits restricted Pod Security, and it grants few rights."""
 
 import json
 import socket
@@ -26,13 +26,13 @@ def of_kind(*kinds: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def applied(crd: ApiServer) -> ApiServer:
-    """With everything of the project applied, in one command, as the documentation says."""
+    """Apply everything of the project with the one command of the documentation."""
     done = crd.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(CRD.parent), "-f", str(DEPLOY))
     assert done.returncode == 0, done.stderr
     return crd
 
 
-def test_all_of_it_is_taken_without_a_warning_by_one_command(applied: ApiServer) -> None:
+def test_one_command_applies_all_of_it_without_a_warning(applied: ApiServer) -> None:
     command = ("apply", "--server-side", "--force-conflicts", "--dry-run=server")
     done = applied.kubectl(*command, "-f", str(CRD.parent), "-f", str(DEPLOY))
     assert done.returncode == 0, done.stderr
@@ -41,7 +41,7 @@ def test_all_of_it_is_taken_without_a_warning_by_one_command(applied: ApiServer)
 
 
 @pytest.mark.parametrize("name", ["elasticjob-operator", "elasticjob-etcd"])
-def test_the_pods_are_let_into_their_restricted_namespace(applied: ApiServer, name: str) -> None:
+def test_the_restricted_namespace_admits_the_pods(applied: ApiServer, name: str) -> None:
     [owner] = [d for d in of_kind("Deployment", "StatefulSet") if d["metadata"]["name"] == name]
     template = owner["spec"]["template"]
     meta = {"name": "try", "namespace": SYSTEM, "labels": template["metadata"]["labels"]}
@@ -53,7 +53,7 @@ def test_the_pods_are_let_into_their_restricted_namespace(applied: ApiServer, na
     assert container["imagePullPolicy"] == "IfNotPresent"
 
 
-def test_a_pod_that_is_not_restricted_is_kept_out(applied: ApiServer) -> None:
+def test_the_restricted_namespace_refuses_another_pod(applied: ApiServer) -> None:
     spec = {"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": True}}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "try", "namespace": SYSTEM}, "spec": spec}
     done = applied.kubectl("create", "--dry-run=server", "-f", "-", stdin=pod)
@@ -115,7 +115,7 @@ def answer(url: str) -> Any:
         return str(error)
 
 
-def test_the_images_are_those_that_images_build_makes() -> None:
+def test_the_images_are_those_of_images_build() -> None:
     named = {
         c["image"] for d in of_kind("Deployment", "StatefulSet") for c in d["spec"]["template"]["spec"]["containers"]
     }

@@ -1,6 +1,6 @@
-"""A member of a real etcd whose volume is lost with its node, on a real API server with the rights of the chart.
+"""A member of a real etcd whose volume is lost with its node, with a real API server and the chart's rights.
 
-There are no controllers: the test makes pods and claims as a StatefulSet does.
+There are no controllers: the test creates pods and claims as a StatefulSet does.
 """
 
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ RIGHTS = ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBi
 
 
 class Seconds:
-    """A clock that the test sets; it counts how often it was read, which is once a look at least."""
+    """A clock that the test sets; it counts its reads, of which each check makes at least one."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -47,7 +47,7 @@ class Seconds:
 async def cluster(
     crd: ApiServer, chart_namespace: str, helm: Helm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[KubeCluster]:
-    """With the rights that the chart gives the operator of a release with volumes."""
+    """Return a client with the rights that the chart grants for volumes."""
     rendered = helm("template", "etcd.members=3", "etcd.persistence.enabled=true")
     install_rendered(crd, chart_namespace, rendered, *RIGHTS)
     token = crd.kubectl("create", "token", "x-elasticjob-operator", namespace=chart_namespace).stdout.strip()
@@ -58,7 +58,7 @@ async def cluster(
 
 
 def make_pod(server: ApiServer, namespace: str, number: int, volume: str) -> None:
-    """The claim and the pod of a member, on no node, as a StatefulSet makes them; they are there already or not."""
+    """Create the claim and the unscheduled pod of a member, as a StatefulSet does, unless they exist."""
     pod, claim = f"{PREFIX}{number}", claim_of(f"{PREFIX}{number}")
     size, modes = {"storage": "1Gi"}, ["ReadWriteOnce"]
     expression = {"key": "kubernetes.io/hostname", "operator": "In", "values": [NODE]}
@@ -88,16 +88,16 @@ async def test_a_member_whose_volume_is_lost_with_its_node_gets_another_and_join
         found = await cluster.get(resource, chart_namespace, name)
         return "" if found is None else str(found["metadata"]["uid"])
 
-    async def given_up() -> bool:
+    async def deleted() -> bool:
         claim = await cluster.get(Resource.PERSISTENT_VOLUME_CLAIM, chart_namespace, claim_of(lost))
         is_going = (
             claim is None or "deletionTimestamp" in claim["metadata"]
-        )  # a controller lets it go, which is not here
+        )  # a controller removes the finalizer in a cluster
         return is_going and not await uid(Resource.POD, lost)
 
-    async def looks(count: int) -> None:
+    async def checks(count: int) -> None:
         wanted = seconds.reads + 2 * count
-        await aeventually(lambda: seconds.reads >= wanted, within_s=60, what="some more looks at the members")
+        await aeventually(lambda: seconds.reads >= wanted, within_s=60, what="some more checks of the members")
 
     make_node(crd)
     for number in range(3):
@@ -112,16 +112,16 @@ async def test_a_member_whose_volume_is_lost_with_its_node_gets_another_and_join
         before = await etcd.ids()
 
         etcd.lose_data(2)
-        await looks(3)
+        await checks(3)
         seconds.now_s += 10_000.0
-        await looks(3)
-        assert not await given_up(), "its node is well"
+        await checks(3)
+        assert not await deleted(), "its node is well"
 
         assert crd.kubectl("delete", "node", NODE).returncode == 0
-        await looks(3)
-        assert not await given_up(), "its node may be back in a moment"
+        await checks(3)
+        assert not await deleted(), "its node may be back in a moment"
         seconds.now_s += PROOF_DURATION_S
-        away: Any = given_up  # mypy takes a coroutine function for a plain one
+        away: Any = deleted  # mypy takes a coroutine function for a plain one
         await aeventually(away, within_s=60, what="the claim and the pod deleted")
         for name in (etcd.name(0), etcd.name(1)):
             assert await uid(Resource.PERSISTENT_VOLUME_CLAIM, claim_of(name)) == kept[name] != ""

@@ -1,4 +1,4 @@
-"""Every manifest among the examples is taken by a real API server, and by our own reader."""
+"""A real API server and the project's own parser accept every manifest of the examples."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.kube
 ROOT = Path(__file__).resolve().parents[3]
 FILES = sorted((ROOT / "examples").rglob("*.yaml"))
 OTHERS = {"PodGroup"}
-"""Kinds of other projects, whose CRDs are not here."""
+"""Kinds of other projects, whose CRDs are not installed here."""
 
 
 def documents(path: Path) -> list[dict[str, Any]]:
@@ -22,7 +22,7 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_the_api_server_takes_it(namespace: Namespace, path: Path) -> None:
+def test_the_api_server_accepts_it(namespace: Namespace, path: Path) -> None:
     known = [document for document in documents(path) if document["kind"] not in OTHERS]
     assert known
     for document in known:
@@ -30,7 +30,7 @@ def test_the_api_server_takes_it(namespace: Namespace, path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_our_reader_takes_its_job(path: Path) -> None:
+def test_the_parser_accepts_its_job(path: Path) -> None:
     jobs = [document for document in documents(path) if document["kind"] == "ElasticJob"]
     assert [parse_job(job).metadata.name for job in jobs]
 

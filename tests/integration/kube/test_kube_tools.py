@@ -1,4 +1,4 @@
-"""hack/kube-tools: where it looks, what it passes over, and what it says when nothing can be had."""
+"""hack/kube-tools: the places that it searches, the programs that it skips, and its errors."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from testing.waiting import scaled
 
 pytestmark = pytest.mark.kube
 
-# What the script itself needs; a PATH of these alone has neither Go nor any Kubernetes program.
+# The programs that the script needs; a PATH of these alone has neither Go nor any Kubernetes program.
 UTILITIES = (
     *("bash", "cat", "cut", "dirname", "env", "flock", "grep", "head", "ln", "mkdir", "mv", "paste", "sed"),
     *("sha256sum", "tail", "timeout"),
@@ -40,7 +40,7 @@ def assets(tmp_path: Path, programs: Programs) -> Path:
 
 
 def kube_tools(tmp_path: Path, *names: str, path: Path, assets: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run it with an empty cache and the PATH given."""
+    """Run the script with an empty cache and the given PATH."""
     environment = {name: value for name, value in os.environ.items() if name != "KUBEBUILDER_ASSETS"}
     environment |= {"PATH": str(path), "ELASTICJOB_CACHE": str(tmp_path / "cache")}
     if assets is not None:
@@ -50,7 +50,7 @@ def kube_tools(tmp_path: Path, *names: str, path: Path, assets: Path | None = No
 
 
 def stand_in(folder: Path, line: str, *, name: str = "kubectl", exit_code: int = 0) -> Path:
-    """A program that says one line and ends."""
+    """Write a program that prints one line and exits; return its path."""
     program = folder / name
     program.write_text(f"#!/usr/bin/env bash\necho '{line}'\nexit {exit_code}\n")
     program.chmod(0o755)
@@ -88,16 +88,14 @@ def test_then_comes_the_cache(tmp_path: Path, bare_path: Path) -> None:
         pytest.param("what?", "asked for its version it said ''", id="silent"),
     ],
 )
-def test_a_program_that_is_not_what_is_needed_is_passed_over(
-    tmp_path: Path, bare_path: Path, version_line: str, said: str
-) -> None:
+def test_an_unsuitable_program_is_skipped(tmp_path: Path, bare_path: Path, version_line: str, said: str) -> None:
     stand_in(bare_path, version_line)
     done = kube_tools(tmp_path, "kubectl", path=bare_path)
     assert f"kube-tools: passing over {bare_path / 'kubectl'}: {said}" in done.stderr
     assert done.returncode == 1
 
 
-def test_what_setup_envtest_downloaded_is_found_in_the_cache_from_then_on(
+def test_programs_from_setup_envtest_are_found_in_the_cache_afterwards(
     tmp_path: Path, bare_path: Path, assets: Path
 ) -> None:
     go = stand_in(bare_path, str(assets), name="go")
@@ -107,7 +105,7 @@ def test_what_setup_envtest_downloaded_is_found_in_the_cache_from_then_on(
     assert first.stdout == again.stdout == f"KUBECTL={tmp_path / 'cache' / 'bin' / 'kubectl'}\n"
 
 
-def test_a_build_that_fails_shows_what_go_said(tmp_path: Path, bare_path: Path) -> None:
+def test_a_failed_build_shows_the_output_of_go(tmp_path: Path, bare_path: Path) -> None:
     stand_in(bare_path, "module not available", name="go", exit_code=1)
     done = kube_tools(tmp_path, "kubectl", path=bare_path)
     assert done.returncode == 1
@@ -116,7 +114,7 @@ def test_a_build_that_fails_shows_what_go_said(tmp_path: Path, bare_path: Path) 
     assert "could not build kubectl" in done.stderr
 
 
-def test_without_programs_and_without_go_the_cure_is_named(tmp_path: Path, bare_path: Path) -> None:
+def test_the_error_without_programs_and_go_names_the_cure(tmp_path: Path, bare_path: Path) -> None:
     done = kube_tools(tmp_path, path=bare_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert "no Go to get one with: install Go 1.24 or newer, or set KUBEBUILDER_ASSETS" in done.stderr

@@ -1,4 +1,4 @@
-"""Pods with IPv6 addresses: agents link, workers meet at rank 0's address, and a failure is healed as with IPv4."""
+"""Pods with IPv6 addresses: agents link, workers connect to rank 0's address, and recover from a failure."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ while not os.path.exists(sys.argv[2]):
 """
 
 
-def test_a_job_on_ipv6_runs_and_heals(rig: KubeStack) -> None:
+def test_a_job_on_ipv6_runs_and_recovers(rig: KubeStack) -> None:
     rig.start_node(ip="::1")
     rig.start_operator()
     told = [rig.folder / f"master.{rank}" for rank in (0, 1)]

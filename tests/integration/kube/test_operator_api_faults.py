@@ -1,4 +1,4 @@
-"""An API server that refuses, loses answers, is slow, cuts watches: the operator gets there, and no pod is doubled."""
+"""An API server that refuses, loses responses, is slow, or cuts watches: jobs get their pods, and none twice."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ SIZE = 5
 
 @pytest.fixture
 def proxy(rig: KubeStack) -> Iterator[Proxy]:
-    """An operator behind a proxy."""
+    """Return an operator behind a proxy."""
     with faulty_api_server(rig) as made:
         yield made
 
@@ -34,7 +34,7 @@ def one_pod_a_slot(rig: KubeStack) -> bool:
         pytest.param({"hide": 504, "share": 0.3, "delay_s": 0.2}, id="slow-and-answers-are-lost"),
     ],
 )
-def test_a_job_gets_one_pod_for_each_slot_in_bad_weather(rig: KubeStack, proxy: Proxy, bad: dict[str, Any]) -> None:
+def test_a_job_gets_one_pod_for_each_slot_despite_faults(rig: KubeStack, proxy: Proxy, bad: dict[str, Any]) -> None:
     proxy.weather(**bad)
     rig.create_job(waiting_job(rig, replicas=SIZE))
     rig.until("pods, or refusals enough", lambda: one_pod_a_slot(rig) or proxy.state("refused") > 10)
@@ -45,7 +45,7 @@ def test_a_job_gets_one_pod_for_each_slot_in_bad_weather(rig: KubeStack, proxy: 
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["cut", "410-gone"])
-def test_what_happened_while_the_watches_were_cut_is_seen(rig: KubeStack, proxy: Proxy, *, gone: bool) -> None:
+def test_changes_while_the_watches_were_cut_are_detected(rig: KubeStack, proxy: Proxy, *, gone: bool) -> None:
     rig.create_job(waiting_job(rig))
     [pod] = rig.until("a pod", rig.pod_names)
     proxy.weather(watches_gone=gone)

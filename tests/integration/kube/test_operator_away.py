@@ -1,4 +1,4 @@
-"""Recovery does not depend on the operator: agents do it alone, and an operator that comes back catches up."""
+"""Recovery does not depend on the operator: agents recover alone, and a new operator catches up."""
 
 import os
 import signal
@@ -26,13 +26,13 @@ def active(rig: KubeStack, *, round_: int, nodes: int) -> bool:
 
 
 def workers_of(rig: KubeStack, nodes: int) -> dict[int, tuple[int, str]]:
-    """All of them, by rank, once the agents of so many nodes have told."""
+    """Return all workers by rank, once the agents of that many nodes have reported."""
 
-    def told() -> dict[int, tuple[int, str]]:
+    def reported() -> dict[int, tuple[int, str]]:
         found = rig.pids(rig.keys())
         return found if len(found) == nodes and all(psutil.pid_exists(pid) for pid, _ in found.values()) else {}
 
-    return rig.until(f"workers of {nodes} nodes", told)
+    return rig.until(f"workers of {nodes} nodes", reported)
 
 
 def test_without_an_operator_a_job_survives_a_worker_and_a_node_and_the_operator_catches_up(rig: KubeStack) -> None:

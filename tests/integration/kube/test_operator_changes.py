@@ -1,4 +1,4 @@
-"""What a user changes while a job runs: its size, suspend, a pod deleted; one round each, and nothing is charged."""
+"""Changes by a user while a job runs: size, suspension, a deleted pod; one round each, and no charge."""
 
 import functools
 import json
@@ -45,7 +45,7 @@ NOTHING = {"restarts": 0, "nodeLosses": 0, "podReplacements": 0}
 
 
 def seen_by_an_autoscaler(rig: KubeStack) -> tuple[int, list[str]]:
-    """How many pods the scale subresource tells of, and those that its selector finds."""
+    """Return the pod count of the scale subresource, and the pods that its selector finds."""
     path = f"/apis/elasticjob.io/v1alpha1/namespaces/{rig.namespace.name}/elasticjobs/j/scale"
     status = json.loads(rig.namespace.kubectl("get", "--raw", path))["status"]
     found = rig.namespace.kubectl("get", "pods", "-l", status["selector"], "-o", "name").split()
@@ -70,7 +70,7 @@ def test_scaling_up_and_down_takes_one_round_each_and_keeps_the_others(rig: Kube
 
 
 def test_the_selector_of_the_scale_selects_the_jobs_pods_all_and_only(rig: KubeStack) -> None:
-    """What an autoscaler reads metrics by."""
+    """An autoscaler reads metrics by this selector."""
     rig.start_operator()
     rig.create_job(waiting_job(rig, "other", replicas=2))
     rig.create_job(waiting_job(rig, replicas=2, minReplicas=1, maxReplicas=3))
@@ -85,13 +85,13 @@ def test_the_selector_of_the_scale_selects_the_jobs_pods_all_and_only(rig: KubeS
 
 
 def has_pods(rig: KubeStack, replicas: int) -> bool:
-    """It is said to have as many, and has them."""
+    """Return whether the job has that many pods, in its status and in fact."""
     scale = rig.scale()
     mine = [name for name in rig.pod_names() if name.startswith("j-")]
     return {len(mine), scale["spec"]["replicas"], scale["status"].get("replicas")} == {replicas}
 
 
-def test_suspending_frees_all_pods_and_resuming_goes_on_with_new_ones(rig: KubeStack) -> None:
+def test_suspending_frees_all_pods_and_resuming_continues_with_new_ones(rig: KubeStack) -> None:
     before = pods_by_slot(started(rig))
     rig.namespace.patch("j", {"spec": {"suspend": True}})
     rig.phase("Suspended")
@@ -116,7 +116,7 @@ def test_a_deleted_pod_is_replaced_under_a_new_name_in_the_next_round(rig: KubeS
 
 
 def agent_of(pid: int) -> int:
-    """The agent that a worker hangs from."""
+    """Return the agent that started a worker."""
     return next(p.pid for p in psutil.Process(pid).parents() if any("elasticjob-agent" in w for w in p.cmdline()))
 
 
@@ -132,7 +132,7 @@ def test_a_pod_whose_agent_is_killed_counts_as_a_pod_failure_and_a_node_loss(rig
     assert ("PodReplaced", f"pod {pod} is replaced: {counted}") in rig.events()
 
 
-def test_a_job_made_anew_under_its_old_name_begins_from_nothing(rig: KubeStack) -> None:
+def test_a_recreated_job_of_the_same_name_begins_from_nothing(rig: KubeStack) -> None:
     before = pods_by_slot(started(rig))
     rig.namespace.kubectl("delete", "ejob", "j", "--wait=false")
     rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=2, maxReplicas=3))
@@ -142,8 +142,8 @@ def test_a_job_made_anew_under_its_old_name_begins_from_nothing(rig: KubeStack) 
     rig.until("only the new pods", lambda: rig.pod_names() == sorted(pods_by_slot(after).values()))
 
 
-def test_what_was_said_of_a_predecessor_of_the_same_name_is_not_believed(rig: KubeStack) -> None:
-    """A status write has no precondition: a late one of a job that is gone reaches its successor."""
+def test_the_status_of_an_earlier_job_of_the_same_name_is_ignored(rig: KubeStack) -> None:
+    """A status write has no precondition: a late one of a deleted job may reach its successor."""
     rig.namespace.apply(waiting_job(rig))
     ended = {"type": "Complete", "status": "True", "reason": "AllWorkersSucceeded", "message": ""}
     late = {"phase": "Succeeded", "selector": "elasticjob.io/job-uid=another", "restarts": 2}
@@ -158,7 +158,7 @@ def managers(obj: dict[str, Any]) -> set[str]:
     return {entry["manager"] for entry in obj["metadata"]["managedFields"]}
 
 
-def test_nobody_but_the_reconciler_writes_into_jobs_pods_and_events(rig: KubeStack) -> None:
+def test_only_the_reconciler_writes_jobs_pods_and_events(rig: KubeStack) -> None:
     started(rig)
     job = rig.job()
     assert "finalizers" not in job["metadata"]
@@ -173,7 +173,7 @@ def test_nobody_but_the_reconciler_writes_into_jobs_pods_and_events(rig: KubeSta
 
 def dead_node(rig: KubeStack, name: str) -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
-    rig.namespace.kubectl("create", "-f", "-", stdin=node)  # nobody ever says that it is ready
+    rig.namespace.kubectl("create", "-f", "-", stdin=node)  # no kubelet ever reports that it is ready
 
 
 def test_a_pod_that_is_stuck_on_a_dead_node_is_deleted_by_force(rig: KubeStack) -> None:

@@ -1,4 +1,4 @@
-"""The operator's calls to a real API server: what `protocol.Cluster` promises, and what its errors say."""
+"""The operator's requests to a real API server: the contract of `Cluster`, and its error messages."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -62,7 +62,7 @@ def pod(namespace: Namespace, name: str, job_uid: str = "u") -> Object:
 
 
 async def listed(stream: AsyncGenerator[ObjectEvent, None]) -> list[str]:
-    """Names up to and without SYNCED."""
+    """Return names up to SYNCED."""
     found = []
     while (event := await asyncio.wait_for(anext(stream), 10)).change is not Change.SYNCED:
         assert event.change is Change.LISTED
@@ -70,13 +70,13 @@ async def listed(stream: AsyncGenerator[ObjectEvent, None]) -> list[str]:
     return found
 
 
-async def test_a_taken_name_is_refused(cluster: KubeCluster, namespace: Namespace) -> None:
+async def test_an_existing_name_is_refused(cluster: KubeCluster, namespace: Namespace) -> None:
     await cluster.create(Resource.POD, pod(namespace, "a"))
     with pytest.raises(AlreadyExists, match='pods "a" already exists'):
         await cluster.create(Resource.POD, pod(namespace, "a"))
 
 
-async def test_an_object_is_deleted_by_uid_or_not_at_all(cluster: KubeCluster, namespace: Namespace) -> None:
+async def test_an_object_is_deleted_only_with_the_given_uid(cluster: KubeCluster, namespace: Namespace) -> None:
     made = await cluster.create(Resource.POD, pod(namespace, "a"))
     with pytest.raises(Conflict, match=STRANGER):
         await cluster.delete(Resource.POD, namespace.name, "a", uid=STRANGER)
@@ -94,7 +94,7 @@ async def test_a_collection_is_deleted_by_labels(cluster: KubeCluster, namespace
 
 
 @pytest.mark.parametrize("render", [render_service, render_disruption_budget])
-async def test_an_object_that_is_as_wanted_is_not_applied_again(
+async def test_an_unchanged_object_is_not_applied_again(
     cluster: KubeCluster,
     namespace: Namespace,
     monkeypatch: pytest.MonkeyPatch,
@@ -118,7 +118,7 @@ async def test_an_object_that_is_as_wanted_is_not_applied_again(
         assert (len(sent), changed_budget["spec"]["minAvailable"]) == (1, 2)
 
 
-async def test_a_status_replaces_what_was_said_before(cluster: KubeCluster, namespace: Namespace) -> None:
+async def test_a_status_replaces_the_earlier_one(cluster: KubeCluster, namespace: Namespace) -> None:
     namespace.apply(MINIMAL)
     await cluster.patch_status(Resource.JOB, namespace.name, "digits", {"phase": "Running", "masterPod": "m"})
     await cluster.patch_status(Resource.JOB, namespace.name, "digits", {"phase": "Suspended"})
@@ -133,7 +133,7 @@ async def version(cluster: KubeCluster, namespace: Namespace) -> str:
     return str(job["metadata"]["resourceVersion"])
 
 
-async def test_of_two_that_claim_a_job_one_succeeds_and_no_status_takes_it_away(
+async def test_one_of_two_claims_succeeds_and_no_status_write_removes_it(
     cluster: KubeCluster, namespace: Namespace
 ) -> None:
     namespace.apply(MINIMAL)
@@ -148,14 +148,12 @@ async def test_of_two_that_claim_a_job_one_succeeds_and_no_status_takes_it_away(
     assert job["status"] == {"phase": "Suspended", "installation": "here"}
 
 
-async def test_a_claim_of_what_is_gone_is_no_error(cluster: KubeCluster, namespace: Namespace) -> None:
+async def test_a_claim_of_a_deleted_object_is_no_error(cluster: KubeCluster, namespace: Namespace) -> None:
     await cluster.claim(Resource.JOB, namespace.name, "digits", {"installation": "here"}, "1")
     assert await cluster.get(Resource.JOB, namespace.name, "digits") is None
 
 
-async def test_an_object_is_deleted_in_the_version_that_was_seen_or_not_at_all(
-    cluster: KubeCluster, namespace: Namespace
-) -> None:
+async def test_an_object_is_deleted_only_in_the_given_version(cluster: KubeCluster, namespace: Namespace) -> None:
     made = await cluster.create(Resource.POD, pod(namespace, "a"))
     uid, seen = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
     namespace.kubectl("annotate", "pod", "a", "x=y")
@@ -167,12 +165,12 @@ async def test_an_object_is_deleted_in_the_version_that_was_seen_or_not_at_all(
     assert await cluster.get(Resource.POD, namespace.name, "a") is None
 
 
-async def test_a_status_of_what_is_gone_is_no_error(cluster: KubeCluster, namespace: Namespace) -> None:
+async def test_a_status_of_a_deleted_object_is_no_error(cluster: KubeCluster, namespace: Namespace) -> None:
     await cluster.patch_status(Resource.JOB, namespace.name, "digits", {"phase": "Running"})
     assert await cluster.get(Resource.JOB, namespace.name, "digits") is None
 
 
-async def test_a_status_of_a_job_that_another_of_its_name_has_followed_is_not_written(
+async def test_a_status_is_not_written_to_a_successor_of_the_same_name(
     cluster: KubeCluster, namespace: Namespace
 ) -> None:
     metas = []
@@ -190,7 +188,7 @@ async def test_a_status_of_a_job_that_another_of_its_name_has_followed_is_not_wr
     job = await cluster.get(Resource.JOB, namespace.name, "digits")
     assert job is not None
     assert "status" not in job
-    namespace.kubectl("annotate", "ejob", "digits", "x=y")  # the version known is not the last one
+    namespace.kubectl("annotate", "ejob", "digits", "x=y")  # the known version is not the current one
     version = new["resourceVersion"]
     for phase in ("Running", "Suspended"):
         said = {"phase": phase}
@@ -200,21 +198,23 @@ async def test_a_status_of_a_job_that_another_of_its_name_has_followed_is_not_wr
         assert job["status"] == said
 
 
-async def test_a_broken_object_is_refused_in_the_api_servers_words(cluster: KubeCluster, namespace: Namespace) -> None:
+async def test_an_invalid_object_is_refused_with_the_api_servers_message(
+    cluster: KubeCluster, namespace: Namespace
+) -> None:
     body = pod(namespace, "a")
     body["spec"]["containers"][0]["name"] = "Not A Name"
     with pytest.raises(Forbidden, match=r"spec.containers\[0\].name: Invalid value"):
         await cluster.create(Resource.POD, body)
 
 
-async def test_a_list_of_several_pages_is_whole(cluster: KubeCluster, namespace: Namespace) -> None:
+async def test_a_list_of_several_pages_is_complete(cluster: KubeCluster, namespace: Namespace) -> None:
     for name in "abcde":
         await cluster.create(Resource.POD, pod(namespace, name))
     async with aclosing(cluster.watch(Resource.POD)) as stream:
         assert await listed(stream) == list("abcde")
 
 
-async def test_after_the_list_come_the_changes(cluster: KubeCluster, namespace: Namespace, feed: EventBus) -> None:
+async def test_changes_follow_the_list(cluster: KubeCluster, namespace: Namespace, feed: EventBus) -> None:
     made = await cluster.create(Resource.POD, pod(namespace, "a"))
     async with aclosing(cluster.watch(Resource.POD)) as stream:
         assert await listed(stream) == ["a"]
@@ -222,7 +222,7 @@ async def test_after_the_list_come_the_changes(cluster: KubeCluster, namespace: 
         assert await anext(stream) == ObjectEvent(Change.DELETED, made)
 
 
-async def test_what_was_deleted_while_nobody_watched_is_not_in_the_next_list(
+async def test_the_next_list_lacks_objects_that_were_deleted_without_a_watch(
     cluster: KubeCluster, namespace: Namespace, feed: EventBus
 ) -> None:
     for name in ("a", "b"):
@@ -234,7 +234,7 @@ async def test_what_was_deleted_while_nobody_watched_is_not_in_the_next_list(
         assert await listed(stream) == ["b"]
 
 
-async def test_a_watch_that_never_tells_what_is_listed_is_dead(
+async def test_a_watch_that_never_delivers_listed_objects_is_stale(
     cluster: KubeCluster, namespace: Namespace, feed: EventBus, clock: FakeClock
 ) -> None:
     async with aclosing(cluster.watch(Resource.POD)) as stream:
@@ -255,7 +255,7 @@ async def test_the_watch_of_pods_begins_where_the_first_list_ends(
     for name in wanted:
         await cluster.create(Resource.POD, pod(namespace, name))
     watching = asyncio.create_task(Reflector(cluster, feed, Resource.POD).run())
-    await asyncio.sleep(0)  # it is at work before anybody follows
+    await asyncio.sleep(0)  # it runs before the first subscription
     async with aclosing(cluster.watch(Resource.POD)) as stream:
         assert await listed(stream) == wanted
         await cluster.create(Resource.POD, pod(namespace, "later"))
@@ -271,7 +271,7 @@ async def test_the_watch_of_pods_begins_where_the_first_list_ends(
     await asyncio.wait([watching])
 
 
-async def test_a_watch_of_pods_that_must_begin_anew_asks_for_a_list(
+async def test_a_watch_of_pods_that_must_begin_anew_requests_a_list(
     cluster: KubeCluster, namespace: Namespace, feed: EventBus
 ) -> None:
     await cluster.create(Resource.POD, pod(namespace, "a"))
@@ -284,7 +284,7 @@ async def test_a_watch_of_pods_that_must_begin_anew_asks_for_a_list(
     assert [event and event.object["metadata"]["name"] for event in told] in (["a", None], [None, "a"])
 
 
-async def test_an_api_server_that_is_away_is_unavailable(
+async def test_an_outage_of_the_api_server_raises_unavailable(
     server: ApiServer, feed: EventBus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = server.kubeconfig().read_text().replace(server.url, "https://127.0.0.1:1")
@@ -298,7 +298,7 @@ async def test_an_api_server_that_is_away_is_unavailable(
         await cluster.close()
 
 
-async def test_a_watch_that_is_given_up_leaves_no_connection_even_if_the_api_server_is_silent(
+async def test_a_cancelled_watch_leaves_no_connection_even_to_a_silent_api_server(
     namespace: Namespace, feed: EventBus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     server = urlsplit(namespace.server.url)
@@ -315,12 +315,14 @@ async def test_a_watch_that_is_given_up_leaves_no_connection_even_if_the_api_ser
 
 
 def connected_to(endpoint: str) -> list[str]:
-    """This process's connections to it that stand."""
+    """Return this process's open connections to the endpoint."""
     found = psutil.Process().net_connections("tcp")
     return [c.status for c in found if c.raddr and f"{c.raddr.ip}:{c.raddr.port}" == endpoint]
 
 
-async def test_no_kubeconfig_at_all_is_said(feed: EventBus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_a_missing_kubeconfig_is_an_error_that_names_it(
+    feed: EventBus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
     with pytest.raises(ClusterError, match="not in a pod, and no usable kubeconfig"):
         await KubeCluster.connect(feed)

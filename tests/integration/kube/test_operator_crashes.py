@@ -1,4 +1,4 @@
-"""The operator is SIGKILLed in the middle of a change and started again: the end is the same, at the same price."""
+"""The operator is SIGKILLed in the middle of a change and started again: the outcome and its cost do not change."""
 
 import asyncio
 import contextlib
@@ -17,16 +17,16 @@ Change = Callable[[], object]
 
 
 def kill_at_once(rig: KubeStack, change: Change) -> None:
-    """Kubectl has returned: the operator may have seen it or not."""
+    """Kill when kubectl has returned: the operator may have received the change or not."""
     change()
     rig.kill_operator()
 
 
 def kill_when_the_map_is_written(rig: KubeStack, change: Change) -> None:
-    """The map in etcd has changed, and nothing follows from it yet."""
+    """Kill when the map in etcd has changed, before any action follows."""
     spec = rig.keys().spec
 
-    async def strike() -> None:
+    async def kill() -> None:
         client = EtcdClient(rig.etcd)
         since = (await client.range(spec)).revision + 1
         async with contextlib.aclosing(client.watch(spec, start_revision=since)) as stream:
@@ -36,11 +36,11 @@ def kill_when_the_map_is_written(rig: KubeStack, change: Change) -> None:
             rig.kill_operator()
         await client.close()
 
-    asyncio.run(strike())
+    asyncio.run(kill())
 
 
 def kill_when_the_first_pod_has_changed(rig: KubeStack, change: Change) -> None:
-    """A pod was created or deleted, others may follow."""
+    """Kill when a pod was created or deleted, and others may follow."""
     before = rig.pod_names()
     change()
     rig.until("a changed pod", lambda: rig.pod_names() != before)

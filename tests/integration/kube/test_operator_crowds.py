@@ -1,4 +1,4 @@
-"""Many pods in one job: created side by side, and replaced side by side."""
+"""Many pods in one job: created and replaced concurrently."""
 
 import pytest
 

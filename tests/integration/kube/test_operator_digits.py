@@ -1,4 +1,4 @@
-"""The mission on a real API server: kubectl apply, a worker killed, one new round, success, kubectl delete."""
+"""The example on a real API server: kubectl apply, a killed worker, one new round, success, kubectl delete."""
 
 import os
 import signal
@@ -16,14 +16,14 @@ DIGITS = ROOT / "examples" / "digits"
 
 
 def columns(rig: KubeStack) -> dict[str, str]:
-    """What `kubectl get ejob` shows of the job, but for its age."""
+    """Return the columns of `kubectl get ejob` for the job, without its age."""
     row = rig.namespace.row("digits")
     assert row.pop("AGE")
     return row
 
 
 def kill_rank(rig: KubeStack, rank: int) -> str:
-    """SIGKILL a worker, by the pid that its agent reported; its pod."""
+    """SIGKILL a worker by the pid that its agent reported; return its pod."""
     keys = rig.keys("digits")
     rig.until(f"the pid of rank {rank}", lambda: rank in rig.pids(keys))
     pid, pod = rig.pids(keys)[rank]

@@ -1,4 +1,4 @@
-"""Bad input and faults around a job: each is said in one sentence, where a user looks first, and heals by itself."""
+"""Invalid input and faults of a job: each is one message where a user looks first, and ends with its cause."""
 
 import asyncio
 import contextlib
@@ -23,12 +23,12 @@ TRAINER = "spec.template.spec.containers.0"
 
 
 def described(rig: KubeStack) -> str:
-    """`kubectl describe ejob j`, in one line."""
+    """Return `kubectl describe ejob j` in one line."""
     return " ".join(rig.namespace.kubectl("describe", "ejob", "j").split())
 
 
-def says(rig: KubeStack, kind: str, status: str, text: str) -> dict[str, Any]:
-    """Wait until a condition has this status, and this text in its message; the condition."""
+def wait_for_condition(rig: KubeStack, kind: str, status: str, text: str) -> dict[str, Any]:
+    """Wait until a condition has this status and this text in its message; return the condition."""
 
     def holds() -> bool:
         condition = rig.condition(kind)
@@ -38,43 +38,43 @@ def says(rig: KubeStack, kind: str, status: str, text: str) -> dict[str, Any]:
     return rig.condition(kind)
 
 
-# What the user wrote.
+# Errors of the user.
 
 
-def test_a_spec_that_no_schema_can_refuse_is_not_accepted_and_nothing_is_made(rig: KubeStack) -> None:
+def test_an_invalid_spec_that_passes_the_schema_is_not_accepted_and_nothing_is_created(rig: KubeStack) -> None:
     rig.start_operator()
     rig.namespace.apply(changed(waiting_job(rig), {f"{TRAINER}.env": [{"name": "ELASTICJOB_SLOT", "value": "7"}]}))
     why = "variable ELASTICJOB_SLOT: ELASTICJOB_* is set by the operator; remove it"
-    assert says(rig, "Accepted", "False", why)["reason"] == "InvalidSpec"
+    assert wait_for_condition(rig, "Accepted", "False", why)["reason"] == "InvalidSpec"
     rig.until("the event", lambda: [e for e in rig.events() if e[0] == "InvalidSpec" and why in e[1]])
     assert why in described(rig)
     assert (rig.pods(), rig.etcd_keys()) == ([], [])
 
 
-def test_a_spec_that_is_corrected_while_suspended_goes_on(rig: KubeStack) -> None:
+def test_a_spec_that_is_corrected_while_suspended_is_accepted(rig: KubeStack) -> None:
     rig.start_operator()
     rig.namespace.apply(changed(waiting_job(rig), {f"{TRAINER}.env": [{"name": "ELASTICJOB_SLOT", "value": "7"}]}))
-    says(rig, "Accepted", "False", "ELASTICJOB_SLOT")
+    wait_for_condition(rig, "Accepted", "False", "ELASTICJOB_SLOT")
     rig.namespace.apply(waiting_job(rig, suspend=True))
-    says(rig, "Accepted", "True", "")
+    wait_for_condition(rig, "Accepted", "True", "")
     rig.namespace.patch("j", {"spec": {"suspend": False}})
     rig.until("a pod", rig.pods)
 
 
-def test_a_field_of_the_template_that_kubernetes_does_not_know_is_named_and_no_pod_is_made(rig: KubeStack) -> None:
+def test_an_unknown_field_of_the_template_is_named_and_no_pod_is_created(rig: KubeStack) -> None:
     rig.start_operator()
     rig.namespace.apply(changed(waiting_job(rig, replicas=2), {f"{TRAINER}.resource": {"limits": {"cpu": "1"}}}))
-    condition = says(rig, "Accepted", "False", 'unknown field "spec.containers[0].resource"')
+    condition = wait_for_condition(rig, "Accepted", "False", 'unknown field "spec.containers[0].resource"')
     assert (condition["reason"], rig.pods()) == ("InvalidTemplate", [])
     rig.namespace.patch("j", {"spec": {"suspend": True}})
     rig.until("it is suspended", lambda: rig.condition("Suspended").get("status") == "True")
     rig.namespace.apply(waiting_job(rig, replicas=2, suspend=True))
     rig.namespace.patch("j", {"spec": {"suspend": False}})
     rig.until("its pods", lambda: len(rig.pod_names()) == 2)
-    says(rig, "Accepted", "True", "")
+    wait_for_condition(rig, "Accepted", "True", "")
 
 
-def test_an_image_that_does_not_exist_is_told_by_the_job(rig: KubeStack) -> None:
+def test_the_status_names_an_image_that_does_not_exist(rig: KubeStack) -> None:
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig))
     [pod] = rig.until("a pod", rig.pod_names)
@@ -82,13 +82,13 @@ def test_an_image_that_does_not_exist_is_told_by_the_job(rig: KubeStack) -> None
     waiting = {"name": "trainer", "image": "example/trainer:1", "imageID": "", "ready": False, "restartCount": 0}
     state = {"waiting": {"reason": "ImagePullBackOff", "message": message}}
     rig.patch_pod_status(pod, {"phase": "Pending", "containerStatuses": [{**waiting, "state": state}]})
-    says(rig, "Running", "False", f"pod {pod}: ImagePullBackOff: {message}")
+    wait_for_condition(rig, "Running", "False", f"pod {pod}: ImagePullBackOff: {message}")
     assert rig.namespace.row("j")["PHASE"] == "Pending"
     assert f"ImagePullBackOff: {message}" in described(rig)
 
 
 def webhook(namespace: str, port: int = 1) -> dict[str, Any]:
-    """A webhook for the pods of a namespace, at a port of this machine; at port 1 nothing listens."""
+    """Create a webhook for the pods of a namespace, at a port of this machine; nothing listens at port 1."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     hook = {
         "name": "mutate.example.com",
@@ -104,7 +104,7 @@ def webhook(namespace: str, port: int = 1) -> dict[str, Any]:
     return {**kind, "metadata": {"name": f"webhook-{namespace}"}, "webhooks": [hook]}
 
 
-def test_a_webhook_that_is_down_is_named_by_the_job_and_no_pod_is_given_up_for_it(rig: KubeStack) -> None:
+def test_the_status_names_an_unavailable_webhook_and_no_pod_is_dropped(rig: KubeStack) -> None:
     hook = webhook(rig.namespace.name)
     rig.namespace.kubectl("create", "-f", "-", stdin=hook)
     try:
@@ -113,7 +113,7 @@ def test_a_webhook_that_is_down_is_named_by_the_job_and_no_pod_is_given_up_for_i
         rig.until("the webhook to be asked", lambda: _is_refused(rig, probe))
         operator = rig.start_operator()
         rig.namespace.apply(waiting_job(rig, replicas=4))
-        says(rig, "Running", "False", 'failed calling webhook "mutate.example.com"')
+        wait_for_condition(rig, "Running", "False", 'failed calling webhook "mutate.example.com"')
         slots = rig.slots(rig.keys())
         assert slots is not None
         rig.until("a second attempt", lambda: operator.text().count("failed calling webhook") > 2)
@@ -125,7 +125,7 @@ def test_a_webhook_that_is_down_is_named_by_the_job_and_no_pod_is_given_up_for_i
 
 
 class SilentServer:
-    """Accepts connections and never answers; each creation of a pod is one of them."""
+    """Accepts connections and never answers; each creation of a pod opens one."""
 
     def __init__(self) -> None:
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=1024)
@@ -135,16 +135,16 @@ class SilentServer:
         self._thread.start()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # it is closed
+        with contextlib.suppress(OSError):  # the server is closed
             while True:
                 self._accepted.append(self._socket.accept()[0])
 
     def asked(self) -> int:
-        """How many connections there were so far."""
+        """Return the number of connections so far."""
         return len(self._accepted)
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         self._thread.join()
@@ -159,7 +159,7 @@ def silent() -> Iterator[SilentServer]:
     server.close()
 
 
-def test_a_webhook_of_one_namespace_that_hangs_does_not_stop_another_namespace(
+def test_a_hanging_webhook_of_one_namespace_does_not_stop_another_namespace(
     rig: KubeStack, silent: SilentServer
 ) -> None:
     jobs = 80
@@ -191,40 +191,42 @@ def _is_refused(rig: KubeStack, pod: dict[str, Any]) -> bool:
 
 @pytest.fixture
 def own_etcd(tmp_path: Path) -> Iterator[EmbeddedEtcd]:
-    """An etcd that the test may stop; the one that follows it is not this fixture's."""
+    """Return an etcd that the test may stop; a later one belongs to the test."""
     server = asyncio.run(EmbeddedEtcd.start(tmp_path / "etcd", client_port=0))
     yield server
     server.kill()
 
 
-def test_an_etcd_outage_is_told_and_the_workers_go_on(rig: KubeStack, own_etcd: EmbeddedEtcd, tmp_path: Path) -> None:
+def test_an_etcd_outage_is_in_the_status_and_the_workers_continue(
+    rig: KubeStack, own_etcd: EmbeddedEtcd, tmp_path: Path
+) -> None:
     rig.etcd = own_etcd.endpoint
     rig.start_node()
     rig.start_operator()
-    # After two report periods without etcd the status claims nothing any more, and the phase is another one.
+    # After two report periods without etcd the status no longer shows a round, and the phase changes.
     agent = {"mode": "Provided", "reportPeriodSeconds": 60}
     rig.namespace.apply(waiting_job(rig, replicas=2, agent=agent, rendezvous={"keepAliveSeconds": 60}))
     rig.running(nodes=2, round_=1)
     before = rig.pids(rig.keys())
     own_etcd.kill()
-    says(rig, "RendezvousUnavailable", "True", "etcd does not answer")
+    wait_for_condition(rig, "RendezvousUnavailable", "True", "etcd does not answer")
     assert "etcd does not answer" in described(rig)
     assert rig.namespace.row("j")["PHASE"] == "Running"
     again = asyncio.run(EmbeddedEtcd.start(tmp_path / "etcd", client_port=own_etcd.port))
     try:
-        says(rig, "RendezvousUnavailable", "False", "")
+        wait_for_condition(rig, "RendezvousUnavailable", "False", "")
         rig.until("the same workers", lambda: rig.pids(rig.keys()) == before)
         assert rig.running(nodes=2, round_=1)["restarts"] == 0
     finally:
         again.kill()
 
 
-def test_an_etcd_that_never_answered_is_told_by_a_new_job(rig: KubeStack, own_etcd: EmbeddedEtcd) -> None:
+def test_the_status_of_a_new_job_names_an_etcd_that_never_answered(rig: KubeStack, own_etcd: EmbeddedEtcd) -> None:
     own_etcd.kill()
     rig.etcd = own_etcd.endpoint
     rig.start_operator()
     rig.namespace.apply(waiting_job(rig))
-    says(rig, "RendezvousUnavailable", "True", "etcd does not answer")
+    wait_for_condition(rig, "RendezvousUnavailable", "True", "etcd does not answer")
     assert rig.namespace.row("j")["PHASE"] == "Pending"
     assert rig.pods() == []
 
@@ -232,11 +234,11 @@ def test_an_etcd_that_never_answered_is_told_by_a_new_job(rig: KubeStack, own_et
 @pytest.mark.parametrize(
     "more", [{"selector": {"app": "theirs"}}, {}, {"publishNotReadyAddresses": True}], ids=["selector", "none", "alike"]
 )
-def test_a_service_of_the_users_that_has_the_jobs_name_is_not_taken_over_and_the_job_says_so(
+def test_a_users_service_with_the_jobs_name_is_not_taken_over_and_the_status_names_it(
     rig: KubeStack, more: dict[str, Any]
 ) -> None:
     family = {"ipFamilyPolicy": "SingleStack"}  # of a headless one without a selector it would be two families
-    theirs = theirs_of("Service", "v1", {"ports": [{"port": 80}], "clusterIP": "None", **family, **more})
+    theirs = users_object("Service", "v1", {"ports": [{"port": 80}], "clusterIP": "None", **family, **more})
     rig.namespace.kubectl("create", "-f", "-", stdin=theirs)
     before = rig.namespace.kubectl("get", "service", "j", "-o", "json")
     rig.start_operator()
@@ -250,13 +252,13 @@ def test_a_service_of_the_users_that_has_the_jobs_name_is_not_taken_over_and_the
     rig.until("the job's", lambda: "ElasticJob" in rig.namespace.kubectl("get", "service", "j", "-o", "json"))
 
 
-def theirs_of(kind: str, version: str, spec: dict[str, Any]) -> dict[str, Any]:
-    """An object of a user's with the job's name."""
+def users_object(kind: str, version: str, spec: dict[str, Any]) -> dict[str, Any]:
+    """Return an object of a user with the job's name."""
     return {"apiVersion": version, "kind": kind, "metadata": {"name": "j"}, "spec": spec}
 
 
-def test_a_disruption_budget_of_the_users_that_has_the_jobs_name_stays_as_it_is(rig: KubeStack) -> None:
-    theirs = theirs_of("PodDisruptionBudget", "policy/v1", {"minAvailable": 1})
+def test_a_users_disruption_budget_with_the_jobs_name_is_not_changed(rig: KubeStack) -> None:
+    theirs = users_object("PodDisruptionBudget", "policy/v1", {"minAvailable": 1})
     rig.namespace.kubectl("create", "-f", "-", stdin=theirs)
     before = json.loads(rig.namespace.kubectl("get", "pdb", "j", "-o", "json"))
     operator = rig.start_operator()

@@ -1,4 +1,4 @@
-"""Manifests and pod statuses that an attacker or a bug would write: the operator goes on and serves everybody else.
+"""Manifests and pod statuses of an attacker or a bug: the operator continues, and handles all other jobs.
 
 Random mutations of a whole job and of a pod's status, through a real API server, which refuses most of them; by
 night ten thousand. After each batch a good job must get its pods from the same operator process.
@@ -25,9 +25,9 @@ pytestmark = [pytest.mark.kube, pytest.mark.timeout(LONGEST_S + 60)]
 
 FULL: dict[str, Any] = yaml.safe_load((Path(__file__).parents[3] / "testing" / "kube" / "full-job.yaml").read_text())
 MOST_REPLICAS = 20
-"""Who asks for 65,535 pods gets them, or what the quota leaves; not on this machine."""
+"""A job with 65,535 pods would get them, or as many as its quota allows; not on this machine."""
 STANDSTILL_S = 60.0
-"""An operator that answers nothing for so long has stopped; one that is merely slow on a busy machine has not."""
+"""Seconds without any response after which the operator counts as stopped; a busy machine only makes it slow."""
 POD_STATUS: dict[str, Any] = {
     "phase": "Running",
     "reason": "Evicted",
@@ -59,7 +59,7 @@ POD_STATUS: dict[str, Any] = {
 
 
 def hostile(rng: random.Random, number: int) -> dict[str, Any]:
-    """A job like no other, of a name of its own where that was left to it."""
+    """Return a randomly mutated job, with a name of its own if the mutation left one."""
     base = copy.deepcopy(FULL)
     base["metadata"]["name"] = f"m{number}"
     base["spec"] |= {"suspend": rng.random() < 0.3, "replicas": 2, "ttlSecondsAfterFinished": 1}
@@ -70,7 +70,7 @@ def hostile(rng: random.Random, number: int) -> dict[str, Any]:
 
 
 def accepted(rig: KubeStack, manifest: Any) -> bool:
-    """The API server took it."""
+    """Return whether the API server accepted the manifest."""
     try:
         wanted = json.loads(json.dumps(manifest, allow_nan=False))
         if isinstance(replicas := wanted["spec"].get("replicas"), int) and replicas > MOST_REPLICAS:
@@ -86,14 +86,14 @@ def accepted(rig: KubeStack, manifest: Any) -> bool:
 
 
 class Standstill:
-    """Fails when what it is shown stays the same for too long: a wait that no busy machine ends too early."""
+    """Fails if the observed state is unchanged for too long; a busy machine does not fail it."""
 
     def __init__(self) -> None:
         self._seen: object = None
         self._since_s = time.monotonic()
 
-    def require_news(self, seen: object) -> None:
-        """Raise AssertionError if this has been so for longer than anything at work would leave it."""
+    def require_change(self, seen: object) -> None:
+        """Raise AssertionError if the state is unchanged for longer than a busy machine can explain."""
         if seen != self._seen:
             self._seen, self._since_s = seen, time.monotonic()
         still_s = time.monotonic() - self._since_s
@@ -101,14 +101,14 @@ class Standstill:
 
 
 def require_service(rig: KubeStack, name: str) -> None:
-    """A good job gets its pods, the operator is the one it was, and nothing went through it unhandled."""
+    """Check that a good job gets its pods, from the same process, without an unhandled error."""
     rig.create_job(waiting_job(rig, name, replicas=2))
     standstill = Standstill()
 
     def has_its_pods() -> bool:
         pods = rig.pod_names()
         assert rig.operator is not None
-        standstill.require_news((len(pods), len(rig.operator.text())))
+        standstill.require_change((len(pods), len(rig.operator.text())))
         return sum(pod.startswith(f"{name}-") for pod in pods) == 2
 
     rig.until(f"pods of {name}", has_its_pods, within_s=LONGEST_S)
@@ -141,7 +141,7 @@ def test_mutated_pod_statuses_do_not_stop_the_operator(rig: KubeStack) -> None:
     require_service(rig, "good")
 
 
-def test_a_job_as_large_as_etcd_takes_is_refused_and_hurts_no_other(rig: KubeStack) -> None:
+def test_a_job_of_the_largest_size_is_refused_and_affects_no_other(rig: KubeStack) -> None:
     rig.start_operator()
     large = waiting_job(rig, "large", replicas=2)
     trainer = large["spec"]["template"]["spec"]["containers"][0]

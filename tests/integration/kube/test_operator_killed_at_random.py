@@ -1,7 +1,7 @@
-"""The operator is SIGKILLed at random moments of random histories: each job comes to the end that it would have had.
+"""The operator is SIGKILLed at random times of random histories: each job reaches the same end.
 
-Ten histories go on side by side under one operator, which dies after each of their steps; by night twenty times ten.
-A machine at work makes all of it slow, so what is waited for is progress: the test fails when nothing moves any more.
+Ten histories run at the same time with one operator, which is killed after each step; the nightly run has twenty times
+ten. A busy machine makes all of it slow. So the test waits for progress, and fails when nothing changes any more.
 """
 
 import random
@@ -19,11 +19,11 @@ pytestmark = pytest.mark.kube
 AT_ONCE = 10
 _LATEST_S = 0.6
 _STILL_S = 60.0
-"""Nothing moves for longer than any back-off of the operator's, and its start, on a machine with others at work."""
+"""Seconds without any change: longer than any back-off or start of the operator on a busy machine."""
 
 
 def killed_meanwhile(rig: KubeStack, act: Callable[[], None], *, after_s: float) -> None:
-    """The operator dies so long after `act` has begun, and another one starts when that is over."""
+    """Kill the operator that long after `act` has begun, and start another after it."""
     strike = threading.Timer(after_s, rig.kill_operator)
     strike.start()
     try:
@@ -33,8 +33,8 @@ def killed_meanwhile(rig: KubeStack, act: Callable[[], None], *, after_s: float)
     rig.start_operator()
 
 
-class Standing:
-    """How far the histories have come; not to stand yet is fine for as long as something moves."""
+class Progress:
+    """The progress of the histories; a job need not be in its expected state while anything changes."""
 
     def __init__(self, rig: KubeStack, jobs: list[History]) -> None:
         self._rig = rig
@@ -43,7 +43,7 @@ class Standing:
         self._moved_s = time.monotonic()
 
     def settled(self) -> bool:
-        """All stand as they should, or nothing has moved for long."""
+        """Return whether all jobs are in their expected states, or nothing has changed for long."""
         self._collect()
         now = [job.standing() for job in self._jobs]
         if now != self._seen:
@@ -51,23 +51,23 @@ class Standing:
         return not self.wrong() or time.monotonic() - self._moved_s > _STILL_S
 
     def _collect(self) -> None:
-        """As Kubernetes' controller does: a pod on no node, of which a dead client has asked only half the deletion.
+        """Complete the deletion of unscheduled pods that a killed client began, as Kubernetes' controller does.
 
-        The API server deletes such a pod in two writes, and ends between them with the connection of whoever asked.
+        The API server deletes such a pod in two writes, and stops between them if the client's connection ends.
         """
         for pod in self._rig.pods():
             if "deletionTimestamp" in pod["metadata"] and "nodeName" not in pod["spec"]:
                 self._rig.forget_pod(pod["metadata"]["name"])
 
     def wrong(self) -> list[str]:
-        """What stood otherwise when it was looked at last."""
+        """Return the jobs that were not in their expected states at the last check."""
         found = zip(self._jobs, self._seen, strict=True)
         return [f"{job.name} after {job.told}: {is_}, not {job.expected}" for job, is_ in found if is_ != job.expected]
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 20))])
-def test_jobs_stand_as_without_any_death_of_the_operator(rig: KubeStack, seed: int) -> None:
+def test_jobs_reach_the_same_state_as_without_a_kill(rig: KubeStack, seed: int) -> None:
     rng = random.Random(seed)
     jobs = [History(rig, f"j{n}", random.Random(f"{seed}/{n}")) for n in range(AT_ONCE)]
     rig.start_operator()
@@ -82,6 +82,6 @@ def test_jobs_stand_as_without_any_death_of_the_operator(rig: KubeStack, seed: i
 
     for act in (all_begin, *[all_step] * STEPS):
         killed_meanwhile(rig, act, after_s=rng.uniform(0.0, _LATEST_S))
-        standing = Standing(rig, jobs)
+        standing = Progress(rig, jobs)
         rig.until("every job stands, or nothing moves", standing.settled, within_s=600.0)
         assert not standing.wrong()

@@ -1,4 +1,4 @@
-"""Every figure of the operator after a story with a bit of each: a real operator, API server and etcd, real workers."""
+"""Every metric of the operator after one history: a real operator, API server and etcd, and real workers."""
 
 import os
 import re
@@ -18,7 +18,7 @@ _LINE = re.compile(r"elasticjob_(?P<series>[a-z_]+(?:\{[^}]*\})?) (?P<value>\S+)
 
 
 def figures(rig: KubeStack, url: str) -> dict[str, float]:
-    """Value by series, as `restarts_total{namespace="here"}`."""
+    """Return values by series, such as `restarts_total{namespace="here"}`."""
     with urllib.request.urlopen(url, timeout=10) as answer:
         text = answer.read().decode().replace(f'namespace="{rig.namespace.name}"', 'namespace="here"')
     found = (_LINE.fullmatch(line) for line in text.splitlines())
@@ -26,12 +26,12 @@ def figures(rig: KubeStack, url: str) -> dict[str, float]:
 
 
 def agent_of(pid: int) -> int:
-    """The agent that a worker hangs from."""
+    """Return the agent that started a worker."""
     return next(p.pid for p in psutil.Process(pid).parents() if any("elasticjob-agent" in w for w in p.cmdline()))
 
 
-def live_through(rig: KubeStack) -> None:
-    """Run, a worker dies, a pod fails, one node more, the end; and a job that runs out of time."""
+def run_history(rig: KubeStack) -> None:
+    """Run a job through a killed worker, a failed pod, a resize and its end; and a job to its deadline."""
     rig.create_job(waiting_job(rig, "late", activeDeadlineSeconds=1))
     rig.create_job(waiting_job(rig, replicas=2, minReplicas=2, maxReplicas=3))
     rig.running(nodes=2, round_=1)
@@ -75,15 +75,15 @@ AT_LEAST_SOME = {
 }
 
 
-def test_every_figure_tells_what_has_happened(rig: KubeStack) -> None:
+def test_every_metric_shows_the_history(rig: KubeStack) -> None:
     url = f"http://127.0.0.1:{unused_port()}"
     rig.start_node()
     rig.start_operator("--liveness", f"{url}/healthz")
-    live_through(rig)
+    run_history(rig)
 
-    def told() -> dict[str, float]:
+    def are_shown() -> dict[str, float]:
         found = figures(rig, f"{url}/metrics")
         return found if {name: found.get(name) for name in EXACTLY} == EXACTLY else {}
 
-    found = rig.until("the figures", told)
+    found = rig.until("the figures", are_shown)
     assert not {name for name in AT_LEAST_SOME if found.get(name, 0.0) <= 0.0}

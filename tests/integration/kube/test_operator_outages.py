@@ -1,4 +1,4 @@
-"""The API server is away, or lacks the CRD, or etcd refuses: the operator says it, waits, and goes on; or ends with 1.
+"""Without the API server, the CRD or access to etcd the operator logs it and waits, or exits with 1.
 
 These tests have an API server of their own, which they stop, kill and start again.
 """
@@ -32,7 +32,7 @@ NAME = "team"
 
 @pytest.fixture(scope="module")
 def own_server(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """An API server with the operator's role and a namespace. Each test installs the CRD, or removes it."""
+    """Run an API server with the operator's role and a namespace. Each test installs or removes the CRD."""
     with ApiServer(programs, tmp_path_factory.mktemp("own-kube")) as server:
         for arguments in (["apply", *(f"--filename={path}" for path in RBAC)], ["create", "namespace", NAME]):
             done = server.kubectl(*arguments)
@@ -41,7 +41,7 @@ def own_server(programs: Programs, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def install_crd(server: ApiServer, crd: dict[str, Any] | None = None) -> None:
-    """This version's, or another one."""
+    """Install this version's CRD, or another one."""
     done = server.kubectl("apply", "--server-side", "-f", "-" if crd else str(CRD), stdin=crd)
     assert done.returncode == 0, done.stderr
     await_crd(server, "elasticjobs.elasticjob.io")
@@ -60,7 +60,7 @@ def own_rig(own_server: ApiServer, etcd_server: EmbeddedEtcd, tmp_path: Path) ->
     own_server.kubectl("delete", "ejob,pods", "--all", "--force", namespace=NAME)
 
 
-def test_an_operator_without_the_crd_says_so_and_waits_for_it(own_rig: KubeStack, own_server: ApiServer) -> None:
+def test_an_operator_without_the_crd_logs_it_and_waits(own_rig: KubeStack, own_server: ApiServer) -> None:
     # Other tests of this module may run first: xdist moves tests from one worker to another.
     own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
     operator = own_rig.start_operator()
@@ -73,7 +73,7 @@ def test_an_operator_without_the_crd_says_so_and_waits_for_it(own_rig: KubeStack
 
 
 def older_crd() -> dict[str, Any]:
-    """This version's, without four fields of the status that were added late."""
+    """Return this version's CRD without four later fields of the status."""
     crd: dict[str, Any] = yaml.safe_load(CRD.read_text())
     status = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
     del status["message"], status["installation"]
@@ -82,7 +82,7 @@ def older_crd() -> dict[str, Any]:
     return crd
 
 
-async def test_of_a_status_only_what_an_older_crd_does_not_know_is_left_out(
+async def test_only_fields_that_an_older_crd_lacks_are_left_out_of_a_status(
     own_server: ApiServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
@@ -102,7 +102,7 @@ async def test_of_a_status_only_what_an_older_crd_does_not_know_is_left_out(
     assert "this cluster's CRD has no status.lastFailure.stderrTail" in caplog.text
 
 
-async def test_jobs_that_meet_an_older_crd_together_are_all_written_and_it_is_logged_once(
+async def test_statuses_of_several_jobs_are_written_with_an_older_crd_and_it_is_logged_once(
     own_server: ApiServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
@@ -126,7 +126,7 @@ async def test_jobs_that_meet_an_older_crd_together_are_all_written_and_it_is_lo
         assert caplog.text.count(f"this cluster's CRD has no status.{field}:") == 1
 
 
-async def test_a_missing_crd_is_no_proof_that_a_job_is_gone(
+async def test_a_missing_crd_is_no_proof_that_a_job_was_deleted(
     own_server: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
@@ -171,9 +171,7 @@ def test_an_operator_can_be_stopped_while_its_api_server_is_away(own_rig: KubeSt
         own_server.start()
 
 
-def test_workers_go_on_and_the_operator_comes_back_when_the_api_server_was_killed(
-    own_rig: KubeStack, own_server: ApiServer
-) -> None:
+def test_workers_and_operator_survive_a_kill_of_the_api_server(own_rig: KubeStack, own_server: ApiServer) -> None:
     install_crd(own_server)
     own_rig.start_node()
     operator = own_rig.start_operator()
@@ -191,7 +189,7 @@ def test_workers_go_on_and_the_operator_comes_back_when_the_api_server_was_kille
     assert operator.stop(within_s=5) == 0
 
 
-def test_a_job_deleted_while_nobody_watched_leaves_nothing(own_rig: KubeStack, own_server: ApiServer) -> None:
+def test_a_job_deleted_during_an_outage_leaves_nothing(own_rig: KubeStack, own_server: ApiServer) -> None:
     install_crd(own_server)
     own_rig.start_node()
     own_rig.start_operator()
@@ -222,7 +220,7 @@ PEERING = {
         ],
     },
 }
-"""By an object of this kind that is named `default`, one kopf operator silences all others."""
+"""The name of a kopf peering object; one kopf operator silences all others through it."""
 
 
 def test_another_kopf_operator_of_higher_priority_does_not_silence_it(
@@ -242,7 +240,7 @@ def test_another_kopf_operator_of_higher_priority_does_not_silence_it(
     assert "kopfpeerings" not in operator.text()
 
 
-def test_an_operator_that_loses_its_crd_ends_and_says_so(own_rig: KubeStack, own_server: ApiServer) -> None:
+def test_an_operator_without_its_crd_ends_with_a_message(own_rig: KubeStack, own_server: ApiServer) -> None:
     install_crd(own_server)
     operator = own_rig.start_operator()
     operator.wait_for_output("watching team")
@@ -251,7 +249,7 @@ def test_an_operator_that_loses_its_crd_ends_and_says_so(own_rig: KubeStack, own
     operator.wait_for_output("the operator ends: elasticjobs cannot be watched any more")
 
 
-def test_an_operator_with_an_unusable_etcd_address_ends_and_says_so(own_rig: KubeStack) -> None:
+def test_an_operator_with_an_unusable_etcd_address_ends_with_a_message(own_rig: KubeStack) -> None:
     operator = own_rig.start_operator(etcd="nonsense")
     assert operator.wait() == 1
     operator.wait_for_output("the operator ends: ")
@@ -259,7 +257,7 @@ def test_an_operator_with_an_unusable_etcd_address_ends_and_says_so(own_rig: Kub
 
 
 def require_a_password(port: int) -> None:
-    """From now on this etcd answers nobody who has none."""
+    """Make this etcd refuse clients without a password."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         auth = rpc.AuthStub(channel)
         auth.UserAdd(rpc.AuthUserAddRequest(name="root", password="secret"))
@@ -268,7 +266,7 @@ def require_a_password(port: int) -> None:
         auth.AuthEnable(rpc.AuthEnableRequest())
 
 
-def test_an_operator_that_etcd_refuses_ends_and_says_so(
+def test_an_operator_that_etcd_refuses_ends_with_a_message(
     own_rig: KubeStack, own_server: ApiServer, tmp_path: Path
 ) -> None:
     install_crd(own_server)

@@ -1,4 +1,4 @@
-"""An operator that may not do something: who is told what, and that it goes on once it may."""
+"""An operator without a permission: its messages, and its recovery once the permission is granted."""
 
 import pytest
 
@@ -11,14 +11,14 @@ pytestmark = pytest.mark.kube
 
 
 def start_without(rig: KubeStack, resource: str, verb: str) -> str:
-    """An operator that lacks one verb; the name of its account."""
+    """Start an operator that lacks one verb; return the name of its account."""
     name = f"{rig.namespace.name}-{verb}-{resource}".replace("/", "-")
     token = account_without(rig.namespace.server, name, resource, verb)
     rig.start_operator(kubeconfig=write_kubeconfig(rig.folder / "limited.kubeconfig", rig.namespace.server, token))
     return name
 
 
-def test_without_permission_to_create_pods_the_job_says_so_until_it_is_granted(rig: KubeStack) -> None:
+def test_without_permission_to_create_pods_the_status_names_it_until_it_is_granted(rig: KubeStack) -> None:
     account = start_without(rig, "pods", "create")
     rig.namespace.apply(waiting_job(rig))
     refusal = 'cannot create resource "pods" in API group "" in the namespace'
@@ -31,7 +31,7 @@ def test_without_permission_to_create_pods_the_job_says_so_until_it_is_granted(r
 
 
 @pytest.mark.parametrize(("resource", "verb"), [("elasticjobs", "list"), ("pods", "list")])
-def test_without_permission_to_list_the_log_says_so_until_it_is_granted(
+def test_without_permission_to_list_the_log_names_it_until_it_is_granted(
     rig: KubeStack, resource: str, verb: str
 ) -> None:
     account = start_without(rig, resource, verb)
@@ -44,7 +44,7 @@ def test_without_permission_to_list_the_log_says_so_until_it_is_granted(
     rig.until("a pod", rig.pods)
 
 
-def test_without_permission_to_watch_the_log_says_so_until_it_is_granted(rig: KubeStack) -> None:
+def test_without_permission_to_watch_the_log_names_it_until_it_is_granted(rig: KubeStack) -> None:
     account = start_without(rig, "pods", "watch")
     assert rig.operator is not None
     assert "cannot watch, trying again: GET" in rig.operator.wait_for_output('cannot watch resource "pods"')
@@ -55,7 +55,7 @@ def test_without_permission_to_watch_the_log_says_so_until_it_is_granted(rig: Ku
     rig.until("a successor", lambda: rig.pod_names() not in ([], [pod]))
 
 
-def test_without_permission_to_write_status_the_job_runs_and_the_log_says_so(rig: KubeStack) -> None:
+def test_without_permission_to_write_status_the_job_runs_and_the_log_names_it(rig: KubeStack) -> None:
     account = start_without(rig, "elasticjobs/status", "patch")
     rig.namespace.apply(waiting_job(rig))
     rig.until("a pod", rig.pods)
@@ -74,7 +74,7 @@ def test_without_permission_to_write_events_the_job_has_its_status(rig: KubeStac
     assert rig.phase("Pending")["desiredReplicas"] == 1
 
 
-def test_without_permission_for_budgets_the_job_runs_and_the_log_says_so(rig: KubeStack) -> None:
+def test_without_permission_for_budgets_the_job_runs_and_the_log_names_it(rig: KubeStack) -> None:
     start_without(rig, "poddisruptionbudgets", "patch")
     rig.start_node()
     rig.namespace.apply(waiting_job(rig))
@@ -93,7 +93,7 @@ def test_a_role_in_one_namespace_is_enough_for_an_operator_of_that_namespace(rig
     assert "orbidden" not in operator.text()
 
 
-def test_jobs_of_a_namespace_that_is_watched_no_more_are_left_alone_without_a_question(rig: KubeStack) -> None:
+def test_jobs_of_a_namespace_that_is_no_longer_watched_are_left_alone_without_a_request(rig: KubeStack) -> None:
     server = rig.namespace.server
     other = Namespace(server, f"{rig.namespace.name}-other")
     other.kubectl("create", "namespace", other.name)
@@ -110,7 +110,7 @@ def test_jobs_of_a_namespace_that_is_watched_no_more_are_left_alone_without_a_qu
     assert set(before) <= set(rig.etcd_keys())
 
 
-def test_a_namespace_that_may_not_be_listed_keeps_no_other_one_waiting_and_is_looked_at_once_it_may(
+def test_a_forbidden_namespace_delays_no_other_and_is_listed_once_it_is_permitted(
     rig: KubeStack,
 ) -> None:
     server, account = rig.namespace.server, f"{rig.namespace.name}-two"

@@ -1,4 +1,4 @@
-"""The operator's role is the least: the API server's audit log has each granted verb used, and none refused.
+"""The operator's role is the least: in the API server's audit log each granted verb is used, and none is refused.
 
 One life of an operator with everything in it that it may ever have to do. The admission plugin of OpenShift that asks
 for `elasticjobs/finalizers` is on: that verb it asks for by itself, outside of the log.
@@ -32,7 +32,7 @@ def audit(tmp_path: Path) -> Audit:
 
 @pytest.fixture
 def rig(programs: Programs, audit: Audit, etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[KubeStack]:
-    """A rig on an API server of its own, which writes the log."""
+    """Return a rig on an API server of its own, which writes the audit log."""
     plugin = "--enable-admission-plugins=OwnerReferencesPermissionEnforcement"
     folder = tmp_path / "server"
     folder.mkdir()
@@ -49,7 +49,7 @@ def rig(programs: Programs, audit: Audit, etcd_server: EmbeddedEtcd, tmp_path: P
 
 @pytest.fixture
 def release(rig: KubeStack) -> Iterator[Release]:
-    """For all namespaces."""
+    """Return a release for all namespaces."""
     folder = rig.folder / "secured"
     folder.mkdir()
     made = Release(rig, SecuredEtcd(folder, program()), "operator.verbose=false")
@@ -59,7 +59,7 @@ def release(rig: KubeStack) -> Iterator[Release]:
 
 
 def start_operator(release: Release) -> Process:
-    """Without a namespace and a cluster id: it has to find out."""
+    """Start an operator without a namespace and a cluster id, which it must find."""
     rig = release.stack
     lease = ("--leader-elect", "--lease-namespace", SYSTEM, "--lease-name", f"{release.name}-elasticjob-operator")
     options = (*release.options, *lease, "--etcd-endpoints", f"127.0.0.1:{release.etcd.port}")
@@ -74,8 +74,8 @@ def test_each_granted_verb_is_used_and_none_is_refused(release: Release, rig: Ku
     start_operator(release)
     a_pod_is_replaced_and_another_is_stuck_on_a_dead_node(rig)
     a_job_is_suspended_twice(rig)
-    a_pod_goes_while_nobody_looks(release)
-    a_job_fails_and_is_cleared_away(rig)
+    a_pod_is_deleted_while_no_operator_runs(release)
+    a_job_fails_and_is_deleted(rig)
 
     def unused() -> set[tuple[str, str]]:
         return set(allowed - audit.used(account) - BY_THE_PLUGIN)
@@ -104,7 +104,7 @@ def a_job_is_suspended_twice(rig: KubeStack) -> None:
         rig.until("two pods", lambda: len(rig.pod_names()) == 2)
 
 
-def a_pod_goes_while_nobody_looks(release: Release) -> None:
+def a_pod_is_deleted_while_no_operator_runs(release: Release) -> None:
     rig = release.stack
     rig.kill_operator()
     gone, _ = rig.pod_names()
@@ -113,7 +113,7 @@ def a_pod_goes_while_nobody_looks(release: Release) -> None:
     rig.until("a successor", lambda: len(rig.pod_names()) == 2)
 
 
-def a_job_fails_and_is_cleared_away(rig: KubeStack) -> None:
+def a_job_fails_and_is_deleted(rig: KubeStack) -> None:
     rig.namespace.apply(waiting_job(rig, "short", backoffLimit=0, ttlSecondsAfterFinished=1))
     pod = rig.until("its pod", lambda: next((name for name in rig.pod_names() if name.startswith("short")), ""))
     rig.fail_pod(pod)

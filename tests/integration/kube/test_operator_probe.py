@@ -1,7 +1,7 @@
-"""The liveness probe against a real API server: green while the watches tell what there is, red when one is dead.
+"""The liveness probe with a real API server: green while watches deliver changes, red when one is stale.
 
-A watch is dead when its connection lives and nothing comes any more: in the first test nobody feeds it, by night a
-proxy swallows all that the API server tells a whole operator.
+A watch is stale if its connection is open and no event arrives any more. In the first test no task publishes events. In
+the nightly test a proxy drops all events that the API server sends to an operator.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ SETTINGS = Settings(cluster_id="c", operator_id="o", etcd_endpoints=("etcd:2379"
 
 
 def probe(url: str) -> int:
-    """The status of the answer; 0 when nobody answers."""
+    """Return the status of the response; 0 without one."""
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             return int(answer.status)
@@ -49,7 +49,7 @@ def probe(url: str) -> int:
 
 @contextlib.asynccontextmanager
 async def operating(cluster: KubeCluster, url: str) -> AsyncIterator[OperatorTask]:
-    """An operator that answers probes, and whose watches nobody feeds."""
+    """Run an operator that answers probes, and whose watches deliver nothing."""
     etcd, meter = InMemoryEtcd(InMemoryStore()), PrometheusRecorder()
     operator = Controller(cluster, etcd, SETTINGS, metrics=meter)
     running = OperatorTask(operator.run, cluster.credentials)
@@ -80,7 +80,7 @@ async def closing(cluster: KubeCluster) -> AsyncIterator[None]:
         await cluster.close()
 
 
-async def test_the_probe_is_green_until_a_watch_is_dead(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_probe_is_green_until_a_watch_is_stale(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(namespace.server.kubeconfig()))
     feed, clock, url = EventBus(relist_delay_s=0.0), FakeClock(), f"http://127.0.0.1:{unused_port()}/healthz"
     namespace.apply(MINIMAL)
@@ -106,7 +106,7 @@ def cluster_has_pods(namespace: Namespace) -> bool:
 
 @pytest.mark.nightly
 @pytest.mark.timeout(900)
-def test_an_operator_whose_watches_tell_nothing_ends_and_its_probe_is_red(rig: KubeStack) -> None:
+def test_an_operator_whose_watches_deliver_nothing_ends_and_its_probe_is_red(rig: KubeStack) -> None:
     url = f"http://127.0.0.1:{unused_port()}/healthz"
     with faulty_api_server(rig, "--liveness", url) as proxy:
         eventually(lambda: probe(url) == 200, within_s=30, what="green")

@@ -1,6 +1,6 @@
-"""Pods with a sidecar: for the API server they run on when their trainer has ended; they hold up nothing.
+"""Pods with a sidecar: for the API server they still run after their trainer has ended; they delay nothing.
 
-The test is the kubelet (that of `elasticjob run` has no sidecars) and the agents: what it says is what theirs would.
+The test writes the statuses and records of the kubelet and the agents; the kubelet of `elasticjob run` has no sidecars.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ def with_sidecar(rig: KubeStack, **spec: Any) -> dict[str, Any]:
     return job
 
 
-def says_trainer_ended(rig: KubeStack, pod: str, exit_code: int) -> None:
-    """As a kubelet: the trainer's container has ended, the sidecar's has not, so the pod's phase is Running."""
+def report_trainer_ended(rig: KubeStack, pod: str, exit_code: int) -> None:
+    """Report as a kubelet that the trainer's container has ended; the sidecar runs, so the pod's phase is Running."""
     ended = {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed", "startedAt": None}
     trainer = {"name": "trainer", "image": "t", "imageID": "", "ready": False, "restartCount": 0}
     sidecar = {"name": "logs", "image": "l", "imageID": "", "ready": True, "restartCount": 0}
@@ -38,8 +38,8 @@ def says_trainer_ended(rig: KubeStack, pod: str, exit_code: int) -> None:
     assert rig.put_status(pod, status)
 
 
-def says_all_workers_succeeded(rig: KubeStack) -> None:
-    """As the closer of a round of one."""
+def write_success(rig: KubeStack) -> None:
+    """Write the success of a round of one, as its leader does."""
     world = RendezvousState(state=RoundPhase.SUCCEEDED, round=1, nonce="n", cause=Cause.SUCCEEDED)
 
     async def write() -> None:
@@ -50,21 +50,21 @@ def says_all_workers_succeeded(rig: KubeStack) -> None:
     asyncio.run(write())
 
 
-def test_a_pod_whose_trainer_has_failed_is_replaced_though_its_sidecar_runs(rig: KubeStack) -> None:
+def test_a_pod_whose_trainer_failed_is_replaced_although_its_sidecar_runs(rig: KubeStack) -> None:
     rig.start_operator()
     rig.create_job(with_sidecar(rig))
     [failed] = rig.until("a pod", rig.pod_names)
-    says_trainer_ended(rig, failed, 1)
+    report_trainer_ended(rig, failed, 1)
     rig.until("another one", lambda: len(rig.pod_names()) == 1 and failed not in rig.pod_names())
     rig.until("the count", lambda: rig.status()["podReplacements"] == 1)
 
 
-def test_a_job_whose_trainers_have_ended_well_has_succeeded_and_its_sidecars_go(rig: KubeStack) -> None:
+def test_a_job_whose_trainers_succeeded_has_succeeded_and_its_sidecars_end(rig: KubeStack) -> None:
     rig.start_operator()
     rig.create_job(with_sidecar(rig))
     [name] = rig.until("a pod", rig.pod_names)
-    says_all_workers_succeeded(rig)  # first, as agents do: a trainer that ends before the job has is replaced
-    says_trainer_ended(rig, name, 0)
+    write_success(rig)  # first, as agents do: a trainer that ends before its job is replaced
+    report_trainer_ended(rig, name, 0)
     rig.phase("Succeeded")
     assert rig.pod_names() == [name], "its logs can be read for a moment"
     # That moment is not waited for: the job has ended a minute ago for the operator that comes next.

@@ -1,4 +1,4 @@
-"""Two operator processes on a real API server: the leader is killed, frozen or cut off, and the other one goes on."""
+"""Two operator processes with a real API server: the leader is killed, frozen or cut off, and the other takes over."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ class Replica:
         self.process: Process = rig.start_operator(*(lease if elects else ()), *liveness, kubeconfig=kubeconfig)
 
     def role(self) -> str:
-        """As `/readyz` says it; empty while it is not ready."""
+        """Return the role from `/readyz`; empty while the process is not ready."""
         with contextlib.suppress(OSError), urllib.request.urlopen(self._url, timeout=5) as response:
             return str(json.load(response)["role"])
         return ""
@@ -51,7 +51,7 @@ def free_port() -> int:
 
 @pytest.fixture
 def two(rig: KubeStack) -> Iterator[tuple[Replica, Replica]]:
-    """The first leads, the second stands by, and a job of two nodes runs."""
+    """Return two operators, of which the first leads, with a running job of two nodes."""
     rig.start_node()
     first = Replica(rig)
     rig.until("a leader", lambda: first.role() == "leader")
@@ -65,13 +65,13 @@ def two(rig: KubeStack) -> Iterator[tuple[Replica, Replica]]:
 
 
 def holder(rig: KubeStack) -> str:
-    """As `kubectl get lease` shows it."""
+    """Return the holder of the Lease, as `kubectl get lease` shows it."""
     path = "jsonpath={.spec.holderIdentity}"
     found = rig.namespace.server.kubectl("get", "lease", "elasticjob-operator", "-o", path, namespace=SYSTEM)
     return str(found.stdout)
 
 
-def test_the_standby_goes_on_when_the_leader_was_killed(rig: KubeStack, two: tuple[Replica, Replica]) -> None:
+def test_the_standby_takes_over_when_the_leader_is_killed(rig: KubeStack, two: tuple[Replica, Replica]) -> None:
     first, second = two
     before = holder(rig)
     first.process.kill()
@@ -82,7 +82,7 @@ def test_the_standby_goes_on_when_the_leader_was_killed(rig: KubeStack, two: tup
     assert {status[name] for name in ("restarts", "nodeLosses", "podReplacements")} == {0}
 
 
-def test_a_leader_that_is_stopped_gives_up_the_lease(rig: KubeStack, two: tuple[Replica, Replica]) -> None:
+def test_a_stopped_leader_releases_the_lease(rig: KubeStack, two: tuple[Replica, Replica]) -> None:
     first, second = two
     assert first.process.stop() == 0
     assert "released the lease" in first.process.text()
@@ -91,9 +91,7 @@ def test_a_leader_that_is_stopped_gives_up_the_lease(rig: KubeStack, two: tuple[
     assert holder(rig) == ""
 
 
-def test_a_leader_that_was_frozen_finds_the_other_one_at_work_and_stands_by(
-    rig: KubeStack, two: tuple[Replica, Replica]
-) -> None:
+def test_a_frozen_leader_becomes_a_standby_of_the_other(rig: KubeStack, two: tuple[Replica, Replica]) -> None:
     first, second = two
     os.kill(first.process.pid, signal.SIGSTOP)
     rig.until("the other leads", lambda: second.role() == "leader")
@@ -109,8 +107,8 @@ def test_a_leader_that_was_frozen_finds_the_other_one_at_work_and_stands_by(
 
 
 @pytest.fixture
-def way(rig: KubeStack) -> Iterator[Proxy]:
-    """A way to the API server that a test may stall."""
+def connection(rig: KubeStack) -> Iterator[Proxy]:
+    """Return a connection to the API server that the test can stall."""
     host, port = rig.namespace.server.url.removeprefix("https://").rsplit(":", 1)
     with proxy(host, int(port)) as made:
         yield made
@@ -119,7 +117,7 @@ def way(rig: KubeStack) -> Iterator[Proxy]:
 
 @pytest.fixture
 def role(rig: KubeStack) -> Iterator[dict[str, Any]]:
-    """The operator's role; as it was at the end."""
+    """Return the operator's role, and restore it at the end."""
     server = rig.namespace.server
     found: dict[str, Any] = json.loads(server.kubectl("get", "clusterrole", ACCOUNT, "-o", "json").stdout)
     yield found
@@ -127,12 +125,12 @@ def role(rig: KubeStack) -> Iterator[dict[str, Any]]:
     assert server.kubectl("patch", "clusterrole", ACCOUNT, "--type=merge", "-p", rules).returncode == 0
 
 
-def test_a_leader_steps_down_while_the_api_server_hangs_and_leads_again_without_listing_anew(
-    rig: KubeStack, way: Proxy, role: dict[str, Any]
+def test_a_leader_resigns_while_the_api_server_hangs_and_leads_again_without_a_list(
+    rig: KubeStack, connection: Proxy, role: dict[str, Any]
 ) -> None:
-    """Meanwhile it has lost the right to list: it can only go on from what it knows and from its watches."""
+    """Meanwhile it loses the right to list, so it depends on its caches and its watches."""
     config = json.loads((rig.folder / "operator.kubeconfig").read_text())
-    config["clusters"][0]["cluster"]["server"] = f"https://{way.endpoint}"
+    config["clusters"][0]["cluster"]["server"] = f"https://{connection.endpoint}"
     path = rig.folder / "proxied.kubeconfig"
     path.write_text(json.dumps(config))
     rig.start_node()
@@ -141,7 +139,7 @@ def test_a_leader_steps_down_while_the_api_server_hangs_and_leads_again_without_
     rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=1, maxReplicas=3))
     rig.running(nodes=2, round_=1)
     pods, pid = rig.pod_names(), replica.process.pid
-    way.stall()
+    connection.stall()
     rig.until("it leads no more", lambda: replica.role() != "leader")
     without = [{**rule, "verbs": [verb for verb in rule["verbs"] if verb != "list"]} for rule in role["rules"]]
     rules = json.dumps({"rules": without})
@@ -149,7 +147,7 @@ def test_a_leader_steps_down_while_the_api_server_hangs_and_leads_again_without_
     assert server.kubectl("patch", "clusterrole", ACCOUNT, "--type=merge", "-p", rules).returncode == 0
     rig.until("it may list no more", lambda: not may_list(rig))
     rig.patch_job("j", {"replicas": 3})
-    way.restore()
+    connection.restore()
     rig.until("it leads again", lambda: replica.role() == "leader")
     rig.running(nodes=3, round_=2)
     assert (set(pods) < set(rig.pod_names()), replica.process.pid) == (True, pid)
@@ -157,16 +155,16 @@ def test_a_leader_steps_down_while_the_api_server_hangs_and_leads_again_without_
 
 
 def may_list(rig: KubeStack) -> bool:
-    """As `kubectl auth can-i` tells of the operator's account."""
+    """Return whether the operator's account may list, as `kubectl auth can-i` reports."""
     account = f"--as=system:serviceaccount:{SYSTEM}:{ACCOUNT}"
     asked = ("auth", "can-i", "list", "pods", account)
     return rig.namespace.server.kubectl(*asked, namespace=rig.namespace.name).stdout.strip() == "yes"
 
 
-def test_one_leads_beside_eight_busy_processes_and_the_job_goes_on(
+def test_one_leads_beside_eight_busy_processes_and_the_job_continues(
     rig: KubeStack, two: tuple[Replica, Replica]
 ) -> None:
-    """The lease may change hands; nobody acts twice, and in the end one leads and one stands by."""
+    """The Lease may change hands; no request is sent twice, and in the end one leads and one is a standby."""
     with contextlib.ExitStack() as ending:
         for _ in range(8):
             busy = ending.enter_context(subprocess.Popen([sys.executable, "-S", "-c", "while True: pass"]))
@@ -183,8 +181,8 @@ def test_one_leads_beside_eight_busy_processes_and_the_job_goes_on(
     assert (rig.status()["restarts"], rig.status()["podReplacements"]) == (0, 0)
 
 
-def test_one_that_does_not_elect_beside_a_leader_does_no_harm(rig: KubeStack) -> None:
-    """As in an upgrade from a version without a Lease, and in a rollback to it."""
+def test_an_operator_without_election_beside_a_leader_does_no_harm(rig: KubeStack) -> None:
+    """This happens in an upgrade from a version without a Lease, and in a rollback to it."""
     rig.start_node()
     older, newer = Replica(rig, elects=False), Replica(rig)
     rig.until("two leaders", lambda: (older.role(), newer.role()) == ("leader", "leader"))
@@ -206,13 +204,13 @@ def test_one_that_does_not_elect_beside_a_leader_does_no_harm(rig: KubeStack) ->
 
 
 def named(rig: KubeStack) -> list[str]:
-    """Names of the pods that own a slot."""
+    """Return names of the pods that own a slot."""
     slots = rig.slots(rig.keys())
     return sorted(owner.pod for owner in slots.slots.values()) if slots is not None else []
 
 
 def live(rig: KubeStack) -> list[str]:
-    """Names of the pods that have not ended."""
+    """Return names of the pods that have not ended."""
     ended = {"Failed", "Succeeded"}
     pods = [pod for pod in rig.pods() if pod.get("status", {}).get("phase") not in ended]
     return sorted(pod["metadata"]["name"] for pod in pods if "deletionTimestamp" not in pod["metadata"])

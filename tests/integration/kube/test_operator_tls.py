@@ -1,4 +1,4 @@
-"""Certificates and users of jobs, by a real operator with the release's permissions, on a real API server and etcd."""
+"""Certificates and users of jobs, with a real operator, the release's permissions, and real API server and etcd."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @pytest.fixture
 def release(rig: KubeStack) -> Iterator[Release]:
-    """A release whose authority is that of an etcd that runs."""
+    """Return a release whose authority is that of a running etcd."""
     folder = rig.folder / "secured"
     folder.mkdir()
     made = Release(rig, SecuredEtcd(folder, program()))
@@ -57,7 +57,7 @@ def users(release: Release) -> set[str]:
 
 
 def certificate(release: Release, uid: str) -> bytes:
-    """That of the job j, now."""
+    """Return the current certificate of the job j."""
     return release.secret(f"j-etcd-{uid[:8]}", release.stack.namespace.name)["tls.crt"]
 
 
@@ -74,7 +74,7 @@ def test_a_job_gets_a_certificate_of_its_own_and_runs_with_it(release: Release, 
     assert users(release) == {uid}
 
 
-def test_the_secret_goes_with_the_job_and_is_seen_as_files_by_the_trainer_alone(
+def test_the_secret_is_deleted_with_the_job_and_only_the_trainer_has_its_files(
     release: Release, rig: KubeStack
 ) -> None:
     release.start_operator()
@@ -115,7 +115,7 @@ def test_a_running_job_gets_the_next_certificate_without_a_new_round(
     assert rig.status()["restarts"] == 0
 
 
-def test_the_user_goes_with_the_job(release: Release, rig: KubeStack) -> None:
+def test_the_user_is_removed_with_the_job(release: Release, rig: KubeStack) -> None:
     release.start_operator()
     uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
     rig.until("a pod", rig.pods)
@@ -143,7 +143,7 @@ def test_jobs_that_are_deleted_as_soon_as_they_are_created_leave_no_user(release
     assert not rig.etcd_keys()
 
 
-def test_the_user_goes_with_the_job_although_a_finalizer_keeps_its_pod(release: Release, rig: KubeStack) -> None:
+def test_the_user_is_removed_with_the_job_although_a_finalizer_keeps_its_pod(release: Release, rig: KubeStack) -> None:
     release.start_operator()
     rig.namespace.apply(waiting_job(rig))
     [pod] = rig.until("a pod", rig.pod_names)
@@ -158,8 +158,8 @@ def test_the_user_goes_with_the_job_although_a_finalizer_keeps_its_pod(release: 
         rig.namespace.kubectl("patch", "pod", pod, "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
 
 
-def test_a_job_that_is_refused_loses_its_user_too_when_it_fills_etcd(release: Release, rig: KubeStack) -> None:
-    """It gets its certificate, and then a template that nobody can act on."""
+def test_a_refused_job_loses_its_user_too_when_it_fills_etcd(release: Release, rig: KubeStack) -> None:
+    """The job gets its certificate, and then an invalid template."""
     release.start_operator()
     uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
     rig.until("a pod", rig.pods)
@@ -173,7 +173,7 @@ def test_a_job_that_is_refused_loses_its_user_too_when_it_fills_etcd(release: Re
 
 
 async def fill(etcd: EtcdClient, prefix: str) -> None:
-    """What somebody does with a job's certificate: a little more than the job may have, and on until he may no more."""
+    """Write below the job's prefix, as a holder of its certificate, beyond its quota and until etcd refuses."""
     for number in range(MIN_BYTES // MIB):
         await etcd.txn(Txn((), (Put(f"{prefix}x/{number}", bytes(MIB)),)))
 
@@ -189,7 +189,7 @@ async def fill(etcd: EtcdClient, prefix: str) -> None:
 
 
 def as_the_job(release: Release, uid: str, ask: Callable[[EtcdClient], Awaitable[T]]) -> T:
-    """With the certificate of the job j."""
+    """Call etcd with the certificate of the job j."""
     folder = release.stack.folder / "stolen"
     folder.mkdir()
     for name, text in release.secret(f"j-etcd-{uid[:8]}", release.stack.namespace.name).items():
@@ -205,9 +205,7 @@ def as_the_job(release: Release, uid: str, ask: Callable[[EtcdClient], Awaitable
     return asyncio.run(work())
 
 
-def test_a_job_whose_certificate_fills_etcd_loses_it_and_ends_and_no_other_does(
-    release: Release, rig: KubeStack
-) -> None:
+def test_only_a_job_whose_certificate_fills_etcd_loses_it_and_fails(release: Release, rig: KubeStack) -> None:
     release.start_operator()
     uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
     other = rig.namespace.apply(waiting_job(rig, "other"))["metadata"]["uid"]
@@ -224,8 +222,8 @@ def test_a_job_whose_certificate_fills_etcd_loses_it_and_ends_and_no_other_does(
 
 
 @pytest.mark.nightly
-def test_a_deleted_job_whose_map_was_spoilt_leaves_neither_keys_nor_a_user(release: Release, rig: KubeStack) -> None:
-    """What its prefix says of itself, and to whom it belongs, is a claim of the job's."""
+def test_a_deleted_job_with_an_invalid_map_leaves_neither_keys_nor_a_user(release: Release, rig: KubeStack) -> None:
+    """The contents of a prefix, including its owner, are claims of the job."""
     release.start_operator()
     uid = rig.namespace.apply(waiting_job(rig))["metadata"]["uid"]
     rig.until("a pod", rig.pods)
@@ -244,9 +242,7 @@ def test_a_deleted_job_whose_map_was_spoilt_leaves_neither_keys_nor_a_user(relea
 
 
 @pytest.mark.nightly
-def test_users_that_no_job_has_any_more_are_collected_and_those_of_others_are_not(
-    release: Release, rig: KubeStack
-) -> None:
+def test_users_of_deleted_jobs_are_removed_and_those_of_others_are_not(release: Release, rig: KubeStack) -> None:
     lost, other = str(uuid.uuid4()), str(uuid.uuid4())
 
     async def leave(client: EtcdClient) -> None:
@@ -260,7 +256,7 @@ def test_users_that_no_job_has_any_more_are_collected_and_those_of_others_are_no
 
 
 @pytest.mark.nightly
-def test_an_etcd_that_has_lost_its_data_is_guarded_anew_and_the_job_goes_on(
+def test_an_etcd_that_lost_its_data_gets_authentication_again_and_the_job_continues(
     release: Release, pods: Pods, rig: KubeStack
 ) -> None:
     release.start_operator()
@@ -278,7 +274,7 @@ def test_an_etcd_that_has_lost_its_data_is_guarded_anew_and_the_job_goes_on(
 
 
 @pytest.mark.nightly
-def test_the_operator_fills_the_releases_secrets_once_and_keeps_to_them(release: Release, rig: KubeStack) -> None:
+def test_the_operator_fills_the_releases_secrets_once(release: Release, rig: KubeStack) -> None:
     rig.namespace.server.kubectl("patch", "secret", release.ca, "--type=merge", '-p={"data":null}', namespace=SYSTEM)
     release.start_operator()
     rig.until("etcd's certificate", lambda: "tls.crt" in release.secret(release.server))
@@ -291,7 +287,7 @@ def test_the_operator_fills_the_releases_secrets_once_and_keeps_to_them(release:
     rig.operator.stop()
     release.apply()  # an upgrade
     release.start_operator()
-    again = rig.operator  # its log goes on where that of the first one ended
+    again = rig.operator  # its log continues after that of the first one
     rig.until("it is at work again", lambda: again.text().count("keys begin with") == 2)
     assert (release.secret(release.ca), release.secret(release.server)) == (made, server)
 
@@ -309,7 +305,7 @@ def test_the_authority_is_read_by_the_operator_alone_which_reads_no_other_secret
 
 
 @pytest.mark.nightly
-def test_an_authority_that_cannot_be_used_is_told_in_one_sentence(release: Release, rig: KubeStack) -> None:
+def test_an_unusable_authority_is_one_message(release: Release, rig: KubeStack) -> None:
     patch = '-p={"data":{"tls.key":"bm8="}}'
     rig.namespace.server.kubectl("patch", "secret", release.ca, "--type=merge", patch, namespace=SYSTEM)
     release.start_operator()
@@ -320,7 +316,7 @@ def test_an_authority_that_cannot_be_used_is_told_in_one_sentence(release: Relea
 
 
 @pytest.mark.nightly
-def test_another_authority_takes_over_in_the_three_steps_of_the_page_without_a_round(
+def test_the_three_steps_of_the_page_change_the_authority_without_a_round(
     release: Release, pods: Pods, rig: KubeStack
 ) -> None:
     release.start_operator()
@@ -346,7 +342,7 @@ def test_another_authority_takes_over_in_the_three_steps_of_the_page_without_a_r
 
 
 def change_over(release: Release, authority: CertificateAuthority, uid: str) -> None:
-    """The operator is started anew with this one in its Secret, and etcd's files are what it makes then."""
+    """Restart the operator with this authority in its Secret, and give etcd the files that it then writes."""
     release.etcd.ca = authority
     trusted = authority.trusted.removeprefix(authority.certificate.rstrip() + b"\n")
     release.provide_ca({"ca.crt": trusted})

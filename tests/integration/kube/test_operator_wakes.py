@@ -1,7 +1,7 @@
-"""Time alone ends jobs: no pod runs, nothing reports, nobody touches anything, and all that was promised still comes.
+"""Deadlines and TTLs take effect without any event: no pod runs, no agent reports, and no user changes anything.
 
-The deadlines lie beyond every look that the operator takes anyway at what it has just created, so a turn at that moment
-is one that the job's clock has called for.
+The deadlines are later than every reconcile that the creation of the job causes. So a reconcile at that time has no
+other cause than the deadline.
 """
 
 import pytest
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.kube
 DEADLINE_S = int(UNREACHABLE_SHOWN_S) + 2
 
 
-def test_deadlines_and_the_time_to_live_are_kept_while_nothing_else_happens(rig: KubeStack) -> None:
+def test_deadlines_and_the_ttl_hold_without_any_other_event(rig: KubeStack) -> None:
     rig.start_operator()
     rig.create_job(waiting_job(rig, "life", activeDeadlineSeconds=DEADLINE_S, ttlSecondsAfterFinished=1))
     rig.create_job(waiting_job(rig, "start", startupDeadlineSeconds=DEADLINE_S, ttlSecondsAfterFinished=1))

@@ -1,6 +1,6 @@
-"""The manifests in docs/security.md, held to their schemas by a real API server.
+"""The manifests in docs/security.md, checked against their schemas by a real API server.
 
-What cert-manager then does with them: `test_cert_manager.py`.
+`test_cert_manager.py` tests their effect with cert-manager.
 """
 
 from typing import Any
@@ -23,13 +23,13 @@ def cert_manager(server: ApiServer, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def tried(server: ApiServer, manifest: dict[str, Any], namespace: str) -> str:
-    """What the API server says to it; empty if it would take it. Nothing is kept."""
+    """Return the API server's error for the manifest; empty if it would accept it. It is a dry run."""
     placed = {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
     done = server.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=placed)
     return done.stderr if done.returncode else ""
 
 
-def test_the_network_policy_of_jobs_is_one(server: ApiServer, namespace: Namespace) -> None:
+def test_the_network_policy_of_jobs_is_valid(server: ApiServer, namespace: Namespace) -> None:
     [policy] = manifests("security.md", "networking.k8s.io")
     assert tried(server, policy, namespace.name) == ""
     chosen = policy["spec"]["podSelector"]
@@ -47,7 +47,7 @@ def test_an_issuer_and_an_authority_are_shown_and_the_same_for_etcd() -> None:
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("manifest", AUTHORITY, ids=lambda manifest: "{kind} {metadata[name]}".format(**manifest))
-def test_cert_managers_own_schema_takes_it(
+def test_cert_managers_own_schema_accepts_it(
     cert_manager: ApiServer, namespace: Namespace, manifest: dict[str, Any]
 ) -> None:
     assert tried(cert_manager, manifest, namespace.name) == ""
@@ -55,7 +55,7 @@ def test_cert_managers_own_schema_takes_it(
 
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
-def test_a_field_that_cert_manager_does_not_know_would_be_seen(cert_manager: ApiServer, namespace: Namespace) -> None:
+def test_an_unknown_field_of_cert_manager_would_be_detected(cert_manager: ApiServer, namespace: Namespace) -> None:
     [_, certificate, *_] = AUTHORITY
     wrong = {**certificate, "spec": {**certificate["spec"], "isAuthority": True}}
     assert 'unknown field "spec.isAuthority"' in tried(cert_manager, wrong, namespace.name)

@@ -1,4 +1,4 @@
-"""Two installations over one API server, each with its etcd; and one whose cluster id would change with its options."""
+"""Two installations with one API server, each with its etcd; and an installation whose cluster id would change."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ def other_etcd(tmp_path: Path) -> Iterator[Endpoint]:
 
 
 def start_another(rig: KubeStack, etcd: Endpoint) -> Process:
-    """A second operator for the same namespace."""
+    """Start a second operator for the same namespace."""
     names = ("--cluster-id", THERE, "--namespace", rig.namespace.name)
     process = Process(
         "elasticjob_operator.main",
@@ -85,15 +85,15 @@ def test_the_second_leaves_the_job_alone_until_it_is_handed_over(rig: KubeStack,
 
 @pytest.fixture
 def config(rig: KubeStack) -> None:
-    """The ConfigMap as deploy/ makes it."""
+    """Create the ConfigMap as deploy/ does."""
     documents = list(yaml.safe_load_all((DEPLOY / "operator.yaml").read_text()))
     [empty] = [each for each in documents if each and each["kind"] == "ConfigMap"]
     server = rig.namespace.server
     assert server.kubectl("apply", "-f", "-", stdin=empty).returncode == 0
 
 
-def kept(rig: KubeStack, field: str) -> str:
-    """As docs/operations.md has it: kubectl get configmap … -o jsonpath."""
+def stored(rig: KubeStack, field: str) -> str:
+    """Return a field of the ConfigMap with the command of docs/operations.md."""
     asked = ("get", "configmap", CONFIG, "-o", f"jsonpath={{.data.{field}}}")
     return rig.namespace.server.kubectl(*asked, namespace=SYSTEM).stdout
 
@@ -104,7 +104,7 @@ def test_a_changed_cluster_id_restarts_no_job_and_loses_no_key(rig: KubeStack) -
     rig.start_operator(*options)
     rig.namespace.apply(waiting_job(rig, replicas=2))
     rig.until("two pods", lambda: len(rig.pod_names()) == 2)
-    pods, identity = rig.pod_names(), (kept(rig, "installation"), kept(rig, "clusterId"))
+    pods, identity = rig.pod_names(), (stored(rig, "installation"), stored(rig, "clusterId"))
     assert identity == (rig.status()["installation"], rig.cluster_id)
     rig.kill_operator()
     operator = rig.start_operator("--cluster-id", "another", *options)
@@ -112,6 +112,6 @@ def test_a_changed_cluster_id_restarts_no_job_and_loses_no_key(rig: KubeStack) -
     rig.patch_job("j", {"maxRestarts": 9})
     rig.until("a look", lambda: rig.status()["observedGeneration"] == rig.job()["metadata"]["generation"])
     assert rig.pod_names() == pods
-    assert (kept(rig, "installation"), kept(rig, "clusterId")) == identity
+    assert (stored(rig, "installation"), stored(rig, "clusterId")) == identity
     rig.namespace.kubectl("delete", "ejob", "j", "--wait=false")
     rig.until("no keys", lambda: not rig.etcd_range(f"/elasticjob/{rig.cluster_id}/{rig.namespace.name}/").kvs)

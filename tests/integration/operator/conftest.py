@@ -1,7 +1,7 @@
-"""A cluster with its kubelet side, for tests that any `protocol.Cluster` must pass.
+"""A cluster with the methods of a kubelet, for tests that every `Cluster` must pass.
 
-`cluster` is a MemoryCluster on a clock that stands still. Nothing is patched: a test that needs a pod bound,
-run or ended does it as a kubelet would. No processes are started.
+`cluster` is an `InMemoryCluster` with a constant clock. Nothing is patched: a test that needs a bound, running or ended
+pod acts as a kubelet would. No processes are started.
 """
 
 import pytest

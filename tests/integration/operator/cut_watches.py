@@ -23,7 +23,7 @@ from testing.waiting import eventually
 
 PORT = 8080
 NOTICED_WITHIN_S = 60.0
-"""A bookmark a minute, and one that may be late: what is noticed by their absence takes 150 s."""
+"""Seconds until absent bookmarks are noticed (150): one arrives each minute, and one may be late."""
 _SERVER = """
 import socketserver
 class Answer(socketserver.StreamRequestHandler):
@@ -38,7 +38,7 @@ socketserver.ThreadingTCPServer(("0.0.0.0", PORT), Answer).serve_forever()
 
 
 async def is_watched(resource: Resource, connected: asyncio.Event) -> None:
-    """One watch, until it ends with ClusterUnavailable."""
+    """Run one watch until it ends with ClusterUnavailable."""
     cluster = await KubeCluster.connect(EventBus())
     try:
         async for kind, _ in cluster.changes(resource, "", ""):
@@ -51,7 +51,7 @@ async def is_watched(resource: Resource, connected: asyncio.Event) -> None:
 
 
 async def pull(line: NetworkNamespace) -> None:
-    """Both stand; then the cable goes."""
+    """Wait until both watches are connected, then cut the connection."""
     tasks = [await begun(functools.partial(is_watched, each)) for each in (Resource.POD, Resource.JOB)]
     line.disconnect()
     done, late = await asyncio.wait(tasks, timeout=NOTICED_WITHIN_S)
@@ -63,7 +63,7 @@ async def pull(line: NetworkNamespace) -> None:
 
 
 async def begun(watch: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-    """It was answered, and goes on."""
+    """Wait until the watch has a response that has not ended."""
     connected = asyncio.Event()
     task = asyncio.create_task(watch(connected))
     async with asyncio.timeout(NOTICED_WITHIN_S):
@@ -72,7 +72,7 @@ async def begun(watch: Callable[[asyncio.Event], Coroutine[Any, Any, None]]) -> 
 
 
 def configure(folder: Path) -> None:
-    """$KUBECONFIG is a way there."""
+    """Set $KUBECONFIG to the server in the other network."""
     cluster, user = {"server": f"http://{NAMESPACE_ADDRESS}:{PORT}"}, {"token": "t"}
     config = {
         "apiVersion": "v1",
@@ -86,7 +86,7 @@ def configure(folder: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    """With a server there that answers each request, and never ends its answer."""
+    """Run a server in the other network that answers each request without ending its response."""
     configure(folder)
     with network_namespace() as line:
         server = subprocess.Popen([*line.inside, sys.executable, "-c", _SERVER.replace("PORT", str(PORT))])
@@ -99,7 +99,7 @@ def main(folder: Path) -> None:
 
 
 def listens() -> bool:
-    """Somebody takes a connection."""
+    """Return whether the server accepts a connection."""
     with contextlib.suppress(OSError):
         socket.create_connection((NAMESPACE_ADDRESS, PORT)).close()
         return True

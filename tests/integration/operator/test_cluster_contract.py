@@ -1,4 +1,4 @@
-"""What every `protocol.Cluster` promises: creation, deletion with grace, ownership, watches.
+"""The contract of every `Cluster`: creation, deletion with grace, ownership, watches.
 
 Written against the protocol and the kubelet's three calls, with bodies that a real API server accepts.
 """
@@ -39,7 +39,7 @@ async def bound_pod(cluster: InMemoryCluster, name: str, **more: Any) -> Object:
 
 @asynccontextmanager
 async def synced_watch(cluster: InMemoryCluster, resource: Resource) -> AsyncIterator[AsyncIterator[ObjectEvent]]:
-    """A watch that has told its listing."""
+    """Return a watch that has delivered its list."""
     stream: Any = cluster.watch(resource)
     async with aclosing(stream):
         while (await anext(stream)).change is not Change.SYNCED:
@@ -55,7 +55,7 @@ async def test_a_created_object_has_uid_version_generation_and_time(cluster: InM
     assert meta["creationTimestamp"] == "2025-01-01T00:00:00Z"
 
 
-async def test_creating_a_taken_name_is_refused(cluster: InMemoryCluster) -> None:
+async def test_creating_an_existing_name_is_refused(cluster: InMemoryCluster) -> None:
     await cluster.create(Resource.POD, pod("a"))
     with pytest.raises(AlreadyExists, match="pods/a"):
         await cluster.create(Resource.POD, pod("a"))
@@ -69,7 +69,7 @@ async def test_generate_name_is_completed(cluster: InMemoryCluster) -> None:
     assert len(made["metadata"]["name"]) > len("a-")
 
 
-async def test_what_is_returned_is_a_copy(cluster: InMemoryCluster) -> None:
+async def test_results_are_copies(cluster: InMemoryCluster) -> None:
     made = await cluster.create(Resource.POD, pod("a", x="1"))
     made["metadata"]["labels"]["x"] = "2"
     again = await cluster.get(Resource.POD, NAMESPACE, "a")
@@ -95,7 +95,7 @@ async def test_applying_the_same_again_is_no_write(cluster: InMemoryCluster) -> 
     assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
 
 
-async def test_what_has_an_owner_is_not_applied_over_what_is_not_its_owners(cluster: InMemoryCluster) -> None:
+async def test_an_object_is_not_applied_over_one_of_another_owner(cluster: InMemoryCluster) -> None:
     owner = await cluster.create(Resource.SERVICE, service("owner"))
     ref = {"apiVersion": "v1", "kind": "Service", "name": "owner", "uid": uid_of(owner)}
     owned = {**service("s", port=81), "metadata": {**service("s")["metadata"], "ownerReferences": [ref]}}
@@ -115,7 +115,7 @@ async def test_a_status_write_changes_no_generation(cluster: InMemoryCluster) ->
     assert (job["status"], job["metadata"]["generation"]) == ({"phase": "Running"}, 1)
 
 
-async def test_a_status_write_replaces_what_was_said_before(cluster: InMemoryCluster) -> None:
+async def test_a_status_write_replaces_the_earlier_status(cluster: InMemoryCluster) -> None:
     await cluster.create(Resource.JOB, {"metadata": {"name": "j", "namespace": NAMESPACE}, "spec": {"replicas": 1}})
     await cluster.patch_status(Resource.JOB, NAMESPACE, "j", {"phase": "Running", "masterPod": "j-0-aaaaa"})
     await cluster.patch_status(Resource.JOB, NAMESPACE, "j", {"phase": "Suspended"})
@@ -124,7 +124,7 @@ async def test_a_status_write_replaces_what_was_said_before(cluster: InMemoryClu
     assert job["status"] == {"phase": "Suspended"}
 
 
-async def test_of_two_that_claim_an_object_one_succeeds_and_no_status_takes_it_away(cluster: InMemoryCluster) -> None:
+async def test_one_of_two_claims_succeeds_and_no_status_write_removes_it(cluster: InMemoryCluster) -> None:
     body = {"metadata": {"name": "j", "namespace": NAMESPACE}, "spec": {"replicas": 1}}
     seen = (await cluster.create(Resource.JOB, body))["metadata"]["resourceVersion"]
     await cluster.claim(Resource.JOB, NAMESPACE, "j", {"installation": "here"}, seen)
@@ -137,11 +137,11 @@ async def test_of_two_that_claim_an_object_one_succeeds_and_no_status_takes_it_a
     assert job["status"] == {"installation": "here", "phase": "Suspended"}
 
 
-async def test_a_claim_of_a_gone_object_is_no_error(cluster: InMemoryCluster) -> None:
+async def test_a_claim_of_a_deleted_object_is_no_error(cluster: InMemoryCluster) -> None:
     await cluster.claim(Resource.JOB, NAMESPACE, "j", {"installation": "here"}, "1")
 
 
-async def test_an_object_is_deleted_in_the_version_that_was_seen_or_not_at_all(cluster: InMemoryCluster) -> None:
+async def test_an_object_is_deleted_only_in_the_given_version(cluster: InMemoryCluster) -> None:
     made = await cluster.create(Resource.POD, pod("a"))
     seen = made["metadata"]["resourceVersion"]
     await cluster.annotate(Resource.POD, NAMESPACE, "a", {"x": "y"})
@@ -152,12 +152,12 @@ async def test_an_object_is_deleted_in_the_version_that_was_seen_or_not_at_all(c
     assert await cluster.get(Resource.POD, NAMESPACE, "a") is None
 
 
-async def test_a_status_write_to_a_gone_object_is_no_error(cluster: InMemoryCluster) -> None:
+async def test_a_status_write_to_a_deleted_object_is_no_error(cluster: InMemoryCluster) -> None:
     await cluster.patch_status(Resource.JOB, NAMESPACE, "j", {"phase": "Running"})
     assert await cluster.get(Resource.JOB, NAMESPACE, "j") is None
 
 
-async def test_a_status_of_an_object_that_another_of_its_name_has_followed_is_not_written(
+async def test_a_status_is_not_written_to_a_successor_of_the_same_name(
     cluster: InMemoryCluster,
 ) -> None:
     body = {"metadata": {"name": "j", "namespace": NAMESPACE}, "spec": {"replicas": 1}}
@@ -196,7 +196,7 @@ async def test_a_pod_without_a_node_is_deleted_at_once(cluster: InMemoryCluster)
     assert await cluster.get(Resource.POD, NAMESPACE, "a") is None
 
 
-async def test_a_bound_pod_is_deleted_when_its_kubelet_says_so(cluster: InMemoryCluster) -> None:
+async def test_a_bound_pod_is_deleted_when_its_kubelet_confirms_it(cluster: InMemoryCluster) -> None:
     made = await bound_pod(cluster, "a", grace_s=40)
     await cluster.delete(Resource.POD, NAMESPACE, "a")
     dying = await cluster.get(Resource.POD, NAMESPACE, "a")
@@ -237,7 +237,7 @@ async def test_deletion_by_uid_spares_another_of_the_same_name(cluster: InMemory
     assert await cluster.get(Resource.POD, NAMESPACE, "a") is not None
 
 
-async def test_deleting_what_is_gone_is_no_error(cluster: InMemoryCluster) -> None:
+async def test_deleting_a_deleted_object_is_no_error(cluster: InMemoryCluster) -> None:
     await cluster.delete(Resource.POD, NAMESPACE, "a", uid="ffffffff-0000-0000-0000-000000000000")
     assert await cluster.get(Resource.POD, NAMESPACE, "a") is None
 
@@ -280,14 +280,14 @@ async def test_dependents_go_with_their_owner_gracefully(cluster: InMemoryCluste
     assert is_terminating(bound)
 
 
-async def test_a_dependent_created_after_its_owner_went_is_collected(cluster: InMemoryCluster) -> None:
+async def test_a_dependent_created_after_its_owners_deletion_is_collected(cluster: InMemoryCluster) -> None:
     owner = await cluster.create(Resource.SERVICE, service("s"))
     await cluster.delete(Resource.SERVICE, NAMESPACE, "s")
     await cluster.create(Resource.POD, pod("late", owner=owner))
     assert await cluster.get(Resource.POD, NAMESPACE, "late") is None
 
 
-async def test_a_watch_lists_then_says_so_then_tells_changes_in_order(cluster: InMemoryCluster) -> None:
+async def test_a_watch_delivers_a_list_then_synced_then_changes_in_order(cluster: InMemoryCluster) -> None:
     await cluster.create(Resource.POD, pod("a"))
     stream: Any = cluster.watch(Resource.POD)
     async with aclosing(stream):

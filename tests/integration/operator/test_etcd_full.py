@@ -1,4 +1,4 @@
-"""An etcd that is full: every job's status names it, and it ends by itself when there is room again."""
+"""A full etcd: every job's status names it until etcd has space again."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ QUOTA = 8 << 20
 
 
 class Site:
-    """A job of two pods over a real etcd; `cluster` stands in for the API server."""
+    """A job of two pods with a real etcd; `cluster` replaces the API server."""
 
     def __init__(self, etcd: EtcdClient) -> None:
         self.cluster = InMemoryCluster()
@@ -78,7 +78,7 @@ def three_small(tmp_path: Path) -> Iterator[ThreeEtcds]:
         yield etcds
 
 
-async def test_a_full_etcd_is_named_in_the_status_and_goes_on_when_there_is_room(small_etcd: OwnEtcd) -> None:
+async def test_a_full_etcd_is_named_in_the_status_and_jobs_continue_with_space(small_etcd: OwnEtcd) -> None:
     async with operated(small_etcd.endpoint) as site:
         await asyncio.to_thread(small_etcd.fill)
         await aeventually(lambda: site.unavailable.get("status") == "True", what="RendezvousUnavailable")
@@ -90,7 +90,7 @@ async def test_a_full_etcd_is_named_in_the_status_and_goes_on_when_there_is_room
         await aeventually(lambda: len(site.pods) == 2, what="a pod in the place of the lost one")
 
 
-async def test_three_members_that_are_full_are_defragmented_and_go_on(three_small: ThreeEtcds) -> None:
+async def test_three_full_members_are_defragmented_and_jobs_continue(three_small: ThreeEtcds) -> None:
     async with operated(*three_small.endpoints) as site:
         await asyncio.to_thread(three_small.fill)
         await aeventually(lambda: site.unavailable.get("reason") == "NoSpace", what="RendezvousUnavailable")

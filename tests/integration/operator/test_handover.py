@@ -1,4 +1,4 @@
-"""A job is handed over again and again between two installations at work: only its owner acts on it."""
+"""A job is handed over repeatedly between two running installations: only its owner acts on it."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ HERE, THERE = "here", "there"
 
 
 class Wire:
-    """One operator's way to the cluster: notes whose the job was when this one wrote of its pods."""
+    """One operator's connection to the cluster; records the job's owner at each of its writes of pods."""
 
     def __init__(self, cluster: InMemoryCluster, installation: str, written: list[tuple[str, str]]) -> None:
         self._cluster = cluster
@@ -47,7 +47,7 @@ class Wire:
 
 @contextlib.asynccontextmanager
 async def two_installations(stage: OperatorHistory) -> AsyncIterator[list[tuple[str, str]]]:
-    """Each with an etcd of its own; yields who wrote of pods, and whose the job was then."""
+    """Run two installations, each with its own etcd; yield the records of their writes of pods."""
     written: list[tuple[str, str]] = []
     tasks = [
         asyncio.create_task(
@@ -68,12 +68,12 @@ async def two_installations(stage: OperatorHistory) -> AsyncIterator[list[tuple[
 
 
 def made_by(stage: OperatorHistory) -> list[str]:
-    """Which installation made each pod that is not being deleted."""
+    """Return the installation that created each pod that is not terminating."""
     return [pod["metadata"]["annotations"]["elasticjob.io/installation"] for pod in stage.pods()]
 
 
 async def hand_over(stage: OperatorHistory, owner: str) -> None:
-    """As the documented command does; then it is at rest with the new owner's pods."""
+    """Hand the job over with the documented command, and wait until the new owner's pods run."""
     found = await stage.cluster.get(Resource.JOB, NAMESPACE, name_of(stage.job))
     assert found is not None
     metadata = found["metadata"]
@@ -81,12 +81,12 @@ async def hand_over(stage: OperatorHistory, owner: str) -> None:
     await stage.until("three pods of the new owner", lambda: made_by(stage) == [owner] * 3)
     await stage.confirm_deletions()
     pods, generation = stage.pod_names(), metadata["generation"] + 1
-    await stage.scale(maxRestarts=generation)  # both look again
+    await stage.scale(maxRestarts=generation)  # both reconcile again
     await stage.until("a look", lambda: stage.status().get("observedGeneration") == generation)
     assert (stage.pod_names(), stage.status()["installation"]) == (pods, owner)
 
 
-async def test_only_the_owner_makes_and_deletes_pods_however_often_the_job_is_handed_over() -> None:
+async def test_only_the_owner_creates_and_deletes_pods_after_any_number_of_handovers() -> None:
     stage = OperatorHistory()
     async with two_installations(stage) as written:
         await stage.apply(manifest(replicas=3))

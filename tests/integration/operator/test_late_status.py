@@ -1,4 +1,4 @@
-"""A status that is on its way while its job is deleted: a new job of the same name begins without it."""
+"""A status that is sent while its job is deleted does not reach a new job of the same name."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from testing.operator_history import NAMESPACE, manifest, operator_history, runn
 
 
 class Slow(InMemoryCluster):
-    """Holds what says Succeeded of the first job until it is released; the API server then applies it."""
+    """A cluster that holds the status Succeeded of the first job until it is released, and then applies it."""
 
     def __init__(self) -> None:
         super().__init__()
         self.held = asyncio.Event()
         self.released = asyncio.Event()
         self.phases: list[str] = []
-        """Of the job of this name, when the held status has been sent."""
+        """The uid of the job of this name, once the held status was sent."""
 
     async def patch_status(
         self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any], **only: Any

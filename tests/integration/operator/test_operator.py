@@ -1,4 +1,4 @@
-"""Whole histories of one job through the real operator: from `kubectl apply` to the end, over in-memory I/O."""
+"""Whole histories of one job with the real operator and I/O in memory, from `kubectl apply` to the end."""
 
 import functools
 
@@ -22,8 +22,8 @@ async def test_a_new_job_gets_its_pods_named_by_the_map() -> None:
         assert sorted(map(stage.slot_of, stage.pods())) == [0, 1, 2]
 
 
-async def test_what_the_pods_are_told_of_the_spec_is_still_so_when_all_of_them_run() -> None:
-    """Else every agent would have to read the spec after all, with its map of all slots."""
+async def test_the_bootstrap_of_the_pods_is_still_current_when_all_of_them_run() -> None:
+    """Otherwise each agent would have to read the spec with its map of all slots."""
     async with operator_history(replicas=3, rendezvous={"keepAliveSeconds": 9}) as stage:
         await running(stage, 3)
         spec = await stage.etcd.get(stage.keys.spec)
@@ -44,7 +44,7 @@ async def test_a_new_job_gets_a_headless_service() -> None:
         assert stage.cluster.objects(Resource.SERVICE)[0]["spec"]["clusterIP"] == "None"
 
 
-async def test_a_job_tells_its_way_from_pending_to_running() -> None:
+async def test_the_status_shows_each_phase_from_pending_to_running() -> None:
     async with operator_history(replicas=2) as stage:
         await stage.until("phase Pending", lambda: stage.status().get("phase") == "Pending")
         await stage.run_pods(2)
@@ -92,7 +92,7 @@ async def test_a_deleted_pod_is_replaced_while_it_terminates_and_counts_for_noth
         await stage.cluster.delete(Resource.POD, NAMESPACE, name_of(doomed))
         await stage.until("a successor", lambda: len(stage.pods()) == 2)
         await stage.until("one terminating", lambda: stage.status().get("terminatingReplicas") == 1)
-        assert [key for key in stage.etcd_keys() if "/nodes/0000." in key]  # it may be saving a checkpoint
+        assert [key for key in stage.etcd_keys() if "/nodes/0000." in key]  # it may be writing a checkpoint
         await stage.confirm_deletions()
         await stage.until("none terminating", lambda: stage.status().get("terminatingReplicas") == 0)
         assert stage.status()["podReplacements"] == 0
@@ -145,7 +145,7 @@ async def test_a_job_created_suspended_has_neither_pods_nor_keys() -> None:
         assert not stage.etcd_keys()
 
 
-async def test_a_worker_failure_is_told_with_its_root_cause() -> None:
+async def test_the_status_shows_a_worker_failure_with_its_root_cause() -> None:
     async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.fail_worker(1)
@@ -169,7 +169,7 @@ async def test_success_ends_the_job_and_keeps_its_pods_that_ended() -> None:
         assert len(stage.pods()) == 2
 
 
-async def test_failure_by_the_closer_ends_the_job_with_its_reason() -> None:
+async def test_a_failure_written_by_the_leader_ends_the_job_with_its_reason() -> None:
     async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.end(RoundPhase.FAILED, Cause.MAX_RESTARTS, "4 restarts, more than maxRestarts (3)")
@@ -200,20 +200,20 @@ async def test_deleting_the_job_leaves_neither_pod_nor_key() -> None:
 
 
 def leave_behind(stage: OperatorHistory, name: str, operator: str) -> str:
-    """The map of a job that is no more, as that operator wrote it; its key."""
+    """Write the slot map of a deleted job of that operator; return its key."""
     keys = Keys(job_prefix(cluster="c1", namespace=NAMESPACE, name=name, uid=f"uid-of-{name}"))
     record = SpecRecord(min=1, max=1, desired=1, operator=operator)
     stage.etcd.store.txn(Txn((), (Put(keys.spec, encode(record)),)))
     return keys.spec
 
 
-async def test_what_is_left_of_lost_jobs_is_swept_up_and_nothing_of_another_installation() -> None:
+async def test_leftovers_of_deleted_jobs_are_removed_and_those_of_another_installation_are_not() -> None:
     async with operator_history(replicas=1) as stage:
         await stage.stop_operator()
         theirs, ours = leave_behind(stage, "theirs", "op2"), leave_behind(stage, "ours", "op1")
         stage.start_operator()
         await stage.until("ours is gone", lambda: ours not in stage.etcd_keys())
-        await stage.scale(maxRestarts=5)  # so that whatever was begun before comes to its end
+        await stage.scale(maxRestarts=5)  # so that all earlier work comes to its end
         await stage.until("the new limit", lambda: (spec := stage.spec()) is not None and spec.max_restarts == 5)
         assert theirs in stage.etcd_keys()
 
@@ -232,7 +232,7 @@ async def test_a_recreated_job_starts_beside_its_terminating_predecessor() -> No
         assert new.spec() is not None
 
 
-async def test_after_a_wipe_living_pods_are_adopted_and_rounds_go_on_far_beyond() -> None:
+async def test_after_a_wipe_live_pods_are_adopted_and_rounds_continue_far_above() -> None:
     async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         before = stage.pod_names()
@@ -250,13 +250,13 @@ async def test_an_operator_that_restarts_changes_nothing() -> None:
         pods, revision = stage.pod_names(), stage.etcd.store.revision
         await stage.stop_operator()
         stage.start_operator()
-        await stage.scale(maxRestarts=5)  # so that there is something to wait for
+        await stage.scale(maxRestarts=5)  # so that there is a change to wait for
         await stage.until("the new limit", lambda: (spec := stage.spec()) is not None and spec.max_restarts == 5)
         assert stage.pod_names() == pods
         assert stage.etcd.store.revision == revision + 1
 
 
-async def test_pods_that_went_while_the_operator_was_away_are_replaced_under_new_names() -> None:
+async def test_pods_that_ended_while_the_operator_was_away_are_replaced_under_new_names() -> None:
     async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.stop_operator()
@@ -268,7 +268,7 @@ async def test_pods_that_went_while_the_operator_was_away_are_replaced_under_new
         await stage.until("evicted", lambda: not [key for key in stage.etcd_keys() if "/nodes/0001." in key])
 
 
-async def test_an_invalid_spec_is_refused_with_a_sentence_and_a_corrected_one_goes_on() -> None:
+async def test_an_invalid_spec_is_refused_with_a_message_and_a_corrected_one_is_accepted() -> None:
     async with operator_history(replicas=2, maxReplicas=1) as stage:
         await stage.until("refused", lambda: stage.condition("Accepted").get("status") == "False")
         assert "spec.replicas" in stage.condition("Accepted")["message"]
@@ -287,7 +287,7 @@ async def test_a_job_that_another_controller_manages_is_left_alone() -> None:
         assert not stage.status()
 
 
-async def test_an_outage_of_etcd_shows_and_passes() -> None:
+async def test_an_outage_of_etcd_is_shown_until_it_ends() -> None:
     async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         stage.etcd.disconnect()
@@ -300,41 +300,41 @@ async def test_an_outage_of_etcd_shows_and_passes() -> None:
         await stage.until("available", lambda: stage.condition(unavailable)["status"] == "False")
 
 
-async def test_progress_alone_is_told_too() -> None:
+async def test_progress_alone_reaches_the_status() -> None:
     async with operator_history(replicas=1) as stage:
         await running(stage, 1)
         [member] = await stage.members()
         for step in (3, 4):
             await stage.report(member, 0, WorkerState.HEALTHY, Progress(step=step, total=10))
-            told = functools.partial(_tells_step, stage, step)
+            told = functools.partial(_status_has_step, stage, step)
             await stage.until(f"step {step}", told)
 
 
-async def test_cpu_alone_is_told_too_of_a_job_that_tells_no_progress() -> None:
+async def test_cpu_alone_reaches_the_status_of_a_job_without_progress() -> None:
     async with operator_history(replicas=1) as stage:
         await running(stage, 1)
         [member] = await stage.members()
         for cpu in (30, 40):
             await stage.report(member, 0, WorkerState.HEALTHY, cpu_percent=cpu)
-            told = functools.partial(_tells_cpu, stage, [cpu, cpu])
+            told = functools.partial(_status_has_cpu, stage, [cpu, cpu])
             await stage.until(f"{cpu} %", told)
 
 
-def _tells_cpu(stage: OperatorHistory, cpu: list[int]) -> bool:
+def _status_has_cpu(stage: OperatorHistory, cpu: list[int]) -> bool:
     return [node.get("rankCpuPercent") for node in stage.status().get("nodes", [])] == [cpu]
 
 
-def _tells_step(stage: OperatorHistory, step: int) -> bool:
+def _status_has_step(stage: OperatorHistory, step: int) -> bool:
     found = stage.status().get("progress", {})
     return (found.get("step"), found.get("percentage")) == (step, 10 * step)
 
 
 def _slots_that_may_run(stage: OperatorHistory) -> list[int]:
-    """Of pods that terminate too."""
+    """Return the slots of pods that may run, terminating ones included."""
     return sorted(map(stage.slot_of, stage.unended_pods()))
 
 
-async def test_with_policy_failed_a_resumed_job_waits_for_the_pods_of_the_life_before() -> None:
+async def test_with_policy_failed_a_resumed_job_waits_for_the_earlier_pods() -> None:
     async with operator_history(replicas=2, podReplacementPolicy="Failed") as stage:
         await running(stage, 2)
         await stage.scale(suspend=True)
@@ -360,7 +360,7 @@ async def test_with_policy_failed_a_lost_pod_ends_before_its_replacement_is_crea
         await stage.until("its replacement", lambda: len(stage.pods()) == 3)
 
 
-async def test_with_policy_failed_a_slot_that_was_scaled_away_comes_back_when_its_pod_has_ended() -> None:
+async def test_with_policy_failed_a_removed_slot_returns_when_its_pod_has_ended() -> None:
     async with operator_history(replicas=3, minReplicas=1, podReplacementPolicy="Failed") as stage:
         await running(stage, 3)
         await stage.scale(replicas=2)

@@ -1,4 +1,4 @@
-"""Whose job and whose pods: two installations over one cluster, each with its etcd; what has only copied our labels."""
+"""Ownership of jobs and pods: two installations with one cluster, each with its etcd; and copied labels."""
 
 import asyncio
 import contextlib
@@ -16,12 +16,12 @@ from elasticjob_operator.settings import Settings
 from testing.operator_history import NAMESPACE, SETTINGS, OperatorHistory, manifest, operator_history, running
 
 SHORT = {"joinTimeoutSeconds": 1}
-"""Long enough: pods of which an operator hears no agent for so long would be replaced."""
+"""Longer than the time after which a pod without an agent would be replaced."""
 
 
 @contextlib.asynccontextmanager
 async def another(stage: OperatorHistory, **settings: Any) -> AsyncIterator[InMemoryEtcd]:
-    """A second installation over the same cluster, with an etcd of its own; yields that."""
+    """Run a second installation on the same cluster, with an etcd of its own; yield that."""
     etcd = InMemoryEtcd(InMemoryStore())
     settings_there = replace(SETTINGS, installation="there", operator_id="op2", **settings)
     task = asyncio.create_task(Controller(stage.cluster, etcd, settings_there).run())
@@ -38,7 +38,7 @@ def left_alone(stage: OperatorHistory) -> bool:
 
 
 async def give(stage: OperatorHistory, installation: str) -> None:
-    """As the documented command does."""
+    """Hand the job over with the documented command."""
     found = await stage.cluster.get(Resource.JOB, NAMESPACE, name_of(stage.job))
     assert found is not None
     version = found["metadata"]["resourceVersion"]
@@ -46,22 +46,22 @@ async def give(stage: OperatorHistory, installation: str) -> None:
 
 
 @pytest.mark.parametrize("cluster_id", ["c1", "c2"], ids=["same-cluster-id", "other-cluster-id"])
-async def test_a_second_installation_makes_and_deletes_no_pod_of_the_firsts_job(cluster_id: str) -> None:
+async def test_a_second_installation_creates_and_deletes_no_pod_of_the_firsts_job(cluster_id: str) -> None:
     async with operator_history(replicas=3, minReplicas=1, rendezvous=SHORT) as stage:
         await running(stage, 3)
         assert stage.status()["installation"] == "here"
         before, status = stage.pod_names(), stage.status()
         async with another(stage, cluster_id=cluster_id) as etcd:
             await stage.until("the event", lambda: left_alone(stage))
-            await asyncio.sleep(0)  # what it does in the turn of the event is done
-            await stage.scale(maxRestarts=9)  # both look again
+            await asyncio.sleep(0)  # the effects of the event are done
+            await stage.scale(maxRestarts=9)  # both reconcile again
             await stage.until("a look", lambda: stage.status()["observedGeneration"] > status["observedGeneration"])
             assert stage.pod_names() == before
             assert not etcd.store.range("/elasticjob/").kvs
         assert stage.events().count("OwnedByAnother") == 1
 
 
-async def test_the_first_of_two_that_see_a_new_job_gets_it() -> None:
+async def test_the_first_of_two_installations_that_claims_a_new_job_gets_it() -> None:
     stage = OperatorHistory()
     stage.start_operator()
     try:
@@ -76,7 +76,7 @@ async def test_the_first_of_two_that_see_a_new_job_gets_it() -> None:
         await stage.stop_operator()
 
 
-async def test_no_pod_is_made_before_the_job_names_its_installation() -> None:
+async def test_no_pod_is_created_before_the_job_names_its_installation() -> None:
     async with operator_history(replicas=1) as stage:
         seen: list[str] = []
         watch = stage.cluster.watch(Resource.POD)
@@ -89,7 +89,7 @@ async def test_no_pod_is_made_before_the_job_names_its_installation() -> None:
         assert set(seen) == {"here"}
 
 
-async def test_a_job_is_handed_over_and_its_pods_are_made_anew_by_the_other() -> None:
+async def test_after_a_handover_the_other_installation_creates_the_pods_again() -> None:
     async with operator_history(replicas=2, minReplicas=1) as stage:
         await running(stage, 2)
         before = stage.pod_names()
@@ -152,7 +152,7 @@ async def test_after_a_rollback_to_a_version_without_installations_the_job_still
 
 
 async def looked(stage: OperatorHistory) -> None:
-    """The operator has seen the job as it is now."""
+    """Wait until the operator has observed the job in its current version."""
     generation = (await _job(stage))["metadata"]["generation"]
     await stage.until("a look", lambda: stage.status().get("observedGeneration") == generation)
 
@@ -163,7 +163,7 @@ async def _job(stage: OperatorHistory) -> Object:
     return found
 
 
-async def test_a_job_that_names_one_installation_as_its_manager_is_nobody_elses() -> None:
+async def test_a_job_that_names_one_installation_as_its_manager_belongs_to_it_alone() -> None:
     mine = "example.com/there"
     async with operator_history(replicas=1, managedBy=mine) as stage:
         async with another(stage, manager_name=mine):
@@ -172,7 +172,7 @@ async def test_a_job_that_names_one_installation_as_its_manager_is_nobody_elses(
         assert not stage.etcd_keys()
 
 
-async def test_a_pod_of_a_replica_set_that_has_copied_our_labels_is_left_alone() -> None:
+async def test_a_pod_of_a_replica_set_with_copied_labels_is_left_alone() -> None:
     async with operator_history(replicas=2, minReplicas=1) as stage:
         await running(stage, 2)
         [first, _] = stage.pods()
@@ -186,7 +186,7 @@ async def test_a_pod_of_a_replica_set_that_has_copied_our_labels_is_left_alone()
         assert stage.status()["replicas"] == 2
 
 
-async def test_pods_that_were_orphaned_stay_and_the_keys_go() -> None:
+async def test_orphaned_pods_remain_and_the_keys_are_deleted() -> None:
     async with operator_history(replicas=2, minReplicas=1) as stage:
         await running(stage, 2)
         before = stage.pod_names()
@@ -196,7 +196,7 @@ async def test_pods_that_were_orphaned_stay_and_the_keys_go() -> None:
 
 
 async def orphan(stage: OperatorHistory) -> None:
-    """`kubectl delete --cascade=orphan`, as API server and garbage collector carry it out."""
+    """Delete as `kubectl delete --cascade=orphan` does, with the steps of API server and garbage collector."""
     deleting = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["orphan"]}
     await stage.cluster.apply(Resource.JOB, merge_patch(await _job(stage), {"metadata": deleting}))
     for pod in stage.pods():

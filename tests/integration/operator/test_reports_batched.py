@@ -1,4 +1,4 @@
-"""The operator's view of a real etcd to which very many agents report: it hears of them together, and of all."""
+"""The operator's view of a real etcd with very many reports: they are delivered in batches, and none is missed."""
 
 import asyncio
 import itertools
@@ -21,8 +21,8 @@ REPORT = NodeReport(pod="j-0-a", pod_uid="u", round=1)
 AGENTS = 10
 
 
-class Told:
-    """A rendezvous of a cluster of its own, with one job of ten agents, and what it told of when."""
+class Changes:
+    """An informer with one job of ten agents in a cluster of its own, and the times of its changes."""
 
     def __init__(self, etcd: PagedEtcd) -> None:
         self._etcd = etcd
@@ -30,7 +30,7 @@ class Told:
         self.key = JobKey("n", "j", "uid")
         self.cluster = uuid4().hex
         self.revisions: list[int] = []
-        """Up to which it had come whenever it told of reports."""
+        """The revisions of the view at each notice of reports."""
         self.news = 0
         self.rendezvous = RendezvousInformer(
             etcd,
@@ -44,7 +44,7 @@ class Told:
         self.news += 1
 
     async def all_report(self, state: WorkerState = WorkerState.HEALTHY) -> None:
-        """Each agent by itself."""
+        """Write a report of each agent, one by one."""
         worker = replace(WORKER, state=state)
         report = replace(REPORT, workers=(worker,), time_ns=next(self._time_ns))
         await asyncio.gather(*(self._write(slot, report) for slot in range(AGENTS)))
@@ -55,7 +55,7 @@ class Told:
 
     @property
     def together(self) -> bool:
-        """At least once several rounds of reports came as one."""
+        """Return whether several rounds of reports came in one batch."""
         return any(after - before > 2 * AGENTS for before, after in itertools.pairwise(self.revisions))
 
     @property
@@ -64,21 +64,21 @@ class Told:
 
 
 @pytest.fixture
-async def told(etcd: PagedEtcd) -> AsyncIterator[Told]:
-    """It follows."""
-    told = Told(etcd)
-    task = asyncio.create_task(told.rendezvous.run())
-    await aeventually(lambda: told.rendezvous.listed, what="a first list")
-    yield told
+async def changes(etcd: PagedEtcd) -> AsyncIterator[Changes]:
+    """Return an informer that follows etcd."""
+    changes = Changes(etcd)
+    task = asyncio.create_task(changes.rendezvous.run())
+    await aeventually(lambda: changes.rendezvous.listed, what="a first list")
+    yield changes
     task.cancel()
     await asyncio.wait({task})
 
 
-async def test_many_reports_that_say_nothing_new_are_told_together_and_then_news_is_told(told: Told) -> None:
+async def test_reports_without_changes_are_batched_and_a_change_is_delivered_at_once(changes: Changes) -> None:
     async with asyncio.timeout(30):
-        while not told.together:
-            await told.all_report()
-    news = told.news
-    await told.all_report(WorkerState.FAILED)
-    await aeventually(lambda: told.states == [WorkerState.FAILED] * AGENTS, what="the news")
-    assert told.news > news
+        while not changes.together:
+            await changes.all_report()
+    news = changes.news
+    await changes.all_report(WorkerState.FAILED)
+    await aeventually(lambda: changes.states == [WorkerState.FAILED] * AGENTS, what="the news")
+    assert changes.news > news

@@ -1,4 +1,4 @@
-"""A new operator that applies the Services and budgets of many jobs again has turns for what jobs wait for."""
+"""A new operator that applies Services and budgets of many jobs again still handles urgent requests."""
 
 import asyncio
 
@@ -16,14 +16,14 @@ JOBS = 2 * TURNS
 
 
 class Slow(InMemoryCluster):
-    """Once it is `slow`, no apply has an answer."""
+    """A cluster that answers no apply once it is `slow`."""
 
     def __init__(self) -> None:
         super().__init__()
         self.slow = False
         self.waiting: set[str] = set()
         self.creates = True
-        """Whether requests to create a pod have an answer."""
+        """Whether requests to create a pod are answered."""
         self.creating: set[str] = set()
         self.applied: set[str] = set()
 
@@ -41,7 +41,7 @@ class Slow(InMemoryCluster):
         return await super().create_strictly(resource, body)
 
 
-async def test_a_job_of_many_is_acted_on_while_services_and_budgets_of_others_are_applied_again(
+async def test_a_job_is_reconciled_while_services_and_budgets_of_others_are_applied_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(workqueue, "MAX_WORKERS_PER_GROUP", TURNS)
@@ -53,7 +53,7 @@ async def test_a_job_of_many_is_acted_on_while_services_and_budgets_of_others_ar
         await stage.apply(manifest(f"j{number}", replicas=1))
     await stages[0].until("all pods", lambda: len(cluster.objects(Resource.POD)) == JOBS)
     await stages[0].stop_operator()
-    monkeypatch.setattr(reconciler, "resync_in_s", lambda *_, **__: 1e-3)  # of all at the same time
+    monkeypatch.setattr(reconciler, "resync_in_s", lambda *_, **__: 1e-3)  # for all jobs at the same time
     cluster.slow = True
     stages[0].start_operator()
     try:
@@ -75,7 +75,7 @@ async def test_a_service_is_applied_again_while_requests_to_create_pods_of_many_
     await stage.apply(manifest("runs", replicas=1))
     await stage.until("its pod", lambda: len(cluster.objects(Resource.POD)) == 1)
     await stage.stop_operator()
-    monkeypatch.setattr(reconciler, "resync_in_s", lambda *_, **__: 1.0)  # so that the others come first
+    monkeypatch.setattr(reconciler, "resync_in_s", lambda *_, **__: 1.0)  # so that the other jobs come first
     cluster.creates = False
     cluster.applied.clear()
     for number in range(AT_ONCE):

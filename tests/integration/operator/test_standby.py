@@ -1,4 +1,4 @@
-"""Two operators, one job: the one that stands by writes nothing, takes over where the other ended, and comes back."""
+"""Two operators, one job: the standby writes nothing, takes over after the leader, and becomes a standby again."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ TERMS = ElectionTiming(lease_duration_s=1.0, renew_deadline_s=0.6, retry_period_
 
 
 class Wire:
-    """One operator's way to the cluster: notes what it writes."""
+    """One operator's connection to the cluster; records its writes."""
 
     def __init__(self, cluster: InMemoryCluster, written: list[str]) -> None:
         self._cluster = cluster
@@ -67,7 +67,7 @@ class Wire:
 
 
 class Etcd(InMemoryEtcd):
-    """One operator's way to etcd: notes what it writes."""
+    """One operator's connection to etcd; records its writes."""
 
     written: list[str]
     lists = 0
@@ -83,7 +83,7 @@ class Etcd(InMemoryEtcd):
 
 
 class Replica:
-    """One operator; `leader`: how it is decided that it acts, nothing at all or the Lease."""
+    """One operator, with a Lease or without an election."""
 
     def __init__(self, stage: OperatorHistory, identity: str, *, elects: bool = True) -> None:
         self.written: list[str] = []
@@ -141,9 +141,7 @@ async def test_a_standby_follows_everything_and_writes_nothing(stage: OperatorHi
     assert standby.operator.phases() == {}
 
 
-async def test_the_standby_goes_on_where_the_leader_ended_and_charges_nothing(
-    stage: OperatorHistory, start: Start
-) -> None:
+async def test_the_standby_continues_the_leaders_work_and_charges_nothing(stage: OperatorHistory, start: Start) -> None:
     leader = start("leader")
     await stage.apply(manifest(replicas=2))
     await run_to(stage, round_=1)
@@ -160,9 +158,7 @@ async def test_the_standby_goes_on_where_the_leader_ended_and_charges_nothing(
     assert (stage.status()["restarts"], stage.status()["podReplacements"]) == (0, 0)
 
 
-async def test_one_that_leads_again_believes_nothing_of_its_earlier_leadership(
-    stage: OperatorHistory, start: Start
-) -> None:
+async def test_a_new_leadership_uses_no_state_of_an_earlier_one(stage: OperatorHistory, start: Start) -> None:
     first = start("first")
     await stage.apply(manifest(replicas=2))
     await run_to(stage, round_=1)
@@ -189,7 +185,7 @@ async def test_one_that_leads_again_believes_nothing_of_its_earlier_leadership(
 
 
 async def lose(stage: OperatorHistory, slot: int) -> None:
-    """The slot's pod fails, and another one comes."""
+    """Let the slot's pod fail, and wait for its replacement."""
     failed = stage.pod(slot)
     await stage.end_pod(failed, exit_code=1)
     await stage.leave(failed)

@@ -1,4 +1,4 @@
-"""A suspension, a change of the template and a resume that the operator sees as one; and a new version of it."""
+"""A suspension, a change of the template and a resume that the operator observes as one; and an upgrade of it."""
 
 import copy
 from dataclasses import replace
@@ -24,7 +24,7 @@ def agents(pods: list[Object]) -> set[str]:
 
 
 class Watched(InMemoryCluster):
-    """Remembers, of each creation of a pod, which images the pods have that are not asked to go."""
+    """A cluster that records, for each creation of a pod, the images of pods that are not terminating."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ async def delete(stage: OperatorHistory, pod: Object) -> None:
 
 
 @pytest.mark.parametrize("away", [True, False], ids=["operator-away", "three-quick-calls"])
-async def test_all_pods_are_new_and_the_change_is_told(*, away: bool) -> None:
+async def test_all_pods_are_new_and_an_event_names_the_change(*, away: bool) -> None:
     async with operator_history(replicas=3, minReplicas=1) as stage:
         await running(stage, 3)
         before = stage.pod_names()
@@ -71,7 +71,7 @@ def _image(pod: Object) -> str:
     return str(pod["spec"]["containers"][0]["image"])
 
 
-async def test_while_old_pods_are_asked_to_go_no_new_one_is_made() -> None:
+async def test_no_pod_is_created_while_old_ones_terminate() -> None:
     cluster = Watched()
     async with operator_history(cluster, replicas=3, minReplicas=1) as stage:
         await running(stage, 3)
@@ -88,7 +88,7 @@ async def test_a_new_version_of_the_operator_keeps_the_agent_of_a_running_job_un
         await stage.until("status.agentImage", lambda: stage.status().get("agentImage") == old)
         await stage.stop_operator()
         stage.start_operator(replace(SETTINGS, agent_image="agent:next"))
-        for pod in stage.pods():  # at last none of the first pods is left
+        for pod in stage.pods():  # in the end none of the first pods is left
             await delete(stage, pod)
             await stage.run_pods(2)
             assert agents(stage.pods()) == {old}
@@ -100,7 +100,7 @@ async def test_a_new_version_of_the_operator_keeps_the_agent_of_a_running_job_un
         assert agents(stage.pods()) == {"agent:next"}
 
 
-async def test_pods_of_a_version_that_set_no_label_run_on_after_an_upgrade() -> None:
+async def test_pods_of_a_version_without_the_label_still_run_after_an_upgrade() -> None:
     async with operator_history(replicas=2, minReplicas=1) as stage:
         await running(stage, 2)
         before = stage.pod_names()

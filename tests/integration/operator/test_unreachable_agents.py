@@ -1,4 +1,4 @@
-"""Agents that nobody can see: their workers may train on, so no healthy pod is deleted, and the status says so.
+"""Agents without a lease: their workers may still train, so no healthy pod is deleted, and the status shows it.
 
 The operator is the real one; what it watches is in memory. Agents fall silent by losing their leases.
 """
@@ -29,7 +29,7 @@ async def until_unreachable(stage: OperatorHistory) -> None:
 
 
 async def until_judged(stage: OperatorHistory) -> None:
-    """Wait until the operator has acted upon a single silence of another job that began later."""
+    """Wait until the operator has acted on a single, later silence of another job."""
     loop = asyncio.get_running_loop()
     witness, from_s = stage.second_operator(), loop.time() + 2 * KEEP_ALIVE_S
     await witness.apply(manifest(name="witness", replicas=4, **LOST))
@@ -54,7 +54,7 @@ async def test_no_pod_of_a_job_is_deleted_when_all_of_its_agents_fall_silent_at_
         assert stage.condition("Running")["status"] == "Unknown"
         assert "AgentsUnreachable" in stage.events()
         times = stage.status()["lastRendezvousTime"]
-        for slot in range(4):  # they come back, with the members that they were
+        for slot in range(4):  # they join again as the same members
             await stage.join(stage.pod(slot))
         await stage.until("4 of them ready", lambda: stage.status().get("readyReplicas") == 4)
         assert stage.status()["phase"] == "Running"
@@ -63,7 +63,7 @@ async def test_no_pod_of_a_job_is_deleted_when_all_of_its_agents_fall_silent_at_
         assert stage.pod_names() == pods
 
 
-async def test_half_of_a_job_that_is_cut_off_is_not_deleted_and_the_other_half_goes_on() -> None:
+async def test_an_unreachable_half_of_a_job_is_not_deleted_and_the_other_half_continues() -> None:
     async with operator_history(replicas=4, **LOST) as stage:
         await running(stage, 4)
         pods = stage.pod_names()
@@ -77,7 +77,7 @@ async def test_half_of_a_job_that_is_cut_off_is_not_deleted_and_the_other_half_g
         assert stage.condition("AgentsUnreachable")["status"] == "True"
 
 
-async def test_positive_evidence_about_one_of_them_still_acts() -> None:
+async def test_proof_about_one_of_them_still_causes_its_replacement() -> None:
     async with operator_history(replicas=4, backoffLimit=5, **LOST) as stage:
         await running(stage, 4)
         pods = stage.pod_names()
@@ -132,7 +132,7 @@ async def test_one_agent_that_fell_silent_before_the_operator_started_is_given_n
         await stage.until("it is replaced", lambda: pods - stage.pod_names() == {lost} and len(stage.pods()) == 3)
 
 
-async def test_the_last_one_that_does_not_come_back_has_its_whole_time_and_is_then_replaced() -> None:
+async def test_the_last_missing_agent_gets_its_whole_time_and_its_pod_is_then_replaced() -> None:
     async with operator_history(replicas=3, **LOST) as stage:
         await running(stage, 3)
         pods = stage.pod_names()
@@ -144,7 +144,7 @@ async def test_the_last_one_that_does_not_come_back_has_its_whole_time_and_is_th
         await stage.until("it is replaced", lambda: pods - stage.pod_names() == {hung} and len(stage.pods()) == 3)
 
 
-async def test_pods_that_are_newer_than_a_restored_map_are_kept() -> None:
+async def test_pods_that_are_newer_than_a_restored_map_remain() -> None:
     async with operator_history(replicas=4, **LOST) as stage:
         await running(stage, 4)
         snapshot = [kv for kv in stage.etcd.store.range("/elasticjob/").kvs if not kv.lease]
@@ -157,7 +157,7 @@ async def test_pods_that_are_newer_than_a_restored_map_are_kept() -> None:
         await stage.until("round 2", lambda: stage.status()["rendezvousRound"] == 2)
         pods = stage.pod_names()
 
-        stage.etcd.store.wipe()  # another cluster id, as a restore makes it; no lease is left
+        stage.etcd.store.wipe()  # another cluster id, as after a restore; no lease is left
         await InMemoryEtcd(stage.etcd.store).txn(Txn((), tuple(Put(kv.key, kv.value) for kv in snapshot)))
         await stage.until("a map of the pods", lambda: stage.owners() == pods)
         await asyncio.gather(*(stage.join(pod) for pod in stage.pods()))
@@ -166,7 +166,7 @@ async def test_pods_that_are_newer_than_a_restored_map_are_kept() -> None:
         assert stage.pod_names() == pods
 
 
-async def test_a_lost_pod_does_not_come_back_when_the_operator_ends_before_its_replacement_is_created(
+async def test_a_lost_pod_stays_dropped_if_the_operator_ends_before_its_replacement_is_created(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with operator_history(replicas=4, **LOST) as stage:

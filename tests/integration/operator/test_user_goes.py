@@ -1,4 +1,4 @@
-"""A job's user in etcd goes with the job, also when the job goes before anything else is made for it."""
+"""A job's user in etcd is removed with the job, even if the job is deleted before anything else is created."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ from tests.integration.operator.conftest import NOW_S
 
 
 class SlowCredentials(JobCertificates):
-    """Those of a job are made and then held back, until `go_on`."""
+    """An issuer that creates a job's certificate and then waits until `go_on`."""
 
     def __init__(self, cluster: InMemoryCluster, accounts: InMemoryAuth, *, answer_lost: bool) -> None:
         policy = IssuePolicy(cluster_id=SETTINGS.cluster_id, operator_id=SETTINGS.operator_id)
@@ -54,7 +54,7 @@ async def operating(cluster: InMemoryCluster, credentials: JobCertificates) -> A
 
 
 @pytest.mark.parametrize("answer_lost", [False, True])
-async def test_the_user_of_a_job_that_was_deleted_while_it_was_made_goes(
+async def test_the_user_of_a_job_that_was_deleted_meanwhile_is_removed(
     cluster: InMemoryCluster, *, answer_lost: bool
 ) -> None:
     accounts = InMemoryAuth()

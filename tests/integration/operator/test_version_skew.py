@@ -1,7 +1,7 @@
-"""Today's operator between neighbours of a newer version: their agents' records, their status, their CRD's fields.
+"""The present operator beside a newer version: its agents' records, its status, and its CRD's fields.
 
-What a newer version writes is made from what this one writes (`testing.newer_version`). The policy that is held
-here is written in docs/version-skew.md.
+Records of a newer version are made from those of this version (`testing.newer_version`). The tests check the policy in
+docs/version-skew.md.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from testing.operator_history import NAMESPACE, OperatorHistory, manifest, opera
 
 
 class NewerAgents(OperatorHistory):
-    """A stage whose agents and closer are of a newer version."""
+    """A stage whose agents and leader are of a newer version."""
 
     async def _put(self, *ops: Op) -> None:
         await super()._put(*map(newer_op, ops))
@@ -56,7 +56,7 @@ async def test_a_job_of_newer_agents_runs_recovers_and_ends() -> None:
         assert stage.condition("RendezvousUnavailable")["status"] == "False"
 
 
-async def test_words_of_newer_agents_are_shown_as_unknown() -> None:
+async def test_unknown_values_of_newer_agents_are_shown_as_unknown() -> None:
     async with operator_history(replicas=1) as stage:
         await running(stage, 1)
         world = stage.world()
@@ -72,7 +72,7 @@ async def test_words_of_newer_agents_are_shown_as_unknown() -> None:
         await stage.until("the ranks", lambda: stage.status()["nodes"][0].get("ranks") == "UU")
 
 
-async def test_while_the_state_of_the_world_is_not_known_nothing_is_done_and_the_status_names_it() -> None:
+async def test_an_unknown_rendezvous_state_causes_no_action_and_is_named_in_the_status() -> None:
     async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         pods, known = stage.pod_names(), stage.etcd.store.get(stage.keys.rendezvous_state)
@@ -118,14 +118,14 @@ async def test_a_finished_job_is_never_started_again(doctored: Any) -> None:
 
 
 async def _lose_everything_but_the_status(stage: OperatorHistory) -> None:
-    """The operator ends; all pods go, and etcd begins anew: a member with an emptyDir was moved."""
+    """End the operator, delete all pods, and empty etcd, as when a member with an emptyDir moves."""
     await stage.stop_operator()
     for pod in stage.cluster.objects(Resource.POD):
         await stage.cluster.remove_pod(NAMESPACE, name_of(pod), pod["metadata"]["uid"])
     stage.etcd = InMemoryEtcd(InMemoryStore())
 
 
-async def test_of_a_running_job_the_start_the_counters_and_what_is_not_known_are_kept() -> None:
+async def test_a_running_job_keeps_its_start_its_counters_and_unknown_fields() -> None:
     async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         await stage.fail_worker(1)
@@ -149,7 +149,7 @@ async def test_of_a_running_job_the_start_the_counters_and_what_is_not_known_are
 # A newer CRD.
 
 
-async def test_a_running_job_with_an_unknown_field_is_cared_for() -> None:
+async def test_a_running_job_with_an_unknown_field_is_still_reconciled() -> None:
     async with operator_history(replicas=2, minReplicas=1, maxReplicas=3, ttlSecondsAfterFinished=0) as stage:
         await running(stage, 2)
         await stage.scale(newThing={"v": 1})
@@ -193,7 +193,7 @@ async def test_a_job_that_has_not_begun_waits_and_names_the_field() -> None:
 
 
 def test_the_doctored_version_is_newer() -> None:
-    """What makes the others mean anything."""
+    """Check the premise of the other tests."""
     value: Object = {"a": [{"b": 1}], "metrics": {"loss": "1"}}
     assert newer_json(value) == {
         "a": [{"b": 1, NEW_FIELD: NEW_VALUE}],
@@ -204,7 +204,7 @@ def test_the_doctored_version_is_newer() -> None:
 
 @pytest.mark.parametrize("agent", [{"ofTomorrow": "x"}, {"mode": "OfTomorrow"}])
 async def test_a_running_job_whose_agent_has_a_field_of_a_newer_version_keeps_its_pods(agent: Any) -> None:
-    """Its hash is not the one that the newer version has put on the pods: that is no other template."""
+    """Its hash differs from that of the newer version on the pods, but its template does not."""
     async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         pods = stage.pod_names()

@@ -1,4 +1,4 @@
-"""An etcd as the chart installs it with TLS, and two jobs that are strangers to each other."""
+"""An etcd as the chart installs it with TLS, and two jobs of different users."""
 
 import contextlib
 import dataclasses
@@ -16,12 +16,12 @@ from testing.servers.secured_etcd import SecuredEtcd, administrator, program
 from testing.waiting import slowness
 
 _CALL_S = 3.0
-"""A job's calls may take this long on a quiet machine, as an agent's."""
+"""Seconds that a job's calls may take on a quiet machine, as an agent's."""
 _PROGRAM = pytest.StashKey[str | Exception]()
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Get etcd before the first test's time-out runs, since a cold build takes a minute or two."""
+    """Get etcd before the timeout of the first test begins, because a cold build takes a minute or two."""
     here = Path(__file__).parent
     if session.config.option.collectonly or not any(here in item.path.parents for item in session.items):
         return
@@ -33,7 +33,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session")
 def etcd_program(pytestconfig: pytest.Config) -> str:
-    """The etcd that the chart names."""
+    """Return the etcd that the chart names."""
     found = pytestconfig.stash[_PROGRAM]
     if isinstance(found, Exception):
         pytest.fail(f"hack/rendezvous-etcd has no etcd, and these tests never skip: {found}", pytrace=False)
@@ -42,7 +42,7 @@ def etcd_program(pytestconfig: pytest.Config) -> str:
 
 @pytest.fixture(scope="session")
 def secured(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
-    """One for all tests that neither stop nor wipe it."""
+    """Return one etcd for all tests that neither stop nor wipe it."""
     made = SecuredEtcd(tmp_path_factory.mktemp("secured"), etcd_program)
     yield made
     made.kill()
@@ -50,7 +50,7 @@ def secured(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @dataclass(frozen=True)
 class Job:
-    """A job as etcd knows it, and what its pods have."""
+    """A job in etcd, with the certificate that its pods have."""
 
     uid: str
     keys: Keys
@@ -60,14 +60,14 @@ class Job:
 
 @pytest.fixture
 async def root(secured: SecuredEtcd) -> AsyncIterator[EtcdClient]:
-    """The operator's client."""
+    """Return the operator's client."""
     async with administrator(secured) as client:
         yield client
 
 
 @contextlib.asynccontextmanager
 async def job(etcd: SecuredEtcd, admin: EtcdClient, name: str) -> AsyncIterator[Job]:
-    """A job with its user and its certificate, as the operator makes them."""
+    """Return a job with its user and certificate, as the operator creates them."""
     uid = str(uuid.uuid4())
     keys = Keys(job_prefix(cluster="c", namespace="n", name=name, uid=uid))
     await admin.auth.add_user(uid, role=f"elasticjob/op/n/{name}/{uid}", prefix=keys.everything)
@@ -81,13 +81,13 @@ async def job(etcd: SecuredEtcd, admin: EtcdClient, name: str) -> AsyncIterator[
 
 @pytest.fixture
 async def attacker(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
-    """Job A: somebody's code runs with its certificate."""
+    """Job A: hostile code runs with its certificate."""
     async with job(secured, root, "a") as made:
         yield made
 
 
 @pytest.fixture
 async def victim(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
-    """Job B: of other people."""
+    """Job B, of another user."""
     async with job(secured, root, "b") as made:
         yield made

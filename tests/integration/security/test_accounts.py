@@ -1,4 +1,4 @@
-"""Users and roles: what the operator asks of them, of a real etcd and of the one in memory."""
+"""Users and roles: the operator's requests to a real etcd and to the one in memory."""
 
 import uuid
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from testing.servers.secured_etcd import SecuredEtcd, administrator
 
 @pytest.fixture(params=["memory", pytest.param("etcd", marks=pytest.mark.etcd)])
 def server(request: pytest.FixtureRequest) -> SecuredEtcd | None:
-    """The real one; None for that in memory."""
+    """Return the real etcd; None for the one in memory."""
     found: SecuredEtcd | None = request.getfixturevalue("secured") if request.param == "etcd" else None
     return found
 
@@ -35,7 +35,7 @@ def user() -> str:
     return str(uuid.uuid4())
 
 
-async def test_a_user_and_its_role_come_and_go_together(accounts: EtcdAuth, user: str) -> None:
+async def test_a_user_and_its_role_are_added_and_removed_together(accounts: EtcdAuth, user: str) -> None:
     await accounts.add_user(user, role=f"r/{user}", prefix="/p/")
     assert user in await accounts.users()
     assert f"r/{user}" in await accounts.roles()
@@ -53,7 +53,7 @@ async def test_everything_may_be_repeated(accounts: EtcdAuth, user: str) -> None
         await accounts.remove_user(user, role=f"r/{user}")
 
 
-async def test_a_role_is_given_to_who_is_there(accounts: EtcdAuth, user: str) -> None:
+async def test_a_role_is_granted_to_an_existing_user(accounts: EtcdAuth, user: str) -> None:
     with pytest.raises(RequestRejected, match="not found"):
         await accounts.grant_role(user, role="nothing")
 
@@ -63,7 +63,7 @@ async def test_the_administrator_is_one_of_the_users(accounts: EtcdAuth) -> None
     assert ROOT in await accounts.roles()
 
 
-async def test_what_a_user_has_and_a_role_permits_can_be_read_and_taken(accounts: EtcdAuth, user: str) -> None:
+async def test_roles_and_permissions_can_be_read_and_revoked(accounts: EtcdAuth, user: str) -> None:
     role = f"r/{user}"
     await accounts.add_user(user, role=role, prefix="/p/")
     assert await accounts.roles_of(user) == {role}
@@ -75,7 +75,7 @@ async def test_what_a_user_has_and_a_role_permits_can_be_read_and_taken(accounts
     assert await accounts.roles_of(user) == frozenset()
 
 
-async def test_a_role_that_is_deleted_is_nobodys(accounts: EtcdAuth, user: str) -> None:
+async def test_a_deleted_role_is_revoked_from_its_users(accounts: EtcdAuth, user: str) -> None:
     await accounts.add_user(user, role=f"r/{user}", prefix="/p/")
     for _ in range(2):
         await accounts.delete_role(f"r/{user}")
@@ -84,7 +84,7 @@ async def test_a_role_that_is_deleted_is_nobodys(accounts: EtcdAuth, user: str) 
         await accounts.delete_user(user)
 
 
-async def test_who_is_not_there_has_nothing(accounts: EtcdAuth, user: str) -> None:
+async def test_an_unknown_user_has_no_roles(accounts: EtcdAuth, user: str) -> None:
     assert await accounts.roles_of(user) == frozenset()
     assert await accounts.permissions_of(user) == frozenset()
     assert not await accounts.has_password(user)

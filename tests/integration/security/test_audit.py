@@ -1,4 +1,4 @@
-"""`make audit-python`: a database's silence is never taken for health, and what it knows of a package is a failure."""
+"""`make audit-python`: an empty response of a database proves nothing, and a known vulnerability is a failure."""
 
 import json
 import os
@@ -17,7 +17,7 @@ CANARY = "jinja2", "2.4.1"
 
 
 class Database(ThreadingHTTPServer):
-    """One that speaks as OSV does, and knows these releases as vulnerable."""
+    """A database with OSV's interface, which lists these releases as vulnerable."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Answers)
@@ -27,7 +27,7 @@ class Database(ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        """Of its queries."""
+        """Return the URL for queries."""
         return f"http://127.0.0.1:{self.server_port}/v1/query"
 
 
@@ -48,7 +48,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
-        """Nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def audit(url: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_every_pinned_package_is_asked_for(database: Database) -> None:
+def test_every_pinned_package_is_queried(database: Database) -> None:
     done = audit(database.url)
     assert done.returncode == 0, done.stderr
     assert {"grpcio", "kopf", "cryptography", "pip-audit", "atheris", "psutil"} <= database.asked
@@ -79,7 +79,7 @@ def test_a_package_with_a_known_vulnerability_is_a_failure(database: Database) -
     assert "PYSEC-2000-1" in done.stdout
 
 
-def test_a_database_that_knows_nothing_is_a_failure(database: Database) -> None:
+def test_an_empty_database_is_a_failure(database: Database) -> None:
     database.known.clear()
     done = audit(database.url)
     assert done.returncode != 0
@@ -87,7 +87,7 @@ def test_a_database_that_knows_nothing_is_a_failure(database: Database) -> None:
     assert database.asked == {CANARY[0]}
 
 
-def test_no_database_is_a_failure() -> None:
+def test_an_unreachable_database_is_a_failure() -> None:
     done = audit("http://127.0.0.1:1/v1/query")
     assert done.returncode != 0
     assert "nothing was audited: the database of vulnerabilities does not answer" in done.stderr

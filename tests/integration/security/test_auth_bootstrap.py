@@ -1,4 +1,4 @@
-"""The program of the init container, beside what test_takeover.py shows: its end, again and again, and its failures."""
+"""The program of the init container, besides the cases of test_takeover.py: its end, repetitions, and failures."""
 
 import signal
 import subprocess
@@ -17,7 +17,7 @@ _END_S = 60.0
 
 @pytest.fixture
 def flags(etcd_program: str, tmp_path: Path) -> list[str]:
-    """An etcd of one member that no other dials."""
+    """Return flags of an etcd with one member that no other dials."""
     peer = "http://127.0.0.1:0"
     return [
         *(etcd_program, f"--data-dir={tmp_path}/data", f"--listen-peer-urls={peer}", "--unsafe-no-fsync"),
@@ -37,21 +37,21 @@ def ended(*command: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
     return process.returncode, said
 
 
-def test_data_that_ask_for_a_user_already_are_left_as_they_are(flags: list[str]) -> None:
+def test_data_with_authentication_remain_unchanged(flags: list[str]) -> None:
     for _ in range(2):
         code, said = ended(*flags)
         assert code == 0
         assert said.endswith("elasticjob-agent --enable-auth: authentication is enabled\n")
 
 
-def test_an_etcd_that_does_not_start_is_a_failure_in_one_sentence(flags: list[str]) -> None:
+def test_an_etcd_that_does_not_start_is_a_failure_with_one_message(flags: list[str]) -> None:
     code, said = ended(*flags, "--no-such-flag")
     assert code == 1
     assert "authentication could not be enabled in etcd's data: etcd ended with code " in said
     assert "Traceback" not in said
 
 
-def test_a_program_that_is_not_there_is_a_failure_in_one_sentence() -> None:
+def test_a_missing_program_is_a_failure_with_one_message() -> None:
     code, said = ended("/no/such/etcd")
     assert code == 1
     assert said.count("\n") == 1
@@ -69,7 +69,7 @@ def test_a_signal_ends_it_and_its_etcd(flags: list[str], tmp_path: Path) -> None
     assert not [process for process in Path("/proc").iterdir() if str(lock) in _open_files(process)]
 
 
-def test_without_a_majority_it_ends_after_its_timeout_in_one_sentence(flags: list[str]) -> None:
+def test_without_a_majority_it_ends_after_its_timeout_with_one_message(flags: list[str]) -> None:
     no_leader = [flag.replace("default=", "other=http://127.0.0.1:1,default=") for flag in flags]
     code, said = ended(*no_leader, options=("--timeout=1",))
     assert code == 1

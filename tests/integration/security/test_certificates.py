@@ -1,4 +1,4 @@
-"""Whose certificate etcd takes, and what both sides say of one that it does not take."""
+"""Certificates that etcd accepts, and the messages of both sides about those that it refuses."""
 
 import time
 from pathlib import Path
@@ -27,7 +27,7 @@ async def verdict(endpoint: Endpoint) -> EtcdError | None:
     return None
 
 
-async def test_an_expired_certificate_is_refused_with_a_sentence_on_both_sides(
+async def test_an_expired_certificate_is_refused_with_a_message_on_both_sides(
     secured: SecuredEtcd, attacker: Job
 ) -> None:
     error = await verdict(secured.issue_certificate(attacker.uid, life_s=-60))
@@ -36,7 +36,7 @@ async def test_an_expired_certificate_is_refused_with_a_sentence_on_both_sides(
     await aeventually(lambda: "certificate has expired or is not yet valid" in secured.log, what="etcd's sentence")
 
 
-async def test_a_certificate_of_another_authority_is_refused_with_a_sentence_on_both_sides(
+async def test_a_certificate_of_another_authority_is_refused_with_a_message_on_both_sides(
     secured: SecuredEtcd, attacker: Job
 ) -> None:
     error = await verdict(
@@ -47,7 +47,7 @@ async def test_a_certificate_of_another_authority_is_refused_with_a_sentence_on_
     await aeventually(lambda: "certificate signed by unknown authority" in secured.log, what="etcd's sentence")
 
 
-async def test_etcd_with_a_certificate_of_another_authority_is_refused_by_us(
+async def test_clients_refuse_an_etcd_with_a_certificate_of_another_authority(
     secured: SecuredEtcd, attacker: Job, tmp_path: Path
 ) -> None:
     stranger = CertificateAuthority.create(now_s=time.time())
@@ -57,21 +57,21 @@ async def test_etcd_with_a_certificate_of_another_authority_is_refused_by_us(
     assert "we do not trust the certificate of etcd (see ca_cert)" in str(error)
 
 
-async def test_a_good_certificate_of_nobody_opens_nothing(secured: SecuredEtcd, attacker: Job) -> None:
+async def test_a_valid_certificate_without_a_user_has_no_permissions(secured: SecuredEtcd, attacker: Job) -> None:
     assert attacker.uid
     error = await verdict(secured.issue_certificate("nobody-that-etcd-knows"))
     assert isinstance(error, Unavailable), "the operator may be about to make this user"
     assert "permission denied" in str(error)
 
 
-async def test_etcds_own_certificate_is_no_user(secured: SecuredEtcd, attacker: Job) -> None:
+async def test_etcds_own_certificate_is_not_a_user(secured: SecuredEtcd, attacker: Job) -> None:
     assert attacker.uid
     error = await verdict(secured.endpoint(secured.folder / "server"))
     assert "permission denied" in str(error)
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-async def test_etcd_takes_the_certificate_of_an_operator_whose_clock_is_an_hour_off(
+async def test_etcd_accepts_the_certificate_of_an_operator_whose_clock_is_an_hour_off(
     secured: SecuredEtcd, attacker: Job, tmp_path: Path, hours: int
 ) -> None:
     issued = secured.ca.issue_client(attacker.uid, now_s=time.time() + hours * 3600, life_s=86400)

@@ -1,4 +1,4 @@
-"""The commands of etcd's pod as the chart renders them, run: etcd starts, and bounds what a job can do."""
+"""The commands of etcd's pod as the chart renders them: etcd starts, and limits a job's requests."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.etcd, pytest.mark.timeout(1000)]
 
 MANY = 1_000
 KEPT = 310
-"""Entries of raft since the last snapshot: --snapshot-count, and a few that are applied together."""
+"""Most raft entries since the last snapshot: --snapshot-count, and some that are applied together."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ async def flooder(charted: ChartEtcd, admin: EtcdClient) -> AsyncIterator[Job]:
 
 
 def writes_nothing(own: Job, size: int) -> Any:
-    """A transaction of so many bytes that leaves no key and no revision; raft keeps it all the same."""
+    """Return a transaction of that many bytes that leaves no key and no revision, but is in the raft log."""
     key = f"{own.keys.everything}x".encode()
     compare = rpc.Compare(key=key, target=rpc.Compare.VALUE, result=rpc.Compare.EQUAL, value=bytes(size))
     delete = rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key))
@@ -48,12 +48,14 @@ def writes_nothing(own: Job, size: int) -> Any:
 
 
 def snapshots(etcd: ChartEtcd) -> list[int]:
-    """Entries of raft that a restart need not read: the indexes of snapshots."""
+    """Return the indexes of snapshots: a restart need not read the entries before them."""
     files = (etcd.folder / "data" / "member" / "snap").glob("*.snap")
     return sorted(int(file.stem.rpartition("-")[2], 16) for file in files)
 
 
-async def test_transactions_that_write_nothing_leave_the_raft_log_in_a_while(charted: ChartEtcd, flooder: Job) -> None:
+async def test_transactions_that_write_nothing_leave_the_raft_log_after_a_while(
+    charted: ChartEtcd, flooder: Job
+) -> None:
     async with bare_channel(flooder.endpoint) as channel:
         for _ in range(MANY):
             await rpc.KVStub(channel).Txn(writes_nothing(flooder, 10), timeout=30)

@@ -1,4 +1,4 @@
-"""What a job makes of etcd: its agents keep within the bound that docs/security.md states, whatever its workers do."""
+"""A job's usage of etcd: its agents keep within the bound of docs/security.md, with any behaviour of workers."""
 
 import re
 import sys
@@ -37,33 +37,33 @@ os.write(1, b"\x00" * 100_000)
 os.write(2, b"\x01" * 200_000 + b"\n" + b"\x02" * 5_000)
 raise SystemExit(int(os.environ["RANK"]) + 1)
 """
-"""Progress as long as it may be and longer, error files of a gigabyte or of text that JSON makes long, long stderr."""
+"""Too long progress, error files of a gigabyte or of text that grows in JSON, and long stderr."""
 
 
 def most_keys(nodes: int, ranks: int, left: int = 0) -> int:
-    """The bound, as docs/security.md says it."""
+    """Return the most keys by the bound in docs/security.md."""
     return 7 + 4 * nodes + 2 * ranks + left
 
 
 def most_bytes(nodes: int, ranks: int, left: int = 0) -> int:
-    """The same of keys and values together."""
+    """Return the most bytes of keys and values by the same bound."""
     return 64 * KIB + 32 * KIB * nodes + 80 * KIB * ranks + KIB * left
 
 
 def most_writes(rounds: int, nodes: int, ranks: int) -> int:
-    """Of a job that joins and then runs so many rounds, in which every worker fails."""
+    """Return the most writes of a job that joins and runs that many rounds, in which every worker fails."""
     return 8 + 4 * nodes + rounds * (4 + 3 * nodes + ranks)
 
 
 @pytest.fixture
 def job(etcd_server: EmbeddedEtcd, tmp_path: Path) -> Iterator[Fleet]:
-    """Two agents whose workers do their worst."""
+    """Run two agents with hostile workers."""
     with fleet(etcd_server.endpoint.targets[0], tmp_path, str(NODES), NPROC, max_restarts=10**6) as made:
         yield made
 
 
 async def footprint(etcd: EtcdClient, keys: Keys) -> tuple[KeyValue, ...]:
-    """All that etcd holds of the job, which is asserted to keep within the bound."""
+    """Return the job's usage of etcd, after checking that it is within the bound."""
     held = (await etcd.range(keys.everything)).kvs
     told = {kv.key: len(kv.value) for kv in held}
     assert len(held) <= most_keys(NODES, NODES * NPROC), told
@@ -71,7 +71,7 @@ async def footprint(etcd: EtcdClient, keys: Keys) -> tuple[KeyValue, ...]:
     return tuple(held)
 
 
-async def test_workers_that_do_their_worst_leave_no_more_than_the_stated_bound(etcd: EtcdClient, job: Fleet) -> None:
+async def test_hostile_workers_stay_within_the_documented_bound(etcd: EtcdClient, job: Fleet) -> None:
     keys = Keys(cli_prefix(job.run_id))
     before = (await etcd.range(keys.everything)).revision
     for _ in range(NODES):

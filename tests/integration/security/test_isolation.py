@@ -1,6 +1,6 @@
-"""What a job's certificate opens: that job's keys, and nothing else of etcd. Each attack is sent as it is, by gRPC.
+"""A job's certificate gives access to that job's keys, and to nothing else in etcd. Attacks are sent by plain gRPC.
 
-Etcd itself refuses all of it; older versions did not (a transaction inside a transaction read and wrote any key).
+Etcd refuses all of them. Older versions did not: a transaction inside a transaction read and wrote any key.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ REFUSALS = {grpc.StatusCode.PERMISSION_DENIED}
 
 
 async def call(by: Job, service: str, method: str, request: Any) -> Any:
-    """One call with A's certificate; gRPC's error, or the answer."""
+    """Send one call with A's certificate; return gRPC's error, or the response."""
     async with bare_channel(by.endpoint) as channel:
         try:
             found = getattr(SERVICES[service](channel), method)(request, timeout=10)
@@ -39,7 +39,7 @@ async def call(by: Job, service: str, method: str, request: Any) -> Any:
 
 
 def nested(operation: Any) -> Any:
-    """A transaction inside a transaction, which etcd3's messages are too old to know: RequestOp.request_txn = 4."""
+    """Return a transaction inside a transaction, which etcd3's messages lack: RequestOp.request_txn = 4."""
     inner = rpc.TxnRequest(success=[operation]).SerializeToString()
     outer = rpc.RequestOp()
     outer.MergeFromString(b"\x22" + _varint(len(inner)) + inner)
@@ -133,7 +133,7 @@ IN_PROCESS = {
     "campaign in an election": "/v3electionpb.Election/Campaign",
     "ask for an election's leader": "/v3electionpb.Election/Leader",
 }
-"""Services of etcd that read and write keys as a client of their own, inside of its process."""
+"""Services of etcd that read and write keys through a client within its process."""
 
 
 @pytest.mark.parametrize("attack", IN_PROCESS)
@@ -175,7 +175,7 @@ async def test_a_job_cannot_keep_the_lease_of_another_alive(attacker: Job, victi
         await attacker.etcd.lease_keep_alive(lease.id)
 
 
-async def test_a_job_whose_user_is_gone_can_do_nothing(attacker: Job, root: EtcdClient) -> None:
+async def test_a_job_whose_user_was_removed_can_do_nothing(attacker: Job, root: EtcdClient) -> None:
     await attacker.etcd.txn(Txn((), (Put(attacker.keys.spec, b""),)))
     [role] = [role for role in await root.auth.roles() if role.endswith(attacker.uid)]
     await root.auth.remove_user(attacker.uid, role=role)

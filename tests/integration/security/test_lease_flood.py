@@ -1,4 +1,4 @@
-"""Leases that a job's certificate may ask for are ended if they have no key, and an agent's is not."""
+"""Leases of a job's certificate are revoked if they have no key; an agent's lease is not."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,7 +26,7 @@ A_LIFE_S = 3_600
 
 @pytest.fixture
 async def swept(root: EtcdClient) -> AsyncIterator[list[int]]:
-    """How many leases were ended, look by look."""
+    """Return the numbers of revoked leases, one for each check."""
 
     def connect() -> AbstractAsyncContextManager[EtcdLeaseAdmin]:
         return EtcdLeaseAdmin.connect(root.endpoint)
@@ -51,7 +51,7 @@ async def flood(channel: grpc.aio.Channel) -> None:
             tasks.create_task(grant(rpc.LeaseStub(channel), turns))
 
 
-async def test_leases_without_a_key_are_ended_and_an_agents_stays(
+async def test_leases_without_a_key_are_revoked_and_an_agents_remains(
     attacker: Job, victim: Job, root: EtcdClient, swept: list[int]
 ) -> None:
     agents = await victim.etcd.lease_grant(600)
@@ -65,10 +65,10 @@ async def test_leases_without_a_key_are_ended_and_an_agents_stays(
     assert await victim.etcd.get(f"{victim.keys.everything}x")
 
 
-async def test_which_leases_have_keys_is_asked_without_a_read_of_any_value(
+async def test_the_check_for_keys_of_leases_reads_no_value(
     victim: Job, root: EtcdClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A read of keys alone loads their values, too, into etcd's memory: all that jobs may hold."""
+    """A read of keys alone also loads their values into etcd's memory, for all that jobs may store."""
     ids = [(await victim.etcd.lease_grant(600)).id for _ in range(5)]
     tied, gone = ids[:3], ids[4]
     for number, lease_id in enumerate(tied):

@@ -1,4 +1,4 @@
-"""What one job's certificate may have open at etcd is bounded by etcd itself: leases, watches, streams, their sizes.
+"""Limits of etcd for one job's certificate: leases, watches, streams, and their sizes.
 
 Reads and connections have files of their own. The numbers are small here; those of an installation are in docs/etcd.md.
 """
@@ -25,14 +25,14 @@ pytestmark = pytest.mark.etcd
 
 LEASES, WATCHES, STREAMS = 60, 40, 20
 PER_ADDRESS = {"leases": 16, "watches": 32, "streams": 32}
-"""What the one address of these tests adds, as images/etcd/limits has it."""
+"""The addition for the single address of these tests, as images/etcd/limits computes it."""
 ATTEMPTS = 2_000
 TTL_S = 600
 
 
 @pytest.fixture(scope="module")
 def secured(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
-    """An etcd with small limits, in place of the one without."""
+    """Return an etcd with small limits, in place of the one without."""
     environment = {
         "ELASTICJOB_ETCD_MAX_LEASES": str(LEASES),
         "ELASTICJOB_ETCD_MAX_WATCHES": str(WATCHES),
@@ -44,7 +44,7 @@ def secured(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 async def grant(channel: grpc.aio.Channel, ttl_s: int = TTL_S) -> grpc.aio.AioRpcError | int:
-    """The id of a new lease, or the error."""
+    """Return the id of a new lease, or the error."""
     try:
         answer = await rpc.LeaseStub(channel).LeaseGrant(rpc.LeaseGrantRequest(TTL=ttl_s), timeout=60)
     except grpc.aio.AioRpcError as error:
@@ -53,7 +53,7 @@ async def grant(channel: grpc.aio.Channel, ttl_s: int = TTL_S) -> grpc.aio.AioRp
 
 
 async def flood(channel: grpc.aio.Channel) -> list[grpc.aio.AioRpcError | int]:
-    """Each attempt's outcome; many at once."""
+    """Return the outcome of each of many concurrent attempts."""
     outcomes: list[grpc.aio.AioRpcError | int] = []
 
     async def ask_again_and_again() -> None:
@@ -65,7 +65,7 @@ async def flood(channel: grpc.aio.Channel) -> list[grpc.aio.AioRpcError | int]:
 
 
 async def open_watches(job: Job, channel: grpc.aio.Channel, number: int) -> tuple[Any, int]:
-    """A stream, and how many watches etcd has confirmed on it before it refused one."""
+    """Return a stream and the number of watches that etcd confirmed on it before it refused one."""
     stream = rpc.WatchStub(channel).Watch()
     create = rpc.WatchCreateRequest(**prefix_range(job.keys.everything))
     for confirmed in range(number):
@@ -82,13 +82,13 @@ async def open_watches(job: Job, channel: grpc.aio.Channel, number: int) -> tupl
 
 
 async def expect_refusal(stream: Any, because: str) -> None:
-    """It has ended at a limit. A client that is still writing may see only the reset behind the answer."""
+    """Check that the stream ended at a limit; a writing client may get only the reset after the response."""
     if await stream.code() is not grpc.StatusCode.INTERNAL:
         assert await stream.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
         assert because in await stream.details()
 
 
-async def test_a_flood_of_leases_stays_within_the_limit_and_another_job_does_not_feel_it(
+async def test_a_flood_of_leases_stays_within_the_limit_and_does_not_affect_another_job(
     attacker: Job, victim: Job, root: EtcdClient
 ) -> None:
     async with bare_channel(attacker.endpoint) as channel, EtcdLeaseAdmin.connect(root.endpoint) as admin:
@@ -115,8 +115,8 @@ async def test_the_operator_has_no_limits(root: EtcdClient) -> None:
         await asyncio.gather(*(admin.revoke(lease) for lease in granted if isinstance(lease, int)))
 
 
-async def test_a_lease_that_is_revoked_makes_room(attacker: Job, root: EtcdClient) -> None:
-    """At the limit an agent of the same job gets no lease and the reason; it gets one when there is room."""
+async def test_a_revoked_lease_frees_a_place(attacker: Job, root: EtcdClient) -> None:
+    """At the limit an agent of the same job gets an error with the reason, and a lease once a place is free."""
     async with bare_channel(attacker.endpoint) as channel, EtcdLeaseAdmin.connect(root.endpoint) as admin:
         granted = [lease for lease in await flood(channel) if isinstance(lease, int)]
         with pytest.raises(Unavailable, match=r"limit of one job.*etcd\.limits\.leases"):
@@ -157,8 +157,8 @@ async def test_watches_over_one_stream_stay_within_the_limit(attacker: Job, vict
         await aeventually(ten_again, within_s=60, what="ten watches after the stream has ended")
 
 
-async def test_a_watch_that_is_canceled_makes_room_for_one_and_no_more(attacker: Job) -> None:
-    """Nor do those that etcd refuses itself, and a cancel of what is canceled."""
+async def test_a_cancelled_watch_frees_one_place(attacker: Job) -> None:
+    """Watches that etcd refuses, and a second cancel of a watch, free no place."""
     async with bare_channel(attacker.endpoint) as channel:
         stream, confirmed = await open_watches(attacker, channel, WATCHES)
         assert confirmed == WATCHES
@@ -187,7 +187,7 @@ async def test_streams_stay_within_the_limit(attacker: Job, victim: Job) -> None
             assert confirmed == 1
 
 
-async def test_an_agents_watch_waits_for_room_and_then_goes_on(attacker: Job) -> None:
+async def test_an_agents_watch_waits_for_a_free_place_and_then_continues(attacker: Job) -> None:
     allowed = STREAMS + PER_ADDRESS["streams"]
     async with bare_channel(attacker.endpoint) as channel:
         streams = [await open_watches(attacker, channel, 1) for _ in range(allowed)]
@@ -218,7 +218,7 @@ async def test_services_that_open_leases_and_watches_of_their_own_are_refused(at
         assert await asked.code() is grpc.StatusCode.PERMISSION_DENIED
 
 
-async def test_what_is_refused_is_in_etcds_log_once_a_minute(attacker: Job, secured: SecuredEtcd) -> None:
+async def test_refusals_are_in_etcds_log_once_a_minute(attacker: Job, secured: SecuredEtcd) -> None:
     for _ in range(10):
         with pytest.raises(RequestRejected):
             await attacker.etcd.lease_grant(3_000_000_000)
@@ -226,7 +226,7 @@ async def test_what_is_refused_is_in_etcds_log_once_a_minute(attacker: Job, secu
     assert len(lines) == 1
 
 
-def test_a_limit_that_is_no_number_ends_etcd_with_a_sentence(etcd_program: str, tmp_path: Path) -> None:
+def test_an_invalid_limit_ends_etcd_with_a_message(etcd_program: str, tmp_path: Path) -> None:
     environment = {"ELASTICJOB_ETCD_MAX_LEASES": "many"}
     etcd = SecuredEtcd(tmp_path, etcd_program, environment=environment)
     etcd.wait(within_s=60)

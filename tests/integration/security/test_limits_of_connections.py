@@ -1,4 +1,4 @@
-"""How many connections one job's certificate may have at etcd is bounded, and how many that have not said who they are.
+"""Limits for the connections of one job's certificate to etcd, and for connections without identification.
 
 The numbers are small here; those of an installation are in docs/etcd.md.
 """
@@ -25,16 +25,16 @@ pytestmark = pytest.mark.etcd
 
 CONNECTIONS = 20
 PER_ADDRESS = 32
-"""What the one address of these tests adds, as images/etcd/limits has it."""
+"""The addition for the single address of these tests, as images/etcd/limits computes it."""
 ALLOWED = CONNECTIONS + PER_ADDRESS
 NAMELESS = 1_024
-"""Of one address, as images/etcd/limits has it."""
+"""The limit for one address, as images/etcd/limits sets it."""
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 
 
 @pytest.fixture(scope="module")
 def secured(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
-    """An etcd with a small limit, in place of the one without."""
+    """Return an etcd with a small limit, in place of the one without."""
     environment = {"ELASTICJOB_ETCD_MAX_CONNECTIONS": str(CONNECTIONS)}
     made = SecuredEtcd(tmp_path_factory.mktemp("limited"), etcd_program, environment=environment)
     yield made
@@ -42,7 +42,7 @@ def secured(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 
 def context_of(endpoint: Endpoint) -> ssl.SSLContext:
-    """TLS with this certificate."""
+    """Return a TLS context with this certificate."""
     assert endpoint.ca_cert
     assert endpoint.cert
     made = ssl.create_default_context(cafile=endpoint.ca_cert)
@@ -52,7 +52,7 @@ def context_of(endpoint: Endpoint) -> ssl.SSLContext:
 
 
 class Idle:
-    """Connections with TLS that ask nothing; those that etcd answers with its first frame are open."""
+    """Idle TLS connections; those that etcd answers with its first frame count as open."""
 
     def __init__(self, etcd: SecuredEtcd, endpoint: Endpoint) -> None:
         self._port = etcd.port
@@ -60,7 +60,7 @@ class Idle:
         self._open: list[asyncio.StreamWriter] = []
 
     async def open(self, number: int) -> int:
-        """How many of so many more stay."""
+        """Open that many more; return how many remain open."""
         return sum([await self._dial() for _ in range(number)])
 
     async def _dial(self) -> bool:
@@ -74,7 +74,7 @@ class Idle:
                 return False
 
     def close(self, number: int | None = None) -> None:
-        """Close so many, or all."""
+        """Close that many, or all."""
         count = len(self._open) if number is None else number
         for writer in self._open[:count]:
             writer.transport.abort()
@@ -83,7 +83,7 @@ class Idle:
 
 @pytest.fixture
 def room_for_files() -> Iterator[None]:
-    """As many files as this process may have at all."""
+    """Raise the limit of open files to the most that this process may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 2 * NAMELESS)), hard))
     yield
@@ -92,7 +92,7 @@ def room_for_files() -> Iterator[None]:
 
 @contextlib.contextmanager
 def idle(etcd: SecuredEtcd, endpoint: Endpoint) -> Iterator[Idle]:
-    """None is left open."""
+    """Provide idle connections, and close all of them afterwards."""
     made = Idle(etcd, endpoint)
     try:
         yield made
@@ -100,7 +100,7 @@ def idle(etcd: SecuredEtcd, endpoint: Endpoint) -> Iterator[Idle]:
         made.close()
 
 
-async def test_idle_connections_of_a_job_stay_within_the_limit_and_another_job_does_not_feel_it(
+async def test_idle_connections_of_a_job_stay_within_the_limit_and_do_not_affect_another_job(
     secured: SecuredEtcd, attacker: Job, victim: Job
 ) -> None:
     with idle(secured, attacker.endpoint) as first, idle(secured, victim.endpoint) as other:
@@ -109,7 +109,7 @@ async def test_idle_connections_of_a_job_stay_within_the_limit_and_another_job_d
         assert await victim.etcd.get(f"{victim.keys.everything}x") is None
 
 
-async def test_a_connection_that_ends_makes_room(secured: SecuredEtcd, attacker: Job) -> None:
+async def test_a_closed_connection_frees_a_place(secured: SecuredEtcd, attacker: Job) -> None:
     with idle(secured, attacker.endpoint) as held:
         assert await held.open(ALLOWED + 1) == ALLOWED
         with pytest.raises(Unavailable):
@@ -125,7 +125,7 @@ async def test_a_connection_that_ends_makes_room(secured: SecuredEtcd, attacker:
         assert await held.open(20) == 9
 
 
-async def test_what_is_refused_is_in_etcds_log(secured: SecuredEtcd, attacker: Job) -> None:
+async def test_refusals_are_in_etcds_log(secured: SecuredEtcd, attacker: Job) -> None:
     with idle(secured, attacker.endpoint) as held:
         await held.open(ALLOWED + 5)
     lines = [line for line in secured.log.splitlines() if attacker.uid in line and "refused a request" in line]
@@ -133,16 +133,16 @@ async def test_what_is_refused_is_in_etcds_log(secured: SecuredEtcd, attacker: J
     assert "etcd.limits.connections" in lines[0]
 
 
-async def test_the_operator_has_as_many_connections_as_it_wants(secured: SecuredEtcd, root: EtcdClient) -> None:
+async def test_the_operators_connections_are_not_limited(secured: SecuredEtcd, root: EtcdClient) -> None:
     with idle(secured, root.endpoint) as held:
         assert await held.open(ALLOWED + 20) == ALLOWED + 20
 
 
 @pytest.mark.usefixtures("room_for_files")
-async def test_connections_that_never_say_who_they_are_are_bounded_and_keep_nobody_out(
+async def test_connections_without_identification_are_limited_and_keep_no_client_out(
     secured: SecuredEtcd, victim: Job
 ) -> None:
-    """The oldest are closed, at once, not when their time is over."""
+    """The oldest are closed at once, not when their time is over."""
     loop = asyncio.get_running_loop()
     async with contextlib.AsyncExitStack() as stack:
         silent = []
@@ -157,7 +157,7 @@ async def test_connections_that_never_say_who_they_are_are_bounded_and_keep_nobo
             assert await other.open(5) == 5
 
 
-async def test_a_handshake_has_ten_seconds(secured: SecuredEtcd) -> None:
+async def test_a_handshake_times_out_after_ten_seconds(secured: SecuredEtcd) -> None:
     with socket.create_connection((ADDRESS, secured.port)) as silent:
         silent.setblocking(False)
         async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""What etcd keeps in memory of one job's reads is bounded: replies that nobody takes, and transactions that read again.
+"""Limits for etcd's memory of one job's reads: replies that no client reads, and transactions with repeated reads.
 
 The numbers are small here; those of an installation are in docs/etcd.md.
 """
@@ -26,15 +26,15 @@ MIB = 1 << 20
 BYTES = 4 * MIB
 VALUE = MIB // 2
 KEYS = 16
-"""A list of them is a reply of 8 MiB."""
+"""Bytes of a list's reply: 8 MiB."""
 UNREAD = 60
 MOST = 200 * MIB
-"""What etcd may take more, with garbage; all replies at once are 480 MiB, and twice that while they are made."""
+"""Most additional memory, with garbage; all replies are 480 MiB, and twice that while they are created."""
 
 
 @pytest.fixture(scope="module")
 def secured(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredEtcd]:
-    """An etcd with a small limit, in place of the one without."""
+    """Return an etcd with a small limit, in place of the one without."""
     environment = {"ELASTICJOB_ETCD_MAX_BYTES": str(BYTES)}
     made = SecuredEtcd(tmp_path_factory.mktemp("limited"), etcd_program, environment=environment)
     yield made
@@ -43,7 +43,7 @@ def secured(etcd_program: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
 
 @pytest.fixture
 async def attacker(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
-    """Job A, with some megabytes below its prefix: somebody's code runs with its certificate."""
+    """Job A, with some megabytes below its prefix: hostile code runs with its certificate."""
     async with job(secured, root, "a") as made:
         for number in range(KEYS):
             await made.etcd.txn(Txn((), (Put(f"{made.keys.everything}{number:02}", b"x" * VALUE),)))
@@ -52,53 +52,53 @@ async def attacker(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]
 
 @pytest.fixture
 async def victim(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Job]:
-    """Job B: of other people."""
+    """Job B, of another user."""
     async with job(secured, root, "b") as made:
         await made.etcd.txn(Txn((), (Put(f"{made.keys.everything}x", b"1"),)))
         yield made
 
 
 class Peak:
-    """The most memory that etcd had at any look, more than at the first."""
+    """The highest observed memory of etcd, above the first observation."""
 
     def __init__(self, etcd: SecuredEtcd) -> None:
         self._process = psutil.Process(etcd.pid)
         self._first = self._last = self._process.memory_info().rss
 
-    async def look_on(self) -> None:
-        """Until it is canceled."""
+    async def observe(self) -> None:
+        """Observe until cancelled."""
         while True:
             self._last = max(self._last, self._process.memory_info().rss)
             await asyncio.sleep(0.01)
 
     @property
     def bytes(self) -> int:
-        """What it took more."""
+        """The additional memory in bytes."""
         return self._last - self._first
 
 
 @contextlib.asynccontextmanager
 async def peak_of(etcd: SecuredEtcd) -> AsyncIterator[Peak]:
-    """Look at its memory meanwhile."""
+    """Observe etcd's memory while the context is entered."""
     peak = Peak(etcd)
-    looking = asyncio.create_task(peak.look_on())
+    looking = asyncio.create_task(peak.observe())
     yield peak
     looking.cancel()
 
 
 def listing(job: Job) -> Any:
-    """A request for all of its keys."""
+    """Return a request for all keys of the job."""
     return rpc.RangeRequest(**prefix_range(job.keys.everything))
 
 
 def ask(channel: grpc.aio.Channel, method: str, request: Any, answer: Any) -> Any:
-    """A call whose reply is not taken: as a stream it comes when it is read, and no more of it than the window."""
+    """Send a call without reading its reply: a stream delivers no more than the window."""
     made = channel.unary_stream(f"/etcdserverpb.KV/{method}", type(request).SerializeToString, answer.FromString)
     return made(request)
 
 
 async def begun(calls: list[Any]) -> None:
-    """The first reply has begun to come, or was refused."""
+    """Wait until the first reply has begun to arrive or was refused."""
     waiting = [asyncio.create_task(call.wait_for_connection()) for call in calls]
     done, others = await asyncio.wait(waiting, timeout=60, return_when=asyncio.FIRST_COMPLETED)
     for task in others:
@@ -106,26 +106,26 @@ async def begun(calls: list[Any]) -> None:
     assert [task.exception() for task in done]
 
 
-async def read_as_ever(job: Job) -> None:
-    """Another job has its answers."""
+async def require_reads(job: Job) -> None:
+    """Check that another job gets its replies."""
     for _ in range(20):
         assert (await job.etcd.get(f"{job.keys.everything}x")) is not None
 
 
-async def test_replies_that_nobody_takes_are_bounded_and_another_job_does_not_feel_it(
+async def test_unread_replies_are_limited_and_do_not_affect_another_job(
     secured: SecuredEtcd, attacker: Job, victim: Job
 ) -> None:
     async with bare_channel(attacker.endpoint) as channel, peak_of(secured) as peak:
         calls = [ask(channel, "Range", listing(attacker), rpc.RangeResponse) for _ in range(UNREAD)]
         await begun(calls)
         for _ in range(20):
-            await read_as_ever(victim)
-        await asyncio.sleep(1)  # nothing says that etcd makes no more
+            await require_reads(victim)
+        await asyncio.sleep(1)  # etcd gives no sign when its memory stops growing
         assert peak.bytes < MOST, f"{peak.bytes / MIB:.0f} MiB"
 
 
-async def test_replies_to_writes_that_nobody_takes_are_bounded(secured: SecuredEtcd, attacker: Job) -> None:
-    """Nobody knows how large they will be; what goes too far is refused after the write."""
+async def test_unread_replies_to_writes_are_limited(secured: SecuredEtcd, attacker: Job) -> None:
+    """The size of such a reply is not known in advance; one that is too large is refused after the write."""
     write = rpc.TxnRequest(
         success=[
             rpc.RequestOp(request_put=rpc.PutRequest(key=f"{attacker.keys.everything}00".encode())),
@@ -139,8 +139,8 @@ async def test_replies_to_writes_that_nobody_takes_are_bounded(secured: SecuredE
         assert peak.bytes < MOST, f"{peak.bytes / MIB:.0f} MiB"
 
 
-async def test_a_reply_that_nobody_takes_makes_room_after_a_while(attacker: Job) -> None:
-    """A node that is cut off keeps the others of its job waiting for some seconds, and no longer."""
+async def test_an_unread_reply_frees_its_place_after_a_while(attacker: Job) -> None:
+    """An unreachable node delays the others of its job for some seconds only."""
     async with bare_channel(attacker.endpoint) as channel:
         unread = ask(channel, "Range", listing(attacker), rpc.RangeResponse)
         await begun([unread])
@@ -154,7 +154,7 @@ async def test_a_reply_that_nobody_takes_makes_room_after_a_while(attacker: Job)
         del unread
 
 
-async def test_reads_that_are_given_up_make_room(attacker: Job) -> None:
+async def test_cancelled_reads_free_their_places(attacker: Job) -> None:
     async with bare_channel(attacker.endpoint) as channel:
         for _ in range(3):
             calls = [ask(channel, "Range", listing(attacker), rpc.RangeResponse) for _ in range(UNREAD)]
@@ -165,7 +165,7 @@ async def test_reads_that_are_given_up_make_room(attacker: Job) -> None:
             assert len(reply.kvs) == KEYS
 
 
-async def test_many_nodes_that_read_at_once_all_have_their_answers(attacker: Job) -> None:
+async def test_many_concurrent_reads_all_get_their_replies(attacker: Job) -> None:
     """They read a hundred times the limit: they wait for each other, and none is refused."""
     async with contextlib.AsyncExitStack() as stack:
         channels = [await stack.enter_async_context(bare_channel(attacker.endpoint)) for _ in range(10)]
@@ -174,7 +174,7 @@ async def test_many_nodes_that_read_at_once_all_have_their_answers(attacker: Job
     assert {len(reply.kvs) for reply in replies} == {KEYS}
 
 
-async def test_a_read_sees_what_was_written_before_it(attacker: Job) -> None:
+async def test_a_read_has_all_earlier_writes(attacker: Job) -> None:
     for number in range(50):
         value = str(number).encode()
         await attacker.etcd.txn(Txn((), (Put(f"{attacker.keys.everything}count", value),)))
@@ -202,13 +202,13 @@ async def test_a_transaction_may_read_many_keys_once(attacker: Job) -> None:
     assert len(result.reads) == KEYS
 
 
-async def test_the_operator_reads_what_it_wants(root: EtcdClient, attacker: Job) -> None:
+async def test_the_operators_reads_are_not_limited(root: EtcdClient, attacker: Job) -> None:
     again = Txn((), tuple(Get(attacker.keys.everything, prefix=True) for _ in range(3)))
     assert [len(read) for read in (await root.txn(again)).reads] == [KEYS] * 3
 
 
-async def test_requests_that_wait_are_bounded(attacker: Job) -> None:
-    """They are refused, and one that comes when they are gone is not."""
+async def test_waiting_requests_are_limited(attacker: Job) -> None:
+    """Excess requests are refused; a later request, when the others have ended, is not."""
     padded = rpc.RangeRequest(
         key=f"{attacker.keys.everything}00".encode(), range_end=f"{attacker.keys.everything}{'0' * MIB}".encode()
     )

@@ -1,4 +1,4 @@
-"""A fresh operator over an etcd that hostile jobs have filled: what it keeps is bounded, and others are seen whole."""
+"""A new operator with an etcd that hostile jobs have filled: its memory is bounded, and other jobs are complete."""
 
 import asyncio
 import json
@@ -22,12 +22,12 @@ HONEST, HOSTILE = JobKey("n", "j", "honest"), [JobKey("n", f"k{number}", "hostil
 WORKERS = [{"rank": 0, "state": "HEALTHY"}] * 2100
 REPORT = json.dumps({"v": 1, "pod": "p", "podUid": "u", "round": 0, "workers": WORKERS}, separators=(",", ":")).encode()
 EACH = 58 * MIB
-"""Of a job: less than etcd may hold of it."""
+"""Bytes of a job: less than it may store in etcd."""
 
 
 @pytest.fixture
 async def cluster(etcd: EtcdClient) -> AsyncIterator[str]:
-    """What three jobs of one node have written, and an honest one."""
+    """Write the keys of three hostile jobs of one node and of an honest one."""
     made = uuid4().hex
     for key in HOSTILE:
         keys = key.keys(made)
@@ -41,13 +41,13 @@ async def cluster(etcd: EtcdClient) -> AsyncIterator[str]:
     await etcd.txn(Txn((), (Delete(f"/elasticjob/{made}/", prefix=True),)))
 
 
-async def test_a_fresh_operator_keeps_little_of_what_hostile_jobs_have_written(etcd: EtcdClient, cluster: str) -> None:
+async def test_a_new_operator_caches_little_of_hostile_jobs(etcd: EtcdClient, cluster: str) -> None:
     sizes = {HONEST: allowed_bytes(50, 8), **dict.fromkeys(HOSTILE, allowed_bytes(1, 1))}
     view = RendezvousInformer(etcd, cluster, on_change=lambda _: None, on_listed=lambda: None, allowed=sizes.get)
     following = asyncio.create_task(view.run())
     try:
         await aeventually(lambda: view.listed, within_s=60)
-        kept = sum(len(kv.key) + len(kv.value) for kv in view._mirror.items.values())  # it is the memory
+        kept = sum(len(kv.key) + len(kv.value) for kv in view._mirror.items.values())  # the memory is the subject
         assert kept < MIN_MEMORY
         assert kept < 3 * EACH // 10
         assert all("of the operator's memory" in view.view(key).quota_violation for key in HOSTILE)

@@ -1,4 +1,4 @@
-"""Certificates are renewed while a job runs: no new round, no lost lease, no event that is missed or seen twice."""
+"""Certificates are renewed while a job runs: no new round, no lost lease, no missed or repeated event."""
 
 import asyncio
 import contextlib
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.etcd
 DIALED = "dialed etcd with the renewed certificate"
 
 
-async def test_calls_watches_and_leases_go_on_over_the_new_certificate(secured: SecuredEtcd, victim: Job) -> None:
-    """Every write is seen once and in order, while the connection is dialed anew several times."""
+async def test_calls_watches_and_leases_continue_with_the_new_certificate(secured: SecuredEtcd, victim: Job) -> None:
+    """Every write is delivered once and in order, while the client reconnects several times."""
     etcd = victim.etcd
     keeper = LeaseKeeper(etcd, await etcd.lease_grant(2))
     seen: list[bytes] = []
@@ -44,7 +44,7 @@ async def test_calls_watches_and_leases_go_on_over_the_new_certificate(secured: 
 
 
 async def write_on(etcd: EtcdClient, key: str, *, renew: Callable[[], object]) -> None:
-    """200 writes over 4 s, a new certificate after each 50."""
+    """Write 200 times in 4 s, with a new certificate after each 50."""
     for number in range(200):
         if number % 50 == 10:
             renew()
@@ -52,11 +52,11 @@ async def write_on(etcd: EtcdClient, key: str, *, renew: Callable[[], object]) -
         await asyncio.sleep(0.02)
 
 
-async def test_a_certificate_that_expires_in_use_is_waited_for(secured: SecuredEtcd, victim: Job) -> None:
-    """What was good once is no mistake of whoever set the files: the next one heals it, and nobody has to restart."""
+async def test_a_client_waits_for_the_renewal_of_an_expired_certificate(secured: SecuredEtcd, victim: Job) -> None:
+    """An expired certificate was valid when the files were set: the next one cures it without a restart."""
     async with Mirror(victim.etcd, victim.keys.everything) as mirror:
         secured.issue_certificate(victim.uid, life_s=-60)
-        await asyncio.sleep(0.5)  # it has been looked at, and cannot be used
+        await asyncio.sleep(0.5)  # it was read, and cannot be used
         secured.issue_certificate(victim.uid)
         await victim.etcd.txn(Txn((), (Put(victim.keys.spec, b"later"),)))
         await aeventually(lambda: victim.keys.spec in mirror.items, what="the write in the mirror")
@@ -68,7 +68,7 @@ def await_words(log: Path, words: str) -> None:
 
 @pytest.fixture
 async def fleet(secured: SecuredEtcd, root: EtcdClient, tmp_path: Path) -> AsyncIterator[Fleet]:
-    """Two real agents whose job has a certificate of its own."""
+    """Run two real agents whose job has a certificate of its own."""
     made = Fleet(endpoint=f"127.0.0.1:{secured.port}", folder=tmp_path, nnodes="2", nproc=1)
     prefix = keys.cli_prefix(made.run_id)
     await root.auth.add_user(made.run_id, role=f"elasticjob/op/n/f/{made.run_id}", prefix=f"{prefix}/")
@@ -78,7 +78,7 @@ async def fleet(secured: SecuredEtcd, root: EtcdClient, tmp_path: Path) -> Async
     made.stop()
 
 
-async def test_agents_go_on_with_the_renewed_certificate_in_the_same_round(
+async def test_agents_continue_with_the_renewed_certificate_in_the_same_round(
     secured: SecuredEtcd, root: EtcdClient, fleet: Fleet
 ) -> None:
     fleet.start_agents(2)
@@ -86,7 +86,7 @@ async def test_agents_go_on_with_the_renewed_certificate_in_the_same_round(
     secured.issue_certificate(fleet.run_id)
     for agent in range(2):
         await_words(fleet.log_of(agent), DIALED)
-    await asyncio.sleep(4)  # two lives of a lease
+    await asyncio.sleep(4)  # two periods of a lease
     after = {kv.key: kv.lease for kv in (await root.range(f"{keys.cli_prefix(fleet.run_id)}/c/nodes/")).kvs}
     assert after == before, "the same stays, under the same leases"
     assert fleet.rounds() == {1}

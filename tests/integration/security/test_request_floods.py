@@ -1,4 +1,4 @@
-"""What etcd has no permission for, or had none in older versions: compacting, listing and prolonging leases, noise.
+"""Requests for which etcd has no permissions, or had none in older versions: compactions, leases, and many writes.
 
 Compactions are sent as an administrator, since etcd refuses A's by now: harmless they must be all the same.
 """
@@ -30,7 +30,7 @@ Act = Callable[[], Awaitable[object]]
 
 @contextlib.asynccontextmanager
 async def again_and_again(act: Act) -> AsyncIterator[Callable[[], Awaitable[object]]]:
-    """Meanwhile `act` is done as fast as etcd answers; what is yielded waits for some more of it."""
+    """Repeat `act` as fast as etcd responds; yield a function that waits for some more repetitions."""
     done = 0
 
     async def work() -> None:
@@ -62,7 +62,7 @@ async def compact(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Act]:
 
         async def act() -> None:
             revision = (await stub.Range(rpc.RangeRequest(key=b"-"))).header.revision
-            with contextlib.suppress(grpc.RpcError):  # it was compacted in between
+            with contextlib.suppress(grpc.RpcError):  # another compaction came first
                 await stub.Compact(rpc.CompactionRequest(revision=revision))
 
         assert secured.port
@@ -71,7 +71,7 @@ async def compact(secured: SecuredEtcd, root: EtcdClient) -> AsyncIterator[Act]:
 
 @pytest.fixture
 async def crew(victim: Job) -> AsyncIterator[MemberGroup]:
-    """Three members of B at work in round 1."""
+    """Run three members of B in round 1."""
     spec = SpecRecord(min=2, max=3, desired=3, max_restarts=3, scale_up_delay_s=1.0)
     made = MemberGroup(lambda: EtcdClient(victim.endpoint), victim.keys.everything, spec)
     made.join(3)
@@ -80,8 +80,8 @@ async def crew(victim: Job) -> AsyncIterator[MemberGroup]:
     await made.close()
 
 
-async def goes_on_undisturbed(crew: MemberGroup, storm: Act) -> None:
-    """No round but those that B's own failures cost, under the same leases."""
+async def require_undisturbed(crew: MemberGroup, storm: Act) -> None:
+    """Check that B has no other rounds than by its own failures, under the same leases."""
     leases = [mate.lease for mate in crew.group_members]
     async with again_and_again(storm) as more:
         for round_ in (2, 3):
@@ -93,11 +93,11 @@ async def goes_on_undisturbed(crew: MemberGroup, storm: Act) -> None:
     assert [mate.lease for mate in crew.group_members] == leases
 
 
-async def test_agents_come_through_a_storm_of_compactions(crew: MemberGroup, compact: Act) -> None:
-    await goes_on_undisturbed(crew, compact)
+async def test_agents_survive_a_flood_of_compactions(crew: MemberGroup, compact: Act) -> None:
+    await require_undisturbed(crew, compact)
 
 
-async def test_agents_come_through_a_storm_of_everything_that_a_job_may_send(crew: MemberGroup, attacker: Job) -> None:
+async def test_agents_survive_a_flood_of_all_requests_that_a_job_may_send(crew: MemberGroup, attacker: Job) -> None:
     """A compacts, lists and revokes in vain, and writes as much as it can below its own prefix."""
     leases = [mate.lease for mate in crew.group_members]
     noise = Put(attacker.keys.report(1, "0" * 8), b"x" * 10_000)
@@ -117,14 +117,14 @@ async def test_agents_come_through_a_storm_of_everything_that_a_job_may_send(cre
                 await attacker.etcd.lease_keep_alive(leases[0])
             await attacker.etcd.txn(Txn((), (noise,)))
 
-        await goes_on_undisturbed(crew, act)
+        await require_undisturbed(crew, act)
 
 
 @pytest.mark.parametrize("how", ["ended", "tied to a key of A"])
-async def test_a_lease_that_a_stranger_gets_hold_of_before_it_has_a_key_costs_a_join_another_attempt(
+async def test_a_lease_taken_before_it_has_a_key_costs_a_join_another_attempt(
     how: str, attacker: Job, victim: Job
 ) -> None:
-    """Etcd lets anybody touch a lease without keys, whose id one would have to guess."""
+    """Etcd lets any client use a lease without keys, whose id the client would have to guess."""
 
     async def rob(lease: Lease) -> None:
         if how == "ended":
@@ -149,7 +149,7 @@ async def test_a_lease_that_a_stranger_gets_hold_of_before_it_has_a_key_costs_a_
 
 
 class _Robbed(EtcdClient):
-    """A client whose first two leases get into other hands before they are used."""
+    """A client whose first two leases are attached by another client before they are used."""
 
     def __init__(self, endpoint: Endpoint, rob: Callable[[Lease], Awaitable[None]]) -> None:
         super().__init__(endpoint)
@@ -164,8 +164,8 @@ class _Robbed(EtcdClient):
         return lease
 
 
-async def test_no_write_is_missing_from_a_mirror_in_a_storm_of_compactions(victim: Job, compact: Act) -> None:
-    """A list stands in for what a compaction took: the mirror ends with every key, at its last value."""
+async def test_a_mirror_misses_no_write_in_a_flood_of_compactions(victim: Job, compact: Act) -> None:
+    """A list replaces events that a compaction removed: the mirror has every key at its last value."""
     async with Mirror(victim.etcd, victim.keys.everything) as mirror:
         async with again_and_again(compact):
             for number in range(300):
@@ -177,7 +177,7 @@ async def test_no_write_is_missing_from_a_mirror_in_a_storm_of_compactions(victi
         assert mirror.store_reset == 0
 
 
-async def test_the_operators_view_comes_through_a_storm_of_compactions(
+async def test_the_operators_view_survives_a_flood_of_compactions(
     root: EtcdClient, victim: Job, crew: MemberGroup, compact: Act
 ) -> None:
     told: set[JobKey] = set()

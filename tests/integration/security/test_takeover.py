@@ -1,4 +1,4 @@
-"""A job's certificate never becomes an administrator of etcd, and one that did is no administrator for long."""
+"""A job's certificate never becomes an administrator of etcd, and one that did loses the rights soon."""
 
 import asyncio
 import contextlib
@@ -28,14 +28,14 @@ pytestmark = pytest.mark.etcd
 
 @pytest.fixture
 async def own(etcd_program: str, tmp_path: Path) -> AsyncIterator[SecuredEtcd]:
-    """An etcd that a test may wipe."""
+    """Return an etcd that a test may wipe."""
     made = SecuredEtcd(tmp_path, etcd_program)
     yield made
     made.kill()
 
 
 async def lurk(endpoint: Endpoint, answers: list[str]) -> None:
-    """With a job's certificate: try to add a role as fast as etcd answers."""
+    """Try to add a role with a job's certificate, as fast as etcd responds."""
     while True:
         with contextlib.suppress(Unavailable):
             async with bare_channel(endpoint) as channel:
@@ -55,7 +55,7 @@ async def insist(auth: Any, answers: list[str]) -> None:
 
 @contextlib.asynccontextmanager
 async def lurking(endpoint: Endpoint) -> AsyncIterator[list[str]]:
-    """What etcd answers while the block runs."""
+    """Yield etcd's responses while the context is entered."""
     answers: list[str] = []
     task = asyncio.create_task(lurk(endpoint, answers))
     try:
@@ -65,7 +65,7 @@ async def lurking(endpoint: Endpoint) -> AsyncIterator[list[str]]:
         await asyncio.wait({task})
 
 
-async def test_a_job_that_waits_for_an_empty_etcd_is_refused_from_the_first_answer_on(own: SecuredEtcd) -> None:
+async def test_a_job_that_waits_for_an_empty_etcd_is_refused_from_the_first_response(own: SecuredEtcd) -> None:
     async with administrator(own) as root, job(own, root, "a") as attacker:
         async with lurking(attacker.endpoint) as answers:
             await aeventually(lambda: bool(answers), within_s=30, what="an answer of the old etcd")
@@ -79,7 +79,7 @@ async def test_a_job_that_waits_for_an_empty_etcd_is_refused_from_the_first_answ
 
 
 async def tamper(root: EtcdClient, attacker: Job) -> None:
-    """What a job does that was an administrator: for itself, and to come back."""
+    """Make changes of a job that became an administrator: rights for itself, and ways to return."""
     auth = rpc.AuthStub(root._connection.channel)
     await root.auth.grant_role(attacker.uid, role="root")
     await root.auth.add_user("me", role="mine", prefix="/elasticjob/")
@@ -88,7 +88,7 @@ async def tamper(root: EtcdClient, attacker: Job) -> None:
     await root.auth.grant_role("door", role="root")
 
 
-async def test_an_administrator_that_is_not_the_operator_is_none_after_the_next_look(
+async def test_another_administrator_than_the_operator_loses_the_rights_at_the_next_audit(
     secured: SecuredEtcd, attacker: Job, victim: Job
 ) -> None:
     async with administrator(secured) as root:

@@ -1,6 +1,6 @@
-"""Looks at the page in a headless Chromium and prints what it saw, a JSON object a line; by `hack/browser`'s Python.
+"""Loads the page in a headless Chromium and prints its content, one JSON object per line; for `hack/browser`'s Python.
 
-It needs playwright, which the project's own environment does not have, and nothing of the project.
+It needs playwright, which the project's own environment does not have, and no code of the project.
 
     look.py CHROMIUM URL FOLDER [WAIT_FOR_TEXT]
 
@@ -19,7 +19,7 @@ HANDLERS = "[...document.querySelectorAll('*')].flatMap((e) => e.getAttributeNam
 
 
 def facts(page: Page, name: str, cell: str, folder: Path) -> dict[str, Any]:
-    """What is in the document; a picture of it is kept."""
+    """Return the content of the document, and save a picture of it."""
     page.wait_for_selector(cell)
     page.screenshot(path=str(folder / f"{name}.png"), full_page=name != "list")
     return {
@@ -36,43 +36,43 @@ def facts(page: Page, name: str, cell: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def tell(seen: dict[str, Any]) -> None:
-    """One line."""
+def print_line(seen: dict[str, Any]) -> None:
+    """Print one line."""
     print(json.dumps(seen), flush=True)
 
 
 def look(page: Page, url: str, folder: Path) -> None:
-    """The list, a job of many ranks (and a rank pointed at), a hostile one."""
+    """Visit the list, a job of many ranks (and a rank under the pointer), and a hostile one."""
     page.goto(url)
-    tell(facts(page, "list", "#jobs tr", folder))
+    print_line(facts(page, "list", "#jobs tr", folder))
     page.goto(f"{url}#/team/large")
     page.wait_for_selector("#map .cell")
     page.hover("#map .cell:nth-child(30)")
-    tell({**facts(page, "job", "#map .cell", folder), "pointed": page.inner_text("#rank")})
+    print_line({**facts(page, "job", "#map .cell", folder), "pointed": page.inner_text("#rank")})
     page.select_option("#colour", "memory")
     page.focus("#map")
     page.keyboard.press("ArrowRight")
-    tell({**facts(page, "memory", "#map .cell", folder), "pointed": page.inner_text("#rank")})
+    print_line({**facts(page, "memory", "#map .cell", folder), "pointed": page.inner_text("#rank")})
     page.goto(f"{url}#/team/hostile")
     page.wait_for_selector("#tail")
-    tell(facts(page, "hostile", "#map .cell", folder))
+    print_line(facts(page, "hostile", "#map .cell", folder))
     page.goto(f"{url}#/team/nobody")
     page.wait_for_selector("text=There is no job")
-    tell(facts(page, "nobody", "main p", folder))
+    print_line(facts(page, "nobody", "main p", folder))
 
 
 def watch(page: Page, url: str, text: str) -> None:
-    """The list until `text` is in it, without being loaded again."""
+    """Show the list until `text` is in it, without a reload."""
     page.goto(url)
     page.wait_for_selector("#jobs tr")
     page.evaluate("window.sameDocument = true")
-    tell({"page": "list"})
+    print_line({"page": "list"})
     page.wait_for_selector(f"#jobs >> text={text}")
-    tell({"page": "list", "same": page.evaluate("window.sameDocument ?? false")})
+    print_line({"page": "list", "same": page.evaluate("window.sameDocument ?? false")})
 
 
 def main() -> None:
-    """Look, or wait."""
+    """Visit the pages, or wait for a text."""
     chromium, url, folder, *text = sys.argv[1:]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
@@ -88,7 +88,7 @@ def main() -> None:
         else:
             look(page, url, Path(folder))
         browser.close()
-    tell({"page": "all", "asked": asked, "said": said})
+    print_line({"page": "all", "asked": asked, "said": said})
 
 
 if __name__ == "__main__":

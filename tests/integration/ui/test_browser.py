@@ -1,6 +1,6 @@
-"""The page in a real browser: many jobs, a thousand ranks, hostile texts, live changes, and no word to another host.
+"""The page in a real browser: many jobs, a thousand ranks, hostile texts, live changes, and no requests to other hosts.
 
-Long, because a browser is: `make nightly` runs it. Its pictures are looked at by people: `UI_PICTURES=folder`.
+A browser is slow, so only `make nightly` runs these tests. `UI_PICTURES=folder` keeps their pictures for review.
 """
 
 import asyncio
@@ -97,7 +97,7 @@ async def test_many_jobs_many_ranks_and_hostile_texts(
     assert [url for url in everything["asked"] if not url.startswith((page[1].url, "data:,"))] == []
 
 
-async def test_a_change_is_shown_without_loading_anything_again(
+async def test_a_change_is_shown_without_a_reload(
     tools: dict[str, str], page: tuple[PageState, PageServer], tmp_path: Path
 ) -> None:
     process = await looker(tools, page[1].url, str(tmp_path), "JustNow")

@@ -1,4 +1,4 @@
-"""A real run, from agents' trace points to figures and page: real etcd, agents and workers, and the reconciler."""
+"""A real run, from agents' trace points to metrics and page: real etcd, agents and workers, and the reconciler."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ def manifest() -> dict[str, Any]:
 
 @dataclass
 class Run:
-    """One job that runs, and who looks on."""
+    """A running job, with a recorder and an observer."""
 
     rig: LocalStack
     meter: PrometheusRecorder
@@ -57,7 +57,7 @@ class Run:
         return self.board.jobs["default", "j"]
 
     async def measured(self, number: int) -> RoundEntry:
-        """The round, once its agents have told how long it took."""
+        """Return the round, once its agents have reported its durations."""
 
         def seen() -> RoundEntry | None:
             rounds = self.shown.rounds.rounds if self.board.jobs else ()
@@ -68,7 +68,7 @@ class Run:
         return found
 
     def workers(self) -> list[int]:
-        """Process ids of the workers that run."""
+        """Return the process ids of the running workers."""
         reports = self.shown.view.reports.values()
         return [w.pid for report in reports for w in report.workers if w.state is WorkerState.HEALTHY]
 
@@ -108,7 +108,7 @@ async def run(tmp_path: Path) -> AsyncIterator[Run]:
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_a_worker_that_is_killed_shows_in_every_step_and_on_the_page(run: Run) -> None:
+async def test_a_killed_worker_is_in_every_step_and_on_the_page(run: Run) -> None:
     assert set((await run.measured(1)).steps) >= {"start"}
     await run.all_have_spoken()
     signal_descendant(run.workers()[0], signal.SIGKILL)
@@ -127,7 +127,7 @@ async def test_a_worker_that_is_killed_shows_in_every_step_and_on_the_page(run: 
     assert told["failures"][0]["tail"] == "my last words"
 
 
-async def test_an_agent_that_is_killed_is_a_loss_and_its_end_is_where_it_begins(run: Run) -> None:
+async def test_a_killed_agent_is_a_loss_that_begins_with_its_end(run: Run) -> None:
     await run.measured(1)
     [pod] = [pod for pod in run.rig.cluster.objects(Resource.POD) if "-1-" in objects.name_of(pod)]
     for pid in run.rig.kubelet.pids_of(objects.uid_of(pod)):

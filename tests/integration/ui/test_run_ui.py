@@ -1,4 +1,4 @@
-"""`elasticjob run --ui`: the page of the run is there while it runs, and gone with it."""
+"""`elasticjob run --ui`: the page is served while the run lasts, and not after it."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ async def until_it_runs(url: str) -> None:
 
 
 @pytest.mark.etcd
-async def test_the_page_is_there_while_the_job_runs(tmp_path: Path) -> None:
+async def test_the_page_is_served_while_the_job_runs(tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB)
     command = (sys.executable, "-m", "elasticjob_cli.main", "run", "job.yaml", "--ui")
     run = await asyncio.create_subprocess_exec(*command, cwd=tmp_path, stdout=asyncio.subprocess.PIPE)
