@@ -93,7 +93,7 @@ def config(rig: KubeStack) -> None:
 
 
 def stored(rig: KubeStack, field: str) -> str:
-    """Return a field of the ConfigMap with the command of docs/operations.md."""
+    """Return a field of the ConfigMap, as docs/operations.md does: kubectl get configmap … -o jsonpath."""
     asked = ("get", "configmap", CONFIG, "-o", f"jsonpath={{.data.{field}}}")
     return rig.namespace.server.kubectl(*asked, namespace=SYSTEM).stdout
 
