@@ -36,7 +36,7 @@ with tempfile.TemporaryDirectory() as folder:
     assert not context.wait().is_failed()
     context.close()
 """
-_AGENT = "from elasticjob_agent.cli.main import load; load()"
+_AGENT = "from elasticjob_agent.cli.main import load_command; load_command()"
 
 
 def take() -> list[Count]:

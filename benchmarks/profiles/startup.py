@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from benchmarks.profiles.table import table
 
-_AGENT = "from elasticjob_agent.cli.main import load; load()"
+_AGENT = "from elasticjob_agent.cli.main import load_command; load_command()"
 _LINE = re.compile(r"^import time:\s+(?P<self_us>\d+) \|\s+\d+ \|\s+(?P<module>\S+)$", re.MULTILINE)
 _NAMED = {"grpc": "gRPC", "google": "protobuf", "etcd3": "etcd3's stubs", "psutil": "psutil", "asyncio": "asyncio"}
 _PYTHON, _OURS, _STANDARD = "an interpreter that does nothing", "ours", "else of Python's library"

@@ -51,7 +51,7 @@ def _time_bucket(snapshot: JobSnapshot) -> TimeBucket | None:
         or (state is not None and state.state is RoundPhase.SUSPENDED)
     ):
         return None
-    if snapshot.view.is_active is not None:
+    if snapshot.view.active_state is not None:
         return TimeBucket.ACTIVE
     return TimeBucket.FORMING if snapshot.view.closed_round else TimeBucket.WAITING
 
@@ -59,7 +59,7 @@ def _time_bucket(snapshot: JobSnapshot) -> TimeBucket | None:
 def _agent_health(snapshot: JobSnapshot) -> list[AgentHealth]:
     if snapshot.view.is_final:
         return []
-    members = set(snapshot.view.is_active.members) if snapshot.view.is_active is not None else set()
+    members = set(snapshot.view.active_state.members) if snapshot.view.active_state is not None else set()
     found = []
     for member in snapshot.view.agents().values():
         report = snapshot.view.reports.get(member)

@@ -48,7 +48,7 @@ class RecoveryTracker:
 
         `in_status` is the last round in the status. It is used at the first call only.
         """
-        world = view.is_active
+        world = view.active_state
         if self._round is None:
             self._round = in_status
         if world is None:

@@ -54,15 +54,15 @@ class RendezvousView:
         return bool(self.quota_violation) or (self.world is not None and self.world.state.is_final)
 
     @property
-    def is_active(self) -> RendezvousState | None:
+    def active_state(self) -> RendezvousState | None:
         """The rendezvous state if a round is active."""
         return self.world if self.world is not None and self.world.state is RoundPhase.ACTIVE else None
 
     @property
     def closed_round(self) -> int:
         """The last round that became active; 0 before the first."""
-        if self.is_active is not None:
-            return self.is_active.round
+        if self.active_state is not None:
+            return self.active_state.round
         return self.membership.round if self.membership else 0
 
     @property
@@ -84,7 +84,7 @@ class RendezvousView:
 
     @cached_property
     def _completed_slots(self) -> frozenset[int]:
-        world = self.is_active
+        world = self.active_state
         return frozenset(m.slot for m in world.members if self.has_completed(world.round, m)) if world else frozenset()
 
     def has_completed(self, round_: int, member: Member) -> bool:
@@ -98,7 +98,7 @@ class RendezvousView:
 
     @cached_property
     def _live_members(self) -> tuple[Member, ...]:
-        world = self.is_active
+        world = self.active_state
         if world is None:
             return ()
         return tuple(

@@ -159,7 +159,7 @@ def _counters(snapshot: JobSnapshot) -> int:
 
 
 def _last_rendezvous_time(status: JobStatus, snapshot: JobSnapshot) -> str:
-    active = snapshot.view.is_active
+    active = snapshot.view.active_state
     if active is None:
         return status.last_rendezvous_time
     # A round remains the same round while its agents were unreachable for a time.
@@ -177,7 +177,7 @@ def _agent_image(status: JobStatus, snapshot: JobSnapshot) -> str:
 
 
 def _master_pod(status: JobStatus, snapshot: JobSnapshot) -> str:
-    active = snapshot.view.is_active
+    active = snapshot.view.active_state
     if active is None or not active.members:
         return status.master_pod
     return snapshot.view.owners().get(active.members[0].slot, status.master_pod)

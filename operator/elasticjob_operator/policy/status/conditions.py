@@ -88,7 +88,7 @@ def _suspended(snapshot: JobSnapshot) -> ConditionValue:
 
 def _quorum(snapshot: JobSnapshot) -> ConditionValue:
     live, lowest = len(snapshot.view.live_members()), snapshot.job.spec.effective_min
-    if snapshot.view.is_active is None:
+    if snapshot.view.active_state is None:
         return ConditionValue("False", "NoActiveRound")
     if live < lowest and snapshot.job_state.unreachable:
         return ConditionValue(
@@ -145,7 +145,7 @@ def _start(snapshot: JobSnapshot) -> tuple[str, str]:
 
 def _resizing(snapshot: JobSnapshot) -> ConditionValue:
     """Return Resizing: True from a change of the wanted size until a round has that size."""
-    active, wanted, before = snapshot.view.is_active, desired_nodes(snapshot.job.spec), snapshot.status
+    active, wanted, before = snapshot.view.active_state, desired_nodes(snapshot.job.spec), snapshot.status
     if snapshot.view.is_final or snapshot.job.spec.suspend or snapshot.view.membership is None:
         return ConditionValue("False", "NotResizing")
     if active is not None and len(active.members) == wanted:
@@ -158,7 +158,7 @@ def _resizing(snapshot: JobSnapshot) -> ConditionValue:
 
 def _degraded(snapshot: JobSnapshot) -> ConditionValue:
     live, wanted = len(snapshot.view.live_members()), desired_nodes(snapshot.job.spec)
-    if snapshot.view.is_active is not None and live < wanted:
+    if snapshot.view.active_state is not None and live < wanted:
         return ConditionValue("True", "NodesMissing", f"{live} of {_nodes(wanted)} are running")
     return ConditionValue("False", "NotDegraded")
 

@@ -55,7 +55,7 @@ class _Round:
 
 
 def _active_round(snapshot: JobSnapshot) -> _Round:
-    members = snapshot.view.is_active.members if snapshot.view.is_active else ()
+    members = snapshot.view.active_state.members if snapshot.view.active_state else ()
     ranks = {member: rank for rank, member in enumerate(members)}
     return _Round(ranks, frozenset(member.slot for member in members))
 

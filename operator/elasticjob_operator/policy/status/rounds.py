@@ -24,7 +24,7 @@ _RUN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 def update_rounds(before: tuple[RoundStatus, ...], view: RendezvousView, now_s: float) -> tuple[RoundStatus, ...]:
     """Return the rounds, updated from the view; they are equal to `before` if nothing has changed."""
-    active = view.is_active
+    active = view.active_state
     if active is not None and before and before[-1].round == active.round and not before[-1].end_time:
         return before
     if view.world is None:

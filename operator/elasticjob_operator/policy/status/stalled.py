@@ -12,7 +12,7 @@ _NS = 1e9
 
 def stalled_since(snapshot: JobSnapshot) -> str:
     """Return since when all nodes are suspected to hang; empty if any is not."""
-    active = snapshot.view.is_active
+    active = snapshot.view.active_state
     if active is None or not snapshot.job.spec.progress_deadline_s:
         return ""
     working = [member for member in active.members if not snapshot.view.has_completed(active.round, member)]

@@ -119,7 +119,7 @@ def test_resizing_is_true_from_a_new_size_until_a_round_has_it(
 
 @pytest.mark.parametrize("at", [view(world=world(RoundPhase.FAILED), membership=membership(0)), running(0)])
 def test_an_ended_or_suspended_job_is_not_resizing(at: RendezvousView) -> None:
-    assert not resizing(at, WAS_RESIZING, suspend=at.is_active is not None)
+    assert not resizing(at, WAS_RESIZING, suspend=at.active_state is not None)
 
 
 def test_the_message_of_an_etcd_outage_is_that_of_the_error() -> None:
