@@ -51,8 +51,8 @@ cannot become one of one, nor the other way: another number than it has is refus
 {{- end }}
 
 {{/*
-Whether etcd asks for certificates. With auto: the release's own etcd does, unless it runs and does not, because the jobs
-that use it have none; while there is no StatefulSet the operator's flags say how it ran. An etcd of the user's does if its
+Whether etcd requires certificates. With auto: the release's own etcd does, unless it runs and does not, because the jobs
+that use it have none; without a StatefulSet the operator's flags show how it ran. An etcd of the user's does if its
 authority is named.
 */}}
 {{- define "elasticjob.etcdTls" -}}
@@ -139,16 +139,16 @@ one member and of three: pods of jobs keep the name that they began with when th
 {{- end }}
 - --enable-grpc-gateway=false  # HTTP without users, for any web page; nothing needs it
 - --auto-compaction-mode=periodic
-- --auto-compaction-retention=5m  # agents' reports are history that nobody reads
+- --auto-compaction-retention=5m  # no component reads the history of agents' reports
 - --quota-backend-bytes={{ int64 .Values.etcd.quotaBackendBytes }}
-# Raft's log stays in memory and in the WAL until a snapshot: so many entries, of so many bytes each, whoever writes.
+# Raft's log stays in memory and in the WAL until a snapshot: so many entries, of so many bytes each, of any writer.
 - --snapshot-count=300
 - --snapshot-catchup-entries=200
 - --max-request-bytes=1048576  # the failures of a large node; the largest spec has a tenth of it
 {{- end }}
 {{- end }}
 
-{{/* What a namespaced operator calls this cluster: of an etcd that several clusters may share, it must be told. */}}
+{{/* A namespaced operator's name of this cluster: required for an etcd that several clusters may share. */}}
 {{- define "elasticjob.clusterId" -}}
 {{- if .Values.operator.clusterId -}}
 {{ .Values.operator.clusterId }}
@@ -203,7 +203,7 @@ capabilities: {drop: [ALL]}
 {{- end }}
 {{- end }}
 
-{{/* What the operator may do where it works. Each rule says what it is for. */}}
+{{/* The permissions of the operator in its namespaces. Each rule has its purpose. */}}
 {{- define "elasticjob.rules" -}}
 - apiGroups: [elasticjob.io]
   resources: [elasticjobs]
@@ -233,5 +233,5 @@ capabilities: {drop: [ALL]}
 {{- end }}
 - apiGroups: [""]
   resources: [events]
-  verbs: [create, patch]  # told again, an event is the same object with a higher count
+  verbs: [create, patch]  # a repeated event is the same object with a higher count
 {{- end }}

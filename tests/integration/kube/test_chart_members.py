@@ -26,7 +26,7 @@ def shape(printed: str) -> tuple[int, str]:
 def test_a_new_release_has_three_members(helm: Helm) -> None:
     new, small = helm("install"), helm("install", ONE)
     assert (shape(new), shape(small)) == ((3, "x-elasticjob-etcd-peers"), (1, "x-elasticjob-etcd"))
-    assert "It has three members, and goes on while two of them are there.\n  Its data go with the last" in new
+    assert "It has three members, and works while two of them run.\n  Its data go with the last" in new
     assert "It has one member: while its node is away no job recovers." in small
 
 

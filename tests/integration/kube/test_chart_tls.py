@@ -13,7 +13,7 @@ PLAIN = "etcd.tls.enabled=false"
 def test_a_new_release_asks_for_certificates_and_its_notes_do_not_warn(helm: Helm, chart_namespace: str) -> None:
     printed = helm("install")
     assert "--client-cert-auth" in printed
-    assert "It lets nobody in without a certificate, and each job's opens that job's keys alone." in printed
+    assert "It requires certificates, and each job's gives access to that job's keys alone." in printed
     assert f"kubectl -n {chart_namespace} delete secret x-elasticjob-etcd-ca" in printed
     assert "WARNING" not in printed
 
