@@ -1,4 +1,4 @@
-"""A crew over the in-memory store, and the same over a real etcd."""
+"""A member group over the in-memory store, and the same over a real etcd."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -10,12 +10,12 @@ from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from tests.integration.rendezvous.member_group import MemberGroup
 
-Recruit = Callable[..., MemberGroup]
+MakeGroup = Callable[..., MemberGroup]
 
 
 @pytest.fixture(params=[pytest.param("memory"), pytest.param("etcd", marks=pytest.mark.etcd)])
 def connect(request: pytest.FixtureRequest) -> Callable[[], Etcd]:
-    """Makes a client of the store under test; one store a test."""
+    """Return a function that connects a client to the store under test; each test has its own store."""
     if request.param == "memory":
         store = InMemoryStore(min_ttl_s=1.0)
         return lambda: InMemoryEtcd(store)
@@ -24,8 +24,8 @@ def connect(request: pytest.FixtureRequest) -> Callable[[], Etcd]:
 
 
 @pytest.fixture
-async def recruit(connect: Callable[[], Etcd], prefix: str) -> AsyncIterator[Recruit]:
-    """`recruit(min, max, **spec)` is a crew; it is sent home at the end."""
+async def make_group(connect: Callable[[], Etcd], prefix: str) -> AsyncIterator[MakeGroup]:
+    """Return `make_group(min, max, **spec)`, which makes a member group; it is closed at the end."""
     made: list[MemberGroup] = []
 
     def make(least: int, most: int, *, max_restarts: int = 3) -> MemberGroup:
@@ -34,5 +34,5 @@ async def recruit(connect: Callable[[], Etcd], prefix: str) -> AsyncIterator[Rec
         return made[-1]
 
     yield make
-    for crew in made:
-        await crew.close()
+    for group in made:
+        await group.close()

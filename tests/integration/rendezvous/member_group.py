@@ -28,7 +28,7 @@ _numbers = itertools.count(1)
 
 
 class ScriptedWorkers:
-    """Implements `WorkersPort`: runs until the test says otherwise; stops at once unless it is `slow`."""
+    """A `WorkersPort` whose workers run until the test ends them; they stop at once unless `slow`."""
 
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None
@@ -36,8 +36,8 @@ class ScriptedWorkers:
         self.failures: list[FailureRecord] = []
         self.starts: list[Assignment] = []
         self.stops = 0
-        self.told: tuple[float, str] = (-1.0, "")
-        """Within how many seconds to stop, and by which signal, when it was last said."""
+        self.last_stop_order: tuple[float, str] = (-1.0, "")
+        """The grace in seconds and the signal of the last order to stop."""
         self.slow = False
         self._port = 20000 + next(_numbers)
 
@@ -49,14 +49,14 @@ class ScriptedWorkers:
         self._become(Workers.RUNNING)
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
-        self.told = grace_s, signal_name
+        self.last_stop_order = grace_s, signal_name
         self.stops += 1
         self.phase = Workers.STOPPING
         if not self.slow:
             asyncio.get_running_loop().call_soon(self.let_stop)
 
     def let_stop(self) -> None:
-        """They have stopped."""
+        """Let the workers be stopped."""
         if self.phase is Workers.STOPPING:
             self._become(Workers.NONE)
 
@@ -66,18 +66,18 @@ class ScriptedWorkers:
 
     @property
     def rounds(self) -> list[int]:
-        """Rounds started, in order."""
+        """The rounds started, in order."""
         return [place.round for place in self.starts]
 
     def fail(self, exit_code: int = 1) -> None:
-        """One ends badly by itself."""
+        """Let one worker fail by itself."""
         place = self.starts[-1]
         failure = WorkerFailure(incarnation="", rank=place.base_rank, exit_code=exit_code, message=f"exit {exit_code}")
         self.failures.append(FailureRecord(place.round, 0, failure))
         self._become(Workers.FAILED)
 
     def finish(self) -> None:
-        """All exit 0."""
+        """Let all workers exit with code 0."""
         self._become(Workers.SUCCEEDED)
 
     def _become(self, phase: Workers) -> None:
@@ -87,7 +87,7 @@ class ScriptedWorkers:
 
 @dataclass
 class GroupMember:
-    """One member at work."""
+    """One running member."""
 
     etcd: Etcd
     workers: ScriptedWorkers
@@ -96,21 +96,21 @@ class GroupMember:
 
     @property
     def lease(self) -> int:
-        """The lease of its present stay."""
+        """The lease of its current session."""
         assert self.member.session is not None
         return self.member.session.me.lease
 
     async def end(self) -> int:
-        """Wait for its end; its exit code."""
+        """Wait for its end, and return its exit code."""
         async with asyncio.timeout(20 * slowness()):
             return int((await self.task).code)
 
     async def crash(self) -> None:
-        """It is gone without a word; its lease runs out by itself."""
+        """End it without a write to etcd; its lease expires."""
         self.task.cancel()
         await asyncio.wait([self.task])
         if not self.task.cancelled():
-            self.task.exception()  # it had ended before; what it raised is for the test to ask
+            self.task.exception()  # it had ended before; the test checks what it raised
 
 
 @dataclass
@@ -129,7 +129,7 @@ class MemberGroup:
         self.observer = self.connect()
 
     def join(self, count: int = 1) -> list[GroupMember]:
-        """So many more members; they are on their way when this returns."""
+        """Start so many more members, and return them before they have joined."""
         new = [self._make(len(self.group_members) + nth) for nth in range(count)]
         self.group_members += new
         return new
@@ -160,83 +160,83 @@ class MemberGroup:
         return GroupMember(etcd, workers, member, asyncio.create_task(member.run(), name=f"member {number}"))
 
     async def view(self) -> RendezvousView:
-        """Everything as it is."""
+        """Return all keys of the job, decoded."""
         return parse_view(self.keys, (await self.observer.range(self.keys.everything)).kvs)
 
     async def world(self, state: RoundPhase, round_: int) -> RendezvousState:
-        """Wait for this world."""
+        """Wait for this phase and round, and return the state."""
 
         async def seen() -> RendezvousState | None:
             self._raise_faults()
             try:
                 world = (await self.view()).world
             except (Unavailable, StoreReset):
-                return None  # the observer has the members' trouble
+                return None  # etcd does not answer the test either
             return world if world is not None and (world.state, world.round) == (state, round_) else None
 
         return await aeventually(_found(seen), within_s=20, what=f"{state.value} {round_}")
 
-    async def running(self, round_: int, *mates: GroupMember) -> RendezvousState:
-        """Wait until all of these (all that there are) run this round."""
-        crew = mates or tuple(self.group_members)
+    async def running(self, round_: int, *peers: GroupMember) -> RendezvousState:
+        """Wait until all given members, or else all members, run this round."""
+        group = peers or tuple(self.group_members)
         world = await self.world(RoundPhase.ACTIVE, round_)
         await aeventually(
-            lambda: all(m.workers.rounds[-1:] == [round_] and m.workers.phase is Workers.RUNNING for m in crew),
+            lambda: all(m.workers.rounds[-1:] == [round_] and m.workers.phase is Workers.RUNNING for m in group),
             within_s=20,
             what=f"all run round {round_}",
         )
         return world
 
     async def operate(self) -> None:
-        """Write the spec as an operator does, also after a wipe; whoever joins then has one of its slots."""
+        """Write the spec as an operator does, also after a wipe; members that join later have its slots."""
         owners = {f"{slot:04x}": SlotOwner(f"pod-{slot}") for slot in range(self.spec.max)}
         self.spec = replace(self.spec, operator="op", slots=owners, keep_alive_s=self.lease_ttl_s)
         await self.observer.txn(Txn((), (Put(self.keys.spec, records.encode(self.spec)),)))
 
     async def set_replicas(self, **changes: Any) -> None:
-        """The spec changes."""
+        """Change the spec."""
         now = (await self.view()).spec
         assert now is not None
         await self.observer.txn(Txn((), (Put(self.keys.spec, records.encode(replace(now, **changes))),)))
 
-    async def finish(self, *mates: GroupMember) -> list[int]:
-        """The workers of these exit 0; wait until they have ended."""
-        for mate in mates:
-            mate.workers.finish()
-        return [await mate.end() for mate in mates]
+    async def finish(self, *peers: GroupMember) -> list[int]:
+        """Let the workers of these members exit with code 0, and wait for the members' ends."""
+        for peer in peers:
+            peer.workers.finish()
+        return [await peer.end() for peer in peers]
 
     async def leader(self) -> GroupMember:
-        """Who closes rounds now."""
-        mate = await aeventually(
+        """Return the leader."""
+        peer = await aeventually(
             lambda: next((m for m in self.group_members if m.member._election.is_leader), None),
             within_s=20,
-            what="a closer",
+            what="a leader",
         )
-        assert mate is not None
-        return mate
+        assert peer is not None
+        return peer
 
     def members_by_rank(self, world: RendezvousState) -> list[GroupMember]:
-        """The members of a round in rank order."""
-        here = {mate.member.session.me.member: mate for mate in self.group_members if mate.member.session is not None}
+        """Return the members of a round in rank order."""
+        here = {peer.member.session.me.member: peer for peer in self.group_members if peer.member.session is not None}
         return [here[member] for member in world.members]
 
     def _raise_faults(self) -> None:
-        for mate in self.group_members:
-            if mate.task.done() and not mate.task.cancelled():
-                mate.task.result()
+        for peer in self.group_members:
+            if peer.task.done() and not peer.task.cancelled():
+                peer.task.result()
 
     async def close(self) -> None:
-        """Everybody crashes; nothing is left running."""
-        for mate in self.group_members:
-            await mate.crash()
-            await mate.etcd.close()
+        """Let all members crash; nothing remains running."""
+        for peer in self.group_members:
+            await peer.crash()
+            await peer.etcd.close()
         await self.observer.close()
 
 
 def _found(seen: Callable[[], Awaitable[RendezvousState | None]]) -> Callable[[], Awaitable[RendezvousState]]:
-    """For `aeventually`, which goes on until it gets something."""
+    """Return the function for `aeventually`, which repeats until it returns a value."""
 
     async def ask() -> RendezvousState:
-        return await seen()  # type: ignore[return-value]  # None is falsy: it asks again
+        return await seen()  # type: ignore[return-value]  # None is falsy: `aeventually` repeats it
 
     return ask

@@ -1,9 +1,9 @@
-"""A real etcd behind the face of the simulation's store: the same histories are played on it, call by call.
+"""A real etcd with the interface of the simulation's store: the same histories are played on it, call by call.
 
-It is used by nobody else. What changes there comes through one watch of everything, and a call returns when its
-own change has come through, so that a history sees what it would see in memory. A wipe is another server on an
-empty folder; a snapshot is the data of a server that stands still for a moment. Leases have the numbers that the
-in-memory store gives, and outlive any history: when one runs out is the history's to say.
+Nothing else uses this etcd. One watch of all keys shows its changes. A call returns when the watch has shown its own
+change, so that a history sees the same as in memory. A wipe is another server on an empty folder. A snapshot is the
+data of a stopped server. Leases have the numbers that the in-memory store gives, and outlive any history: the history
+decides when one expires.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _COMES_THROUGH_S = 30.0
 _AT_ONCE = 200
 
 
-class _Life:
+class _Epoch:
     """One etcd from its start to its end: a client, and all that its watch has shown."""
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -39,9 +39,9 @@ class _Life:
         self._watch: asyncio.Task[None] | None = None
 
     async def begin(self) -> None:
-        """Follow everything from now on."""
+        """Watch all keys from now on."""
         self.revision = (await self.client.range("")).revision
-        self._watch = asyncio.create_task(self._follow(), name="watch of everything")
+        self._watch = asyncio.create_task(self._follow(), name="watch of all keys")
 
     async def _follow(self) -> None:
         async with contextlib.aclosing(self.client.watch("", start_revision=self.revision + 1)) as batches:
@@ -51,14 +51,14 @@ class _Life:
                 self._changed.set()
 
     async def has_shown(self, revision: int) -> None:
-        """Wait until the watch has come so far."""
+        """Wait until the watch has reached this revision."""
         async with asyncio.timeout(_COMES_THROUGH_S):
             while self.revision < revision:
                 self._changed.clear()
                 await self._changed.wait()
 
     async def end(self) -> None:
-        """Let go of it."""
+        """Close the client and its watch."""
         if self._watch is not None:
             self._watch.cancel()
             await asyncio.wait([self._watch])
@@ -67,7 +67,7 @@ class _Life:
 
 
 class RealStore(SimStore):
-    """What `SimStore` does, done by `etcd`; `close` leaves that as empty as it was."""
+    """A `SimStore` on etcd; `close` leaves etcd as empty as it was."""
 
     def __init__(self, etcd: OwnEtcd) -> None:
         super().__init__()
@@ -80,45 +80,45 @@ class RealStore(SimStore):
         self._begin()
 
     def _begin(self) -> None:
-        self._life = self._await(self._make_life())
-        self.revision = self._life.revision
+        self._epoch = self._await(self._make_epoch())
+        self.revision = self._epoch.revision
 
-    async def _make_life(self) -> _Life:
-        life = _Life(self._etcd.where)
+    async def _make_epoch(self) -> _Epoch:
+        life = _Epoch(self._etcd.where)
         await life.begin()
         return life
 
     def _await(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
 
-    def _took_place(self) -> None:
-        """All that has changed has been shown: tell it, as the in-memory store does."""
-        if self._life.revision > self.revision:
-            self.revision = self._life.revision
+    def _notify(self) -> None:
+        """Notify the observers of all changes that the watch has shown, as the in-memory store does."""
+        if self._epoch.revision > self.revision:
+            self.revision = self._epoch.revision
             self._notify()
 
     # -- reading ---------------------------------------------------------------------------------
 
     def get(self, key: str) -> KeyValue | None:
-        return self._await(self._life.client.get(key))
+        return self._await(self._epoch.client.get(key))
 
     def range(self, prefix: str) -> Range:
-        return self._await(self._life.client.range(prefix))
+        return self._await(self._epoch.client.range(prefix))
 
     def events_since(self, revision: int, prefix: str) -> tuple[WatchEvent, ...]:
-        found = (event for event in self._life.events if event.kv.mod_revision >= revision)
+        found = (event for event in self._epoch.events if event.kv.mod_revision >= revision)
         return tuple(event for event in found if event.kv.key.startswith(prefix))
 
     # -- writing ---------------------------------------------------------------------------------
 
     def txn(self, txn: Txn) -> TxnResult:
         async def run() -> TxnResult:
-            result = await self._life.client.txn(txn)
-            await self._life.has_shown(result.revision)
+            result = await self._epoch.client.txn(txn)
+            await self._epoch.has_shown(result.revision)
             return result
 
         result = self._await(run())
-        self._took_place()
+        self._notify()
         return result
 
     def grant(self, ttl_s: float) -> Lease:
@@ -126,14 +126,14 @@ class RealStore(SimStore):
         request = rpc.LeaseGrantRequest(TTL=_LASTS_S, ID=number)
 
         async def run() -> None:
-            await rpc.LeaseStub(self._life.channel).LeaseGrant(request, timeout=_COMES_THROUGH_S)
+            await rpc.LeaseStub(self._epoch.channel).LeaseGrant(request, timeout=_COMES_THROUGH_S)
 
         self._await(run())
         self._refreshed[number] = 0
         return Lease(number, max(float(ttl_s), 2.0))
 
     def keep_alive(self, lease_id: int) -> float:
-        granted_s = self._await(self._life.client.lease_keep_alive(lease_id))
+        granted_s = self._await(self._epoch.client.lease_keep_alive(lease_id))
         assert (granted_s > 0) == (lease_id in self._refreshed)
         if granted_s:
             self._refreshed[lease_id] += 1
@@ -144,22 +144,22 @@ class RealStore(SimStore):
 
     def revoke(self, lease_id: int) -> bool:
         async def run() -> bool:
-            revoked = await self._life.client.lease_revoke(lease_id)
-            await self._life.has_shown((await self._life.client.range("no such key")).revision)
+            revoked = await self._epoch.client.lease_revoke(lease_id)
+            await self._epoch.has_shown((await self._epoch.client.range("no such key")).revision)
             return revoked
 
         revoked = self._await(run())
         assert revoked == (self._refreshed.pop(lease_id, None) is not None)
-        self._took_place()
+        self._notify()
         return revoked
 
-    # -- what befalls a store --------------------------------------------------------------------
+    # -- faults of a store -----------------------------------------------------------------------
 
     def wipe(self) -> None:
-        self._end_life()
+        self._end_epoch()
         self._etcd.wipe()
         self._refreshed.clear()
-        self._begin_another()
+        self._begin_cluster()
 
     @property
     def is_backed_up(self) -> bool:
@@ -170,36 +170,36 @@ class RealStore(SimStore):
         self._refreshed_then = dict(self._refreshed)
 
     def restore(self) -> None:
-        self._end_life()
+        self._end_epoch()
         self._etcd.restore()
         self._refreshed = dict(self._refreshed_then)
-        self._begin_another(beyond=self._newest + 1)
+        self._begin_cluster(beyond=self._newest + 1)
 
-    def _end_life(self) -> None:
+    def _end_epoch(self) -> None:
         self._newest = max(self._newest, self.revision)
-        self._await(self._life.end())
+        self._await(self._epoch.end())
 
-    def _begin_another(self, *, beyond: int = 0) -> None:
-        """As another cluster; a revision of one life means nothing in another."""
+    def _begin_cluster(self, *, beyond: int = 0) -> None:
+        """Begin another cluster; revisions of one store mean nothing in another."""
         self._begin()
         self._await(self._write_until(beyond))
         self.cluster_id += 1
-        self.revision = self._life.revision
+        self.revision = self._epoch.revision
         self._notify()
 
     async def _write_until(self, revision: int) -> None:
         filler = Txn((), (Put("filler", b""),))
-        while self._life.revision < revision:
-            done = await asyncio.gather(*(self._life.client.txn(filler) for _ in range(_AT_ONCE)))
-            await self._life.has_shown(max(result.revision for result in done))
-        emptied = await self._life.client.txn(Txn((), (Delete("filler"),)))
-        await self._life.has_shown(emptied.revision)
+        while self._epoch.revision < revision:
+            done = await asyncio.gather(*(self._epoch.client.txn(filler) for _ in range(_AT_ONCE)))
+            await self._epoch.has_shown(max(result.revision for result in done))
+        emptied = await self._epoch.client.txn(Txn((), (Delete("filler"),)))
+        await self._epoch.has_shown(emptied.revision)
 
     def close(self) -> None:
-        """Leave nothing behind, in etcd and here."""
+        """Delete all keys, and close the client."""
         for lease in tuple(self._refreshed):
             self.revoke(lease)
-        self._await(self._life.client.txn(Txn((), (Delete("", prefix=True),))))
-        self._await(self._life.end())
+        self._await(self._epoch.client.txn(Txn((), (Delete("", prefix=True),))))
+        self._await(self._epoch.end())
         self._etcd.forget_backup()
         self._runner.close()

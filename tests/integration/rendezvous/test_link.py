@@ -1,4 +1,4 @@
-"""The link over real sockets: who is greeted, what is proof, and whom no stranger harms."""
+"""The link over real sockets: hellos, proofs of an end, and connections of strangers."""
 
 import asyncio
 import contextlib
@@ -42,14 +42,14 @@ def member(slot: int) -> Member:
 
 
 class Nodes:
-    """Listeners of some nodes, and whose links ended there."""
+    """Listeners of some nodes, and the links that ended there."""
 
     def __init__(self) -> None:
         self.ended: list[Member] = []
         self.listeners: dict[Member, LinkListener] = {}
 
     async def listen(self, slot: int = 1) -> Address:
-        """One more listener."""
+        """Open one more listener."""
         listener = LinkListener(HOST, draw=draw, on_end=lambda peer: self.ended.append(peer.member))
         await listener.open()
         listener.key = KEY
@@ -59,7 +59,7 @@ class Nodes:
         return listener.address
 
     def view(self) -> RendezvousView:
-        """All of them as live nodes of a running round."""
+        """Return a view with all of them as live nodes of an active round."""
         view = RendezvousView(world=RendezvousState(state=RoundPhase.ACTIVE, round=1, nonce="n"), link_secret=KEY)
         for who, listener in self.listeners.items():
             assert listener.address is not None
@@ -72,7 +72,7 @@ class Nodes:
 
 @pytest.fixture
 async def nodes() -> AsyncIterator[Nodes]:
-    """Closed at the end."""
+    """Return nodes, which are closed at the end."""
     made = Nodes()
     yield made
     for listener in made.listeners.values():
@@ -81,7 +81,7 @@ async def nodes() -> AsyncIterator[Nodes]:
 
 @pytest.fixture
 async def links() -> AsyncIterator[LeaderLinks]:
-    """A closer's links, closed at the end."""
+    """Return a leader's links, which are closed at the end."""
     clock = asyncio.get_running_loop().time
     me = SessionKeys(Keys(JOB), CLOSER, 1)
     made = LeaderLinks(me=me, clock=clock, draw=draw, trace=Tracer(None, ""), on_proof=lambda: None)
@@ -94,7 +94,7 @@ Serve = Callable[[Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitab
 
 @pytest.fixture
 async def serve() -> AsyncIterator[Serve]:
-    """Any other server, on a port of its own."""
+    """Return a function that starts any other server, on its own port."""
     servers: list[asyncio.Server] = []
 
     async def start(answer: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> Address:
@@ -106,24 +106,24 @@ async def serve() -> AsyncIterator[Serve]:
         await close_server(server)
 
 
-async def test_who_is_dialed_answers_with_its_own_hello(nodes: Nodes) -> None:
+async def test_the_dialed_node_answers_with_its_own_hello(nodes: Nodes) -> None:
     result = await dial(await nodes.listen(), MINE, member(1), KEY)
     assert result.outcome is DialOutcome.PEER
     result.hang_up()
 
 
-async def test_the_one_dialed_is_told_whose_link_ended(nodes: Nodes) -> None:
+async def test_the_dialed_node_reports_which_link_ended(nodes: Nodes) -> None:
     result = await dial(await nodes.listen(), MINE, member(1), KEY)
     assert nodes.ended == []
     result.hang_up()
     await aeventually(lambda: nodes.ended == [CLOSER])
 
 
-async def test_another_incarnation_answers_for_itself(nodes: Nodes) -> None:
+async def test_another_incarnation_answers_with_its_own_hello(nodes: Nodes) -> None:
     assert (await dial(await nodes.listen(), MINE, member(2), KEY)).outcome is DialOutcome.OTHER
 
 
-async def test_a_port_where_nobody_listens_refuses(nodes: Nodes) -> None:
+async def test_a_port_without_a_listener_refuses(nodes: Nodes) -> None:
     address = await nodes.listen()
     await nodes.listeners[member(1)].close()
     assert (await dial(address, MINE, member(1), KEY)).outcome is DialOutcome.REFUSED
@@ -137,23 +137,23 @@ async def test_a_socket_that_connected_to_itself_is_recognised() -> None:
     writer.transport.abort()
 
 
-async def test_a_link_is_no_socket_that_connected_to_itself(nodes: Nodes) -> None:
+async def test_a_link_is_not_a_socket_that_connected_to_itself(nodes: Nodes) -> None:
     result = await dial(await nodes.listen(), MINE, member(1), KEY)
     assert result.writer is not None
     assert not is_own(result.writer)
     result.hang_up()
 
 
-@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 400\r\n", b"x" * 100_000, b"\n", b"\xff\n"])
-async def test_an_answer_that_is_no_hello_proves_nothing(serve: Serve, said: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"HTTP/1.1 400\r\n", b"x" * 100_000, b"\n", b"\xff\n"])
+async def test_an_answer_without_a_hello_proves_nothing(serve: Serve, data: bytes) -> None:
     async def say(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(said)
+        writer.write(data)
         writer.close()
 
     assert (await dial(await serve(say), MINE, member(1), KEY)).outcome is DialOutcome.TIMEOUT
 
 
-async def test_silence_proves_nothing(serve: Serve) -> None:
+async def test_no_answer_proves_nothing(serve: Serve) -> None:
     async def be_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
@@ -161,25 +161,25 @@ async def test_silence_proves_nothing(serve: Serve) -> None:
     assert (await dial(await serve(be_silent), MINE, member(1), KEY, within_s=0.05)).outcome is DialOutcome.TIMEOUT
 
 
-async def test_a_name_that_nobody_knows_proves_nothing() -> None:
+async def test_an_unknown_host_name_proves_nothing() -> None:
     assert (await dial(Address("no-such-host.invalid", 1), MINE, member(1), KEY)).outcome is DialOutcome.TIMEOUT
 
 
-@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\n\r\n", b"x" * 100_000, b"\n", b"\xff" * 10])
-async def test_a_stranger_is_dropped_and_harms_nobody(nodes: Nodes, said: bytes) -> None:
+@pytest.mark.parametrize("data", [b"", b"GET / HTTP/1.1\r\n\r\n", b"x" * 100_000, b"\n", b"\xff" * 10])
+async def test_a_stranger_is_dropped_and_does_no_harm(nodes: Nodes, data: bytes) -> None:
     address = await nodes.listen()
     reader, writer = await asyncio.open_connection(address.host, address.port)
-    writer.write(said)
+    writer.write(data)
     writer.write_eof()
     with contextlib.suppress(ConnectionError):
-        assert (await reader.read()).count(b"\n") <= 1, "more than a challenge was said"
+        assert (await reader.read()).count(b"\n") <= 1, "more than a challenge was sent"
     writer.close()
     result = await dial(address, MINE, member(1), KEY)
     assert (result.outcome, nodes.ended) == (DialOutcome.PEER, [])
     result.hang_up()
 
 
-async def test_a_flood_of_silent_strangers_finds_few_places_and_keeps_nobody_out(nodes: Nodes) -> None:
+async def test_a_flood_of_silent_strangers_finds_few_places_and_blocks_no_agent(nodes: Nodes) -> None:
     address = await nodes.listen()
     before = await dial(address, MINE, member(1), KEY)
     flood = [await asyncio.open_connection(address.host, address.port) for _ in range(MAX_UNAUTHENTICATED + 5)]
@@ -196,8 +196,8 @@ async def test_a_flood_of_silent_strangers_finds_few_places_and_keeps_nobody_out
     await aeventually(lambda: nodes.ended == [CLOSER] * 2)
 
 
-async def said_to(address: Address, *pieces: bytes) -> bytes:
-    """All that a listener says to one who sends this; it ends the connection by itself."""
+async def replies_to(address: Address, *pieces: bytes) -> bytes:
+    """Return all that a listener sends to a client that sends this; the listener closes the connection."""
     reader, writer = await asyncio.open_connection(address.host, address.port)
     heard = b""
     with contextlib.suppress(ConnectionError):
@@ -210,8 +210,8 @@ async def said_to(address: Address, *pieces: bytes) -> bytes:
     return heard
 
 
-async def test_a_stranger_that_says_nothing_is_dropped_in_time(nodes: Nodes) -> None:
-    heard = await said_to(await nodes.listen())
+async def test_a_stranger_that_sends_nothing_is_dropped_in_time(nodes: Nodes) -> None:
+    heard = await replies_to(await nodes.listen())
     assert heard in {b"", link_handshake.encode_challenge(link_handshake.decode_challenge(heard))}
 
 
@@ -233,23 +233,23 @@ async def test_an_answer_without_the_key_proves_nothing(serve: Serve) -> None:
     assert (await dial(await serve(pretend), MINE, member(1), KEY)).outcome is DialOutcome.TIMEOUT
 
 
-async def test_what_was_overheard_on_one_link_opens_no_other(nodes: Nodes) -> None:
+async def test_a_recorded_hello_of_one_link_opens_no_other(nodes: Nodes) -> None:
     address = await nodes.listen()
     reader, writer = await asyncio.open_connection(address.host, address.port)
     challenge = link_handshake.decode_challenge(await reader.readline())
-    overheard = link_handshake.encode(MINE, Authenticator(KEY, Peer.DIALS, challenge))
-    writer.write(overheard)
+    recorded = link_handshake.encode(MINE, Authenticator(KEY, Peer.DIALS, challenge))
+    writer.write(recorded)
     assert link_handshake.decode(
         await reader.readline(), Authenticator(KEY, Peer.ANSWERS, MINE.nonce)
     ).member == member(1)
-    assert (await said_to(address, overheard)).count(b"\n") <= 1, "more than a challenge was said"
+    assert (await replies_to(address, recorded)).count(b"\n") <= 1, "more than a challenge was sent"
     writer.transport.abort()
 
 
-async def test_without_a_key_a_node_says_nothing_to_anybody(nodes: Nodes, links: LeaderLinks) -> None:
+async def test_without_a_key_a_node_sends_nothing(nodes: Nodes, links: LeaderLinks) -> None:
     address = await nodes.listen()
     nodes.listeners[member(1)].key = None
-    assert await said_to(address) == b""
+    assert await replies_to(address) == b""
     view = nodes.view()
     view.link_secret = None
     links.update(view)
@@ -266,11 +266,11 @@ lines = st.one_of(
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(lines, min_size=1, max_size=3))
-def test_whatever_a_stranger_says_it_hears_no_more_than_a_challenge(pieces: list[bytes]) -> None:
+def test_a_stranger_receives_at_most_a_challenge(pieces: list[bytes]) -> None:
     async def run() -> None:
         nodes = Nodes()
         address = await nodes.listen()
-        assert (await said_to(address, *pieces, b"\n")).count(b"\n") <= 1
+        assert (await replies_to(address, *pieces, b"\n")).count(b"\n") <= 1
         result = await dial(address, MINE, member(1), KEY)
         assert (result.outcome, nodes.ended) == (DialOutcome.PEER, [])
         result.hang_up()
@@ -280,11 +280,11 @@ def test_whatever_a_stranger_says_it_hears_no_more_than_a_challenge(pieces: list
 
 
 def being_accepted() -> bool:
-    """A connection is on its way, and its transport is not yet made."""
+    """Return whether a connection is being accepted and its transport is not created yet."""
     return any("_accept_connection2" in repr(task) for task in asyncio.all_tasks())
 
 
-async def test_who_dials_in_the_moment_of_its_end_is_hung_up(nodes: Nodes) -> None:
+async def test_a_connection_at_the_moment_of_the_end_is_closed(nodes: Nodes) -> None:
     address = await nodes.listen()
     with socket.create_connection((address.host, address.port), timeout=20) as client:
         async with asyncio.timeout(20):
@@ -295,7 +295,7 @@ async def test_who_dials_in_the_moment_of_its_end_is_hung_up(nodes: Nodes) -> No
             assert await asyncio.to_thread(client.recv, 1) == b""
 
 
-async def test_before_it_has_joined_a_node_answers_nobody() -> None:
+async def test_before_its_join_a_node_answers_no_dial() -> None:
     listener = LinkListener(HOST, draw=draw, on_end=lambda _: None)
     listener.key = KEY
     await listener.open()
@@ -311,24 +311,24 @@ async def test_an_address_of_another_host_means_no_link_and_no_failure() -> None
     await listener.close()
 
 
-# The closer's links.
+# The leader's links.
 
 
 async def linked(nodes: Nodes, links: LeaderLinks, *slots: int) -> None:
-    """All of these nodes have the closer's hello."""
+    """Wait until all of these nodes have the leader's hello."""
     for slot in slots:
         await nodes.listen(slot)
     links.update(nodes.view())
     await aeventually(lambda: all(len(node._links) == 1 for node in nodes.listeners.values()), within_s=30)
 
 
-async def test_the_end_of_a_node_is_proved_and_that_of_no_other(nodes: Nodes, links: LeaderLinks) -> None:
+async def test_only_the_end_of_the_ended_node_is_proved(nodes: Nodes, links: LeaderLinks) -> None:
     await linked(nodes, links, 1, 2, 3)
     await nodes.listeners[member(2)].close()
     await aeventually(lambda: links.proved == {member(2)}, within_s=30)
 
 
-async def test_a_later_stay_of_the_same_process_proves_that_the_earlier_one_is_over(
+async def test_a_later_session_of_the_same_process_proves_the_end_of_the_earlier_one(
     nodes: Nodes, links: LeaderLinks
 ) -> None:
     await linked(nodes, links, 1)
@@ -336,7 +336,7 @@ async def test_a_later_stay_of_the_same_process_proves_that_the_earlier_one_is_o
     await aeventually(lambda: links.proved == {member(1)}, within_s=30)
 
 
-async def test_a_link_that_is_cut_while_both_live_is_made_again(nodes: Nodes, links: LeaderLinks) -> None:
+async def test_a_link_that_is_cut_between_live_nodes_is_established_again(nodes: Nodes, links: LeaderLinks) -> None:
     await linked(nodes, links, 1)
     (cut,) = nodes.listeners[member(1)]._links.values()
     cut.transport.abort()
@@ -344,7 +344,7 @@ async def test_a_link_that_is_cut_while_both_live_is_made_again(nodes: Nodes, li
     assert links.proved == frozenset()
 
 
-async def test_proof_is_forgotten_with_the_key_and_so_is_the_link(nodes: Nodes, links: LeaderLinks) -> None:
+async def test_the_proof_and_the_link_go_with_the_node_key(nodes: Nodes, links: LeaderLinks) -> None:
     await linked(nodes, links, 1, 2)
     await nodes.listeners[member(2)].close()
     await aeventually(lambda: links.proved == {member(2)}, within_s=30)
@@ -355,7 +355,7 @@ async def test_proof_is_forgotten_with_the_key_and_so_is_the_link(nodes: Nodes, 
     await aeventually(lambda: nodes.ended[-1:] == [CLOSER])
 
 
-async def test_no_link_is_begun_while_a_round_forms(nodes: Nodes, links: LeaderLinks) -> None:
+async def test_no_link_is_opened_while_a_round_forms(nodes: Nodes, links: LeaderLinks) -> None:
     await nodes.listen(1)
     view = nodes.view()
     view.world = RendezvousState(state=RoundPhase.FORMING, round=2, nonce="n")
@@ -364,7 +364,7 @@ async def test_no_link_is_begun_while_a_round_forms(nodes: Nodes, links: LeaderL
 
 
 @pytest.mark.parametrize("end", [RoundPhase.SUCCEEDED, RoundPhase.FAILED])
-async def test_after_the_end_of_the_job_nobody_is_minded(nodes: Nodes, links: LeaderLinks, end: RoundPhase) -> None:
+async def test_after_the_end_of_the_job_no_node_is_monitored(nodes: Nodes, links: LeaderLinks, end: RoundPhase) -> None:
     await linked(nodes, links, 1, 2)
     view = nodes.view()
     view.world = RendezvousState(state=end, round=1, nonce="n")
@@ -373,11 +373,11 @@ async def test_after_the_end_of_the_job_nobody_is_minded(nodes: Nodes, links: Le
     await aeventually(lambda: nodes.ended == [CLOSER] * 2)
 
 
-async def test_many_links_stand_at_once(nodes: Nodes, links: LeaderLinks) -> None:
+async def test_many_links_at_once(nodes: Nodes, links: LeaderLinks) -> None:
     await linked(nodes, links, *range(1, 201))
     assert links.proved == frozenset()
 
 
-def test_the_line_of_a_hello_fits_what_is_read_of_it() -> None:
+def test_the_line_of_a_hello_fits_into_the_read_limit() -> None:
     line = link_handshake.encode(Hello("/" + "n" * 900, member(1), "0" * 16), Authenticator(KEY, Peer.DIALS, "0" * 16))
     assert len(line) < link_handshake.MAX_BYTES

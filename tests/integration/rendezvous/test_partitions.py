@@ -1,4 +1,4 @@
-"""Members cut off from the store for a while: healthy workers go on, and nothing is charged."""
+"""Members without a connection to the store for a while: healthy workers continue, and nothing is charged."""
 
 from collections.abc import AsyncIterator
 
@@ -16,121 +16,125 @@ from tests.integration.rendezvous.member_group import GroupMember, MemberGroup
 
 
 @pytest.fixture
-async def patient() -> AsyncIterator[MemberGroup]:
-    """A crew that gives its lease up after 1 s, over a store that keeps it for a minute: as after its own outage."""
+async def long_leases() -> AsyncIterator[MemberGroup]:
+    """Return members that give up a lease after 1 s, over a store that has it for a minute, as after its own outage."""
     store = InMemoryStore(min_ttl_s=60.0)
-    crew = MemberGroup(
+    group = MemberGroup(
         lambda: InMemoryEtcd(store), "/test/patient/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=1.0
     )
-    yield crew
-    await crew.close()
+    yield group
+    await group.close()
 
 
-def cut_off(*mates: GroupMember) -> None:
-    for mate in mates:
-        assert isinstance(mate.etcd, InMemoryEtcd)
-        mate.etcd.disconnect()
+def cut_off(*peers: GroupMember) -> None:
+    for peer in peers:
+        assert isinstance(peer.etcd, InMemoryEtcd)
+        peer.etcd.disconnect()
 
 
-def connect(*mates: GroupMember) -> None:
-    for mate in mates:
-        assert isinstance(mate.etcd, InMemoryEtcd)
-        mate.etcd.reconnect()
+def connect(*peers: GroupMember) -> None:
+    for peer in peers:
+        assert isinstance(peer.etcd, InMemoryEtcd)
+        peer.etcd.reconnect()
 
 
-def is_lost(mate: GroupMember) -> bool:
-    return mate.member.session is not None and mate.member.session.keeper.lost.is_set()
+def is_lost(peer: GroupMember) -> bool:
+    return peer.member.session is not None and peer.member.session.keeper.lost.is_set()
 
 
-async def test_an_outage_longer_than_the_lease_costs_nothing_where_the_lease_outlives_it(patient: MemberGroup) -> None:
-    mates = patient.join(2)
-    await patient.running(1)
-    cut_off(*mates)
-    await aeventually(lambda: all(is_lost(mate) for mate in mates), what="all have given up their leases")
-    connect(*mates)
-    await aeventually(lambda: not any(is_lost(mate) for mate in mates), what="all are back")
-    assert [mate.workers.stops for mate in mates] == [0, 0]
-    assert await patient.finish(*mates) == [0, 0]
-    assert [mate.workers.rounds for mate in mates] == [[1], [1]]
+async def test_an_outage_longer_than_the_lease_costs_nothing_where_the_lease_outlives_it(
+    long_leases: MemberGroup,
+) -> None:
+    peers = long_leases.join(2)
+    await long_leases.running(1)
+    cut_off(*peers)
+    await aeventually(lambda: all(is_lost(peer) for peer in peers), what="all have given up their leases")
+    connect(*peers)
+    await aeventually(lambda: not any(is_lost(peer) for peer in peers), what="all have rejoined")
+    assert [peer.workers.stops for peer in peers] == [0, 0]
+    assert await long_leases.finish(*peers) == [0, 0]
+    assert [peer.workers.rounds for peer in peers] == [[1], [1]]
 
 
-async def test_a_stall_of_etcd_that_ends_the_lease_of_one_member_alone_costs_nothing() -> None:
-    """Leases are refreshed at different moments: a stall a little shorter than a lease ends some and not others."""
+async def test_a_stall_of_etcd_that_ends_one_lease_costs_nothing() -> None:
+    """Leases are renewed at different moments: a stall a little shorter than a lease ends only some of them."""
     store = InMemoryStore(min_ttl_s=60.0)
-    crew = MemberGroup(
+    group = MemberGroup(
         lambda: InMemoryEtcd(store), "/test/stalled/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=4.0
     )
-    mates = crew.join(2)
-    await crew.running(1)
-    closer = await crew.leader()
-    (other,) = [mate for mate in mates if mate is not closer]
-    cut_off(*mates)
-    assert closer.member.session is not None
-    keeper = closer.member.session.keeper
-    await aeventually(lambda: keeper.stalled_at_s > 0.0, what="the closer notices that etcd stalls")
+    peers = group.join(2)
+    await group.running(1)
+    leader = await group.leader()
+    (other,) = [peer for peer in peers if peer is not leader]
+    cut_off(*peers)
+    assert leader.member.session is not None
+    keeper = leader.member.session.keeper
+    await aeventually(lambda: keeper.stalled_at_s > 0.0, what="the leader notices that etcd stalls")
     ended = other.lease
     store.revoke(ended)
-    connect(*mates)
-    await aeventually(lambda: other.lease != ended and not is_lost(other), what="the other is back")
-    assert not is_lost(closer)
-    assert [mate.workers.stops for mate in mates] == [0, 0]
-    assert await crew.finish(*mates) == [0, 0]
-    assert [(mate.workers.rounds, mate.workers.stops) for mate in mates] == [([1], 0), ([1], 0)]
-    await crew.close()
+    connect(*peers)
+    await aeventually(lambda: other.lease != ended and not is_lost(other), what="the other has rejoined")
+    assert not is_lost(leader)
+    assert [peer.workers.stops for peer in peers] == [0, 0]
+    assert await group.finish(*peers) == [0, 0]
+    assert [(peer.workers.rounds, peer.workers.stops) for peer in peers] == [([1], 0), ([1], 0)]
+    await group.close()
 
 
-async def test_a_failure_during_an_outage_is_charged_after_it(patient: MemberGroup) -> None:
-    mates = patient.join(2)
-    await patient.running(1)
-    cut_off(*mates)
-    mates[0].workers.fail()
-    await aeventually(lambda: is_lost(mates[0]), what="its lease is given up")
-    connect(*mates)
-    world = await patient.running(2)
+async def test_a_failure_during_an_outage_is_charged_after_it(long_leases: MemberGroup) -> None:
+    peers = long_leases.join(2)
+    await long_leases.running(1)
+    cut_off(*peers)
+    peers[0].workers.fail()
+    await aeventually(lambda: is_lost(peers[0]), what="its lease is given up")
+    connect(*peers)
+    world = await long_leases.running(2)
     assert (world.restarts, world.node_losses) == (1, 0)
 
 
-async def test_who_is_told_to_leave_during_an_outage_tells_its_peers_after_it_while_it_still_stops() -> None:
+async def test_a_member_that_leaves_during_an_outage_reports_it_after_the_outage_while_it_stops() -> None:
     store = InMemoryStore()
-    crew = MemberGroup(
+    group = MemberGroup(
         lambda: InMemoryEtcd(store), "/test/leaving/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=60.0
     )
-    crew.join(2)
-    stayer, leaver = crew.members_by_rank(await crew.running(1))
+    group.join(2)
+    stayer, leaver = group.members_by_rank(await group.running(1))
     cut_off(leaver)
     leaver.workers.slow = True
     leaver.member.request_leave()
     await aeventually(lambda: leaver.workers.phase is Workers.STOPPING, what="its workers stop all the same")
     assert stayer.workers.stops == 0
     connect(leaver)
-    await aeventually(lambda: stayer.workers.phase is Workers.NONE, what="the other hears of it")
+    await aeventually(lambda: stayer.workers.phase is Workers.NONE, what="the other stops its workers")
     assert not is_lost(leaver)
     leaver.workers.let_stop()
     assert await leaver.end() == ExitCode.LEFT
-    assert (await crew.running(2, stayer)).cause is Cause.NODE_LEFT
-    assert await crew.finish(stayer) == [0]
-    await crew.close()
+    assert (await group.running(2, stayer)).cause is Cause.NODE_LEFT
+    assert await group.finish(stayer) == [0]
+    await group.close()
 
 
-async def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> None:
+async def test_a_member_that_returns_after_the_end_does_not_begin_the_job_again() -> None:
     store = InMemoryStore(min_ttl_s=1.0)
-    crew = MemberGroup(lambda: InMemoryEtcd(store), "/test/late/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=1.0)
-    mates = crew.join(2)
-    await crew.running(1)
-    closer = await crew.leader()
-    (other,) = [mate for mate in mates if mate is not closer]
+    group = MemberGroup(
+        lambda: InMemoryEtcd(store), "/test/late/", SpecRecord(min=1, max=2, desired=2), lease_ttl_s=1.0
+    )
+    peers = group.join(2)
+    await group.running(1)
+    leader = await group.leader()
+    (other,) = [peer for peer in peers if peer is not leader]
     cut_off(other)
-    await crew.running(2, closer)
-    assert await crew.finish(closer) == [0]
+    await group.running(2, leader)
+    assert await group.finish(leader) == [0]
     assert other.workers.phase is Workers.RUNNING
     connect(other)
     assert await other.end() == ExitCode.JOB_DELETED
     assert store.range("").kvs == ()
-    await crew.close()
+    await group.close()
 
 
 class FullEtcd(InMemoryEtcd):
-    """A store that takes no world after the first."""
+    """An etcd that refuses every rendezvous state after the first."""
 
     async def txn(self, txn: Txn) -> TxnResult:
         world = next((op.key for op in txn.success if isinstance(op, Put) and op.key.endswith("/ctl/world")), None)
@@ -139,11 +143,11 @@ class FullEtcd(InMemoryEtcd):
         return await super().txn(txn)
 
 
-async def test_a_closer_that_cannot_go_on_says_why_and_is_not_silent() -> None:
+async def test_a_leader_that_cannot_write_ends_with_the_error() -> None:
     store = InMemoryStore(min_ttl_s=1.0)
-    crew = MemberGroup(lambda: FullEtcd(store), "/test/full/", SpecRecord(min=1, max=1, desired=1), lease_ttl_s=1.0)
-    (mate,) = crew.join()
-    await aeventually(mate.task.done, within_s=5)
+    group = MemberGroup(lambda: FullEtcd(store), "/test/full/", SpecRecord(min=1, max=1, desired=1), lease_ttl_s=1.0)
+    (peer,) = group.join()
+    await aeventually(peer.task.done, within_s=5)
     with pytest.raises(RequestRejected, match="space exceeded"):
-        mate.task.result()
-    await crew.close()
+        peer.task.result()
+    await group.close()

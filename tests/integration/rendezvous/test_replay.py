@@ -1,7 +1,7 @@
-"""The histories of the simulation once more, on a real etcd: every invariant holds, and everything is as in memory.
+"""The histories of the simulation on a real etcd: every invariant is true, and all results are as in memory.
 
-A random history is known by its seed: it is played on both, and all worlds that ever were and all keys at the end
-are the same, byte by byte. The findings' histories check themselves.
+A seed identifies a random history, which is played on both. All its states and all keys at the end are equal, byte by
+byte. The histories of the findings check themselves.
 """
 
 import random
@@ -25,29 +25,29 @@ pytestmark = pytest.mark.etcd
 SEEDS = range(3)
 MANY = range(1000, 1150)
 FINDINGS = {**test_findings.ALONE, **test_findings.WIPED}
-EVERY_TIME = re.compile(r"(1|8|9|21|25): |success that was|what had been|in a restored store an older")
-"""Findings whose histories are played in every run; the others at night."""
+EVERY_TIME = re.compile(r"(1|8|9|21|25): |a done record is|earlier charges|a restored store has an older")
+"""Findings whose histories are played in each run; the others run at night."""
 
-Told = tuple[list[RendezvousState], dict[str, bytes]]
+Outcome = tuple[list[RendezvousState], dict[str, bytes]]
 
 
 @pytest.fixture(scope="module")
 def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnEtcd]:
-    """One that a history may wipe."""
+    """Return an etcd that a history may wipe."""
     with own_etcd(tmp_path_factory.mktemp("replay")) as made:
         yield made
 
 
 @pytest.fixture
 def real(etcd: OwnEtcd) -> Iterator[RealStore]:
-    """It, as the simulation sees a store."""
+    """Return this etcd as a store of the simulation."""
     store = RealStore(etcd)
     yield store
     store.close()
 
 
-def played(kind: type[JobMachine], seed: int, store: SimStore) -> Told:
-    """All worlds of a history, and what is there at its end."""
+def played(kind: type[JobMachine], seed: int, store: SimStore) -> Outcome:
+    """Return all states of a history, and the keys at its end."""
     machine, history = kind(), list[str]()
     machine.store = store
     try:
@@ -72,7 +72,7 @@ def both(seed: int) -> list[tuple[type[JobMachine], int]]:
 def test_a_random_history_on_a_real_etcd_is_the_one_in_memory(
     kind: type[JobMachine], seed: int, real: RealStore
 ) -> None:
-    # From the same revision on: of a store that is wiped it tells whether a pod's brief seems to be of the new spec.
+    # From the same revision: in a wiped store it decides whether a pod's bootstrap seems to be of the new spec.
     memory = SimStore(revision=real.revision)
     assert played(kind, seed, real) == played(kind, seed, memory)
 
@@ -84,7 +84,7 @@ def test_a_random_history_on_a_real_etcd_is_the_one_in_memory(
         for name, history in FINDINGS.items()
     ],
 )
-def test_a_findings_history_goes_right_on_a_real_etcd_too(history: str, real: RealStore) -> None:
+def test_a_findings_history_ends_correctly_on_a_real_etcd_too(history: str, real: RealStore) -> None:
     made = Play(SpecRecord(min=1, max=2 if history in test_findings.WIPED.values() else 3, desired=2), real)
     made.run("start; start; settle; is active 1")
     made.run(history)

@@ -1,4 +1,4 @@
-"""How long the state machines look: a few seconds by default, long under HYPOTHESIS_PROFILE=nightly."""
+"""How long the state machines run: a few seconds by default, long under HYPOTHESIS_PROFILE=nightly."""
 
 import os
 
@@ -7,8 +7,8 @@ from hypothesis import HealthCheck, settings
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 
 # No test may fail because the machine is slow.
-settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("patient")
+settings.register_profile("slow_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("slow_machine")
 
 STATEFUL = settings(
     max_examples=5000 if NIGHTLY else 50,

@@ -1,4 +1,4 @@
-"""Handlers of one job over an in-memory etcd, each to be driven from the test's own thread."""
+"""Handlers of one job over an in-memory etcd, each driven from the test's own thread."""
 
 import asyncio
 import concurrent.futures
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """An event loop in a thread of its own."""
+    """An event loop in its own thread."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
@@ -47,12 +47,12 @@ class LoopThread:
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
-        # Transports let go of their sockets some turns after they were closed; the loop's own descriptor stays.
+        # Transports close their sockets some turns after they were closed; the loop's own descriptor remains.
         await aeventually(lambda: len(self._selector.get_map()) <= 1, within_s=20, what="no sockets")
 
 
 class Port:
-    """Numbers instead of sockets."""
+    """Numbers in place of sockets."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -68,7 +68,7 @@ class Port:
 
 
 class Job:
-    """A job and its handlers."""
+    """A job with its handlers."""
 
     def __init__(self, low: int, high: int, *, max_restarts: int = 3) -> None:
         self.loop = LoopThread()
@@ -84,13 +84,13 @@ class Job:
         return InMemoryStore()
 
     def handler(self, *, nproc: int = 2, role: str = "default", join_timeout_s: float = 20.0) -> EtcdRendezvousHandler:
-        """One more node."""
+        """Return the handler of one more node."""
         bare = self.bare_handler(join_timeout_s=join_timeout_s)
         bare.offer(NodeInfo(role=role, local_world_size=nproc, max_restarts=self.spec.max_restarts), lambda: None)
         return bare
 
     def bare_handler(self, *, join_timeout_s: float = 20.0) -> EtcdRendezvousHandler:
-        """One more node, which does not know yet who it is."""
+        """Return the handler of one more node, without an offer."""
         number = next(self._numbers)
         draws = itertools.count(number << 16)
         made = EtcdRendezvousHandler(
@@ -132,15 +132,15 @@ class Job:
             await client.close()
 
     def meet(self, *handlers: EtcdRendezvousHandler) -> list[RendezvousInfo]:
-        """All of them ask for the next round at once; what they get."""
+        """Call next_rendezvous of all handlers at once, and return the results."""
         return [ask.result(30) for ask in self.ask(*handlers)]
 
     def ask(self, *handlers: EtcdRendezvousHandler) -> "list[concurrent.futures.Future[RendezvousInfo]]":
-        """All of them ask for the next round."""
+        """Call next_rendezvous of all handlers at once."""
         return [self.pool.submit(handler.next_rendezvous) for handler in handlers]
 
     def all(self, call: Callable[[EtcdRendezvousHandler], T]) -> list[T]:
-        """Do something with each."""
+        """Call a function with each handler."""
         return [call(handler) for handler in self.handlers]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Whole lives of a job, round after round through the real plan: what is charged, what waits, what ends it."""
+"""Complete histories of a job, round after round through the real plan: charges, delays, and the end."""
 
 from dataclasses import dataclass, field, replace
 
@@ -19,8 +19,8 @@ TENTH_S = 0.1
 
 
 @dataclass
-class Life:
-    """A job of two nodes and one closer that sees everything."""
+class JobHistory:
+    """A job of two nodes and one leader that sees each state."""
 
     spec: SpecRecord
     now_s: float = 0.0
@@ -33,7 +33,7 @@ class Life:
         self.world = RendezvousState(state=RoundPhase.ACTIVE, round=1, nonce="n", members=MEMBERS)
 
     def end_of_round(self, how: str, after_s: float) -> None:
-        """The round ends so, and the closer does what is to be done until the next one stands, or the job ends."""
+        """End the round so; then the leader acts until the next one is active, or until the job ends."""
         self.now_s += after_s
         cause = {"lost": Cause.NODE_LOST, "planned": Cause.NODE_JOINED}.get(how, Cause.WORKER_FAILED)
         before, start_s = self.world, self.now_s
@@ -42,7 +42,7 @@ class Life:
             if self.world.state is not RoundPhase.FORMING:
                 break
             self._act(self._view(how), start_s)
-        assert self.world.state in {RoundPhase.ACTIVE, RoundPhase.FAILED}, "the closer does not come to an end"
+        assert self.world.state in {RoundPhase.ACTIVE, RoundPhase.FAILED}, "the leader does not finish"
         self._check(how, before, start_s)
 
     def _view(self, how: str) -> ViewBuilder:
@@ -76,17 +76,17 @@ class Life:
         self.strikes = self.strikes + 1 if how == "startup" else 0
         if self.world.state is RoundPhase.FAILED:
             assert not free, f"{how} has ended the job"
-            assert self._young(start_s, TENTH_S) >= self.spec.max_restarts, "ended within the budget"
+            assert self._young(start_s, TENTH_S) >= self.spec.max_restarts, "ended before the restarts were used up"
             return
         assert self.world.restarts - before.restarts == (0 if free else 1)
         assert self.world.startup_failures == self.strikes
         assert self.now_s - start_s == pytest.approx(restart_delay_s(self.spec, self.strikes)) or self.strikes <= 1
         if not free:
-            assert self._young(start_s, -TENTH_S) < self.spec.max_restarts, "went on over the budget"
+            assert self._young(start_s, -TENTH_S) < self.spec.max_restarts, "continued after the restarts were used up"
             self.charged_s.append(start_s)
 
     def _young(self, now_s: float, slack_s: float) -> int:
-        """Charged failures within the window; ages are written in tenths of a second, so its edge is not sharp."""
+        """Return the charged failures within the window; its edge is not sharp, as ages are in tenths of a second."""
         window_s = self.spec.restart_window_s
         edge_s = slack_s * (len(self.charged_s) + 1)
         return sum(window_s == 0 or now_s - at_s < window_s + edge_s for at_s in self.charged_s)
@@ -106,8 +106,8 @@ SPECS = st.builds(
 
 
 @given(SPECS, st.lists(ENDS, max_size=25))
-def test_charges_waits_and_the_end_are_what_they_should_be(spec: SpecRecord, ends: list[tuple[str, float]]) -> None:
-    life = Life(spec)
+def test_charges_delays_and_the_end_follow_the_spec(spec: SpecRecord, ends: list[tuple[str, float]]) -> None:
+    history = JobHistory(spec)
     for how, after_s in ends:
-        if life.world.state is RoundPhase.ACTIVE:
-            life.end_of_round(how, after_s)
+        if history.world.state is RoundPhase.ACTIVE:
+            history.end_of_round(how, after_s)

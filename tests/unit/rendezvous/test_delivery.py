@@ -1,7 +1,7 @@
-"""Invariant 10: watch events that come one by one, or merged, change nothing but timing; nor does a lost answer.
+"""Invariant 10: single or merged watch events and lost answers change only the timing.
 
-The same faults and wishes befall the same job several times, and everybody runs fairly after each: how the job ends
-up is the same however the watches deliver, and whichever answers get lost on the way.
+The same faults and spec changes happen to the same job several times, and after each all agents get fair turns. The job
+ends in the same state, however the watches deliver and whichever answers are lost.
 """
 
 import random
@@ -24,7 +24,7 @@ MERGED, ONE_BY_ONE, IN_PAIRS = None, 1, 2
 
 @dataclass(frozen=True)
 class End:
-    """What is the same however it came about."""
+    """The part of the end that does not depend on the timing."""
 
     state: RoundPhase
     restarts: int
@@ -46,7 +46,7 @@ moves = st.lists(st.tuples(st.sampled_from(sorted(MOVES)), st.integers(0, NODES)
 
 
 def end_of(history: History, at_once: int | None, seed: int = 0) -> End:
-    """Play it; with a seed each move's answers may get lost."""
+    """Play the history; with a seed the answers of each move may be lost."""
     job, draw = SimJob(SpecRecord(min=1, max=NODES, desired=NODES, max_restarts=2)), random.Random(seed)
     job.at_once = at_once
     for _ in range(NODES):
@@ -70,7 +70,7 @@ def end_of(history: History, at_once: int | None, seed: int = 0) -> End:
 
 @settings(max_examples=2000 if NIGHTLY else 12)
 @given(moves)
-def test_events_that_come_one_by_one_or_merged_change_nothing_but_timing(
+def test_single_or_merged_events_change_only_the_timing(
     history: History,
 ) -> None:
     merged = end_of(history, MERGED)
@@ -80,10 +80,10 @@ def test_events_that_come_one_by_one_or_merged_change_nothing_but_timing(
 
 @settings(max_examples=2000 if NIGHTLY else 12)
 @given(moves, st.integers(1, 1000))
-def test_answers_that_get_lost_change_nothing_but_timing(history: History, seed: int) -> None:
+def test_lost_answers_change_only_the_timing(history: History, seed: int) -> None:
     assert end_of(history, MERGED, seed) == end_of(history, MERGED)
 
 
-def test_an_end_tells_one_history_from_another() -> None:
+def test_different_histories_have_different_ends() -> None:
     assert end_of([("fail", 0)], MERGED) == End(RoundPhase.ACTIVE, restarts=1, losses=0, size=3, running=3)
     assert end_of([("die", 0)], MERGED) == End(RoundPhase.ACTIVE, restarts=0, losses=1, size=2, running=2)

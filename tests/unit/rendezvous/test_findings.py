@@ -1,4 +1,4 @@
-"""Histories that broke simpler protocols; each goes right here.
+"""Histories that broke simpler protocols, and that end correctly with this one.
 
 The numbers are the findings of docs/architecture/rendezvous.md. The verbs are explained in `sim/play.py`.
 """
@@ -18,7 +18,7 @@ OPERATOR = "operator-1"
 def play(
     history: str, *, least: int = 1, most: int = 2, operator: str | None = None, failure_grace_s: float = 5.0
 ) -> Play:
-    """Two agents run round 1, and then the history."""
+    """Let two agents run round 1, and then play the history."""
     made = Play(SpecRecord(min=least, max=most, desired=2, operator=operator, failure_grace_s=failure_grace_s))
     if operator is None:
         made.run("\n".join(["start"] * made.job.spec.desired))
@@ -28,16 +28,16 @@ def play(
 
 
 ALONE = {
-    "1: a round does not close over live agents that are still stopping": """
+    "1: a round does not close while live agents still stop their workers": """
         restart; look; close; is forming 2
         go 0; stopped 0; go 0                         # A is ready
-        go 1; wait 5; look; close; is forming 2       # B is stopping, however quiet it is
+        go 1; wait 5; look; close; is forming 2       # B is stopping, also after a long time
         stopped 1; go 1; look; close; is active 2 members=0,1
     """,
-    "2: peers move at once when one leaves, and its workers may still save": """
+    "2: peers stop at once when one leaves, while its workers still save": """
         sigterm 1; turn 1; is forming 2 cause=NodeLeft
         go 0; stopped 0; go 0; look; close; is forming 2
-        runs 1 1; key 1                               # it still runs round 1, so nobody runs round 2
+        runs 1 1; key 1                               # it still runs round 1, so no agent runs round 2
         go 1; stopped 1; go 1; nokey 1
         look; close; is active 2 members=0 restarts=0 losses=0
     """,
@@ -46,92 +46,92 @@ ALONE = {
         is active 1; runs 2 nothing
         settle; is active 2 members=0,2 losses=1
     """,
-    "4: the victim of a lost node is not charged, though its failure is what is seen first": """
+    "4: a failure because of a lost node is not charged, even if it is seen first": """
         kill 1; fail 0; turn 0; is forming 2 cause=WorkerFailed
         go 0; stopped 0; go 0; look; close; is forming 2
         expire 1; look; close; is active 2 members=0 restarts=0 losses=1
     """,
-    "4: nor is the victim of one that leaves": """
+    "4: nor is a failure because of a leaving node": """
         fail 0; turn 0; is forming 2 cause=WorkerFailed
         sigterm 1; go 1; stopped 1; go 1; nokey 1
         go 0; stopped 0; go 0; look; close; is active 2 members=0 restarts=0 losses=0
     """,
-    "6: a joiner that no round would take opens none": """
+    "6: a joiner that no round would include opens none": """
         start; go 2; wait 1000; look; close; wait 1000; close; is active 1 members=0,1
         settle; is active 1
     """,
-    "8: an evicted live agent notices, and comes back as another": """
+    "8: an evicted live agent notices, and joins again as another incarnation": """
         stick 1; restart; look; close; go 1; go 0; stopped 0; go 0
         look; close; is forming 2; wait 50; close; nokey 1
         notice 1; look; close; is active 2 members=0 losses=1
-        go 1; runs 1 1                                # it cannot stop them: nothing is begun beside
+        go 1; runs 1 1                                # it cannot stop them: nothing is started beside them
     """,
-    "9: a closer that is evicted is the closer no longer": """
-        kill 0; expire 0; go 1; stand 1; go 1; look; close; is forming 2 cause=NodeLost
+    "9: an evicted leader leads no longer": """
+        kill 0; expire 0; go 1; campaign 1; go 1; look; close; is forming 2 cause=NodeLost
         settle; is active 2 members=1
     """,
-    "9: a closer that dies is evicted by a member whose link to it has ended": """
-        kill 0; mind 1; nokey 0; go 1; stand 1; go 1; look; close; is forming 2 cause=NodeLost
+    "9: a member whose link to a crashed leader has ended evicts it": """
+        kill 0; probe 1; nokey 0; go 1; campaign 1; go 1; look; close; is forming 2 cause=NodeLost
         settle; is active 2 members=1 losses=1
     """,
-    "a process whose link is refused is missed before its lease ends": """
+    "a process that refuses a dial is lost before its lease ends": """
         kill 1; look; close; is active 1; refuse 1; close; nokey 1; look; close; is forming 2 cause=NodeLost
         settle; is active 2 members=0 losses=1
     """,
     "a wrong proof costs one round and no more": """
         refuse 1; close; nokey 1; settle; is active 2 members=0,1 restarts=0 losses=1
     """,
-    "a wrong proof against the closer costs one round and no more": """
-        mind 1; nokey 0; settle; is active 2 members=0,1 restarts=0 losses=1
+    "a wrong proof against the leader costs one round and no more": """
+        probe 1; nokey 0; settle; is active 2 members=0,1 restarts=0 losses=1
     """,
-    "10: the last one to finish needs no other event for the job to succeed": """
+    "10: the job succeeds without another event after the last member": """
         finish 0; go 0; finish 1; go 1; look; close; is succeeded 1
         settle; runs 0 nothing; runs 1 nothing
     """,
-    "12: a larger wish restarts nothing by itself": """
+    "12: a larger desired size restarts nothing by itself": """
         scale 3; look; close; wait 1000; close; is active 1
         start; settle; is active 2 members=0,1,2 cause=NodeJoined restarts=0
     """,
-    "12: a wish that is taken back before anybody has followed it restarts nothing": """
+    "12: a change of the size that is undone in time restarts nothing": """
         scale 3; look; close; scale 2; look; close; scale 3; look; close; wait 1000; close; is active 1
         scale 2; scale 1; scale 2; look; close; wait 1000; close; is active 1; runs 0 1; runs 1 1
     """,
-    "16: the closer goes on when nothing has changed but the world that it wrote itself": """
+    "16: the leader continues when only its own write has changed the state": """
         restart; look; close; is forming 2
         go 0; stopped 0; go 0; go 1; stopped 1; go 1; look; close; is active 2
         look; close; is active 2
     """,
-    "20: who lost its lease comes back as another, so that nobody is charged for the network": """
+    "20: an agent that lost its lease joins again as another incarnation, and no failure is charged": """
         expire 1; look; close; is forming 2 cause=NodeLost
         notice 1; go 1; stopped 1; go 1; key 1
         settle; is active 2 members=0,1 restarts=0 losses=1
     """,
-    "20: it takes its place again if nobody has noticed": """
+    "20: it puts its key back if no other agent has noticed": """
         expire 1; notice 1; turn 1; key 1; runs 1 1
         settle; is active 1 members=0,1
     """,
-    "13: a closer that has just lost its own lease gives the others as much time as it took itself": """
-        expire 0; expire 1; notice 0; go 0; key 0; stand 0; go 0; look; close; wait 5; close; is active 1
+    "13: a leader that has just lost its own lease gives the other members a loss grace": """
+        expire 0; expire 1; notice 0; go 0; key 0; campaign 0; go 0; look; close; wait 5; close; is active 1
         notice 1; go 1; key 1; look; close; wait 5; close; is active 1; runs 0 1; runs 1 1
     """,
-    "13: and no more": """
-        kill 1; expire 0; expire 1; notice 0; go 0; stand 0; go 0; look; close; is active 1
+    "13: and no longer": """
+        kill 1; expire 0; expire 1; notice 0; go 0; campaign 0; go 0; look; close; is active 1
         wait 6; close; is forming 2 cause=NodeLost
     """,
-    "20: but not if it was proved gone": """
-        condemn 1 refused; expire 1; notice 1; turn 1; nokey 1
+    "20: but not if it has a tombstone": """
+        tombstone 1 refused; expire 1; notice 1; turn 1; nokey 1
         settle; is active 2 members=0,1 restarts=0 losses=1
     """,
-    "21: the evictor dies between proof and eviction, and the next closer ends it": """
+    "21: the leader dies between tombstone and eviction, and the next leader evicts": """
         stick 1; restart; look; close; go 1; go 0; stopped 0; go 0; look; close
         wait 50; arm 0 - CRASH; close; key 1; expire 0
-        go 1; stand 1; go 1; look; close; nokey 1
+        go 1; campaign 1; go 1; look; close; nokey 1
     """,
-    "21: proof by anybody is enough": """
-        condemn 1 refused; key 1; look; close; nokey 1
+    "21: a tombstone by any author is enough": """
+        tombstone 1 refused; key 1; look; close; nokey 1
         settle; is active 2 members=0,1 losses=1
     """,
-    "25: the closer goes by what it has seen, not by what it has written": """
+    "25: the leader plans from what its watch shows, not from what it wrote": """
         restart; look; close; is forming 2
         close; close; is forming 2; runs 0 1; runs 1 1
         settle; is active 2
@@ -144,92 +144,92 @@ def test_finding(history: str) -> None:
     play(history, most=3)
 
 
-def test_finding_10_the_closers_one_watch_shows_all_that_decides_and_no_report() -> None:
+def test_finding_10_the_leaders_one_watch_shows_all_that_it_decides_from_and_no_report() -> None:
     keys = SimJob(SpecRecord(min=1, max=1, desired=1)).keys
     nobody = "0" * 8
     decides = (keys.spec, keys.expected, keys.rendezvous_state, keys.members, keys.leader, keys.node(0, nobody))
-    proof = (keys.tombstone(0, nobody), keys.completion(1, 0), keys.failure(1, 0, 0))
-    assert [key for key in (*decides, *proof) if not key.startswith(keys.control)] == []
+    others = (keys.tombstone(0, nobody), keys.completion(1, 0), keys.failure(1, 0, 0))
+    assert [key for key in (*decides, *others) if not key.startswith(keys.control)] == []
     assert not keys.report(0, nobody).startswith(keys.control)
 
 
-def test_finding_10_a_report_neither_wakes_the_closer_nor_changes_what_it_decides() -> None:
+def test_finding_10_a_report_neither_wakes_the_leader_nor_changes_its_decision() -> None:
     made = play("")
     node = made.node("0")
-    assert node.stay is not None
-    assert node.closing_mirror is not None
-    said = NodeReport(pod=node.pod, pod_uid="u", round=1, group_rank=0)
-    assert made.job.store.txn(transactions.report(node.stay.me, said)).succeeded
-    assert not node.closing_mirror.pending
+    assert node.session is not None
+    assert node.leader_mirror is not None
+    record = NodeReport(pod=node.pod, pod_uid="u", round=1, group_rank=0)
+    assert made.job.store.txn(transactions.report(node.session.me, record)).succeeded
+    assert not node.leader_mirror.pending
     assert not node.close_a_round()
 
 
-def test_finding_8_the_report_of_an_agent_whose_key_was_deleted_is_refused_and_it_comes_back() -> None:
+def test_finding_8_a_refused_report_makes_an_agent_rejoin_whose_key_was_deleted() -> None:
     made = play("")
     node = made.node("1")
-    assert node.stay is not None
-    made.job.store.txn(Txn((), (Delete(node.stay.me.node_key),)))  # its lease lives: no keeper ever notices
-    said = NodeReport(pod=node.pod, pod_uid="u", round=1, group_rank=1)
-    node.lost = not made.job.store.txn(transactions.report(node.stay.me, said)).succeeded  # what `report.py` does
+    assert node.session is not None
+    made.job.store.txn(Txn((), (Delete(node.session.me.node_key),)))  # its lease is alive: no keeper ever notices
+    record = NodeReport(pod=node.pod, pod_uid="u", round=1, group_rank=1)
+    node.lost = not made.job.store.txn(transactions.report(node.session.me, record)).succeeded  # as the reporter does
     made.run("turn 1; key 1; settle; is active 1 members=0,1; runs 1 1")
 
 
 TERMS = {
-    "a change is told while a round runs, and counts for the next stop": """
+    "a change is pushed while a round runs, and counts for the next stop": """
         grace 77; look; close; is active 1; go 0; go 1; restart; look; close; go 0; go 1; had 0 77; had 1 77
     """,
-    "it is told together with a round that the closer opens": """
+    "it is pushed together with a round that the leader opens": """
         grace 77; restart; look; close; is forming 2; go 0; go 1; had 0 77; had 1 77
     """,
-    "who was cut off knows it when it is back": """
+    "an agent that lost its lease has it after its return": """
         grace 77; look; close; look; close; expire 1; notice 1; turn 1; go 1; key 1
         restart; look; close; go 1; had 1 77
     """,
-    "and after a wipe it is told again": """
+    "and after a wipe it is pushed again": """
         wipe; settle; grace 77; settle; restart; look; close; go 0; go 1; had 0 77; had 1 77
     """,
 }
 
 
 @pytest.mark.parametrize("history", TERMS.values(), ids=TERMS)
-def test_agents_follow_what_the_spec_says_of_stopping(history: str) -> None:
+def test_agents_follow_the_spec_when_they_stop_workers(history: str) -> None:
     play(history)
 
 
-def test_finding_12_a_joiner_does_not_interrupt_a_job_that_is_about_to_end() -> None:
+def test_finding_12_a_joiner_does_not_interrupt_a_job_with_a_done_member() -> None:
     play("finish 0; go 0; start; go 2; wait 1000; look; close; is active 1", most=3).run(
         "scale 3; look; close; is active 1; finish 1; settle; is succeeded 1"
     )
 
 
 FOUR = {
-    "13: several that fall silent at once are given time to come back, and cost nothing if they do": """
+    "13: several members that are lost at once get time to return, and cost nothing if they do": """
         expire 2; expire 3; look; close; is active 1; wait 5; close; is active 1; runs 2 1; runs 3 1
         notice 2; go 2; notice 3; go 3; look; close; wait 5; close; is active 1 losses=0
     """,
-    "13: one of them that comes back leaves a single loss, which is never waited for": """
+    "13: if one of them returns, a single loss remains, which has no grace": """
         kill 3; expire 2; expire 3; look; close; is active 1; notice 2; go 2; look; close; is forming 2 cause=NodeLost
     """,
-    "13: proof ends the wait": """
+    "13: a tombstone ends the grace": """
         kill 2; kill 3; expire 2; expire 3; look; close; is active 1
-        condemn 2 refused; look; close; is forming 2 cause=NodeLost
+        tombstone 2 refused; look; close; is forming 2 cause=NodeLost
     """,
-    "26: a membership is waited for once, whoever is the closer": """
+    "26: a membership has one grace, also with another leader": """
         kill 2; kill 3; expire 2; expire 3; look; close; is active 1; wait 6; close; is forming 2
         go 0; stopped 0; go 0; go 1; stopped 1; go 1
-        kill 0; expire 0; go 1; stand 1; go 1; look; close; is active 2 members=1 losses=1
+        kill 0; expire 0; go 1; campaign 1; go 1; look; close; is active 2 members=1 losses=1
     """,
 }
 
 
 @pytest.mark.parametrize("history", FOUR.values(), ids=FOUR)
-def test_finding_of_many_silent_at_once(history: str) -> None:
+def test_finding_of_many_silent_members_at_once(history: str) -> None:
     made = Play(SpecRecord(min=1, max=4, desired=4))
     made.run("start; start; start; start; settle; is active 1 members=0,1,2,3")
     made.run(history)
 
 
-def test_finding_23_a_verdict_survives_a_suspension_and_is_not_given_twice() -> None:
+def test_finding_23_a_verdict_survives_a_suspension_and_is_not_repeated() -> None:
     history = """
         scale 3; fail 0; go 0; stopped 0; go 0; go 1; stopped 1; go 1; look; close; is forming 2 restarts=1
         suspend; resume; settle; is active 3 restarts=1 losses=0
@@ -237,7 +237,7 @@ def test_finding_23_a_verdict_survives_a_suspension_and_is_not_given_twice() -> 
     play(history, most=3, operator=OPERATOR)
 
 
-def test_finding_27_a_pod_that_had_its_last_call_is_not_waited_for_again() -> None:
+def test_finding_27_a_pod_has_one_last_call() -> None:
     history = """
         scale 3; fail 0; go 0; stopped 0; go 0; go 1; stopped 1; go 1; look; close; look; close; is forming 2
         wait 5; close; is active 2 members=0,1
@@ -247,67 +247,67 @@ def test_finding_27_a_pod_that_had_its_last_call_is_not_waited_for_again() -> No
 
 
 WIPED = {
-    "7: one that lags writes its round back, and another that is further on writes over it": """
+    "7: a slow agent writes its round back, and another agent overwrites it with a newer one": """
         restart; look; close; go 0; stopped 0; go 0   # 1 has not seen that round 2 forms
         wipe; see 1; turn 1; turn 1; is active 1; runs 1 1
         go 0; is forming 2; settle; is active 2 restarts=0
     """,
-    "a job that is healthy goes on as it was": """
+    "a healthy job continues as it was": """
         wipe; go 0; go 1; key 0; key 1; runs 0 1; runs 1 1; is active 1 members=0,1
         settle; is active 1 members=0,1; runs 0 1; runs 1 1
     """,
-    "nothing is opened because one has not come back yet": """
-        wipe; go 0; stand 0; go 0; look; close; is active 1; nokey 1
+    "no round opens for an agent that has not returned yet": """
+        wipe; go 0; campaign 0; go 0; look; close; is active 1; nokey 1
         wait 5; close; is active 1; go 1; key 1
         wait 2; look; close; is active 1; settle; is active 1 members=0,1 losses=0
     """,
-    "but it is when the time to come back is over": """
-        kill 1; wipe; go 0; stand 0; go 0; look; close; is active 1
+    "but a round opens when the time to return is over": """
+        kill 1; wipe; go 0; campaign 0; go 0; look; close; is active 1
         wait 7; look; close; is forming 2 cause=NodeLost
     """,
-    "success that was said is said again": """
+    "a done record is written again": """
         finish 0; go 0; wipe; settle; finish 1; settle; is succeeded 1 restarts=0 losses=0
     """,
-    "a failure that was said, and whose round nobody has seen, is said again and charged once": """
+    "a failure whose round no agent has seen is reported again and charged once": """
         fail 0; turn 0; is forming 2; wipe; settle; is active 2 restarts=1
     """,
-    "a worker that fails right after it opens the round when all have had time to come back": """
+    "a worker that fails right after it opens the round when the time to return is over": """
         wipe; go 0; go 1; fail 0; go 0; is active 1; wait 7; go 0; is forming 2 cause=WorkerFailed
         settle; is active 2 members=0,1 restarts=1
     """,
-    "who leaves right after it opens nothing itself, and is not lost": """
+    "an agent that leaves right after it opens no round itself, and is not lost": """
         wipe; go 0; go 1; sigterm 1; go 1; stopped 1; go 1; nokey 1; is active 1; runs 0 1
         settle; is active 2 members=0 losses=0
     """,
-    "what had been charged stays charged, and is not charged again": """
+    "earlier charges remain, and are not repeated": """
         fail 0; go 0; settle; is active 2 restarts=1; wipe; settle; is active 2 restarts=1
     """,
-    "a round that formed goes on to form": """
+    "a forming round continues to form": """
         restart; look; close; go 0; is forming 2; wipe; settle; is active 2 members=0,1 restarts=0
     """,
-    "in a restored store an older round is there, and the newer one is written over it": """
+    "a restored store has an older round, and the newer one overwrites it": """
         backup; fail 0; settle; is active 2; restore; is active 1; settle; is active 2 members=0,1 restarts=1
         runs 0 2; runs 1 2
     """,
-    "who waits for the watch to tell whether etcd was wiped or the job deleted does not stop its workers": """
+    "an agent that does not know yet whether etcd was wiped or the job deleted does not stop its workers": """
         wipe; notice 1; turn 1; turn 1; turn 1; turn 1; runs 1 1; nokey 1; go 1; key 1; runs 1 1
     """,
-    "nothing is lost if the store is restored to what it is": """
+    "nothing is lost if the store is restored to its current state": """
         backup; restore; settle; is active 1 members=0,1; runs 0 1; runs 1 1
     """,
-    "a restored store that does not know of a success is told": """
+    "a restored store without a done record gets it again": """
         backup; finish 0; go 0; restore; settle; finish 1; settle; is succeeded 1
     """,
-    "who stops its workers to begin anew while etcd is wiped does not give up": """
+    "an agent that stops its workers to join again while etcd is wiped does not give up": """
         expire 1; look; close; is forming 2; notice 1; turn 1; turn 1; runs 1 1   # 2 forms without it: it stops
         wipe; stopped 1; turn 1; turn 1; turn 1; settle; is active 2 members=0,1
     """,
-    "nor does the only one that remembers, which has seen the newer round while it stopped": """
+    "nor does the only agent that remembers, which has seen the newer round while it stopped": """
         expire 1; look; close; is forming 2; notice 1; turn 1; turn 1
         go 0; stopped 0; go 0; look; close; is active 2; see 1; turn 1
         kill 0; wipe; stopped 1; settle; is active 3 members=1
     """,
-    "a call that was given up before takes no place after": """
+    "a call that was given up before the wipe does not succeed after it": """
         arm 0 LATE; fail 0; turn 0; wipe; land 0; settle; is active 2 restarts=1
     """,
 }
@@ -318,48 +318,48 @@ def test_after_a_wipe(history: str) -> None:
     play(history)
 
 
-def test_who_has_not_seen_a_world_begins_the_job_in_the_store_that_was_wiped_before_its_watch_tells() -> None:
+def test_an_agent_without_a_state_begins_the_job_in_a_wiped_store_before_its_watch_shows_the_wipe() -> None:
     made = Play(SpecRecord(min=1, max=2, desired=1))
     made.run("start; turn 0; key 0; wipe; notice 0; turn 0; turn 0; turn 0; turn 0; settle; is active 1 members=0")
 
 
-def test_after_a_wipe_with_an_operator_the_map_is_kept_and_its_pods_go_on() -> None:
+def test_after_a_wipe_with_an_operator_the_map_remains_and_its_pods_continue() -> None:
     play("wipe; settle; is active 1 members=0,1 losses=0; runs 0 1; runs 1 1", operator=OPERATOR)
 
 
-def test_finding_7_agents_without_memory_wait_before_they_begin_far_beyond_what_was() -> None:
+def test_finding_7_new_agents_wait_before_they_begin_at_a_far_higher_round() -> None:
     history = """
-        kill 0; kill 1; wipe; operate; operate; go 2; go 3; stand 2; go 2; look; close; wait 5; close
+        kill 0; kill 1; wipe; operate; operate; go 2; go 3; campaign 2; go 2; look; close; wait 5; close
     """
     made = play(history, operator=OPERATOR)
     assert made.job.world is None
     made.run("wait 2; close; is forming 1001; settle; is active 1001 members=2,3")
 
 
-def test_finding_14_a_watch_of_another_life_is_not_trusted() -> None:
+def test_finding_14_a_watch_of_another_store_is_not_trusted() -> None:
     play("backup; fail 0; settle; is active 2; restore; is active 1; go 0; is active 2; settle; is active 2 restarts=1")
 
 
-def test_finding_15_a_job_that_was_deleted_is_not_begun_again_by_its_agents() -> None:
+def test_finding_15_agents_do_not_begin_a_deleted_job_again() -> None:
     made = play("delete; settle")
     assert [node.outcome for node in made.job.nodes] == [ExitCode.JOB_DELETED] * 2
     assert made.job.store.range("").kvs == ()
 
 
-def test_a_job_that_was_deleted_after_a_wipe_is_known_to_be() -> None:
+def test_a_deletion_after_a_wipe_is_detected() -> None:
     made = play("wipe; settle; is active 1; delete; settle")
     assert [node.outcome for node in made.job.nodes] == [ExitCode.JOB_DELETED] * 2
 
 
 @pytest.mark.parametrize("before", ["", "wipe; settle"], ids=["", "after a wipe"])
-def test_who_stops_its_workers_to_begin_anew_while_the_job_is_deleted_does_not_begin_it_again(before: str) -> None:
+def test_an_agent_that_stops_its_workers_while_the_job_is_deleted_does_not_begin_it_again(before: str) -> None:
     made = play(before)
     made.run("expire 1; look; close; is forming 2; notice 1; turn 1; turn 1; runs 1 1; delete; stopped 1; settle")
     assert [node.outcome for node in made.job.nodes] == [ExitCode.JOB_DELETED, ExitCode.SUPERSEDED]
     assert made.job.store.range("").kvs == ()
 
 
-def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> None:
+def test_an_agent_that_returns_after_the_end_does_not_begin_the_job_again() -> None:
     history = """
         expire 1; look; close; go 0; stopped 0; go 0; look; close; is active 2 members=0
         go 0; finish 0; go 0; look; close; is succeeded 2; go 0
@@ -369,7 +369,7 @@ def test_who_comes_back_after_the_end_does_not_begin_the_job_again() -> None:
     assert [node.outcome for node in ended.job.nodes] == [ExitCode.OK, ExitCode.OK]
 
 
-def test_who_comes_back_after_its_slot_was_taken_for_a_free_one_begins_anew() -> None:
+def test_an_agent_that_returns_to_a_taken_slot_joins_with_another() -> None:
     play("expire 1; start; turn 2; key 2; notice 1; turn 1; nokey 1; settle; is active 2 members=0,2")
 
 
@@ -383,7 +383,7 @@ def test_finding_5_a_new_pod_in_the_slot_does_not_hide_the_old_one_that_still_ru
     play(history, operator=OPERATOR)
 
 
-def test_finding_11_expected_pods_that_are_there_do_not_close_a_round_over_old_members() -> None:
+def test_finding_11_expected_pods_do_not_close_a_round_while_old_members_run() -> None:
     history = """
         kill 1; expire 1; operate; go 2; key 2; look; close; is forming 2
         wait 20; runs 0 1; look
@@ -392,7 +392,7 @@ def test_finding_11_expected_pods_that_are_there_do_not_close_a_round_over_old_m
     play(history, operator=OPERATOR, failure_grace_s=60)
 
 
-def test_a_deleted_pod_costs_one_round_though_the_survivors_are_ready_before_the_operator_has_said_anything() -> None:
+def test_a_deleted_pod_costs_one_round_even_if_the_others_are_ready_before_the_operator_acts() -> None:
     history = """
         sigterm 1; turn 1; is forming 2 cause=NodeLeft
         go 0; stopped 0; go 0; go 1; stopped 1; go 1; nokey 1; look; close; is forming 2
@@ -403,7 +403,7 @@ def test_a_deleted_pod_costs_one_round_though_the_survivors_are_ready_before_the
     play(history, operator=OPERATOR)
 
 
-def test_an_operator_that_says_nothing_delays_the_survivors_by_a_moment_only() -> None:
+def test_an_operator_that_does_nothing_delays_the_others_by_one_second_only() -> None:
     history = """
         kill 1; expire 1; look; close; is forming 2 cause=NodeLost
         go 0; stopped 0; go 0; look; close; look; close; is forming 2 losses=1
@@ -421,9 +421,9 @@ def test_finding_24_a_round_is_not_closed_with_an_old_map() -> None:
     play(history, operator=OPERATOR)
 
 
-def test_a_ready_that_takes_place_after_a_newer_one_does_not_cost_a_healthy_node_its_place() -> None:
+def test_a_late_ready_after_a_newer_one_does_not_evict_a_healthy_node() -> None:
     history = """
-        restart; look; close; go 1; stopped 1; arm 1 LATE; turn 1; turn 1   # ready=2 is given up, said again
+        restart; look; close; go 1; stopped 1; arm 1 LATE; turn 1; turn 1   # ready=2 is given up, written again
         go 0; stopped 0; go 0; look; close; is active 2
         go 0; go 1; restart; look; close; go 1; stopped 1; go 1             # ready=3
         land 1; settle; is active 3 losses=0

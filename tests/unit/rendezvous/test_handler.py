@@ -1,4 +1,4 @@
-"""The etcd rendezvous behind the interface of agents: rounds, orders, ends; over an in-memory etcd."""
+"""The etcd rendezvous with the interface of agents: rounds, orders, ends; over an in-memory etcd."""
 
 import asyncio
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def test_two_nodes_get_all_ranks_and_one_master_without_a_store(job: Job) -> Non
     assert [info.store for info in infos] == [None, None]
 
 
-def test_handler_is_a_rendezvous_that_knows_the_job(job: Job) -> None:
+def test_the_handler_is_a_job_rendezvous(job: Job) -> None:
     handler = job.bare_handler()
     assert isinstance(handler, JobRendezvous)
     assert (handler.get_backend(), handler.get_run_id(), handler.use_agent_store) == ("etcd", "run", False)
@@ -52,7 +52,7 @@ def test_handler_is_a_rendezvous_that_knows_the_job(job: Job) -> None:
     )
 
 
-def test_node_that_did_not_say_who_it_is_gets_no_round(job: Job) -> None:
+def test_a_node_without_an_offer_gets_no_round(job: Job) -> None:
     with pytest.raises(RendezvousStateError, match="call offer"):
         job.bare_handler().next_rendezvous()
 
@@ -68,7 +68,7 @@ def test_k_004_01_failure_orders_the_other_node_to_stop_and_both_see_restart_cou
     assert second.num_nodes_waiting() == 0
 
 
-def test_agent_that_stops_failed_workers_before_it_is_told_does_not_hide_the_failure(job: Job) -> None:
+def test_an_agent_that_stops_failed_workers_without_an_order_does_not_hide_the_failure(job: Job) -> None:
     first, second = job.handler(), job.handler()
     job.meet(first, second)
     first.workers_failed([FAILURE])
@@ -76,7 +76,7 @@ def test_agent_that_stops_failed_workers_before_it_is_told_does_not_hide_the_fai
     assert {info.assignment.restart_count for info in job.meet(first, second) if info.assignment} == {1}
 
 
-def test_agent_that_restarts_by_itself_is_charged_and_takes_the_others_along(job: Job) -> None:
+def test_a_restart_by_an_agent_is_charged_and_restarts_the_other_nodes(job: Job) -> None:
     first, second = job.handler(), job.handler()
     job.meet(first, second)
     (again,) = job.ask(first)
@@ -87,7 +87,7 @@ def test_agent_that_restarts_by_itself_is_charged_and_takes_the_others_along(job
     assert place.restart_count == 1
 
 
-def test_k_004_12_spent_budget_is_told_to_both_with_the_one_root_cause(job: Job) -> None:
+def test_k_004_12_both_nodes_get_the_root_cause_when_the_restarts_are_used_up(job: Job) -> None:
     first, second = job.handler(), job.handler()
     for _ in range(2):
         job.meet(first, second)
@@ -99,7 +99,7 @@ def test_k_004_12_spent_budget_is_told_to_both_with_the_one_root_cause(job: Job)
     assert codes == [3, ExitCode.PEER_FAILED]
 
 
-def test_success_of_all_is_the_end_and_no_failure(job: Job) -> None:
+def test_success_of_all_ends_the_job_without_a_failure(job: Job) -> None:
     first, second = job.handler(), job.handler()
     job.meet(first, second)
     first.workers_succeeded()
@@ -122,14 +122,14 @@ def test_b_004_39_failure_elsewhere_takes_a_finished_node_into_the_next_round(jo
     assert again.result(30).world_size == 2
 
 
-def test_k_004_03_leaving_closes_nothing_the_others_go_on() -> None:
+def test_k_004_03_a_leave_closes_nothing_and_the_others_continue() -> None:
     job = Job(1, 2)
     first, second = job.handler(), job.handler()
     job.meet(first, second)
     first.leave()
-    eventually(first.stop_order, within_s=30, what="order to stop, after the others know")
+    eventually(first.stop_order, within_s=30, what="order to stop, after the report to the others")
     first.workers_stopped()
-    eventually(second.stop_order, within_s=30, what="the other's order")
+    eventually(second.stop_order, within_s=30, what="order to stop for the other")
     (info,) = job.meet(second)
     assert info.world_size == 1
     assert first.shutdown()
@@ -137,7 +137,7 @@ def test_k_004_03_leaving_closes_nothing_the_others_go_on() -> None:
     job.close()
 
 
-def test_word_of_a_round_that_is_over_says_nothing_of_the_next(job: Job) -> None:
+def test_a_report_about_an_older_round_does_not_affect_the_next(job: Job) -> None:
     first, second = job.handler(), job.handler()
     job.meet(first, second)
     proxy, old = first._mailbox, first._assignment
@@ -152,7 +152,7 @@ def test_word_of_a_round_that_is_over_says_nothing_of_the_next(job: Job) -> None
     assert (proxy.phase, proxy.failures) == (Workers.RUNNING, [])
 
 
-def test_node_that_waits_for_the_others_can_leave(job: Job) -> None:
+def test_a_node_that_waits_for_the_others_can_leave(job: Job) -> None:
     handler = job.handler()
     (asked,) = job.ask(handler)
     handler.leave()
@@ -161,7 +161,7 @@ def test_node_that_waits_for_the_others_can_leave(job: Job) -> None:
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_abandoned_member_ends_the_rendezvous_even_before_it_has_begun(job: Job, *, early: bool) -> None:
+def test_a_cancelled_member_ends_the_rendezvous_even_before_its_start(job: Job, *, early: bool) -> None:
     handler = job.handler()
     if early:
         handler.cancel()
@@ -173,7 +173,7 @@ def test_abandoned_member_ends_the_rendezvous_even_before_it_has_begun(job: Job,
         asked.result(30)
 
 
-def test_closed_handler_lets_a_waiting_agent_go(job: Job) -> None:
+def test_a_closed_handler_wakes_a_waiting_agent(job: Job) -> None:
     handler = job.handler()
     (asked,) = job.ask(handler)
     handler.set_closed()
@@ -182,7 +182,7 @@ def test_closed_handler_lets_a_waiting_agent_go(job: Job) -> None:
     assert handler.is_closed()
 
 
-def test_second_failure_told_while_stopping_is_a_record_of_the_same_round(job: Job) -> None:
+def test_a_second_failure_during_the_stop_is_a_record_of_the_same_round(job: Job) -> None:
     first, second = job.handler(), job.handler()
     job.meet(first, second)
     first.workers_failed([FAILURE])

@@ -1,4 +1,4 @@
-"""The rendezvous interface: what is returned, parameters, errors."""
+"""The rendezvous interface: results, parameters, errors."""
 
 import pytest
 
@@ -11,42 +11,42 @@ def parameters(**config: object) -> RendezvousParameters:
     return RendezvousParameters("etcd", "host:1", "run", 1, 2, **config)  # type: ignore[arg-type]
 
 
-def test_result_unpacks_into_the_older_triple() -> None:
+def test_a_result_unpacks_into_the_older_triple() -> None:
     store = InMemoryStore()
     got, rank, size = RendezvousInfo(store, 1, 3, RendezvousStoreInfo("host", 29500))
     assert (got, rank, size) == (store, 1, 3)
 
 
 @pytest.mark.parametrize(
-    ("backend", "low", "high", "said"),
+    ("backend", "low", "high", "message"),
     [
         pytest.param("", 1, 1, "must have a name", id="no backend"),
         pytest.param("etcd", 0, 1, "at least 1", id="min 0"),
         pytest.param("etcd", 3, 2, "below min_nodes", id="max below min"),
     ],
 )
-def test_parameters_that_no_job_can_have_are_refused(backend: str, low: int, high: int, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_invalid_parameters_are_refused(backend: str, low: int, high: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         RendezvousParameters(backend, "", "run", low, high)
 
 
 @pytest.mark.parametrize("word", ["1", "true", "T", "Yes", "y", 1, True])
-def test_words_for_yes(word: object) -> None:
+def test_values_for_true(word: object) -> None:
     assert parameters(k=word).get_as_bool("k") is True
 
 
 @pytest.mark.parametrize("word", ["0", "False", "f", "no", "N", 0, False])
-def test_words_for_no(word: object) -> None:
+def test_values_for_false(word: object) -> None:
     assert parameters(k=word).get_as_bool("k") is False
 
 
 @pytest.mark.parametrize("word", ["maybe", "", 2, 1.0, []])
-def test_what_is_neither_yes_nor_no_is_refused(word: object) -> None:
+def test_other_values_are_refused_as_booleans(word: object) -> None:
     with pytest.raises(ValueError, match="option k is"):
         parameters(k=word).get_as_bool("k")
 
 
-def test_numbers_and_what_is_none() -> None:
+def test_numbers_and_invalid_numbers() -> None:
     got = parameters(a="12", b="1.5", c="x")
     assert got.get_as_int("a") == 12
     for key in "bc":
@@ -54,7 +54,7 @@ def test_numbers_and_what_is_none() -> None:
             got.get_as_int(key)
 
 
-def test_absent_options_have_the_default_given() -> None:
+def test_absent_options_have_the_given_default() -> None:
     got = parameters()
     assert (got.get("k"), got.get("k", 1), got.get_as_int("k"), got.get_as_int("k", 4)) == (None, 1, None, 4)
     assert (got.get_as_bool("k"), got.get_as_bool("k", default=True)) == (None, True)

@@ -1,6 +1,6 @@
-"""Many long random histories of the same rules as the state machines: these go deeper, those shrink better.
+"""Many long random histories with the rules of the state machines: these are longer, those shrink better.
 
-A history is known by its seed; a failure notes every move, to be played again or made into a line of a table.
+A seed identifies a history. A failure reports every move, so that it can be played again or become a line of a table.
 """
 
 import random
@@ -16,10 +16,10 @@ from tests.unit.rendezvous.sim.wire import Fault
 from tests.unit.rendezvous.test_state_machine import AgentsAlone, JobMachine, WithAnOperator
 
 HISTORIES = 2000 if NIGHTLY else 10
-"""Per batch; there are eight."""
+"""Histories in each of the eight batches."""
 MOVES = 50
-CALM = {"turn": 8, "close_a_round": 4, "all_take_turns": 8, "stand": 2, "workers_have_stopped": 3}
-"""How often these are chosen; all others, which disturb, weigh 1."""
+CALM = {"turn": 8, "close_a_round": 4, "all_take_turns": 8, "campaign": 2, "workers_have_stopped": 3}
+"""The weights of these moves; all others, which disturb, have weight 1."""
 
 DRAW: Mapping[str, Callable[[random.Random], Any]] = {
     "index": lambda rng: rng.randrange(8),
@@ -38,7 +38,7 @@ DRAW: Mapping[str, Callable[[random.Random], Any]] = {
 
 
 def play(machine: JobMachine, rng: random.Random, history: list[str]) -> None:
-    """One history, written down as it goes."""
+    """Play one history, and append each move to `history`."""
     start = {"least": rng.randrange(1, 3), "wanted": rng.randrange(2, 5), "restarts": rng.randrange(4)}
     numbers = {"step": rng.choice([0, 0, 2]), "allowed": rng.choice([(), (), (1, 2, 4), (2, 3), (3, 4)])}
     machine.begin(**start, **numbers, running=rng.random() < 0.8)

@@ -1,7 +1,7 @@
-"""Any history of faults and wishes, over late watches and lost answers: the invariants hold, and the job gets on.
+"""Random histories of faults and spec changes, with late watches and lost answers: the invariants are true.
 
-Two machines of the same rules, with an operator that owns the slots and without. After each history everybody is run
-fairly: a round runs or the job has ended; then all workers finish, and everybody goes home.
+Two machines have the same rules, one with an operator that owns the slots and one without. After each history all
+agents get fair turns, and a round runs or the job has ended. Then all workers finish, and all agents exit.
 """
 
 import sys
@@ -23,21 +23,21 @@ from tests.unit.rendezvous.sim.wire import Fault
 pytestmark = pytest.mark.timeout(3600)  # for the nightly run; by default it takes seconds
 
 whichever = st.integers(0, 3)
-seen = st.sampled_from([0, 1, 2, None])
-"""How many revisions come through before a turn; None: all."""
+revision_counts = st.sampled_from([0, 1, 2, None])
+"""How many revisions are delivered before a turn; None: all."""
 faults = st.one_of(st.none(), st.none(), st.sampled_from(Fault))
 afterwards = st.tuples(st.integers(0, 3), st.integers(0, 4))
-"""What follows at once: turns of the one it befell, which sees nothing new; then fair passes of all others."""
+"""The next turns: of the affected node, without new revisions; then fair passes of all other nodes."""
 _MOST_NODES = 9
 
 
 class JobMachine(RuleBasedStateMachine):
-    """Rules common to both modes."""
+    """The rules of both modes."""
 
     job: SimJob
     operator: str | None = None
     store: SimStore | None = None
-    """Another one than a new one in memory."""
+    """The store, if it is not a new one in memory."""
 
     @initialize(
         least=st.integers(1, 2),
@@ -64,7 +64,7 @@ class JobMachine(RuleBasedStateMachine):
             graceful_shutdown_s=30.0,
         )
         if not replica_sizes.target_size(spec):
-            spec = replace(spec, allowed_replicas=())  # the CRD refuses such a job: it could never run
+            spec = replace(spec, allowed_replicas=())  # the CRD refuses such a job, which could never run
         self.job = SimJob(spec, self.store)
         if self.operator is None:
             for _ in range(wanted):
@@ -73,16 +73,16 @@ class JobMachine(RuleBasedStateMachine):
             self.job.settle()
 
     def pick(self, index: int) -> SimNode | None:
-        """One of the living, or nobody."""
+        """Return one of the live nodes, or None."""
         living = self.job.running()
         return living[index % len(living)] if living else None
 
     def disturb(self, *, happened: bool) -> None:
-        """Each of these may cost a round, and the return of what it took away another."""
+        """Count a move that may cost a round, and another round when the lost part returns."""
         self.job.disturbances += 2 * happened
 
     def follow(self, node: SimNode, afterwards: tuple[int, int], fault: Fault | None = None) -> None:
-        """What comes next, while one node is slower than the others."""
+        """Play the next turns, with one node slower than the others."""
         turns, passes = afterwards
         node.etcd.faults = [fault]
         self.disturb(happened=fault is not None)
@@ -94,26 +94,26 @@ class JobMachine(RuleBasedStateMachine):
 
     # -- turns -----------------------------------------------------------------------------------
 
-    @rule(index=whichever, revisions=seen, fault=faults, afterwards=afterwards)
+    @rule(index=whichever, revisions=revision_counts, fault=faults, afterwards=afterwards)
     def turn(self, index: int, revisions: int | None, fault: Fault | None, afterwards: tuple[int, int]) -> None:
         if node := self.pick(index):
             if node.mirror is not None and revisions != 0:
                 node.mirror.deliver(revisions)
             self.follow(node, afterwards, fault)
 
-    @rule(revisions=seen, fault=faults)
+    @rule(revisions=revision_counts, fault=faults)
     def close_a_round(self, revisions: int | None, fault: Fault | None) -> None:
         for node in self.job.running():
-            if node.closing_mirror is not None and revisions != 0:
-                node.closing_mirror.deliver(revisions)
-            if node.closing is not None:
+            if node.leader_mirror is not None and revisions != 0:
+                node.leader_mirror.deliver(revisions)
+            if node.leading is not None:
                 node.etcd.faults = [fault]
                 self.disturb(happened=fault is not None)
                 node.close_a_round()
 
     @rule(index=whichever, befall=st.lists(faults, max_size=2))
-    def stand(self, index: int, befall: list[Fault | None]) -> None:
-        """It reads the spec, if there is no world yet, and asks for the closer's key."""
+    def campaign(self, index: int, befall: list[Fault | None]) -> None:
+        """Campaign: read the spec if there is no state yet, and try to write the leader key."""
         if node := self.pick(index):
             node.etcd.faults = list(befall)
             self.disturb(happened=any(befall))
@@ -197,10 +197,10 @@ class JobMachine(RuleBasedStateMachine):
             self.disturb(happened=True)
 
     @rule(index=whichever, fault=faults, afterwards=afterwards)
-    def a_member_evicts_the_closer(self, index: int, fault: Fault | None, afterwards: tuple[int, int]) -> None:
+    def a_member_evicts_the_leader(self, index: int, fault: Fault | None, afterwards: tuple[int, int]) -> None:
         if node := self.pick(index):
             node.etcd.faults = [fault]
-            self.disturb(happened=node.evict_the_closer())
+            self.disturb(happened=node.evict_the_leader())
             self.follow(node, afterwards)
 
     @rule(index=whichever)
@@ -210,7 +210,7 @@ class JobMachine(RuleBasedStateMachine):
 
     @rule(index=whichever)
     def a_keeper_gives_up_though_the_lease_lives(self, index: int) -> None:
-        if (node := self.pick(index)) and node.stay is not None:
+        if (node := self.pick(index)) and node.session is not None:
             node.lost = True
 
     @rule(index=whichever, fault=st.sampled_from(Fault))
@@ -230,7 +230,7 @@ class JobMachine(RuleBasedStateMachine):
             self.job.check_running()
 
     @rule(index=whichever, reason=st.sampled_from([TombstoneReason.REFUSED, TombstoneReason.WEDGED]))
-    def somebody_proves_it_gone_and_dies(self, index: int, reason: TombstoneReason) -> None:
+    def a_tombstone_is_written_and_its_author_ends(self, index: int, reason: TombstoneReason) -> None:
         if node := self.pick(index):
             self.disturb(happened=self.job.evict(node, reason))
 
@@ -258,20 +258,20 @@ class JobMachine(RuleBasedStateMachine):
     def scale(self, desired: int, index: int, afterwards: tuple[int, int], *, fails: bool) -> None:
         if desired >= self.job.spec.min and replica_sizes.target_size(replace(self.job.spec, desired=desired)):
             self.disturb(happened=self.job.scale(desired))
-            self.follow_a_wish(index, afterwards, fails=fails)
+            self.follow_a_spec_change(index, afterwards, fails=fails)
 
     @rule(index=whichever, afterwards=afterwards, fails=st.booleans())
     def restart(self, index: int, afterwards: tuple[int, int], *, fails: bool) -> None:
         self.disturb(happened=self.job.restart())
-        self.follow_a_wish(index, afterwards, fails=fails)
+        self.follow_a_spec_change(index, afterwards, fails=fails)
 
     @rule(seconds=st.sampled_from([10.0, 60.0]), index=whichever, afterwards=afterwards)
     def change_the_grace(self, seconds: float, index: int, afterwards: tuple[int, int]) -> None:
         if self.job.change(stop_grace_s=seconds) and (node := self.pick(index)):
             self.follow(node, afterwards)
 
-    def follow_a_wish(self, index: int, afterwards: tuple[int, int], *, fails: bool) -> None:
-        """The round is opened while one node has not seen it, and then its worker fails."""
+    def follow_a_spec_change(self, index: int, afterwards: tuple[int, int], *, fails: bool) -> None:
+        """Open a round while one node has not seen it, and then let its worker fail."""
         if node := self.pick(index):
             self.follow(node, afterwards)
             if fails and node.alive and node.workers.fail(1):
@@ -282,13 +282,13 @@ class JobMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if not hasattr(self, "job") or sys.exception() is not None:
-            return  # it has failed already
+            return  # the test has failed before
         job = self.job
         job.provide()
         job.settle()
         assert job.ended or job.is_running(), f"8: nothing runs: {job.world}"
         job.check_idempotent()
-        job.check_proofs_are_used()
+        job.check_tombstones_are_used()
         job.check_runtime_config_is_known()
         if not job.ended:
             job.finish()
@@ -299,7 +299,7 @@ class JobMachine(RuleBasedStateMachine):
 
 
 class AgentsAlone(JobMachine):
-    """A job of the command line: agents come and go, the oldest key owns its slot."""
+    """A job of the command line: agents join and leave, and the oldest key owns its slot."""
 
     @precondition(lambda self: len(self.job.nodes) < _MOST_NODES and not self.job.ended)
     @rule()

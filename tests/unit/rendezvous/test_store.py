@@ -1,4 +1,4 @@
-"""The in-memory store: waits that end, values as bytes, time-outs of each thread's own."""
+"""The in-memory store: waits with an end, values as bytes, one time-out for each thread."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -8,7 +8,7 @@ import pytest
 from elasticjob_agent.rendezvous.store import InMemoryStore, StoreTimeout
 
 
-def test_text_and_bytes_come_back_as_bytes() -> None:
+def test_text_and_bytes_are_returned_as_bytes() -> None:
     store = InMemoryStore()
     store.set("a", "text")
     store.set("b", b"\xff")
@@ -23,7 +23,7 @@ def test_get_waits_for_the_key() -> None:
         assert waiting.result() == b"v"
 
 
-def test_wait_for_a_key_that_never_comes_ends_with_an_error_that_names_it() -> None:
+def test_a_wait_for_a_missing_key_ends_with_an_error_that_names_it() -> None:
     with pytest.raises(StoreTimeout, match="never"):
         InMemoryStore(timedelta(0)).wait(["never"])
 
@@ -40,7 +40,7 @@ def test_multi_set_takes_as_many_values_as_keys() -> None:
         InMemoryStore().multi_set(["a", "b"], ["1"])
 
 
-def test_time_out_of_one_thread_is_not_that_of_another() -> None:
+def test_the_timeout_of_one_thread_does_not_change_that_of_another() -> None:
     store = InMemoryStore(timedelta(seconds=5))
     with ThreadPoolExecutor(1) as pool:
         pool.submit(store.set_timeout, timedelta(seconds=1)).result()
@@ -48,7 +48,7 @@ def test_time_out_of_one_thread_is_not_that_of_another() -> None:
         assert store.timeout == timedelta(seconds=5)
 
 
-def test_time_out_set_by_the_thread_that_made_the_store_is_the_default_of_all() -> None:
+def test_the_creating_thread_sets_the_default_timeout_of_all() -> None:
     store = InMemoryStore()
     store.set_timeout(timedelta(seconds=2))
     with ThreadPoolExecutor(1) as pool:

@@ -1,7 +1,7 @@
-"""A job's keys, written one after another, and the view that a closer has of them: the builder of the tables.
+"""A builder of a job's keys, written one after another, and of the leader's view of them; for the tables of tests.
 
-Every call writes one key at the next revision, exactly as an agent or the operator would, so that the tables also go
-through the real parser. Slot 3 is held by incarnation `00000003` unless another is given.
+Each call writes one key at the next revision, exactly as an agent or the operator would. So the tables also test the
+real parser. Slot 3 belongs to incarnation `00000003` unless another is given.
 """
 
 from collections.abc import Iterable
@@ -33,12 +33,12 @@ OPERATOR = "operator-1"
 
 
 def member(slot: int, incarnation: str | None = None) -> Member:
-    """The member that a builder means by a slot."""
+    """Return the member that a builder creates in a slot."""
     return Member(slot, incarnation or f"{slot:08x}")
 
 
 def a_node(slot: int, **changes: Any) -> NodeRecord:
-    """A node record; its lease is 100 + slot, its master port 20000 + slot."""
+    """Return a node record; its lease is 100 + slot, its master port 20000 + slot."""
     plain = NodeRecord(
         pod=f"pod-{slot}",
         pod_uid=f"uid-{slot}",
@@ -52,18 +52,18 @@ def a_node(slot: int, **changes: Any) -> NodeRecord:
 
 
 def a_live_node(slot: int, *, incarnation: str | None = None, **changes: Any) -> NodeEntry:
-    """A node as a view holds it."""
+    """Return a node of a view."""
     return NodeEntry(member(slot, incarnation), a_node(slot, **changes), create_revision=slot + 1)
 
 
 def observed_at(now_s: float = 0.0, **changes: Any) -> Observations:
-    """What a closer knows of time: all began at 0."""
+    """Return a leader's observations; all times are 0 unless given."""
     plain = Observations(now_s=now_s, forming_since_s=0.0, newest_key_s=0.0, enough_since_s=0.0, joiner_since_s=None)
     return replace(plain, **changes)
 
 
 class ViewBuilder:
-    """The keys of one job under construction."""
+    """The keys of one job, for a view."""
 
     def __init__(self, spec: SpecRecord) -> None:
         self.revision = 1
@@ -80,95 +80,95 @@ class ViewBuilder:
         return self
 
     def put_raw(self, key: str, value: bytes) -> Self:
-        """Any bytes at any key."""
+        """Write any bytes at any key."""
         return self._put(key, value)
 
     def no_spec(self) -> Self:
-        """The spec is gone."""
+        """Delete the spec."""
         del self.items[KEYS.spec]
         return self
 
     def spec(self, **changes: Any) -> Self:
-        """The spec changes, and the closer has said to the agents what they must know of that."""
+        """Change the spec, and push the change to the agents."""
         return self.unpushed(**changes)._put(KEYS.runtime_config, encode_runtime_config(runtime_config_of(self._spec)))
 
     def unpushed(self, **changes: Any) -> Self:
-        """The spec changes, and the closer has not told the agents."""
+        """Change the spec without a push to the agents."""
         self._spec = replace(self._spec, **changes)
         return self._put(KEYS.spec, records.encode(self._spec))
 
     def owned_by(self, **owners: str) -> Self:
-        """With an operator: slot (`s0`, `s1`, …) → pod."""
+        """Add an operator and owners: slot (`s0`, `s1`, …) → pod."""
         slots = {f"{int(name[1:]):04x}": SlotOwner(pod) for name, pod in owners.items()}
         return self.spec(operator=OPERATOR, slots=slots)
 
     def expected(self, *slots: int) -> Self:
-        """The operator expects pods in these slots."""
+        """Let the operator expect pods in these slots."""
         return self._put(KEYS.expected, records.encode(ExpectedSlots(slots)))
 
     def world(self, state: RoundPhase, round_: int, **fields: Any) -> Self:
-        """Any world."""
+        """Write any rendezvous state."""
         value = RendezvousState(state=state, round=round_, nonce=fields.pop("nonce", f"nonce{round_}"), **fields)
         return self._put(KEYS.rendezvous_state, rendezvous_state.encode_state(value))
 
     def forming(self, round_: int, **fields: Any) -> Self:
-        """A round forms."""
+        """Write a forming round."""
         return self.world(RoundPhase.FORMING, round_, **fields)
 
     def active(self, round_: int, *slots: int, **fields: Any) -> Self:
-        """A round runs with the members in these slots, which also are `P/c/members`."""
+        """Write an active round with the members in these slots, and `P/c/members`."""
         members = tuple(member(slot) for slot in slots)
         self.world(RoundPhase.ACTIVE, round_, members=members, **fields)
         return self.members(round_, *slots)
 
     def members(self, round_: int, *slots: int) -> Self:
-        """`P/c/members`."""
+        """Write `P/c/members`."""
         value = Membership(round_, tuple(member(slot) for slot in slots))
         return self._put(KEYS.members, rendezvous_state.encode_membership(value))
 
     def node(self, slot: int, *, incarnation: str | None = None, ready: int = NO_ROUND, **changes: Any) -> Self:
-        """A live node."""
+        """Write a live node."""
         who = member(slot, incarnation)
         return self._put(KEYS.node(who.slot, who.incarnation), records.encode(a_node(slot, ready=ready, **changes)))
 
     def nodes(self, *slots: int, ready: int = NO_ROUND) -> Self:
-        """Live nodes, all alike."""
+        """Write several nodes with equal records."""
         for slot in slots:
             self.node(slot, ready=ready)
         return self
 
     def lost(self, slot: int) -> Self:
-        """The node key of this slot's usual incarnation is gone."""
+        """Delete the node key of this slot's usual incarnation."""
         who = member(slot)
         self.items.pop(KEYS.node(who.slot, who.incarnation), None)
         return self
 
     def tombstone(self, slot: int, reason: TombstoneReason) -> Self:
-        """Proof that this slot's usual incarnation is gone."""
+        """Write a tombstone for this slot's usual incarnation."""
         who = member(slot)
         return self._put(KEYS.tombstone(who.slot, who.incarnation), records.encode(Tombstone(reason)))
 
     def failure(self, round_: int, slot: int, local_rank: int = 0, **fields: Any) -> Self:
-        """A worker's failure: exit code 1, by itself, unless told otherwise."""
+        """Write a worker's failure: exit code 1, by itself, unless given otherwise."""
         plain = WorkerFailure(incarnation=member(slot).incarnation, rank=slot, exit_code=1, pod=f"pod-{slot}")
         return self._put(KEYS.failure(round_, slot, local_rank), records.encode(replace(plain, **fields)))
 
     def completion(self, round_: int, *slots: int) -> Self:
-        """All workers of these members exited 0."""
+        """Write that all workers of these members exited with code 0."""
         for slot in slots:
             self._put(KEYS.completion(round_, slot), records.encode(Completion(member(slot).incarnation)))
         return self
 
     def build(self) -> RendezvousView:
-        """The view that a closer has."""
+        """Return the leader's view."""
         return parse_view(KEYS, self.items)
 
 
 def view_builder(least: int = 1, most: int = 4, **spec: Any) -> ViewBuilder:
-    """A job of the command line: `least` to `most` nodes, as many as possible wanted."""
+    """Return a job of the command line with `least` to `most` nodes, as many as possible desired."""
     return ViewBuilder(SpecRecord(min=least, max=most, desired=spec.pop("desired", most), **spec))
 
 
 def slots_of(nodes: Iterable[NodeEntry]) -> list[int]:
-    """The slots of nodes, in their order."""
+    """Return the slots of nodes, in their order."""
     return [node.member.slot for node in nodes]

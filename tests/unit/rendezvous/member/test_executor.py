@@ -185,7 +185,7 @@ def test_a_round_counts_as_started_before_its_first_process_exists() -> None:
     node = Node()
     node.put_world(ACTIVE)
     node.workers.phase = node.workers.phase.RUNNING
-    with pytest.raises(AssertionError, match="beside others"):
+    with pytest.raises(AssertionError, match="beside workers"):
         node.do(StepKind.START, ACTIVE)
     assert node.session.started == (1, "n1")
 

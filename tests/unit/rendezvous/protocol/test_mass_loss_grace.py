@@ -122,7 +122,7 @@ def test_a_grace_ends_when_a_state_with_a_spent_grace_is_written_back() -> None:
     assert clock.update(job.forming(2, loss_grace_spent=True).build(), 1.0) == LossGrace()
 
 
-# What the leader does meanwhile.
+# The leader's decisions meanwhile.
 
 
 def act(job: ViewBuilder, now_s: float, observations: ObservationClock) -> Decision:

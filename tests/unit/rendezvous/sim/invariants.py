@@ -1,6 +1,6 @@
 """The invariants of docs/architecture/rendezvous.md, checked at the revision at which each event happens.
 
-The ledger reads the store's own history, never what an agent believes; the workers tell it what they start.
+The checker reads the store's own history, never the state in an agent; the workers report their starts to it.
 """
 
 from collections import defaultdict
@@ -19,38 +19,38 @@ from elasticjob_etcd.memory.store import InMemoryStore
 
 @dataclass
 class InvariantChecker:
-    """Everything that ever happened in one job, as far as the invariants ask."""
+    """The history of one job, as far as the invariants need it."""
 
     store: InMemoryStore
     keys: Keys
     revision: int = 1
     worlds: list[RendezvousState] = field(default_factory=list)
-    life: list[RendezvousState] = field(default_factory=list)
-    """Those of the store as it is, since it was wiped or restored."""
+    epoch: list[RendezvousState] = field(default_factory=list)
+    """The states of the current store, since it was wiped or restored."""
     membership: Membership | None = None
-    """The members of the last active round, as of the last world."""
+    """The members of the last active round."""
     nodes: dict[Member, NodeRecord] = field(default_factory=dict)
-    """Last record of every node key that ever was."""
+    """The last record of each node key."""
     reported: set[tuple[Member, int]] = field(default_factory=set)
-    """Who ever wrote ready for which round."""
+    """Each (member, round) for which `ready` was written."""
     joined: dict[Member, tuple[int, str] | None] = field(default_factory=dict)
-    """When a key was created: (round, nonce) of the world then."""
+    """(round, nonce) of the state when a node key was created."""
     started: dict[tuple[int, str, int], Member] = field(default_factory=dict)
     succeeded: set[tuple[int, Member]] = field(default_factory=set)
-    """Members whose workers of a round all exited 0."""
+    """Members whose workers of a round all exited with code 0."""
     verdicts: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Round of a membership → verdicts on it."""
+    """Round of a membership → number of verdicts on it."""
     genuine: set[int] = field(default_factory=set)
     """Rounds that an agent ended because its worker failed."""
 
     deleted: bool = False
-    """The test has deleted the job."""
+    """Whether the test has deleted the job."""
     wipes: int = 0
-    """Lives of the store that are over; each is counted anew, but for what no wipe excuses."""
+    """Number of wipes and restores; most counts start again with each."""
     skipped: set[Member] = field(default_factory=set)
-    """Stays without a key when a round began: what they still run was excused then, and is if a wipe revives them."""
+    """Sessions without a key when a round began: their old workers were excused then, and are after a wipe, too."""
     nonces: set[str] = field(default_factory=set)
-    """Of every world that ever was: what comes again was written back."""
+    """The nonces of all states: a state with one of them was written back."""
 
     _cluster_id: int = 0
     _view: RendezvousView = field(default_factory=RendezvousView)
@@ -62,11 +62,11 @@ class InvariantChecker:
 
     @property
     def world(self) -> RendezvousState | None:
-        """The world as it is."""
-        return self.life[-1] if self.life else None
+        """The current state."""
+        return self.epoch[-1] if self.epoch else None
 
     def observe(self) -> None:
-        """Called after every revision."""
+        """Check each new event; called after every revision."""
         if self._cluster_id != self.store.cluster_id:
             self._start_store_epoch()
             return
@@ -79,24 +79,24 @@ class InvariantChecker:
                 if event.deleted:
                     assert self.deleted, "the job was deleted"
                     continue
-                assert not self.deleted, "15: a deleted job was begun again"
+                assert not self.deleted, "15: a deleted job began again"
                 self._observe_state(rendezvous_state.decode_state(event.kv.value))
             elif parsed.kind == "members" and self.wipes:
                 self.membership = self.view().membership  # written back
         self.revision = self.store.revision
 
     def _start_store_epoch(self) -> None:
-        """The store is another one; what it holds already was restored."""
+        """Begin the epoch of another store; its present data were restored."""
         self._cluster_id, self.revision = self.store.cluster_id, self.store.revision
         self.wipes += 1
         self._view_at = -1
         view = self.view()
-        self.life = [] if view.world is None else [view.world]
+        self.epoch = [] if view.world is None else [view.world]
         self.membership = view.membership
         self.verdicts.clear()
 
     def view(self) -> RendezvousView:
-        """Everything as it is now; not to be changed."""
+        """Return the current view; not to be changed."""
         if self._view_at != self.store.revision:
             self._view = parse_view(self.keys, self.store.range(self.keys.everything).kvs)
             self._view_at = self.store.revision
@@ -114,17 +114,17 @@ class InvariantChecker:
     def _observe_join(self, member: Member, node: NodeRecord) -> None:
         current = self.world
         here = None if current is None else (current.round, current.nonce)
-        gone = self.store.get(self.keys.tombstone(member.slot, member.incarnation))
-        assert gone is None, f"17: {member} came back after it was proved gone"
+        tombstone = self.store.get(self.keys.tombstone(member.slot, member.incarnation))
+        assert tombstone is None, f"17: {member} rejoined although it has a tombstone"
         if member in self.joined:
             assert current is not None
             assert current.state is RoundPhase.ACTIVE, f"17: {member} was put back while {current.state}"
-            assert member in current.members, f"17: {member} was put back without being named"
+            assert member in current.members, f"17: {member} was put back although it is no member"
         else:
             assert node.ready == NO_ROUND, f"17: {member} was created with ready={node.ready}"
         self.joined[member] = here
 
-    # -- worlds ----------------------------------------------------------------------------------
+    # -- states ----------------------------------------------------------------------------------
 
     def _observe_state(self, new: RendezvousState) -> None:
         old, view = self.world, self.view()
@@ -151,13 +151,13 @@ class InvariantChecker:
 
     def _note(self, new: RendezvousState) -> None:
         self.worlds.append(new)
-        self.life.append(new)
+        self.epoch.append(new)
         self.nonces.add(new.nonce)
 
     def _check_written_back(self, old: RendezvousState | None, new: RendezvousState) -> None:
-        """11: only after a wipe, as it was, and only over none or a lower one."""
-        assert self.wipes, "4: a world was written twice"
-        assert new in self.worlds, f"11: {new} never was"
+        """11: a state is written back only after a wipe, unchanged, and only over none or a lower one."""
+        assert self.wipes, "4: a state was written twice"
+        assert new in self.worlds, f"11: {new} never existed"
         assert old is None or (new.order, new.has_verdict) > (old.order, old.has_verdict), (
             f"11: {new.order} over {old.order}"
         )
@@ -171,7 +171,7 @@ class InvariantChecker:
             assert (new.state, old.state in {RoundPhase.ACTIVE, RoundPhase.SUSPENDED}) == (RoundPhase.FORMING, True), (
                 "4: wrong step"
             )
-            assert new.restarts == old.restarts, "an opener charged"
+            assert new.restarts == old.restarts, "opening a round charged a failure"
         elif new.order == old.order:
             assert (new.state, old.has_verdict, new.has_verdict) == (RoundPhase.FORMING, False, True), (
                 "4: written twice"
@@ -179,46 +179,46 @@ class InvariantChecker:
         assert new.nonce != old.nonce
 
     def _check_verdict(self, view: RendezvousView, old: RendezvousState, new: RendezvousState) -> None:
-        """5 and 16: charged once, for a genuine failure, and whenever everybody was there."""
+        """5 and 16: a round is charged once, for a genuine failure, whenever all members were there."""
         added, lost = new.restarts - old.restarts, new.node_losses - old.node_losses
         over = new.cause is Cause.MAX_RESTARTS
         judged = new.state is not RoundPhase.SUSPENDED and not old.has_verdict and self.membership is not None
         assert (added, lost) in {(0, 0), (1, 0), (0, 1)}, f"5: +{added} restarts, +{lost} losses"
         if not judged or self.membership is None:
-            assert (added, lost) == (0, 0), "16: judged although it had its verdict"
+            assert (added, lost) == (0, 0), "16: a second verdict"
             return
         round_ = self.membership.round
         self.verdicts[round_] += 1
-        assert self.verdicts[round_] == 1, f"16: the members of round {round_} were judged twice"
+        assert self.verdicts[round_] == 1, f"16: the members of round {round_} got two verdicts"
         if added or over:
             assert round_ in self.genuine, "5: charged without a genuine failure"
         missing = missing_members(view, self.membership)
         if lost:
             assert any(not has_left(view, member) for member in missing), "5: a loss without one"
         if self.wipes:
-            return  # what an agent had said of its failures is not written back
+            return  # the failures of an agent are not written back
         if round_ in self.genuine and not missing and new.cause is not Cause.OPERATOR:
-            assert added == 1 or over, f"5: round {round_} failed with everybody there, and was not charged"
+            assert added == 1 or over, f"5: round {round_} failed with all members there, and was not charged"
 
     def _check_active(self, view: RendezvousView, new: RendezvousState) -> None:
         assert view.spec is not None
-        assert new.restarts <= view.spec.max_restarts, "5: over the budget, and active"
+        assert new.restarts <= view.spec.max_restarts, "5: active after more than max_restarts"
         assert len({member.slot for member in new.members}) == len(new.members) > 0
         places = [ranks.assignment(new, rank) for rank in range(len(new.members))]
         everyone = [place.base_rank + i for place in places for i in range(place.nproc)]
-        assert everyone == list(range(places[0].world_size)), "2: ranks are no bijection"
+        assert everyone == list(range(places[0].world_size)), "2: ranks are not a bijection"
         for member in new.members:
             self._check_member(view, new, member)
 
     def _check_member(self, view: RendezvousView, new: RendezvousState, member: Member) -> None:
         before = () if self.membership is None else self.membership.members
         idle = (member, NO_ROUND) in self.reported and member not in before
-        assert (member, new.round) in self.reported or idle, f"2: {member} never said that it is ready for {new.round}"
+        assert (member, new.round) in self.reported or idle, f"2: {member} did not report ready for {new.round}"
         assert view.spec is not None
         if view.spec.operator is not None:
             owner = view.spec.owner(member.slot)
-            assert owner is not None, f"15: nobody owns slot {member.slot}"
-            assert owner.pod == self.nodes[member].pod, f"15: slot {member.slot} is {owner.pod}'s"
+            assert owner is not None, f"15: no pod owns slot {member.slot}"
+            assert owner.pod == self.nodes[member].pod, f"15: slot {member.slot} belongs to {owner.pod}"
 
     # -- workers ---------------------------------------------------------------------------------
 
@@ -228,11 +228,11 @@ class InvariantChecker:
         assert key not in self.started, f"1: {key} was started by {self.started[key]}, then by {member}"
         self.started[key] = member
         assert any(w.nonce == place.nonce and w.state is RoundPhase.ACTIVE for w in self.worlds), (
-            "started from no world"
+            "started without a state"
         )
 
     def is_excused(self, member: Member) -> bool:
-        """3: its key is gone, or there is proof that it is; or was before a wipe, and a round began without it."""
+        """3: its key is gone or it has a tombstone; or both was so before a wipe, and a round began without it."""
         if self.wipes and member in self.skipped:
             return True
         if self.store.get(self.keys.node(member.slot, member.incarnation)) is None:
@@ -242,7 +242,7 @@ class InvariantChecker:
 
 
 def missing_members(view: RendezvousView, membership: Membership | None) -> list[Member]:
-    """Members of the last active round that left or were lost, the finished ones apart; as the design says it."""
+    """Return members of the last active round that left or were lost and are not done; written from the design."""
     if membership is None:
         return []
     return [
@@ -254,6 +254,8 @@ def missing_members(view: RendezvousView, membership: Membership | None) -> list
 
 
 def has_left(view: RendezvousView, member: Member) -> bool:
-    """It said that it goes; as the design says it."""
-    gone, node = view.tombstones.get(member), view.nodes.get(member)
-    return (gone is not None and gone.reason is TombstoneReason.LEFT) or (node is not None and node.record.leaving)
+    """Whether the member left in order; written from the design."""
+    tombstone, node = view.tombstones.get(member), view.nodes.get(member)
+    return (tombstone is not None and tombstone.reason is TombstoneReason.LEFT) or (
+        node is not None and node.record.leaving
+    )

@@ -1,6 +1,6 @@
 """One simulated job: its store, its agents, its clock, its operator; and the fair run to the end.
 
-With an operator the slots are its, and a simulated one replaces lost pods; without one agents come as the test says.
+With an operator, it owns the slots and replaces lost pods. Without one the test starts the agents.
 """
 
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ from tests.unit.rendezvous.sim.store import SimStore
 _PAUSES_S = (0.5, 1.5, 15.0, 60.0)
 _MOST_PASSES = 600
 _CATCHING_UP = 2
-"""Passes in which somebody may still be evicted for the time that passed before the fair run."""
+"""Passes in which agents may still be evicted for the time before the fair run."""
 _MOST_TURNS = 60
 
 
 class SimJob:
-    """A job and everything that takes part in it."""
+    """A job with its agents and its operator."""
 
     def __init__(self, spec: SpecRecord, store: SimStore | None = None) -> None:
         self.store = store or SimStore()
@@ -38,15 +38,15 @@ class SimJob:
         self.nodes: list[SimNode] = []
         self.now_s = 0.0
         self.unsettled = False
-        """The store was wiped, and not everybody has come back yet."""
+        """Whether the store was wiped and some agents have not rejoined yet."""
         self._last_spec = spec
         self.at_once: int | None = None
-        """How many revisions come through a watch together while everybody runs fairly; None: all that there are."""
+        """How many revisions a watch delivers together in a fair run; None: all."""
         self.disturbances = 0
-        """How often a round may have become necessary since the beginning."""
+        """How often a new round may have become necessary since the beginning."""
         self._draws = 0
         self._pods = 0
-        self._briefs: dict[str, Bootstrap] = {}
+        self._bootstraps: dict[str, Bootstrap] = {}
         self._own_spec = None if spec.operator else spec
         if spec.operator:
             self._write_spec(self._filled(spec))
@@ -54,54 +54,54 @@ class SimJob:
             self.store.txn(Txn((), (Put(self.keys.spec, records.encode(spec)),)))
 
     def draw(self) -> str:
-        """Eight hex digits that were never drawn before."""
+        """Return eight hex digits that were never drawn before."""
         self._draws += 1
         return f"{self._draws:08x}"
 
     @property
     def spec(self) -> SpecRecord:
-        """The spec as it is."""
+        """The current spec."""
         return self.view().spec or self._last_spec
 
     @property
     def world(self) -> RendezvousState | None:
-        """The world as it is."""
+        """The current rendezvous state."""
         return self.checker.world
 
     def view(self) -> RendezvousView:
-        """Everything as it is."""
+        """Return the current view."""
         return self.checker.view()
 
     @property
     def ended(self) -> bool:
-        """A final state has been written."""
+        """Whether a final state was written."""
         return self.world is not None and self.world.state.is_final
 
     # -- agents ----------------------------------------------------------------------------------
 
     def spawn(self, slot: int | None = None, pod: str = "") -> SimNode:
-        """One more agent process."""
+        """Start one more agent process."""
         self._pods += 1
         pod = pod or f"pod-{self._pods}"
-        node = SimNode(self, pod, slot, self._own_spec, self._brief(slot, pod))
+        node = SimNode(self, pod, slot, self._own_spec, self._bootstrap(slot, pod))
         self.nodes.append(node)
         return node
 
-    def _brief(self, slot: int | None, pod: str) -> Bootstrap | None:
-        """What the operator put into the pod as it made it; it makes those that the spec names, each once."""
+    def _bootstrap(self, slot: int | None, pod: str) -> Bootstrap | None:
+        """Return the bootstrap that the operator gave the pod; it creates pods of the spec, each once."""
         view = self.view()
         owner = None if slot is None or view.spec is None else view.spec.owner(slot)
         if view.spec is not None and owner is not None and owner.pod == pod:
-            self._briefs.setdefault(pod, bootstrap_of(view.spec, view.spec_revision))
-        return self._briefs.get(pod)
+            self._bootstraps.setdefault(pod, bootstrap_of(view.spec, view.spec_revision))
+        return self._bootstraps.get(pod)
 
     def running(self) -> list[SimNode]:
-        """Agents whose process exists."""
+        """Return the agents whose process exists."""
         return [node for node in self.nodes if node.alive]
 
     def check_running(self) -> None:
-        """3: nobody runs an older round unless its key is gone, it is proved gone, or it is wedged."""
-        self.unsettled = self.unsettled and not all(self._has_come_back(node) for node in self.running())
+        """3: no agent runs an older round unless its key is gone, it has a tombstone, or it is wedged."""
+        self.unsettled = self.unsettled and not all(self._has_rejoined(node) for node in self.running())
         if self.unsettled:
             return
         busy = [node for node in self.running() if node.workers.alive and node.workers.place is not None]
@@ -110,15 +110,15 @@ class SimJob:
             assert node.workers.place is not None
             assert node.running_as is not None
             if node.workers.place.round < newest and not node.workers.wedged:
-                said = f"3: {node.pod} still runs round {node.workers.place.round} beside {newest}"
-                assert self.checker.is_excused(node.running_as), said
+                message = f"3: {node.pod} still runs round {node.workers.place.round} beside {newest}"
+                assert self.checker.is_excused(node.running_as), message
 
-    def _has_come_back(self, node: SimNode) -> bool:
-        knows = node.wipes == self.checker.wipes and not node.lost
-        return knows and (not node.workers.alive or node.recall.revision == self.view().world_revision)
+    def _has_rejoined(self, node: SimNode) -> bool:
+        knows = node.known_resets == self.checker.wipes and not node.lost
+        return knows and (not node.workers.alive or node.last_known.revision == self.view().world_revision)
 
     def check_write(self, view: RendezvousView, new: RendezvousState) -> None:
-        """What the closer is about to write, against all that it has seen."""
+        """Check a state that the leader is about to write against its view."""
         old = view.world
         if old is None:
             return
@@ -130,7 +130,7 @@ class SimJob:
 
     @staticmethod
     def _check_opening(view: RendezvousView, old: RendezvousState, new: RendezvousState) -> None:
-        """7: the closer opens nothing whose result has the same members, unless a restart was asked for."""
+        """7: the leader opens no round with the same members, unless a restart was requested."""
         assert view.spec is not None
         ready = membership.candidates(view)
         taken = ranks.select(
@@ -140,37 +140,37 @@ class SimJob:
         assert not same or new.cause is Cause.RESTART_REQUESTED, f"7: {new.cause} opens the same members again"
 
     def link_proves(self, node: SimNode) -> None:
-        """Every closer finds that the process of this stay does not answer, whether or not that is true."""
-        if node.stay is not None:
-            for closer in self.running():
-                if closer.closing is not None and closer is not node:
-                    closer.proved |= {node.stay.me.member}
+        """Let every leader conclude that the process of this session does not answer, true or not."""
+        if node.session is not None:
+            for leader in self.running():
+                if leader.leading is not None and leader is not node:
+                    leader.proved |= {node.session.me.member}
 
     @staticmethod
-    def check_loss_grace(view: RendezvousView, *, shaken: bool) -> None:
-        """19: held only for several hosts at once, without proof, and never again once it has been.
+    def check_loss_grace(view: RendezvousView, *, in_doubt: bool) -> None:
+        """19: a loss grace needs several hosts and members without tombstones, and is never repeated.
 
-        A closer that has just lost its own lease and come back (`shaken`) waits for any that is silent.
+        A leader that has just lost its own lease and rejoined (`in_doubt`) waits for any silent member.
         """
         assert view.world is not None
         assert view.membership is not None
-        assert not view.world.loss_grace_spent, "19: the same membership is held again"
+        assert not view.world.loss_grace_spent, "19: a second loss grace of the same membership"
         missing = missing_members(view, view.membership)
         silent = [member for member in missing if member not in view.nodes and member not in view.tombstones]
-        assert silent, "19: held for nobody, or for one that is proved gone"
-        if shaken:
+        assert silent, "19: a loss grace without a silent member"
+        if in_doubt:
             return
-        assert len(silent) >= 2, "19: held for a single loss"  # each simulated pod is a host of its own
-        assert len(silent) / len(view.membership.members) >= 0.3, "19: held for a few of many"
+        assert len(silent) >= 2, "19: a loss grace for a single loss"  # each simulated pod is a host of its own
+        assert len(silent) / len(view.membership.members) >= 0.3, "19: a loss grace for a few of many"
 
     def evict(self, node: SimNode, reason: TombstoneReason) -> bool:
-        """Somebody writes that its stay is gone, and does no more."""
-        if node.stay is None or self.ended:
+        """Write a tombstone for its session, and nothing more."""
+        if node.session is None or self.ended:
             return False
-        member = node.stay.me.member
+        member = node.session.me.member
         key = self.keys.tombstone(member.slot, member.incarnation)
-        proof = Put(key, records.encode(records.Tombstone(reason)))
-        return self.store.txn(Txn((absent(key),), (proof,))).succeeded
+        put = Put(key, records.encode(records.Tombstone(reason)))
+        return self.store.txn(Txn((absent(key),), (put,))).succeeded
 
     # -- the operator ----------------------------------------------------------------------------
 
@@ -195,7 +195,7 @@ class SimJob:
         return True
 
     def _follow_map(self, spec: SpecRecord) -> None:
-        """Create the pods that the map names, delete those that it does not."""
+        """Create the pods that the map names, and delete the others."""
         if spec.operator is None:
             return
         names = {owner.pod for owner in spec.slots.values()}
@@ -207,7 +207,7 @@ class SimJob:
                 self.spawn(int(slot, 16), owner.pod)
 
     def _filled(self, spec: SpecRecord) -> SpecRecord:
-        """`desired` slots, each with an owner; the highest go first."""
+        """Return the spec with `desired` slots, each with an owner; the highest slots are dropped first."""
         slots = dict(sorted(spec.slots.items())[: spec.desired])
         for slot in range(spec.desired):
             if f"{slot:04x}" not in slots:
@@ -216,7 +216,7 @@ class SimJob:
         return replace(spec, slots=slots)
 
     def operate(self) -> bool:
-        """One turn of the operator: evict what has no process, replace what it lost."""
+        """Take one turn of the operator: evict members without a process, and replace lost ones."""
         spec = self.spec
         if spec.operator is None or self.ended:
             return False
@@ -225,13 +225,13 @@ class SimJob:
         return self._evict_dead() or self._replace_dead(spec)
 
     def _after_a_wipe(self, spec: SpecRecord) -> SpecRecord:
-        """The map goes on naming the living; rounds begin far beyond those that took place."""
+        """Return the spec after a wipe: the map of live pods remains, and rounds begin at far higher numbers."""
         known = max(world.round for world in self.checker.worlds) if self.checker.worlds else 0
         restarts = self.checker.worlds[-1].restarts if self.checker.worlds else 0
         return replace(spec, first_round=known + 1000, first_restarts=restarts)
 
     def wipe(self) -> bool:
-        """Etcd loses everything; a job that has ended has nothing to lose."""
+        """Wipe etcd, unless the job has ended."""
         if self.ended:
             return False
         self.unsettled = True
@@ -239,11 +239,11 @@ class SimJob:
         return True
 
     def back_up(self) -> None:
-        """Somebody takes a snapshot of etcd."""
+        """Take a snapshot of etcd."""
         self.store.back_up()
 
     def restore(self) -> bool:
-        """Etcd is what it was at the last snapshot."""
+        """Restore etcd to the last snapshot."""
         if self.ended or not self.store.is_backed_up:
             return False
         self.unsettled = True
@@ -254,9 +254,9 @@ class SimJob:
         here = {node.pod for node in self.running()}
         for member, live in self.view().nodes.items():
             if live.record.pod not in here:
-                gone = records.Tombstone(TombstoneReason.POD_FAILED)
+                tombstone = records.Tombstone(TombstoneReason.POD_FAILED)
                 self.store.txn(
-                    Txn((), (Put(self.keys.tombstone(member.slot, member.incarnation), records.encode(gone)),))
+                    Txn((), (Put(self.keys.tombstone(member.slot, member.incarnation), records.encode(tombstone)),))
                 )
                 return self.store.revoke(live.record.lease)
         return False
@@ -265,15 +265,15 @@ class SimJob:
         if spec.suspended:
             return False
         over = {node.pod for node in self.nodes if not node.alive or node.workers.wedged}
-        # A finished member is not replaced, unless nobody is left to say that the job has succeeded.
+        # A finished member is not replaced, unless no agent is left to write that the job has succeeded.
         done = self._done_slots() if self.running() else set()
-        kept = {s: owner for s, owner in spec.slots.items() if owner.pod not in over or int(s, 16) in done}
-        if kept == spec.slots:
+        in_use = {s: owner for s, owner in spec.slots.items() if owner.pod not in over or int(s, 16) in done}
+        if in_use == spec.slots:
             return False
         for node in self.running():
             if node.workers.wedged and node.pod in over:
                 node.kill()
-        return self._write_spec(self._filled(replace(spec, slots=kept)))
+        return self._write_spec(self._filled(replace(spec, slots=in_use)))
 
     def _done_slots(self) -> set[int]:
         view = self.view()
@@ -282,22 +282,22 @@ class SimJob:
         return {member.slot for round_, member in view.completions if round_ == view.world.round}
 
     def scale(self, desired: int) -> bool:
-        """Another number of nodes is wanted."""
+        """Change the desired number of nodes."""
         spec = replace(self.spec, desired=desired)
         if spec.suspended:
             return False
         return self._write_spec(spec if spec.operator is None else self._filled(spec))
 
     def restart(self) -> bool:
-        """Somebody asks for a restart."""
+        """Request a restart."""
         return self._write_spec(replace(self.spec, restart_id=self.draw()))
 
     def change(self, *, stop_grace_s: float) -> bool:
-        """Something else is wanted of workers that run."""
+        """Change a field that applies to running workers."""
         return self._write_spec(replace(self.spec, graceful_shutdown_s=stop_grace_s))
 
     def suspend(self) -> bool:
-        """`suspended`, and the map emptied, in one transaction."""
+        """Write `suspended` and an empty map in one transaction."""
         spec, now = self.spec, self.world
         if spec.suspended:
             return False
@@ -305,7 +305,7 @@ class SimJob:
         return self._write_spec(replace(spec, suspended=True, slots={}), halted)
 
     def resume(self) -> bool:
-        """New names in the map, and the next round, in one transaction; nothing of the old life is judged."""
+        """Write new names in the map and the next round in one transaction; earlier failures get no verdict."""
         spec, now = self.spec, self.world
         if not spec.suspended:
             return False
@@ -317,7 +317,7 @@ class SimJob:
     # -- the fair run ----------------------------------------------------------------------------
 
     def fair_pass(self, but: SimNode | None = None) -> bool:
-        """Everybody (`but` one) has a turn and sees everything; False when nobody had anything to do."""
+        """Let all agents (`but` one) have a turn and see everything; return whether any had something to do."""
         moved = self.operate()
         for node in [node for node in self.nodes if node is not but]:
             if node.mirror is not None:
@@ -325,8 +325,8 @@ class SimJob:
             moved |= node.notice()
             moved |= self._turns(node)
             moved |= node.campaign()
-            if node.closing_mirror is not None:
-                moved |= node.closing_mirror.deliver(self.at_once)
+            if node.leader_mirror is not None:
+                moved |= node.leader_mirror.deliver(self.at_once)
             moved |= node.close_a_round()
             moved |= node.workers.settle()
             self.check_running()
@@ -339,7 +339,7 @@ class SimJob:
             self.check_running()
             if node.mirror is not None:
                 node.mirror.deliver()
-        raise AssertionError(f"8: {node.pod} goes round and round")
+        raise AssertionError(f"8: {node.pod} makes no progress")
 
     def settle(self) -> None:
         """Run fairly, without further faults, until nothing changes whatever time passes (8)."""
@@ -351,19 +351,19 @@ class SimJob:
             if self.fair_pass() or self._run_out():
                 pauses = 0
                 if count >= _CATCHING_UP:
-                    self._check_proofs(proved)
+                    self._check_evictions(proved)
             elif pauses == len(_PAUSES_S):
                 return
             else:
                 self.now_s += _PAUSES_S[pauses]
                 pauses += 1
-        raise AssertionError(f"8: no end in {_MOST_PASSES} passes; the world is {self.world}")
+        raise AssertionError(f"8: no end in {_MOST_PASSES} passes; the state is {self.world}")
 
-    def _check_proofs(self, before: Mapping[Member, records.Tombstone]) -> None:
-        """Where everybody gets turns and time to stop, only who cannot stop is evicted as wedged."""
-        able = {node.stay.me.member: node for node in self.running() if node.stay is not None}
-        for member, gone in self.view().tombstones.items():
-            if member not in before and gone.reason is TombstoneReason.WEDGED and member in able:
+    def _check_evictions(self, before: Mapping[Member, records.Tombstone]) -> None:
+        """Check that with turns and time to stop for all only agents that cannot stop are evicted as wedged."""
+        able = {node.session.me.member: node for node in self.running() if node.session is not None}
+        for member, tombstone in self.view().tombstones.items():
+            if member not in before and tombstone.reason is TombstoneReason.WEDGED and member in able:
                 assert able[member].workers.alive, f"{member} was evicted although it had stopped"
 
     def _run_out(self) -> bool:
@@ -373,7 +373,7 @@ class SimJob:
         return bool(leftovers)
 
     def provide(self) -> None:
-        """Capacity comes back: as many healthy agents as the job needs at least; an operator does it by itself."""
+        """Add healthy agents up to the least number of the job; an operator does so by itself."""
         spec = self.spec
         if spec.operator is not None:
             self.resume()
@@ -383,10 +383,10 @@ class SimJob:
             self.spawn()
 
     def is_running(self) -> bool:
-        """An active round stands, and each of its members runs it or is done with it."""
+        """Return whether a round is active and each of its members runs it or is done with it."""
         if self.world is None or self.world.state is not RoundPhase.ACTIVE:
             return False
-        here = {node.stay.me.member: node for node in self.running() if node.stay is not None}
+        here = {node.session.me.member: node for node in self.running() if node.session is not None}
         return all(
             (self.world.round, member) in self.checker.succeeded
             or (member in here and here[member].workers.alive and here[member].running_as == member)
@@ -394,26 +394,26 @@ class SimJob:
         )
 
     def check_idempotent(self) -> None:
-        """7: where nothing is left to do, plan says so, again and again."""
+        """7: where nothing is left to do, a plan of the same state is the same plan."""
         for node in self.nodes:
-            if node.closing is not None and node.closing_mirror is not None:
-                view = parse_view(self.keys, node.closing_mirror.items)
-                seen = node.closing._observations.update(view, self.now_s)
-                first, second = plan(view, seen, "a"), plan(view, seen, "b")
+            if node.leading is not None and node.leader_mirror is not None:
+                view = parse_view(self.keys, node.leader_mirror.items)
+                observed = node.leading._observations.update(view, self.now_s)
+                first, second = plan(view, observed, "a"), plan(view, observed, "b")
                 assert first == second, "7: plan is not idempotent"
 
     def finish(self) -> None:
-        """Let the workers of all members end well, again after each round that this may still take."""
+        """Let the workers of all members succeed, again after each round that this may still take."""
         for _ in range(10):
             for node in self.running():
                 self.succeed(node)
             self.settle()
             if self.ended:
                 return
-        raise AssertionError(f"8: all workers are done, and the job is not; the world is {self.world}")
+        raise AssertionError(f"8: all workers are done, and the job is not; the state is {self.world}")
 
     def succeed(self, node: SimNode) -> bool:
-        """All workers of one node exit 0."""
+        """Let all workers of one node exit with code 0."""
         if not node.workers.finish():
             return False
         assert node.workers.place is not None
@@ -422,28 +422,28 @@ class SimJob:
         return True
 
     def check_runtime_config_is_known(self) -> None:
-        """Every agent knows what the spec says now of its workers, and all have the one key of their links."""
+        """Check that each agent has the current runtime config of the spec, and all have the one key of their links."""
         if self.world is None or self.world.state is not RoundPhase.ACTIVE:
             return
-        able = [node for node in self.running() if node.stay is not None and not node.workers.wedged]
-        told = {node.stay.runtime_config for node in able if node.stay is not None}
-        assert told <= {runtime_config_of(self.spec)}, f"agents go by {told}"
+        able = [node for node in self.running() if node.session is not None and not node.workers.wedged]
+        configs = {node.session.runtime_config for node in able if node.session is not None}
+        assert configs <= {runtime_config_of(self.spec)}, f"agents have {configs}"
         keys = {node.mirror.items[self.keys.link_secret].value for node in able if node.mirror is not None}
         assert len(keys) == 1, "agents have no key, or several"
 
-    def check_proofs_are_used(self) -> None:
-        """18: where there is proof against a stay, its key goes, whoever wrote the proof."""
+    def check_tombstones_are_used(self) -> None:
+        """18: where a session has a tombstone, its key is deleted, also if the author of the tombstone has ended."""
         view = self.view()
-        condemned = [member for member in view.nodes if member in view.tombstones]
-        assert not condemned or self.ended, f"18: {condemned} are proved gone, and still there"
+        with_tombstone = [member for member in view.nodes if member in view.tombstones]
+        assert not with_tombstone or self.ended, f"18: {with_tombstone} have tombstones and keys"
 
     def check_ends(self) -> None:
-        """8: after a final state everybody exits, and nothing of them stays."""
+        """8: after a final state all agents exit, and no key of theirs remains."""
         assert self.world is not None
         failed = self.world.state is RoundPhase.FAILED
         for node in self.nodes:
-            assert not node.alive or node.workers.wedged, f"8: {node.pod} never ended"
+            assert not node.alive or node.workers.wedged, f"8: {node.pod} did not exit"
             if node.outcome is not None and not failed:
                 assert node.outcome in {ExitCode.OK, ExitCode.LEFT, ExitCode.SUPERSEDED}, node.outcome
-        wedged = {node.stay.me.member for node in self.running() if node.stay is not None}
+        wedged = {node.session.me.member for node in self.running() if node.session is not None}
         assert set(self.view().nodes) <= wedged, "18: keys are left behind"

@@ -1,7 +1,7 @@
-"""One simulated agent: the loop of `member.py`, `election.py` and `closer.py`, one turn at a time.
+"""One simulated agent: the loops of `RendezvousMember`, `Election` and `RoundLeader`, one turn at a time.
 
-What it decides and writes is the product's (`next_step`, `StepExecutor`, `joining`, `plan`, `RoundLeader._execute`);
-only the order of a turn is written again here, because the product's own loop waits for events.
+Decisions and writes are the product's (`next_step`, `StepExecutor`, `join`, `plan`, `RoundLeader._execute`). Only the
+order of a turn is written again here, because the product's own loop waits for events.
 """
 
 import contextlib
@@ -43,8 +43,8 @@ _NO_TRACE = Tracer(None, "")
 
 
 @dataclass
-class _Standing:
-    """All that `StepExecutor` asks of the election."""
+class _ElectionState:
+    """The part of an election that `StepExecutor` uses."""
 
     is_leader: bool = False
 
@@ -60,29 +60,29 @@ class SimNode:
         self.slot = slot
         self.etcd = SimEtcd(job.store)
         self.workers = SimWorkers(self._on_start)
-        self.stay: Session | None = None
+        self.session: Session | None = None
         self.mirror: LateMirror | None = None
         self.outcome: int | None = None
         self.dead = False
         self.lost = False
         self.leave_requested = False
-        self.standing = False
-        self.closing: RoundLeader | None = None
-        self.closing_mirror: LateMirror | None = None
+        self.is_candidate = False
+        self.leading: RoundLeader | None = None
+        self.leader_mirror: LateMirror | None = None
         self.proved: frozenset[Member] = frozenset()
-        """Whose links, of this closer, have ended and were refused when it dialed again."""
+        """Members whose links to this leader have ended and that refused a later dial."""
         self.wait_until_s: float | None = None
         self.running_as: Member | None = None
         self.saw_final = False
         self._closing_as: SessionKeys | None = None
         self._anew = False
-        self.recall = LastKnownState()
-        self.wipes = 0
+        self.last_known = LastKnownState()
+        self.known_resets = 0
         self.wiped = False
         self._stale_revision: int | None = None
         self._quiet_until_s = self.shaken_until_s = 0.0
         self._newest_started = 0
-        self._election = _Standing()
+        self._election = _ElectionState()
         self._profile = NodeIdentity(
             keys=job.keys,
             pod=pod,
@@ -105,12 +105,12 @@ class SimNode:
 
     @property
     def alive(self) -> bool:
-        """The process exists."""
+        """Whether the process exists."""
         return not self.dead and self.outcome is None
 
     @property
     def healthy(self) -> bool:
-        """It will stay and can stop its workers."""
+        """Whether it will remain and can stop its workers."""
         return self.alive and not self.leave_requested and not self.workers.wedged
 
     @property
@@ -122,17 +122,17 @@ class SimNode:
         return self.job.checker
 
     def _on_start(self, place: Assignment) -> None:
-        assert self.stay is not None
+        assert self.session is not None
         assert not self.saw_final, "6: started after a final state was seen"
         assert place.round >= self._newest_started, f"11: round {place.round} after {self._newest_started}"
         self._newest_started = place.round
-        self.running_as = self.stay.me.member
+        self.running_as = self.session.me.member
         self.checker.observe_start(self.running_as, place)
 
     # -- one turn of the member's loop -----------------------------------------------------------
 
     def turn(self) -> bool:
-        """One turn; False when there was nothing to do."""
+        """Take one turn; return whether there was something to do."""
         if not self.alive:
             return False
         try:
@@ -143,39 +143,39 @@ class SimNode:
             self.kill()
             return True
         except Superseded as error:
-            if isinstance(error, NoSpec) and self.mirror is not None and not self.recall.deleted:
-                return False  # it waits for the spec, or for the watch to show that there will be none
+            if isinstance(error, NoSpec) and self.mirror is not None and not self.last_known.deleted:
+                return False  # it waits for the spec, or for the watch to show a deletion
             self._end(ExitCode.SUPERSEDED)
             return True
 
     def _turn(self) -> bool:
-        session = self.stay
+        session = self.session
         if session is None:
-            return self._enter()
+            return self._join()
         assert self.mirror is not None
         if self._anew:
-            self._look_in_the_same_store(self.mirror)
-            return self._begin_anew(session)
-        self._note_wipe(session)
-        self._look()
+            self._observe_same_store(self.mirror)
+            return self._stop_and_join_again(session)
+        self._on_store_reset(session)
+        self._observe()
         session.apply_config(self.mirror.items.get(self.keys.runtime_config))
-        if self.lost and not self.recall.ended:
+        if self.lost and not self.last_known.ended:
             return self._recover(session)
         self._elect(session)
-        step = next_step(self._situation(session))
+        step = next_step(self._member_state(session))
         if step.kind is StepKind.EXIT:
             self._leave_nothing(session)
             self._end(ExitCode.FAILED if step.code is None else step.code)
         elif step.kind is StepKind.LEAVE:
-            self._depart(session)
-        elif step.kind is StepKind.WAIT or self.recall.revision == self._stale_revision:
+            self._leave(session)
+        elif step.kind is StepKind.WAIT or self.last_known.revision == self._stale_revision:
             return False
         else:
-            self._perform(session, step)
+            self._execute(session, step)
         return True
 
-    def _enter(self) -> bool:
-        # Who comes first after the end of a run would begin another: that is no part of this one's history.
+    def _join(self) -> bool:
+        # An agent that joins first after the end of a run would begin another: that is no part of this history.
         if self.leave_requested or (self.mirror is None and self.job.ended):
             self._end(ExitCode.LEFT)
             return True
@@ -183,7 +183,7 @@ class SimNode:
         ports = Ports(self.workers.renew_master_port())
         joined = now(join.join(self.etcd, identity, ports=ports, draw=self.job.draw))
         keeper = cast("LeaseKeeper", None)
-        self.stay = Session(
+        self.session = Session(
             me=joined.me, last=joined.last, requirements=joined.requirements, ctl=joined.ctl, keeper=keeper
         )
         if self.mirror is None:
@@ -192,36 +192,39 @@ class SimNode:
         return True
 
     def _returning(self, mirror: LateMirror) -> NodeIdentity:
-        self._look_in_the_same_store(mirror)
+        self._observe_same_store(mirror)
         return returning(
-            self._profile, self.recall, self._profile.own_spec, resets=mirror.wiped, known_resets=self.wipes
+            self._profile, self.last_known, self._profile.own_spec, resets=mirror.wiped, known_resets=self.known_resets
         )
 
-    def _look_in_the_same_store(self, mirror: LateMirror) -> None:
-        if mirror.wiped == self.wipes:
-            self._look()
+    def _observe_same_store(self, mirror: LateMirror) -> None:
+        if mirror.wiped == self.known_resets:
+            self._observe()
 
-    def _look(self) -> None:
+    def _observe(self) -> None:
         assert self.mirror is not None
-        if self.recall.observe(self.mirror.items.get(self.keys.rendezvous_state)) and self.recall.world is not None:
-            self.saw_final = self.saw_final or self.recall.world.state.is_final
+        if (
+            self.last_known.observe(self.mirror.items.get(self.keys.rendezvous_state))
+            and self.last_known.world is not None
+        ):
+            self.saw_final = self.saw_final or self.last_known.world.state.is_final
 
-    def _note_wipe(self, session: Session) -> None:
+    def _on_store_reset(self, session: Session) -> None:
         assert self.mirror is not None
-        if self.mirror.wiped == self.wipes:
+        if self.mirror.wiped == self.known_resets:
             return
-        self.wipes = self.mirror.wiped
-        self.recall.store_reset()
+        self.known_resets = self.mirror.wiped
+        self.last_known.store_reset()
         self._stale_revision = None
         self._quiet_until_s = self.job.now_s + session.keep_alive_s
         self.wiped = self.lost = True
 
-    def _situation(self, session: Session) -> MemberState:
-        session.observe(self.recall.world)
+    def _member_state(self, session: Session) -> MemberState:
+        session.observe(self.last_known.world)
         return MemberState(
             me=session.me.member,
-            world=self.recall.world,
-            deleted=self.recall.deleted,
+            world=self.last_known.world,
+            deleted=self.last_known.deleted,
             workers=self.workers.phase,
             started=session.started,
             unreported_failures=len(self.workers.failures) > session.failures_reported,
@@ -233,9 +236,11 @@ class SimNode:
             leave_tried=session.leave_tried,
         )
 
-    def _perform(self, session: Session, step: Step) -> None:
+    def _execute(self, session: Session, step: Step) -> None:
         try:
-            result = now(self._acts.execute(StepContext(session, self.recall.world, self.recall.revision), step))
+            result = now(
+                self._acts.execute(StepContext(session, self.last_known.world, self.last_known.revision), step)
+            )
         except TRANSIENT_ERRORS:
             if self.leave_requested:
                 session.leave_tried = True
@@ -243,13 +248,18 @@ class SimNode:
         if result is StepResult.KEY_LOST:
             self.lost = True
         if result is StepResult.STATE_CHANGED:
-            self._stale_revision = self.recall.revision
+            self._stale_revision = self.last_known.revision
 
     # -- a lost lease ----------------------------------------------------------------------------
 
     def notice(self) -> bool:
-        """What the lease's keeper does: ask, and say that it is lost."""
-        if not self.alive or self.stay is None or self.lost or self.job.store.refreshes(self.stay.me.lease) is not None:
+        """Do what the lease's keeper does: ask etcd, and report that the lease is lost."""
+        if (
+            not self.alive
+            or self.session is None
+            or self.lost
+            or self.job.store.refreshes(self.session.me.lease) is not None
+        ):
             return False
         self.lost = True
         return True
@@ -257,7 +267,7 @@ class SimNode:
     def _recover(self, session: Session) -> bool:
         self._close_election()
         if not self.leave_requested:
-            back = self._come_back(session)
+            back = self._restore(session)
             if back is not None:
                 session.resume_as(back, was_reset=self.wiped)
                 self.shaken_until_s = self.job.now_s + MIN_GRACE_S
@@ -266,11 +276,11 @@ class SimNode:
         self._anew = True
         return True
 
-    def _come_back(self, session: Session) -> tuple[SessionKeys, VersionedNode] | None:
+    def _restore(self, session: Session) -> tuple[SessionKeys, VersionedNode] | None:
         if self.wiped:
-            return now(store_reset.restore(self.etcd, session.snapshot(self.recall)))
+            return now(store_reset.restore(self.etcd, session.snapshot(self.last_known)))
         operated, started, ttl_s = session.requirements.is_operated, session.started, session.keep_alive_s
-        remembered = self.recall.world
+        remembered = self.last_known.world
         return now(
             join.rejoin(
                 self.etcd,
@@ -283,19 +293,19 @@ class SimNode:
             )
         )
 
-    def _begin_anew(self, session: Session) -> bool:
+    def _stop_and_join_again(self, session: Session) -> bool:
         if self.workers.alive:
             if self.workers.phase is Workers.STOPPING:
                 return False
             self._acts.stop(session, fast=False)
             return True
         self._leave_nothing(session)
-        self.stay, self._anew = None, False
+        self.session, self._anew = None, False
         return True
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def _depart(self, session: Session) -> None:
+    def _leave(self, session: Session) -> None:
         self._close_election()
         with contextlib.suppress(*TRANSIENT_ERRORS):
             now(self.etcd.txn(transactions.delete_own_keys(session.me)))
@@ -307,40 +317,40 @@ class SimNode:
             now(self.etcd.lease_revoke(session.me.lease))
 
     def _end(self, code: int) -> None:
-        """The process exits by itself; what `_end` of the member does has been done."""
+        """Exit by itself; what `_end` of the member does has been done."""
         self._close_election()
         self.workers.phase = Workers.NONE
         self.outcome = int(code)
 
     def kill(self) -> None:
-        """SIGKILL: workers die with it, its lease runs out later."""
+        """Send SIGKILL: workers end with it, its lease expires later."""
         self._close_election()
         self.dead = True
         self.workers.phase = Workers.NONE
 
     def leftovers(self) -> list[int]:
-        """Leases that nobody refreshes any more: sooner or later they run out."""
-        kept = self.stay.me.lease if self.alive and self.stay is not None and not self.lost else 0
+        """Return leases that no agent renews any more: sooner or later they expire."""
+        in_use = self.session.me.lease if self.alive and self.session is not None and not self.lost else 0
         store = self.job.store
-        return [lease for lease in self.etcd.granted if lease != kept and store.refreshes(lease) is not None]
+        return [lease for lease in self.etcd.granted if lease != in_use and store.refreshes(lease) is not None]
 
-    # -- the election and the closer -------------------------------------------------------------
+    # -- the election and the leader -------------------------------------------------------------
 
     def _elect(self, session: Session) -> None:
         assert self.mirror is not None
         kv = self.mirror.items.get(self.keys.leader)
         if kv is not None:
-            self.standing = False
+            self.is_candidate = False
             if decode_leader(kv.value).member == session.me.member and kv.lease == session.me.lease:
                 self._serve(session.me)
                 return
         self._resign()
-        self.standing = self.standing or (kv is None and not self.leave_requested)
+        self.is_candidate = self.is_candidate or (kv is None and not self.leave_requested)
 
     def _serve(self, me: SessionKeys) -> None:
-        if self.closing is not None and self._closing_as == me:
+        if self.leading is not None and self._closing_as == me:
             return
-        self.closing = RoundLeader(
+        self.leading = RoundLeader(
             etcd=self.etcd,
             me=me,
             clock=lambda: self.job.now_s,
@@ -352,68 +362,68 @@ class SimNode:
         self._closing_as = me
         self._election.is_leader = True
         store = self.job.store
-        self.closing_mirror = LateMirror(store, self.keys.control, store.range(self.keys.control))
+        self.leader_mirror = LateMirror(store, self.keys.control, store.range(self.keys.control))
 
     def _resign(self) -> None:
-        self.closing = self.closing_mirror = self._closing_as = None
+        self.leading = self.leader_mirror = self._closing_as = None
         self.proved = frozenset()
         self._election.is_leader = False
 
     def _close_election(self) -> None:
         self._resign()
-        self.standing = False
+        self.is_candidate = False
 
     def campaign(self) -> bool:
-        """Its turn to stand for closer has come."""
-        if not self.alive or not self.standing or self.stay is None:
+        """Campaign, after the delay of its slot."""
+        if not self.alive or not self.is_candidate or self.session is None:
             return False
         try:
-            standing = Campaign(self.etcd, self.stay.me, "", self.job.draw)
-            now(standing.run(is_new=self.recall.world is None and not self._quiet_until_s))
+            attempt = Campaign(self.etcd, self.session.me, "", self.job.draw)
+            now(attempt.run(is_new=self.last_known.world is None and not self._quiet_until_s))
         except Crashed:
             self.kill()
         except TRANSIENT_ERRORS:
             return True
-        self.standing = False
+        self.is_candidate = False
         return True
 
-    def evict_the_closer(self) -> bool:
-        """Its link to the closer has ended, and the closer's address refuses."""
-        if not self.alive or self.stay is None or self.mirror is None:
+    def evict_the_leader(self) -> bool:
+        """Evict the leader: the link to it has ended, and its address refuses."""
+        if not self.alive or self.session is None or self.mirror is None:
             return False
         kv = self.mirror.items.get(self.keys.leader)
-        closer = None if kv is None else decode_leader(kv.value)
-        if kv is None or closer is None or closer.member == self.stay.me.member:
+        leader = None if kv is None else decode_leader(kv.value)
+        if kv is None or leader is None or leader.member == self.session.me.member:
             return False
-        mind = LeaderMonitor(etcd=self.etcd, draw=self.job.draw, trace=_NO_TRACE)
-        mind.update(self.stay.me, closer, kv.lease)
+        monitor = LeaderMonitor(etcd=self.etcd, draw=self.job.draw, trace=_NO_TRACE)
+        monitor.update(self.session.me, leader, kv.lease)
         before = set(self.job.view().nodes)
         try:
-            now(mind._evict(self.stay.me, closer))
+            now(monitor._evict(self.session.me, leader))
         except Crashed:
             self.kill()
-        assert before - self.job.view().nodes.keys() <= {closer.member}, "9: a key of another went with it"
+        assert before - self.job.view().nodes.keys() <= {leader.member}, "9: a key of another member vanished too"
         return True
 
     def close_a_round(self) -> bool:
-        """One turn of the closer's loop; False when it waits."""
-        if not self.alive or self.closing is None or self.closing_mirror is None:
+        """Take one turn of the leader's loop; return whether it acted."""
+        if not self.alive or self.leading is None or self.leader_mirror is None:
             return False
-        view = parse_view(self.keys, self.closing_mirror.items)
+        view = parse_view(self.keys, self.leader_mirror.items)
         self.proved &= view.nodes.keys()
-        seen = self.closing._observations.update(
+        observed = self.leading._observations.update(
             view, self.job.now_s, proved=self.proved, lease_doubt_until_s=self.shaken_until_s
         )
-        decision = plan(view, seen, self.job.draw())
-        if seen.loss_grace.until_s is not None:
-            self.job.check_loss_grace(view, shaken=self.job.now_s < self.shaken_until_s)
+        decision = plan(view, observed, self.job.draw())
+        if observed.loss_grace.until_s is not None:
+            self.job.check_loss_grace(view, in_doubt=self.job.now_s < self.shaken_until_s)
         if isinstance(decision, WriteWorld):
             self.job.check_write(view, decision.world)
         before = set(self.job.view().nodes)
         try:
-            self.wait_until_s = now(self.closing._execute(view, decision))
+            self.wait_until_s = now(self.leading._execute(view, decision))
         except Crashed:
             self.kill()
         evicted = {decision.member} if isinstance(decision, Evict) else set()
-        assert before - self.job.view().nodes.keys() <= evicted, "9: a key of another went with it"
+        assert before - self.job.view().nodes.keys() <= evicted, "9: a key of another member vanished too"
         return not isinstance(decision, Wait)

@@ -1,22 +1,22 @@
-"""Histories as data: a line is a verb and its words; agents are numbered in the order in which they were started.
+"""Histories as data: a line is a verb with arguments; agents are numbered in the order of their starts.
 
-start | turn N | go N | see N | stand N        one agent: exists; one turn; sees all and turns; sees; stands as closer
-look | close                                   the closer: sees everything; plans and acts once
-fail N | finish N | stopped N | stick N        its workers: fail; all exit 0; have stopped; get stuck in the kernel
-sigterm N | kill N | expire N | notice N       the agent: told to leave; dies; its lease runs out; it notices
-arm N REQUEST_LOST|ANSWER_LOST|LATE|CRASH …    what befalls its next calls (`-`: nothing)
-land N                                         the call that was late takes place
-condemn N REASON                               proof against it is written, and its author dies
-refuse N | mind N                              the closer's link to N is proved dead; N proves the closer's so
-suspend | resume                               the operator's
-scale N | restart | operate | replace SLOT     wishes; the operator's turn; a slot goes to a new pod
-grace S                                        workers are to have so long to stop after a planned change
-wipe | backup | restore                        etcd loses everything; a snapshot is taken; etcd is that again
-delete                                         somebody deletes the job: everything under its prefix
-wait S | settle                                time; everybody runs fairly until nothing changes
-is STATE ROUND [restarts=] [losses=] [cause=] [members=]    the world must be so; members by agent
-runs N ROUND|nothing | key N | nokey N         what its workers run; whether its node key is there
-had N S                                        its workers were given so long when they were told to stop last
+start | turn N | go N | see N | campaign N     one agent: starts; one turn; all views and turns; a view; campaigns.
+look | close                                   the leader: gets all events; plans and acts once.
+fail N | finish N | stopped N | stick N        its workers: fail; all exit 0; have stopped; get stuck in the kernel.
+sigterm N | kill N | expire N | notice N       the agent: gets SIGTERM; ends; its lease expires; it notices that.
+arm N REQUEST_LOST|ANSWER_LOST|LATE|CRASH …    the faults of its next calls (`-`: none).
+land N                                         the call that was late takes place.
+tombstone N REASON                             a tombstone for it is written, and its author ends.
+refuse N | probe N                             N refuses the leader's dial; N probes the leader, which refuses.
+suspend | resume                               the operator's.
+scale N | restart | operate | replace SLOT     changes of the spec; the operator's turn; a slot gets a new pod.
+grace S                                        the grace of workers after a planned change.
+wipe | backup | restore                        etcd loses all data; a snapshot is taken; etcd is restored to it.
+delete                                         the job is deleted: all keys under its prefix.
+wait S | settle                                time; all agents get fair turns until nothing changes.
+is STATE ROUND [restarts=] [losses=] [cause=] [members=]    the state must be this; members by agent.
+runs N ROUND|nothing | key N | nokey N         the round of its workers; whether its node key exists.
+had N S                                        the grace of its workers in the last order to stop.
 """
 
 import shlex
@@ -54,12 +54,12 @@ class Play:
             raise
 
     def node(self, number: str) -> SimNode:
-        """An agent by its number."""
+        """Return an agent by its number."""
         return self.job.nodes[int(number)]
 
     def _member(self, number: str) -> Member:
         node = self.node(number)
-        member = node.running_as if node.stay is None else node.stay.me.member
+        member = node.running_as if node.session is None else node.session.me.member
         assert member is not None, "it never joined"
         return member
 
@@ -82,7 +82,7 @@ class Play:
         if mirror is not None:
             mirror.deliver()
 
-    def do_stand(self, number: str) -> None:
+    def do_campaign(self, number: str) -> None:
         assert self.node(number).campaign()
 
     def do_notice(self, number: str) -> None:
@@ -95,7 +95,7 @@ class Play:
         self.node(number).kill()
 
     def do_expire(self, number: str) -> None:
-        session = self.node(number).stay
+        session = self.node(number).session
         assert session is not None
         assert self.job.store.expire(session.me.lease)
 
@@ -119,31 +119,31 @@ class Play:
     def do_stick(self, number: str) -> None:
         self.node(number).workers.wedged = True
 
-    # -- the closer ------------------------------------------------------------------------------
+    # -- the leader ------------------------------------------------------------------------------
 
-    def _closer(self) -> SimNode:
-        return next(node for node in self.job.running() if node.closing is not None)
+    def _leader(self) -> SimNode:
+        return next(node for node in self.job.running() if node.leading is not None)
 
     def do_look(self) -> None:
-        mirror = self._closer().closing_mirror
+        mirror = self._leader().leader_mirror
         assert mirror is not None
         mirror.deliver()
 
     def do_close(self) -> None:
-        self._closer().close_a_round()
+        self._leader().close_a_round()
 
-    # -- the rest of the world -------------------------------------------------------------------
+    # -- other agents, the operator, the store ---------------------------------------------------
 
-    def do_condemn(self, number: str, reason: str) -> None:
+    def do_tombstone(self, number: str, reason: str) -> None:
         member = self._member(number)
-        key, gone = self.job.keys.tombstone(member.slot, member.incarnation), Tombstone(TombstoneReason(reason))
-        self.job.store.txn(Txn((), (Put(key, records.encode(gone)),)))
+        key, tombstone = self.job.keys.tombstone(member.slot, member.incarnation), Tombstone(TombstoneReason(reason))
+        self.job.store.txn(Txn((), (Put(key, records.encode(tombstone)),)))
 
     def do_refuse(self, number: str) -> None:
         self.job.link_proves(self.node(number))
 
-    def do_mind(self, number: str) -> None:
-        assert self.node(number).evict_the_closer()
+    def do_probe(self, number: str) -> None:
+        assert self.node(number).evict_the_leader()
 
     def do_suspend(self) -> None:
         assert self.job.suspend()
@@ -187,23 +187,23 @@ class Play:
     def do_settle(self) -> None:
         self.job.settle()
 
-    # -- what must be so -------------------------------------------------------------------------
+    # -- checks ----------------------------------------------------------------------------------
 
     def do_is(self, state: str, round_: str, *facts: str) -> None:
         world = self.job.world
         assert world is not None
-        told = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
-        seen = {
+        expected = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
+        actual = {
             "restarts": str(world.restarts),
             "losses": str(world.node_losses),
             "cause": world.cause.value,
             "members": ",".join(self._number(member) for member in world.members),
         }
-        assert (world.state.value, str(world.round)) == (state, round_), f"the world is {world}"
-        assert {name: seen[name] for name in told} == told
+        assert (world.state.value, str(world.round)) == (state, round_), f"the state is {world}"
+        assert {name: actual[name] for name in expected} == expected
 
     def _number(self, member: Member) -> str:
-        numbers = [i for i, node in enumerate(self.job.nodes) if node.stay and node.stay.me.member == member]
+        numbers = [i for i, node in enumerate(self.job.nodes) if node.session and node.session.me.member == member]
         return str(numbers[0]) if numbers else str(member)
 
     def do_runs(self, number: str, round_: str) -> None:

@@ -1,8 +1,8 @@
-"""The store of one simulated job: the in-memory one, that can also be backed up and restored.
+"""The store of one simulated job: the in-memory one, with backup and restore.
 
-What is restored is another cluster, which lives on at far higher revisions: a revision of one life never means
-anything in another. What was wiped begins at revision 1 again: there the spec may stand at the very revision that the
-pods of an earlier life were told. The integration tests put a real etcd here.
+A restored store is another cluster, which continues at far higher revisions: a revision of one store never means
+anything in another. A wiped store begins at revision 1 again. There the spec may have the very revision that the
+bootstraps of earlier pods have. The integration tests use a real etcd here.
 """
 
 import copy
@@ -23,15 +23,15 @@ class SimStore(InMemoryStore):
 
     @property
     def is_backed_up(self) -> bool:
-        """There is a snapshot."""
+        """Whether there is a snapshot."""
         return self._saved is not None
 
     def back_up(self) -> None:
-        """Take a snapshot; it replaces the one before."""
+        """Take a snapshot; it replaces the previous one."""
         self._saved = dict(self._items), copy.deepcopy(self._leases), self.revision
 
     def restore(self) -> None:
-        """Be what was backed up."""
+        """Restore the snapshot."""
         assert self._saved is not None, "nothing was backed up"
         items, leases, revision = self._saved
         self.cluster_id += 1

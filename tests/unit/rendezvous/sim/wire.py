@@ -1,6 +1,6 @@
-"""The way from one simulated process to the store: late watches, and calls that get lost.
+"""The connection of one simulated process with the store: late watches, and lost calls.
 
-Every coroutine of the product is run to its end at once: nothing here waits, so who acts when is the test's choice.
+Every coroutine of the product runs to its end at once. Nothing here waits, so the test chooses the order of the agents.
 """
 
 import contextlib
@@ -17,20 +17,20 @@ T = TypeVar("T")
 
 
 class Fault(Enum):
-    """What befalls the next call."""
+    """A fault of the next call."""
 
     REQUEST_LOST = "it never arrives"
     ANSWER_LOST = "it takes place, its answer is lost"
     LATE = "it is given up, and takes place later"
-    CRASH = "the caller dies before it"
+    CRASH = "the caller ends before it"
 
 
 class Crashed(Exception):
-    """The process died in the middle of a step."""
+    """The process ended in the middle of a step."""
 
 
 def now(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that has nothing to wait for."""
+    """Run a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as stop:
@@ -42,7 +42,7 @@ def now(coroutine: Coroutine[Any, Any, T]) -> T:
 
 @dataclass
 class SimEtcd:
-    """`Etcd` for one process; `faults` befall its next calls, one each."""
+    """An `Etcd` of one process; each of `faults` applies to one of its next calls."""
 
     store: InMemoryStore
     faults: list[Fault | None] = field(default_factory=list)
@@ -70,7 +70,7 @@ class SimEtcd:
         return result
 
     def land(self) -> None:
-        """The oldest call that was given up takes place after all; etcd may refuse it."""
+        """Let the oldest call that was given up take place after all; etcd may refuse it."""
         with contextlib.suppress(EtcdError):
             self.late.pop(0)()
 
@@ -98,14 +98,14 @@ class SimEtcd:
         return self._call(lambda: self.store.revoke(lease_id))
 
     def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
-        raise AssertionError(f"nobody watches here: {prefix} from {start_revision}")
+        raise AssertionError(f"the simulation has no watches: {prefix} from {start_revision}")
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no connection."""
 
 
 class LateMirror:
-    """A prefix as one process knows it: changes come when the test says so, in order, any number at once."""
+    """A prefix as one process knows it: the test delivers changes, in order, any number at once."""
 
     failure = None
 
@@ -119,13 +119,13 @@ class LateMirror:
 
     @property
     def pending(self) -> bool:
-        """There is something that has not come through yet."""
+        """Whether some changes are not delivered yet."""
         if self._cluster_id != self._store.cluster_id:
             return True
         return bool(self._store.events_since(self.revision + 1, self._prefix))
 
     def deliver(self, revisions: int | None = None) -> bool:
-        """Let so many revisions through (None: all), as one change; False when there was none. A wipe is re-listed."""
+        """Deliver so many revisions (None: all) as one change; return whether there was one. A wipe is listed again."""
         if self._cluster_id != self._store.cluster_id:
             self._relist()
             return True

@@ -1,4 +1,4 @@
-"""One node's workers, as far as the rendezvous sees them; how they fare is the test's choice."""
+"""One node's workers, as far as the rendezvous sees them; the test chooses their ends."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ ALIVE = {Workers.RUNNING, Workers.FAILED, Workers.STOPPING}
 
 
 class SimWorkers:
-    """Implements `WorkersPort`; `on_start` is told of every start."""
+    """A `WorkersPort`; `on_start` is called at every start."""
 
     def __init__(self, on_start: Callable[[Assignment], None]) -> None:
         self.on_change: Callable[[], None] = lambda: None
@@ -26,11 +26,11 @@ class SimWorkers:
 
     @property
     def alive(self) -> bool:
-        """Some process of them may still run."""
+        """Whether a process of the group may still run."""
         return self.phase in ALIVE
 
     async def start(self, assignment: Assignment, config: RuntimeConfig) -> None:
-        assert not self.alive, "started beside others that still run"
+        assert not self.alive, "started beside workers that still run"
         assert config.graceful_shutdown_s >= 0
         self._on_start(assignment)
         self.place, self.failures, self.phase = assignment, [], Workers.RUNNING
@@ -46,10 +46,10 @@ class SimWorkers:
         self.port += 1
         return self.port
 
-    # What befalls them.
+    # Events of the workers.
 
     def fail(self, exit_code: int) -> bool:
-        """One more of them ends badly by itself; at most two do."""
+        """Let one more worker fail by itself; at most two can."""
         if self.phase not in {Workers.RUNNING, Workers.FAILED} or self.place is None or len(self.failures) > 1:
             return False
         failure = WorkerFailure(incarnation="", rank=self.place.base_rank, exit_code=exit_code, message="boom")
@@ -58,14 +58,14 @@ class SimWorkers:
         return True
 
     def finish(self) -> bool:
-        """All of them exit 0."""
+        """Let all workers exit with code 0."""
         if self.phase is not Workers.RUNNING:
             return False
         self.phase = Workers.SUCCEEDED
         return True
 
     def settle(self) -> bool:
-        """Those that were told to stop have stopped, unless they are stuck in the kernel."""
+        """Let workers with an order to stop be stopped, unless they are stuck in the kernel."""
         if self.phase is not Workers.STOPPING or self.wedged:
             return False
         self.phase = Workers.NONE
