@@ -84,14 +84,14 @@ class RealStore(SimStore):
         self.revision = self._epoch.revision
 
     async def _make_epoch(self) -> _Epoch:
-        life = _Epoch(self._etcd.where)
-        await life.begin()
-        return life
+        epoch = _Epoch(self._etcd.where)
+        await epoch.begin()
+        return epoch
 
     def _await(self, work: Coroutine[Any, Any, T]) -> T:
         return self._runner.run(work)
 
-    def _notify(self) -> None:
+    def _notify_changes(self) -> None:
         """Notify the observers of all changes that the watch has shown, as the in-memory store does."""
         if self._epoch.revision > self.revision:
             self.revision = self._epoch.revision
@@ -118,7 +118,7 @@ class RealStore(SimStore):
             return result
 
         result = self._await(run())
-        self._notify()
+        self._notify_changes()
         return result
 
     def grant(self, ttl_s: float) -> Lease:
@@ -150,7 +150,7 @@ class RealStore(SimStore):
 
         revoked = self._await(run())
         assert revoked == (self._refreshed.pop(lease_id, None) is not None)
-        self._notify()
+        self._notify_changes()
         return revoked
 
     # -- faults of a store -----------------------------------------------------------------------

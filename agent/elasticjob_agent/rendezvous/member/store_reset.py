@@ -62,13 +62,13 @@ async def _put_back(
     lease = await etcd.lease_grant(snapshot.keep_alive_s)
     renewed = SessionKeys(snapshot.me.keys, snapshot.me.member, lease.id)
     record = replace(snapshot.node, lease=lease.id)
-    result = await etcd.txn(_write_back(snapshot, view, (renewed.put_node(record), *_reported_failures(snapshot))))
+    result = await etcd.txn(_write_back(snapshot, view, (renewed.put_node(record), *_done_record(snapshot))))
     # A restored store may know the old lease; no key of this node has it any more. Otherwise the new lease is revoked.
     await etcd.lease_revoke(snapshot.me.lease if result.succeeded else lease.id)
     return (renewed, VersionedNode(record, result.revision)) if result.succeeded else None
 
 
-def _reported_failures(snapshot: SessionSnapshot) -> tuple[Op, ...]:
+def _done_record(snapshot: SessionSnapshot) -> tuple[Op, ...]:
     if not snapshot.done_round:
         return ()
     key = snapshot.me.keys.completion(snapshot.done_round, snapshot.me.member.slot)

@@ -16,7 +16,7 @@ _SAID = "rank 3 on j-1-abcde exited with code 1: ValueError: no; maxRestarts 1 i
         pytest.param(f"elasticjob-agent: {_SAID} (exit code 139)", True, id="of a worker that crashed"),
         pytest.param("elasticjob-agent: too few nodes came (exit code 123)", False, id="what ended this agent alone"),
         pytest.param("elasticjob-agent: etcd cannot be reached (exit code 124)", False, id="as an etcd that is away"),
-        pytest.param("elasticjob-agent: the closer, slot 2, is gone", False, id="no end"),
+        pytest.param("elasticjob-agent: the leader, slot 2, is gone", False, id="no end"),
         pytest.param(f"[rank1] {_SAID} (exit code 1)", False, id="a worker's line"),
         pytest.param("ValueError: no (exit code 1)", False, id="also without a rank"),
     ],
