@@ -306,8 +306,8 @@ async def test_progress_alone_reaches_the_status() -> None:
         [member] = await stage.members()
         for step in (3, 4):
             await stage.report(member, 0, WorkerState.HEALTHY, Progress(step=step, total=10))
-            told = functools.partial(_status_has_step, stage, step)
-            await stage.until(f"step {step}", told)
+            shown = functools.partial(_status_has_step, stage, step)
+            await stage.until(f"step {step}", shown)
 
 
 async def test_cpu_alone_reaches_the_status_of_a_job_without_progress() -> None:
@@ -316,8 +316,8 @@ async def test_cpu_alone_reaches_the_status_of_a_job_without_progress() -> None:
         [member] = await stage.members()
         for cpu in (30, 40):
             await stage.report(member, 0, WorkerState.HEALTHY, cpu_percent=cpu)
-            told = functools.partial(_status_has_cpu, stage, [cpu, cpu])
-            await stage.until(f"{cpu} %", told)
+            shown = functools.partial(_status_has_cpu, stage, [cpu, cpu])
+            await stage.until(f"{cpu} %", shown)
 
 
 def _status_has_cpu(stage: OperatorHistory, cpu: list[int]) -> bool:

@@ -73,11 +73,11 @@ def _live_members(model: Model, world: RendezvousState) -> int:
 
 
 def _from_state(model: Model, world: RendezvousState) -> dict[str, Any]:
-    told: dict[str, Any] = {"restarts": world.restarts, "nodeLosses": world.node_losses, "readyReplicas": 0}
+    fields: dict[str, Any] = {"restarts": world.restarts, "nodeLosses": world.node_losses, "readyReplicas": 0}
     if world.state is RoundPhase.ACTIVE:
         size = _live_members(model, world)  # one worker each
-        told |= {"readyReplicas": size, "worldSize": size, "rendezvousRound": world.round}
-    return told
+        fields |= {"readyReplicas": size, "worldSize": size, "rendezvousRound": world.round}
+    return fields
 
 
 def _conditions(model: Model, obj: dict[str, Any], world: RendezvousState) -> dict[str, bool]:
@@ -98,12 +98,12 @@ def _conditions(model: Model, obj: dict[str, Any], world: RendezvousState) -> di
 def _check_workers(model: Model, status: dict[str, Any], world: RendezvousState) -> None:
     counts = {field: status["workerStates"].get(field, 0) for field in _FIELDS.values()}
     nodes = {node["name"]: node["ranks"] for node in status.get("nodes", [])}
-    said = Counter("".join(nodes.values()))
-    assert counts == {field: said[letter] for letter, field in _FIELDS.items()}
+    letter_counts = Counter("".join(nodes.values()))
+    assert counts == {field: letter_counts[letter] for letter, field in _FIELDS.items()}
     if world.state is RoundPhase.SUCCEEDED:
-        assert set(said) <= {"C"}
+        assert set(letter_counts) <= {"C"}
     elif world.state.is_final:
-        assert not set(said) & set("PRU")
+        assert not set(letter_counts) & set("PRU")
     else:
         assert nodes == {f"j-{slot}": letter for slot, letter in letters(model, world).items()}
         ranks = {node["name"]: node.get("rank") for node in status.get("nodes", [])}

@@ -207,5 +207,5 @@ def test_names_with_a_shared_prefix_use_no_more_memory_than_the_slots() -> None:
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
-    [said] = job_records.view(1).unreadable
-    assert len(said) < 1000
+    [message] = job_records.view(1).unreadable
+    assert len(message) < 1000

@@ -48,9 +48,9 @@ def test_a_line_about_a_job_is_an_object_that_names_it() -> None:
     line = logging.LogRecord(
         "elasticjob_operator.controller.status_writer", logging.INFO, "file", 1, "%s: %s", (key, "Created"), None
     )
-    said = json.loads(JsonFormatter().format(line))
-    assert (said["namespace"], said["job"], said["uid"]) == ("team", "digits", "u1")
-    assert (said["level"], said["message"]) == ("INFO", "team/digits: Created")
+    output = json.loads(JsonFormatter().format(line))
+    assert (output["namespace"], output["job"], output["uid"]) == ("team", "digits", "u1")
+    assert (output["level"], output["message"]) == ("INFO", "team/digits: Created")
 
 
 def test_a_line_without_a_job_names_no_job() -> None:
@@ -62,16 +62,16 @@ def test_a_traceback_is_part_of_the_json_line() -> None:
         int("oops")
     except ValueError:
         line = logging.LogRecord("x", logging.ERROR, "file", 1, "unexpected", None, sys.exc_info())
-    said = JsonFormatter().format(line)
-    assert "\n" not in said
-    assert "ValueError" in json.loads(said)["exception"]
+    output = JsonFormatter().format(line)
+    assert "\n" not in output
+    assert "ValueError" in json.loads(output)["exception"]
 
 
 def test_control_characters_of_foreign_text_are_escaped() -> None:
-    said = TextLines("%(levelname)s: %(message)s").format(
+    output = TextLines("%(levelname)s: %(message)s").format(
         record("j: \x1b[2Jx\r\n2026-01-01 WARNING other/job: forged\u202e")
     )
-    assert said == r"ERROR: j: \x1b[2Jx\r\n2026-01-01 WARNING other/job: forged\u202e"
+    assert output == r"ERROR: j: \x1b[2Jx\r\n2026-01-01 WARNING other/job: forged\u202e"
 
 
 def test_a_traceback_in_text_has_several_lines() -> None:

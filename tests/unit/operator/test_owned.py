@@ -17,8 +17,8 @@ OURS = render_service(builders.job())
 
 def stored(spec: dict[str, Any] | None = None, *, manager: str = FIELD_MANAGER, **metadata: Any) -> Object:
     """The job's Service as an API server has it, with its defaults."""
-    said: dict[str, Any] = {f"f:{name}": {} for name in {**OURS["spec"], **(spec or {})}}
-    entry = {"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": said}}
+    applied: dict[str, Any] = {f"f:{name}": {} for name in {**OURS["spec"], **(spec or {})}}
+    entry = {"manager": manager, "operation": "Apply", "fieldsV1": {"f:spec": applied}}
     stamps = {"uid": "s1", "resourceVersion": "7", "managedFields": [entry], **metadata}
     defaults = {"type": "ClusterIP", "sessionAffinity": "None"}
     return {**OURS, "metadata": {**OURS["metadata"], **stamps}, "spec": {**defaults, **OURS["spec"], **(spec or {})}}
@@ -58,7 +58,7 @@ def test_an_object_of_another_owner_or_without_one_is_left_alone(owners: Any) ->
         (stored(labels={**OURS["metadata"]["labels"], "more": "theirs"}), True),
         (stored({"selector": {"app": "theirs"}}), False),
         (stored(labels={}), False),
-        (stored({"said by an older version": 1}), False),
+        (stored({"applied by an older version": 1}), False),
         (stored(manager="kubectl"), False),
         ({**stored(), "metadata": {**stored()["metadata"], "managedFields": None}}, False),
     ],

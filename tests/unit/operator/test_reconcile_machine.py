@@ -289,9 +289,9 @@ class ReconcileMachine(RuleBasedStateMachine):
             self.times.clear()  # the only source of a new process may be an old status
             return
         status = self.model.status()
-        told = {name: status[name] for name in expected_status.TIMES if status.get(name)}
-        assert not {name: time for name, time in told.items() if time < self.times.get(name, time)}
-        self.times |= told
+        current = {name: status[name] for name in expected_status.TIMES if status.get(name)}
+        assert not {name: time for name, time in current.items() if time < self.times.get(name, time)}
+        self.times |= current
 
     @invariant()
     def the_status_of_a_scaled_job_has_the_time(self) -> None:
@@ -308,20 +308,20 @@ class ReconcileMachine(RuleBasedStateMachine):
         if self.model.job_object() is None or self.model.status_is_stale:
             self.conditions.clear()
             return
-        told = {c["type"]: (c["status"], c["lastTransitionTime"]) for c in self.model.status().get("conditions", [])}
-        for name, (status, since) in told.items():
+        current = {c["type"]: (c["status"], c["lastTransitionTime"]) for c in self.model.status().get("conditions", [])}
+        for name, (status, since) in current.items():
             _, was_since = self.conditions.get(name, (status, since))
             assert since >= was_since, name  # the current value may have changed and changed back in between
-        self.conditions = told
+        self.conditions = current
 
     @invariant()
     def an_ended_job_remains_ended(self) -> None:
         if self.model.job_object() is None or self.model.status_is_stale:
             return
-        said = self.model.status().get("phase")
-        assert self.ended in {None, said}
-        if said in {"Succeeded", "Failed"}:
-            self.ended = said
+        phase = self.model.status().get("phase")
+        assert self.ended in {None, phase}
+        if phase in {"Succeeded", "Failed"}:
+            self.ended = phase
 
     @invariant()
     def conditions_and_phase_agree(self) -> None:

@@ -26,12 +26,12 @@ class Rig:
     def __init__(self) -> None:
         self.store = InMemoryStore()
         self.allowed: dict[JobKey, EtcdQuota] = {KEY: TINY}
-        self.told: list[JobKey] = []
+        self.changed: list[JobKey] = []
         self.lists = 0
         self.rendezvous = RendezvousInformer(
             InMemoryEtcd(self.store),
             "c",
-            on_change=self.told.append,
+            on_change=self.changed.append,
             on_listed=self._listed,
             allowed=self.allowed.get,
         )
@@ -82,11 +82,11 @@ async def expelled(rig: Rig) -> None:
 
 async def test_only_the_spec_of_an_expelled_job_remains(rig: Rig) -> None:
     async with rig.running():
-        rig.told.clear()
+        rig.changed.clear()
         rig.fill()
         await rig.seen()
         await expelled(rig)
-        assert KEY in rig.told, "it is looked at"
+        assert KEY in rig.changed, "it is looked at"
 
 
 async def test_only_the_spec_remains_when_a_new_process_lists_the_job(rig: Rig) -> None:
@@ -158,6 +158,10 @@ async def test_only_reports_keep_their_bytes_for_comparison(rig: Rig) -> None:
         rig.put(KEYS.node(0, "00000001"), encode(builders.node(0).record))
         rig.put(KEYS.report(0, "00000001"), report)
         await rig.seen()
-        kept = raw(rig.rendezvous)
-        assert [kept(KEYS.spec), kept(KEYS.node(0, "00000001")), kept(KEYS.report(0, "00000001"))] == [b"", b"", report]
+        stored_bytes = raw(rig.rendezvous)
+        assert [
+            stored_bytes(KEYS.spec),
+            stored_bytes(KEYS.node(0, "00000001")),
+            stored_bytes(KEYS.report(0, "00000001")),
+        ] == [b"", b"", report]
         assert len(rig.rendezvous.view(KEY).nodes) == len(rig.rendezvous.view(KEY).reports) == 1

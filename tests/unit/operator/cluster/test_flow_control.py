@@ -23,7 +23,7 @@ class Server:
 
     go: asyncio.Event = field(default_factory=asyncio.Event)
     creating: int = 0
-    told: int = 0
+    written: int = 0
     telling: int = 0
     most_telling: int = 0
     holds_statuses: bool = False
@@ -44,7 +44,7 @@ class Server:
             await self.go.wait()
         await asyncio.sleep(ANSWERS_AFTER_S)  # long enough for other requests to arrive
         self.telling -= 1
-        self.told += 1
+        self.written += 1
         return web.json_response({})
 
 
@@ -83,7 +83,7 @@ async def test_few_statuses_are_written_while_pods_use_the_whole_limit(cluster: 
         await aeventually(lambda: server.creating >= 28, what="as many as may go at once")
         for n in range(20):
             tasks.create_task(cluster.patch_status(Resource.JOB, "ns", f"j{n}", {}))
-        await aeventually(lambda: server.told == 20, what="all told, though no pod is created")
+        await aeventually(lambda: server.written == 20, what="all written although no pod is created")
         assert (server.creating, server.most_telling) == (28, 2)
         server.go.set()
     assert server.creating == 40
@@ -108,7 +108,7 @@ async def test_a_job_is_read_while_statuses_use_their_whole_limit(cluster: KubeC
         await aeventually(lambda: server.telling == 4, what="as many as may go at once")
         async with asyncio.timeout(20.0):
             await cluster.get(Resource.JOB, "ns", "j")
-        assert server.told == 0
+        assert server.written == 0
         server.go.set()
 
 
@@ -120,11 +120,11 @@ async def test_statuses_are_written_at_intervals_during_saturation_and_at_once_a
         for n in range(40):
             tasks.create_task(cluster.create(Resource.POD, {"metadata": {"name": f"p{n}", "namespace": "ns"}}))
         await aeventually(lambda: server.creating >= 28, what="as many as may go at once")
-        assert not cluster.is_saturated(), "nothing was told yet"
+        assert not cluster.is_saturated(), "nothing was written yet"
         await cluster.patch_status(Resource.JOB, "ns", "j", {})
         assert cluster.is_saturated()
         clock.now_s += 0.5
-        assert not cluster.is_saturated(), "the next one may be told"
+        assert not cluster.is_saturated(), "the next one may be written"
         await cluster.patch_status(Resource.JOB, "ns", "j", {})
         server.go.set()
     assert cluster.is_saturated(), "there was no room a moment ago"

@@ -47,18 +47,18 @@ class Server:
             return web.json_response({"groups": [{"name": constants.GROUP}], "resources": [{"name": constants.PLURAL}]})
         kind, space = request.path.split("/")[-1], request.path.split("/")[-2]
         if space in self.refused and kind in self.refused_kinds:
-            said = {"reason": "Forbidden", "message": f"cannot list {kind} in {space}"}
-            return web.json_response(said, status=403)
+            body = {"reason": "Forbidden", "message": f"cannot list {kind} in {space}"}
+            return web.json_response(body, status=403)
         return await (self.watch(request) if request.query.get("watch") else self.list(request, space))
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
         """Send a bookmark, and no other event."""
-        told = web.StreamResponse()
-        await told.prepare(request)
+        response = web.StreamResponse()
+        await response.prepare(request)
         bookmark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "7"}}}
-        await told.write(json.dumps(bookmark).encode() + b"\n")
+        await response.write(json.dumps(bookmark).encode() + b"\n")
         await self.end.wait()
-        return told
+        return response
 
     async def list(self, request: web.Request, space: str) -> web.Response:
         """Return one page; a page that fails first deletes the objects of the page before it."""

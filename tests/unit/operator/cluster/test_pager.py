@@ -112,4 +112,4 @@ async def test_pages_are_large_again_after_an_outage() -> None:
     server.silent = 20
     assert await server.numbers() == list(range(2_000))
     assert server.asked[20:] == [10, 20, 40, 80, 160, *[200] * 9]
-    assert server.interrupted == 0, "nothing was told yet"
+    assert server.interrupted == 0, "nothing was delivered yet"

@@ -35,15 +35,15 @@ def job(name: str, status: dict[str, Any], *, text: int = 10_000, **spec: Any) -
     }
 
 
-def keep(kept: RetainedJobs, of: Object) -> Object:
-    return kept.retain(strip(Resource.JOB, of))
+def keep(retained: RetainedJobs, of: Object) -> Object:
+    return retained.retain(strip(Resource.JOB, of))
 
 
 def test_finished_jobs_leave_a_namespace_all_its_memory() -> None:
-    kept = RetainedJobs(MIB)
+    retained = RetainedJobs(MIB)
     for number in range(500):
-        assert not objects.not_retained_reason(keep(kept, job(f"ended-{number}", ENDED)))
-    assert not objects.not_retained_reason(keep(kept, job("new", {})))
+        assert not objects.not_retained_reason(keep(retained, job(f"ended-{number}", ENDED)))
+    assert not objects.not_retained_reason(keep(retained, job("new", {})))
 
 
 @pytest.mark.parametrize("text", [10_000, 300_000], ids=["usual", "larger than a job may be"])
@@ -99,18 +99,18 @@ def test_a_job_counts_as_finished_exactly_if_its_parsed_status_does(status: Any,
 
 
 def test_a_status_beyond_what_an_operator_writes_counts() -> None:
-    kept = RetainedJobs(8 * MIB)
+    retained = RetainedJobs(8 * MIB)
     large = {**BEGUN, "nodes": [{"rank": number} for number in range(20_000)]}
-    found = [keep(kept, job(str(number), large)) for number in range(10)]
+    found = [keep(retained, job(str(number), large)) for number in range(10)]
     assert 1 < sum(not objects.not_retained_reason(each) for each in found) < 6
     assert max(status_memory(each) for each in found if objects.not_retained_reason(each)) < 10_000
 
 
 def test_a_large_status_of_a_finished_job_is_cached_while_memory_is_free() -> None:
-    kept = RetainedJobs(8 * MIB)
+    retained = RetainedJobs(8 * MIB)
     filler = [{"type": "Other", "status": "True"}] * 99
     large = {"conditions": [*filler, COMPLETE], "nodes": [{"rank": number} for number in range(20_000)]}
-    found = [keep(kept, job(str(number), large)) for number in range(10)]
+    found = [keep(retained, job(str(number), large)) for number in range(10)]
     assert sum(status_memory(each) > MIB for each in found) < 6
     assert all(has_ended(each) and not objects.not_retained_reason(each) for each in found)
 
@@ -130,9 +130,9 @@ SUSPENDED = {"type": "Suspended", "status": "True", "reason": "Suspended"}
     ids=["it runs", "it is suspended", "its pods are about to stop"],
 )
 def test_a_job_over_the_quota_keeps_the_fields_for_a_suspension(status: dict[str, Any]) -> None:
-    found = parse(kept := keep(RetainedJobs(0), job("j", status, suspend=True, replicas=3)))
+    found = parse(retained := keep(RetainedJobs(0), job("j", status, suspend=True, replicas=3)))
     assert (found.spec.suspend, found.spec.replicas) == (True, 3)
-    assert len(str(kept)) < 2_000
+    assert len(str(retained)) < 2_000
 
 
 @pytest.mark.parametrize(

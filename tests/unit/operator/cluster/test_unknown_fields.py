@@ -43,8 +43,8 @@ def test_an_item_may_be_named_with_a_dot() -> None:
 
 def test_several_fields_are_learned_from_one_message() -> None:
     undeclared = UnknownFields()
-    said = undeclared.learn(message(".status.message", ".status.lastFailure.stderrTail"))
-    assert said == ["lastFailure.stderrTail", "message"]
+    learned = undeclared.learn(message(".status.message", ".status.lastFailure.stderrTail"))
+    assert learned == ["lastFailure.stderrTail", "message"]
     assert undeclared.without_unknown(STATUS) == {"lastFailure": {"exitCode": 1}, "nodes": STATUS["nodes"]}
 
 

@@ -50,12 +50,12 @@ def test_keys_that_no_operator_has_written_are_left() -> None:
 
 def test_with_certificates_a_pod_is_awaited_for_its_grace_period_only() -> None:
     """A finalizer may keep a pod for ever, and a copy of its certificate would give access for as long."""
-    at, kept = running(spec=without_slots(record(0))), by_name(pod(0, terminating=True, grace_ends_s=NOW_S))
-    made = plan_deletion(at, kept, TLS, now_s=NOW_S)
+    at, terminating = running(spec=without_slots(record(0))), by_name(pod(0, terminating=True, grace_ends_s=NOW_S))
+    made = plan_deletion(at, terminating, TLS, now_s=NOW_S)
     assert made.actions == ()
     assert made.requeue_in_s == 10.0
-    assert plan_deletion(at, kept, TLS, now_s=NOW_S + 10).actions == (RemoveEtcdUser(), DeletePrefix())
-    assert plan_deletion(at, kept, SETTINGS, now_s=NOW_S + 10).actions == ()
+    assert plan_deletion(at, terminating, TLS, now_s=NOW_S + 10).actions == (RemoveEtcdUser(), DeletePrefix())
+    assert plan_deletion(at, terminating, SETTINGS, now_s=NOW_S + 10).actions == ()
     ended = by_name(pod(0, terminating=True, phase="Failed", grace_ends_s=NOW_S + 1000))
     assert plan_deletion(at, ended, TLS, now_s=NOW_S).actions == (RemoveEtcdUser(), DeletePrefix())
     assert plan_deletion(at, by_name(pod(0, terminating=True)), TLS, now_s=NOW_S).actions == ()

@@ -244,12 +244,12 @@ async def test_a_pod_without_a_response_that_does_not_exist_was_never_created() 
     assert now.job_state.state_of("j-0-a", NOW_S) is NameState.NEVER_CREATED
 
 
-@pytest.mark.parametrize("proof", ["the watch told its deletion", "an agent wrote from it"])
+@pytest.mark.parametrize("proof", ["the watch delivered its deletion", "an agent wrote from it"])
 async def test_a_pod_without_a_response_that_was_observed_was_created(proof: str) -> None:
     cluster, now = RefusingCluster(ClusterUnavailable("no answer")), turn()
     with pytest.raises(ClusterUnavailable):
         await actor(cluster).execute(now, [creation(0)])
-    if proof == "the watch told its deletion":
+    if proof == "the watch delivered its deletion":
         now.job_state.observed_absent("j-0-a", "uid-1")
     await actor(cluster).execute(now, [GetPod("j-0-a", frozenset({"uid-1"}))])
     assert now.job_state.state_of("j-0-a", NOW_S) is NameState.ABSENT

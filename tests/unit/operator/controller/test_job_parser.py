@@ -38,8 +38,8 @@ def test_another_status_or_version_is_the_same_job() -> None:
 
 
 def test_a_known_status_is_not_parsed() -> None:
-    said = JobStatus(phase=Phase.SUSPENDED)
-    assert CachingJobParser().parse(changed(("status", "phase"), "Running"), said).status is said
+    status = JobStatus(phase=Phase.SUSPENDED)
+    assert CachingJobParser().parse(changed(("status", "phase"), "Running"), status).status is status
 
 
 @pytest.mark.parametrize(

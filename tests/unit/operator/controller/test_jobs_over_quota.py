@@ -57,11 +57,11 @@ def test_a_job_that_a_user_marked_as_ended_continues_with_its_whole_spec(model: 
         deliver(model, model.job)
     model.process.deliver(Resource.POD)
     model.patch(replicas=3)
-    said = model.job_object()
-    assert said is not None
+    obj = model.job_object()
+    assert obj is not None
     ended = {"type": ConditionType.COMPLETE, "status": "True"}
     for _ in range(4):
-        deliver(model, minimal_job({**said, "status": {**said["status"], "conditions": [ended]}}))
+        deliver(model, minimal_job({**obj, "status": {**obj["status"], "conditions": [ended]}}))
     pods = model.pods()
     assert len(pods) == 3
     assert all(container["command"] != ["-"] for pod in pods for container in pod["spec"]["containers"])
@@ -88,6 +88,6 @@ def test_a_job_over_the_quota_can_be_suspended_and_resumed_with_its_own_command(
 
 async def test_only_the_identity_of_a_deleted_job_waits_for_delivery() -> None:
     cluster = KubeCluster(client.ApiClient(client.Configuration(host="http://127.0.0.1:1")), EventBus(), ())
-    kind, told = cluster._read(Resource.JOB, "/", DELETED)
+    kind, deleted = cluster._read(Resource.JOB, "/", DELETED)
     await cluster.close()
-    assert (kind, told["metadata"]["uid"], told.get("spec")) == ("DELETED", "u", None)
+    assert (kind, deleted["metadata"]["uid"], deleted.get("spec")) == ("DELETED", "u", None)

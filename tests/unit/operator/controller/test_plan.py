@@ -144,8 +144,8 @@ def test_a_pod_gets_its_bootstrap_and_revision_from_the_spec_that_names_it() -> 
     made = planned(view(spec=spec, spec_revision=48213), job_state=JobState(expected_pods={"j-0-a"}))
     (creation,) = of(made, CreatePod)
     (trainer,) = body_of(creation)["spec"]["containers"]
-    (told,) = [env["value"] for env in trainer["env"] if env["name"] == ENV_SPEC]
-    assert decode_bootstrap(told) == bootstrap_of(spec, 48213)
+    (value,) = [env["value"] for env in trainer["env"] if env["name"] == ENV_SPEC]
+    assert decode_bootstrap(value) == bootstrap_of(spec, 48213)
 
 
 def test_no_pod_is_rendered_before_it_is_created() -> None:

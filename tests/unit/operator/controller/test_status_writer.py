@@ -34,9 +34,9 @@ async def test_a_repeated_event_is_counted_and_not_duplicated() -> None:
 
 async def test_only_the_last_of_many_events_are_counted() -> None:
     cluster, job_state = InMemoryCluster(), JobState()
-    told = [Event(EventReason.RENDEZVOUS_COMPLETED, f"round {n}") for n in range(300)]
-    await status_writer(cluster).record(KEY, JOB, job_state, told)
-    assert list(job_state.recorded_events) == told[-100:]
+    recorded = [Event(EventReason.RENDEZVOUS_COMPLETED, f"round {n}") for n in range(300)]
+    await status_writer(cluster).record(KEY, JOB, job_state, recorded)
+    assert list(job_state.recorded_events) == recorded[-100:]
     assert len(cluster.objects(Resource.EVENT)) == 300
 
 
@@ -67,19 +67,19 @@ async def test_a_new_process_spreads_progress_writes_over_time() -> None:
 
 
 async def test_a_new_process_writes_all_other_changes_at_once() -> None:
-    job_state, said = JobState(), JobStatus(restarts=1, progress=ProgressStatus(step=1))
+    job_state, status = JobState(), JobStatus(restarts=1, progress=ProgressStatus(step=1))
     new = StatusWriter(
         cluster=InMemoryCluster(), settings=SETTINGS, clocks=CLOCKS, metrics=MetricsRecorder(), jobs=lambda: 1000
     )
-    assert (await new.write(KEY, JOB, job_state, said), job_state.status) == (None, said)
+    assert (await new.write(KEY, JOB, job_state, status), job_state.status) == (None, status)
 
 
 async def test_the_state_shows_whether_the_last_write_changed_progress_only() -> None:
-    cluster, job_state, said = InMemoryCluster(), JobState(), JobStatus(nodes=(NodeStatus(name="j-0", pod_name="a"),))
-    await status_writer(cluster).write(KEY, JOB, job_state, said)
+    cluster, job_state, status = InMemoryCluster(), JobState(), JobStatus(nodes=(NodeStatus(name="j-0", pod_name="a"),))
+    await status_writer(cluster).write(KEY, JOB, job_state, status)
     assert not job_state.last_write_was_progress_only
     job_state.status_written_s = float("-inf")
-    await status_writer(cluster).write(KEY, JOB, job_state, replace(said, progress=ProgressStatus(step=1)))
+    await status_writer(cluster).write(KEY, JOB, job_state, replace(status, progress=ProgressStatus(step=1)))
     assert job_state.last_write_was_progress_only
 
 
@@ -88,10 +88,10 @@ async def test_a_job_does_not_wait_for_a_status_write_to_a_saturated_api_server(
     busy = StatusWriter(
         cluster=cluster, settings=SETTINGS, clocks=CLOCKS, metrics=MetricsRecorder(), is_saturated=lambda: bool(crowd)
     )
-    said = JobStatus(nodes=(NodeStatus(name="j-0", pod_name="a"),))
-    assert (await busy.write(KEY, JOB, job_state, said), job_state.status) == (SATURATED_DELAY_S, None)
+    status = JobStatus(nodes=(NodeStatus(name="j-0", pod_name="a"),))
+    assert (await busy.write(KEY, JOB, job_state, status), job_state.status) == (SATURATED_DELAY_S, None)
     crowd.clear()
-    assert (await busy.write(KEY, JOB, job_state, said), job_state.status) == (None, said)
+    assert (await busy.write(KEY, JOB, job_state, status), job_state.status) == (None, status)
 
 
 async def test_deferred_writes_are_retried_with_growing_delays_until_one_succeeds() -> None:

@@ -202,8 +202,8 @@ def test_jobs_within_their_fair_share_are_not_expelled_even_above_the_budget(
         assert usage.account_write(record(f"r/{number:04x}.00000001", 2 * KIB, key))
     assert usage.drain_over_quota() == set()
     assert usage.cached > 10 * MIB
-    (said,) = caplog.messages
-    assert said == "the records of all jobs take 10 MiB, more than --records-memory (10 MiB)"
+    (message,) = caplog.messages
+    assert message == "the records of all jobs take 10 MiB, more than --records-memory (10 MiB)"
 
 
 def test_an_unknown_job_has_a_limit_and_is_not_expelled(clock: FakeClock) -> None:
@@ -213,7 +213,7 @@ def test_an_unknown_job_has_a_limit_and_is_not_expelled(clock: FakeClock) -> Non
     assert usage.cached <= UNKNOWN.memory
     assert usage.violation(KEY) == ""
     usage.allow(KEY, allowed_bytes(NODES, NPROC))
-    assert usage.drain_must_list(), "what was not kept is allowed now"
+    assert usage.drain_must_list(), "what was not admitted is allowed now"
     usage.forget()
     fill(usage, KEY, 60, listed=True)
     assert not usage.drain_must_list()
@@ -290,6 +290,6 @@ def test_rounds_of_an_expelled_job_have_no_entry(clock: FakeClock) -> None:
     usage = EtcdUsage(clock, lambda _: allowed_bytes(2, 8))
     usage.account_write(put("first", size=0))
     taken = [record(f"c/failures/{number}/0000.0", MIB) for number in range(1, 200)]
-    kept = sum(usage.account_write(one) for one in taken)
+    admitted = sum(usage.account_write(one) for one in taken)
     assert usage.drain_over_quota() == {KEY}
-    assert kept <= usage.rounds(KEY) <= kept + 1
+    assert admitted <= usage.rounds(KEY) <= admitted + 1

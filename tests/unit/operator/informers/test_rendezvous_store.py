@@ -124,8 +124,8 @@ def test_a_report_with_too_many_workers_is_rejected(workers: int, metrics: dict[
     records = JobStore(KEYS)
     records.most_workers = 64
     put(records, replace(REPORT, workers=(WORKER,) * workers, progress=Progress(step=1, metrics=metrics)))
-    (said,) = records.view(3).unreadable
-    assert why in said
+    (message,) = records.view(3).unreadable
+    assert why in message
     assert not records.view(3).reports
 
 
@@ -136,7 +136,7 @@ def test_foreign_text_cannot_forge_a_log_line(store: JobStore, caplog: pytest.Lo
         store.put(KeyValue(KEYS.report(1, f"{number:08x}"), value, 1, mod_revision=next(REVISIONS), version=1))
     assert len(store.view(3).unreadable) == 2
     assert all(record.getMessage().isprintable() for record in caplog.records)
-    assert all(said.isprintable() for said in store.view(3).unreadable)
+    assert all(message.isprintable() for message in store.view(3).unreadable)
 
 
 def test_many_unreadable_records_cause_few_log_lines_and_a_short_status(

@@ -60,9 +60,9 @@ def test_a_pod_without_any_field_can_be_stripped(odd: dict[str, Any]) -> None:
 
 
 def test_unused_fields_of_a_pod_are_dropped() -> None:
-    kept = strip(Resource.POD, pod())
-    assert "managedFields" not in kept["metadata"]
-    assert kept["spec"] == {
+    stripped = strip(Resource.POD, pod())
+    assert "managedFields" not in stripped["metadata"]
+    assert stripped["spec"] == {
         "nodeName": "n1",
         "containers": [{"name": "side"}, {"name": "trainer", "env": [AGENT]}],
     }
@@ -76,10 +76,10 @@ def test_fields_with_the_image_of_the_agent_remain(annotations: dict[str, str]) 
         {"name": "fetch", "image": "f"},
         {"name": "elasticjob-inject", "image": "agent:1"},
     ]
-    kept = strip(Resource.POD, whole)
-    assert parse_pod(kept) == parse_pod(whole)
-    assert "other" not in str(kept)
-    assert parse_pod(kept).agent_image == annotations.get("elasticjob.io/agent-image", "agent:1")
+    stripped = strip(Resource.POD, whole)
+    assert parse_pod(stripped) == parse_pod(whole)
+    assert "other" not in str(stripped)
+    assert parse_pod(stripped).agent_image == annotations.get("elasticjob.io/agent-image", "agent:1")
 
 
 RESTART = {"elasticjob.io/restart": "now"}
@@ -100,27 +100,27 @@ def test_a_job_keeps_all_but_unused_metadata() -> None:
     whole = job(x=1)
     whole["metadata"] |= {"annotations": {**RESTART, "kubectl.kubernetes.io/last-applied-configuration": "{}"}}
     whole["metadata"] |= {"managedFields": [{}], "labels": {"a": "b"}, "finalizers": ["a", "orphan"]}
-    kept = strip(Resource.JOB, whole)
+    stripped = strip(Resource.JOB, whole)
     of_metadata = {**job()["metadata"], "annotations": RESTART, "finalizers": ["orphan"]}
-    assert kept == {**job(x=1), "metadata": of_metadata}
+    assert stripped == {**job(x=1), "metadata": of_metadata}
     assert "managedFields" in whole["metadata"], "itself unchanged"
 
 
 def test_a_job_that_is_too_large_is_reduced_to_its_head() -> None:
     whole = job(template={"hole": [{}] * 10_001}, managedBy="us", nprocPerNode=8)
     whole["metadata"]["annotations"] = RESTART
-    kept = strip(Resource.JOB, whole)
-    assert kept.pop(objects.NOT_RETAINED).startswith("has more than 10000 fields and items; keep scripts")
-    assert kept.pop(objects.TOO_LARGE)
-    assert kept == job(managedBy="us", nprocPerNode=8), "whose it is, and what was said of it"
+    stripped = strip(Resource.JOB, whole)
+    assert stripped.pop(objects.NOT_RETAINED).startswith("has more than 10000 fields and items; keep scripts")
+    assert stripped.pop(objects.TOO_LARGE)
+    assert stripped == job(managedBy="us", nprocPerNode=8), "its identity and its status"
 
 
 def test_a_foreign_status_is_reduced_to_the_end_of_the_job() -> None:
     whole = job()
     ended = {"type": "Complete", "status": "True"}
     whole["status"] |= {"conditions": [ended] * 100, "nodes": [{}] * 250_000}
-    kept = RetainedJobs().retain(strip(Resource.JOB, whole))
-    assert kept["status"] == {
+    stripped = RetainedJobs().retain(strip(Resource.JOB, whole))
+    assert stripped["status"] == {
         "phase": "Running",
         "startTime": NOW,
         "installation": "here",

@@ -32,8 +32,8 @@ class Watched:
 
     def __init__(self) -> None:
         self.etcd = Flaky()
-        self.told: list[str] = []
-        self.health = EtcdHealth(self.etcd, lambda: self.told.append(self.health.trouble), confirm_s=0.0)
+        self.reported: list[str] = []
+        self.health = EtcdHealth(self.etcd, lambda: self.reported.append(self.health.trouble), confirm_s=0.0)
 
     async def probe(self, probes: int) -> None:
         """Wait for that many more probes."""
@@ -59,12 +59,12 @@ async def test_one_failed_probe_is_not_reported() -> None:
     async with watched() as made:
         made.etcd.failing = 1
         await made.probe(4)
-        assert (made.told, made.health.trouble) == ([], "")
+        assert (made.reported, made.health.trouble) == ([], "")
 
 
 async def test_two_consecutive_failures_are_an_outage_and_the_first_answer_ends_it() -> None:
     async with watched() as made:
         made.etcd.failing = 2
         await made.probe(4)
-        await aeventually(lambda: len(made.told) == 2, what="beginning and end")
-        assert made.told == ["etcd does not answer: no answer", ""]
+        await aeventually(lambda: len(made.reported) == 2, what="beginning and end")
+        assert made.reported == ["etcd does not answer: no answer", ""]

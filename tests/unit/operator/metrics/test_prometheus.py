@@ -50,8 +50,8 @@ def test_a_change_of_the_status_is_counted(step: tuple[JobStatus, JobStatus], li
 
 
 def test_unchanged_fields_are_not_counted_and_no_label_names_a_job() -> None:
-    said = after((TAKEN_UP, replace(TAKEN_UP, ready_replicas=1)))
-    assert "namespace=" not in said
+    text = after((TAKEN_UP, replace(TAKEN_UP, ready_replicas=1)))
+    assert "namespace=" not in text
     assert "digits" not in after((JobStatus(), TAKEN_UP), changed(restarts=1))
 
 

@@ -63,7 +63,7 @@ def test_another_authority_is_not_used_and_logged_once(caplog: pytest.LogCapture
     assert "has the steps to change over" in caplog.messages[0]
 
 
-class Kept:
+class Rig:
     """An operator that renews its certificates, and its Secrets."""
 
     leads = True
@@ -79,8 +79,13 @@ class Kept:
 
     async def put(self, **data: bytes) -> None:
         """Write into the Secret of the authority, as a user does."""
-        kept = {name.replace("_", "."): base64.b64encode(text).decode() for name, text in data.items()}
-        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "ca", "namespace": "system"}, "data": kept}
+        encoded = {name.replace("_", "."): base64.b64encode(text).decode() for name, text in data.items()}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "ca", "namespace": "system"},
+            "data": encoded,
+        }
         await self.cluster.replace(Resource.SECRET, body)
 
     async def run(self) -> None:
@@ -89,12 +94,12 @@ class Kept:
 
 
 @pytest.fixture
-async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
     cluster = InMemoryCluster(clock=lambda: NOW_S)
     for name in ("ca", "server"):
         metadata = {"name": name, "namespace": "system"}
         await cluster.create(Resource.SECRET, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
-    made = Kept(cluster, tmp_path)
+    made = Rig(cluster, tmp_path)
     await made.put(tls_crt=made.first.certificate, tls_key=made.first.key)
     task = asyncio.create_task(made.run())
     yield made
@@ -102,36 +107,36 @@ async def kept(tmp_path: Path) -> AsyncIterator[Kept]:
     await asyncio.wait({task})
 
 
-async def test_a_renewed_authority_reaches_etcds_certificate_and_the_operators_own(kept: Kept) -> None:
-    second = renewed(kept.first)
-    await kept.put(tls_crt=second.certificate, tls_key=second.key)
-    await aeventually(lambda: kept.own.exists() and second.certificate in kept.own.read_bytes(), what="its own")
+async def test_a_renewed_authority_reaches_etcds_certificate_and_the_operators_own(rig: Rig) -> None:
+    second = renewed(rig.first)
+    await rig.put(tls_crt=second.certificate, tls_key=second.key)
+    await aeventually(lambda: rig.own.exists() and second.certificate in rig.own.read_bytes(), what="its own")
 
     async def is_served() -> bool:
-        found = await kept.cluster.get(Resource.SECRET, "system", "server")
+        found = await rig.cluster.get(Resource.SECRET, "system", "server")
         return found is not None and base64.b64decode(found["data"]["ca.crt"]) == second.trusted
 
     served: bool = await aeventually(is_served, what="etcd's")
     assert served
 
 
-async def test_a_standby_renews_its_own_certificate_and_not_etcds(kept: Kept) -> None:
-    kept.leads = False
-    await aeventually(kept.own.exists, what="a certificate of its own")
-    first = kept.own.resolve()
-    await aeventually(lambda: kept.own.resolve() != first, what="another one")
-    found = await kept.cluster.get(Resource.SECRET, "system", "server")
+async def test_a_standby_renews_its_own_certificate_and_not_etcds(rig: Rig) -> None:
+    rig.leads = False
+    await aeventually(rig.own.exists, what="a certificate of its own")
+    first = rig.own.resolve()
+    await aeventually(lambda: rig.own.resolve() != first, what="another one")
+    found = await rig.cluster.get(Resource.SECRET, "system", "server")
     assert found is not None
     assert "data" not in found
 
 
 @pytest.mark.parametrize("data", [{}, {"tls_crt": b"no certificate", "tls_key": b"no key"}], ids=["empty", "broken"])
-async def test_a_missing_or_invalid_authority_leaves_the_earlier_one_in_use(kept: Kept, data: dict[str, bytes]) -> None:
-    await kept.put(**data)
-    await aeventually(kept.own.exists, what="a certificate of its own")
-    first = kept.own.resolve()
-    await aeventually(lambda: kept.own.resolve() != first, what="another one")
-    assert kept.held.current is kept.first
-    found = await kept.cluster.get(Resource.SECRET, "system", "ca")
+async def test_a_missing_or_invalid_authority_leaves_the_earlier_one_in_use(rig: Rig, data: dict[str, bytes]) -> None:
+    await rig.put(**data)
+    await aeventually(rig.own.exists, what="a certificate of its own")
+    first = rig.own.resolve()
+    await aeventually(lambda: rig.own.resolve() != first, what="another one")
+    assert rig.held.current is rig.first
+    found = await rig.cluster.get(Resource.SECRET, "system", "ca")
     assert found is not None
     assert set(found["data"]) == {name.replace("_", ".") for name in data}, "nothing is written into it"

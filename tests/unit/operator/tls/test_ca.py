@@ -26,10 +26,10 @@ def pem(key: "rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519Pr
 
 def test_a_jobs_certificate_is_backdated_short_lived_and_named_after_it(authority: CertificateAuthority) -> None:
     issued = authority.issue_client("uid-1", now_s=NOW_S, life_s=86400)
-    told = describe(issued.certificate)
-    assert told is not None
-    assert (told.name, told.hosts) == ("uid-1", frozenset())
-    assert (told.not_before_s, told.not_after_s) == (NOW_S - BACKDATE_S, NOW_S + 86400)
+    described = describe(issued.certificate)
+    assert described is not None
+    assert (described.name, described.hosts) == ("uid-1", frozenset())
+    assert (described.not_before_s, described.not_after_s) == (NOW_S - BACKDATE_S, NOW_S + 86400)
     assert issued.renew_at_s == NOW_S + 43200
 
 
@@ -42,9 +42,9 @@ def test_a_jobs_certificate_cannot_serve_nor_sign(authority: CertificateAuthorit
 
 
 def test_etcds_certificate_has_its_names_and_addresses_and_no_user(authority: CertificateAuthority) -> None:
-    told = describe(authority.issue_server(["etcd.ns.svc", "127.0.0.1"], now_s=NOW_S, life_s=60).certificate)
-    assert told is not None
-    assert (told.name, told.hosts) == ("", frozenset({"etcd.ns.svc", "127.0.0.1"}))
+    described = describe(authority.issue_server(["etcd.ns.svc", "127.0.0.1"], now_s=NOW_S, life_s=60).certificate)
+    assert described is not None
+    assert (described.name, described.hosts) == ("", frozenset({"etcd.ns.svc", "127.0.0.1"}))
 
 
 def test_a_stored_and_loaded_authority_is_the_same(authority: CertificateAuthority) -> None:

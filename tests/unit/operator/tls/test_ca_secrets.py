@@ -28,9 +28,9 @@ async def cluster(clock: FakeClock) -> InMemoryCluster:
 
 
 def secret(name: str, **data: bytes) -> Object:
-    kept = {file.replace("_", "."): base64.b64encode(text).decode() for file, text in data.items()}
+    stored = {file.replace("_", "."): base64.b64encode(text).decode() for file, text in data.items()}
     metadata = {"name": name, "namespace": "system"}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **({"data": kept} if kept else {})}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, **({"data": stored} if stored else {})}
 
 
 async def contents(cluster: InMemoryCluster, name: str) -> dict[str, bytes]:
@@ -90,12 +90,12 @@ async def test_etcds_certificate_follows_its_names_and_its_authority(
     other = SecretNames(namespace="system", ca="ca", server="server", hosts=("renamed",))
     fresh = CertificateAuthority.create(now_s=clock())
     await CASecrets(cluster, other, clock=clock).ensure_server_certificate(fresh)
-    kept = await contents(cluster, "server")
-    told = describe(kept["tls.crt"])
-    assert told is not None
-    assert told.hosts == {"renamed"}
-    assert fresh.has_signed(kept["tls.crt"])
-    assert kept["ca.crt"] == fresh.trusted
+    stored = await contents(cluster, "server")
+    described = describe(stored["tls.crt"])
+    assert described is not None
+    assert described.hosts == {"renamed"}
+    assert fresh.has_signed(stored["tls.crt"])
+    assert stored["ca.crt"] == fresh.trusted
 
 
 async def test_another_component_may_maintain_etcds_certificate(cluster: InMemoryCluster, clock: FakeClock) -> None:

@@ -73,9 +73,9 @@ async def test_a_job_gets_a_certificate_and_a_user_for_its_own_prefix(
 ) -> None:
     certified = await credentials.issue(KEY, SECRET, store=0)
     assert (certified.store, certified.renew_at_s) == (0, NOW_S + 500)
-    told = describe(await certificate(cluster))
-    assert told is not None
-    assert told.name == "uid-1"
+    described = describe(await certificate(cluster))
+    assert described is not None
+    assert described.name == "uid-1"
     assert accounts.of["uid-1"] == {ROLE}
     assert accounts.prefixes[ROLE] == "/elasticjob/c/n/j/uid-1/"
 

@@ -125,7 +125,7 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
     }
     reports[Member(3, f"{3:08x}")] = report(3, state=WorkerState.FAILED)
     of = key(name)
-    told: list[tuple[float, RendezvousState]] = [
+    history: list[tuple[float, RendezvousState]] = [
         (900, world(1, RoundPhase.FORMING)),
         (890, world(1, nodes=nodes)),
         (420, world(2, RoundPhase.FORMING, cause=Cause.NODE_LOST, message="job-7 was lost")),
@@ -134,7 +134,7 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
         (99.6, world(3, nodes=nodes - 1, cause=Cause.WORKER_FAILED, message="rank 37 was killed by SIGSEGV")),
         (60, world(4, RoundPhase.FORMING, cause=Cause.NODE_JOINED, message="job-7 joined")),
     ]
-    for ago_s, at in told:
+    for ago_s, at in history:
         board.reconciled(of, obj(now_s), status, RendezvousView(world=at), now_s - ago_s)
     board.recovered(
         of, RecoverySample(3, Cause.WORKER_FAILED, {"detect": 0.01, "stop": 0.3, "agree": 0.02, "start": 0.08})

@@ -83,11 +83,11 @@ def test_failures_remain_after_etcd_has_deleted_them() -> None:
 def test_a_large_job_is_complete_and_its_ranks_are_in_order() -> None:
     board = PageState()
     large(board)
-    told = job_details(board.jobs["team", "large"])
-    assert [node["first"] for node in told["ranks"]] == list(range(0, 1000, 8))
-    assert [each["round"] for each in told["rounds"]] == [1, 2, 3, 4]
-    assert told["rounds"][2]["steps"]["stop"] == 0.3
-    assert len(json.dumps(told)) < 100_000
+    details = job_details(board.jobs["team", "large"])
+    assert [node["first"] for node in details["ranks"]] == list(range(0, 1000, 8))
+    assert [each["round"] for each in details["rounds"]] == [1, 2, 3, 4]
+    assert details["rounds"][2]["steps"]["stop"] == 0.3
+    assert len(json.dumps(details)) < 100_000
 
 
 def test_progress_is_the_highest_reported_and_remains_after_the_agents_end() -> None:
@@ -105,17 +105,17 @@ def test_the_size_of_a_job_on_the_page_is_limited() -> None:
     status = JobStatus(reason=long, message=long, progress=progress)
     reports = {Member(i, f"{i:08x}"): report(i, pod=f"p{i}") for i in range(RANKS_LIMIT // 8 + 50)}
     board.reconciled(key(), obj(), status, RendezvousView(world=replace(world(), message=long), reports=reports), NOW_S)
-    told = job_details(board.jobs["team", "job"])
-    assert (len(told["reason"]), len(told["rounds"][0]["detail"])) == (TEXT_LIMIT, TEXT_LIMIT)
-    assert len(told["progress"]["metrics"]) == METRICS_LIMIT
-    assert sum(len(node["letters"]) for node in told["ranks"]) == RANKS_LIMIT
+    details = job_details(board.jobs["team", "job"])
+    assert (len(details["reason"]), len(details["rounds"][0]["detail"])) == (TEXT_LIMIT, TEXT_LIMIT)
+    assert len(details["progress"]["metrics"]) == METRICS_LIMIT
+    assert sum(len(node["letters"]) for node in details["ranks"]) == RANKS_LIMIT
 
 
 def test_texts_of_a_job_are_unchanged_in_json() -> None:
     board = PageState()
     hostile(board)
-    told = job_details(board.jobs["team", "hostile"])
-    assert json.loads(json.dumps(told))["failures"][0]["tail"] == HOSTILE
+    details = job_details(board.jobs["team", "hostile"])
+    assert json.loads(json.dumps(details))["failures"][0]["tail"] == HOSTILE
 
 
 def test_the_cause_of_a_round_is_that_of_the_status() -> None:
@@ -142,5 +142,5 @@ def test_values_that_are_not_numbers_are_left_out(wrong: float) -> None:
         RendezvousView(reports={Member(0, "0" * 8): replace(report(0), workers=(odd,))}),
         NOW_S,
     )
-    told = job_details(board.jobs["team", "job"])
-    assert json.loads(json.dumps(told, allow_nan=False))["ranks"][0]["cpu"] == [None]
+    details = job_details(board.jobs["team", "job"])
+    assert json.loads(json.dumps(details, allow_nan=False))["ranks"][0]["cpu"] == [None]
