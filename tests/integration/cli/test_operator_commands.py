@@ -31,7 +31,7 @@ def test_a_job_is_scaled_restarted_suspended_and_resumed_and_describe_shows_it(r
     rig.running(2, 3)
     team("suspend", "j")
     rig.phase("Suspended")
-    assert team("describe", "j").out.endswith(f"`elasticjob resume j -n {rig.namespace.name}` lets it go on.\n")
+    assert team("describe", "j").out.endswith(f"`elasticjob resume j -n {rig.namespace.name}` continues the job.\n")
     team("resume", "j")
     resumed = rig.phase("Running")["rendezvousRound"]
     rig.finish.touch()
