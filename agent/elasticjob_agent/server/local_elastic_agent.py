@@ -29,11 +29,11 @@ from elasticjob_agent.server import _timeouts
 from elasticjob_agent.server._restart_policy import FAILURE_GRACE_S
 from elasticjob_agent.server._uninterruptible import UninterruptibleMonitor, is_uninterruptible
 from elasticjob_agent.server.api import SimpleElasticAgent
-from elasticjob_agent.server.macros import fill_in, fill_in_local_rank
 from elasticjob_agent.server.spec import WorkerSpec
 from elasticjob_agent.server.types import RunResult, WorkerGroup, WorkerState
 from elasticjob_agent.server.worker_env import worker_environment
 from elasticjob_agent.supervisor import resolve_method
+from elasticjob_agent.workers.macros import fill_in, fill_in_local_rank
 from elasticjob_api import constants
 
 __all__ = ["LocalElasticAgent"]
@@ -118,7 +118,7 @@ class LocalElasticAgent(SimpleElasticAgent):
             self._pcontext = start_processes(
                 name=spec.role,
                 entrypoint=spec.entrypoint,
-                args={rank: tuple(fill_in_local_rank(each, rank) for each in spec.args) for rank in ranks},
+                args={rank: _arguments_of(spec, rank) for rank in ranks},
                 envs=envs,
                 logs_specs=self._logs_specs,
                 log_line_prefixes=self._prefixes(worker_group),
@@ -260,6 +260,10 @@ def _check_fork(spec: WorkerSpec, start_method: str | None) -> None:
             "start_method 'fork' cannot be used with a rendezvous over etcd. gRPC does not survive a fork, "
             "and the workers would hold this process's connections open. Use 'spawn' or 'forkserver'"
         )
+
+
+def _arguments_of(spec: WorkerSpec, local_rank: int) -> tuple[Any, ...]:
+    return tuple(fill_in_local_rank(each, local_rank) if isinstance(each, str) else each for each in spec.args)
 
 
 def _translated(ended: RunProcsResult, group: WorkerGroup) -> RunResult:

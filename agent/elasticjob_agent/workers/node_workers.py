@@ -27,8 +27,9 @@ from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Superv
 from elasticjob_agent.workers import error_file
 from elasticjob_agent.workers import log_dir as logs
 from elasticjob_agent.workers.cpu_binding import cpus_of_rank
-from elasticjob_agent.workers.env import WorkerPaths, worker_arguments, worker_environment
+from elasticjob_agent.workers.env import WorkerPaths, worker_environment
 from elasticjob_agent.workers.failure_recorder import ExitedWorker, FailureRecorder
+from elasticjob_agent.workers.macros import fill_in_local_rank
 from elasticjob_agent.workers.output import DEFAULT_OUTPUT, Output
 from elasticjob_api.records import WorkerReport, WorkerState
 from elasticjob_api.runtime_config import RuntimeConfig
@@ -171,7 +172,7 @@ class NodeWorkers:
         tail = error_file.StderrTail(job.output.prefix(assignment, local_rank))
         command = Command(
             name=f"rank {rank}",
-            argv=worker_arguments(self._template.argv, local_rank),
+            argv=tuple(fill_in_local_rank(argument, local_rank) for argument in self._template.argv),
             env=worker_environment(
                 self._template.environment,
                 assignment,

@@ -10,7 +10,6 @@ import pytest
 
 from elasticjob_agent.multiprocessing import Std
 from elasticjob_agent.server import RunResult, Worker, WorkerGroup, WorkerSpec, WorkerState
-from elasticjob_agent.server.macros import fill_in, fill_in_local_rank
 from tests.unit.server.agents import spec
 
 
@@ -144,28 +143,3 @@ def test_records_survive_pickle() -> None:
 def test_result_is_failed_in_state_failed_only(state: WorkerState) -> None:
     assert RunResult(state).is_failed() == (state is WorkerState.FAILED)
     assert RunResult(state).return_values is not RunResult(state).return_values
-
-
-@pytest.mark.parametrize(
-    ("argument", "filled"),
-    [
-        ("--rank=${local_rank}/$local_rank", "--rank=3/3"),
-        ("$$local_rank", "$local_rank"),
-        ("$${local_rank}", "${local_rank}"),
-        ("$HOME", "$HOME"),
-        ("100%", "100%"),
-        ("$$", "$$"),
-        ("${x}", "${x}"),
-        ("$local_ranks", "$local_ranks"),
-        (7, 7),
-        (None, None),
-        (b"$local_rank", b"$local_rank"),
-    ],
-)
-def test_b_004_10_and_k_004_15_only_the_local_rank_is_filled_in(argument: object, filled: object) -> None:
-    assert fill_in_local_rank(argument, 3) == filled
-
-
-def test_b_004_11_a_prefix_template_replaces_three_names_and_leaves_others() -> None:
-    values = {"role_name": "ps", "rank": 5, "local_rank": 1}
-    assert fill_in("[${role_name}:${rank}:${local_rank}:${host}:$rank:$$]", values) == "[ps:5:1:${host}:$rank:$$]"

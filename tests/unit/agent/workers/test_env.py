@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.workers.env import WorkerPaths, worker_arguments, worker_environment
+from elasticjob_agent.workers.env import WorkerPaths, worker_environment
 from elasticjob_api import constants
 
 PLACE = Assignment(
@@ -108,20 +108,3 @@ def test_the_base_is_not_changed() -> None:
     base = {"PATH": "/bin", constants.ENV_PREFIX: "/p"}
     environment(**base)
     assert base == {"PATH": "/bin", constants.ENV_PREFIX: "/p"}
-
-
-@pytest.mark.parametrize(
-    ("given", "filled"),
-    [
-        ("--gpu=${local_rank}", "--gpu=2"),
-        ("${local_rank}${local_rank}", "22"),
-        ("$local_rank", "$local_rank"),
-        ("$HOME", "$HOME"),
-        ("100%", "100%"),
-        ("$$", "$$"),
-        ("${x}", "${x}"),
-        ("", ""),
-    ],
-)
-def test_only_torchruns_macro_is_replaced(given: str, filled: str) -> None:
-    assert worker_arguments((given,), 2) == (filled,)

@@ -1,4 +1,4 @@
-"""Macros in the arguments of workers and in the prefixes of their lines; all other text stays unchanged."""
+"""Macros in the arguments of workers and in the prefixes of their lines; all else stays verbatim."""
 
 import re
 from collections.abc import Mapping
@@ -7,13 +7,11 @@ _LOCAL_RANK = re.compile(r"(\$?)\$(?:local_rank(?![A-Za-z0-9_])|\{local_rank\})"
 _BRACED = re.compile(r"\$\{(\w+)\}")
 
 
-def fill_in_local_rank(argument: object, local_rank: int) -> object:
-    """Replace `${local_rank}` and `$local_rank` in text by the number; a second dollar sign keeps them as text."""
-    if not isinstance(argument, str):
-        return argument
+def fill_in_local_rank(argument: str, local_rank: int) -> str:
+    """Return the text with the number for `${local_rank}` and `$local_rank`; one dollar more keeps them as text."""
     return _LOCAL_RANK.sub(lambda found: found[0][1:] if found[1] else str(local_rank), argument)
 
 
 def fill_in(template: str, values: Mapping[str, object]) -> str:
-    """Replace `${name}` for each known name; every other `$…` stays."""
+    """Return the text with the value of each known `${name}`; every other `$…` stays."""
     return _BRACED.sub(lambda found: str(values[found[1]]) if found[1] in values else found[0], template)
