@@ -20,7 +20,6 @@ from elasticjob_agent.node.liveness import serving_liveness
 from elasticjob_agent.node.run_node import NodeSettings, run_node, run_node_until
 from elasticjob_agent.rendezvous.errors import Superseded, Unreachable
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
-from elasticjob_agent.server._restart_policy import VERDICTS
 from elasticjob_agent.supervisor import SupervisorError
 from elasticjob_api import constants
 from elasticjob_api.exit_codes import ExitCode, exit_code_of
@@ -167,10 +166,8 @@ def _log_dir(namespace: argparse.Namespace, environment: Mapping[str, str]) -> I
 
 
 def _log_to_stderr(level: str) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(lambda record: record.name != VERDICTS)  # `_exit` logs the same with the exit code
     logging.basicConfig(
-        level=_LEVELS.get(level.lower(), logging.INFO), format="elasticjob-agent: %(message)s", handlers=[handler]
+        level=_LEVELS.get(level.lower(), logging.INFO), format="elasticjob-agent: %(message)s", stream=sys.stderr
     )
 
 

@@ -10,25 +10,20 @@ import logging
 import secrets
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from elasticjob_agent import multiprocessing
 from elasticjob_agent.host.cpu_topology import Cpus, format_cpus
 from elasticjob_agent.monitoring.progress import ProgressFifo
 from elasticjob_agent.monitoring.reporter import Reporter
 from elasticjob_agent.net.fixed_port import FixedPort
 from elasticjob_agent.net.master_port import MasterPort
-from elasticjob_agent.node.node_agent import POLL_S, BackgroundLoop, NodeAgent
 from elasticjob_agent.node.self_fencing import SelfFencing
-from elasticjob_agent.rendezvous.errors import RendezvousError
-from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, HandlerDeps
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
-from elasticjob_agent.server import WorkerSpec
 from elasticjob_agent.supervisor import Console, Supervisor
 from elasticjob_agent.tracing import Tracer
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
@@ -83,26 +78,21 @@ async def run_node(settings: NodeSettings, received_signals: list[signal.Signals
     trace = Tracer(settings.trace, settings.profile.pod)
     progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}", lambda: None)
     port = _master_port(settings)
+    etcd = EtcdClient(settings.endpoint)
     if settings.cpus:
         log.info("workers are bound to CPUs, by local rank: %s", "; ".join(map(format_cpus, settings.cpus)))
     try:
         template = _worker_template(settings, progress, consoles)
         workers = NodeWorkers(supervisor=supervisor, template=template, port=port, wall_ns=time.time_ns)
-        loop = BackgroundLoop()
-
-        async def run_member(etcd: Etcd, member: RendezvousMember) -> Outcome:
-            reporter = Reporter(
-                etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns, trace=trace
-            )
-            return await _run_all(member, reporter, SelfFencing(etcd, member))
-
-        handler = EtcdRendezvousHandler(_handler_deps(settings, loop=loop, port=port, trace=trace, run=run_member))
-        agent = NodeAgent(
-            _spec(settings, handler), workers=workers, handler=handler, loop=loop, host=settings.profile.host
+        member = _member(settings, etcd, workers, trace)
+        reporter = Reporter(
+            etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns, trace=trace
         )
-        with _signals(settings.signals, [] if received_signals is None else received_signals, agent.stop):
-            return await _run_agent(agent, handler)
+        received = [] if received_signals is None else received_signals
+        with _signals(settings.signals, received, leave=member.request_leave, kill=workers.kill):
+            return await _run_all(member, reporter, SelfFencing(etcd, member))
     finally:
+        await etcd.close()
         await supervisor.close()
         port.close()
         progress.close()
@@ -126,73 +116,15 @@ async def run_node_until(
     return Outcome(ExitCode.UNAVAILABLE, over.result())
 
 
-async def _run_agent(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome:
-    """Run the agent in a thread of its own. If cancelled, it ends without an outcome; workers get the short grace."""
-    run = asyncio.create_task(asyncio.to_thread(_run_until_ended, agent, handler), name="agent")
-    try:
-        return await asyncio.shield(run)
-    except asyncio.CancelledError:
-        handler.cancel()
-        await asyncio.wait([run])
-        raise
-
-
-def _run_until_ended(agent: NodeAgent, handler: EtcdRendezvousHandler) -> Outcome:
-    """Run the agent. Return the outcome of the member, or raise its error; only without both the agent's counts."""
-    agent_error: Exception | None = None
-    try:
-        agent.run()
-    except (multiprocessing.SignalException, RendezvousError) as error:
-        agent_error = error
-    ended = handler.run_result()
-    if isinstance(ended, Outcome):
-        return ended
-    if isinstance(ended, Exception):
-        raise ended
-    if isinstance(agent_error, RendezvousError):
-        raise agent_error
-    return Outcome(ExitCode.LEFT, "left the job; the other nodes detect it when the lease ends")
-
-
-def _spec(settings: NodeSettings, handler: EtcdRendezvousHandler) -> WorkerSpec:
-    return WorkerSpec(
-        role=settings.profile.role,
-        local_world_size=settings.profile.nproc,
-        rdzv_handler=handler,
-        entrypoint=settings.argv[0],
-        args=settings.argv[1:],
-        monitor_interval=POLL_S,
-    )
-
-
-def _handler_deps(
-    settings: NodeSettings,
-    *,
-    loop: BackgroundLoop,
-    port: MasterPort,
-    trace: Tracer,
-    run: Callable[[Etcd, RendezvousMember], Coroutine[Any, Any, Outcome]],
-) -> HandlerDeps:
-    @contextlib.asynccontextmanager
-    async def connect() -> AsyncIterator[Etcd]:
-        etcd = EtcdClient(settings.endpoint)
-        try:
-            yield etcd
-        finally:
-            await etcd.close()
-
-    return HandlerDeps(
-        loop=loop,
-        connect=connect,
-        profile=lambda _node: settings.profile,
-        port=port,
-        run_id=settings.run_id,
+def _member(settings: NodeSettings, etcd: Etcd, workers: NodeWorkers, trace: Tracer) -> RendezvousMember:
+    return RendezvousMember(
+        etcd=etcd,
+        identity=settings.profile,
+        workers=workers,
         clock=time.monotonic,
-        wall_ns=time.time_ns,
         draw=lambda: secrets.token_hex(4),
         trace=trace,
         join_timeout_s=settings.join_timeout_s,
-        run=run,
     )
 
 
@@ -242,14 +174,18 @@ async def _run_all(member: RendezvousMember, reporter: Reporter, isolation: Self
 
 @contextlib.contextmanager
 def _signals(
-    numbers: tuple[signal.Signals, ...], received: list[signal.Signals], stop: Callable[[signal.Signals], None]
+    numbers: tuple[signal.Signals, ...],
+    received: list[signal.Signals],
+    *,
+    leave: Callable[[], None],
+    kill: Callable[[], None],
 ) -> Iterator[None]:
-    """Pass each signal to the agent as a request to stop while inside; the agent treats the second one as urgent."""
+    """Leave the job on the first signal; kill the workers on each later one."""
     loop = asyncio.get_running_loop()
 
     def on_signal(number: signal.Signals) -> None:
         log.info("got %s: %s", number.name, "killing the workers" if received else "leaving the job")
-        stop(number)
+        (kill if received else leave)()
         received.append(number)
 
     for number in numbers:

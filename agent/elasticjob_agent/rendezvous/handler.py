@@ -5,7 +5,6 @@ It runs one `RendezvousMember` in an event loop of another thread. The member se
 nothing by itself: a job ends by success, by the use of all restarts, or by the operator.
 """
 
-import asyncio
 import concurrent.futures
 import logging
 from collections.abc import Callable, Coroutine, Sequence
@@ -32,7 +31,6 @@ from elasticjob_agent.rendezvous.worker_mailbox import ThreadedWorkers
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.runtime_config import RuntimeConfig
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Etcd
 
@@ -77,8 +75,6 @@ class HandlerDeps:
     """Returns eight random hex digits."""
     trace: Tracer
     join_timeout_s: float = 600.0
-    run: Callable[[Etcd, RendezvousMember], Coroutine[Any, Any, Outcome]] = lambda _, member: member.run()
-    """Runs the member, and the tasks beside it, in the loop."""
 
 
 class EtcdRendezvousHandler(JobRendezvous):
@@ -90,10 +86,9 @@ class EtcdRendezvousHandler(JobRendezvous):
         self._on_change: Callable[[], None] = lambda: None
         self._mailbox: ThreadedWorkers | None = None
         self._member: RendezvousMember | None = None
-        self._task: asyncio.Task[None] | None = None
         self._run_task: concurrent.futures.Future[None] | None = None
         self._assignment: Assignment | None = None
-        self._leaving = self._cancelled = False
+        self._leaving = False
         self._closed = False
 
     # -- RendezvousHandler -----------------------------------------------------------------------
@@ -204,32 +199,6 @@ class EtcdRendezvousHandler(JobRendezvous):
         if self._member is not None:
             self._member.request_leave()
 
-    # -- beyond both interfaces ------------------------------------------------------------------
-
-    @property
-    def assignment(self) -> Assignment | None:
-        """Return the assignment that was taken last."""
-        return self._assignment
-
-    @property
-    def runtime_config(self) -> RuntimeConfig | None:
-        """Return the job's runtime config at the time of that assignment."""
-        return None if self._mailbox is None else self._mailbox.runtime_config
-
-    def run_result(self) -> Outcome | BaseException | None:
-        """Return the member's end: its outcome, or the exception that it raised."""
-        return None if self._mailbox is None else self._mailbox.ended
-
-    def cancel(self) -> None:
-        """End the member without a record in etcd; `stop_order` follows if workers run."""
-        self._cancelled = True  # for a member that is started later
-        if self._mailbox is not None:
-            self._deps.loop.submit(self._cancel())
-
-    async def _cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
     # -- the member ------------------------------------------------------------------------------
 
     def _start(self) -> ThreadedWorkers:
@@ -250,15 +219,12 @@ class EtcdRendezvousHandler(JobRendezvous):
 
     async def _run_member(self, identity: NodeIdentity, mailbox: ThreadedWorkers) -> None:
         """Run the member to its end, and pass each outcome or exception to the agent."""
-        self._task = asyncio.current_task()
-        if self._cancelled:
-            await self._cancel()
         try:
             async with self._deps.connect() as etcd:
                 self._member = self._make_member(etcd, identity, mailbox)
                 if self._leaving:
                     self._member.request_leave()
-                mailbox.end(await self._deps.run(etcd, self._member))
+                mailbox.end(await self._member.run())
         except BaseException as error:
             mailbox.end(error)
             if not isinstance(error, Exception):

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.interface import RendezvousHandler
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
-from elasticjob_api.records import WorkerFailure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +43,6 @@ class LocalFailure:
     pid: int = 0
     startup: bool = False
     """Whether it failed soon after its start, so that it may well fail again at once."""
-    record: WorkerFailure | None = None
-    """The complete record, if the caller has one; it replaces the fields above."""
 
 
 class JobRendezvous(RendezvousHandler):

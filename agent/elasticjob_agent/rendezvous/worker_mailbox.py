@@ -39,15 +39,14 @@ class ThreadedWorkers:
         self._stop_order: StopOrder | None = None
         self._ended: Outcome | BaseException | None = None
         self._closed = False  # the agent has stopped its workers without an order
-        self.runtime_config: RuntimeConfig | None = None
 
     # -- the member's side, in the loop ----------------------------------------------------------
 
-    async def start(self, assignment: Assignment, config: RuntimeConfig) -> None:
+    async def start(self, assignment: Assignment, _config: RuntimeConfig) -> None:
         """Offer the round to the agent."""
         self.phase, self.failures, self._assignment, self._closed = Workers.RUNNING, [], assignment, False
         with self._rounds:
-            self._offered, self._stop_order, self.runtime_config = assignment, None, config
+            self._offered, self._stop_order = assignment, None
         self._notify()
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
@@ -93,8 +92,6 @@ class ThreadedWorkers:
         self._set_phase(Workers.FAILED if self.phase is Workers.RUNNING else self.phase)
 
     def _record(self, assignment: Assignment, failed: LocalFailure) -> WorkerFailure:
-        if failed.record is not None:
-            return failed.record
         return WorkerFailure(
             incarnation="",
             rank=assignment.base_rank + failed.local_rank,

@@ -29,11 +29,7 @@ _NO_FILE = "<N/A>"
 _LEAVE_TIMEOUT_S = 10.0
 """Maximum seconds for which the report of a leave may delay the stop of the workers."""
 
-VERDICTS = "elasticjob_agent.server.verdicts"
-"""Name of the logger for the line about the job's end. A program with such a line of its own drops these records."""
-
 log = logging.getLogger(__name__)
-verdicts = logging.getLogger(VERDICTS)
 
 
 class RestartPolicy(Protocol):
@@ -174,7 +170,7 @@ class JobRestartPolicy:
             try:
                 step(group)
             except JobFailed as failed:
-                verdicts.error("[%s] the job failed: %s", group.spec.role, failed)
+                log.error("[%s] the job failed: %s", group.spec.role, failed)  # noqa: TRY400  # the message has the cause; a trace would be of this loop
                 if start_error is not None:
                     raise start_error from failed
                 group.state = WorkerState.FAILED
@@ -208,7 +204,7 @@ class JobRestartPolicy:
         outcome = self._job.outcome()
         if outcome is None or outcome.code in {ExitCode.OK, ExitCode.LEFT}:
             return result
-        verdicts.error("[%s] the job failed after this node had succeeded: %s", group.spec.role, outcome.detail)
+        log.error("[%s] the job failed after this node had succeeded: %s", group.spec.role, outcome.detail)
         group.state = WorkerState.FAILED
         return RunResult(state=WorkerState.FAILED)
 

@@ -1,13 +1,17 @@
 """A node inside a program that continues: it releases its resources at its end, not at a garbage collection."""
 
+import asyncio
 import gc
 import os
 import secrets
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from elasticjob_agent.node.run_node import NodeSettings, run_node
@@ -20,6 +24,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Put, Txn
 from testing.newer_version import newer_record
+from testing.waiting import aeventually
 
 pytestmark = pytest.mark.etcd
 
@@ -70,6 +75,52 @@ async def test_the_port_of_rank_0_is_free_when_the_node_has_ended(etcd_server: E
     outcome = await run_node(one_node(etcd_server, tmp_path))
     assert outcome.code == ExitCode.OK
     assert own_reservations() == set()
+
+
+def scripted(endpoint: EmbeddedEtcd, folder: Path, script: str, *, nproc: int = 1) -> NodeSettings:
+    """Return a node whose workers create a file `started-RANK`, and then run `script`."""
+    begin = "import os, pathlib, signal, sys, time; "
+    mark = f"pathlib.Path({str(folder)!r}, 'started-' + os.environ['RANK']).touch(); "
+    node = one_node(endpoint, folder)
+    argv = (sys.executable, "-S", "-c", begin + script.replace("MARK; ", mark))
+    return replace(node, argv=argv, profile=replace(node.profile, nproc=nproc))
+
+
+async def all_started(folder: Path, count: int) -> None:
+    await aeventually(lambda: len(list(folder.glob("started-*"))) == count, within_s=30, what=f"{count} workers")
+
+
+async def test_the_end_of_a_failed_job_names_the_worker_and_its_last_line(
+    etcd_server: EmbeddedEtcd, tmp_path: Path
+) -> None:
+    script = "MARK; sys.exit('no more data') if os.environ['RANK'] == '1' else time.sleep(600)"
+    outcome = await run_node(scripted(etcd_server, tmp_path, script, nproc=2))
+    assert outcome.code == 1
+    assert "rank 1 on pod exited with code 1: no more data" in outcome.detail
+
+
+async def test_a_second_signal_kills_workers_that_ignore_the_first(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
+    script = "signal.signal(15, signal.SIG_IGN); MARK; time.sleep(600)"
+    received: list[signal.Signals] = []
+    node = replace(scripted(etcd_server, tmp_path, script), signals=(signal.SIGUSR1,))
+    run = asyncio.create_task(run_node(node, received))
+    await all_started(tmp_path, 1)
+    for count in (1, 2):
+        os.kill(os.getpid(), signal.SIGUSR1)
+        await aeventually(lambda count=count: len(received) == count, within_s=30, what="the signal")
+    outcome = await asyncio.wait_for(run, 25.0)
+    assert (outcome.code, outcome.detail) == (ExitCode.LEFT, "left in order")
+
+
+async def test_a_node_that_is_cancelled_stops_its_workers(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
+    run = asyncio.create_task(run_node(scripted(etcd_server, tmp_path, "MARK; time.sleep(600)", nproc=2)))
+    await all_started(tmp_path, 2)
+    workers = [child for child in psutil.Process().children(recursive=True) if "time.sleep(600)" in child.cmdline()[-1]]
+    run.cancel()
+    with suppress(asyncio.CancelledError):
+        await run
+    assert len(workers) == 2
+    assert [worker for worker in workers if worker.is_running()] == []
 
 
 async def test_a_node_runs_to_its_end_with_records_of_a_newer_operator(
