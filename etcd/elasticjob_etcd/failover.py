@@ -68,7 +68,7 @@ class FailoverWatchdog:
     def _start_search(self) -> None:
         if self._search is None and not self._single_member and self._connection.has_answered:
             self._search = self._spawn(self._fail_over(self._connection.channel))
-            self._search.add_done_callback(self._has_ended)
+            self._search.add_done_callback(self._on_search_done)
 
     def _answered(self) -> None:
         if self._search is not None:
@@ -76,7 +76,7 @@ class FailoverWatchdog:
             self._search = None
             self._spawn(self._count_members())
 
-    def _has_ended(self, search: asyncio.Task[None]) -> None:
+    def _on_search_done(self, search: asyncio.Task[None]) -> None:
         if self._search is search:
             self._search = None
 

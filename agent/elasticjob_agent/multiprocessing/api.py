@@ -374,7 +374,7 @@ class _WorkerSetContext(PContext):
     def _failures_so_far(self, workers: WorkerSet) -> dict[int, ProcessFailure]:
         """Return failures of workers that failed by themselves, or have sent an error and are about to exit."""
         failed = [rank for rank in range(self.nprocs) if workers.has_failed(rank)]
-        return {rank: self._failure(workers, rank, workers.exits.get(rank) or _is_exiting()) for rank in failed}
+        return {rank: self._failure(workers, rank, workers.exits.get(rank) or _exit_unknown()) for rank in failed}
 
     def _result_of(self, workers: WorkerSet) -> RunProcsResult:
         result = RunProcsResult(stdouts=self.stdouts, stderrs=self.stderrs)
@@ -401,7 +401,7 @@ class _WorkerSetContext(PContext):
         result.failures = own_failures or result.failures
 
 
-def _is_exiting() -> Exit:
+def _exit_unknown() -> Exit:
     """Return the exit of a function worker that has sent an error."""
     return Exit(code=1, at_s=time.monotonic(), wall_ns=time.time_ns(), stopped_by_us=False)
 

@@ -136,13 +136,13 @@ def _missing_ranks(
         with store_timeout(store, 2 * trace_timeout):  # rank 0 may need all of its time before it publishes
             return [int(r) for r in json.loads(store.get(answer))] if _appears(store, answer) else [0]
     with store_timeout(store, trace_timeout):
-        late = _is_missing(store, [f"{key_prefix}{other}{_TRACE}" for other in range(1, world_size)])
+        late = _missing_keys(store, [f"{key_prefix}{other}{_TRACE}" for other in range(1, world_size)])
     missing = [1 + index for index in late]
     store.set(answer, json.dumps(missing))
     return missing
 
 
-def _is_missing(store: KeyValueStore, keys: Sequence[str]) -> list[int]:
+def _missing_keys(store: KeyValueStore, keys: Sequence[str]) -> list[int]:
     """Return the indices of keys that do not appear in time: one wait for all, then a short wait for each."""
     try:
         store.wait(keys)

@@ -57,7 +57,7 @@ from elasticjob_operator.policy.slots.joined import joined_before
 from elasticjob_operator.policy.slots.lost_pods import lost_pods
 from elasticjob_operator.policy.slots.node_avoidance import record_losses
 from elasticjob_operator.policy.slots.replacement_backoff import update_histories
-from elasticjob_operator.policy.slots.unreachable_agents import is_confirmed, silences, unreachable_pods
+from elasticjob_operator.policy.slots.unreachable_agents import no_longer_exempt, silences, unreachable_pods
 from elasticjob_operator.policy.status.build import is_finished, rejected_status
 from elasticjob_operator.policy.status.rounds import update_rounds
 from elasticjob_operator.settings import Settings
@@ -344,7 +344,7 @@ class Reconciler:
         self._agents.record(key, agents, silent.values())
         now = unreachable_pods(silent, agents=agents, lease_s=lease_s, installation=self._agents.share_silent)
         job_state.record_unreachable(
-            now, anew=is_confirmed(job_state.unreachable, now, silent), monotonic_s=snapshot.monotonic_s
+            now, anew=no_longer_exempt(job_state.unreachable, now, silent), monotonic_s=snapshot.monotonic_s
         )
 
     def _measure(self, key: JobKey, job_state: JobState, snapshot: JobSnapshot) -> None:

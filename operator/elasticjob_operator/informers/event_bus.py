@@ -97,7 +97,7 @@ class EventBus:
         if not (begun := self._start_of(resource)).done():
             begun.set_result(versions)
 
-    async def has_started(self, resource: Resource) -> Mapping[str, str]:
+    async def wait_started(self, resource: Resource) -> Mapping[str, str]:
         """Wait for `start`, and return its versions."""
         return await asyncio.shield(self._start_of(resource))
 

@@ -45,7 +45,7 @@ class Reflector:
         Raises:
             WatchStale: the CRD was deleted.
         """
-        self._versions.update(await self._event_bus.has_started(self.resource))
+        self._versions.update(await self._event_bus.wait_started(self.resource))
         async with asyncio.TaskGroup() as tasks:
             for namespace in self._cluster.namespaces:
                 tasks.create_task(

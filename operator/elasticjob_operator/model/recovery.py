@@ -75,14 +75,14 @@ def step_durations(timings: Iterable[RecoveryTimings]) -> dict[str, float]:
     """
     timings = tuple(timings)
     known = {
-        "detect": _is_plausible(r.detect_s for r in timings),
-        "stop": _is_plausible(r.stop_s for r in timings),
-        "agree": _is_plausible(r.agree_s for r in timings),
-        "start": _is_plausible(r.start_s for r in timings),
+        "detect": _plausible(r.detect_s for r in timings),
+        "stop": _plausible(r.stop_s for r in timings),
+        "agree": _plausible(r.agree_s for r in timings),
+        "start": _plausible(r.start_s for r in timings),
     }
     return {name: (min if name == "agree" else max)(values) for name, values in known.items() if values}
 
 
-def _is_plausible(timings: Iterable[float | None]) -> list[float]:
+def _plausible(timings: Iterable[float | None]) -> list[float]:
     """Return the values that are plausible durations; jobs report them, and they add to the sums of all jobs."""
     return [value for value in timings if value is not None and 0.0 <= value <= MAX_RECOVERY_S]

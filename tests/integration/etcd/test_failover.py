@@ -62,7 +62,7 @@ async def hears_of_a_write(mirror: Mirror, other: EtcdClient) -> None:
     await aeventually(lambda: "watched/key" in mirror.items, within_s=60, what="the write is seen")
 
 
-async def is_refreshed(client: EtcdClient, keeper: LeaseKeeper) -> None:
+async def wait_refreshed(client: EtcdClient, keeper: LeaseKeeper) -> None:
     async with asyncio.timeout(60):
         while True:
             with contextlib.suppress(Unavailable):
@@ -101,7 +101,7 @@ async def test_no_lease_is_lost_and_the_watch_continues_while_a_member_is_suspen
         await settle(client, other)
         with three.stalled(number[frozen]):
             await hears_of_a_write(mirror, other)
-            await is_refreshed(client, keeper)
+            await wait_refreshed(client, keeper)
             assert not keeper.lost.is_set(), keeper.reason
 
 
@@ -143,12 +143,12 @@ async def test_a_single_suspended_member_is_dialed_once_more_and_never_again(sin
         await settle(client, other)
         await stands_still_for_one_refresh(single, client, keeper)
         assert way.connections > 1
-        await is_refreshed(client, keeper)
+        await wait_refreshed(client, keeper)
         await aeventually(lambda: client._failover._single_member, what="it knows that there is no other member")
         await settle(client, other)
         known = way.connections
         await stands_still_for_one_refresh(single, client, keeper)
-        await is_refreshed(client, keeper)
+        await wait_refreshed(client, keeper)
         assert way.connections == known
         assert not keeper.lost.is_set(), keeper.reason
 

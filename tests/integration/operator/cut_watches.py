@@ -37,7 +37,7 @@ socketserver.ThreadingTCPServer(("0.0.0.0", PORT), Answer).serve_forever()
 """
 
 
-async def is_watched(resource: Resource, connected: asyncio.Event) -> None:
+async def wait_watched(resource: Resource, connected: asyncio.Event) -> None:
     """Run one watch until it ends with ClusterUnavailable."""
     cluster = await KubeCluster.connect(EventBus())
     try:
@@ -52,7 +52,7 @@ async def is_watched(resource: Resource, connected: asyncio.Event) -> None:
 
 async def pull(line: NetworkNamespace) -> None:
     """Wait until both watches are connected, then cut the connection."""
-    tasks = [await begun(functools.partial(is_watched, each)) for each in (Resource.POD, Resource.JOB)]
+    tasks = [await begun(functools.partial(wait_watched, each)) for each in (Resource.POD, Resource.JOB)]
     line.disconnect()
     done, late = await asyncio.wait(tasks, timeout=NOTICED_WITHIN_S)
     for task in late:

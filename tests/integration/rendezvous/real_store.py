@@ -50,7 +50,7 @@ class _Epoch:
                 self.revision = batch.revision
                 self._changed.set()
 
-    async def has_shown(self, revision: int) -> None:
+    async def wait_shown(self, revision: int) -> None:
         """Wait until the watch has reached this revision."""
         async with asyncio.timeout(_COMES_THROUGH_S):
             while self.revision < revision:
@@ -114,7 +114,7 @@ class RealStore(SimStore):
     def txn(self, txn: Txn) -> TxnResult:
         async def run() -> TxnResult:
             result = await self._epoch.client.txn(txn)
-            await self._epoch.has_shown(result.revision)
+            await self._epoch.wait_shown(result.revision)
             return result
 
         result = self._await(run())
@@ -145,7 +145,7 @@ class RealStore(SimStore):
     def revoke(self, lease_id: int) -> bool:
         async def run() -> bool:
             revoked = await self._epoch.client.lease_revoke(lease_id)
-            await self._epoch.has_shown((await self._epoch.client.range("no such key")).revision)
+            await self._epoch.wait_shown((await self._epoch.client.range("no such key")).revision)
             return revoked
 
         revoked = self._await(run())
@@ -191,9 +191,9 @@ class RealStore(SimStore):
         filler = Txn((), (Put("filler", b""),))
         while self._epoch.revision < revision:
             done = await asyncio.gather(*(self._epoch.client.txn(filler) for _ in range(_AT_ONCE)))
-            await self._epoch.has_shown(max(result.revision for result in done))
+            await self._epoch.wait_shown(max(result.revision for result in done))
         emptied = await self._epoch.client.txn(Txn((), (Delete("filler"),)))
-        await self._epoch.has_shown(emptied.revision)
+        await self._epoch.wait_shown(emptied.revision)
 
     def close(self) -> None:
         """Delete all keys, and close the client."""

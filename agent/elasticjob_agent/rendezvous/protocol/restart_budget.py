@@ -35,7 +35,7 @@ def used_restarts(spec: SpecRecord, counts: RestartCounts) -> int:
     return len(_within_window(spec, counts)) if spec.restart_window_s > 0 else counts.restarts
 
 
-def is_charged(spec: SpecRecord, counts: RestartCounts) -> str:
+def with_charged_failure(spec: SpecRecord, counts: RestartCounts) -> str:
     """Return `charged_failures` with one more failure, of age 0; empty without a window."""
     if spec.restart_window_s <= 0:
         return ""

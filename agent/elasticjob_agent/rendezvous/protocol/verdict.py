@@ -107,7 +107,7 @@ def _charge(spec: SpecRecord, root: FailureEntry, counts: RestartCounts, *, star
             message=failure_text + _describe_exhaustion(spec, startup_failures),
             startup_failures=startup_failures,
         )
-    charges = restart_budget.is_charged(spec, counts)
+    charges = restart_budget.with_charged_failure(spec, counts)
     return Verdict(
         1,
         root_cause=root,

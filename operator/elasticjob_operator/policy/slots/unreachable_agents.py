@@ -72,7 +72,7 @@ def _newest_first(silent: Iterable[Silence]) -> list[Silence]:
     return sorted(silent, key=lambda silence: -silence.since_s)
 
 
-def is_confirmed(before: frozenset[str], now: frozenset[str], silent: Mapping[str, Silence]) -> frozenset[str]:
+def no_longer_exempt(before: frozenset[str], now: frozenset[str], silent: Mapping[str, Silence]) -> frozenset[str]:
     """Return the pods that are no longer exempt, although they are still silent and no dead node explains it.
 
     Other agents have come back, so these may come back soon: their silence counts from now.

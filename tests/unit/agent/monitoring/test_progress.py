@@ -50,7 +50,7 @@ class CountingFifo:
     def _on_progress(self) -> None:
         self.count += 1
 
-    def is_last(self, progress: Progress) -> Callable[[], bool]:
+    def received_last(self, progress: Progress) -> Callable[[], bool]:
         """Return a condition: whether this is the last progress received."""
         return lambda: self.fifo.last == progress
 
@@ -83,7 +83,7 @@ async def test_a_line_in_two_pieces_is_one_line(counting: CountingFifo) -> None:
 async def test_writers_come_and_go(counting: CountingFifo) -> None:
     for expected in (Progress(0), Progress(1), Progress(2)):
         counting.write(b'{"step": %d}\n' % (expected.step or 0))
-        await aeventually(counting.is_last(expected))
+        await aeventually(counting.received_last(expected))
 
 
 async def test_an_endless_line_is_dropped_and_the_next_one_counts(counting: CountingFifo) -> None:

@@ -129,7 +129,7 @@ async def test_a_forbidden_namespace_is_left_out_and_the_others_are_listed(
     rig.server.objects, rig.server.refused = in_each(), {"b"}
     async for shown in rig.lists(1):
         assert shown == (["a-p", "c-p"], {"b"})
-    assert await rig.feed.has_started(Resource.POD) == {"a": "7", "c": "7"}
+    assert await rig.feed.wait_started(Resource.POD) == {"a": "7", "c": "7"}
     assert [record.getMessage().split(": ")[0] for record in caplog.records] == [
         "cannot list pods of b, its cache remains unchanged"
     ]

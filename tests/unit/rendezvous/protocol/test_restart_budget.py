@@ -8,8 +8,8 @@ from elasticjob_agent.rendezvous.protocol.restart_budget import (
     FailureAgeClock,
     RestartCounts,
     failure_ages,
-    is_charged,
     used_restarts,
+    with_charged_failure,
 )
 from elasticjob_api.records import SpecRecord
 
@@ -41,16 +41,16 @@ def test_failures_that_count(window_s: float, charges: str, seen_s: float, count
 
 def test_a_new_charge_has_age_0_and_older_ones_leave_the_window() -> None:
     counts = RestartCounts(round=9, charged_failures="4:0.0,30.0,50.0", charged_ages_s=10.25)
-    assert is_charged(spec(60), counts) == "9:0.0,10.2,40.2"
+    assert with_charged_failure(spec(60), counts) == "9:0.0,10.2,40.2"
 
 
 def test_without_a_window_no_ages_are_written() -> None:
-    assert is_charged(spec(0), RestartCounts(round=9, charged_failures="4:0.0")) == ""
+    assert with_charged_failure(spec(0), RestartCounts(round=9, charged_failures="4:0.0")) == ""
 
 
 def test_at_most_a_thousand_charges_are_written() -> None:
     counts = RestartCounts(round=1, charged_failures="0:" + ",".join(["1.0"] * 1000))
-    assert len(failure_ages(is_charged(spec(60), counts))) == 1000
+    assert len(failure_ages(with_charged_failure(spec(60), counts))) == 1000
 
 
 def test_the_clock_starts_again_with_each_charge() -> None:
@@ -73,7 +73,7 @@ def test_a_failure_never_counts_for_too_short_a_time_with_any_leader(
         rounded_s = 0.06 * len(true)  # the state has ages in tenths of a second, at each verdict
         assert used_restarts(spec(window_s), counts) >= sum(now - at < window_s - rounded_s for at in true)
         true.append(now)
-        counts = RestartCounts(round=round_, charged_failures=is_charged(spec(window_s), counts))
+        counts = RestartCounts(round=round_, charged_failures=with_charged_failure(spec(window_s), counts))
 
 
 @given(gaps, st.floats(1, 200))
@@ -92,5 +92,5 @@ def test_one_leader_that_sees_every_state_counts_exactly(gaps: list[float], wind
         assert sum(now - at < window_s - rounding_s for at in true) <= counted
         assert counted <= sum(now - at < window_s + rounding_s for at in true)
         true.append(now)
-        counts = RestartCounts(round=round_, charged_failures=is_charged(spec(window_s), counts))
+        counts = RestartCounts(round=round_, charged_failures=with_charged_failure(spec(window_s), counts))
         clock.record(counts.charged_failures, now)

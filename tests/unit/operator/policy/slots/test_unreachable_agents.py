@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from elasticjob_operator.policy.slots.unreachable_agents import (
     SHARE_OF_INSTALLATION,
     Silence,
-    is_confirmed,
+    no_longer_exempt,
     silences,
     unreachable_pods,
 )
@@ -66,14 +66,14 @@ def test_a_pod_that_is_not_ready_is_silent_with_its_node() -> None:
 
 def test_a_pod_is_no_longer_exempt_when_the_others_come_back_and_its_silence_starts_again() -> None:
     before = frozenset({"uid-0", "uid-1", "uid-2"})
-    assert is_confirmed(before, frozenset(), silent_since(100.0)) == {"uid-0"}
-    assert is_confirmed(before, before, silent_since(100.0, 100.0, 100.0)) == frozenset()
-    assert is_confirmed(before, frozenset(), {}) == frozenset()
+    assert no_longer_exempt(before, frozenset(), silent_since(100.0)) == {"uid-0"}
+    assert no_longer_exempt(before, before, silent_since(100.0, 100.0, 100.0)) == frozenset()
+    assert no_longer_exempt(before, frozenset(), {}) == frozenset()
 
 
 def test_a_silence_that_a_dead_node_explains_does_not_start_again() -> None:
     explained = silent_since(100.0, 100.0, domain="node n1")
-    assert is_confirmed(frozenset(explained), frozenset(), explained) == frozenset()
+    assert no_longer_exempt(frozenset(explained), frozenset(), explained) == frozenset()
 
 
 @given(st.lists(st.floats(0, 1000), min_size=2, max_size=30))
