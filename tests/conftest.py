@@ -1,7 +1,7 @@
-"""What every test shares: temporary files in a folder of the session, which goes with it.
+"""Fixtures of all tests: temporary files in a folder of the session, which is deleted at its end.
 
-Agents and launchers keep their logs in the temporary folder when they are not told where, as torchrun does; so do
-tests of that, some as soon as they are collected. The folder's name is short, since sockets lie below it.
+Agents and launchers without a log folder write their logs to the temporary folder, as torchrun does. Tests of that do
+the same, some as soon as they are collected. The folder's name is short, since sockets lie below it.
 """
 
 import functools
@@ -54,7 +54,7 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 
 def _remove(folder: Path, usual: str) -> None:
-    """Nobody may still write to it."""
+    """Delete the folder; wait until no process writes to it any more."""
     os.environ["TMPDIR"] = tempfile.tempdir = usual
     eventually(lambda: _removed(folder), within_s=30, what=f"the session's temporary folder {folder} gone")
 

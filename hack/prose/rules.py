@@ -18,9 +18,6 @@ class Rule(StrEnum):
     PURE = "pure-word"
 
 
-SWITCHED_OFF = frozenset({Rule.PURE})
-"""Rules that do not count yet. PURE: folders show which code does I/O once the modules have been renamed."""
-
 MAX_WORDS = 25
 """Words of a sentence; a code span is one."""
 
@@ -76,8 +73,7 @@ def violations(passage: Passage) -> Iterator[Violation]:
         yield Violation(passage.line, Rule.QUESTION, _excerpt(found[0], 0))
     for sentence in found:
         for rule, position in _broken(sentence):
-            if rule not in SWITCHED_OFF:
-                yield Violation(passage.line, rule, _excerpt(sentence, position))
+            yield Violation(passage.line, rule, _excerpt(sentence, position))
 
 
 def _broken(sentence: str) -> Iterator[tuple[Rule, int]]:

@@ -1,6 +1,6 @@
 """`make fuzz`: each target for a while under atheris, which looks for bytes that reach new code.
 
-What it finds is printed with its traceback and kept as `crash-…` in the folder of finds; put it into the target's
+A finding is printed with its traceback and saved as `crash-…` in the folder of findings; add it to the target's
 seeds. Atheris is no dependency of the project: `make fuzz` gets it, pinned, into a folder of its own.
 """
 

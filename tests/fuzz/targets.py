@@ -1,6 +1,6 @@
-"""What is fuzzed with coverage: one function a reader of bytes from strangers, with bytes to begin from.
+"""The targets of the fuzzer: a function for each reader of bytes from strangers, with bytes to begin from.
 
-A target returns for anything that its reader takes or refuses as it should; whatever it raises is a find.
+A target returns for all bytes that its reader accepts or rejects as it should. An exception is a finding.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""What integration tests share: one real etcd and one real kube-apiserver for the session, and a place in each.
+"""Fixtures of all integration tests: one real etcd and one real kube-apiserver a session, and a place in each.
 
-The servers are shared, so a test keeps to its `prefix` or its `namespace` and neither compacts, stops nor wipes them,
-nor changes what all namespaces see; who needs that starts an `EmbeddedEtcd` or an `ApiServer` of its own. The programs
+The servers are shared, so a test writes only below its `prefix` or in its `namespace`. It neither compacts, stops nor
+wipes them, and changes no object of all namespaces. A test that must do so starts a server of its own. The programs
 of Kubernetes come from `hack/kube-tools`, before the first test's time-out runs, since a cold build takes minutes.
 Where they cannot be had every test that needs them fails with the reason; none is skipped.
 """
@@ -33,7 +33,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background jo
 
 @pytest.fixture(scope="session")
 def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedEtcd]:
-    """A real etcd; `.endpoint` says where."""
+    """A real etcd; `.endpoint` has its address."""
     server = asyncio.run(EmbeddedEtcd.start(tmp_path_factory.mktemp("etcd"), client_port=0, timeout_s=60))
     yield server
     asyncio.run(server.stop())

@@ -1,4 +1,4 @@
-"""What counts for `make bench-check` counts: twice the work is twice the instructions, a call more is a call more."""
+"""The counters of `make bench-check`: twice the work is twice the instructions, and one more call is one more call."""
 
 import subprocess
 import sys

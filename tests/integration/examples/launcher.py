@@ -1,7 +1,7 @@
 """Starts the example as a launcher would: one process per rank with the torchrun environment, a folder per node.
 
-It stands in for the agent where only the example is under test. Whoever makes a `Launcher` calls `stop`: it
-leaves no process behind.
+It replaces the agent where only the example is under test. The test that creates a `Launcher` calls `stop`,
+which leaves no process behind.
 """
 
 import os
@@ -27,7 +27,7 @@ SLOW = (*QUICK, "--step-seconds", "0.04")
 
 
 def free_port() -> int:
-    """A TCP port on 127.0.0.1 that nobody listens on now."""
+    """Return a TCP port of 127.0.0.1 on which no process listens now."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
@@ -72,7 +72,7 @@ class Launcher:
         self._rounds: list[Round] = []
 
     def continued(self, folder: Path) -> "Launcher":
-        """The same job as it stands now, on a copy of its nodes' folders; its next round is one later."""
+        """Return the same job as it is now, on a copy of its nodes' folders; its next round is one later."""
         shutil.copytree(self._folder, folder, dirs_exist_ok=True)
         copy = Launcher(folder, shared=self._shared)
         copy._before = self._before + len(self._rounds)

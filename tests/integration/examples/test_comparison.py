@@ -15,7 +15,7 @@ from tests.integration.examples.launcher import free_port
 
 
 def compare(folder: Path, *, nudged_rank: int | None) -> list[str]:
-    """Three ranks compare parameters at step 15, one of them with a last bit changed; what each was told."""
+    """Three ranks compare parameters at step 15, one of them with a last bit changed. Return what each received."""
     port = free_port()
 
     def one(rank: int) -> str:

@@ -1,7 +1,7 @@
 """The example as a job: real processes, killed, shrunk and robbed of their files, must still prove their result.
 
-Most tests begin where three nodes of two workers lost one worker in the third epoch: that round is run once,
-and each test goes on with a copy of the nodes' folders.
+Most tests begin where three nodes of two workers lost one worker in the third epoch. That round is run once. Each test
+continues with a copy of the nodes' folders.
 """
 
 import os

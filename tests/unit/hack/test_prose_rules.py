@@ -5,7 +5,7 @@ import pytest
 from hack.prose import baseline
 from hack.prose.baseline import Difference
 from hack.prose.passages import CODE, Kind, Passage
-from hack.prose.rules import MAX_WORDS, SWITCHED_OFF, Rule, sentences, violations, words
+from hack.prose.rules import MAX_WORDS, Rule, sentences, violations, words
 
 
 def _rules(text: str, kind: Kind = Kind.TEXT) -> list[Rule]:
@@ -63,9 +63,8 @@ def test_whether_and_return_begin_a_summary() -> None:
     assert _rules("Whether it ended.", Kind.SUMMARY) == _rules("Return what ended.", Kind.SUMMARY) == []
 
 
-def test_pure_waits_for_the_renaming() -> None:
-    assert {Rule.PURE} == SWITCHED_OFF
-    assert _rules("PURE: a plan.") == []
+def test_a_folder_shows_what_is_pure_not_a_docstring() -> None:
+    assert _rules("PURE: a plan.") == [Rule.PURE]
 
 
 def test_the_baseline_is_read_as_it_was_written() -> None:
