@@ -103,7 +103,7 @@ async def test_all_that_lose_their_data_at_once_begin_one_new_cluster(tmp_path: 
         etcd.lose_data(0, 1, 2)
         etcd.start(2, 1)
         await aeventually(
-            lambda: "anything from m0" in etcd.log_of(1), within_s=60, what="the others wait for the first"
+            lambda: "conclusive answer from m0" in etcd.log_of(1), within_s=60, what="the others wait for the first"
         )
         etcd.start(0)
         await etcd.wait_healthy()
@@ -123,7 +123,7 @@ async def test_the_first_member_begins_nothing_while_it_cannot_reach_the_others(
         etcd.suspend(1, 2)
         etcd.lose_data(0)
         etcd.start(0)
-        await aeventually(lambda: "anything from m1, m2" in etcd.log_of(0), within_s=60, what="it waits")
+        await aeventually(lambda: "conclusive answer from m1, m2" in etcd.log_of(0), within_s=60, what="it waits")
         etcd.resume(1, 2)
         await etcd.wait_healthy()
         assert etcd.decisions(0) == [Action.BOOTSTRAP.value, Action.JOIN.value]
@@ -153,7 +153,9 @@ async def test_a_single_member_keeps_its_data_when_it_becomes_one_of_three(tmp_p
         before = await etcd.ids()
         etcd.kill(0)
         etcd.start(2, 1)
-        await aeventually(lambda: "anything from m0" in etcd.log_of(1), within_s=60, what="the others wait for it")
+        await aeventually(
+            lambda: "conclusive answer from m0" in etcd.log_of(1), within_s=60, what="the others wait for it"
+        )
         etcd.start(0)
         await etcd.wait_healthy()
         after = await etcd.ids()

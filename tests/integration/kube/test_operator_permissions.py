@@ -70,7 +70,7 @@ def test_without_permission_to_write_events_the_job_has_its_status(rig: KubeStac
     start_without(rig, "events", "create")
     rig.namespace.apply(waiting_job(rig))
     assert rig.operator is not None
-    rig.operator.wait_for_output("the event Created could not be written")
+    rig.operator.wait_for_output("cannot write the event Created")
     assert rig.phase("Pending")["desiredReplicas"] == 1
 
 
