@@ -78,9 +78,9 @@ def plan(view: RendezvousView, observed: Observations, nonce: str) -> Decision:
 def pending_push(view: RendezvousView) -> PushConfig:
     """Return the data that is missing or out of date in etcd. An unreadable link key is left as it is.
 
-    A spec that an operator has emptied, because the job is deleted, has no runtime config for stopping its workers.
+    The spec of a job that is being deleted has no slots. Older operators leave out how its workers are stopped, too.
     """
-    emptied = view.spec is not None and view.spec.operator is None and view.expected_revision > 0
+    emptied = view.spec is not None and not view.spec.slots and view.expected_revision > 0
     wanted = None if view.spec is None or emptied else runtime_config_of(view.spec)
     return PushConfig(None if wanted == view.runtime_config else wanted, link_key=not view.link_secret_revision)
 

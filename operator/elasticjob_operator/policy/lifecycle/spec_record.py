@@ -6,6 +6,7 @@ restarts.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from elasticjob_api import constants
 from elasticjob_api.job import ElasticJob
@@ -73,8 +74,8 @@ def first_record(job: ElasticJob, status: JobStatus, operator_id: str) -> SpecRe
 
 
 def without_slots(record: SpecRecord) -> SpecRecord:
-    """Return the record of a job that is being deleted, without slots."""
-    return SpecRecord(min=record.min, max=record.max, desired=record.desired, operator=record.operator)
+    """Return the record of a job that is being deleted: without slots, and with how its workers are stopped."""
+    return replace(record, slots={})
 
 
 def _failure_rules(spec: JobSpec) -> tuple[FailureRule, ...]:

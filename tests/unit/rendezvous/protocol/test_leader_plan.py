@@ -84,13 +84,16 @@ def test_changes_that_do_not_concern_workers_are_not_pushed() -> None:
     assert waiting(running().unpushed(scale_up_delay_s=99.0)).reason == "running"
 
 
-def test_a_spec_that_was_emptied_because_the_job_is_deleted_is_not_pushed() -> None:
-    job = running(operator=OPERATOR).expected(0, 1, 2).unpushed(operator=None, graceful_shutdown_s=30.0, slots={})
+@pytest.mark.parametrize("operator", [OPERATOR, None])
+def test_a_spec_that_was_emptied_because_the_job_is_deleted_is_not_pushed(operator: str | None) -> None:
+    job = running(operator=OPERATOR, graceful_shutdown_s=90.0).expected(0, 1, 2)
+    job.unpushed(operator=operator, graceful_shutdown_s=30.0, slots={})
     assert pending_push(job.build()) == PushConfig()
-    assert (
-        pending_push(running(operator=OPERATOR).expected(0).unpushed(graceful_shutdown_s=90.0).build()).runtime_config
-        is not None
-    )
+
+
+def test_a_changed_spec_of_a_job_that_lives_is_pushed() -> None:
+    job = running().owned_by(s0="pod-0").expected(0).unpushed(graceful_shutdown_s=90.0)
+    assert pending_push(job.build()).runtime_config is not None
 
 
 def test_a_round_is_opened_before_a_push() -> None:

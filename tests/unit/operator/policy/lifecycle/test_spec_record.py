@@ -96,6 +96,6 @@ def test_after_a_wipe_the_counts_come_from_the_status() -> None:
     assert (made.first_round, made.first_restarts, made.replacements) == (1007, 2, 4)
 
 
-def test_the_record_of_a_deleted_job_has_no_slots_and_keeps_the_operator() -> None:
-    made = without_slots(replace(BEFORE, slots=record(0, 1).slots))
-    assert (made.slots, made.operator) == ({}, "op")
+def test_the_record_of_a_deleted_job_has_no_slots_and_keeps_all_else() -> None:
+    before = replace(BEFORE, slots=record(0, 1).slots, graceful_shutdown_s=600.0, stop_signal="SIGUSR1")
+    assert without_slots(before) == replace(before, slots={})
