@@ -45,7 +45,8 @@ class ProgressFifo:
         asyncio.get_running_loop().add_reader(self._fd, self._read)
 
     def forget(self) -> None:
-        """Drop the progress of the last round; a new round begins."""
+        """Drop the progress of the last round, also that which has not been read yet; a new round begins."""
+        self._read()
         self.last, self._partial_line = None, b""
         self.stack_signals.clear()
 

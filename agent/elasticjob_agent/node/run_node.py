@@ -146,6 +146,7 @@ def _worker_template(
         virtual_local_rank=settings.virtual_local_rank,
         cpus=settings.cpus,
         last_progress=lambda: progress.last,
+        forget_progress=progress.forget,
     )
 
 

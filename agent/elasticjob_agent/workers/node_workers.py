@@ -63,6 +63,8 @@ class WorkerTemplate:
     """The processors of each local rank, if workers are bound; else empty."""
     last_progress: Callable[[], object | None] = lambda: None
     """Returns the newest progress that a worker of this node reported; each report is another object."""
+    forget_progress: Callable[[], None] = lambda: None
+    """Called when a round begins, because its report must not have the progress of the one before."""
 
 
 _Launch = tuple[Command, logs.WorkerLogs, error_file.StderrTail]
@@ -141,6 +143,7 @@ class NodeWorkers:
         self._port.release()
         logs.prune(self._template.log_dir, assignment.round)
         launches = [self._prepare(assignment, config, local_rank) for local_rank in range(assignment.nproc)]
+        self._template.forget_progress()
         self._failure_recorder.round_started(assignment, time.monotonic())
         self._phase = Workers.RUNNING
         self._starting = self._spawn_task(self._start_all(assignment, launches))

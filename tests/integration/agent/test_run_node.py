@@ -19,7 +19,7 @@ from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_api import keys, records
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import ExpectedSlots, SlotOwner, SpecRecord
+from elasticjob_api.records import ExpectedSlots, NodeReport, SlotOwner, SpecRecord
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Put, Txn
@@ -110,6 +110,40 @@ async def test_a_second_signal_kills_workers_that_ignore_the_first(etcd_server: 
         await aeventually(lambda count=count: len(received) == count, within_s=30, what="the signal")
     outcome = await asyncio.wait_for(run, 25.0)
     assert (outcome.code, outcome.detail) == (ExitCode.LEFT, "left in order")
+
+
+async def test_a_new_round_has_no_progress_of_the_one_before(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
+    first = "open(os.environ['ELASTICJOB_PROGRESS'], 'w').write('{\"step\": 7}\\n'); "
+    ends = f"go = pathlib.Path({str(tmp_path / 'go')!r})\nwhile not go.exists(): time.sleep(0.01)\nsys.exit(1)"
+    script = f"MARK; round_ = os.environ['ELASTICJOB_ROUND']\nif round_ == '2': time.sleep(600)\n{first}\n{ends}"
+    node = scripted(etcd_server, tmp_path, script)
+    own_spec = SpecRecord(min=1, max=1, desired=1, max_restarts=1, report_period_s=0.1)
+    node = replace(node, profile=replace(node.profile, own_spec=own_spec))
+    client = EtcdClient(etcd_server.endpoint)
+    run = asyncio.create_task(run_node(node))
+
+    async def steps() -> set[tuple[int, int | None]]:
+        found = (await client.range(node.profile.keys.reports)).kvs
+        reports = [records.decode(NodeReport, each.value) for each in found]
+        return {(report.round, report.progress.step if report.progress else None) for report in reports}
+
+    async def has_progress() -> bool:
+        return (1, 7) in await steps()
+
+    async def has_none() -> bool:
+        return (2, None) in await steps()
+
+    try:
+        shown: bool = await aeventually(has_progress, within_s=30, what="the progress of round 1")
+        (tmp_path / "go").touch()
+        gone: bool = await aeventually(has_none, within_s=30, what="a report of round 2 without progress")
+        assert shown
+        assert gone
+    finally:
+        run.cancel()
+        with suppress(asyncio.CancelledError):
+            await run
+        await client.close()
 
 
 async def test_a_node_that_is_cancelled_stops_its_workers(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
