@@ -92,8 +92,10 @@ async def run_node(settings: NodeSettings, received_signals: list[signal.Signals
         with _signals(settings.signals, received, leave=member.request_leave, kill=workers.kill):
             return await _run_all(member, reporter, SelfFencing(etcd, member))
     finally:
-        await etcd.close()
-        await supervisor.close()
+        try:
+            await etcd.close()
+        finally:
+            await supervisor.close()
         port.close()
         progress.close()
         trace.close()

@@ -141,11 +141,15 @@ class NodeWorkers:
         # An exec may hang on a dead file system, and this node must still be able to leave. So this does not wait.
         self._assignment, self.failures, self._workers, self._stopping = assignment, [], [], False
         self._port.release()
-        logs.prune(self._template.log_dir, assignment.round)
-        launches = [self._prepare(assignment, config, local_rank) for local_rank in range(assignment.nproc)]
         self._template.forget_progress()
         self._failure_recorder.round_started(assignment, time.monotonic())
         self._phase = Workers.RUNNING
+        try:
+            logs.prune(self._template.log_dir, assignment.round)
+            launches = [self._prepare(assignment, config, local_rank) for local_rank in range(assignment.nproc)]
+        except OSError as error:  # the disk of the logs is full, for example
+            self._start_failed(assignment, StartError(f"not started: {error}"))
+            return
         self._starting = self._spawn_task(self._start_all(assignment, launches))
 
     async def _start_all(self, assignment: Assignment, launches: list[_Launch]) -> None:

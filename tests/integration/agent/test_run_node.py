@@ -1,7 +1,9 @@
 """A node inside a program that continues: it releases its resources at its end, not at a garbage collection."""
 
 import asyncio
+import errno
 import gc
+import itertools
 import os
 import secrets
 import signal
@@ -16,6 +18,8 @@ import pytest
 
 from elasticjob_agent.node.run_node import NodeSettings, run_node
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_agent.supervisor import Supervisor
+from elasticjob_agent.workers import log_dir
 from elasticjob_api import keys, records
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
@@ -144,6 +148,41 @@ async def test_a_new_round_has_no_progress_of_the_one_before(etcd_server: Embedd
         with suppress(asyncio.CancelledError):
             await run
         await client.close()
+
+
+async def test_a_full_disk_of_the_logs_costs_a_restart_and_is_named(
+    etcd_server: EmbeddedEtcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = log_dir.worker_logs, itertools.count()
+
+    def full_twice(folder: Path, round_: int, rank: int) -> log_dir.WorkerLogs:
+        if next(calls) < 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+        return real(folder, round_, rank)
+
+    monkeypatch.setattr(log_dir, "worker_logs", full_twice)
+    node = one_node(etcd_server, tmp_path)
+
+    def allowed(restarts: int) -> NodeSettings:
+        own_spec = SpecRecord(min=1, max=1, desired=1, max_restarts=restarts)
+        return replace(node, profile=replace(node.profile, own_spec=own_spec))
+
+    outcome = await run_node(allowed(0))
+    assert "exited with code 126: not started: [Errno 28] No space left on device" in outcome.detail
+    assert (await run_node(allowed(1))).code == ExitCode.OK
+
+
+async def test_an_internal_error_leaves_no_task_that_renews_the_lease(
+    etcd_server: EmbeddedEtcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_self: Supervisor, _commands: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(Supervisor, "spawn", fail)
+    node, before = one_node(etcd_server, tmp_path), asyncio.all_tasks()
+    with pytest.raises(RuntimeError, match="a bug"):
+        await run_node(node)
+    assert asyncio.all_tasks() - before == set()
 
 
 async def test_a_node_that_is_cancelled_stops_its_workers(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:

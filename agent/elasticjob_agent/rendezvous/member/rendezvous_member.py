@@ -123,11 +123,13 @@ class RendezvousMember:
         )
 
     async def _end(self) -> None:
-        await self._leader_monitor.close()
-        await self._stop_workers(fast=True)
-        await self._election.close()
-        if self.session is not None:
-            await self.session.close()
+        try:
+            await self._leader_monitor.close()
+            await self._stop_workers(fast=True)
+        finally:  # the workers may have failed by a fault of ours, which is raised again
+            await self._election.close()
+            if self.session is not None:
+                await self.session.close()
 
     async def _open_session(self, profile: Callable[[], NodeIdentity] | None = None) -> Session | None:
         session = await self._sessions.open(
