@@ -16,7 +16,11 @@ _NCCL = "TORCH_NCCL_ASYNC_ERROR_HANDLING"
 def worker_environment(
     worker: Worker, group: WorkerGroup, *, restart_count: int, own: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the variables of `worker`; `own` is the agent's environment. Raises ValueError for too few devices."""
+    """Return the variables of `worker`; `own` is the agent's environment.
+
+    Raises:
+        ValueError: CUDA_VISIBLE_DEVICES has too few devices.
+    """
     spec = group.spec
     handler = spec.rdzv_handler
     if group.group_rank is None or group.group_world_size is None or group.master_port is None:

@@ -1,4 +1,4 @@
-"""Macros in the arguments of workers and in the prefixes of their lines; all else stays verbatim."""
+"""Macros in the arguments of workers and in the prefixes of their lines; all other text stays unchanged."""
 
 import re
 from collections.abc import Mapping
