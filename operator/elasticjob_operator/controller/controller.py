@@ -10,9 +10,8 @@ import contextlib
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
-from typing import Any
 
 from elasticjob_etcd.interface import PagedEtcd
 from elasticjob_operator.controller import transactions
@@ -31,7 +30,7 @@ from elasticjob_operator.maintenance.membership import EtcdMemberReplacer
 from elasticjob_operator.maintenance.space import EtcdSpaceKeeper
 from elasticjob_operator.metrics.recorder import MetricsRecorder
 from elasticjob_operator.model import objects
-from elasticjob_operator.model.cluster_interface import Change, Cluster, ObjectEvent, Resource
+from elasticjob_operator.model.cluster_interface import Change, Cluster, Object, ObjectEvent, Resource
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.policy.etcd.quota import EtcdQuota, unread_quota
 from elasticjob_operator.policy.lifecycle.installation import is_orphaning
@@ -88,7 +87,7 @@ class Controller:
         )
         self._progress_due_s: dict[JobKey, float] = {}
         """Time of each job's last or next reconcile for its progress; seconds of the event loop's clock."""
-        self._jobs = JobCache(self._job_changed, self._is_own_status, self._written_version)
+        self._jobs = JobCache(self._job_changed)
         self._pods = PodCache(self._enqueue, self._pod_deleted, self._enqueue_delayed)
         self._rendezvous = self._create_rendezvous_informer()
         self._health = EtcdHealth(etcd, self._health_changed)
@@ -223,10 +222,11 @@ class Controller:
     def _min_interval_s(self, key: JobKey) -> float:
         return self._reconciler.min_interval_s(key)
 
-    def _job_changed(self, key: JobKey) -> None:
+    def _job_changed(self, key: JobKey, before: Object | None, after: Object | None) -> None:
         """Queue a job that a user changed."""
-        self._rendezvous.flush()  # changes of etcd must not be collected while the effect is awaited
-        self._enqueue(key)
+        if self._reconciler.job_changed(key, before, after):
+            self._rendezvous.flush()  # changes of etcd must not be collected while the effect is awaited
+            self._enqueue(key)
 
     def _enqueue(self, key: JobKey) -> None:
         """Queue a job, unless this process is a standby or does not watch the namespace."""
@@ -252,12 +252,6 @@ class Controller:
     def _report(self, *, readable: bool) -> None:
         if self._leading:
             self._meter.report(readable=readable)
-
-    def _is_own_status(self, key: JobKey, status: object) -> bool:
-        return self._reconciler.is_own_status(key, status)
-
-    def _written_version(self, key: JobKey) -> Mapping[str, Any]:
-        return self._reconciler.written_version(key)
 
     def _pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
         self._reconciler.pod_deleted(key, name, uid)

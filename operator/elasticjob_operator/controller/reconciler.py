@@ -6,9 +6,8 @@ depends on it.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from elasticjob_api.errors import InvalidSpec
 from elasticjob_api.job import ElasticJob
@@ -149,15 +148,18 @@ class Reconciler:
         if (job_state := self._job_states.get(key)) is not None:
             job_state.observed_absent(name, uid)
 
-    def is_own_status(self, key: JobKey, status: object) -> bool:
-        """Return whether the status is our own last write and changed progress only, so that no reconcile is needed."""
-        job_state = self._job_states.get(key)
-        return job_state is not None and job_state.last_write_was_progress_only and status == job_state.written_status
+    def job_changed(self, key: JobKey, before: Object | None, after: Object | None) -> bool:
+        """Return whether a new version of a job needs a reconcile; the progress that this process wrote needs none.
 
-    def written_version(self, key: JobKey) -> Mapping[str, Any]:
-        """Return the job's status as this process wrote it last; empty if it has written none."""
+        A version is None while the cache does not have the job.
+        """
         job_state = self._job_states.get(key)
-        return {} if job_state is None else job_state.written_status
+        if job_state is None or after is None or after.get("status") != job_state.written_status:
+            return True
+        self._sources.jobs.share_status(key, job_state.written_status)
+        if before is None or not job_state.last_write_was_progress_only:
+            return True
+        return not objects.is_same_except_status(before, after)
 
     def min_interval_s(self, key: JobKey) -> float:
         """Return the least time until the job's next reconcile: more for a large job, 0 while our write is awaited."""

@@ -15,10 +15,8 @@ from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEv
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.pod import Pod, is_progressing, is_same, parse_pod
 
-IsOwnStatus = Callable[[JobKey, Any], bool]
-"""Whether this status is the operator's own last write, and needs no reconcile."""
-WrittenVersion = Callable[[JobKey], Mapping[str, Any]]
-"""Return the last status that the operator wrote, empty without one."""
+JobChanged = Callable[[JobKey, Object | None, Object | None], None]
+"""Take note of a changed job: its version in the cache before, and now; None if it was or is not there."""
 
 
 def is_known(version: str, obj: Object) -> bool:
@@ -26,22 +24,16 @@ def is_known(version: str, obj: Object) -> bool:
     return bool(version) and version == objects.version_of(obj)
 
 
-def _is_foreign_status(_key: JobKey, _status: Any) -> bool:
-    return False
-
-
-def _no_written_version(_key: JobKey) -> Mapping[str, Any]:
-    return {}
-
-
 def _share_unchanged(known: Mapping[str, Any], obj: Object) -> Object:
     """Return `obj` with equal parts replaced by those of `known`, so that memory holds each part once."""
     return {name: known[name] if known.get(name) == value else value for name, value in obj.items()}
 
 
-def _without_status(obj: Object) -> Object:
-    metadata = {name: value for name, value in objects.metadata(obj).items() if name != "resourceVersion"}
-    return {**obj, "metadata": metadata, "status": None}
+def _intern(before: Object, after: Object) -> Object:
+    """Return the job with its unchanged parts shared with the version before."""
+    # Each status write makes a new version, in which most parts are the same.
+    metadata = _share_unchanged(objects.metadata(before), dict(objects.metadata(after)))
+    return _share_unchanged(before, {**after, "metadata": metadata})
 
 
 def _is_as_whole(known: Object, obj: Object) -> bool:
@@ -52,17 +44,10 @@ def _is_as_whole(known: Object, obj: Object) -> bool:
 class JobCache:
     """Jobs by key."""
 
-    def __init__(
-        self,
-        on_change: Callable[[JobKey], None],
-        is_own_status: IsOwnStatus = _is_foreign_status,
-        written_version: WrittenVersion = _no_written_version,
-    ) -> None:
-        self._written_version = written_version
+    def __init__(self, on_change: JobChanged) -> None:
         self._jobs: dict[JobKey, Object] = {}
         self._listed: set[JobKey] = set()
         self._on_change = on_change
-        self._is_own_status = is_own_status
 
     def apply(self, event: ObjectEvent) -> None:
         """Apply one event of the watch."""
@@ -75,28 +60,20 @@ class JobCache:
             known = self._jobs.get(key, {})
             if is_known(objects.version_of(known), event.object) and _is_as_whole(known, event.object):
                 return
-        before = self._jobs.pop(key, None)
+        before, after = self._jobs.pop(key, None), None
         if event.change is not Change.DELETED:
-            self._jobs[key] = self._intern(key, before or {}, event.object)
-        if event.change is not Change.MODIFIED or before is None or not self._is_echo(key, before, event.object):
-            self._on_change(key)
-
-    def _intern(self, key: JobKey, before: Object, after: Object) -> Object:
-        """Return the job with its unchanged parts shared with the version before."""
-        # Each status write makes a new version, in which most parts are the same.
-        metadata = _share_unchanged(objects.metadata(before), dict(objects.metadata(after)))
-        return _share_unchanged({**before, "status": self._written_version(key)}, {**after, "metadata": metadata})
-
-    def _is_echo(self, key: JobKey, before: Object, after: Object) -> bool:
-        """Return whether the change is only our own status write."""
-        return self._is_own_status(key, after.get("status")) and _without_status(before) == _without_status(after)
+            after = self._jobs[key] = _intern(before or {}, event.object)
+        self._on_change(key, before, after)
 
     def _drop_unlisted(self, unlisted: frozenset[str]) -> None:
         for key in set(self._jobs) - self._listed:
             if key.namespace not in unlisted:
-                del self._jobs[key]
-                self._on_change(key)
+                self._on_change(key, self._jobs.pop(key), None)
         self._listed.clear()
+
+    def share_status(self, key: JobKey, status: Mapping[str, Any]) -> None:
+        """Replace the job's status by this equal one, so that memory holds it once."""
+        self._jobs[key]["status"] = status
 
     def get(self, key: JobKey) -> Object | None:
         """Return the cached job, or None."""

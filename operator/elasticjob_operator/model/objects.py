@@ -54,6 +54,15 @@ def with_version(obj: dict[str, Any], version: str) -> dict[str, Any]:
     return {**obj, "metadata": {**metadata(obj), "resourceVersion": version}}
 
 
+def is_same_except_status(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Return whether two versions of an object differ at most in their status."""
+    return _without_status(one) == _without_status(other)
+
+
+def _without_status(obj: Mapping[str, Any]) -> dict[str, Any]:
+    return {**with_version(dict(obj), ""), "status": None}
+
+
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
     """Return the object's labels."""
     return metadata(obj).get("labels") or {}

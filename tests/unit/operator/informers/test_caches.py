@@ -34,8 +34,13 @@ class Jobs:
 
     def __init__(self, *events: ObjectEvent) -> None:
         self.changed: list[JobKey] = []
-        self.cache = JobCache(self.changed.append)
+        self.versions: list[tuple[Object | None, Object | None]] = []
+        self.cache = JobCache(self._change)
         self.take(*events)
+
+    def _change(self, key: JobKey, before: Object | None, after: Object | None) -> None:
+        self.changed.append(key)
+        self.versions.append((before, after))
 
     def take(self, *events: ObjectEvent) -> None:
         self.changed.clear()
@@ -43,43 +48,30 @@ class Jobs:
             self.cache.apply(event)
 
 
-SAID = {"progress": {"step": 1}}
+def test_each_change_has_the_version_before_and_after() -> None:
+    small, large = job(spec={"replicas": 1}), job(spec={"replicas": 2})
+    jobs = Jobs(
+        ObjectEvent(Change.ADDED, small), ObjectEvent(Change.MODIFIED, large), ObjectEvent(Change.DELETED, large)
+    )
+    assert jobs.versions == [(None, small), (small, large), (large, None)]
 
 
-def changes_after_own_write(*events: ObjectEvent) -> list[JobKey]:
-    """Return the changes that a cache reports after a first event, if `SAID` was the last write and only progress."""
-    changed: list[JobKey] = []
-    cache = JobCache(changed.append, lambda _key, status: status == SAID)
-    cache.apply(ObjectEvent(Change.ADDED, job(status={}, spec={"replicas": 1})))
-    changed.clear()
-    for event in events:
-        cache.apply(event)
-    return changed
-
-
-def test_an_own_progress_write_that_returns_is_no_change() -> None:
-    assert changes_after_own_write(ObjectEvent(Change.MODIFIED, job(status=SAID, spec={"replicas": 1}))) == []
-
-
-def test_another_status_or_spec_is_a_change() -> None:
-    assert changes_after_own_write(ObjectEvent(Change.MODIFIED, job(status={"a": 1}, spec={"replicas": 1}))) == [JOB]
-    assert changes_after_own_write(ObjectEvent(Change.MODIFIED, job(status=SAID, spec={"replicas": 2}))) == [JOB]
-
-
-def test_a_deletion_is_a_change_after_any_status() -> None:
-    assert changes_after_own_write(ObjectEvent(Change.DELETED, job(status=SAID, spec={"replicas": 1}))) == [JOB]
+def test_a_job_that_a_list_lacks_changes_to_none() -> None:
+    assert Jobs(ObjectEvent(Change.ADDED, job()), SYNCED).versions == [(None, job()), (job(), None)]
 
 
 def test_unchanged_parts_of_a_job_share_memory() -> None:
     written: Object = {"phase": "Running", "nodes": [1]}
-    cache = JobCache(lambda _key: None, written_version=lambda _key: written)
+    cache = Jobs().cache
     shown = job(spec={"template": {"a": 1}}, status=written)
     shown["metadata"]["labels"] = {"team": "a"}
     first, last = [_taken(cache, versioned(copy.deepcopy(shown), version)) for version in (1, 2)]
     assert last == versioned(shown, 2)
-    assert last["status"] is written
+    assert last["status"] is first["status"]
     assert last["spec"] is first["spec"]
     assert last["metadata"]["labels"] is first["metadata"]["labels"]
+    cache.share_status(JOB, written)
+    assert last["status"] is written
 
 
 def _taken(cache: JobCache, obj: Object) -> Object:
