@@ -6,8 +6,8 @@ It is NVIDIA's single-node launch helper, extended to several nodes; at the end 
 reaped.
 """
 
-from elasticjob_agent.launch._port import free_port
 from elasticjob_agent.launch.errors import MainProcessError, WorkerError
 from elasticjob_agent.launch.launcher import launch, set_start_method
+from elasticjob_agent.net.ports import free_port
 
 __all__ = ["MainProcessError", "WorkerError", "free_port", "launch", "set_start_method"]

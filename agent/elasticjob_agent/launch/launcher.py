@@ -12,9 +12,9 @@ from multiprocessing import connection
 from typing import Any
 
 from elasticjob_agent.launch._env import LaunchTopology, worker_variables
-from elasticjob_agent.launch._port import rank_0_port
 from elasticjob_agent.launch._signals import SignalWaiter
 from elasticjob_agent.launch.errors import MainProcessError, WorkerError
+from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.spawn.group import Group
 from elasticjob_agent.spawn.process import FunctionProcess
 from elasticjob_agent.spawn.start import configured_preload
@@ -71,8 +71,9 @@ def launch(
     signals = SignalWaiter(stacklevel=3)
     failure: Exception | None = None
     try:
-        with signals, rank_0_port(master_port) as port:
-            workers = _workers(func, args, topology, master_addr=master_addr, master_port=port.number)
+        with signals, ReservedPort() as port:
+            number = port.acquire() if master_port is None else master_port
+            workers = _workers(func, args, topology, master_addr=master_addr, master_port=number)
             port.release()
             failure = _run(workers, method, signals, shutdown_timeout=shutdown_timeout)
     except Exception as error:  # noqa: BLE001 - it is raised below, unless a signal came first

@@ -18,8 +18,7 @@ from typing import Any
 from elasticjob_agent.host.cpu_topology import Cpus, format_cpus
 from elasticjob_agent.monitoring.progress import ProgressFifo
 from elasticjob_agent.monitoring.reporter import Reporter
-from elasticjob_agent.net.fixed_port import FixedPort
-from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.net.ports import FixedPort, ReservedPort
 from elasticjob_agent.node.self_fencing import SelfFencing
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
@@ -152,9 +151,9 @@ def _worker_template(
     )
 
 
-def _master_port(settings: NodeSettings) -> MasterPort:
+def _master_port(settings: NodeSettings) -> ReservedPort:
     address = settings.profile.address
-    return MasterPort(address) if settings.fixed_port is None else FixedPort(address, settings.fixed_port)
+    return ReservedPort(address) if settings.fixed_port is None else FixedPort(address, settings.fixed_port)
 
 
 async def _run_all(member: RendezvousMember, reporter: Reporter, isolation: SelfFencing) -> Outcome:

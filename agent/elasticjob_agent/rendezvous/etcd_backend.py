@@ -13,8 +13,8 @@ import time
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from elasticjob_agent.net.master_port import MasterPort
 from elasticjob_agent.net.own_address import own_address
+from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous.errors import RendezvousConnectionError
 from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, HandlerDeps
 from elasticjob_agent.rendezvous.interface import RendezvousParameters
@@ -57,7 +57,7 @@ def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
             loop=background(),
             connect=connect,
             profile=profile,
-            port=MasterPort(address),
+            port=ReservedPort(address),
             run_id=params.run_id,
             clock=time.monotonic,
             wall_ns=time.time_ns,

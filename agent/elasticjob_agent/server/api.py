@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 from elasticjob_agent import multiprocessing  # its names are loaded at first use: few agents end by a signal
 from elasticjob_agent.events import Event, EventSource, record
 from elasticjob_agent.metrics import prof, put_metric
-from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous.errors import is_graceful_exit
 from elasticjob_agent.rendezvous.interface import RendezvousHandler, RendezvousInfo, as_rendezvous_info
 from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, LocalFailure
@@ -111,7 +111,7 @@ class SimpleElasticAgent(ElasticAgent):
         self._start_s = self._started_s = 0.0
         self._start_error: Exception | None = None
         self._is_wedged = False
-        self._port: MasterPort | None = None
+        self._port: ReservedPort | None = None
         self._restart_count_of_job: int | None = None
         self._stop_grace_s: float | None = None
         self._mailbox = Mailbox(self._on_second_signal)
@@ -234,7 +234,7 @@ class SimpleElasticAgent(ElasticAgent):
         spec = self._worker_group.spec
         if spec.master_port is not None:
             return spec.master_port
-        self._port = self._port or MasterPort("")
+        self._port = self._port or ReservedPort()
         port = self._port.acquire()
         if not self._is_running:  # no run would release it
             self._port.release()

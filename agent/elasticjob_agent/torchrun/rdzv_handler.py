@@ -22,7 +22,7 @@ from typing import Any
 
 from elasticjob_agent.cli import rdzv_conf, values
 from elasticjob_agent.cli.config import own_address
-from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous import errors
 from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, HandlerDeps
 from elasticjob_agent.rendezvous.interface import RendezvousInfo
@@ -101,7 +101,7 @@ class TorchrunRendezvous:
             loop=self._background,
             connect=self._connection,
             profile=lambda _offer: identity,
-            port=MasterPort(identity.address),
+            port=ReservedPort(identity.address),
             run_id=run_id,
             clock=time.monotonic,
             wall_ns=time.time_ns,

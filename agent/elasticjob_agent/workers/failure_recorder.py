@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from elasticjob_agent.host import oom
 from elasticjob_agent.host.oom import OomCounter
-from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.net.ports import has_listener
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import Exit, StartError
 from elasticjob_agent.workers.error_file import ErrorFileContents, StderrTail
@@ -44,13 +44,10 @@ class ExitedWorker:
 class FailureRecorder:
     """Makes the failure records of one node's workers; it must be notified of each start."""
 
-    def __init__(
-        self, *, pod: str, host: str, port: MasterPort, memory: OomCounter, progress: Callable[[], object | None]
-    ) -> None:
+    def __init__(self, *, pod: str, host: str, memory: OomCounter, progress: Callable[[], object | None]) -> None:
         """`progress` returns the newest progress that was reported; each report is another object."""
         self._pod = pod
         self._host = host
-        self._port = port
         self._memory = memory
         self._progress = progress
         self._progress_before: object | None = None
@@ -117,7 +114,7 @@ class FailureRecorder:
         if self._assignment is None or exited.rank != 0 or not _IN_USE.search(text):
             return False
         number = self._assignment.master_port
-        return re.search(rf"\b{number}\b", text) is not None or self._port.is_taken(number)
+        return re.search(rf"\b{number}\b", text) is not None or has_listener(number)
 
 
 def _when_ns(exited: ExitedWorker) -> int:

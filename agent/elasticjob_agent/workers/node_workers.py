@@ -18,7 +18,7 @@ from pathlib import Path
 
 from elasticjob_agent.host.cpu_topology import Cpus
 from elasticjob_agent.host.oom import OomCounter, find_folder
-from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous.protocol import verdict
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
@@ -88,7 +88,7 @@ class NodeWorkers:
         *,
         supervisor: Supervisor,
         template: WorkerTemplate,
-        port: MasterPort,
+        port: ReservedPort,
         wall_ns: Callable[[], int],
         memory: OomCounter | None = None,
     ) -> None:
@@ -99,7 +99,7 @@ class NodeWorkers:
         self._wall_ns = wall_ns
         counter = memory or OomCounter(find_folder())
         self._failure_recorder = FailureRecorder(
-            pod=template.pod, host=template.host, port=port, memory=counter, progress=template.last_progress
+            pod=template.pod, host=template.host, memory=counter, progress=template.last_progress
         )
         self._workers: list[_Worker] = []
         self._assignment: Assignment | None = None

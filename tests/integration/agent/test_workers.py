@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.host.oom import OomCounter
-from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import Supervisor
@@ -62,7 +62,7 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
         return NodeWorkers(
             supervisor=supervisor,
             template=template,
-            port=MasterPort("127.0.0.1"),
+            port=ReservedPort("127.0.0.1"),
             wall_ns=time.time_ns,
             memory=OomCounter(tmp_path),
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from elasticjob_agent.launch._port import free_port
+from elasticjob_agent.net.ports import free_port
 from testing.waiting import eventually, scaled
 
 _PROGRAM = "github.com/distribution/distribution/v3/cmd/registry@v3.0.0"

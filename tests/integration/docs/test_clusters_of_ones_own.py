@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from e2e.walkthrough import steps
-from elasticjob_agent.launch._port import free_port
+from elasticjob_agent.net.ports import free_port
 from testing.waiting import eventually, scaled
 from tests.integration.docs.registry import registry, tags
 from tests.integration.docs.typed import EMPTY, output_of, typed

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_agent.host.oom import OomCounter
-from elasticjob_agent.net.master_port import MasterPort
+from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, next_round, plan
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import assignment
@@ -64,7 +64,7 @@ class Walk:
             workers = NodeWorkers(
                 supervisor=supervisor,
                 template=self._job(node.record.pod),
-                port=MasterPort("127.0.0.1"),
+                port=ReservedPort("127.0.0.1"),
                 wall_ns=time.time_ns,
                 memory=OomCounter(self.folder),
             )

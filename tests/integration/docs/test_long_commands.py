@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.launch._port import free_port
+from elasticjob_agent.net.ports import free_port
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.waiting import scaled
 from tests.integration.docs.typed import output_of, typed

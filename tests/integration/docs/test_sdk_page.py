@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from elasticjob_agent.launch._port import free_port
+from elasticjob_agent.net.ports import free_port
 from testing.waiting import scaled
 from tests.integration.docs.typed import output_of, typed
 from tests.unit.docs.commands import ROOT

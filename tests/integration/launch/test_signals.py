@@ -93,7 +93,7 @@ def test_b_002_13_a_second_signal_while_stopping_kills_at_once(tmp_path: Path) -
 
 def test_b_002_12_a_signal_before_the_first_worker_starts_none(tmp_path: Path, script: Script) -> None:
     program = script(
-        "from elasticjob_agent.launch._port import ReservedPort\n"
+        "from elasticjob_agent.net.ports import ReservedPort\n"
         "release = ReservedPort.release\n"
         "def signalled(port):\n"
         "    os.kill(os.getpid(), signal.SIGTERM)\n"

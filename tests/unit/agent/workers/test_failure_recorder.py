@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.host.oom import OomCounter
-from elasticjob_agent.net.master_port import MasterPort
 from elasticjob_agent.rendezvous.protocol import verdict
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import CommandNotFound, Exit
@@ -55,7 +54,6 @@ class Case:
         self.recorder = FailureRecorder(
             pod="pod-1",
             host="host-1",
-            port=MasterPort(HOST),
             memory=OomCounter(self.folder),
             progress=lambda: self.progress,
         )
