@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from elasticjob_api import codec, slot_map
 from elasticjob_api.errors import CodecError, RecordError
+from elasticjob_api.replica_sizes import ReplicaSizes
 
 VERSION = 1
 NO_ROUND = 0
@@ -90,6 +91,16 @@ class SpecRecord:
     backoff_max_s: float = 300.0
     isolation_grace_s: float | None = None
     """`isolationGraceSeconds`: an agent without an answer of etcd for so long stops its workers; None: never."""
+
+    @property
+    def sizes(self) -> ReplicaSizes:
+        """Return the numbers of nodes that a round may have."""
+        return ReplicaSizes(min=self.min, max=self.max, step=self.replica_step, allowed=self.allowed_replicas)
+
+    @property
+    def target_size(self) -> int:
+        """Return the number of nodes that a round should have."""
+        return self.sizes.target(self.desired)
 
     def owner(self, slot: int) -> SlotOwner | None:
         """Return the pod that owns `slot`, or None."""

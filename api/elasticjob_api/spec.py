@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from elasticjob_api.replica_sizes import ReplicaSizes
+
 
 class FailureAction(StrEnum):
     """The action of a failure rule."""
@@ -203,3 +205,11 @@ class JobSpec:
     def effective_max(self) -> int:
         """Return maxReplicas, or replicas when unset."""
         return self.replicas if self.max_replicas is None else self.max_replicas
+
+    @property
+    def desired_nodes(self) -> int:
+        """Return the number of nodes that the job should have: replicas, rounded to an allowed number."""
+        sizes = ReplicaSizes(
+            min=self.effective_min, max=self.effective_max, step=self.replica_step or 0, allowed=self.allowed_replicas
+        )
+        return sizes.target(self.replicas)

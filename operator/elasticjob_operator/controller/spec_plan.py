@@ -23,7 +23,6 @@ from elasticjob_operator.policy.lifecycle.deadlines import exceeded_deadline
 from elasticjob_operator.policy.lifecycle.failure_batches import batches
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 from elasticjob_operator.policy.lifecycle.pod_revisions import has_pods, is_revision_outdated, template_changed_event
-from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
 from elasticjob_operator.policy.lifecycle.spec_record import first_record, spec_record
 from elasticjob_operator.policy.slots.assignment import adopt, next_slots, unnamed_pods
 from elasticjob_operator.policy.slots.expected import expected_slots
@@ -152,7 +151,7 @@ def _end_pod_revision(context: SpecContext) -> WriteSpec | None:
 
 def _create(context: SpecContext) -> WriteSpec:
     """Return the first slot map of a job, or the first after a suspension; all of its slots are expected."""
-    view, wanted = context.snapshot.view, desired_nodes(context.snapshot.job.spec)
+    view, wanted = context.snapshot.view, context.snapshot.job.spec.desired_nodes
     # After a suspension no earlier pod is adopted: its agent would still be in an old round.
     pods = context.snapshot.pods if view.spec is None and not _is_suspended(view.world) else {}
     slots = adopt(pods, wanted=wanted, new_name=context.new_name)
@@ -173,7 +172,7 @@ def _update(context: SpecContext) -> WriteSpec | None:
     # Once a member has completed, the job is not resized: that would restart workers that are about to end. But it has
     # no more slots than its maximum or the number of its pods, because its agents can write both map and completions.
     most = max(snapshot.job.spec.effective_max, len(snapshot.pods.keys() & view.owners().values()))
-    wanted = min(len(current), most) if view.completed_slots() else desired_nodes(snapshot.job.spec)
+    wanted = min(len(current), most) if view.completed_slots() else snapshot.job.spec.desired_nodes
     slots = next_slots(
         current,
         wanted=wanted,

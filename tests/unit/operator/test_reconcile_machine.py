@@ -18,7 +18,6 @@ from elasticjob_operator.controller.job_parser import parse, read_status
 from elasticjob_operator.errors import Forbidden
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, pod_phase, uid_of
-from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
 from elasticjob_operator.policy.status.conditions import is_true, phase
 from tests.unit.operator import expected_status
 from tests.unit.operator.cluster_model import Model, is_bound, is_live, slot_of, template
@@ -404,7 +403,7 @@ class ReconcileMachine(RuleBasedStateMachine):
             assert not self.model.pods()
         elif not self._finished_members():
             assert live == self.model.named()
-            assert len(live) == desired_nodes(parse(obj).spec)
+            assert len(live) == parse(obj).spec.desired_nodes
             images = {pod["spec"]["containers"][0]["image"] for pod in self.model.pods() if is_live(pod)}
             assert images == {obj["spec"]["template"]["spec"]["containers"][0]["image"]}
             self._check_the_disruption_budget(parse(obj).spec.effective_min)

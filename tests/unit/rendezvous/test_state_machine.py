@@ -11,7 +11,6 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from elasticjob_agent.rendezvous.protocol import replica_sizes
 from elasticjob_api.records import SpecRecord, TombstoneReason
 from elasticjob_api.rendezvous_state import RoundPhase
 from tests.unit.rendezvous.conftest import STATEFUL
@@ -63,7 +62,7 @@ class JobMachine(RuleBasedStateMachine):
             failure_grace_s=5.0,
             graceful_shutdown_s=30.0,
         )
-        if not replica_sizes.target_size(spec):
+        if not spec.sizes.largest(max(wanted, least)):
             spec = replace(spec, allowed_replicas=())  # the CRD refuses such a job, which could never run
         self.job = SimJob(spec, self.store)
         if self.operator is None:
@@ -256,7 +255,7 @@ class JobMachine(RuleBasedStateMachine):
 
     @rule(desired=st.integers(1, 4), index=whichever, afterwards=afterwards, fails=st.booleans())
     def scale(self, desired: int, index: int, afterwards: tuple[int, int], *, fails: bool) -> None:
-        if desired >= self.job.spec.min and replica_sizes.target_size(replace(self.job.spec, desired=desired)):
+        if self.job.spec.sizes.largest(desired):
             self.disturb(happened=self.job.scale(desired))
             self.follow_a_spec_change(index, afterwards, fails=fails)
 

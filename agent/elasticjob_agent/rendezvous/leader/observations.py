@@ -5,7 +5,7 @@ takes in all views, in order, and returns `Observations` for the plan. Only the 
 from before the election: the node has received every state.
 """
 
-from elasticjob_agent.rendezvous.protocol import membership, replica_sizes, round_triggers
+from elasticjob_agent.rendezvous.protocol import membership, round_triggers
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGraceTimer
 from elasticjob_agent.rendezvous.protocol.membership import Observations
 from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
@@ -89,7 +89,7 @@ def _since(before_s: float | None, now_s: float, *, is_true: bool) -> float | No
 
 
 def _has_enough(view: RendezvousView) -> bool:
-    return view.spec is not None and replica_sizes.largest_allowed(view.spec, len(membership.candidates(view))) > 0
+    return view.spec is not None and view.spec.sizes.largest(len(membership.candidates(view))) > 0
 
 
 def _has_joiner(view: RendezvousView) -> bool:

@@ -8,7 +8,7 @@ passes the barrier; it only evicts.
 
 from dataclasses import dataclass, field
 
-from elasticjob_agent.rendezvous.protocol import ranks, replica_sizes
+from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGrace
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.records import NO_ROUND, SpecRecord
@@ -81,8 +81,8 @@ def candidates(view: RendezvousView) -> list[NodeEntry]:
 def decide(view: RendezvousView, spec: SpecRecord, round_: int, observed: Observations) -> CloseDecision:
     """Return the members to close the round with, or until when to wait; the barrier has been passed."""
     ready = candidates(view)
-    target = replica_sizes.target_size(spec)
-    count = replica_sizes.largest_allowed(spec, min(len(ready), target))
+    target = spec.target_size
+    count = spec.sizes.largest(min(len(ready), target))
     if not count:
         until = None if spec.operator else observed.forming_since_s + spec.join_timeout_s
         return CloseDecision(None, until, f"{len(ready)} of at least {spec.min} nodes are here")

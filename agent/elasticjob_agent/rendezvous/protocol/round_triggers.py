@@ -7,7 +7,7 @@ checks that.
 
 from dataclasses import dataclass
 
-from elasticjob_agent.rendezvous.protocol import replica_sizes, verdict
+from elasticjob_agent.rendezvous.protocol import verdict
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState
@@ -39,7 +39,8 @@ def find_trigger(
             return trigger
     if spec.restart_id != world.restart_id:
         return Trigger(Cause.RESTART_REQUESTED, f"restart {spec.restart_id} was requested")
-    if 0 < (wanted := replica_sizes.target_size(spec)) < len(world.members) and not _any_completed(view, world):
+    wanted = spec.sizes.largest(spec.target_size)  # 0 if no number is allowed
+    if 0 < wanted < len(world.members) and not _any_completed(view, world):
         return Trigger(Cause.SCALED_DOWN, f"{wanted} of {len(world.members)} nodes are wanted")
     return None
 
@@ -71,14 +72,14 @@ def joiners(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> l
         return []
     owned, inside = view.current_nodes(), set(world.members)
     waiting = [n for m, n in owned.items() if m not in inside and not n.record.leaving and m not in view.tombstones]
-    count = replica_sizes.largest_allowed(spec, min(len(world.members) + len(waiting), replica_sizes.target_size(spec)))
+    count = spec.sizes.largest(min(len(world.members) + len(waiting), spec.target_size))
     room = count - len(world.members)
     return sorted(waiting, key=lambda node: node.member.slot)[: max(room, 0)]
 
 
 def joiners_fill(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> bool:
     """Whether the joiners bring the round to the desired size, so that waiting gains nothing."""
-    return len(world.members) + len(joiners(view, spec, world)) >= replica_sizes.target_size(spec)
+    return len(world.members) + len(joiners(view, spec, world)) >= spec.target_size
 
 
 def _any_completed(view: RendezvousView, world: RendezvousState) -> bool:

@@ -13,7 +13,6 @@ from elasticjob_api.job import ElasticJob
 from elasticjob_api.records import FailureRule, SlotOwner, SpecRecord
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
 
 AFTER_WIPE_ROUNDS = 1000
 """The status may lag behind the actual rounds. After a wipe, rounds continue at a number that is larger by this."""
@@ -30,7 +29,7 @@ def spec_record(
     return SpecRecord(
         min=spec.effective_min,
         max=spec.effective_max,
-        desired=desired_nodes(spec),
+        desired=spec.desired_nodes,
         slots={f"{slot:04x}": owner for slot, owner in sorted(slots.items())},
         operator=before.operator,
         max_restarts=spec.max_restarts,
@@ -65,7 +64,7 @@ def first_record(job: ElasticJob, status: JobStatus, operator_id: str) -> SpecRe
     return SpecRecord(
         min=job.spec.effective_min,
         max=job.spec.effective_max,
-        desired=desired_nodes(job.spec),
+        desired=job.spec.desired_nodes,
         operator=operator_id,
         replacements=status.pod_replacements,
         first_round=known + AFTER_WIPE_ROUNDS if known else 1,

@@ -15,7 +15,6 @@ from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.policy.lifecycle.pod_revisions import has_pods
-from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
 from elasticjob_operator.policy.lifecycle.unknown_fields import is_waiting
 from elasticjob_operator.policy.status.conditions import ConditionValue, conditions, evaluate, is_true, phase
 from elasticjob_operator.policy.status.last_failure import last_failure
@@ -85,7 +84,7 @@ def _with_conditions(
 
 
 def _with_pods(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
-    pods, wanted = snapshot.pods.values(), desired_nodes(snapshot.job.spec)
+    pods, wanted = snapshot.pods.values(), snapshot.job.spec.desired_nodes
     scaled = status.desired_replicas not in {0, wanted}
     return replace(
         status,

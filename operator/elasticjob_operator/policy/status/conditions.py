@@ -18,7 +18,6 @@ from elasticjob_operator.model.text import pluralize
 from elasticjob_operator.policy.etcd.space import FULL
 from elasticjob_operator.policy.lifecycle import unknown_fields
 from elasticjob_operator.policy.lifecycle.job_failure import failure_of
-from elasticjob_operator.policy.lifecycle.replica_sizes import desired_nodes
 from elasticjob_operator.policy.slots.lost_pods import reported_unreachable
 from elasticjob_operator.policy.status.pending_reason import INVALID_TEMPLATE, first_pending_reason
 from elasticjob_operator.policy.status.stalled import stalled_since
@@ -138,14 +137,14 @@ def _not_running(snapshot: JobSnapshot, world: RendezvousState | None) -> tuple[
 def _start(snapshot: JobSnapshot) -> tuple[str, str]:
     running = [pod for pod in snapshot.pods.values() if pod.running]
     if running:
-        return Phase.STARTING, f"{len(snapshot.joined_slots())} of {_nodes(desired_nodes(snapshot.job.spec))} joined"
+        return Phase.STARTING, f"{len(snapshot.joined_slots())} of {_nodes(snapshot.job.spec.desired_nodes)} joined"
     pending = first_pending_reason(snapshot)
     return Phase.PENDING, pending.message if pending else "waiting for pods"
 
 
 def _resizing(snapshot: JobSnapshot) -> ConditionValue:
     """Return Resizing: True from a change of the wanted size until a round has that size."""
-    active, wanted, before = snapshot.view.active_state, desired_nodes(snapshot.job.spec), snapshot.status
+    active, wanted, before = snapshot.view.active_state, snapshot.job.spec.desired_nodes, snapshot.status
     if snapshot.view.is_final or snapshot.job.spec.suspend or snapshot.view.membership is None:
         return ConditionValue("False", "NotResizing")
     if active is not None and len(active.members) == wanted:
@@ -157,7 +156,7 @@ def _resizing(snapshot: JobSnapshot) -> ConditionValue:
 
 
 def _degraded(snapshot: JobSnapshot) -> ConditionValue:
-    live, wanted = len(snapshot.view.live_members()), desired_nodes(snapshot.job.spec)
+    live, wanted = len(snapshot.view.live_members()), snapshot.job.spec.desired_nodes
     if snapshot.view.active_state is not None and live < wanted:
         return ConditionValue("True", "NodesMissing", f"{live} of {_nodes(wanted)} are running")
     return ConditionValue("False", "NotDegraded")

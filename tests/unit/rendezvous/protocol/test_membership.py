@@ -224,6 +224,11 @@ def test_a_round_has_an_allowed_number_of_nodes(nodes: tuple[int, ...], taken: l
     assert chosen(decide(job, 2, observed_at())) == taken
 
 
+def test_a_job_that_wants_less_than_the_smallest_allowed_number_runs_with_that_one() -> None:
+    job = view_builder(1, 8, desired=2, allowed_replicas=(4, 8)).nodes(0, 1, 2, 3, 4)
+    assert chosen(decide(job, 1, observed_at())) == [0, 1, 2, 3]
+
+
 def test_members_are_in_rank_order_and_not_in_join_order() -> None:
     assert chosen(decide(view_builder(3, 3).nodes(2, 0, 1), 1, observed_at())) == [0, 1, 2]
 

@@ -6,7 +6,7 @@ With an operator, it owns the slots and replaces lost pods. Without one the test
 from collections.abc import Mapping
 from dataclasses import replace
 
-from elasticjob_agent.rendezvous.protocol import membership, ranks, replica_sizes
+from elasticjob_agent.rendezvous.protocol import membership, ranks
 from elasticjob_agent.rendezvous.protocol.leader_plan import next_round, plan
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
@@ -133,9 +133,7 @@ class SimJob:
         """7: the leader opens no round with the same members, unless a restart was requested."""
         assert view.spec is not None
         ready = membership.candidates(view)
-        taken = ranks.select(
-            view, ready, replica_sizes.largest_allowed(view.spec, min(len(ready), replica_sizes.target_size(view.spec)))
-        )
+        taken = ranks.select(view, ready, view.spec.sizes.largest(min(len(ready), view.spec.target_size)))
         same = {node.member for node in taken} == set(old.members)
         assert not same or new.cause is Cause.RESTART_REQUESTED, f"7: {new.cause} opens the same members again"
 
@@ -378,7 +376,7 @@ class SimJob:
         if spec.operator is not None:
             self.resume()
             return
-        least = next(count for count in range(1, spec.max + 1) if replica_sizes.largest_allowed(spec, count))
+        least = next(count for count in range(1, spec.max + 1) if spec.sizes.largest(count))
         while not self.ended and sum(node.healthy for node in self.nodes) < least:
             self.spawn()
 
