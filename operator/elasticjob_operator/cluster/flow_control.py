@@ -26,7 +26,7 @@ class FlowControl:
         self._clock = clock
         self._high, self._low = asyncio.Semaphore(_HIGH), asyncio.Semaphore(_LOW)
         self._low_when_saturated = asyncio.Semaphore(_LOW_WHEN_SATURATED)
-        self._full_s = self._logged_s = float("-inf")
+        self._full_s = self._low_sent_s = float("-inf")
         """When the first limit was last reached, and when a status or an event was last sent."""
 
     @contextlib.asynccontextmanager
@@ -42,7 +42,7 @@ class FlowControl:
             async with self._high:
                 yield
             return
-        self._logged_s = self._clock()
+        self._low_sent_s = self._clock()
         async with self._low, self._low_when_saturated if full else contextlib.nullcontext():
             yield
 
@@ -51,4 +51,4 @@ class FlowControl:
         now_s = self._clock()
         if not self._high.locked() and now_s >= self._full_s + _SATURATION_S:
             return False
-        return self._low_when_saturated.locked() or now_s < self._logged_s + _SATURATION_S
+        return self._low_when_saturated.locked() or now_s < self._low_sent_s + _SATURATION_S

@@ -58,7 +58,7 @@ class InMemoryCluster:
         if current is None:
             return self._create(resource, body)
         if objects.owner_uids(body):
-            owned.over(resource, body, current)
+            owned.bind_to_existing(resource, body, current)
         self._store(resource, objects.merge_patch(current, body))
         return copy.deepcopy(self._stores[resource][_key_of(body)])
 

@@ -144,7 +144,7 @@ class KubeCluster:
         """
         path = path_of(resource, body["metadata"].get("namespace", "default"), body["metadata"]["name"])
         if objects.owner_uids(body) and (existing := await self._look(resource, path)) is not None:
-            body = owned.over(resource, body, existing)
+            body = owned.bind_to_existing(resource, body, existing)
             if owned.is_applied(body, existing, FIELD_MANAGER):
                 return existing
         stored: Object = json.loads(await self._apply(resource, path, body, force=False))

@@ -12,7 +12,7 @@ from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
 
 
-def over(resource: Resource, body: Object, found: Mapping[str, Any]) -> Object:
+def bind_to_existing(resource: Resource, body: Object, found: Mapping[str, Any]) -> Object:
     """Return `body` with the uid of the existing object, so that it is applied to no other one.
 
     Owners are compared by group, kind and name. So a new job takes over the object of a deleted job of its name, which

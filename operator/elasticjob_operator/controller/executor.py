@@ -24,13 +24,13 @@ from elasticjob_operator.model import job_key, objects
 from elasticjob_operator.model.cluster_interface import Cluster, Resource
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.job_state import NOTHING, UNREACHABLE_SHOWN_S, JobState
+from elasticjob_operator.model.job_state import NOTHING, WATCH_DEADLINE_S, JobState
 from elasticjob_operator.policy.slots.creation_backoff import after_failure, first_error
 from elasticjob_operator.policy.slots.slow_start import batches
 from elasticjob_operator.policy.slots.stuck_pods import proof_of_death
 from elasticjob_operator.tls.interface import CertificateIssuer
 
-_MAX_CONCURRENT = 32
+_MAX_CERTIFICATES = 32
 """Certificates that are issued at the same time, over all jobs; requests to the API server have their own limit."""
 
 _MAX_CREATIONS = 24
@@ -71,7 +71,7 @@ class ActionExecutor:
         self._credentials = credentials
         self._etcd = etcd
         self._clock = clock
-        self._flow_control = asyncio.Semaphore(_MAX_CONCURRENT)
+        self._issuing = asyncio.Semaphore(_MAX_CERTIFICATES)
         self._creating = FairSemaphore(_MAX_CREATIONS, max_per_group=_MAX_CREATIONS_PER_NAMESPACE)
         self._handlers: dict[type[act.Action], Callable[[ReconcileContext, Any], Awaitable[None]]] = {
             act.Apply: self._apply,
@@ -159,7 +159,7 @@ class ActionExecutor:
             job_state.creation_failed(name)
             raise
         job_state.observed(name, self._clock())
-        context.requeue_after_s.append(UNREACHABLE_SHOWN_S)
+        context.requeue_after_s.append(WATCH_DEADLINE_S)
 
     async def _get_pod(self, context: ReconcileContext, action: act.GetPod) -> None:
         found = await self._cluster.get(Resource.POD, context.key.namespace, action.name)
@@ -249,7 +249,7 @@ class ActionExecutor:
 
     async def _issue_certificate(self, context: ReconcileContext, action: act.IssueCertificate) -> None:
         assert self._credentials is not None
-        async with self._flow_control:
+        async with self._issuing:
             context.job_state.has_user = True  # before the request: its response may be lost
             context.job_state.certified = await self._credentials.issue(context.key, action.secret, store=context.store)
 

@@ -28,7 +28,7 @@ from elasticjob_operator.model.actions import (
     WriteExpected,
 )
 from elasticjob_operator.model.cluster_interface import Resource
-from elasticjob_operator.model.job_state import CACHE_DELAY_S, NOTHING, UNREACHABLE_SHOWN_S
+from elasticjob_operator.model.job_state import NOTHING, REQUEST_TIMEOUT_S, WATCH_DEADLINE_S
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.revision import Revision
 from elasticjob_operator.model.snapshot import JobSnapshot
@@ -210,14 +210,14 @@ def _requeue_after_s(snapshot: JobSnapshot, status: JobStatus) -> float | None:
     expected = [pod.created_s + EXPECTED_FOR_S for pod in snapshot.pods.values() if pod.is_live]
     deadline_s = next_deadline_s(snapshot.job, status, snapshot.view, snapshot.now_s)
     wall = _seconds_until(snapshot.now_s, deadline_s, renewal_s(snapshot), *expected)
-    coming = [since_s + UNREACHABLE_SHOWN_S for since_s in snapshot.job_state.created_at_s.values()]
+    coming = [since_s + WATCH_DEADLINE_S for since_s in snapshot.job_state.created_at_s.values()]
     lost_s = lost_pods(snapshot.job.spec, snapshot.job_state, snapshot.monotonic_s).check_at_s
     resync_s = None if _resync(snapshot) else snapshot.job_state.resync_at_s
     failed = snapshot.job_state.failed_creation
     creation_s = None if failed is None else failed.retry_at_s
     held_back = backing_off(snapshot.job_state.slot_histories, snapshot.monotonic_s).values()
     landed = (
-        [sent_s + CACHE_DELAY_S for _, sent_s in snapshot.job_state.sent_creations.values()]
+        [sent_s + REQUEST_TIMEOUT_S for _, sent_s in snapshot.job_state.sent_creations.values()]
         if snapshot.waiting_slots()
         else []
     )

@@ -33,7 +33,7 @@ from elasticjob_operator.model.actions import Action, RemoveEtcdUser
 from elasticjob_operator.model.cluster_interface import Cluster, Object, Resource
 from elasticjob_operator.model.finished_job import has_ended
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.job_state import UNREACHABLE_SHOWN_S, JobState
+from elasticjob_operator.model.job_state import WATCH_DEADLINE_S, JobState
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.snapshot import JobSnapshot
@@ -181,7 +181,7 @@ class Reconciler:
         if obj is None or objects.is_terminating(obj):
             return await self._reconcile_deleted(key)
         if (found := await self._claim_full(key, obj)) is None:
-            return UNREACHABLE_SHOWN_S  # the job has changed: its new version queues it again
+            return WATCH_DEADLINE_S  # the job has changed: its new version queues it again
         obj, job_state = found, self._new_context(key).job_state
         try:
             job = job_state.parser.parse(obj, job_state.status)
@@ -258,7 +258,7 @@ class Reconciler:
         error = await self._execute(context, wanted.actions)
         await self._status_writer.record(key, obj, context.job_state, context.events)
         if context.job_state.written != written:
-            return UNREACHABLE_SHOWN_S  # the slot map has changed: its arrival queues the job, with a newer status
+            return WATCH_DEADLINE_S  # the slot map has changed: its arrival queues the job, with a newer status
         status_in_s = (
             await self._status_writer.write(key, obj, context.job_state, wanted.status) if wanted.status else None
         )
@@ -315,21 +315,21 @@ class Reconciler:
         job_state.resync_at_s = job_state.resync_at_s or at_s + resync_in_s(key.uid, jobs=jobs)
         if is_due(job_state, snapshot.pods, at_s) and self._apply_limiter.is_full(key.namespace):
             job_state.resync_at_s = at_s + LATER_S + resync_in_s(key.uid, jobs=jobs)
-        if job_state.history is None:
+        if job_state.rounds is None:
             job_state.agent_seen |= joined_before(snapshot.rounds, snapshot.pods.values())
         if not snapshot.etcd_trouble and not snapshot.view.is_unreadable:
             job_state.last_seen.record(snapshot.view, snapshot.pods)
-            job_state.history = update_rounds(snapshot.rounds, snapshot.view, snapshot.now_s)
+            job_state.rounds = update_rounds(snapshot.rounds, snapshot.view, snapshot.now_s)
             owners, reason = snapshot.owners(), snapshot.status.reason
             job_state.slot_histories = update_histories(
-                job_state.slot_histories, owners, at_s, now_s=snapshot.now_s, events=reason
+                job_state.slot_histories, owners, at_s, now_s=snapshot.now_s, status_reason=reason
             )
             job_state.failed_creation = while_pods_missing(job_state.failed_creation, owners)
             job_state.revision = current_revision(snapshot)
             self._measure(key, job_state, snapshot)
         with_agent = set(snapshot.view.agents())
         running = {pod.uid for pod in snapshot.pods.values() if pod.running}
-        job_state.record_shown(snapshot.pods, at_s)
+        job_state.record_cached(snapshot.pods, at_s)
         job_state.record_agents(running=running, with_agent=with_agent, monotonic_s=at_s)
         self._record_unreachable(key, snapshot, agents=len(running))
         names = set(snapshot.view.owners().values()) | {node.record.pod for node in nodes}

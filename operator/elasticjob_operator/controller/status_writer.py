@@ -20,7 +20,7 @@ from elasticjob_operator.model.cluster_interface import Cluster, Object, Resourc
 from elasticjob_operator.model.compare import fields_except
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.job_state import UNREACHABLE_SHOWN_S, JobState
+from elasticjob_operator.model.job_state import WATCH_DEADLINE_S, JobState
 from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.lifecycle.installation import FIELD
 from elasticjob_operator.policy.lifecycle.resync import resync_in_s
@@ -120,7 +120,7 @@ class StatusWriter:
         version = str(objects.metadata(obj).get("resourceVersion", ""))
         if job_state.status is None or job_state.corrected_version == version or _is_current(obj, job_state, status):
             return None
-        wait_s = job_state.status_written_s + UNREACHABLE_SHOWN_S - self._clocks.monotonic()
+        wait_s = job_state.status_written_s + WATCH_DEADLINE_S - self._clocks.monotonic()
         if wait_s > 0:
             return wait_s  # the watch may not have delivered our own write yet
         log.warning("%s: the stored status is not the one that the operator wrote; writing it again", key)

@@ -21,11 +21,11 @@ from elasticjob_operator.model.recovery import RecoveryTracker
 from elasticjob_operator.model.revision import Revision
 from elasticjob_operator.model.slot_history import SlotHistory
 
-CACHE_DELAY_S = 60.0
+REQUEST_TIMEOUT_S = 60.0
 """Seconds after which an unanswered request has taken effect or never will: the API server has timed out by then."""
 NOTHING: Mapping[str, Any] = {}
 """The applied object where none is wanted."""
-UNREACHABLE_SHOWN_S = 5.0
+WATCH_DEADLINE_S = 5.0
 """Seconds after which a written object is doubted if no watch has delivered it."""
 
 
@@ -97,7 +97,7 @@ class JobState:
     """Event → when it was first written (wall clock, because the event has it as a field), and how often."""
     recovery: RecoveryTracker = field(default_factory=RecoveryTracker)
     last_seen: LastSeen = field(default_factory=LastSeen)
-    history: tuple[RoundStatus, ...] | None = None
+    rounds: tuple[RoundStatus, ...] | None = None
     """The job's last rounds, newer than any status; None until the first reconcile."""
     installation: str = ""
     """Our installation, once the job's status names it."""
@@ -153,9 +153,7 @@ class JobState:
             return NameState.EXPECTED
         since_s = self.created_at_s.get(name)
         return (
-            NameState.CREATED
-            if since_s is not None and monotonic_s < since_s + UNREACHABLE_SHOWN_S
-            else NameState.UNKNOWN
+            NameState.CREATED if since_s is not None and monotonic_s < since_s + WATCH_DEADLINE_S else NameState.UNKNOWN
         )
 
     def record_agents(self, *, running: set[str], with_agent: set[str], monotonic_s: float) -> None:
@@ -169,9 +167,9 @@ class JobState:
         self.unreachable = unreachable
         self.agentless_since_s |= dict.fromkeys(anew & self.agentless_since_s.keys(), monotonic_s)
 
-    def record_shown(self, names: Iterable[str], monotonic_s: float) -> None:
+    def record_cached(self, names: Iterable[str], monotonic_s: float) -> None:
         """Drop requests whose pod the watch has delivered, or that are so old that it never will."""
-        shown, from_s = set(names), monotonic_s - CACHE_DELAY_S
+        shown, from_s = set(names), monotonic_s - REQUEST_TIMEOUT_S
         self.sent_creations = {
             n: sent for n, sent in self.sent_creations.items() if n not in shown and sent[1] > from_s
         }

@@ -37,14 +37,14 @@ class LastSeen:
     lost_nodes: tuple[LostNode, ...] = ()
     """The lost nodes of the last round that lost any."""
     membership: Membership | None = None
-    first_reports: NodeReport | None = None
+    first_report: NodeReport | None = None
     """The first report of the last round with progress, from which the speed is measured."""
 
     def record(self, view: RendezvousView, pods: Mapping[str, Pod]) -> None:
         """Record the current view and pods."""
         self._record_losses(view)
-        if self.first_reports is None or self.first_reports.round != view.closed_round:
-            self.first_reports = furthest(view.reports.values(), view.closed_round)
+        if self.first_report is None or self.first_report.round != view.closed_round:
+            self.first_report = furthest(view.reports.values(), view.closed_round)
         members = self.membership.members if self.membership else ()
         relevant = {*view.nodes, *members, *(lost.member for lost in self.lost_nodes)}
         self.reports = _retain({**self.reports, **view.reports}, relevant)

@@ -46,7 +46,7 @@ class JobSnapshot:
     @property
     def rounds(self) -> tuple[RoundStatus, ...]:
         """The last recorded rounds: there may have been several since the last write of the status."""
-        return self.status.rounds if self.job_state.history is None else self.job_state.history
+        return self.status.rounds if self.job_state.rounds is None else self.job_state.rounds
 
     @cached_property
     def wanted_revision(self) -> Revision:

@@ -6,13 +6,13 @@ other cause than the deadline.
 
 import pytest
 
-from elasticjob_operator.model.job_state import UNREACHABLE_SHOWN_S
+from elasticjob_operator.model.job_state import WATCH_DEADLINE_S
 from testing.kube.jobs import waiting_job
 from testing.kube.stack import KubeStack
 
 pytestmark = pytest.mark.kube
 
-DEADLINE_S = int(UNREACHABLE_SHOWN_S) + 2
+DEADLINE_S = int(WATCH_DEADLINE_S) + 2
 
 
 def test_deadlines_and_the_ttl_hold_without_any_other_event(rig: KubeStack) -> None:

@@ -25,14 +25,14 @@ def stored(spec: dict[str, Any] | None = None, *, manager: str = FIELD_MANAGER, 
 
 
 def test_an_apply_names_the_uid_of_the_owners_object() -> None:
-    assert owned.over(Resource.SERVICE, OURS, stored())["metadata"] == {**OURS["metadata"], "uid": "s1"}
+    assert owned.bind_to_existing(Resource.SERVICE, OURS, stored())["metadata"] == {**OURS["metadata"], "uid": "s1"}
 
 
 def test_an_object_of_an_earlier_job_of_that_name_is_taken_over() -> None:
     """The garbage collector may not have deleted it yet; it spares an object with an existing owner."""
     group = str(_OWNER["apiVersion"]).partition("/")[0]
     left = stored(ownerReferences=[{**_OWNER, "uid": "of a predecessor", "apiVersion": f"{group}/v0"}])
-    assert owned.over(Resource.SERVICE, OURS, left)["metadata"] == {**OURS["metadata"], "uid": "s1"}
+    assert owned.bind_to_existing(Resource.SERVICE, OURS, left)["metadata"] == {**OURS["metadata"], "uid": "s1"}
     assert not owned.is_applied(OURS, left, FIELD_MANAGER)
 
 
@@ -48,7 +48,7 @@ def test_an_object_of_an_earlier_job_of_that_name_is_taken_over() -> None:
 )
 def test_an_object_of_another_owner_or_without_one_is_left_alone(owners: Any) -> None:
     with pytest.raises(Conflict, match="has another owner: delete or rename it"):
-        owned.over(Resource.SERVICE, OURS, stored(ownerReferences=owners))
+        owned.bind_to_existing(Resource.SERVICE, OURS, stored(ownerReferences=owners))
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_an_object_of_another_owner_or_without_one_is_left_alone(owners: Any) ->
     ],
 )
 def test_an_object_that_has_all_fields_is_not_written_again(there: Object, same: bool) -> None:  # noqa: FBT001
-    assert owned.is_applied(owned.over(Resource.SERVICE, OURS, there), there, FIELD_MANAGER) is same
+    assert owned.is_applied(owned.bind_to_existing(Resource.SERVICE, OURS, there), there, FIELD_MANAGER) is same

@@ -316,7 +316,7 @@ class RendezvousMember:
     async def _leave(self, session: Session) -> Outcome:
         await self._election.close()
         try:
-            await self._etcd.txn(transactions.delete_own_keys(session.me))
+            await self._etcd.txn(transactions.write_left_tombstone(session.me))
         except TRANSIENT_ERRORS as error:
             log.warning("could not report that this node leaves; it will count as lost when its lease ends: %s", error)
         await self._sessions.revoke(session)

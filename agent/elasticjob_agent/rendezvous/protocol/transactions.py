@@ -170,7 +170,7 @@ def report(me: SessionKeys, record: NodeReport) -> Txn:
     return Txn((me.owns_key,), (Put(key, records.encode(record), me.lease),), (Get(me.keys.ctl, prefix=True),))
 
 
-def delete_own_keys(me: SessionKeys) -> Txn:
+def write_left_tombstone(me: SessionKeys) -> Txn:
     """Return the tombstone `left`, written before the lease is revoked; an existing tombstone remains."""
     tombstone_key = me.keys.tombstone(me.member.slot, me.member.incarnation)
     return Txn(

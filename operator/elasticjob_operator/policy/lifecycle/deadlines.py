@@ -57,7 +57,7 @@ def _deadlines(job: ElasticJob, status: JobStatus, view: RendezvousView) -> Iter
         return
     yield from _active_deadline(job, status)
     since_s = max(started_s, from_rfc3339(status.last_scale_time) or 0.0)
-    if (startup_s := spec.startup_deadline_s) is not None and not _quorum_since_s(
+    if (startup_s := spec.startup_deadline_s) is not None and not _has_had_quorum(
         status, view, spec.effective_min, since_s
     ):
         fewest = node_count_text(spec.effective_min)
@@ -66,7 +66,7 @@ def _deadlines(job: ElasticJob, status: JobStatus, view: RendezvousView) -> Iter
         yield _Deadline(since_s + startup_s, JobFailure(FailedReason.STARTUP_DEADLINE, message))
 
 
-def _quorum_since_s(status: JobStatus, view: RendezvousView, lowest: int, since_s: float) -> bool:
+def _has_had_quorum(status: JobStatus, view: RendezvousView, lowest: int, since_s: float) -> bool:
     """Return whether a round has had enough nodes since `since_s`.
 
     The rendezvous shows it now, or the status has recorded it (etcd may have been wiped).

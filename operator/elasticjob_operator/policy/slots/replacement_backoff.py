@@ -39,7 +39,7 @@ def update_histories(
     monotonic_s: float,
     *,
     now_s: float,
-    events: str,
+    status_reason: str,
 ) -> dict[int, SlotHistory]:
     """Return the history of every slot in `owners`.
 
@@ -48,10 +48,10 @@ def update_histories(
         owners: the pod of each slot.
         monotonic_s: now on the monotonic clock, for all times but the next.
         now_s: now on the wall clock, for comparison with the start time of a pod, which the API server records.
-        events: the reason in the job's status; it is used only if `before` is None.
+        status_reason: the reason in the job's status; it is used only if `before` is None.
     """
     known = before or {}
-    first = FREE_REPLACEMENTS if before is None and events == REASON else 0
+    first = FREE_REPLACEMENTS if before is None and status_reason == REASON else 0
     return {slot: _update_history(known.get(slot), owner, monotonic_s, now_s, first) for slot, owner in owners.items()}
 
 

@@ -24,7 +24,7 @@ def progress(snapshot: JobSnapshot) -> ProgressStatus | None:
         step=newest.step,
         total=newest.total,
         percentage=_percent_done(newest.step, newest.total),
-        estimated_remaining_s=_remaining_s(report, newest, snapshot.job_state.last_seen.first_reports),
+        estimated_remaining_s=_remaining_s(report, newest, snapshot.job_state.last_seen.first_report),
         metrics=dict(newest.metrics),
         last_updated_time=to_rfc3339(report.time_ns / _NS),
     )

@@ -330,13 +330,13 @@ def test_the_first_tombstone_remains() -> None:
 
 def test_the_own_tombstone_is_left_unless_another_exists() -> None:
     scene = Scene.make()
-    assert scene.store.txn(transactions.delete_own_keys(scene.me)).succeeded
+    assert scene.store.txn(transactions.write_left_tombstone(scene.me)).succeeded
     assert scene.view().tombstones == {ME: Tombstone(TombstoneReason.LEFT)}
-    assert not scene.store.txn(transactions.delete_own_keys(scene.me)).succeeded
+    assert not scene.store.txn(transactions.write_left_tombstone(scene.me)).succeeded
 
 
 def test_an_agent_without_its_key_cannot_write_its_own_tombstone() -> None:
-    assert refused(lambda s: transactions.delete_own_keys(s.me), lambda s: s.delete(s.me.node_key))
+    assert refused(lambda s: transactions.write_left_tombstone(s.me), lambda s: s.delete(s.me.node_key))
 
 
 def test_only_the_first_agent_writes_the_spec() -> None:

@@ -308,7 +308,7 @@ class SimNode:
     def _leave(self, session: Session) -> None:
         self._close_election()
         with contextlib.suppress(*TRANSIENT_ERRORS):
-            now(self.etcd.txn(transactions.delete_own_keys(session.me)))
+            now(self.etcd.txn(transactions.write_left_tombstone(session.me)))
         self._leave_nothing(session)
         self._end(ExitCode.LEFT)
 

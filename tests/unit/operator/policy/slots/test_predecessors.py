@@ -34,9 +34,9 @@ def test_a_slot_waits_for_a_created_pod_that_the_watch_has_not_delivered_yet() -
     job_state = JobState()
     job_state.creation_started("j-0-old", 0, 100.0)
     assert waits(job_state=job_state) == {0: "j-0-old"}
-    job_state.record_shown([], 100.0 + 59.0)
+    job_state.record_cached([], 100.0 + 59.0)
     assert waits(job_state=job_state) == {0: "j-0-old"}
-    job_state.record_shown(["j-0-old"], 101.0)
+    job_state.record_cached(["j-0-old"], 101.0)
     assert waits(job_state=job_state) == {}
 
 

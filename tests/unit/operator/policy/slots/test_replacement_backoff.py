@@ -35,9 +35,13 @@ def after_short_pods(
     """Run and end `times` pods of slot 0, each replaced at once; return the histories and the time after it."""
     now_s, histories = NOW_S, before
     for number in range(times):
-        histories = update_histories(histories, {0: owner(number, PodState.LIVE)}, now_s, now_s=now_s, events=reason)
+        histories = update_histories(
+            histories, {0: owner(number, PodState.LIVE)}, now_s, now_s=now_s, status_reason=reason
+        )
         now_s += ran_s
-        histories = update_histories(histories, {0: owner(number, PodState.ABSENT)}, now_s, now_s=now_s, events=reason)
+        histories = update_histories(
+            histories, {0: owner(number, PodState.ABSENT)}, now_s, now_s=now_s, status_reason=reason
+        )
     assert histories is not None
     return histories, now_s
 
@@ -75,9 +79,9 @@ def test_a_pod_that_has_run_for_a_while_resets_the_count() -> None:
 
 
 def test_time_as_a_pending_pod_does_not_count_as_run_time() -> None:
-    young = update_histories(None, {0: owner(0, PodState.LIVE, phase="Pending")}, NOW_S, now_s=NOW_S, events="")
+    young = update_histories(None, {0: owner(0, PodState.LIVE, phase="Pending")}, NOW_S, now_s=NOW_S, status_reason="")
     histories = update_histories(
-        young, {0: owner(0, PodState.TERMINATING)}, NOW_S + 900.0, now_s=NOW_S + 900.0, events=""
+        young, {0: owner(0, PodState.TERMINATING)}, NOW_S + 900.0, now_s=NOW_S + 900.0, status_reason=""
     )
     assert histories[0].short_lived == 1
 
@@ -86,38 +90,46 @@ def test_time_as_a_pending_pod_does_not_count_as_run_time() -> None:
 def test_a_short_lived_pod_is_counted_once_however_it_ended(state: PodState) -> None:
     histories: Histories | None = None
     for after_s in range(5):
-        histories = update_histories(histories, {0: owner(0, state)}, NOW_S + after_s, now_s=NOW_S + after_s, events="")
+        histories = update_histories(
+            histories, {0: owner(0, state)}, NOW_S + after_s, now_s=NOW_S + after_s, status_reason=""
+        )
     assert histories == {0: SlotHistory(pod="j-0-0", short_lived=1, ended_at_s=NOW_S, ended_time_s=NOW_S)}
 
 
 @pytest.mark.parametrize("state", [state for state in PodState if state not in ENDED])
 def test_a_pod_that_starts_or_runs_is_not_counted(state: PodState) -> None:
-    histories = update_histories(None, {0: owner(0, state)}, NOW_S, now_s=NOW_S, events="")
+    histories = update_histories(None, {0: owner(0, state)}, NOW_S, now_s=NOW_S, status_reason="")
     assert histories[0].short_lived == 0
 
 
 def test_a_pod_that_is_replaced_while_it_runs_is_not_counted_and_resets_the_count_if_it_was_stable() -> None:
     histories, now_s = after_short_pods(FREE_REPLACEMENTS)
-    live = update_histories(histories, {0: owner(90, PodState.LIVE)}, now_s, now_s=now_s, events="")
+    live = update_histories(histories, {0: owner(90, PodState.LIVE)}, now_s, now_s=now_s, status_reason="")
     for ran_s, short_lived in ((1.0, FREE_REPLACEMENTS), (STABLE_AFTER_S, 0)):
         assert (
-            update_histories(live, {0: owner(91, PodState.PENDING_CREATE)}, now_s + ran_s, now_s=now_s, events="")[
-                0
-            ].short_lived
+            update_histories(
+                live, {0: owner(91, PodState.PENDING_CREATE)}, now_s + ran_s, now_s=now_s, status_reason=""
+            )[0].short_lived
             == short_lived
         )
 
 
 def test_a_pod_that_ran_before_this_process_started_is_stable() -> None:
     live = update_histories(
-        None, {0: owner(0, PodState.LIVE, running_since_s=NOW_S - STABLE_AFTER_S)}, NOW_S, now_s=NOW_S, events=REASON
+        None,
+        {0: owner(0, PodState.LIVE, running_since_s=NOW_S - STABLE_AFTER_S)},
+        NOW_S,
+        now_s=NOW_S,
+        status_reason=REASON,
     )
-    assert update_histories(live, {0: owner(0, PodState.FAILED)}, NOW_S, now_s=NOW_S, events="")[0].short_lived == 0
+    assert (
+        update_histories(live, {0: owner(0, PodState.FAILED)}, NOW_S, now_s=NOW_S, status_reason="")[0].short_lived == 0
+    )
 
 
 def test_a_removed_slot_has_no_history() -> None:
     histories, now_s = after_short_pods(FREE_REPLACEMENTS + 5)
-    assert update_histories(histories, {}, now_s, now_s=now_s, events=REASON) == {}
+    assert update_histories(histories, {}, now_s, now_s=now_s, status_reason=REASON) == {}
     assert after_short_pods(1, before={}, reason=REASON)[0][0].short_lived == 1
 
 

@@ -67,7 +67,7 @@ def test_the_last_report_of_an_agent_is_the_progress_of_an_ended_job() -> None:
 def remaining(step: int, *, first_step: int = 10, after_s: float = 20.0, first_round: int = 2) -> int | None:
     """Return the estimate for a job of 100 steps whose first report is `after_s` old."""
     job_state = JobState()
-    job_state.last_seen.first_reports = report(
+    job_state.last_seen.first_report = report(
         0, progress=Progress(first_step, 100), round=first_round, time_ns=int(NOW_S * 1e9)
     )
     now = report(0, progress=Progress(step, 100), round=2, time_ns=int((NOW_S + after_s) * 1e9))

@@ -92,7 +92,7 @@ def test_the_status_of_a_job_that_ended_has_the_end_of_its_last_round() -> None:
 
 
 def test_rounds_between_two_status_writes_are_not_lost() -> None:
-    job_state = JobState(history=update_rounds((FIRST,), running(0, world=active(0, round=2)), NOW_S - 1))
+    job_state = JobState(rounds=update_rounds((FIRST,), running(0, world=active(0, round=2)), NOW_S - 1))
     at = running(0, 1, world=active(0, 1, round=3))
     status = next_status(seen(job(status=JobStatus(rounds=(FIRST,))), at, job_state=job_state))
     assert [each.round for each in status.rounds] == [1, 2, 3]
