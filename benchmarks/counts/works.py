@@ -20,6 +20,7 @@ from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_state import JobState
+from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.model.revision import wanted_revision
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from elasticjob_operator.render.disruption_budget import render_disruption_budget
@@ -111,7 +112,7 @@ def pod_rendered() -> Work:
     """The manifest of a job's pod; the hash of the template is made once a reconcile, not once a pod."""
     job = builders.job(replicas=FEW)
     revision = wanted_revision(job, builders.SETTINGS)
-    return lambda: render_pod(job, slot=3, name="j-3-a", settings=builders.SETTINGS, revision=revision)
+    return lambda: render_pod(PodSource(job, builders.SETTINGS, revision), slot=3, name="j-3-a")
 
 
 def _alive(nodes: int) -> dict[Member, NodeEntry]:

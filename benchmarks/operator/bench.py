@@ -30,6 +30,7 @@ from benchmarks.operator.api_client import JOBS, Api, side_by_side
 from benchmarks.operator.churn import CHANGES_PER_SECOND, churn
 from benchmarks.operator.stack import OperatorProcess, ResourceUse, SimulatedCluster, stage, wait_until
 from elasticjob_operator.controller.job_parser import parse
+from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.settings import Settings
 from testing.servers.apiserver import ApiServer
@@ -91,7 +92,7 @@ def bare_pods(scale: Scale) -> Iterator[dict[str, Any]]:
     )
     for number in range(scale.jobs * scale.pods):
         slot = number % scale.pods
-        pod = copy.deepcopy(dict(render_pod(accepted, slot=slot, name=f"bare-{number}", settings=settings)))
+        pod = copy.deepcopy(dict(render_pod(PodSource(accepted, settings), slot=slot, name=f"bare-{number}")))
         pod["metadata"]["labels"] = {"app": "bare"}  # they stay: the operator must not take them for its own
         yield pod
 

@@ -28,6 +28,7 @@ from elasticjob_operator.model.job_state import NOTHING, WATCH_DEADLINE_S, JobSt
 from elasticjob_operator.policy.slots.creation_backoff import after_failure, first_error
 from elasticjob_operator.policy.slots.slow_start import batches
 from elasticjob_operator.policy.slots.stuck_pods import proof_of_death
+from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.tls.interface import CertificateIssuer
 
 _MAX_CERTIFICATES = 32
@@ -146,7 +147,7 @@ class ActionExecutor:
         job_state, name = context.job_state, action.name
         try:
             async with self._creating.slot(context.key.namespace):
-                body = action.source.pod(action.slot, name)
+                body = render_pod(action.source, slot=action.slot, name=name)
                 # Before the request: even if this task is cancelled, the name is not used again.
                 job_state.creation_started(name, action.slot, self._clock())
                 create = self._cluster.create_strictly if action.strict else self._cluster.create
@@ -242,10 +243,9 @@ class ActionExecutor:
         await self._write(context, transactions.write_expected(context.keys, action))
 
     async def _evict(self, context: ReconcileContext, action: act.Evict) -> None:
-        eviction = action.eviction
-        log.info("%s: evicting slot %d: %s", context.key, eviction.member.slot, eviction.tombstone.detail)
-        await self._etcd.txn(transactions.write_tombstone(context.keys, eviction))
-        await self._etcd.lease_revoke(eviction.lease)
+        log.info("%s: evicting slot %d: %s", context.key, action.member.slot, action.tombstone.detail)
+        await self._etcd.txn(transactions.write_tombstone(context.keys, action))
+        await self._etcd.lease_revoke(action.lease)
 
     async def _issue_certificate(self, context: ReconcileContext, action: act.IssueCertificate) -> None:
         assert self._credentials is not None

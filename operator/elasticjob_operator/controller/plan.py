@@ -19,7 +19,6 @@ from elasticjob_operator.model.actions import (
     DeleteJob,
     DeletePods,
     DeletePrefix,
-    Evict,
     ForceDelete,
     GetPod,
     Plan,
@@ -30,7 +29,9 @@ from elasticjob_operator.model.actions import (
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_state import NOTHING, REQUEST_TIMEOUT_S, WATCH_DEADLINE_S
 from elasticjob_operator.model.pod import Pod
+from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.model.revision import Revision
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.policy.lifecycle.certificates import first_certificate, renewal_s, renewed_certificate
 from elasticjob_operator.policy.lifecycle.deadlines import next_active_deadline_s, next_deadline_s
@@ -44,14 +45,12 @@ from elasticjob_operator.policy.slots.eviction import evictions
 from elasticjob_operator.policy.slots.expected import EXPECTED_FOR_S, expected_slots, must_rewrite
 from elasticjob_operator.policy.slots.lost_pods import lost_pods
 from elasticjob_operator.policy.slots.node_avoidance import avoided_nodes
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 from elasticjob_operator.policy.slots.replacement_backoff import backing_off
 from elasticjob_operator.policy.slots.retained_pods import retained_pods
 from elasticjob_operator.policy.slots.stuck_pods import StuckPods, stuck_pods
 from elasticjob_operator.policy.status.build import is_finished, next_status
 from elasticjob_operator.policy.status.status_expiry import status_expires_at_s
 from elasticjob_operator.render.disruption_budget import has_disruption_budget, render_disruption_budget
-from elasticjob_operator.render.pod_source import PodSource
 from elasticjob_operator.render.service import render_service
 
 _STATUS_VISIBLE_S = 1.0
@@ -124,7 +123,7 @@ def _actions(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> Iterator[Act
     yield from first_certificate(snapshot)
     yield from _stuck_actions(snapshot)[1]
     judged = evictions(snapshot.view, snapshot.pods, snapshot.job_state)
-    yield from (Evict(eviction) for eviction in judged.evict)
+    yield from judged.evict
     if (change := plan_spec(snapshot, status, ids)) is not None:
         yield change
         return

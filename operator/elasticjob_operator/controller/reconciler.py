@@ -5,7 +5,7 @@ depends on it.
 """
 
 import logging
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -18,7 +18,7 @@ from elasticjob_operator.controller.clocks import Clocks
 from elasticjob_operator.controller.deletion_plan import plan_deletion, plan_quota_violation
 from elasticjob_operator.controller.executor import ActionExecutor, ReconcileContext
 from elasticjob_operator.controller.ids import Ids
-from elasticjob_operator.controller.job_parser import read_status
+from elasticjob_operator.controller.job_parser import CachingJobParser, read_status
 from elasticjob_operator.controller.observer import ReconcileObserver
 from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.controller.status_writer import StatusWriter
@@ -58,6 +58,7 @@ from elasticjob_operator.policy.slots.node_avoidance import record_losses
 from elasticjob_operator.policy.slots.replacement_backoff import update_histories
 from elasticjob_operator.policy.slots.unreachable_agents import no_longer_exempt, silences, unreachable_pods
 from elasticjob_operator.policy.status.build import is_finished, rejected_status
+from elasticjob_operator.policy.status.last_seen import record_view
 from elasticjob_operator.policy.status.rounds import update_rounds
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.tls.interface import CertificateIssuer
@@ -124,6 +125,7 @@ class Reconciler:
             is_saturated=is_saturated,
         )
         self._job_states: dict[JobKey, JobState] = {}
+        self._parsers: defaultdict[JobKey, CachingJobParser] = defaultdict(CachingJobParser)
         self._agents = AgentCounts()
         self._left_alone: dict[JobKey, LeftAloneReason] = {}
         self._apply_limiter = ApplyLimiter()
@@ -135,6 +137,7 @@ class Reconciler:
             self._meter.job_health(key, None)
             self._observer.deleted(key)
         self._job_states.clear()
+        self._parsers.clear()
         self._left_alone.clear()
         self._agents = AgentCounts()
         self._status_writer.reset()
@@ -184,7 +187,7 @@ class Reconciler:
             return WATCH_DEADLINE_S  # the job has changed: its new version queues it again
         obj, job_state = found, self._new_context(key).job_state
         try:
-            job = job_state.parser.parse(obj, job_state.status)
+            job = self._parsers[key].parse(obj, job_state.status)
         except (InvalidSpec, RenderError) as error:
             return await self._reject(key, obj, str(error))
         return await self._reconcile_job(key, obj, job)
@@ -318,7 +321,7 @@ class Reconciler:
         if job_state.rounds is None:
             job_state.agent_seen |= joined_before(snapshot.rounds, snapshot.pods.values())
         if not snapshot.etcd_trouble and not snapshot.view.is_unreadable:
-            job_state.last_seen.record(snapshot.view, snapshot.pods)
+            record_view(job_state.last_seen, snapshot.view, snapshot.pods)
             job_state.rounds = update_rounds(snapshot.rounds, snapshot.view, snapshot.now_s)
             owners, reason = snapshot.owners(), snapshot.status.reason
             job_state.slot_histories = update_histories(
@@ -398,6 +401,7 @@ class Reconciler:
             if context.job_state.has_user and not await self._executor.job_exists(key):
                 await self._executor.execute(context, (RemoveEtcdUser(),))
             del self._job_states[key]
+            self._parsers.pop(key, None)
             return None
         if self._cache_is_stale(context, view) or await self._executor.job_exists(key):
             return None

@@ -15,6 +15,7 @@ from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.model.actions import WriteSpec
 from elasticjob_operator.model.event import Event
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.text import pluralize
 from elasticjob_operator.model.timestamps import from_rfc3339
@@ -27,7 +28,6 @@ from elasticjob_operator.policy.lifecycle.spec_record import first_record, spec_
 from elasticjob_operator.policy.slots.assignment import adopt, next_slots, unnamed_pods
 from elasticjob_operator.policy.slots.expected import expected_slots
 from elasticjob_operator.policy.slots.lost_pods import lost_pods
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 from elasticjob_operator.policy.slots.replacement import (
     PodDecisions,
     decide_pods,

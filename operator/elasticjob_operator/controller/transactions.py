@@ -8,8 +8,7 @@ from elasticjob_api.keys import Keys
 from elasticjob_api.records import ExpectedSlots, encode
 from elasticjob_api.rendezvous_state import encode_state
 from elasticjob_etcd.interface import Compare, Delete, Op, Put, Txn, absent, unchanged
-from elasticjob_operator.model.actions import WriteExpected, WriteSpec
-from elasticjob_operator.policy.slots.eviction import Eviction
+from elasticjob_operator.model.actions import Evict, WriteExpected, WriteSpec
 
 
 def write_spec(keys: Keys, action: WriteSpec) -> Txn:
@@ -29,11 +28,11 @@ def write_expected(keys: Keys, action: WriteExpected) -> Txn:
     return Txn((unchanged(keys.spec, action.spec_revision),), (_put_expected(keys, action.slots),))
 
 
-def write_tombstone(keys: Keys, eviction: Eviction) -> Txn:
+def write_tombstone(keys: Keys, action: Evict) -> Txn:
     """Return the write of a tombstone for an incarnation, unless it has one; the lease is revoked afterwards."""
-    key = keys.tombstone(eviction.member.slot, eviction.member.incarnation)
-    compares: tuple[Compare, ...] = () if eviction.overwrite else (absent(key),)
-    return Txn(compares, (Put(key, encode(eviction.tombstone)),))
+    key = keys.tombstone(action.member.slot, action.member.incarnation)
+    compares: tuple[Compare, ...] = () if action.overwrite else (absent(key),)
+    return Txn(compares, (Put(key, encode(action.tombstone)),))
 
 
 def delete_prefix(keys: Keys) -> Txn:

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from elasticjob_api.records import SpecRecord
-from elasticjob_api.rendezvous_state import RendezvousState
+from elasticjob_api.records import SpecRecord, Tombstone
+from elasticjob_api.rendezvous_state import Member, RendezvousState
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.event import Event
-from elasticjob_operator.policy.slots.eviction import Eviction
-from elasticjob_operator.render.pod_source import PodSource
+from elasticjob_operator.model.pod_source import PodSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +62,13 @@ class DeletePods:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """Write the tombstone, then revoke the lease."""
+    """Write the tombstone of a session, then revoke the lease of all its keys."""
 
-    eviction: Eviction
+    member: Member
+    lease: int
+    tombstone: Tombstone
+    overwrite: bool = False
+    """Whether to replace the stored tombstone, because ours has more information."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

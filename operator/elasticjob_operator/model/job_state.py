@@ -12,7 +12,6 @@ from enum import Enum
 from typing import Any
 
 from elasticjob_api.status import JobStatus, RoundStatus
-from elasticjob_operator.controller.job_parser import CachingJobParser
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.failed_creation import FailedCreation
@@ -111,7 +110,6 @@ class JobState:
     """Whether the status that this process found has fields that only a newer operator knows."""
     written_status: Mapping[str, Any] = field(default_factory=dict)
     """`status` as JSON."""
-    parser: CachingJobParser = field(default_factory=CachingJobParser)
 
     def expect(self, name: str) -> None:
         """Record that this process writes `name` into the slot map; call this before the transaction is sent."""

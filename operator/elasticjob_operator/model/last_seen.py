@@ -1,21 +1,23 @@
 """Records that the operator remembers after they are deleted: last reports, the pods of members, lost nodes.
 
-Agents remove their keys when they exit, and two changes may arrive as one. This module decides nothing: it lets the
-status show earlier observations. They are lost with the process; then the status that it has written must suffice.
+They let the status show earlier observations. They are lost with the process; then the status that it has written must
+suffice. `policy.status.last_seen` updates them.
 """
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
-from elasticjob_api.records import NodeReport
-from elasticjob_api.rendezvous_state import Member, Membership, RoundPhase
-from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import RendezvousView
-from elasticjob_operator.policy.status.furthest_progress import furthest
-from elasticjob_operator.policy.status.lost_nodes import LostNode, lost_nodes
+from elasticjob_api.records import NodeReport, Tombstone
+from elasticjob_api.rendezvous_state import Member, Membership
 
-T = TypeVar("T")
+
+@dataclass(frozen=True, slots=True)
+class LostNode:
+    """A lost member, with its group rank and its round."""
+
+    member: Member
+    rank: int
+    round: int
+    tombstone: Tombstone | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,43 +41,3 @@ class LastSeen:
     membership: Membership | None = None
     first_report: NodeReport | None = None
     """The first report of the last round with progress, from which the speed is measured."""
-
-    def record(self, view: RendezvousView, pods: Mapping[str, Pod]) -> None:
-        """Record the current view and pods."""
-        self._record_losses(view)
-        if self.first_report is None or self.first_report.round != view.closed_round:
-            self.first_report = furthest(view.reports.values(), view.closed_round)
-        members = self.membership.members if self.membership else ()
-        relevant = {*view.nodes, *members, *(lost.member for lost in self.lost_nodes)}
-        self.reports = _retain({**self.reports, **view.reports}, relevant)
-        named = {member: node.record.pod for member, node in view.nodes.items()}
-        self.locations = _retain(
-            {**{member: PodLocation(pod) for member, pod in named.items()}, **self.locations}, relevant
-        )
-        self.locations = {
-            member: _merge_location(location, pods.get(location.pod)) for member, location in self.locations.items()
-        }
-
-    def _record_losses(self, view: RendezvousView) -> None:
-        before, after, world = self.membership, view.membership, view.world
-        if before and after and after.round > before.round:
-            self._record_lost_since(view, before)  # unless it was recorded while that round formed
-        if after and world and world.state is RoundPhase.FORMING and not world.has_verdict:
-            self.lost_nodes = lost_nodes(view, after) or self.lost_nodes
-        elif after and world and world.state is RoundPhase.FORMING:
-            self._record_lost_since(view, after)
-        self.membership = after
-
-    def _record_lost_since(self, view: RendezvousView, membership: Membership) -> None:
-        if all(lost.round != membership.round for lost in self.lost_nodes):
-            self.lost_nodes = lost_nodes(view, membership) or self.lost_nodes
-
-
-def _retain(items: Mapping[Member, T], members: Iterable[Member]) -> dict[Member, T]:
-    return {member: items[member] for member in members if member in items}
-
-
-def _merge_location(location: PodLocation, pod: Pod | None) -> PodLocation:
-    if pod is None:
-        return location
-    return PodLocation(location.pod, pod.node_name or location.node_name, pod.exit_code)

@@ -12,8 +12,9 @@ from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.revision import Revision, wanted_revision
+from elasticjob_operator.model.slot_pod import SlotPod
 from elasticjob_operator.policy.slots.outdated_pods import outdated_pods
-from elasticjob_operator.policy.slots.ownership import SlotPod, owners
+from elasticjob_operator.policy.slots.ownership import owners
 from elasticjob_operator.policy.slots.predecessors import slots_with_predecessor
 from elasticjob_operator.settings import Settings
 

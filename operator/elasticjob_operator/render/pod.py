@@ -5,7 +5,7 @@ All fields of the template that the operator does not have to set are kept uncha
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_api import constants
@@ -13,6 +13,7 @@ from elasticjob_api.bootstrap import Bootstrap
 from elasticjob_api.job import ElasticJob, trainer_container
 from elasticjob_api.spec import AgentMode
 from elasticjob_operator.model import pod_constants
+from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.model.revision import Revision, wanted_revision
 from elasticjob_operator.render.affinity import affinity
 from elasticjob_operator.render.env import agent_env
@@ -23,29 +24,15 @@ from elasticjob_operator.render.volumes import mounts, volumes
 from elasticjob_operator.settings import Settings
 
 
-def render_pod(
-    job: ElasticJob,
-    *,
-    slot: int,
-    name: str,
-    settings: Settings,
-    revision: Revision | None = None,
-    avoided: Sequence[str] = (),
-    bootstrap: Bootstrap | None = None,
-) -> dict[str, Any]:
+def render_pod(source: PodSource, *, slot: int, name: str) -> dict[str, Any]:
     """Return the pod `name` for `slot`.
 
-    Args:
-        job: the job; RenderError if its template uses the operator's names.
-        slot: the slot of the pod.
-        name: the name of the pod.
-        settings: the settings of the operator.
-        revision: the template and the agent; None: those of a job that starts or resumes now.
-        avoided: names of nodes where the pod should preferably not run.
-        bootstrap: the part of the spec record that names the pod, for its agent.
+    Raises:
+        RenderError: the job's template uses the operator's names.
     """
+    job, settings = source.job, source.settings
     validate(job)
-    revision = revision or wanted_revision(job, settings)
+    revision = source.revision or wanted_revision(job, settings)
     template = copy.deepcopy(dict(job.spec.template))
     spec, trainer = template["spec"], trainer_container(job.spec)
     spec |= {
@@ -54,7 +41,7 @@ def render_pod(
         "subdomain": job.metadata.name,
         "terminationGracePeriodSeconds": _grace_s(job),
         "containers": [
-            _trainer(job, container, slot, settings, bootstrap) if container == trainer else container
+            _trainer(job, container, slot, settings, source.bootstrap) if container == trainer else container
             for container in spec["containers"]
         ],
         "volumes": [*(spec.get("volumes") or []), *volumes(job, trainer), *credential_volumes(job, settings)],
@@ -65,8 +52,8 @@ def render_pod(
     named = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if not named and spec.get("automountServiceAccountToken") is None:
         spec["automountServiceAccountToken"] = False  # the agent needs none; a user who needs one names an account
-    if avoided:
-        spec["affinity"] = affinity(spec.get("affinity"), avoided)
+    if source.avoided:
+        spec["affinity"] = affinity(spec.get("affinity"), source.avoided)
     if spec.get("hostNetwork") and not spec.get("dnsPolicy"):
         spec["dnsPolicy"] = "ClusterFirstWithHostNet"  # otherwise the name of etcd's service cannot be resolved
     metadata = _metadata(job, template.get("metadata") or {}, revision, settings, slot=slot, name=name)

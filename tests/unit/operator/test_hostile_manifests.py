@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from elasticjob_api.errors import InvalidSpec
 from elasticjob_operator.controller.job_parser import parse
 from elasticjob_operator.errors import RenderError
+from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.render.disruption_budget import render_disruption_budget
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
@@ -31,7 +32,7 @@ def outcome(manifest: Any) -> str:
     """Return the outcome of a manifest; unexpected errors are raised."""
     try:
         job = parse(manifest)
-        render_pod(job, slot=0, name="full-0-abcde", settings=builders.SETTINGS, avoided=("n",))
+        render_pod(PodSource(job, builders.SETTINGS, avoided=("n",)), slot=0, name="full-0-abcde")
     except (InvalidSpec, RenderError) as error:
         return "refused" if str(error) else "refused without a word"
     render_service(job)

@@ -81,7 +81,7 @@ def require_harmless(made: Plan) -> None:
             assert len(action.record.slots) <= MAX_REPLICAS
             assert len(records.encode(action.record)) < MOST_STATUS_BYTES
         elif isinstance(action, Evict):
-            assert 0 < action.eviction.lease <= len(RUNNING) + 1
+            assert 0 < action.lease <= len(RUNNING) + 1
     if made.status is not None:
         require_storable(codec.write(made.status))
 

@@ -19,6 +19,7 @@ from elasticjob_operator.informers.rendezvous_store import JobStore
 from elasticjob_operator.informers.transform import strip
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.pod import Pod, parse_pod
+from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.render.pod import render_pod
 from testing import builders
 from tests.unit.operator.test_hostile_manifests import whole
@@ -107,6 +108,6 @@ def test_any_labels_and_annotations_of_a_job(where: str, said: dict[str, str]) -
     manifest = whole()
     manifest["metadata"][where] = said
     manifest["spec"]["template"].setdefault("metadata", {})[where] = said | {constants.LABEL_SLOT: "7"}
-    made = render_pod(parse(manifest), slot=0, name="full-0-abcde", settings=builders.SETTINGS, avoided=())
+    made = render_pod(PodSource(parse(manifest), builders.SETTINGS), slot=0, name="full-0-abcde")
     assert made["metadata"]["labels"][constants.LABEL_SLOT] == "0"
     assert made["metadata"]["labels"][constants.LABEL_JOB_UID] == "job-uid"

@@ -14,9 +14,9 @@ from elasticjob_api.constants import EventReason
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.revision import Revision
+from elasticjob_operator.model.slot_pod import PodState
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.policy.slots.outdated_pods import is_outdated, is_template_unclear
-from elasticjob_operator.policy.slots.ownership import PodState
 
 _UNKNOWN = frozenset({PodState.UNKNOWN, PodState.CREATED})
 """A pod of this name may exist, created by another process, but has not been observed."""

@@ -8,9 +8,9 @@ template.
 
 from collections.abc import Mapping
 
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import from_rfc3339
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 
 
 def must_validate_template(snapshot: JobSnapshot, owners: Mapping[int, SlotPod]) -> bool:

@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from elasticjob_api.records import SlotOwner
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 
 NO_SLOTS: Mapping[int, str] = MappingProxyType({})
 NewName = Callable[[int], str]

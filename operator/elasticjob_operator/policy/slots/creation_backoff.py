@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from elasticjob_operator.errors import ClusterError, InvalidObject
 from elasticjob_operator.model.failed_creation import FailedCreation
-from elasticjob_operator.policy.slots.ownership import SlotPod
+from elasticjob_operator.model.slot_pod import SlotPod
 
 FIRST_BACKOFF_S, MAX_BACKOFF_S = 0.5, 30.0
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Member
+from elasticjob_operator.model.actions import Evict
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.rendezvous_view import NodeEntry, RendezvousView
@@ -17,21 +18,10 @@ from elasticjob_operator.policy.status.pod_messages import describe_exit
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
-    """The eviction of one session: its tombstone, and the lease of all its keys."""
-
-    member: Member
-    lease: int
-    tombstone: Tombstone
-    overwrite: bool = False
-    """Whether to replace the stored tombstone, because ours has more information."""
-
-
-@dataclass(frozen=True, slots=True)
 class Evictions:
     """The agents to evict, and the names of pods to read from the API server."""
 
-    evict: tuple[Eviction, ...]
+    evict: tuple[Evict, ...]
     get_pods: Mapping[str, frozenset[str]]
     """Pod name → the uids that node keys report for it."""
 
@@ -39,7 +29,7 @@ class Evictions:
 def evictions(view: RendezvousView, pods: Mapping[str, Pod], job_state: JobState) -> Evictions:
     """Return the evictions that all node keys of the job need; `pods` are by name."""
     by_uid = {pod.uid: pod for pod in pods.values()}
-    found: list[Eviction] = []
+    found: list[Evict] = []
     get_pods: dict[str, frozenset[str]] = {}
     for member, node in sorted(view.nodes.items()):
         pod = by_uid.get(node.record.pod_uid)
@@ -60,10 +50,10 @@ def _tombstone(node: NodeEntry, pod: Pod | None, job_state: JobState) -> Tombsto
     return None
 
 
-def _eviction(view: RendezvousView, member: Member, node: NodeEntry, tombstone: Tombstone) -> Eviction:
+def _eviction(view: RendezvousView, member: Member, node: NodeEntry, tombstone: Tombstone) -> Evict:
     before = view.tombstones.get(member)
     overwrite = before is not None and (before.reason, tombstone.reason) == (
         TombstoneReason.REFUSED,
         TombstoneReason.POD_FAILED,
     )
-    return Eviction(member, node.lease, tombstone, overwrite)
+    return Evict(member, node.lease, tombstone, overwrite)

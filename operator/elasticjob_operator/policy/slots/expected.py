@@ -7,7 +7,7 @@ a slot that has joined may remain in it, because it is not missing.
 
 from collections.abc import Iterable, Mapping
 
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 
 EXPECTED_FOR_S = 60.0
 """Seconds after its creation in which a pod is expected. If it has not joined by then, something is wrong with it."""

@@ -7,7 +7,7 @@ none. Disruptions by the cluster itself (drain, preemption) are left out: the sc
 from collections.abc import Iterable
 
 from elasticjob_operator.model.job_state import JobState
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 
 AVOID_S = 600.0
 MAX_AVOIDED = 8

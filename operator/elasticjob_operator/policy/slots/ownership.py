@@ -4,26 +4,10 @@ Caches lag, so a pod that is missing from the cache may exist. Only a DELETED ev
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
 
 from elasticjob_operator.model.job_state import JobState, NameState
 from elasticjob_operator.model.pod import Pod
-
-
-class PodState(Enum):
-    """The state of a slot's pod."""
-
-    PENDING_CREATE = "to create"  # this process wrote the name and has not created the pod yet
-    CREATED = "coming"  # created, but not in the cache yet
-    UNKNOWN = "to look"  # not known: read it from the API server
-    LIVE = "live"
-    TERMINATING = "terminating"
-    FAILED = "failed"
-    COMPLETED = "completed"  # its containers succeeded before the job ended
-    ABSENT = "gone"
-    NEVER_CREATED = "never created"  # the request to create it failed; its name is not reused
-
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 
 _BY_NAME = {
     NameState.EXPECTED: PodState.PENDING_CREATE,
@@ -32,15 +16,6 @@ _BY_NAME = {
     NameState.ABSENT: PodState.ABSENT,
     NameState.NEVER_CREATED: PodState.NEVER_CREATED,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class SlotPod:
-    """A slot's pod: its name in the slot map, its state, and the pod itself if the cache has it."""
-
-    name: str
-    state: PodState
-    pod: Pod | None = None
 
 
 def owners(

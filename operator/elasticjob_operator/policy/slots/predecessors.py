@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from elasticjob_api.spec import JobSpec
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.policy.slots.ownership import SlotPod
+from elasticjob_operator.model.slot_pod import SlotPod
 
 
 def slots_with_predecessor(

@@ -18,7 +18,7 @@ from enum import Enum
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.spec import FailureAction, JobSpec, Rule
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 
 _NEVER_COUNTED = frozenset({
     ExitCode.LEFT, ExitCode.SUPERSEDED, ExitCode.JOB_DELETED,  # the agent exited on purpose

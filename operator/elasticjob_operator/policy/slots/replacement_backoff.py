@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from elasticjob_operator.model.slot_history import SlotHistory
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 
 FREE_REPLACEMENTS = 4
 """Consecutive short-lived pods of a slot that are replaced without a wait."""

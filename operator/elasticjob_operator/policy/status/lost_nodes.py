@@ -3,21 +3,10 @@
 A member is lost if it has no key or has a tombstone, and has neither left nor finished.
 """
 
-from dataclasses import dataclass
-
-from elasticjob_api.records import Tombstone, TombstoneReason
+from elasticjob_api.records import TombstoneReason
 from elasticjob_api.rendezvous_state import Member, Membership
+from elasticjob_operator.model.last_seen import LostNode
 from elasticjob_operator.model.rendezvous_view import RendezvousView
-
-
-@dataclass(frozen=True, slots=True)
-class LostNode:
-    """A lost member, with its group rank and its round."""
-
-    member: Member
-    rank: int
-    round: int
-    tombstone: Tombstone | None
 
 
 def lost_nodes(view: RendezvousView, membership: Membership) -> tuple[LostNode, ...]:

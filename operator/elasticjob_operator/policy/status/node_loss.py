@@ -6,12 +6,11 @@ from dataclasses import replace
 from elasticjob_api.job import nproc_per_node
 from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.status import LastFailure
-from elasticjob_operator.model.last_seen import PodLocation
+from elasticjob_operator.model.last_seen import LostNode, PodLocation
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.text import pluralize
 from elasticjob_operator.model.timestamps import to_rfc3339
-from elasticjob_operator.policy.status.lost_nodes import LostNode
 from elasticjob_operator.policy.status.pod_messages import GENERIC_REASONS, describe_exit
 
 REASON = "NodeLost"

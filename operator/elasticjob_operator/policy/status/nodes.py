@@ -15,8 +15,8 @@ from elasticjob_api import codec
 from elasticjob_api.job import nproc_per_node
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_api.status import NodeStatus
+from elasticjob_operator.model.slot_pod import SlotPod
 from elasticjob_operator.model.snapshot import JobSnapshot
-from elasticjob_operator.policy.slots.ownership import SlotPod
 from elasticjob_operator.policy.status.worker_states import final_letters, letters, same_letters
 
 _SEVERAL = 2

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from elasticjob_api.constants import EventReason
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.pod import Pod
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.model.text import pluralize
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 from elasticjob_operator.policy.slots.replacement import PodDecision
 
 MESSAGE_LIMIT = 400

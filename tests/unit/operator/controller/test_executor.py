@@ -20,7 +20,7 @@ from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState, NameState
 from elasticjob_operator.model.objects import name_of, uid_of
-from elasticjob_operator.render.pod_source import PodSource
+from elasticjob_operator.model.pod_source import PodSource
 from testing import builders
 from testing.waiting import aeventually
 

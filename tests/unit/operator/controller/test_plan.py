@@ -36,6 +36,7 @@ from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.slot_history import SlotHistory
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from elasticjob_operator.render.disruption_budget import render_disruption_budget
+from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.service import render_service
 from testing.builders import (
     NOW_S,
@@ -78,7 +79,7 @@ def planned(
 
 
 def body_of(creation: CreatePod) -> dict[str, Any]:
-    return creation.source.pod(creation.slot, creation.name)
+    return render_pod(creation.source, slot=creation.slot, name=creation.name)
 
 
 def of(made: Plan, kind: type[A]) -> list[A]:

@@ -5,8 +5,7 @@ from elasticjob_api.records import ExpectedSlots, SpecRecord, Tombstone, Tombsto
 from elasticjob_api.rendezvous_state import RoundPhase, decode_state
 from elasticjob_etcd.interface import Delete, Put, Txn, absent, unchanged
 from elasticjob_operator.controller import transactions
-from elasticjob_operator.model.actions import WriteExpected, WriteSpec
-from elasticjob_operator.policy.slots.eviction import Eviction
+from elasticjob_operator.model.actions import Evict, WriteExpected, WriteSpec
 from testing.builders import member, record, world
 
 KEYS = Keys("/elasticjob/c/ns/j/u")
@@ -56,14 +55,14 @@ def test_expected_slots_are_not_written_for_a_changed_or_deleted_spec() -> None:
 
 def test_a_tombstone_is_written_only_if_there_is_none() -> None:
     key, gone = KEYS.tombstone(3, member(3).incarnation), Tombstone(TombstoneReason.POD_DELETED, "why")
-    txn = transactions.write_tombstone(KEYS, Eviction(member(3), 7, gone))
+    txn = transactions.write_tombstone(KEYS, Evict(member(3), 7, gone))
     assert txn.compares == (absent(key),)
     assert {name: decode(Tombstone, value) for name, value in puts(txn).items()} == {key: gone}
 
 
 def test_a_more_specific_tombstone_overwrites() -> None:
     gone = Tombstone(TombstoneReason.POD_FAILED)
-    assert transactions.write_tombstone(KEYS, Eviction(member(3), 7, gone, overwrite=True)).compares == ()
+    assert transactions.write_tombstone(KEYS, Evict(member(3), 7, gone, overwrite=True)).compares == ()
 
 
 def test_a_deletion_removes_all_keys_of_the_job_and_none_of_a_longer_uid() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from elasticjob_api.spec import Agent, AgentMode, GracefulShutdown
 from elasticjob_operator.errors import RenderError
+from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.model.revision import Revision, template_hash
 from elasticjob_operator.render.pod import render_pod
 from testing.builders import SETTINGS, job, template
@@ -16,7 +17,7 @@ PROVIDED = Agent(mode=AgentMode.PROVIDED)
 
 
 def rendered(slot: int = 3, **spec: Any) -> dict[str, Any]:
-    return render_pod(job(**spec), slot=slot, name=f"j-{slot}-abcde", settings=SETTINGS)
+    return render_pod(PodSource(job(**spec), SETTINGS), slot=slot, name=f"j-{slot}-abcde")
 
 
 def trainer(**spec: Any) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def test_a_pod_has_the_name_labels_and_owner_of_its_slot() -> None:
 
 def test_a_pod_has_the_given_revision_whatever_the_operators_setting_is() -> None:
     old = Revision("0123456789", "agent:old")
-    pod = render_pod(job(), slot=0, name="j-0-a", settings=SETTINGS, revision=old)
+    pod = render_pod(PodSource(job(), SETTINGS, revision=old), slot=0, name="j-0-a")
     assert pod["metadata"]["labels"]["elasticjob.io/template-hash"] == "0123456789"
     assert pod["metadata"]["annotations"]["elasticjob.io/agent-image"] == "agent:old"
     assert pod["spec"]["initContainers"][0]["image"] == "agent:old"
@@ -202,7 +203,7 @@ def test_explicit_nulls_of_a_template_read_as_absent() -> None:
 
 
 def avoiding(*nodes: str, **fields: Any) -> dict[str, Any]:
-    made = render_pod(job(template=with_pod(**fields)), slot=0, name="j-0-a", settings=SETTINGS, avoided=nodes)
+    made = render_pod(PodSource(job(template=with_pod(**fields)), SETTINGS, avoided=nodes), slot=0, name="j-0-a")
     found: dict[str, Any] = made["spec"].get("affinity") or {}
     return found
 
@@ -227,7 +228,7 @@ def test_without_nodes_to_avoid_the_affinity_is_the_templates() -> None:
 def test_the_agents_image_has_its_own_pull_secret(own: list[dict[str, str]], expected: list[str]) -> None:
     settings = replace(SETTINGS, agent_image_pull_secrets=("ours",))
     of = job(template=with_pod(imagePullSecrets=own))
-    pod = render_pod(of, slot=0, name="j-0-a", settings=settings)["spec"]
+    pod = render_pod(PodSource(of, settings), slot=0, name="j-0-a")["spec"]
     assert [secret["name"] for secret in pod["imagePullSecrets"]] == expected
 
 

@@ -10,6 +10,7 @@ from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.model.actions import Action, CreatePod, DeletePrefix, IssueCertificate, RemoveEtcdUser
 from elasticjob_operator.model.job_state import Certified, JobState
+from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from elasticjob_operator.render.pod import render_pod
@@ -68,7 +69,7 @@ def test_the_user_is_removed_before_the_prefix_so_that_a_failure_is_retried() ->
 
 
 def test_the_trainer_has_the_files_and_their_path_in_its_environment() -> None:
-    spec = render_pod(job(), slot=0, name="j-0-a", settings=TLS)["spec"]
+    spec = render_pod(PodSource(job(), TLS), slot=0, name="j-0-a")["spec"]
     [volume] = [volume for volume in spec["volumes"] if "secret" in volume]
     assert volume["secret"] == {"secretName": "j-etcd-job-uid"}
     [mount] = [mount for mount in spec["containers"][0]["volumeMounts"] if mount["name"] == volume["name"]]

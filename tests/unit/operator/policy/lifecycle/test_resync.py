@@ -8,6 +8,7 @@ import pytest
 from elasticjob_operator.model.actions import Apply, CreatePod
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_state import JobState
+from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.policy.lifecycle.resync import (
     AT_ONCE,
     AT_ONCE_EACH,
@@ -16,7 +17,6 @@ from elasticjob_operator.policy.lifecycle.resync import (
     is_due,
     resync_in_s,
 )
-from elasticjob_operator.render.pod_source import PodSource
 from testing import builders
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from elasticjob_api.status import JobStatus
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.policy.lifecycle.template_check import must_validate_template
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 from testing.builders import ago, job, seen, view
 
 

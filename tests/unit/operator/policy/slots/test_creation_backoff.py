@@ -4,6 +4,7 @@ import pytest
 
 from elasticjob_operator.errors import ClusterUnavailable, Forbidden, RetryLater
 from elasticjob_operator.model.failed_creation import FailedCreation
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.policy.slots.creation_backoff import (
     MAX_BACKOFF_S,
     after_failure,
@@ -11,7 +12,6 @@ from elasticjob_operator.policy.slots.creation_backoff import (
     is_paused,
     while_pods_missing,
 )
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 from testing.builders import NOW_S, pod
 
 RECORD = FailedCreation("exceeded quota", 1, NOW_S + 1.0)

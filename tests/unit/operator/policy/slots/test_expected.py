@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.policy.slots.expected import EXPECTED_FOR_S, expected_slots, must_rewrite
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 from testing.builders import NOW_S, pod
 
 

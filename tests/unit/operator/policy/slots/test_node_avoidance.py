@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.model.job_state import JobState
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.policy.slots.node_avoidance import AVOID_S, MAX_AVOIDED, avoided_nodes, record_losses
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 from testing.builders import NOW_S, pod
 
 

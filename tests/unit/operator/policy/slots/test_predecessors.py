@@ -2,7 +2,7 @@
 
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.policy.slots.predecessors import slots_with_predecessor
 from testing.builders import by_name, pod, spec
 

@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.spec import FailureAction, FailurePolicy, JobSpec, OnExitCodes, OnPodCondition, Rule
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.policy.slots.replacement import PodDecision, PodDecisions, decide_pods, is_over_budget
 from testing.builders import pod, spec
 

@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.slot_history import SlotHistory
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.policy.slots.replacement import PodDecision, decide_pods
 from elasticjob_operator.policy.slots.replacement_backoff import (
     FREE_REPLACEMENTS,

@@ -9,6 +9,7 @@ from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.status import JobStatus, LastFailure, NodeStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.status.last_failure import last_failure
+from elasticjob_operator.policy.status.last_seen import record_view
 from elasticjob_operator.policy.status.node_loss import with_pod_exit
 from testing.builders import (
     NOW,
@@ -32,10 +33,10 @@ def state_after_loss(*pods: Any, tombstone: Tombstone | None = None, members: tu
     """Return the state of a process that observed the loss of slot 1 (and of every slot but 0) from round 1."""
     made = JobState()
     by_name = {each.name: each for each in pods}
-    made.last_seen.record(running(*members), by_name)
+    record_view(made.last_seen, running(*members), by_name)
     tombstones = {member(1): tombstone} if tombstone else {}
-    made.last_seen.record(
-        view(0, tombstones=tombstones, world=world(round=2), membership=membership(*members)), by_name
+    record_view(
+        made.last_seen, view(0, tombstones=tombstones, world=world(round=2), membership=membership(*members)), by_name
     )
     return made
 
@@ -85,7 +86,7 @@ def test_a_loss_that_is_in_the_status_is_not_reported_again() -> None:
 
 def test_a_process_that_started_after_the_loss_uses_the_pod_in_the_status() -> None:
     made = JobState()
-    made.last_seen.record(view(0, nodes=nodes(0), world=world(round=2), membership=membership(0, 1)), {})
+    record_view(made.last_seen, view(0, nodes=nodes(0), world=world(round=2), membership=membership(0, 1)), {})
     status = JobStatus(nodes=(NodeStatus(name="j-1", pod_name="j-1-z", node_name="node-9"),))
     failure = found(made, status=status)
     assert failure is not None

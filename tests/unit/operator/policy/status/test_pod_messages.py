@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.model.text import pluralize
-from elasticjob_operator.policy.slots.ownership import PodState, SlotPod
 from elasticjob_operator.policy.slots.replacement import PodDecision
 from elasticjob_operator.policy.status.pod_messages import describe_exit, describe_replacements
 from testing.builders import pod

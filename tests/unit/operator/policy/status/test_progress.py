@@ -8,6 +8,7 @@ from elasticjob_api.records import Progress
 from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_api.status import JobStatus, ProgressStatus
 from elasticjob_operator.model.job_state import JobState
+from elasticjob_operator.policy.status.last_seen import record_view
 from elasticjob_operator.policy.status.progress import progress
 from testing.builders import NOW, NOW_S, active, job, member, membership, report, running, seen, view, world
 
@@ -55,8 +56,10 @@ def test_a_percentage_needs_step_and_total_and_stays_within_a_hundred(
 def test_the_last_report_of_an_agent_is_the_progress_of_an_ended_job() -> None:
     job_state = JobState()
     last = report(0, progress=Progress(20, 20), round=2, time_ns=int(NOW_S * 1e9))
-    job_state.last_seen.record(
-        running(0, world=active(0, round=2), membership=membership(0, round_=2), reports={member(0): last}), {}
+    record_view(
+        job_state.last_seen,
+        running(0, world=active(0, round=2), membership=membership(0, round_=2), reports={member(0): last}),
+        {},
     )
     ended = view(nodes={}, world=world(RoundPhase.SUCCEEDED, round=2), membership=membership(0, round_=2))
     made = progress(seen(job(status=JobStatus(progress=KNOWN)), ended, job_state=job_state))

@@ -4,12 +4,10 @@ A body of 10 KB of JSON takes about 30 KB of memory. So a plan for ten thousand 
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from elasticjob_api.bootstrap import Bootstrap
 from elasticjob_api.job import ElasticJob
 from elasticjob_operator.model.revision import Revision
-from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.settings import Settings
 
 
@@ -20,19 +18,8 @@ class PodSource:
     job: ElasticJob
     settings: Settings
     revision: Revision | None = None
-    """The revision of the current life; None: that of a job that starts or resumes now."""
+    """The template and the agent; None: those of a job that starts or resumes now."""
     avoided: tuple[str, ...] = ()
-    """Nodes that lost a pod recently."""
+    """Names of nodes where the pods should preferably not run: they lost a pod recently."""
     bootstrap: Bootstrap | None = None
-
-    def pod(self, slot: int, name: str) -> dict[str, Any]:
-        """Return the body of the pod `name` for `slot`."""
-        return render_pod(
-            self.job,
-            slot=slot,
-            name=name,
-            settings=self.settings,
-            revision=self.revision,
-            avoided=self.avoided,
-            bootstrap=self.bootstrap,
-        )
+    """The part of the spec record that names the pods, for their agents."""

@@ -3,6 +3,7 @@
 from elasticjob_api.records import Tombstone, TombstoneReason, WorkerState
 from elasticjob_operator.model.last_seen import LastSeen, PodLocation
 from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_operator.policy.status.last_seen import record_view
 from testing.builders import (
     active,
     by_name,
@@ -24,7 +25,7 @@ FORMING = world(round=2)
 def remembered(*views: RendezvousView) -> LastSeen:
     last_seen = LastSeen()
     for at in views:
-        last_seen.record(at, PODS)
+        record_view(last_seen, at, PODS)
     return last_seen
 
 
