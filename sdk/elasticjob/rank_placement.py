@@ -1,16 +1,11 @@
-"""The ranks of each pod, by a job's status, and the rank of each line of output.
+"""The ranks of each pod, by a job's status, and the rank of each line of output."""
 
-A pod with several workers begins each line with `[rank<n>] `; the only worker of a pod writes lines without a prefix.
-"""
-
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from elasticjob.errors import NoLogs
+from elasticjob_api import log_layout
 from elasticjob_api.status import JobStatus, NodeStatus
-
-_RANK_PREFIX = re.compile(r"\[rank(\d+)\] ?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +50,10 @@ def pod_of(status: JobStatus, name: str, rank: int) -> str:
 
 def rank_of_line(text: str, ranks: Ranks | None) -> tuple[int | None, str]:
     """Return the rank that wrote a line of a pod, and the line without its prefix; None for a line of the agent."""
-    if prefix := _RANK_PREFIX.match(text):
-        return int(prefix.group(1)), text[prefix.end() :]
-    return (ranks.first if ranks is not None and ranks.count == 1 else None), text
+    rank, bare = log_layout.split_line(text)
+    if rank is None and ranks is not None and ranks.count == 1:
+        rank = ranks.first
+    return rank, bare
 
 
 def pods_of(status: JobStatus, name: str, rank: int | None) -> Mapping[str, Ranks | None]:

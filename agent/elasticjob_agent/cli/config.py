@@ -70,6 +70,7 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         join_timeout_s=_join_timeout_s(environment),
         trace=environment.get(constants.ENV_TRACE),
         termination_log=environment.get(constants.ENV_TERMINATION_LOG),
+        output=Output(prefix_template=environment.get(PREFIX_TEMPLATE), keeps_rank=True),
         cpus=parse_binding(namespace.numa_binding, identity.nproc, environment),
     )
 

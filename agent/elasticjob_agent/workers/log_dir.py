@@ -1,4 +1,4 @@
-"""The log files of rounds and ranks: `<dir>/round_<r>/<rank>/{stdout.log,stderr.log,error.json}`.
+"""The log files of rounds and ranks, created and deleted; `elasticjob_api.log_layout` has their names.
 
 Only the newest rounds are kept; the agent deletes the folders of older rounds.
 """
@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from elasticjob_api import log_layout
+
 MAX_ROUNDS = 10
-_ROUND = "round_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +22,17 @@ class WorkerLogs:
     @property
     def stdout(self) -> Path:
         """All that the worker wrote to stdout."""
-        return self.folder / "stdout.log"
+        return self.folder / log_layout.STDOUT_FILE
 
     @property
     def stderr(self) -> Path:
         """All that the worker wrote to stderr."""
-        return self.folder / "stderr.log"
+        return self.folder / log_layout.STDERR_FILE
 
     @property
     def error_file(self) -> Path:
         """The file that the worker's own error handler writes, if it has one."""
-        return self.folder / "error.json"
+        return self.folder / log_layout.ERROR_FILE
 
 
 def worker_logs(log_dir: Path, round_: int, rank: int) -> WorkerLogs:
@@ -42,7 +43,7 @@ def worker_logs(log_dir: Path, round_: int, rank: int) -> WorkerLogs:
     ended between two rounds.
     """
     log_dir.mkdir(parents=True, exist_ok=True)
-    logs = WorkerLogs(log_dir / f"{_ROUND}{round_}" / str(rank))
+    logs = WorkerLogs(log_dir / log_layout.worker_folder(round_, rank))
     for folder in (logs.folder.parent, logs.folder):
         _remove_unless(folder, stat.S_ISDIR)
         folder.mkdir(exist_ok=True)
@@ -64,9 +65,9 @@ def _remove_unless(path: Path, is_right: Callable[[int], bool]) -> None:
 
 def prune(log_dir: Path, newest_round: int) -> None:
     """Delete the folders of all rounds but the newest ten."""
-    for folder in log_dir.glob(f"{_ROUND}*"):
-        number = folder.name.removeprefix(_ROUND)
-        if number.isdecimal() and int(number) <= newest_round - MAX_ROUNDS:
+    for folder in log_dir.glob("*"):
+        number = log_layout.round_of(folder.name)
+        if number is not None and number <= newest_round - MAX_ROUNDS:
             _remove_tree(folder, ignore_errors=True)
 
 

@@ -6,7 +6,6 @@ which keeps its end for the record of a failure.
 """
 
 import os
-import string
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,8 @@ from elasticjob_agent.cli.values import NO_STREAMS_SELECTED, StreamSelection
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import FileSink, Inherit, LineSink, Null, Sink
 from elasticjob_agent.workers.log_dir import WorkerLogs
+from elasticjob_agent.workers.macros import fill_in
+from elasticjob_api import log_layout
 
 PREFIX_TEMPLATE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
 
@@ -30,6 +31,9 @@ class Output:
     console_ranks: frozenset[int] | None = None
     """Local ranks that appear on the console; None: all."""
     prefix_template: str | None = None
+    """The prefix instead of the rank, with `${role_name}`, `${rank}` and `${local_rank}`."""
+    keeps_rank: bool = False
+    """Whether the rank stays in front of that prefix: in a pod, because `elasticjob logs` finds lines by it."""
     stdout_filters: tuple[str, ...] = ()
     stderr_filters: tuple[str, ...] = ()
 
@@ -43,12 +47,14 @@ class Output:
 
     def prefix(self, assignment: Assignment, local_rank: int) -> bytes:
         """Return the prefix of a worker's lines on the console; empty for a single worker without --tee."""
+        if assignment.nproc == 1 and not (self.tee.stdout(local_rank) or self.tee.stderr(local_rank)):
+            return b""
         rank = assignment.base_rank + local_rank
-        if self.prefix_template is not None:
-            values = {"role_name": assignment.role, "rank": rank, "local_rank": local_rank}
-            return string.Template(self.prefix_template).safe_substitute(values).encode()
-        teed = self.tee.stdout(local_rank) or self.tee.stderr(local_rank)
-        return f"[rank{rank}] ".encode() if assignment.nproc > 1 or teed else b""
+        own = log_layout.line_prefix(rank)
+        if self.prefix_template is None:
+            return own.encode()
+        values = {"role_name": assignment.role, "rank": rank, "local_rank": local_rank}
+        return ((own if self.keeps_rank else "") + fill_in(self.prefix_template, values)).encode()
 
     def stdout(self, assignment: Assignment, local_rank: int, files: WorkerLogs, write: Write) -> Sink:
         """Return the destination of a worker's stdout; a single worker inherits the console, which can be a tty."""

@@ -17,10 +17,10 @@ from enum import Enum
 from typing import TextIO
 
 from elasticjob_agent.supervisor import Console
+from elasticjob_api import log_layout
 from elasticjob_cli.local.repeats import RecentOutput, is_end_of_job
 from elasticjob_cli.terminal import printable
 
-_RANK = b"[rank"
 _RESET = "\x1b[0m"
 
 
@@ -94,14 +94,18 @@ class RunConsole:
 
 
 def attribute_ranks(pod: str, lines: bytes) -> bytes:
-    """Return the lines, each with `[rank…]` or the pod in front; the agent writes the ranks where it has several.
+    """Return the lines, each with its rank or the pod in front; the agent writes the ranks where it has several.
 
     Lines of agents about the end of the job are left out: the summary has their content.
     """
     prefix = f"[{pod}] ".encode()
     # Not splitlines: it would cut at the carriage returns of progress bars too.
     shown = (line for line in io.BytesIO(lines) if not is_end_of_job(line))
-    return b"".join(line if line.startswith(_RANK) else prefix + line for line in shown)
+    return b"".join(line if _has_rank(line) else prefix + line for line in shown)
+
+
+def _has_rank(line: bytes) -> bool:
+    return log_layout.split_line(line.decode(errors="replace"))[0] is not None
 
 
 def _is_pipe(fd: int) -> bool:

@@ -5,19 +5,17 @@ separate the rounds of the pod.
 """
 
 import argparse
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from elasticjob.lenient_codec import read_known
+from elasticjob_api import log_layout
 from elasticjob_api.job import trainer_container
 from elasticjob_api.spec import JobSpec
 from elasticjob_cli.target import Target
 from elasticjob_cli.views.log_lines import NoSuchRound, failed_place
-
-_RANK_LOG = re.compile(r".*/round_(\d+)/(\d+)/(stdout|stderr)\.log")
 
 NO_RANK_FILES = "the only worker of a node writes to the log of its pod: these are its lines from all rounds"
 
@@ -37,11 +35,11 @@ class File:
 
 def files(folder: Path, job: Mapping[str, Any]) -> list[File]:
     """Return all log files of a run."""
-    found = []
-    for path in folder.glob("pods/*/volumes/elasticjob-logs/**/*.log"):
-        if match := _RANK_LOG.fullmatch(str(path)):
-            pod = path.relative_to(folder / "pods").parts[0]
-            found.append(File(int(match[1]), int(match[2]), match[3], path, pod))
+    found = [
+        File(*parsed, path, pod=path.relative_to(folder / "pods").parts[0])
+        for path in folder.glob("pods/*/volumes/elasticjob-logs/**/*.log")
+        if (parsed := log_layout.parse_log_file(str(path))) is not None
+    ]
     with_stdout = {(file.round, file.rank) for file in found if file.stream == "stdout"}
     without_stdout = [file for file in found if (file.round, file.rank) not in with_stdout]
     return sorted([*found, *(_of_pod(folder, job, file) for file in without_stdout)])

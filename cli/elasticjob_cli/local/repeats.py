@@ -7,6 +7,7 @@ the job. The run folder keeps everything.
 import re
 from collections import deque
 
+from elasticjob_api import log_layout
 from elasticjob_api.constants import EventReason
 from elasticjob_api.exit_codes import ExitCode
 
@@ -15,7 +16,6 @@ _OWN_ENDS = {ExitCode.SUPERSEDED, ExitCode.JOB_DELETED, ExitCode.JOIN_TIMEOUT, E
 """Exit codes of an agent that ends for a reason of its own: no other line reports it."""
 _FAILURE = re.compile(r"(rank \d+ on \S+ .*? in round \d+): (.*)", re.DOTALL)
 _ROUND = re.compile(r"(round \d+: .*?; after: rank \d+ on \S+ (?:exited with|was killed by) [^:;]*): (.*)", re.DOTALL)
-_RANKS = re.compile(rb"(?:\[rank\d+\]:? ?)*")
 _MAX_BLOCKS = 256
 _BLOCK_END = 4096
 
@@ -54,8 +54,9 @@ def _last_line(text: str) -> bytes:
 def _has_line(block: bytes, line: bytes) -> bool:
     """Return whether `line` is a line of the block, or the whole rest of one after a colon."""
     # A cause may be as short as `7`.
-    written = (_RANKS.sub(b"", each, count=1).strip() for each in block.splitlines())
-    return any(each == line or each.endswith(b": " + line) for each in written)
+    wanted = line.decode(errors="replace")
+    written = (log_layout.without_ranks(each.decode(errors="replace")).strip() for each in block.splitlines())
+    return any(each == wanted or each.endswith(f": {wanted}") for each in written)
 
 
 def is_end_of_job(line: bytes) -> bool:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from elasticjob_api import log_layout
 from elasticjob_cli.errors import CliError
 from elasticjob_cli.terminal import Style, paint
 from elasticjob_cli.views.job_history import JobHistory, Round
@@ -65,7 +66,7 @@ def shown(rank: int | None, pod: str, text: str, *, alone: bool, time: str, colo
         return when + text
     if rank is None:
         return f"{when}{paint(f'[{pod}]', Style.DIM, colour=colour)} {text}"
-    return f"{when}{paint(f'[rank{rank}]', _COLOURS[rank % len(_COLOURS)], colour=colour)} {text}"
+    return f"{when}{paint(log_layout.rank_mark(rank), _COLOURS[rank % len(_COLOURS)], colour=colour)} {text}"
 
 
 def failed_place(job: Mapping[str, Any]) -> tuple[int, int, str, int]:

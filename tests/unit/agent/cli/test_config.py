@@ -10,6 +10,7 @@ from elasticjob_agent.cli.options import UsageError, build_parser
 from elasticjob_agent.cli.rdzv_backend import SharedEtcd
 from elasticjob_agent.host.numa import AffinityMode, NumaOptions, cpu_bindings
 from elasticjob_agent.node.run_node import NodeSettings
+from elasticjob_agent.workers.output import PREFIX_TEMPLATE
 from elasticjob_api import constants
 from elasticjob_api.bootstrap import bootstrap_of, encode_bootstrap
 from elasticjob_api.records import SpecRecord
@@ -55,6 +56,12 @@ def test_in_a_pod_workers_are_bound_by_the_variable_of_the_container() -> None:
     assert cpus(PET_NUMA_BINDING="node") == tuple(cpu_bindings(NumaOptions(AffinityMode.NODE), 1))
     with pytest.raises(UsageError, match="--numa-binding near: it must be one of"):
         cpus(PET_NUMA_BINDING="near")
+
+
+def test_in_a_pod_the_template_of_a_prefix_leaves_the_rank_in_front() -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    made = config.from_pod(namespace, {**POD, PREFIX_TEMPLATE: "${role_name}: "}, LOGS).output
+    assert (made.prefix_template, made.keeps_rank) == ("${role_name}: ", True)
 
 
 def test_in_a_pod_the_agent_gets_the_bootstrap_of_the_operator() -> None:

@@ -9,6 +9,7 @@ from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import FileSink, Inherit, LineSink, Null
 from elasticjob_agent.workers.log_dir import WorkerLogs
 from elasticjob_agent.workers.output import Output, filter_lines
+from elasticjob_api import log_layout
 
 FILES = WorkerLogs(Path("/logs/round_1/2"))
 
@@ -95,6 +96,17 @@ def test_lines_begin_with_the_rank_of_several_workers_or_with_tee() -> None:
 def test_the_prefix_may_be_given_as_torchruns_template() -> None:
     made = output(template="[${role_name} ${rank}/${local_rank} ${other}]: ")
     assert made.prefix(place(2), 1) == b"[trainer 3/1 ${other}]: "
+
+
+def test_a_template_in_a_pod_comes_after_the_rank() -> None:
+    made = Output(prefix_template="[${role_name}]: ", keeps_rank=True)
+    prefix = made.prefix(place(2), 1).decode()
+    assert prefix == "[rank3] [trainer]: "
+    assert log_layout.split_line(f"{prefix}loss 0.1") == (3, "[trainer]: loss 0.1")
+
+
+def test_a_template_does_not_change_the_lines_of_a_single_worker() -> None:
+    assert output(template="x ").prefix(place(1), 0) == b""
 
 
 def test_lines_with_a_wanted_word_are_copied(tmp_path: Path) -> None:
