@@ -116,6 +116,26 @@ class RendezvousState:
         return self.round, list(RoundPhase).index(self.state)
 
 
+def next_round(
+    world: RendezvousState, nonce: str, cause: Cause, message: str = "", *, restart_id: str | None = None
+) -> RendezvousState:
+    """Return the state that opens the round after `world`, with the same counters."""
+    return RendezvousState(
+        state=RoundPhase.FORMING,
+        round=world.round + 1,
+        nonce=nonce,
+        restarts=world.restarts,
+        node_losses=world.node_losses,
+        cause=cause,
+        message=message,
+        root_cause=world.root_cause,
+        restart_id=world.restart_id if restart_id is None else restart_id,
+        startup_failures=world.startup_failures,
+        port_retries=world.port_retries,
+        charged_failures=world.charged_failures,
+    )
+
+
 _BOOLS = {"judged", "held"}
 _ALWAYS = {"round", "restarts", "losses"}
 _INTS = _ALWAYS | {"strikes", "port_retries"}

@@ -19,9 +19,9 @@ from pathlib import Path
 from elasticjob_agent.host.cpu_topology import Cpus
 from elasticjob_agent.host.oom import OomCounter, find_folder
 from elasticjob_agent.net.ports import ReservedPort
-from elasticjob_agent.rendezvous.protocol import verdict
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.root_cause import is_own_failure
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Supervisor
 from elasticjob_agent.workers import error_file
@@ -226,7 +226,7 @@ class NodeWorkers:
         if not end.stopped_by_us:
             await asyncio.wait([worker.child.drained], timeout=_STDERR_DRAIN_S)
         failure = self._failure_recorder.record(self._exited_worker(worker, end))
-        if end.stopped_by_us and not verdict.reported_by_worker(failure):
+        if end.stopped_by_us and not is_own_failure(failure):
             self.on_report()
             return
         if len(self.failures) >= _MAX_TAILS:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from elasticjob_agent.host.oom import OomCounter
 from elasticjob_agent.net.ports import ReservedPort
-from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, next_round, plan
+from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, plan
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import assignment
 from elasticjob_agent.rendezvous.protocol.verdict import describe
@@ -16,7 +16,14 @@ from elasticjob_agent.rendezvous.protocol.view import FailureEntry, RendezvousVi
 from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
 from elasticjob_api.records import WorkerFailure, encode
-from elasticjob_api.rendezvous_state import Cause, Membership, RendezvousState, encode_membership, encode_state
+from elasticjob_api.rendezvous_state import (
+    Cause,
+    Membership,
+    RendezvousState,
+    encode_membership,
+    encode_state,
+    next_round,
+)
 from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import Op, Put, Txn
 from testing.operator_history import OperatorHistory, operator_history

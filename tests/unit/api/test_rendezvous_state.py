@@ -25,6 +25,7 @@ from elasticjob_api.rendezvous_state import (
     encode_state,
     find_member,
     from_run_lengths,
+    next_round,
     run_lengths,
 )
 
@@ -201,3 +202,15 @@ def test_equal_neighbours_are_written_once() -> None:
 def test_corrupt_run_lengths_are_a_record_error(text: str) -> None:
     with pytest.raises(RecordError):
         from_run_lengths(text, "x")
+
+
+def test_opening_a_round_charges_nothing_and_keeps_the_counters() -> None:
+    last = RendezvousState(
+        state=RoundPhase.ACTIVE, round=4, nonce="old", restarts=2, node_losses=1, root_cause="3/0000.0", restart_id="r",
+        has_verdict=True, master="h:1", nprocs="1x1", roles="a*1", members=(Member(0, "0" * 8),),
+    )  # fmt: skip
+    expected = RendezvousState(
+        state=RoundPhase.FORMING, round=5, nonce="new", restarts=2, node_losses=1, root_cause="3/0000.0",
+        restart_id="r", cause=Cause.NODE_LEFT, message="pod-0 leaves",
+    )  # fmt: skip
+    assert next_round(last, "new", Cause.NODE_LEFT, "pod-0 leaves") == expected

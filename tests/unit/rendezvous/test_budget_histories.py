@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_agent.rendezvous.protocol.leader_plan import Wait, WriteWorld, next_round, plan
+from elasticjob_agent.rendezvous.protocol.leader_plan import Wait, WriteWorld, plan
 from elasticjob_agent.rendezvous.protocol.restart_backoff import restart_delay_s
 from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
 from elasticjob_agent.rendezvous.protocol.verdict import PORT_RETRIES
 from elasticjob_api.records import SpecRecord, TombstoneReason
-from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, encode_state
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, encode_state, next_round
 from tests.unit.rendezvous.views import KEYS, ViewBuilder, member, observed_at
 
 MEMBERS = (member(0), member(1))
@@ -37,7 +37,7 @@ class JobHistory:
         self.now_s += after_s
         cause = {"lost": Cause.NODE_LOST, "planned": Cause.NODE_JOINED}.get(how, Cause.WORKER_FAILED)
         before, start_s = self.world, self.now_s
-        self.world = next_round(before, "opened", cause, "")
+        self.world = next_round(before, "opened", cause)
         for _ in range(4):
             if self.world.state is not RoundPhase.FORMING:
                 break

@@ -12,14 +12,13 @@ from elasticjob_agent.rendezvous.leader.election import Election
 from elasticjob_agent.rendezvous.member.session import Session
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.interfaces import WorkersPort
-from elasticjob_agent.rendezvous.protocol.leader_plan import next_round
 from elasticjob_agent.rendezvous.protocol.member_plan import Step, StepKind
 from elasticjob_agent.rendezvous.protocol.ranks import assignment
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord, VersionedNode
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import records
 from elasticjob_api.records import NodeRecord
-from elasticjob_api.rendezvous_state import Cause, RendezvousState
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, next_round
 from elasticjob_etcd.interface import Etcd, Txn, TxnResult
 
 _MAX_FAILURES = 24

@@ -13,7 +13,7 @@ from elasticjob_agent.rendezvous.protocol.membership import Observations
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.records import SpecRecord, TombstoneReason
-from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase, next_round
 from elasticjob_api.runtime_config import RuntimeConfig, runtime_config_of
 
 STOP_MARGIN_S = 10.0
@@ -162,26 +162,6 @@ def _plan_joiners(
         detail = ", ".join(node.record.pod for node in new) + " joined"
         return WriteWorld(next_round(world, nonce, Cause.NODE_JOINED, detail, restart_id=spec.restart_id))
     return Wait(until, "waiting for more joiners")
-
-
-def next_round(
-    world: RendezvousState, nonce: str, cause: Cause, detail: str, *, restart_id: str | None = None
-) -> RendezvousState:
-    """Return the state that opens the round after `world`, with the same counters."""
-    return RendezvousState(
-        state=RoundPhase.FORMING,
-        round=world.round + 1,
-        nonce=nonce,
-        restarts=world.restarts,
-        node_losses=world.node_losses,
-        cause=cause,
-        message=detail,
-        root_cause=world.root_cause,
-        restart_id=world.restart_id if restart_id is None else restart_id,
-        startup_failures=world.startup_failures,
-        port_retries=world.port_retries,
-        charged_failures=world.charged_failures,
-    )
 
 
 def _plan_forming(

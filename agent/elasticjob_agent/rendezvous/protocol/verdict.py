@@ -3,20 +3,16 @@
 An agent writes its failure records before it is ready. So at the barrier every failure of the round is known. A failure
 is charged only if no member left or was lost. So workers that failed because of a lost node are never charged, nor
 named as the root cause. Losses and leaves are never charged.
-
-The root cause is the first failure in etcd's order of the lowest class present. Class 1: killed by a signal or out of
-memory, or MASTER_PORT taken. Class 2: exited with a message of its own. Class 3: crashed, or reported an error, after
-we had signalled it. Class 4: reports a connection that a peer has closed (a collateral failure).
 """
 
 from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.protocol import restart_backoff, restart_budget
-from elasticjob_agent.rendezvous.protocol.collateral_failures import blames_peer
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
+from elasticjob_agent.rendezvous.protocol.root_cause import is_collateral, root_cause
 from elasticjob_agent.rendezvous.protocol.view import FailureEntry, RendezvousView
 from elasticjob_api import exit_codes
-from elasticjob_api.records import FailureRule, SpecRecord, TombstoneReason, WorkerFailure
+from elasticjob_api.records import FailureRule, SpecRecord, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member
 
 PORT_RETRIES = 5
@@ -24,11 +20,6 @@ PORT_RETRIES = 5
 
 _FAIL_JOB = "FailJob"
 _IGNORE = "Ignore"
-_ABORT = -6
-_STDERR_MESSAGE = 500
-_CRASHES = {-4, _ABORT, -7, -8, -11}
-"""SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: signals that the agent never sends to stop a worker."""
-_STACK = "what():"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +53,7 @@ def decide_verdict(view: RendezvousView, spec: SpecRecord, counts: RestartCounts
     charged = [f for f in failures if not f.failure.late and not f.failure.stopped_by_agent]
     if not charged or root is None:
         # The round ended for another reason. A worker that failed because its peers stopped is not the root cause.
-        shown = root if root and not _is_collateral(root.failure) else None
+        shown = root if root and not is_collateral(root.failure) else None
         return Verdict(
             root_cause=shown, charged_failures=counts.charged_failures, message=describe(shown) if shown else ""
         )
@@ -129,41 +120,6 @@ def _rule(rules: tuple[FailureRule, ...], exit_code: int) -> str:
         if not rule.values or (exit_code in rule.values) != rule.negate:
             return rule.action
     return ""
-
-
-def root_cause(failures: list[FailureEntry]) -> FailureEntry | None:
-    """Return the first failure of the lowest class in etcd's order; None if the agents stopped all failed workers."""
-    own = [f for f in failures if not f.failure.stopped_by_agent or reported_by_worker(f.failure)]
-    return min(own, key=lambda f: (_class(f.failure), f.revision, f.local_rank), default=None)
-
-
-def reported_by_worker(failure: WorkerFailure) -> bool:
-    """Whether a worker failed by itself although it was signalled: it had crashed, or wrote an error file."""
-    return failure.exit_code in _CRASHES or bool(failure.message)
-
-
-def _class(failure: WorkerFailure) -> int:
-    if failure.oom or failure.port_taken:
-        return 0
-    if _is_collateral(failure):
-        return 3
-    if failure.stopped_by_agent:
-        return 2
-    return 0 if failure.exit_code < 0 else 1
-
-
-def _is_collateral(failure: WorkerFailure) -> bool:
-    """Whether the worker failed because of its peers. A C++ library aborts on an exception that it does not catch."""
-    if failure.exit_code in _CRASHES - {_ABORT}:
-        return False
-    uncaught = _uncaught(failure.stderr) if failure.exit_code == _ABORT else ""
-    return blames_peer(f"{failure.message}\n{uncaught}")
-
-
-def _uncaught(stderr: str) -> str:
-    """Return the message of a C++ exception that was not caught, without the stack; or else the end of stderr."""
-    at = stderr.rfind(_STACK)
-    return stderr[-_STDERR_MESSAGE:] if at < 0 else stderr[at : at + _STDERR_MESSAGE]
 
 
 def describe(failure: FailureEntry) -> str:

@@ -7,7 +7,7 @@ before the suspension gets a verdict. None of them is ever made from a final sta
 from dataclasses import replace
 
 from elasticjob_api.records import SpecRecord
-from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, next_round
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 
@@ -19,8 +19,7 @@ def suspended_state(world: RendezvousState, nonce: str) -> RendezvousState:
 
 def resumed_state(world: RendezvousState, nonce: str) -> RendezvousState:
     """Return the state of a resumed job: the next round, which needs no verdict about earlier ones."""
-    opened = replace(_without_members(world), state=RoundPhase.FORMING, round=world.round + 1, nonce=nonce)
-    return replace(opened, cause=Cause.RESUMED, message="", has_verdict=True, loss_grace_spent=False)
+    return replace(next_round(world, nonce, Cause.RESUMED), has_verdict=True)
 
 
 def succeeded_state(world: RendezvousState, nonce: str) -> RendezvousState:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.host.oom import OomCounter
-from elasticjob_agent.rendezvous.protocol import verdict
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.root_cause import is_own_failure
 from elasticjob_agent.supervisor import CommandNotFound, Exit
 from elasticjob_agent.workers.error_file import ErrorFileContents, StderrTail
 from elasticjob_agent.workers.failure_recorder import (
@@ -186,12 +186,12 @@ FULL_DISK = (
 def test_an_exception_before_our_signal_is_the_message(case: Case) -> None:
     failure = case.failure(-15, stderr=FULL_DISK, stopped_by_us=True)
     assert (failure.message, failure.stopped_by_agent) == ("OSError: [Errno 28] No space left on device", True)
-    assert verdict.reported_by_worker(failure)
+    assert is_own_failure(failure)
 
 
 def test_output_after_our_signal_is_no_error_of_the_worker(case: Case) -> None:
     failure = case.failure(143, stderr=b"SIGTERM: saving\nsaved, bye\n", stopped_by_us=True)
-    assert not verdict.reported_by_worker(failure)
+    assert not is_own_failure(failure)
 
 
 @pytest.mark.parametrize(
@@ -204,4 +204,4 @@ def test_output_after_our_signal_is_no_error_of_the_worker(case: Case) -> None:
 )
 def test_a_worker_without_an_exception_at_our_signal_has_no_error(case: Case, stderr: bytes, quiet_s: float) -> None:
     failure = case.failure(-15, stderr=stderr, quiet_s=quiet_s, stopped_by_us=True)
-    assert not verdict.reported_by_worker(failure)
+    assert not is_own_failure(failure)

@@ -11,12 +11,11 @@ from elasticjob_agent.rendezvous.protocol.leader_plan import (
     PushConfig,
     Wait,
     WriteWorld,
-    next_round,
     pending_push,
     plan,
 )
 from elasticjob_api.records import TombstoneReason
-from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from elasticjob_api.runtime_config import runtime_config_of
 from tests.unit.rendezvous.views import KEYS, OPERATOR, ViewBuilder, member, observed_at, view_builder
 
@@ -270,18 +269,3 @@ def test_too_few_nodes_within_the_join_time_out_fail_the_job_and_are_named() -> 
 def test_with_an_operator_too_few_nodes_wait_for_ever() -> None:
     job = view_builder(2, 2).owned_by(s0="pod-0", s1="pod-1").nodes(0).forming(1)
     assert waiting(job, 1e6).until_s is None
-
-
-# States that agents write to open a round.
-
-
-def test_opening_a_round_charges_nothing_and_keeps_the_counters() -> None:
-    last = RendezvousState(
-        state=RoundPhase.ACTIVE, round=4, nonce="old", restarts=2, node_losses=1, root_cause="3/0000.0", restart_id="r",
-        has_verdict=True, master="h:1", nprocs="1x1", roles="a*1", members=(Member(0, "0" * 8),),
-    )  # fmt: skip
-    expected = RendezvousState(
-        state=RoundPhase.FORMING, round=5, nonce="new", restarts=2, node_losses=1, root_cause="3/0000.0",
-        restart_id="r", cause=Cause.NODE_LEFT, message="pod-0 leaves",
-    )  # fmt: skip
-    assert next_round(last, "new", Cause.NODE_LEFT, "pod-0 leaves") == expected

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from elasticjob_agent.rendezvous.protocol import membership, ranks
-from elasticjob_agent.rendezvous.protocol.leader_plan import next_round, plan
+from elasticjob_agent.rendezvous.protocol.leader_plan import plan
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.bootstrap import Bootstrap, bootstrap_of
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import ExpectedSlots, SlotOwner, SpecRecord, TombstoneReason
-from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase, next_round
 from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import Op, Put, Txn, absent, unchanged
 from tests.unit.rendezvous.sim.invariants import InvariantChecker, missing_members
@@ -309,7 +309,7 @@ class SimJob:
             return False
         opened = None
         if now is not None and now.state is RoundPhase.SUSPENDED:
-            opened = replace(next_round(now, self.draw(), Cause.RESUMED, ""), has_verdict=True)
+            opened = replace(next_round(now, self.draw(), Cause.RESUMED), has_verdict=True)
         return self._write_spec(self._filled(replace(spec, suspended=False, slots={})), opened)
 
     # -- the fair run ----------------------------------------------------------------------------
