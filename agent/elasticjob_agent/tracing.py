@@ -4,14 +4,17 @@ They go to a file if one is named. A line is JSON: {"t_us", "agent", "round", "p
 lines of several agents can be sorted by time; agents of several machines need synchronised clocks. Each line is one
 short `write` to an append-only file, so agents may share the file.
 
-The newest time of each point is kept in memory; there are about twenty names. The agent computes from them how long
-the steps of a round took (`recovery`).
+The newest time of each point is kept in memory. The agent computes from them how long the steps of a round took
+(`recovery_timings`).
 """
 
 import json
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from elasticjob_api.trace_points import TracePoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,9 @@ class TracedPoint:
     at_ns: int
 
 
+TracedPoints = Mapping[TracePoint, TracedPoint]
+
+
 class Tracer:
     """Writes trace points to a file and keeps the newest in memory."""
 
@@ -29,13 +35,13 @@ class Tracer:
         """`path` None: points are kept in `points` only."""
         self._fd = None if path is None else os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._agent = agent
-        self.points: dict[str, TracedPoint] = {}
+        self.points: dict[TracePoint, TracedPoint] = {}
 
-    def point(self, name: str, round_: int) -> None:
+    def point(self, name: TracePoint, round_: int) -> None:
         """Record that `name` happened now, in `round_`."""
         self.record(name, round_, time.time_ns())
 
-    def record(self, name: str, round_: int, at_ns: int) -> None:
+    def record(self, name: TracePoint, round_: int, at_ns: int) -> None:
         """Record that `name` happened at `at_ns`. So the lines of a file are not always in order of time."""
         known = self.points.get(name)
         if round_ == 0 or known is None or known.round != round_:

@@ -10,26 +10,41 @@ trace points is left out. Nothing here raises an error.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-_SIGNS = ("exits", "failed", "detected", "link ended", "closer proved gone", "link proved", "lost", "joined")
+from elasticjob_api.trace_points import TracePoint
+
+_Choice = Callable[..., Any]
+
+_STARTED: TracePoint = "started"
+_FAILED: TracePoint = "failed"
+_SIGNS: tuple[TracePoint, ...] = (
+    _FAILED,
+    "detected",
+    "link ended",
+    "closer proved gone",
+    "link proved",
+    "lost",
+    "joined",
+)
 """Points that can be the reason of a round and do not belong to that round."""
-_STEPS = (
+_STEPS: Sequence[tuple[str, tuple[TracePoint, ...], _Choice]] = (
     ("detect", ("detected", "link proved", "closer proved gone"), min),
     ("propose", ("saw forming", "proposed"), min),
     ("stop", ("stopped",), max),
     ("ready", ("ready",), max),
     ("close", ("saw active",), min),
-    ("start", ("started", "running"), max),
+    ("start", (_STARTED,), max),
 )
 """Name, the points that end the step, and whether the first (min) or the last (max) of them does."""
 _WHOLE_SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class TracePoint:
-    """One line of a trace; `round` is 0 for a point that belongs to none."""
+class TraceLine:
+    """One line of a trace; `round` is 0 for a point that belongs to none. A newer agent may write other names."""
 
     at_us: int
     agent: str
@@ -55,25 +70,25 @@ class Recovery:
     begin_us: int
     took_us: int
     steps: tuple[Step, ...]
-    points: tuple[TracePoint, ...]
+    points: tuple[TraceLine, ...]
 
 
-def read(lines: Iterable[str]) -> list[TracePoint]:
+def read(lines: Iterable[str]) -> list[TraceLine]:
     """Return the points of these lines, in order of time."""
     return sorted(point for line in lines if (point := _point(line)) is not None)
 
 
-def _point(line: str) -> TracePoint | None:
+def _point(line: str) -> TraceLine | None:
     try:
         fields = json.loads(line)
-        return TracePoint(int(fields["t_us"]), str(fields["agent"]), int(fields["round"]), str(fields["point"]))
+        return TraceLine(int(fields["t_us"]), str(fields["agent"]), int(fields["round"]), str(fields["point"]))
     except (ValueError, TypeError, KeyError):
         return None
 
 
-def recoveries(points: Sequence[TracePoint]) -> list[Recovery]:
+def recoveries(points: Sequence[TraceLine]) -> list[Recovery]:
     """Return a recovery for each round that started workers, in order; the first is the start of the job."""
-    rounds = sorted({point.round for point in points if point.name == "started"})
+    rounds = sorted({point.round for point in points if point.name == _STARTED})
     found: list[Recovery] = []
     after_us = 0
     for round_ in rounds:
@@ -83,25 +98,25 @@ def recoveries(points: Sequence[TracePoint]) -> list[Recovery]:
     return found
 
 
-def _recovery(points: Sequence[TracePoint], round_: int, after_us: int) -> Recovery:
+def _recovery(points: Sequence[TraceLine], round_: int, after_us: int) -> Recovery:
     own = [point for point in points if point.round == round_ and point.name not in _SIGNS]
     opened_us = min(point.at_us for point in own)
     signs = [
         point for point in points if point.name in _SIGNS and after_us < point.at_us <= opened_us and _is_exact(point)
     ]
-    end_us = max(point.at_us for point in own if point.name in {"started", "running"})
+    end_us = max(point.at_us for point in own if point.name == _STARTED)
     begin_us = min((point.at_us for point in signs), default=opened_us)
     within = sorted({*signs, *(point for point in own if point.at_us <= end_us)})
     return Recovery(round_, begin_us, end_us - begin_us, tuple(_steps(within, begin_us)), tuple(within))
 
 
-def _is_exact(point: TracePoint) -> bool:
+def _is_exact(point: TraceLine) -> bool:
     """Return whether the time of a point is exact."""
     # The end of a worker may come from its error file, which many frameworks stamp in whole seconds.
-    return point.name != "failed" or point.at_us % _WHOLE_SECOND_US != 0
+    return point.name != _FAILED or point.at_us % _WHOLE_SECOND_US != 0
 
 
-def _steps(points: Sequence[TracePoint], begin_us: int) -> Iterable[Step]:
+def _steps(points: Sequence[TraceLine], begin_us: int) -> Iterable[Step]:
     at_us = begin_us
     for name, ends, which in _STEPS:
         candidates = [point for point in points if point.name in ends and point.at_us >= at_us]

@@ -5,16 +5,15 @@ part is None. For example, a joiner has stopped no workers, and only the agent t
 detection took.
 """
 
-from collections.abc import Mapping
-
-from elasticjob_agent.tracing import TracedPoint
+from elasticjob_agent.tracing import TracedPoints
 from elasticjob_api.records import RecoveryTimings
+from elasticjob_api.trace_points import TracePoint
 
 _NS = 10**9
 _REACTION_S = 5.0
 
 
-def recovery_timings(points: Mapping[str, TracedPoint], round_: int, started_ns: int) -> RecoveryTimings:
+def recovery_timings(points: TracedPoints, round_: int, started_ns: int) -> RecoveryTimings:
     """Return the steps of `round_`; `started_ns` is the start of the last worker of this node."""
     return RecoveryTimings(
         detect_s=_detect_s(points, round_),
@@ -24,7 +23,7 @@ def recovery_timings(points: Mapping[str, TracedPoint], round_: int, started_ns:
     )
 
 
-def _detect_s(points: Mapping[str, TracedPoint], round_: int) -> float | None:
+def _detect_s(points: TracedPoints, round_: int) -> float | None:
     """Return the time from the end of a worker of this node, or of a peer's link, to the round that it opened here."""
     if (opened_ns := _at_ns(points, "proposed", round_)) is not None:
         return _elapsed_s(_failed_ns(points, round_ - 1), opened_ns)
@@ -43,18 +42,18 @@ def _is_within(proved_ns: int | None, opened_ns: int) -> bool:
     return passed_s is not None and passed_s <= _REACTION_S
 
 
-def _failed_ns(points: Mapping[str, TracedPoint], round_: int) -> int | None:
+def _failed_ns(points: TracedPoints, round_: int) -> int | None:
     """Return the time at which the worker failed; the time of detection if its error file has no exact time."""
     # Many frameworks write whole seconds into their error file, which is too coarse to measure.
     reported_ns = _at_ns(points, "failed", round_)
     return reported_ns if reported_ns and reported_ns % _NS else _at_ns(points, "detected", round_)
 
 
-def _between_s(points: Mapping[str, TracedPoint], begin: str, end: str, round_: int) -> float | None:
+def _between_s(points: TracedPoints, begin: TracePoint, end: TracePoint, round_: int) -> float | None:
     return _elapsed_s(_at_ns(points, begin, round_), _at_ns(points, end, round_))
 
 
-def _at_ns(points: Mapping[str, TracedPoint], name: str, round_: int) -> int | None:
+def _at_ns(points: TracedPoints, name: TracePoint, round_: int) -> int | None:
     point = points.get(name)
     return point.at_ns if point is not None and point.round == round_ else None
 

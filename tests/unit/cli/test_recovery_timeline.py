@@ -61,7 +61,7 @@ def test_the_whole_second_of_an_error_file_is_not_the_begin() -> None:
 def test_lines_without_a_point_are_ignored() -> None:
     assert recovery_timeline.read(
         ["", "{", "[1]", '{"t_us": 1}', '{"t_us": 1, "agent": "a", "round": 1, "point": "p"}']
-    ) == [recovery_timeline.TracePoint(1, "a", 1, "p")]
+    ) == [recovery_timeline.TraceLine(1, "a", 1, "p")]
 
 
 def test_a_job_that_never_started_has_no_recoveries() -> None:

@@ -18,6 +18,7 @@ from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Leader, Member, RendezvousState, decode_leader
+from elasticjob_api.trace_points import LEADER_WROTE
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Etcd, KeyValue
 
@@ -141,7 +142,7 @@ class Election:
                 await asyncio.sleep(_RETRY_S)
             else:
                 if opened is not None:
-                    self._trace.point(f"closer wrote {opened.state.value}", opened.round)
+                    self._trace.point(LEADER_WROTE[opened.state], opened.round)
                 return
 
     async def _resign(self) -> None:

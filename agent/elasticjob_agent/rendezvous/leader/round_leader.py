@@ -30,6 +30,7 @@ from elasticjob_agent.tracing import Tracer
 from elasticjob_api.link_secret import new_link_secret
 from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.trace_points import LEADER_WROTE
 from elasticjob_etcd.errors import StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.mirror import Mirror
@@ -138,7 +139,7 @@ class RoundLeader:
             self._links.close_all()  # its own watch may show the end last: an agent that has exited by then is no loss
         result = await self._etcd.txn(txn)
         if result.succeeded:
-            self._trace.point(f"closer wrote {world.state.value}", world.round)
+            self._trace.point(LEADER_WROTE[world.state], world.round)
             if world.cause is Cause.NODE_LOST and (view.world is None or view.world.round < world.round):
                 self._trace.point("opened for a loss", world.round)
             log.info("round %d is %s: %s %s", world.round, world.state.value, world.cause.value, world.message)

@@ -34,6 +34,7 @@ from elasticjob_api.exit_codes import ExitCode, exit_code_of
 from elasticjob_api.link_secret import decode_link_secret
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, RendezvousState
+from elasticjob_api.trace_points import SAW
 from elasticjob_etcd.interface import Delete, Etcd, Txn, unchanged
 from elasticjob_etcd.mirror import Mirror
 
@@ -189,7 +190,7 @@ class RendezvousMember:
             return
         if is_news and (world := self._last_known.world) is not None:
             self._election.observe(world)
-            self._trace.point(f"saw {world.state.value}", world.round)
+            self._trace.point(SAW[world.state], world.round)
             self.on_world(world)
 
     def _apply_pushed(self, session: Session) -> None:

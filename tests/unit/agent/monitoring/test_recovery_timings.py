@@ -1,10 +1,10 @@
 """The duration of each step of a round, from trace points of one clock; None without the points."""
 
 from elasticjob_agent.monitoring.recovery_timings import recovery_timings
-from elasticjob_agent.tracing import TracedPoint, Tracer
+from elasticjob_agent.tracing import TracedPoint, TracedPoints, Tracer
 from elasticjob_api.records import RecoveryTimings
 
-POINTS = {
+POINTS: TracedPoints = {
     "saw forming": TracedPoint(2, 1_000_000_000),
     "ready": TracedPoint(2, 1_250_000_000),
     "saw active": TracedPoint(2, 1_300_000_000),
@@ -27,7 +27,7 @@ def test_points_of_another_round_do_not_count() -> None:
 
 
 def test_the_agent_that_opened_a_round_measures_detection_from_its_workers_end() -> None:
-    points = {
+    points: TracedPoints = {
         "failed": TracedPoint(1, 900_000_001),
         "detected": TracedPoint(1, 940_000_000),
         "proposed": TracedPoint(2, 950_000_000),
@@ -36,7 +36,7 @@ def test_the_agent_that_opened_a_round_measures_detection_from_its_workers_end()
 
 
 def test_an_end_in_whole_seconds_does_not_count() -> None:
-    points = {
+    points: TracedPoints = {
         "failed": TracedPoint(1, 1_000_000_000),
         "detected": TracedPoint(1, 1_900_000_000),
         "proposed": TracedPoint(2, 1_910_000_000),
@@ -44,11 +44,11 @@ def test_an_end_in_whole_seconds_does_not_count() -> None:
     assert recovery_timings(points, 2, STARTED_NS).detect_s == 0.01
 
 
-LOSS = {"opened for a loss": TracedPoint(2, 100_000_000_000)}
+LOSS: TracedPoints = {"opened for a loss": TracedPoint(2, 100_000_000_000)}
 
 
 def test_detection_of_a_lost_node_begins_at_the_end_of_its_link() -> None:
-    proof = {"link ended": TracedPoint(0, 99_980_000_000), "link proved": TracedPoint(0, 99_990_000_000)}
+    proof: TracedPoints = {"link ended": TracedPoint(0, 99_980_000_000), "link proved": TracedPoint(0, 99_990_000_000)}
     assert recovery_timings({**LOSS, **proof}, 2, STARTED_NS).detect_s == 0.02
 
 
@@ -59,13 +59,13 @@ def test_detection_of_a_lost_leader_begins_at_its_proof() -> None:
 
 
 def test_a_loss_that_only_the_lease_revealed_has_no_detection_time() -> None:
-    older = {"link ended": TracedPoint(0, 70_000_000_000), "link proved": TracedPoint(0, 70_010_000_000)}
+    older: TracedPoints = {"link ended": TracedPoint(0, 70_000_000_000), "link proved": TracedPoint(0, 70_010_000_000)}
     assert recovery_timings({**LOSS, **older}, 2, STARTED_NS).detect_s is None
     assert recovery_timings({**LOSS, "link ended": TracedPoint(0, 99_000_000_000)}, 2, STARTED_NS).detect_s is None
 
 
 def test_a_round_that_the_leader_opened_without_a_loss_has_no_detection_time() -> None:
-    proof = {"link ended": TracedPoint(0, 99_980_000_000), "link proved": TracedPoint(0, 99_990_000_000)}
+    proof: TracedPoints = {"link ended": TracedPoint(0, 99_980_000_000), "link proved": TracedPoint(0, 99_990_000_000)}
     assert (
         recovery_timings({"closer wrote forming": TracedPoint(2, 100_000_000_000), **proof}, 2, STARTED_NS).detect_s
         is None
