@@ -82,7 +82,7 @@ class OperatorHistory:
     # The operator and the user.
 
     def start_operator(self, settings: Settings = SETTINGS) -> None:
-        operator = Controller(self.cluster, self.etcd, settings)
+        operator = Controller(self.cluster, self.etcd, settings, watch=self.cluster.watch)
         self._operator = asyncio.create_task(operator.run())
 
     async def stop_operator(self) -> None:

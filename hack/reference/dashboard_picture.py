@@ -88,7 +88,9 @@ async def stage(folder: Path) -> AsyncIterator[tuple[LocalStack, PrometheusRecor
         settings = Settings(
             cluster_id=rig.cluster_id, operator_id=rig.cluster_id, etcd_endpoints=rig.server.endpoint.targets
         )
-        operator = Controller(rig.cluster, rig.etcd, settings, metrics=meter, observer=page_state)
+        operator = Controller(
+            rig.cluster, rig.etcd, settings, watch=rig.cluster.watch, metrics=meter, observer=page_state
+        )
         meter.serve_state(operator.phases, operator.depth)
         yield replace(rig, operator=operator), meter, page_state
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import kopf
 
-from elasticjob_operator.cluster.kube import Credentials
+from elasticjob_operator.cluster.connection import Credentials
 
 _BACKOFFS_S = (0.2, 0.5, *[1.0] * 40)
 """Delays between kopf's attempts of one request: the API server is unavailable, or refuses all clients at its start."""

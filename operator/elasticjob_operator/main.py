@@ -8,7 +8,6 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Iterable
 
 import kopf
 
@@ -19,24 +18,25 @@ from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.lease_admin import EtcdLeaseAdmin
 from elasticjob_etcd.maintenance import EtcdMaintenance
 from elasticjob_etcd.member_bootstrap import is_empty
+from elasticjob_operator.cluster.connection import Connection
 from elasticjob_operator.cluster.installation import Installation, read_installation
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.cluster.retained_jobs import JOBS_MEMORY
+from elasticjob_operator.cluster.list_watch import ListWatch
 from elasticjob_operator.cluster.retry import retry_until_success
 from elasticjob_operator.controller import leader_election
 from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.controller.ids import new_installation_id
 from elasticjob_operator.errors import OperatorError, WatchStale
 from elasticjob_operator.handlers import OperatorTask, register
-from elasticjob_operator.informers.event_bus import EventBus
-from elasticjob_operator.informers.reflector import Reflector
+from elasticjob_operator.informers.reflector import watch_with
+from elasticjob_operator.informers.retained_jobs import JOBS_MEMORY
 from elasticjob_operator.log_format import log_to_stderr
 from elasticjob_operator.maintenance.leases import EtcdLeaseSweeper
 from elasticjob_operator.maintenance.membership import EtcdMemberReplacer
 from elasticjob_operator.maintenance.space import EtcdSpaceKeeper
 from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer
 from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusRecorder
-from elasticjob_operator.model.cluster_interface import Cluster, Resource
+from elasticjob_operator.model.cluster_interface import Cluster
 from elasticjob_operator.probes import ProbeServer, ProbeSources
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.tls.setup import add_options, open_tls
@@ -188,16 +188,17 @@ async def run(options: argparse.Namespace) -> None:
     Raises the error that ended the operator.
     """
     _cancel_on_signals()
-    event_bus, namespaces = EventBus(), tuple(options.namespace)
+    namespaces = tuple(options.namespace)
     async with contextlib.AsyncExitStack() as ending:
-        cluster = await KubeCluster.connect(event_bus, namespaces, jobs_memory=options.jobs_memory)
-        ending.push_async_callback(cluster.close)
+        connection = await Connection.open()
+        ending.push_async_callback(connection.close)
+        cluster, list_watch = KubeCluster(connection), ListWatch(connection, namespaces)
         elector = leader_election.elector_from(options, cluster)
         leads = (lambda: elector.is_leader) if elector is not None else (lambda: True)
         secured = await ending.enter_async_context(open_tls(options, cluster, leads))
         etcd = EtcdClient(secured.endpoint)
         ending.push_async_callback(etcd.close)
-        await retry_until_success(cluster.require_served, description="cannot watch jobs and pods")
+        await retry_until_success(list_watch.require_served, description="cannot watch jobs and pods")
         settings = await _settings(options, cluster)
         log.info(
             "watching %s; keys begin with /elasticjob/%s/",
@@ -210,6 +211,7 @@ async def run(options: argparse.Namespace) -> None:
             cluster,
             etcd,
             settings,
+            watch=watch_with(list_watch, jobs_memory=options.jobs_memory),
             metrics=meter,
             observer=page_state,
             credentials=credentials,
@@ -217,12 +219,11 @@ async def run(options: argparse.Namespace) -> None:
             leases=_leases(options, secured.endpoint, meter),
             elector=elector,
             membership=_membership(options, secured.endpoint, cluster),
-            is_saturated=cluster.is_saturated,
-            watches=cluster.is_listed,
+            is_saturated=connection.is_saturated,
+            is_watched=list_watch.has_listed,
         )
         meter.serve_state(operator.phases, operator.depth, lambda: operator.is_leader, operator.left_alone)
-        watches = [Reflector(cluster, event_bus, resource) for resource in (Resource.JOB, Resource.POD)]
-        operator_task = OperatorTask(lambda: _run_operator(operator, watches), cluster.credentials)
+        operator_task = OperatorTask(operator.run, connection.credentials)
         async with _probes(options.liveness, operator_task, operator, meter), _web_page(options.ui, page_state):
             await _run_kopf(operator_task, namespaces)
         if operator_task.failure is not None:
@@ -333,14 +334,6 @@ def _web_page(
         return contextlib.nullcontext()
     log.info("the web page is on %s port %d", *at)
     return PageServer(page_state, host=at[0], port=at[1])
-
-
-async def _run_operator(operator: Controller, watches: Iterable[Reflector]) -> None:
-    """Run the operator and its watches until one fails or this task is cancelled."""
-    async with asyncio.TaskGroup() as tasks:
-        for watch in watches:
-            tasks.create_task(watch.run(), name=f"watch of {watch.resource.value}")
-        await operator.run()
 
 
 async def _run_kopf(operator_task: OperatorTask, namespaces: tuple[str, ...]) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import yaml
 
+from elasticjob_api import constants
+
 MINIMAL: Mapping[str, Any] = {
     "apiVersion": "elasticjob.io/v1alpha1",
     "kind": "ElasticJob",
@@ -55,3 +57,10 @@ def changed(job: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
         else:
             target[int(last) if isinstance(target, list) else last] = value
     return result
+
+
+def pod_of_job(namespace: str, name: str, job_uid: str = "u") -> dict[str, Any]:
+    """Return a pod with the labels of a job's pod."""
+    meta = {"name": name, "namespace": namespace, "labels": {constants.LABEL_JOB_UID: job_uid}}
+    spec = {"containers": [{"name": "trainer", "image": "none"}], "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}

@@ -1,8 +1,9 @@
 """A kubelet whose containers are processes of this machine; each pod gets its own node name, `local-<n>`.
 
-It watches pods and writes their status, through four calls (`PodApi`) that `cluster.memory.MemoryCluster` has and a
-real API server can provide. It decides nothing about jobs. It runs pods without a node and ignores pods of another
-node. It stops a deleted pod within its grace period, and confirms the removal only when no process of it is left.
+It watches pods and writes their status, through four calls (`PodApi`) that `cluster.in_memory.InMemoryCluster`
+has and a real API server can provide. It decides nothing about jobs. It runs pods without a node and ignores pods of
+another node. It stops a deleted pod within its grace period, and confirms the removal only when no process of it is
+left.
 """
 
 import asyncio

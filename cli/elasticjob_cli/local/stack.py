@@ -86,7 +86,7 @@ async def build_stack(
         server=server,
         etcd=etcd,
         cluster=cluster,
-        operator=Controller(cluster, etcd, settings, observer=observer),
+        operator=Controller(cluster, etcd, settings, watch=cluster.watch, observer=observer),
         kubelet=Kubelet(
             cluster,
             supervisor=supervisor,

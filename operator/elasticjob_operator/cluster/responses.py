@@ -9,7 +9,7 @@ from elasticjob_operator.cluster.api_errors import FIRST_ERROR, error_from_respo
 
 def discard_body(answer: aiohttp.ClientResponse) -> None:
     """Close the connection of a response that was not read to its end."""
-    # abort() skips the closing handshake of TLS, which would wait for the peer and outlast `KubeCluster.close`.
+    # abort() skips the closing handshake of TLS, which would wait for the peer and outlast `Connection.close`.
     connection = answer.connection  # None once the response was read: the connection then serves the next request
     if connection is not None and connection.transport is not None:
         connection.transport.abort()

@@ -13,12 +13,14 @@ from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
 
 CLAIM_MANAGER = "elasticjob-operator-claim"
+FORGET_S = 300.0
+"""Time after which unknown fields are sent again, because the CRD may have been updated."""
 
 log = logging.getLogger(__name__)
 
 
 Apply = Callable[..., Awaitable[bytes]]
-"""Apply an object on the server's side and return it as text: `KubeCluster._apply`."""
+"""Apply an object on the server's side and return it as text."""
 Get = Callable[[Resource, str, str], Awaitable[Object | None]]
 """Return one object, read by quorum."""
 
@@ -26,14 +28,12 @@ Get = Callable[[Resource, str, str], Awaitable[Object | None]]
 class StatusPatcher:
     """The status subresource of one API server."""
 
-    def __init__(self, apply: Apply, get: Get) -> None:
+    def __init__(self, apply: Apply, get: Get, clock: Callable[[], float]) -> None:
         self._apply = apply
         self._get = get
+        self._clock = clock
         self._unknown_fields = UnknownFields()
-
-    def forget_unknown_fields(self) -> None:
-        """Send unknown fields again, because the CRD may have been updated."""
-        self._unknown_fields.forget()
+        self._forget_at_s = float("-inf")
 
     async def patch(
         self,
@@ -71,6 +71,7 @@ class StatusPatcher:
         self, resource: Resource, namespace: str, name: str, status: Mapping[str, Any], version: str | None
     ) -> None:
         """Apply the status without the fields that the CRD does not declare; one such field fails the whole apply."""
+        self._forget_when_due()
         while True:
             known = self._unknown_fields.without_unknown(status)
             try:
@@ -81,6 +82,12 @@ class StatusPatcher:
                     raise
             else:
                 return
+
+    def _forget_when_due(self) -> None:
+        now_s = self._clock()
+        if now_s >= self._forget_at_s:
+            self._unknown_fields.forget()
+            self._forget_at_s = now_s + FORGET_S
 
     def _learn_unknown_field(self, error: ClusterUnavailable) -> bool:
         """Return whether the error names fields that were not known to be undeclared; they are logged once."""

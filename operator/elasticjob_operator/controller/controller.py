@@ -30,7 +30,7 @@ from elasticjob_operator.maintenance.membership import EtcdMemberReplacer
 from elasticjob_operator.maintenance.space import EtcdSpaceKeeper
 from elasticjob_operator.metrics.recorder import MetricsRecorder
 from elasticjob_operator.model import objects
-from elasticjob_operator.model.cluster_interface import Change, Cluster, Object, ObjectEvent, Resource
+from elasticjob_operator.model.cluster_interface import Change, Cluster, Object, ObjectEvent, Resource, Watch
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.policy.etcd.quota import EtcdQuota, unread_quota
 from elasticjob_operator.policy.lifecycle.installation import is_orphaning
@@ -55,6 +55,7 @@ class Controller:
         etcd: PagedEtcd,
         settings: Settings,
         *,
+        watch: Watch,
         clocks: Clocks | None = None,
         ids: Ids | None = None,
         metrics: MetricsRecorder | None = None,
@@ -65,18 +66,18 @@ class Controller:
         elector: LeaderElector | None = None,
         membership: EtcdMemberReplacer | None = None,
         is_saturated: Callable[[], bool] = lambda: False,
-        watches: Callable[[str], bool] = lambda _: True,
+        is_watched: Callable[[str], bool] = lambda _: True,
     ) -> None:
         """Create the operator without starting it.
 
-        `watches` returns whether a namespace is watched. Etcd may hold jobs of other namespaces; they are left alone.
-        A namespace may become watched later, at the end of a list.
+        `is_watched` takes a namespace. Etcd may hold jobs of other namespaces; they are left alone. A namespace may
+        become watched later, at the end of a list.
         """
         self._cluster, self._etcd, self._settings = cluster, etcd, settings
         self._clocks, self._meter = clocks or Clocks(), metrics or MetricsRecorder()
         self._credentials, self._elector = credentials, elector
         self._space, self._leases, self._membership = space, leases, membership
-        self._watches = watches
+        self._watch_objects, self._is_watched_namespace = watch, is_watched
         self._skipped_namespaces: set[str] = set()
         """Namespaces that were not watched when something changed there."""
         self._is_warm = self._leading = False
@@ -175,7 +176,7 @@ class Controller:
             self._reconciler.reset()
 
     async def _watch(self, resource: Resource, apply: Callable[[ObjectEvent], None], listed: asyncio.Event) -> None:
-        async with contextlib.aclosing(self._cluster.watch(resource)) as stream:
+        async with contextlib.aclosing(self._watch_objects(resource)) as stream:
             async for event in stream:
                 apply(event)
                 self._meter.watch_event(resource)
@@ -234,13 +235,13 @@ class Controller:
             self._queue.add(key)
 
     def _is_watched(self, key: JobKey) -> bool:
-        watched = self._watches(key.namespace)
+        watched = self._is_watched_namespace(key.namespace)
         if not watched:
             self._skipped_namespaces.add(key.namespace)
         return watched
 
     def _enqueue_skipped(self) -> None:
-        watched = set(filter(self._watches, self._skipped_namespaces))
+        watched = set(filter(self._is_watched_namespace, self._skipped_namespaces))
         self._skipped_namespaces -= watched
         for key in self._known_keys() if watched else ():
             if key.namespace in watched:
@@ -294,7 +295,7 @@ class Controller:
 
     async def _has_leftovers(self, key: JobKey) -> bool:
         now_s = self._clocks.wall()
-        if not self._watches(key.namespace):
+        if not self._is_watched_namespace(key.namespace):
             return True  # unknown: pods of this namespace are not listed
         if any(blocks_key_deletion(pod, now_s) for pod in self._pods.of(key).values()):
             return True

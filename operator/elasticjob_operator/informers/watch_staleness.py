@@ -25,12 +25,8 @@ class StalenessDetector:
         """Uid → the last delivered version, and the time since which lists show another."""
         self._unlisted: set[str] = set()
 
-    started = False
-    """Whether the watch continues a list, instead of delivering all objects at its beginning."""
-
     def start(self, listed: Iterable[Object]) -> None:
         """Record that the watch delivers only changes after this list."""
-        self.started = True
         self._delivered_versions = {objects.uid_of(obj): _namespace_and_version(obj) for obj in listed}
 
     def delivered(self, event: ObjectEvent) -> None:

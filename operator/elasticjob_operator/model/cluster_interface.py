@@ -1,11 +1,11 @@
-"""The interface of a cluster as the operator uses it: calls and one stream, over plain dictionaries.
+"""The interface of a cluster as the operator uses it: calls, and a stream of events, over plain dictionaries.
 
-`in_memory.MemoryCluster` keeps objects in this process, for `elasticjob run` and tests; `kube.KubeCluster` uses the API
-server. Objects are Kubernetes' own JSON; no code here knows the meaning of an ElasticJob. Methods raise no errors of
-the cluster but `errors.ClusterError`.
+`in_memory.InMemoryCluster` has both, for `elasticjob run` and tests. `kube.KubeCluster` sends the calls to the API
+server, and `informers.reflector` makes the stream from its lists and watches. Objects are Kubernetes' own JSON; no
+code here knows the meaning of an ElasticJob. Methods raise no errors of the cluster but `errors.ClusterError`.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Protocol
@@ -47,6 +47,10 @@ class ObjectEvent:
     object: Object
     unlisted: frozenset[str] = frozenset()
     """With SYNCED: namespaces that could not be listed, whose known objects are neither confirmed nor gone."""
+
+
+Watch = Callable[[Resource], AsyncGenerator[ObjectEvent, None]]
+"""Return all objects as LISTED, one SYNCED, then every change. Another list, with its SYNCED, may come at any time."""
 
 
 class SecretStore(Protocol):
@@ -120,6 +124,3 @@ class Cluster(Protocol):
 
     async def get(self, resource: Resource, namespace: str, name: str) -> Object | None:
         """Read one object from the API server, never from a cache."""
-
-    def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
-        """Yield all objects as LISTED, one SYNCED, then every change; after a lost connection list everything again."""

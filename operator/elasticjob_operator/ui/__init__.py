@@ -4,7 +4,7 @@
 page:
 
     state = PageState()
-    controller = Controller(cluster, etcd, settings, observer=state)
+    controller = Controller(cluster, etcd, settings, watch=cluster.watch, observer=state)
     async with PageServer(state, host="127.0.0.1", port=0) as page:
         print(page.url)
 

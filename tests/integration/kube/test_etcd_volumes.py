@@ -11,9 +11,9 @@ import pytest
 
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Put, Txn
+from elasticjob_operator.cluster.connection import Connection
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.errors import Forbidden
-from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer, claim_of
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.policy.etcd.volumes import PROOF_DURATION_S
@@ -52,9 +52,9 @@ async def cluster(
     install_rendered(crd, chart_namespace, rendered, *RIGHTS)
     token = crd.kubectl("create", "token", "x-elasticjob-operator", namespace=chart_namespace).stdout.strip()
     monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "operator.kubeconfig", crd, token)))
-    made = await KubeCluster.connect(EventBus(), (chart_namespace,))
-    yield made
-    await made.close()
+    connection = await Connection.open()
+    yield KubeCluster(connection)
+    await connection.close()
 
 
 def make_pod(server: ApiServer, namespace: str, number: int, volume: str) -> None:

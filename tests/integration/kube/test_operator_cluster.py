@@ -1,7 +1,6 @@
 """The operator's requests to a real API server: the contract of `Cluster`, and its error messages."""
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from pathlib import Path
@@ -13,17 +12,15 @@ import pytest
 
 from elasticjob_api import constants
 from elasticjob_api.job import ElasticJob, parse_stored_job
+from elasticjob_operator.cluster.connection import Connection
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden, WatchStale
-from elasticjob_operator.informers.event_bus import EventBus
-from elasticjob_operator.informers.reflector import Reflector
-from elasticjob_operator.informers.watch_staleness import DELIVERY_TIMEOUT_S
-from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent, Resource
+from elasticjob_operator.cluster.list_watch import ListWatch
+from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden
+from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import version_of
 from elasticjob_operator.render.disruption_budget import render_disruption_budget
 from elasticjob_operator.render.service import render_service
-from testing.clocks.fake_clock import FakeClock
-from testing.kube.manifests import MINIMAL, changed
+from testing.kube.manifests import MINIMAL, changed, pod_of_job
 from testing.kube.namespace import Namespace
 from testing.network.proxy import proxy
 from testing.servers.apiserver import ApiServer
@@ -35,49 +32,21 @@ STRANGER = "ffffffff-0000-0000-0000-000000000000"
 
 
 @pytest.fixture
-def feed() -> EventBus:
-    return EventBus(relist_delay_s=0.0)
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
-async def cluster(
-    namespace: Namespace, feed: EventBus, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[KubeCluster]:
+async def cluster(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KubeCluster]:
     monkeypatch.setenv("KUBECONFIG", str(namespace.server.kubeconfig()))
-    made = await KubeCluster.connect(feed, (namespace.name,), page_size=2, clock=clock)
-    yield made
-    await made.close()
-
-
-def pod(namespace: Namespace, name: str, job_uid: str = "u") -> Object:
-    labels = {constants.LABEL_JOB_UID: job_uid}
-    meta = {"name": name, "namespace": namespace.name, "labels": labels}
-    spec = {"containers": [{"name": "trainer", "image": "none"}], "terminationGracePeriodSeconds": 0}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
-
-
-async def listed(stream: AsyncGenerator[ObjectEvent, None]) -> list[str]:
-    """Return names up to SYNCED."""
-    found = []
-    while (event := await asyncio.wait_for(anext(stream), 10)).change is not Change.SYNCED:
-        assert event.change is Change.LISTED
-        found.append(event.object["metadata"]["name"])
-    return found
+    connection = await Connection.open()
+    yield KubeCluster(connection)
+    await connection.close()
 
 
 async def test_an_existing_name_is_refused(cluster: KubeCluster, namespace: Namespace) -> None:
-    await cluster.create(Resource.POD, pod(namespace, "a"))
+    await cluster.create(Resource.POD, pod_of_job(namespace.name, "a"))
     with pytest.raises(AlreadyExists, match='pods "a" already exists'):
-        await cluster.create(Resource.POD, pod(namespace, "a"))
+        await cluster.create(Resource.POD, pod_of_job(namespace.name, "a"))
 
 
 async def test_an_object_is_deleted_only_with_the_given_uid(cluster: KubeCluster, namespace: Namespace) -> None:
-    made = await cluster.create(Resource.POD, pod(namespace, "a"))
+    made = await cluster.create(Resource.POD, pod_of_job(namespace.name, "a"))
     with pytest.raises(Conflict, match=STRANGER):
         await cluster.delete(Resource.POD, namespace.name, "a", uid=STRANGER)
     await cluster.delete(Resource.POD, namespace.name, "a", uid=made["metadata"]["uid"])
@@ -86,8 +55,8 @@ async def test_an_object_is_deleted_only_with_the_given_uid(cluster: KubeCluster
 
 
 async def test_a_collection_is_deleted_by_labels(cluster: KubeCluster, namespace: Namespace) -> None:
-    await cluster.create(Resource.POD, pod(namespace, "a", job_uid="u1"))
-    await cluster.create(Resource.POD, pod(namespace, "b", job_uid="u2"))
+    await cluster.create(Resource.POD, pod_of_job(namespace.name, "a", job_uid="u1"))
+    await cluster.create(Resource.POD, pod_of_job(namespace.name, "b", job_uid="u2"))
     await cluster.delete_collection(Resource.POD, namespace.name, {constants.LABEL_JOB_UID: "u1"})
     assert await cluster.get(Resource.POD, namespace.name, "a") is None
     assert await cluster.get(Resource.POD, namespace.name, "b") is not None
@@ -154,7 +123,7 @@ async def test_a_claim_of_a_deleted_object_is_no_error(cluster: KubeCluster, nam
 
 
 async def test_an_object_is_deleted_only_in_the_given_version(cluster: KubeCluster, namespace: Namespace) -> None:
-    made = await cluster.create(Resource.POD, pod(namespace, "a"))
+    made = await cluster.create(Resource.POD, pod_of_job(namespace.name, "a"))
     uid, seen = made["metadata"]["uid"], made["metadata"]["resourceVersion"]
     namespace.kubectl("annotate", "pod", "a", "x=y")
     with pytest.raises(Conflict):
@@ -201,116 +170,39 @@ async def test_a_status_is_not_written_to_a_successor_of_the_same_name(
 async def test_an_invalid_object_is_refused_with_the_api_servers_message(
     cluster: KubeCluster, namespace: Namespace
 ) -> None:
-    body = pod(namespace, "a")
+    body = pod_of_job(namespace.name, "a")
     body["spec"]["containers"][0]["name"] = "Not A Name"
     with pytest.raises(Forbidden, match=r"spec.containers\[0\].name: Invalid value"):
         await cluster.create(Resource.POD, body)
 
 
-async def test_a_list_of_several_pages_is_complete(cluster: KubeCluster, namespace: Namespace) -> None:
-    for name in "abcde":
-        await cluster.create(Resource.POD, pod(namespace, name))
-    async with aclosing(cluster.watch(Resource.POD)) as stream:
-        assert await listed(stream) == list("abcde")
-
-
-async def test_changes_follow_the_list(cluster: KubeCluster, namespace: Namespace, feed: EventBus) -> None:
-    made = await cluster.create(Resource.POD, pod(namespace, "a"))
-    async with aclosing(cluster.watch(Resource.POD)) as stream:
-        assert await listed(stream) == ["a"]
-        feed.publish(Resource.POD, ObjectEvent(Change.DELETED, made))
-        assert await anext(stream) == ObjectEvent(Change.DELETED, made)
-
-
-async def test_the_next_list_lacks_objects_that_were_deleted_without_a_watch(
-    cluster: KubeCluster, namespace: Namespace, feed: EventBus
-) -> None:
-    for name in ("a", "b"):
-        await cluster.create(Resource.POD, pod(namespace, name))
-    async with aclosing(cluster.watch(Resource.POD)) as stream:
-        assert await listed(stream) == ["a", "b"]
-        await cluster.delete(Resource.POD, namespace.name, "a")
-        feed.mark_listed(Resource.POD)
-        assert await listed(stream) == ["b"]
-
-
-async def test_a_watch_that_never_delivers_listed_objects_is_stale(
-    cluster: KubeCluster, namespace: Namespace, feed: EventBus, clock: FakeClock
-) -> None:
-    async with aclosing(cluster.watch(Resource.POD)) as stream:
-        assert await listed(stream) == []
-        await cluster.create(Resource.POD, pod(namespace, "a"))
-        feed.mark_listed(Resource.POD)
-        assert await listed(stream) == ["a"]
-        clock.now_s += DELIVERY_TIMEOUT_S
-        feed.mark_listed(Resource.POD)
-        with pytest.raises(WatchStale, match="the watch of pods has not shown 1 for 120 s: a"):
-            await listed(stream)
-
-
-async def test_the_watch_of_pods_begins_where_the_first_list_ends(
-    cluster: KubeCluster, namespace: Namespace, feed: EventBus, clock: FakeClock
-) -> None:
-    wanted = [f"p{n}" for n in range(5)]
-    for name in wanted:
-        await cluster.create(Resource.POD, pod(namespace, name))
-    watching = asyncio.create_task(Reflector(cluster, feed, Resource.POD).run())
-    await asyncio.sleep(0)  # it runs before the first subscription
-    async with aclosing(cluster.watch(Resource.POD)) as stream:
-        assert await listed(stream) == wanted
-        await cluster.create(Resource.POD, pod(namespace, "later"))
-        told = await asyncio.wait_for(anext(stream), 20)
-        assert (told.change, told.object["metadata"]["name"]) == (Change.ADDED, "later"), "nothing is told twice"
-        clock.now_s += 2 * DELIVERY_TIMEOUT_S
-        feed.mark_listed(Resource.POD)
-        assert await listed(stream) == ["later", *wanted], "and none of them is taken for the sign of a dead watch"
-        await cluster.delete(Resource.POD, namespace.name, "p0")
-        while (await asyncio.wait_for(anext(stream), 20)).change is not Change.DELETED:
-            pass
-    watching.cancel()
-    await asyncio.wait([watching])
-
-
-async def test_a_watch_of_pods_that_must_begin_anew_requests_a_list(
-    cluster: KubeCluster, namespace: Namespace, feed: EventBus
-) -> None:
-    await cluster.create(Resource.POD, pod(namespace, "a"))
-    with feed.subscribe(Resource.POD) as changes:
-        feed.start(Resource.POD, {namespace.name: ""})
-        watching = asyncio.create_task(Reflector(cluster, feed, Resource.POD).run())
-        told = [await asyncio.wait_for(changes.get(), 20) for _ in range(2)]
-    watching.cancel()
-    await asyncio.wait([watching])
-    assert [event and event.object["metadata"]["name"] for event in told] in (["a", None], [None, "a"])
-
-
 async def test_an_outage_of_the_api_server_raises_unavailable(
-    server: ApiServer, feed: EventBus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     config = server.kubeconfig().read_text().replace(server.url, "https://127.0.0.1:1")
     (tmp_path / "config").write_text(config)
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-    cluster = await KubeCluster.connect(feed)
+    connection = await Connection.open()
     try:
         with pytest.raises(ClusterUnavailable, match="the API server did not answer"):
-            await cluster.get(Resource.POD, "default", "a")
+            await KubeCluster(connection).get(Resource.POD, "default", "a")
     finally:
-        await cluster.close()
+        await connection.close()
 
 
 async def test_a_cancelled_watch_leaves_no_connection_even_to_a_silent_api_server(
-    namespace: Namespace, feed: EventBus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    namespace: Namespace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     server = urlsplit(namespace.server.url)
     with proxy(str(server.hostname), int(server.port or 0)) as way:
         config = namespace.server.kubeconfig().read_text().replace(server.netloc, way.endpoint)
         (tmp_path / "config").write_text(config)
         monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
-        cluster = await KubeCluster.connect(feed)
-        async with aclosing(cluster.changes(Resource.POD, namespace.name, "")) as stream:
+        connection = await Connection.open()
+        async with aclosing(ListWatch(connection).watch(Resource.POD, namespace.name, "")) as stream:
             assert (await anext(stream))[0] == "CONNECTED"
             way.stall()
-        await cluster.close()
+        await connection.close()
         await aeventually(lambda: not connected_to(way.endpoint), within_s=5, what="the connection's end")
 
 
@@ -320,9 +212,7 @@ def connected_to(endpoint: str) -> list[str]:
     return [c.status for c in found if c.raddr and f"{c.raddr.ip}:{c.raddr.port}" == endpoint]
 
 
-async def test_a_missing_kubeconfig_is_an_error_that_names_it(
-    feed: EventBus, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+async def test_a_missing_kubeconfig_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "nothing"))
     with pytest.raises(ClusterError, match="not in a pod, and no usable kubeconfig"):
-        await KubeCluster.connect(feed)
+        await Connection.open()

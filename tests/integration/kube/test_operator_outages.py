@@ -14,9 +14,9 @@ import yaml
 
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.messages import rpc
+from elasticjob_operator.cluster.connection import Connection
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.errors import ClusterError
-from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.model.cluster_interface import Resource
 from testing.kube.jobs import waiting_job
 from testing.kube.manifests import MINIMAL
@@ -90,14 +90,15 @@ async def test_only_fields_that_an_older_crd_lacks_are_left_out_of_a_status(
     monkeypatch.setenv("KUBECONFIG", str(own_server.kubeconfig()))
     namespace = Namespace(own_server, NAME)
     namespace.apply(MINIMAL)
-    cluster = await KubeCluster.connect(EventBus())
+    connection = await Connection.open()
+    cluster = KubeCluster(connection)
     failure = {"time": "2026-01-02T03:04:05Z", "round": 1, "podName": "p", "rank": 0, "localRank": 0, "exitCode": 1}
     node = {"name": "digits-0", "podName": "p", "state": "Running"}
     new = {"lastFailure": {**failure, "stderrTail": "Traceback"}, "nodes": [{**node, "cpuPercent": 5}]}
     try:
         await cluster.patch_status(Resource.JOB, NAME, "digits", {"phase": "Running", "message": "m", **new})
     finally:
-        await cluster.close()
+        await connection.close()
     assert namespace.get("digits")["status"] == {"phase": "Running", "lastFailure": failure, "nodes": [node]}
     assert "this cluster's CRD has no status.lastFailure.stderrTail" in caplog.text
 
@@ -113,14 +114,15 @@ async def test_statuses_of_several_jobs_are_written_with_an_older_crd_and_it_is_
     for name in names:
         namespace.apply({**MINIMAL, "metadata": {"name": name}})
     versions = {name: namespace.get(name)["metadata"]["resourceVersion"] for name in names}
-    cluster = await KubeCluster.connect(EventBus())
+    connection = await Connection.open()
+    cluster = KubeCluster(connection)
     try:
         own = {"installation": "a"}
         await asyncio.gather(*(cluster.claim(Resource.JOB, NAME, name, own, versions[name]) for name in names))
         status = {"phase": "Running", "message": "m"}
         await asyncio.gather(*(cluster.patch_status(Resource.JOB, NAME, name, status) for name in names))
     finally:
-        await cluster.close()
+        await connection.close()
     assert {namespace.get(name)["status"]["phase"] for name in names} == {"Running"}
     for field in ("installation", "message"):
         assert caplog.text.count(f"this cluster's CRD has no status.{field}:") == 1
@@ -131,12 +133,13 @@ async def test_a_missing_crd_is_no_proof_that_a_job_was_deleted(
 ) -> None:
     own_server.kubectl("delete", "crd", "elasticjobs.elasticjob.io", "--ignore-not-found")
     monkeypatch.setenv("KUBECONFIG", str(own_server.kubeconfig()))
-    cluster = await KubeCluster.connect(EventBus())
+    connection = await Connection.open()
+    cluster = KubeCluster(connection)
     try:
         with pytest.raises(ClusterError, match="404"):
             await cluster.get(Resource.JOB, NAME, "j")
     finally:
-        await cluster.close()
+        await connection.close()
 
 
 def test_an_operator_that_waits_for_the_crd_can_be_stopped(own_rig: KubeStack, own_server: ApiServer) -> None:

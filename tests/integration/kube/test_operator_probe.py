@@ -1,23 +1,24 @@
 """The liveness probe with a real API server: green while watches deliver changes, red when one is stale.
 
-A watch is stale if its connection is open and no event arrives any more. In the first test no task publishes events. In
-the nightly test a proxy drops all events that the API server sends to an operator.
+A watch is stale if its connection is open and no event arrives any more. In the first test watches connect and deliver
+nothing. In the nightly test a proxy drops all events that the API server sends to an operator.
 """
 
 import asyncio
 import contextlib
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
 import pytest
 from aiohttp.test_utils import unused_port
 
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
+from elasticjob_operator.cluster.connection import Connection
 from elasticjob_operator.cluster.kube import KubeCluster
 from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.handlers import OperatorTask
-from elasticjob_operator.informers.event_bus import EventBus
+from elasticjob_operator.informers.reflector import Reflector
 from elasticjob_operator.informers.watch_staleness import DELIVERY_TIMEOUT_S
 from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusRecorder
 from elasticjob_operator.model.cluster_interface import Resource
@@ -28,6 +29,7 @@ from testing.kube.faulty_operator import faulty_api_server
 from testing.kube.jobs import waiting_job
 from testing.kube.manifests import MINIMAL
 from testing.kube.namespace import Namespace
+from testing.kube.silent_list_watch import SilentListWatch
 from testing.kube.stack import KubeStack
 from testing.waiting import aeventually, eventually
 
@@ -48,11 +50,15 @@ def probe(url: str) -> int:
 
 
 @contextlib.asynccontextmanager
-async def operating(cluster: KubeCluster, url: str) -> AsyncIterator[OperatorTask]:
-    """Run an operator that answers probes, and whose watches deliver nothing."""
+async def operating(
+    connection: Connection, reflectors: Mapping[Resource, Reflector], url: str
+) -> AsyncIterator[OperatorTask]:
+    """Run an operator that answers probes."""
     etcd, meter = InMemoryEtcd(InMemoryStore()), PrometheusRecorder()
-    operator = Controller(cluster, etcd, SETTINGS, metrics=meter)
-    running = OperatorTask(operator.run, cluster.credentials)
+    operator = Controller(
+        KubeCluster(connection), etcd, SETTINGS, watch=lambda of: reflectors[of].events(), metrics=meter
+    )
+    running = OperatorTask(operator.run, connection.credentials)
     sources = ProbeSources(
         running=lambda: running.is_alive,
         ready=lambda: operator.ready,
@@ -73,31 +79,34 @@ async def operating(cluster: KubeCluster, url: str) -> AsyncIterator[OperatorTas
 
 
 @contextlib.asynccontextmanager
-async def closing(cluster: KubeCluster) -> AsyncIterator[None]:
+async def connected() -> AsyncIterator[Connection]:
+    connection = await Connection.open()
     try:
-        yield
+        yield connection
     finally:
-        await cluster.close()
+        await connection.close()
 
 
 async def test_the_probe_is_green_until_a_watch_is_stale(namespace: Namespace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(namespace.server.kubeconfig()))
-    feed, clock, url = EventBus(relist_delay_s=0.0), FakeClock(), f"http://127.0.0.1:{unused_port()}/healthz"
+    clock, url = FakeClock(), f"http://127.0.0.1:{unused_port()}/healthz"
     namespace.apply(MINIMAL)
-    cluster = await KubeCluster.connect(feed, (namespace.name,), clock=clock)
-    async with closing(cluster), operating(cluster, url) as running:
-        await aeventually(lambda: cluster_has_pods(namespace), within_s=30, what="a pod: it is at work")
-        feed.mark_listed(Resource.JOB)
-        assert await asyncio.to_thread(probe, url) == 200, "a list alone says nothing"
+    async with connected() as connection:
+        source = SilentListWatch(connection, (namespace.name,))
+        reflectors = {of: Reflector(source, of, clock=clock, relist_delay_s=0.0) for of in (Resource.JOB, Resource.POD)}
+        async with operating(connection, reflectors, url) as running:
+            await aeventually(lambda: cluster_has_pods(namespace), within_s=30, what="a pod: it is at work")
+            reflectors[Resource.JOB].request_list()
+            assert await asyncio.to_thread(probe, url) == 200, "a list alone says nothing"
 
-        def ended() -> bool:
-            clock.now_s += DELIVERY_TIMEOUT_S
-            feed.mark_listed(Resource.JOB)
-            return not running.is_alive
+            def ended() -> bool:
+                clock.now_s += DELIVERY_TIMEOUT_S
+                reflectors[Resource.JOB].request_list()
+                return not running.is_alive
 
-        await aeventually(ended, within_s=30, what="the end of its task")
-        assert await asyncio.to_thread(probe, url) == 503
-        assert "has not shown 1 for 120 s: digits" in repr(running.failure)
+            await aeventually(ended, within_s=30, what="the end of its task")
+            assert await asyncio.to_thread(probe, url) == 503
+            assert "has not shown 1 for 120 s: digits" in repr(running.failure)
 
 
 def cluster_has_pods(namespace: Namespace) -> bool:

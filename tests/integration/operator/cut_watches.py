@@ -14,9 +14,9 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.cluster.connection import Connection
+from elasticjob_operator.cluster.list_watch import ListWatch
 from elasticjob_operator.errors import ClusterUnavailable
-from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.model.cluster_interface import Resource
 from testing.network.netns import NAMESPACE_ADDRESS, NetworkNamespace, network_namespace
 from testing.waiting import eventually
@@ -39,15 +39,15 @@ socketserver.ThreadingTCPServer(("0.0.0.0", PORT), Answer).serve_forever()
 
 async def wait_watched(resource: Resource, connected: asyncio.Event) -> None:
     """Run one watch until it ends with ClusterUnavailable."""
-    cluster = await KubeCluster.connect(EventBus())
+    connection = await Connection.open()
     try:
-        async for kind, _ in cluster.changes(resource, "", ""):
+        async for kind, _ in ListWatch(connection).watch(resource, "", ""):
             assert kind == "CONNECTED"
             connected.set()
     except ClusterUnavailable:
         return
     finally:
-        await cluster.close()
+        await connection.close()
 
 
 async def pull(line: NetworkNamespace) -> None:

@@ -33,7 +33,7 @@ class Site:
         self.cluster = InMemoryCluster()
         endpoint = etcd.endpoint
         space = EtcdSpaceKeeper(lambda: EtcdMaintenance.connect(endpoint), quota=QUOTA, check_when_full_s=0.2)
-        self.operator = Controller(self.cluster, etcd, SETTINGS, space=space)
+        self.operator = Controller(self.cluster, etcd, SETTINGS, watch=self.cluster.watch, space=space)
 
     @property
     def pods(self) -> set[str]:

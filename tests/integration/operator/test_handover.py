@@ -55,6 +55,7 @@ async def two_installations(stage: OperatorHistory) -> AsyncIterator[list[tuple[
                 Wire(stage.cluster, installation, written),
                 etcd,
                 replace(SETTINGS, installation=installation, operator_id=installation),
+                watch=stage.cluster.watch,
             ).run()
         )
         for installation, etcd in ((HERE, stage.etcd), (THERE, InMemoryEtcd(InMemoryStore())))

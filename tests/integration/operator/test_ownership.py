@@ -24,7 +24,7 @@ async def another(stage: OperatorHistory, **settings: Any) -> AsyncIterator[InMe
     """Run a second installation on the same cluster, with an etcd of its own; yield that."""
     etcd = InMemoryEtcd(InMemoryStore())
     settings_there = replace(SETTINGS, installation="there", operator_id="op2", **settings)
-    task = asyncio.create_task(Controller(stage.cluster, etcd, settings_there).run())
+    task = asyncio.create_task(Controller(stage.cluster, etcd, settings_there, watch=stage.cluster.watch).run())
     try:
         yield etcd
     finally:

@@ -93,7 +93,7 @@ class Replica:
         self.wire = Wire(stage.cluster, self.written)
         lock = LeaseLock(self.wire, namespace="system", name="op", identity=identity, clock=time.time)
         self.elector = LeaderElector(lock, timing=TERMS) if elects else None
-        self.operator = Controller(self.wire, etcd, SETTINGS, elector=self.elector)
+        self.operator = Controller(self.wire, etcd, SETTINGS, watch=self.wire.watch, elector=self.elector)
         self.task = asyncio.create_task(self.operator.run())
 
     async def stop(self) -> None:

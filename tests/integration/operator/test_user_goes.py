@@ -46,7 +46,9 @@ class SlowCredentials(JobCertificates):
 @contextlib.asynccontextmanager
 async def operating(cluster: InMemoryCluster, credentials: JobCertificates) -> AsyncIterator[None]:
     settings = replace(SETTINGS, etcd_tls=True)
-    operator = Controller(cluster, InMemoryEtcd(InMemoryStore()), settings, credentials=credentials)
+    operator = Controller(
+        cluster, InMemoryEtcd(InMemoryStore()), settings, watch=cluster.watch, credentials=credentials
+    )
     running = asyncio.create_task(operator.run())
     yield
     running.cancel()

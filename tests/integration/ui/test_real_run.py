@@ -94,7 +94,12 @@ async def run(tmp_path: Path) -> AsyncIterator[Run]:
         meter, board = PrometheusRecorder(), PageState()
         endpoints = rig.server.endpoint.targets
         settings = Settings(cluster_id=rig.cluster_id, operator_id=rig.cluster_id, etcd_endpoints=endpoints)
-        rig = replace(rig, operator=Controller(rig.cluster, rig.etcd, settings, metrics=meter, observer=board))
+        rig = replace(
+            rig,
+            operator=Controller(
+                rig.cluster, rig.etcd, settings, watch=rig.cluster.watch, metrics=meter, observer=board
+            ),
+        )
         meter.serve_state(rig.operator.phases, rig.operator.depth)
         page = await stack.enter_async_context(PageServer(board))
         tasks = [asyncio.create_task(rig.operator.run()), asyncio.create_task(rig.kubelet.run())]

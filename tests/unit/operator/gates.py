@@ -13,7 +13,7 @@ from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Etcd, KeyValue, Lease, Range, Txn, TxnResult, WatchBatch
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.errors import ClusterUnavailable
-from elasticjob_operator.model.cluster_interface import Object, ObjectEvent, Resource
+from elasticjob_operator.model.cluster_interface import Object, Resource
 
 
 @dataclass(slots=True)
@@ -126,9 +126,6 @@ class GatedCluster:
             f"get {name}", lambda: self._inner.get(resource, namespace, name), writes=False
         )
         return found
-
-    def watch(self, resource: Resource) -> AsyncGenerator[ObjectEvent, None]:
-        return self._inner.watch(resource)
 
 
 class GatedEtcd:

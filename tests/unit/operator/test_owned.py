@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elasticjob_operator.cluster import owned
-from elasticjob_operator.cluster.kube import FIELD_MANAGER
+from elasticjob_operator.cluster.connection import FIELD_MANAGER
 from elasticjob_operator.errors import Conflict
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.render.service import render_service

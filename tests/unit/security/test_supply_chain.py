@@ -14,9 +14,9 @@ SCRIPTS = [path for path in sorted(ROOT.glob("hack/*")) if path.is_file() and pa
 
 FETCHERS = {"urllib.request", "http.client", "requests", "aiohttp", "httpx", "urllib3", "ftplib", "pip"}
 SPEAKS_HTTP = {
-    "operator/elasticjob_operator/cluster/responses.py",  # reads what kube.py has asked
-    "operator/elasticjob_operator/cluster/kube.py",  # to the API server
-    "operator/elasticjob_operator/cluster/sockets.py",  # opens the connections of kube.py
+    "operator/elasticjob_operator/cluster/responses.py",  # reads what connection.py has asked
+    "operator/elasticjob_operator/cluster/connection.py",  # to the API server
+    "operator/elasticjob_operator/cluster/sockets.py",  # opens the connections of connection.py
     "operator/elasticjob_operator/ui/server.py",  # is asked
     "operator/elasticjob_operator/probes.py",  # is asked
 }

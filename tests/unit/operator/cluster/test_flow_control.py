@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 from kubernetes.aio import client
 
+from elasticjob_operator.cluster.connection import Connection
 from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.model.cluster_interface import Resource
 from testing.clocks.fake_clock import FakeClock
 from testing.waiting import aeventually
@@ -59,7 +59,7 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-async def cluster(server: Server, clock: FakeClock) -> AsyncIterator[KubeCluster]:
+async def connection(server: Server, clock: FakeClock) -> AsyncIterator[Connection]:
     app = web.Application()
     app.router.add_post("/{path:.*}", server.create)
     app.router.add_get("/{path:.*}", server.read)
@@ -69,10 +69,15 @@ async def cluster(server: Server, clock: FakeClock) -> AsyncIterator[KubeCluster
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     settings = client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
-    made = KubeCluster(client.ApiClient(settings), EventBus(), (), clock=clock)
+    made = Connection(client.ApiClient(settings), clock=clock)
     yield made
     await made.close()
     await runner.cleanup()
+
+
+@pytest.fixture
+def cluster(connection: Connection) -> KubeCluster:
+    return KubeCluster(connection)
 
 
 async def test_few_statuses_are_written_while_pods_use_the_whole_limit(cluster: KubeCluster, server: Server) -> None:
@@ -113,21 +118,21 @@ async def test_a_job_is_read_while_statuses_use_their_whole_limit(cluster: KubeC
 
 
 async def test_statuses_are_written_at_intervals_during_saturation_and_at_once_after_it(
-    cluster: KubeCluster, server: Server, clock: FakeClock
+    connection: Connection, cluster: KubeCluster, server: Server, clock: FakeClock
 ) -> None:
-    assert not cluster.is_saturated()
+    assert not connection.is_saturated()
     async with asyncio.TaskGroup() as tasks:
         for n in range(40):
             tasks.create_task(cluster.create(Resource.POD, {"metadata": {"name": f"p{n}", "namespace": "ns"}}))
         await aeventually(lambda: server.creating >= 28, what="as many as may go at once")
-        assert not cluster.is_saturated(), "nothing was written yet"
+        assert not connection.is_saturated(), "nothing was written yet"
         await cluster.patch_status(Resource.JOB, "ns", "j", {})
-        assert cluster.is_saturated()
+        assert connection.is_saturated()
         clock.now_s += 0.5
-        assert not cluster.is_saturated(), "the next one may be written"
+        assert not connection.is_saturated(), "the next one may be written"
         await cluster.patch_status(Resource.JOB, "ns", "j", {})
         server.go.set()
-    assert cluster.is_saturated(), "there was no room a moment ago"
+    assert connection.is_saturated(), "there was no room a moment ago"
     clock.now_s += 0.5
     await cluster.patch_status(Resource.JOB, "ns", "j", {})
-    assert not cluster.is_saturated()
+    assert not connection.is_saturated()

@@ -3,20 +3,13 @@
 from collections.abc import Iterator
 
 import pytest
-from kubernetes.aio import client
 
 from elasticjob_api.constants import ConditionType
-from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.informers.transform import head
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.finished_job import minimal_job
 from tests.unit.operator.cluster_model import Model
-
-DELETED = (
-    b'{"type":"DELETED","object":{"metadata":{"name":"j","namespace":"n","uid":"u","resourceVersion":"7"},"spec":1}}'
-)
 
 
 @pytest.fixture
@@ -84,10 +77,3 @@ def test_a_job_over_the_quota_can_be_suspended_and_resumed_with_its_own_command(
     assert len(model.pods()) == 2
     assert ["-"] not in commands
     assert all("-" not in command for command in commands)
-
-
-async def test_only_the_identity_of_a_deleted_job_waits_for_delivery() -> None:
-    cluster = KubeCluster(client.ApiClient(client.Configuration(host="http://127.0.0.1:1")), EventBus(), ())
-    kind, deleted = cluster._read(Resource.JOB, "/", DELETED)
-    await cluster.close()
-    assert (kind, deleted["metadata"]["uid"], deleted.get("spec")) == ("DELETED", "u", None)

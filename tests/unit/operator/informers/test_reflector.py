@@ -1,51 +1,106 @@
-"""Log lines of a watch while the API server is unavailable."""
+"""The reflector with lists and watches that a test decides."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncGenerator
 from typing import Any, cast
 
 import pytest
 
-from elasticjob_operator.cluster.kube import KubeCluster
-from elasticjob_operator.errors import ClusterUnavailable
+from elasticjob_operator.cluster.api_errors import KindNotFound
+from elasticjob_operator.cluster.list_watch import ListResult, ListWatch
+from elasticjob_operator.errors import ClusterUnavailable, WatchStale
 from elasticjob_operator.informers import reflector
-from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.informers.reflector import Reflector
-from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.informers.retained_jobs import RetainedJobs
+from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent, Resource
 
 ATTEMPTS = 30
 
 
-class Away:
-    """An API server that resets one connection and refuses the next, in turn."""
+def obj(name: str, version: str = "1", **fields: Any) -> Object:
+    return {"metadata": {"name": name, "namespace": "n", "uid": f"u-{name}", "resourceVersion": version}, **fields}
+
+
+class Source:
+    """An API server that lists some objects, and whose watches deliver some changes or fail."""
 
     namespaces = ("",)
 
-    def __init__(self) -> None:
-        self.attempts = 0
+    def __init__(self, *listed: Object, changes: tuple[tuple[str, Object], ...] = (), failures: Any = ()) -> None:
+        self.listed = listed
+        self.changes = changes
+        self.failures = iter(failures)
+        self.attempts: list[str] = []
         self.enough = asyncio.Event()
 
-    async def changes(self, *_: object) -> AsyncGenerator[tuple[str, Any]]:
-        """Fail before the first event."""
-        self.attempts += 1
-        if self.attempts == ATTEMPTS:
+    async def list(self, _resource: Resource, result: ListResult) -> AsyncGenerator[Object]:
+        """Return the objects at version 7."""
+        for each in self.listed:
+            yield each
+        result.versions[""] = "7"
+
+    async def watch(self, _resource: Resource, _namespace: str, version: str) -> AsyncGenerator[tuple[str, Object]]:
+        """Raise the next error if there is one; otherwise deliver all changes."""
+        self.attempts.append(version)
+        if len(self.attempts) == ATTEMPTS:
             self.enough.set()
-        if self.attempts:
-            raise ClusterUnavailable("reset" if self.attempts % 2 else "refused")
+        if (error := next(self.failures, None)) is not None:
+            raise error
         yield "CONNECTED", {}
+        for change in self.changes:
+            yield change
+        await asyncio.Event().wait()
+
+    def reflector(self, resource: Resource = Resource.POD, **options: Any) -> Reflector:
+        """Return a reflector of this source."""
+        retained_jobs = RetainedJobs() if resource is Resource.JOB else None
+        return Reflector(cast("ListWatch", self), resource, retained_jobs=retained_jobs, **options)
+
+
+async def events(of: Reflector, count: int) -> list[ObjectEvent]:
+    """Return the first events."""
+    async with asyncio.timeout(20), contextlib.aclosing(of.events()) as stream:
+        return [await anext(stream) for _ in range(count)]
+
+
+async def test_changes_follow_the_list_from_its_version() -> None:
+    source = Source(obj("a"), changes=(("MODIFIED", obj("a", "8")), ("BOOKMARK", obj("", "9"))))
+    first, synced, change = await events(source.reflector(), 3)
+    assert (first.change, synced.change, change.change) == (Change.LISTED, Change.SYNCED, Change.MODIFIED)
+    assert change.object["metadata"]["resourceVersion"] == "8"
+    assert source.attempts == ["7"]
+
+
+async def test_only_the_identity_of_a_deleted_job_waits_for_delivery() -> None:
+    source = Source(changes=(("DELETED", obj("j", "8", spec={"replicas": 1})),))
+    _, deleted = await events(source.reflector(Resource.JOB), 2)
+    assert (deleted.change, deleted.object) == (Change.DELETED, obj("j", "8"))
 
 
 async def test_an_outage_is_logged_once_for_each_kind_of_error(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(reflector, "_RETRY_DELAYS_S", (0.0,))
-    feed, away = EventBus(), Away()
-    feed.start(Resource.POD, {"": "1"})
-    watching = asyncio.create_task(Reflector(cast("KubeCluster", away), feed, Resource.POD).run())
-    await away.enough.wait()
-    watching.cancel()
-    await asyncio.wait({watching})
+    outage = [ClusterUnavailable("reset" if attempt % 2 else "refused") for attempt in range(1, 2 * ATTEMPTS)]
+    source = Source(failures=outage)
+    reading = asyncio.create_task(events(source.reflector(), 2))
+    await source.enough.wait()
+    reading.cancel()
+    await asyncio.wait({reading})
     assert [record.getMessage() for record in caplog.records] == [
         "cannot watch, trying again: reset",
         "cannot watch, trying again: refused",
     ]
+
+
+async def test_a_deleted_crd_ends_the_events() -> None:
+    source = Source(obj("a"), failures=[KindNotFound("404")])
+    with pytest.raises(WatchStale, match="pods cannot be watched any more, so the operator must restart: 404"):
+        await events(source.reflector(), 3)
+
+
+async def test_no_watch_remains_after_the_last_event() -> None:
+    before = asyncio.all_tasks()
+    await events(Source(changes=(("ADDED", obj("a")),)).reflector(), 2)
+    assert asyncio.all_tasks() == before

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.cluster.retained_jobs import RetainedJobs
+from elasticjob_operator.informers.retained_jobs import RetainedJobs
 from elasticjob_operator.informers.transform import strip
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Resource

@@ -13,11 +13,11 @@ import pytest
 from aiohttp import web
 
 from elasticjob_api import constants
-from elasticjob_operator.cluster import kube
+from elasticjob_operator.cluster.connection import Connection
 from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.cluster.list_watch import ListWatch
 from elasticjob_operator.errors import Forbidden
 from elasticjob_operator.informers import reflector
-from elasticjob_operator.informers.event_bus import EventBus
 from elasticjob_operator.informers.reflector import Reflector
 from elasticjob_operator.model.cluster_interface import Change, Object, Resource
 from testing.clocks.fake_clock import FakeClock
@@ -73,17 +73,19 @@ class Server:
 
 @dataclass
 class Rig:
-    """An API server, and an operator's cluster that uses it."""
+    """An API server, and an operator's lists and watches of it."""
 
     server: Server
-    cluster: KubeCluster
-    feed: EventBus
+    connection: Connection
+    source: ListWatch
     clock: FakeClock
+    reflector: Reflector = field(init=False)
 
     async def lists(self, count: int, resource: Resource = Resource.POD) -> AsyncIterator[tuple[list[str], set[str]]]:
         """Return the results of that many lists: names, and namespaces that were left out."""
         found = list[str]()
-        async with contextlib.aclosing(self.cluster.watch(resource)) as stream:
+        self.reflector = Reflector(self.source, resource, clock=self.clock, relist_delay_s=0.0)
+        async with contextlib.aclosing(self.reflector.events()) as stream:
             while count:
                 async with asyncio.timeout(WITHIN_S):
                     event = await anext(stream)
@@ -96,17 +98,17 @@ class Rig:
 
 @pytest.fixture
 async def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Rig]:
-    server, feed, clock = Server(), EventBus(relist_delay_s=0.0), FakeClock()
+    server = Server()
     app = web.Application()
     app.router.add_get("/{path:.*}", server.answer)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path, runner.addresses[0][1])))
-    cluster = await KubeCluster.connect(feed, NAMESPACES, page_size=1, clock=clock)
-    yield Rig(server, cluster, feed, clock)
+    connection = await Connection.open()
+    yield Rig(server, connection, ListWatch(connection, NAMESPACES, page_size=1), FakeClock())
     server.end.set()
-    await cluster.close()
+    await connection.close()
     await runner.cleanup()
 
 
@@ -129,7 +131,7 @@ async def test_a_forbidden_namespace_is_left_out_and_the_others_are_listed(
     rig.server.objects, rig.server.refused = in_each(), {"b"}
     async for shown in rig.lists(1):
         assert shown == (["a-p", "c-p"], {"b"})
-    assert await rig.feed.wait_started(Resource.POD) == {"a": "7", "c": "7"}
+    assert rig.reflector._versions == {"a": "7", "b": "", "c": "7"}
     assert [record.getMessage().split(": ")[0] for record in caplog.records] == [
         "cannot list pods of b, its cache remains unchanged"
     ]
@@ -137,10 +139,10 @@ async def test_a_forbidden_namespace_is_left_out_and_the_others_are_listed(
 
 async def test_the_operator_starts_unless_all_namespaces_are_forbidden(rig: Rig) -> None:
     rig.server.refused = {"a", "b"}
-    await rig.cluster.require_served()
+    await rig.source.require_served()
     rig.server.refused = set(NAMESPACES)
     with pytest.raises(Forbidden):
-        await rig.cluster.require_served()
+        await rig.source.require_served()
 
 
 async def test_a_namespace_is_known_once_its_jobs_and_its_pods_were_listed(rig: Rig) -> None:
@@ -148,15 +150,15 @@ async def test_a_namespace_is_known_once_its_jobs_and_its_pods_were_listed(rig: 
     for resource in (Resource.JOB, Resource.POD):
         async for _ in rig.lists(1, resource):
             pass
-    assert [rig.cluster.is_listed(name) for name in (*NAMESPACES, "other")] == [True, False, True, False]
+    assert [rig.source.has_listed(name) for name in (*NAMESPACES, "other")] == [True, False, True, False]
     rig.server.refused = set()
     async for _ in rig.lists(1):
         pass
-    assert rig.cluster.is_listed("b")
+    assert rig.source.has_listed("b")
     rig.server.refused = {"b"}
     async for _ in rig.lists(1):
         pass
-    assert rig.cluster.is_listed("b"), "as while an API server is away"
+    assert rig.source.has_listed("b"), "as while an API server is away"
 
 
 async def test_objects_listed_again_after_a_refusal_do_not_make_the_watch_stale(rig: Rig) -> None:
@@ -165,13 +167,10 @@ async def test_objects_listed_again_after_a_refusal_do_not_make_the_watch_stale(
     async for _, unlisted in rig.lists(6):
         rig.server.refused = next(refusals, unlisted)
         rig.clock.now_s += 1_000.0
-        rig.feed.mark_listed(Resource.POD)
+        rig.reflector.request_list()
 
 
-async def test_a_list_soon_follows_an_interrupted_first_list_and_lacks_deleted_objects(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kube, "RELIST_DELAY_S", 0.0)
+async def test_a_list_soon_follows_an_interrupted_first_list_and_lacks_deleted_objects(rig: Rig) -> None:
     rig.server.objects = {"a": [pod("a", name) for name in "xyz"]}
     rig.server.fails_second_page = 1
     shown = [found async for found, _ in rig.lists(2)]
@@ -183,14 +182,11 @@ async def test_a_namespace_that_is_no_longer_forbidden_is_watched_from_the_begin
 ) -> None:
     monkeypatch.setattr(reflector, "_FORBIDDEN_RETRY_DELAYS_S", (0.0,))
     rig.server.refused = {"b"}
-    watching = asyncio.create_task(Reflector(rig.cluster, rig.feed, Resource.POD).run())
     caplog.set_level(logging.WARNING, reflector.__name__)
     left_out = list[set[str]]()
     async for _, unlisted in rig.lists(2):
         left_out.append(unlisted)
         rig.server.refused = set()
-    watching.cancel()
-    await asyncio.wait([watching])
     assert left_out == [{"b"}, set()]
 
 
@@ -198,7 +194,7 @@ async def test_a_request_succeeds_with_more_open_watches_than_the_library_has_co
     rig: Rig,
 ) -> None:
     async def watch() -> None:
-        async with contextlib.aclosing(rig.cluster.changes(Resource.POD, "a", "1")) as stream:
+        async with contextlib.aclosing(rig.source.watch(Resource.POD, "a", "1")) as stream:
             async for _ in stream:
                 connected.release()
 
@@ -207,6 +203,6 @@ async def test_a_request_succeeds_with_more_open_watches_than_the_library_has_co
         watches = [tasks.create_task(watch()) for _ in range(WATCHES)]
         for _ in watches:
             await connected.acquire()
-        assert await rig.cluster.get(Resource.POD, "a", "x")
+        assert await KubeCluster(rig.connection).get(Resource.POD, "a", "x")
         for each in watches:
             each.cancel()

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from elasticjob_operator.cluster.retained_jobs import RetainedJobs
 from elasticjob_operator.controller.job_parser import parse
+from elasticjob_operator.informers.retained_jobs import RetainedJobs
 from elasticjob_operator.informers.transform import status_memory, strip
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
