@@ -111,7 +111,7 @@ _EXAMPLES = (
     "get -A",
     "watch digits -n team",
     "logs digits --failed",
-    "timeline digits --html > digits.html",
+    "timeline digits --svg > digits.svg",
     "doctor",
 )
 

@@ -1,8 +1,7 @@
-"""`elasticjob timeline`: the history of a job as text, picture, page or data."""
+"""`elasticjob timeline`: the history of a job as text, picture or data."""
 
 import argparse
 import dataclasses
-import sys
 import time
 
 from elasticjob_api.exit_codes import ExitCode
@@ -13,7 +12,6 @@ from elasticjob_cli.target import find
 from elasticjob_cli.terminal import show, width
 from elasticjob_cli.views.job_history import JobHistory, job_history
 from elasticjob_cli.views.svg import as_svg
-from elasticjob_cli.views.timeline_page import timeline_page
 from elasticjob_cli.views.timeline_svg import timeline_picture
 from elasticjob_cli.views.timeline_text import timeline
 
@@ -24,8 +22,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_job(parser, recorded=True)
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--svg", action="store_true", help="print a picture")
-    form.add_argument("--png", action="store_true", help="print a picture as PNG (needs Pillow)")
-    form.add_argument("--html", action="store_true", help="print one page with picture, rounds and events")
     form.add_argument(
         "--trace",
         type=_round,
@@ -52,27 +48,18 @@ def _run(arguments: argparse.Namespace) -> int:
         return ExitCode.OK
     target = find(arguments)
     history = job_history(target.job, target.moments, now_s=time.time())
-    if arguments.png:
-        from elasticjob_cli.png import as_png  # noqa: PLC0415  # only --png needs it
-
-        data = as_png(timeline_picture(history))
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    elif arguments.html or arguments.svg or arguments.output:
-        print(_text(history, arguments), end="")
+    if arguments.svg:
+        print(as_svg(timeline_picture(history)), end="")
+    elif arguments.output:
+        print(_data(history, arguments.output), end="")
     else:
         show("\n".join(timeline(history, width=width())))
     return ExitCode.OK
 
 
-def _text(history: JobHistory, arguments: argparse.Namespace) -> str:
-    if arguments.html:
-        return timeline_page(history)
-    if arguments.svg:
-        return as_svg(timeline_picture(history))
+def _data(history: JobHistory, form: str) -> str:
     facts = {**dataclasses.asdict(history), "gaps_s": history.gaps(), "in_rounds_s": history.in_rounds_s}
-    return (as_json if arguments.output == "json" else as_yaml)(_plain(facts))
+    return (as_json if form == "json" else as_yaml)(_plain(facts))
 
 
 def _plain(value: object) -> object:
@@ -91,8 +78,7 @@ PAGES = {
         ),
         examples=(
             ("timeline digits", "as text"),
-            ("timeline digits --html > digits.html", "one page without other files"),
-            ("timeline runs/digits-20260101T120000Z-1a2b --svg > run.svg", ""),
+            ("timeline digits --svg > digits.svg", "a picture for a browser"),
             ("timeline runs/digits-20260101T120000Z-1a2b --trace 2", "the recovery of round 2 in microseconds"),
             ("timeline digits -o json | jq .gaps_s", "for programs"),
         ),

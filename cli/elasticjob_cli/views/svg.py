@@ -1,4 +1,4 @@
-"""A picture as a few shapes, and the shapes as SVG. PNGs are drawn from the same shapes."""
+"""A picture as a few shapes, and the shapes as SVG."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Picture:
 
 
 def as_svg(picture: Picture) -> str:
-    """Return an SVG document, which may also be part of a page."""
+    """Return an SVG document."""
     size = f'viewBox="0 0 {picture.width} {picture.height}" width="{picture.width}" height="{picture.height}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="{FONT}" role="img">'
     body = [f"<title>{escape(picture.title)}</title>", *map(_shape, picture.shapes)]

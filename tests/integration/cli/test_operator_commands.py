@@ -42,7 +42,7 @@ def test_a_job_is_scaled_restarted_suspended_and_resumed_and_describe_shows_it(r
     assert "ScaledUp: from 1 to 2 nodes." in described
     timeline = team("timeline", "j", COLUMNS="100").out
     assert timeline.splitlines()[0].startswith(f"j Succeeded: round {resumed}, no restarts, no node losses")
-    assert "<svg" in team("timeline", "j", "--html").out
+    assert "<svg" in team("timeline", "j", "--svg").out
 
 
 def test_watch_follows_a_worker_that_fails_to_the_end(rig: KubeStack, team: Command) -> None:

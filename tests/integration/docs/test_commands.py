@@ -74,9 +74,9 @@ def test_the_commands_in_the_table_of_the_page_show_a_run(folder: Path) -> None:
     assert "Succeeded: round 2, 1 restart" in output("elasticjob timeline digits")
     assert "Succeeded" in output("elasticjob watch digits")
     output_of(
-        typed("elasticjob timeline digits --html > digits.html", folder, {"digits --html": f"runs/{run.name} --html"})
+        typed("elasticjob timeline digits --svg > digits.svg", folder, {"digits --svg": f"runs/{run.name} --svg"})
     )
-    assert "<svg" in (folder / "digits.html").read_text()
+    assert "<svg" in (folder / "digits.svg").read_text()
 
 
 def test_two_nodes_start_with_the_options_of_torchrun(folder: Path) -> None:

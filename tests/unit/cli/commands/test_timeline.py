@@ -1,13 +1,11 @@
-"""The timeline as text, as a picture and as a page."""
+"""The timeline as text and as a picture."""
 
 import xml.etree.ElementTree as ET
-from html.parser import HTMLParser
 
 import pytest
 
 from elasticjob_cli.views.job_history import HistoryEntry, JobHistory, job_history
 from elasticjob_cli.views.svg import as_svg
-from elasticjob_cli.views.timeline_page import timeline_page
 from elasticjob_cli.views.timeline_svg import timeline_picture
 from elasticjob_cli.views.timeline_text import slots_text, timeline
 from tests.unit.cli.recorded import NOW_S, a_job, a_round, two_rounds
@@ -80,19 +78,3 @@ def test_the_picture_is_svg_with_a_bar_and_a_title_for_each_round_of_each_group(
     titles = [each.text or "" for each in root.iter("{http://www.w3.org/2000/svg}title")]
     assert sum(title.startswith("round 2: 3 nodes") for title in titles) == 2
     assert any("WorkerFailed: rank 3 was killed by SIGSEGV" in title for title in titles)
-
-
-def test_the_page_needs_no_other_files_and_has_everything_as_text() -> None:
-    page = timeline_page(history())
-
-    class Reader(HTMLParser):
-        found: list[tuple[str, str]] = []  # noqa: RUF012  # of this one test
-
-        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            self.found += [(tag, value or "") for name, value in attrs if name in {"src", "href"}]
-
-    reader = Reader()
-    reader.feed(page)
-    assert reader.found == []
-    assert "rank 3 &lt;was&gt; killed &amp; gone" in page
-    assert "[0-2]" in page
