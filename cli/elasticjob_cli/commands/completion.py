@@ -4,16 +4,16 @@ import argparse
 
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_cli.command import CommandPage
-from elasticjob_cli.completion import SHELLS
+from elasticjob_cli.completion import SHELLS, completion_script
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    print(SHELLS[arguments.shell](), end="")
+    print(completion_script(arguments.shell), end="")
     return ExitCode.OK
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("shell", choices=sorted(SHELLS), metavar="SHELL", help="bash, zsh or fish")
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
 
 
 PAGES = {
