@@ -9,6 +9,8 @@ from typing import Any
 from elasticjob_api import constants
 from elasticjob_cli.local.run_view import RunView, Worker
 from elasticjob_cli.views.advice import command_cure
+from elasticjob_cli.views.job_text import failure_text
+from elasticjob_cli.views.text import align, pluralize
 
 _MAX_ROWS = 64
 _SUCCEEDED = "C"
@@ -37,7 +39,7 @@ def rank_table(view: RunView) -> str:
     rows = sorted(_rows(view), key=lambda row: (row.rank is None, row.rank or 0))
     if not rows:
         return ""
-    lines = align([_HEAD, *(row.cells for row in rows[:_MAX_ROWS])])
+    lines = align([_HEAD, *(row.cells for row in rows[:_MAX_ROWS])], gap="  ")
     more = len(rows) - _MAX_ROWS
     return "\n".join([*lines, *([f"... and {more} more"] if more > 0 else [])])
 
@@ -87,20 +89,14 @@ def describe_code(code: int | None) -> str:
         return f"signal {-code}"
 
 
-def align(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return lines of columns that are as wide as their widest cell, with two spaces between them."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-
-
 def summary(view: RunView, *, elapsed_s: float, logs: Path) -> str:
     """Return phase and counters; of a failed job also limit, root cause and log; of another one the last failure."""
     status = view.status
     counts = ", ".join(
         [
-            _counted(status.get("restarts", 0), "restart"),
-            _counted(status.get("nodeLosses", 0), "node loss", "node losses"),
-            _counted(status.get("rendezvousRound", 0), "round"),
+            pluralize(status.get("restarts", 0), "restart"),
+            pluralize(status.get("nodeLosses", 0), "node loss", "node losses"),
+            pluralize(status.get("rendezvousRound", 0), "round"),
             f"{elapsed_s:.1f} s",
         ]
     )
@@ -109,7 +105,7 @@ def summary(view: RunView, *, elapsed_s: float, logs: Path) -> str:
         lines.append(f"why: {status.get('reason')}: {_describe_consequence(status)}")
     if failure := status.get("lastFailure"):
         kind = "root cause" if _is_about(failure, status) else "last failure"
-        lines.append(f"{kind}: {describe_failure(failure)}")
+        lines.append(f"{kind}: {failure_text(failure)}")
         if status.get("phase") == constants.Phase.FAILED:
             lines.append(f"its log: {logs / str(failure['podName'])}")
             if cure := command_cure(view.job.get("spec") or {}, status):
@@ -128,15 +124,3 @@ def _describe_consequence(status: Mapping[str, Any]) -> str:
     message = str(status.get("message", ""))
     cause, limit = message.rpartition("; ")[::2]
     return limit if cause and _is_about(status.get("lastFailure") or {}, status) else message
-
-
-def _counted(count: int, noun: str, plural: str = "") -> str:
-    return f"{count} {noun if count == 1 else plural or noun + 's'}"
-
-
-def describe_failure(failure: Mapping[str, Any]) -> str:
-    """Return the root cause in words."""
-    end = f"was killed by {failure['signal']}" if failure.get("signal") else f"exited with {failure['exitCode']}"
-    node = f" on {failure['nodeName']}" if failure.get("nodeName") else ""
-    message = f": {failure['message']}" if failure.get("message") else ""
-    return f"rank {failure['rank']} in pod {failure['podName']}{node} {end} in round {failure['round']}{message}"

@@ -13,7 +13,7 @@ from elasticjob_cli.views.job_text import failure_text
 from elasticjob_cli.views.node_lines import node_lines
 from elasticjob_cli.views.rank_map import GLYPHS, STYLES
 from elasticjob_cli.views.styled_line import StyledLine, plain
-from elasticjob_cli.views.text import age, clock, duration, moment, one_line, pluralize, wrap_lines
+from elasticjob_cli.views.text import age, clock, duration, moment, one_line, pluralize, sentence, wrap_lines
 from elasticjob_cli.views.usage import Usage
 
 _BAR, _SHORT_BAR, _WIDE = 30, 16, 100
@@ -71,7 +71,7 @@ def _head(state: WatchState, width: int) -> Iterator[StyledLine]:
         failure = status["lastFailure"]
         at_s = moment(failure.get("time"))
         when = "" if at_s is None else f" {age(state.now_s - at_s)} ago"
-        first, *rest = wrap_lines(f"last failure{when}: {failure_text(failure)}", width, most=2)
+        first, *rest = wrap_lines(sentence(f"last failure{when}: {failure_text(failure)}"), width, most=2)
         label, _, words = first.partition(": ")
         yield StyledLine(((f"{label}: ", Style.DIM), (words, Style.PLAIN)))
         yield from map(plain, rest)

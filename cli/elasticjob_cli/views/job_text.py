@@ -8,7 +8,7 @@ from typing import Any
 
 from elasticjob_cli.views.advice import advice
 from elasticjob_cli.views.job_history import HistoryEntry
-from elasticjob_cli.views.text import age, clock, day, duration, moment, one_line, pluralize
+from elasticjob_cli.views.text import age, clock, day, duration, moment, one_line, pluralize, sentence
 
 _ENDED = {"Succeeded", "Failed"}
 _MAX_NODES = 12
@@ -41,7 +41,7 @@ def _headline(meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mapping[
     if phase == "Suspended":
         return f"{name} is suspended: it has no pods; its counters and history are kept."
     if status.get("reason") == "Suspending":
-        return f"{name} is being suspended: {_sentence(str(status.get('message')))}"
+        return f"{name} is being suspended: {sentence(str(status.get('message')))}"
     ready, wanted = status.get("readyReplicas") or 0, status.get("desiredReplicas") or spec.get("replicas") or 1
     if phase in {"Running", "Resizing"} and ready:
         since_s = moment(status.get("lastRendezvousTime"))
@@ -63,15 +63,9 @@ def _took(status: Mapping[str, Any]) -> str:
 def _trouble(status: Mapping[str, Any]) -> Iterator[str]:
     if status.get("reason"):
         verdict = "Why" if status.get("phase") in _ENDED else "It does not run as requested"
-        yield f"{verdict}: {status['reason']}: {_sentence(str(status.get('message') or 'no message'))}"
+        yield f"{verdict}: {status['reason']}: {sentence(str(status.get('message') or 'no message'))}"
     elif status.get("message"):
-        yield _sentence(str(status["message"]))
-
-
-def _sentence(text: str) -> str:
-    """Return one line that ends like a sentence; its beginning is unchanged, since it may be a name."""
-    line = one_line(text)
-    return line if line.endswith((".", "!", "?", "…")) else f"{line}."
+        yield sentence(str(status["message"]))
 
 
 def _progress(status: Mapping[str, Any], now_s: float) -> Iterator[str]:
@@ -113,20 +107,20 @@ def _last_failure(status: Mapping[str, Any], now_s: float) -> Iterator[str]:
         return
     at_s = moment(failure.get("time"))
     when = "" if at_s is None else f" at {clock(at_s)} ({age(now_s - at_s)} ago)"
-    yield f"The last failure{when}: {failure_text(failure)}"
+    yield sentence(f"The last failure{when}: {failure_text(failure)}")
 
 
 def failure_text(failure: Mapping[str, Any]) -> str:
-    """Return the root cause in one line."""
+    """Return the root cause in one line, which is not yet a sentence."""
     message = one_line(str(failure.get("message") or ""))
     if failure.get("reason") == "NodeLost":
-        return _sentence(message or f"pod {failure.get('podName')} was lost")
+        return message or f"pod {failure.get('podName')} was lost"
     end = f"was killed by {failure['signal']}" if failure.get("signal") else f"exited with {failure.get('exitCode')}"
     if failure.get("reason") == "OOMKilled":
         end += ", out of memory"
     node = f" on {failure['nodeName']}" if failure.get("nodeName") else ""
     words = f"rank {failure.get('rank')} in pod {failure.get('podName')}{node} {end} in round {failure.get('round')}"
-    return _sentence(f"{words}: {message}" if message else words)
+    return f"{words}: {message}" if message else words
 
 
 def _nodes(status: Mapping[str, Any]) -> Iterator[str]:
@@ -147,4 +141,4 @@ def _moments(moments: Sequence[HistoryEntry]) -> Iterator[str]:
         yield f"  ({len(moments) - len(shown)} earlier events are left out)"
     for each in shown:
         again = f" ({each.count} times)" if each.count > 1 else ""
-        yield f"  {clock(each.time_s)}  {each.reason}: {_sentence(each.message)}{again}"
+        yield f"  {clock(each.time_s)}  {each.reason}: {sentence(each.message)}{again}"

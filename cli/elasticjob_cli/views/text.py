@@ -106,3 +106,9 @@ def wrap_hanging(line: str, width: int) -> list[str]:
 def one_line(text: str) -> str:
     """Return the text without line breaks and control characters."""
     return "".join(letter if letter.isprintable() else " " for letter in " ".join(text.split()))
+
+
+def sentence(text: str) -> str:
+    """Return one line that ends like a sentence; its beginning is unchanged, since it may be a name."""
+    line = one_line(text)
+    return line if line.endswith((".", "!", "?", "…")) else f"{line}."

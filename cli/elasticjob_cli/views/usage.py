@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from elasticjob_cli.quantity import parse_quantity
 from elasticjob_cli.views.text import size
 
-_SUFFIXES = {"n": 1e-9, "u": 1e-6, "m": 1e-3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
-_BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _CORE = 100.0
 _RUNS = "R"
 _EIGHTHS = "▁▂▃▄▅▆▇█"
@@ -76,24 +75,16 @@ def parse_pod_metrics(answer: Mapping[str, Any]) -> dict[str, Usage]:
     found = {}
     for item in answer.get("items") or ():
         used = [each.get("usage") or {} for each in item.get("containers") or ()]
-        cpu = sum(quantity(str(each.get("cpu", "0"))) for each in used)
-        memory = sum(quantity(str(each.get("memory", "0"))) for each in used)
+        cpu = sum(_number(each.get("cpu")) for each in used)
+        memory = sum(_number(each.get("memory")) for each in used)
         found[str(item["metadata"]["name"])] = Usage(_CORE * cpu, memory)
     return found
 
 
-def quantity(text: str) -> float:
-    """Return the number for `250m`, `1Gi` or `3`; 0 for other text."""
-    for suffixes in (_BINARY, _SUFFIXES):
-        for suffix, factor in suffixes.items():
-            if text.endswith(suffix):
-                return _number(text.removesuffix(suffix)) * factor
-    return _number(text)
-
-
-def _number(text: str) -> float:
+def _number(quantity: Any) -> float:
+    """Return the number; 0 for anything that is not a quantity."""
     try:
-        return float(text)
+        return float(parse_quantity(quantity))
     except ValueError:
         return 0.0
 

@@ -94,7 +94,7 @@ def test_two_nodes_start_with_the_options_of_torchrun(folder: Path) -> None:
 def test_make_quickstart_shows_a_killed_worker_and_a_job_that_continues() -> None:
     text = output_of(typed("make quickstart", ROOT))
     assert "was killed by SIGKILL in round 1" in text
-    assert "Succeeded: 1 restart, 0 node losses, 2 rounds" in text
+    assert "Succeeded: 1 restart, no node losses, 2 rounds" in text
 
 
 def test_one_node_without_a_manifest(folder: Path) -> None:

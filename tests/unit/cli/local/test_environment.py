@@ -1,12 +1,10 @@
 """The environment of a container, and the references that are refused because they need a cluster."""
 
-from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from elasticjob_cli.local.environment import Machine, PodFacts, environment_faults, expand, resolve
-from elasticjob_cli.local.quantity import in_units_of, parse_quantity
 
 _POD: dict[str, Any] = {
     "metadata": {
@@ -143,29 +141,3 @@ def test_a_reference_that_needs_a_cluster_is_refused_by_one_sentence(container: 
 
 def test_optional_sources_are_not_refused() -> None:
     assert _faults({"envFrom": [{"secretRef": {"name": "s", "optional": True}}]}) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("500m", "0.5"),
-        ("2", "2"),
-        ("1Gi", "1073741824"),
-        ("1e3", "1000"),
-        ("3k", "3000"),
-        (".5", "0.5"),
-        ("1E", "1e18"),
-    ],
-)
-def test_quantities_are_read_as_kubernetes_reads_them(text: str, value: str) -> None:
-    assert parse_quantity(text) == Decimal(value)
-
-
-@pytest.mark.parametrize("text", ["", "many", "1 Gi", "1GiB", "1x"])
-def test_text_that_is_not_a_quantity_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not a quantity"):
-        parse_quantity(text)
-
-
-def test_parts_of_a_unit_count_as_one() -> None:
-    assert in_units_of(Decimal("1.2"), Decimal(1)) == 2

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.records import WorkerState
-from elasticjob_cli.local.summary import describe_code, describe_failure, rank_table, summary
+from elasticjob_cli.local.summary import describe_code, rank_table, summary
 from tests.unit.cli.view_builders import a_node, a_report, a_view
 
 _FAILURE = {"rank": 1, "podName": "j-0-abcde", "nodeName": "local-0", "round": 1, "exitCode": 137, "signal": "SIGKILL"}
@@ -54,32 +54,22 @@ def test_codes_are_named(code: int | None, text: str) -> None:
     assert describe_code(code) == text
 
 
-def test_a_root_cause_is_a_sentence() -> None:
-    words = "rank 1 in pod j-0-abcde on local-0 was killed by SIGKILL in round 1"
-    assert describe_failure(_FAILURE) == words
-
-
-def test_the_message_of_a_worker_is_quoted() -> None:
-    failure = {**_FAILURE, "signal": "", "exitCode": 1, "message": "ValueError: no"}
-    assert describe_failure(failure).endswith("on local-0 exited with 1 in round 1: ValueError: no")
-
-
 def test_the_summary_counts() -> None:
     view = a_view(phase="Succeeded", restarts=1, nodeLosses=2, rendezvousRound=4, lastFailure=_FAILURE)
     first, second = summary(view, elapsed_s=12.34, logs=_LOGS).splitlines()
     assert first == "Succeeded: 1 restart, 2 node losses, 4 rounds, 12.3 s"
-    assert second.startswith("last failure: rank 1 in pod j-0-abcde")
+    assert second == "last failure: rank 1 in pod j-0-abcde on local-0 was killed by SIGKILL in round 1"
 
 
 def test_a_job_without_a_status_is_pending() -> None:
-    assert summary(a_view(), elapsed_s=0.1, logs=_LOGS) == "Pending: 0 restarts, 0 node losses, 0 rounds, 0.1 s"
+    assert summary(a_view(), elapsed_s=0.1, logs=_LOGS) == "Pending: no restarts, no node losses, no rounds, 0.1 s"
 
 
 def test_the_summary_of_a_failed_job_has_the_limit_the_root_cause_and_its_log_once_each() -> None:
     status: dict[str, Any] = {"phase": "Failed", "reason": "MaxRestartsExceeded", "message": _VERDICT, "restarts": 1}
     lines = summary(a_view(**status, rendezvousRound=2, lastFailure=_RAISED), elapsed_s=2, logs=_LOGS).splitlines()
     assert lines == [
-        "Failed: 1 restart, 0 node losses, 2 rounds, 2.0 s",
+        "Failed: 1 restart, no node losses, 2 rounds, 2.0 s",
         "why: MaxRestartsExceeded: maxRestarts 1 is used up",
         "root cause: rank 1 in pod j-0-abcde on local-0 exited with 1 in round 1: ValueError: no; not at all",
         "its log: runs/j/logs/j-0-abcde",

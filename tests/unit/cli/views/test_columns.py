@@ -10,7 +10,7 @@ from elasticjob_cli.doctor.schema import fields_of, own_fields
 from elasticjob_cli.output import of_server
 from elasticjob_cli.views.columns import table
 from elasticjob_cli.views.text import age, duration, size, wrap_lines
-from elasticjob_cli.views.usage import Usage, outliers, parse_pod_metrics, quantity, usage_levels, usages
+from elasticjob_cli.views.usage import Usage, outliers, parse_pod_metrics, usage_levels, usages
 from tests.unit.cli.recorded import NOW_S, a_job, a_node
 
 
@@ -35,11 +35,11 @@ def test_wide_rows_stay_on_one_line_whatever_the_message() -> None:
     assert "\x1b" not in row
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("250m", 0.25), ("1Gi", 2.0**30), ("3", 3.0), ("1500000n", 0.0015), ("x", 0.0), ("2M", 2e6)]
-)
-def test_quantities_are_read(text: str, value: float) -> None:
-    assert quantity(text) == pytest.approx(value)
+def test_usage_that_is_not_a_quantity_counts_as_none() -> None:
+    containers = [{"usage": {"cpu": "x", "memory": None}}, {"usage": {"cpu": "1500000n", "memory": "2M"}}]
+    measured = parse_pod_metrics({"items": [{"metadata": {"name": "j-0"}, "containers": containers}]})
+    assert measured["j-0"].cpu_percent == pytest.approx(0.15)
+    assert measured["j-0"].memory_bytes == pytest.approx(2e6)
 
 
 def test_a_metrics_servers_answer_is_summed_over_containers_and_yields_to_the_status() -> None:

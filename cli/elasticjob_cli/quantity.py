@@ -1,4 +1,4 @@
-"""Kubernetes quantities (`500m`, `2Gi`) as numbers, as far as `resourceFieldRef` needs them."""
+"""Kubernetes quantities (`500m`, `2Gi`) as numbers."""
 
 import re
 from decimal import ROUND_CEILING, Decimal
