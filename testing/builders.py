@@ -7,7 +7,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from elasticjob_api.job import ElasticJob, Metadata
-from elasticjob_api.records import NodeRecord, NodeReport, SlotOwner, SpecRecord, WorkerReport, WorkerState
+from elasticjob_api.keys import FailureKey
+from elasticjob_api.records import (
+    NodeRecord,
+    NodeReport,
+    SlotOwner,
+    SpecRecord,
+    WorkerFailure,
+    WorkerReport,
+    WorkerState,
+)
 from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState, RoundPhase
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import Condition, JobStatus
@@ -60,8 +69,7 @@ def names(slots: Iterable[int]) -> dict[int, SlotOwner]:
 
 def record(*slots: int, **fields: Any) -> SpecRecord:
     """Return a spec record in which the slots belong to their usual pods."""
-    owned = {f"{slot:04x}": owner for slot, owner in names(slots).items()}
-    return SpecRecord(**{"min": 1, "max": 8, "desired": len(slots), "slots": owned, "operator": "op", **fields})
+    return SpecRecord(**{"min": 1, "max": 8, "desired": len(slots), "slots": names(slots), "operator": "op", **fields})
 
 
 def member(slot: int) -> Member:
@@ -96,6 +104,13 @@ def report(slot: int = 0, *states: WorkerState, **fields: Any) -> NodeReport:
     workers = tuple(WorkerReport(rank=i, state=state, pid=10 + i) for i, state in enumerate(states))
     given = {"pod": f"j-{slot}-a", "pod_uid": f"uid-j-{slot}-a", "round": 1, "group_rank": slot, **fields}
     return NodeReport(workers=workers, **given)
+
+
+def failures(name: str, record: WorkerFailure) -> dict[FailureKey, WorkerFailure]:
+    """Return one failure of a view; `name` is the end of its key, as in `root_cause`."""
+    key = FailureKey.parse(name)
+    assert key is not None
+    return {key: record}
 
 
 def membership(*slots: int, round_: int = 1) -> Membership:

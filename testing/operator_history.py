@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from elasticjob_api import constants
-from elasticjob_api.keys import Keys, job_prefix
+from elasticjob_api.keys import FailureKey, Keys, job_prefix
 from elasticjob_api.records import (
     Completion,
     NodeRecord,
@@ -276,7 +276,7 @@ class OperatorHistory:
             nonce=next(self._nonces),
             cause=Cause.WORKER_FAILED,
             restarts=world.restarts + 1,
-            root_cause=f"{world.round}/{slot:04x}.0",
+            root_cause=str(FailureKey(world.round, slot, 0)),
             members=(),
             nprocs="",
         )

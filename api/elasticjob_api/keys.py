@@ -21,23 +21,43 @@ Kind = Literal[
     "spec", "expected", "world", "closer", "terms", "link", "members", "node", "failure", "done", "gone", "report"
 ]
 
-_NODE = r"(?P<slot>[0-9a-f]{4})\.(?P<incarnation>[0-9a-f]{8})"
+_SLOT = "[0-9a-f]{4}"
 # Bounded, and ASCII only: a key may come from any source, and `int` rejects a text of more than 4,300 digits.
-_NUMBER = "[0-9]{1,10}"
-_PATTERNS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    ("world", re.compile(r"c/ctl/world")),
-    ("closer", re.compile(r"c/ctl/closer")),
-    ("terms", re.compile(r"c/ctl/terms")),
-    ("link", re.compile(r"c/ctl/link")),
-    ("spec", re.compile(r"c/spec")),
-    ("expected", re.compile(r"c/expected")),
-    ("members", re.compile(r"c/members")),
-    ("node", re.compile(f"c/nodes/{_NODE}")),
-    ("gone", re.compile(f"c/gone/{_NODE}")),
-    ("report", re.compile(f"r/{_NODE}")),
-    ("failure", re.compile(rf"c/failures/(?P<round>{_NUMBER})/(?P<slot>[0-9a-f]{{4}})\.(?P<local_rank>{_NUMBER})")),
-    ("done", re.compile(rf"c/done/(?P<round>{_NUMBER})/(?P<slot>[0-9a-f]{{4}})")),
-)
+# Without leading zeros: two keys never name the same failure or completion.
+_NUMBER = "(?:0|[1-9][0-9]{0,9})"
+_SINGLES: dict[str, Kind] = {
+    "c/spec": "spec",
+    "c/expected": "expected",
+    "c/members": "members",
+    "c/ctl/world": "world",
+    "c/ctl/closer": "closer",
+    "c/ctl/terms": "terms",
+    "c/ctl/link": "link",
+}
+_MEMBERS: dict[str, Kind] = {"c/nodes": "node", "c/gone": "gone", "r": "report"}
+_MEMBER = re.compile(rf"(c/nodes|c/gone|r)/({_SLOT})\.([0-9a-f]{{8}})")
+_FAILURE = re.compile(rf"({_NUMBER})/({_SLOT})\.({_NUMBER})")
+_COMPLETION = re.compile(rf"c/done/({_NUMBER})/({_SLOT})")
+_FAILURES = "c/failures/"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FailureKey:
+    """The name of one worker's failure: the end of its key, below `P/c/failures/`."""
+
+    round: int
+    slot: int
+    local_rank: int
+
+    def __str__(self) -> str:
+        """Return `<round>/<slot>.<local rank>`."""
+        return f"{self.round}/{self.slot:04x}.{self.local_rank}"
+
+    @classmethod
+    def parse(cls, text: str) -> "FailureKey | None":
+        """Return the failure that `text` names, as `str` writes it; None for other text."""
+        match = _FAILURE.fullmatch(text)
+        return None if match is None else cls(int(match[1]), int(match[2], 16), int(match[3]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +151,7 @@ class Keys:
 
     def failure(self, round_: int, slot: int, local_rank: int) -> str:
         """Return the key of one worker's failure in a round."""
-        return f"{self.prefix}/c/failures/{round_}/{slot:04x}.{local_rank}"
+        return f"{self.prefix}/c/failures/{FailureKey(round_, slot, local_rank)}"
 
     def failures(self, round_: int) -> str:
         """Return the prefix of a round's failures."""
@@ -150,21 +170,15 @@ class Keys:
         if not key.startswith(self.everything):
             return None
         rest = key[len(self.everything) :]
-        for kind, pattern in _PATTERNS:
-            if match := pattern.fullmatch(rest):
-                return _parsed(kind, match.groupdict())
+        if (kind := _SINGLES.get(rest)) is not None:
+            return ParsedKey(kind)
+        if match := _MEMBER.fullmatch(rest):
+            return ParsedKey(_MEMBERS[match[1]], slot=int(match[2], 16), incarnation=match[3])
+        if rest.startswith(_FAILURES) and (failure := FailureKey.parse(rest[len(_FAILURES) :])) is not None:
+            return ParsedKey("failure", slot=failure.slot, round=failure.round, local_rank=failure.local_rank)
+        if match := _COMPLETION.fullmatch(rest):
+            return ParsedKey("done", slot=int(match[2], 16), round=int(match[1]))
         return None
-
-
-def _parsed(kind: Kind, groups: dict[str, str | None]) -> ParsedKey:
-    slot, round_, local_rank = groups.get("slot"), groups.get("round"), groups.get("local_rank")
-    return ParsedKey(
-        kind,
-        slot=None if slot is None else int(slot, 16),
-        incarnation=groups.get("incarnation"),
-        round=None if round_ is None else int(round_),
-        local_rank=None if local_rank is None else int(local_rank),
-    )
 
 
 def job_prefix(*, cluster: str, namespace: str, name: str, uid: str) -> str:

@@ -30,12 +30,12 @@ class SlotOwner:
     topology: str = ""
 
 
-def _pack(owners: dict[str, SlotOwner]) -> slot_map.Packed:
-    return slot_map.pack((int(slot, 16), owner.pod, owner.topology) for slot, owner in owners.items())
+def _pack(owners: dict[int, SlotOwner]) -> slot_map.Packed:
+    return slot_map.pack((slot, owner.pod, owner.topology) for slot, owner in owners.items())
 
 
-def _unpack(value: Any, path: str) -> dict[str, SlotOwner]:
-    return {f"{slot:04x}": SlotOwner(pod, topology) for slot, pod, topology in slot_map.unpack(value, path)}
+def _unpack(value: Any, path: str) -> dict[int, SlotOwner]:
+    return {slot: SlotOwner(pod, topology) for slot, pod, topology in slot_map.unpack(value, path)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class SpecRecord:
     min: int
     max: int
     desired: int
-    slots: dict[str, SlotOwner] = field(default_factory=dict, metadata=codec.with_codec(_pack, _unpack))
-    """Slot (four hex digits) → owner. Empty without an operator: there, the oldest node key owns its slot."""
+    slots: dict[int, SlotOwner] = field(default_factory=dict, metadata=codec.with_codec(_pack, _unpack))
+    """Slot → owner. Empty without an operator: there, the oldest node key owns its slot."""
     operator: str | None = None
     """The operator's id; None for a job of the command line."""
     max_restarts: int = 3
@@ -104,7 +104,7 @@ class SpecRecord:
 
     def owner(self, slot: int) -> SlotOwner | None:
         """Return the pod that owns `slot`, or None."""
-        return self.slots.get(f"{slot:04x}")
+        return self.slots.get(slot)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,25 +1,30 @@
 """The rendezvous state of a job (`P/c/ctl/world`), its leader and its members: compact, as every agent watches them.
 
 One line of `name=value` words (percent-encoded), a newline, then the members, twelve bytes each in rank order: four
-hex digits of slot, eight of incarnation. `find_member` finds a member by a search of bytes, without parsing. Nothing
-here is JSON, because a thousand agents read every change.
+hex digits of slot, eight of incarnation. Nothing here is JSON, because a thousand agents read every change. Some fields
+remain texts, which the functions below encode and decode for the few readers that need their parts.
 
 A newer writer may add names and causes, and words after those that are here: readers ignore them. It may not add a
 phase that older readers miss: a state with an unknown phase cannot be read, and its reader waits.
 """
 
 import functools
+import itertools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.keys import SLOT_LIMIT
+from elasticjob_api.keys import SLOT_LIMIT, FailureKey
 
 MEMBER_BYTES = 12
 _MAGIC = "w1"
 _SAFE = ":.,-_/x*[]"
+_WORKERS_MARK, _ROLE_MARK = "x", "*"
+
+T = TypeVar("T")
 
 
 class RoundPhase(Enum):
@@ -90,7 +95,7 @@ class RendezvousState:
     message: str = ""
     """A short sentence for people: the event."""
     root_cause: str = ""
-    """The root cause of the last round with a verdict: `<round>/<slot>.<local rank>` below `P/c/failures/`."""
+    """The root cause of the last round with a verdict: the text of its `FailureKey`."""
     has_verdict: bool = False
     """The membership in `P/c/members` has had its verdict; it gets one only."""
     loss_grace_spent: bool = False
@@ -100,20 +105,29 @@ class RendezvousState:
     port_retries: int = 0
     """Consecutive rounds that ended because MASTER_PORT was taken; not charged, but bounded."""
     charged_failures: str = ""
-    """`<round>:<age>,<age>`: the age in seconds of each failure that counted at the last verdict before this round.
+    """The failures that counted at the last verdict before this round (`encode_charged_failures`).
     Only with a restart window. Verdicts alone write it, so each value is written once."""
     master: str = ""
     """`host:port` for the workers (IPv6 in brackets); set in ACTIVE."""
     nprocs: str = ""
-    """Workers per member, run-length encoded in rank order: `2x3,1x1` is 2, 2, 2, 1."""
+    """Workers per member (`encode_layout`); `workers_per_node` reads it."""
     roles: str = ""
-    """Roles per member, encoded likewise: `trainer*3,ps*1`."""
+    """Roles per member, encoded likewise."""
     members: tuple[Member, ...] = ()
 
     @property
     def order(self) -> tuple[int, int]:
         """Return the pair that never decreases, except by a wipe."""
         return self.round, list(RoundPhase).index(self.state)
+
+    @property
+    def root_failure(self) -> FailureKey | None:
+        """The failure that `root_cause` names; None if there is none, or if it cannot be read."""
+        return FailureKey.parse(self.root_cause)
+
+    def workers_per_node(self) -> list[int]:
+        """Return the number of workers of each member, in rank order; raise RecordError if it cannot be read."""
+        return _from_run_lengths(self.nprocs, _WORKERS_MARK, _worker_count)
 
 
 def next_round(
@@ -209,16 +223,6 @@ def decode_members(data: bytes) -> tuple[Member, ...]:
     return tuple(Member(int(token[:4], 16), token[4:]) for token in tokens)
 
 
-def find_member(members: bytes, member: Member) -> int | None:
-    """Return the rank of `member` in an encoded list, without parsing it; None if it is not in the list."""
-    token, start = member.token.encode(), 0
-    while (at := members.find(token, start)) >= 0:
-        if at % MEMBER_BYTES == 0:
-            return at // MEMBER_BYTES
-        start = at + 1
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class Membership:
     """`P/c/members`: the members of the last active round."""
@@ -264,23 +268,56 @@ def decode_leader(data: bytes) -> Leader:
         raise RecordError(f"leader record is corrupt: {error}") from error
 
 
-def run_lengths(values: list[str], mark: str) -> str:
-    """Return the run-length code: `["2", "2", "1"]` → `2x2,1x1` with mark `x`."""
-    out: list[tuple[str, int]] = []
-    for value in values:
-        if out and out[-1][0] == value:
-            out[-1] = (value, out[-1][1] + 1)
-        else:
-            out.append((value, 1))
-    return ",".join(f"{value}{mark}{count}" for value, count in out)
+def encode_layout(nodes: Iterable[tuple[int, str]]) -> tuple[str, str]:
+    """Return (nprocs, roles) of nodes in rank order, each a number of workers and a role.
+
+    Three trainers with two workers each and a parameter server are `2x3,1x1` and `trainer*3,ps*1`.
+    """
+    nodes = list(nodes)
+    nprocs = _run_lengths((str(workers) for workers, _ in nodes), _WORKERS_MARK)
+    # A role is text of the user and may contain a comma or a star.
+    return nprocs, _run_lengths((quote(role, safe="") for _, role in nodes), _ROLE_MARK)
 
 
-def from_run_lengths(text: str, mark: str) -> list[str]:
+def decode_layout(nprocs: str, roles: str) -> list[tuple[int, str]]:
+    """Return the number of workers and the role of each node, in rank order; RecordError if they cannot be read."""
+    workers = _from_run_lengths(nprocs, _WORKERS_MARK, _worker_count)
+    names = _from_run_lengths(roles, _ROLE_MARK, unquote)
+    if len(workers) != len(names):
+        raise RecordError(f"{len(workers)} nodes have workers, {len(names)} have roles")
+    return list(zip(workers, names, strict=True))
+
+
+def _worker_count(text: str) -> int:
+    if not 0 <= (count := int(text)) < SLOT_LIMIT:
+        raise ValueError(f"{count} workers of a node")
+    return count
+
+
+def _run_lengths(values: Iterable[str], mark: str) -> str:
+    return ",".join(f"{value}{mark}{sum(1 for _ in alike)}" for value, alike in itertools.groupby(values))
+
+
+def _from_run_lengths(text: str, mark: str, convert: Callable[[str], T]) -> list[T]:
     """Return the values of a run-length code; RecordError if it is corrupt, or has more values than slots exist."""
+    words = (word.rsplit(mark, 1) for word in text.split(",") if word)
     try:
-        runs = [(value, int(count)) for value, count in (word.rsplit(mark, 1) for word in text.split(",") if word)]
+        runs = [(convert(value), int(count)) for value, count in words]
     except ValueError as error:
         raise RecordError(f"run lengths {text!r:.60} are corrupt") from error
     if any(count < 0 for _, count in runs) or sum(count for _, count in runs) > SLOT_LIMIT:
         raise RecordError(f"run lengths {text!r:.60} are of more than {SLOT_LIMIT} nodes")
     return [value for value, count in runs for _ in range(count)]
+
+
+def encode_charged_failures(round_: int, ages_s: Iterable[float]) -> str:
+    """Return `<round>:<age>,<age>`: the age in seconds of each failure that counts at a verdict of this round."""
+    return f"{round_}:" + ",".join(f"{age_s:.1f}" for age_s in ages_s)
+
+
+def charged_ages_s(text: str) -> tuple[float, ...]:
+    """Return the ages in a text of `encode_charged_failures`; none if it cannot be read."""
+    try:
+        return tuple(float(age_s) for age_s in text.partition(":")[2].split(",") if age_s)
+    except ValueError:
+        return ()

@@ -17,7 +17,7 @@ from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.leader_plan import plan
 from elasticjob_agent.rendezvous.protocol.member_plan import MemberState, next_step
 from elasticjob_agent.rendezvous.protocol.membership import Observations
-from elasticjob_agent.rendezvous.protocol.view import NodeEntry, parse_view
+from elasticjob_agent.rendezvous.protocol.view import parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.keys import Keys
@@ -148,7 +148,7 @@ def members_of(count: int) -> tuple[Member, ...]:
 
 def active(members: tuple[Member, ...]) -> RendezvousState:
     """Return an active round of these members."""
-    nprocs, roles = ranks.encode_layout([NodeEntry(member, _node(member), 1) for member in members])
+    nprocs, roles = rendezvous_state.encode_layout((_LOCAL, "default") for _ in members)
     return RendezvousState(
         state=RoundPhase.ACTIVE,
         round=1,
@@ -168,7 +168,7 @@ def _node(member: Member, ready: int = 1) -> NodeRecord:
 
 
 def _items(members: tuple[Member, ...], state: RoundPhase) -> dict[str, KeyValue]:
-    owners = {f"{member.slot:04x}": SlotOwner(pod=f"pod-{member.slot}") for member in members}
+    owners = {member.slot: SlotOwner(pod=f"pod-{member.slot}") for member in members}
     count = len(members)
     spec = SpecRecord(min=count, max=count, desired=count, slots=owners, operator="benchmark")
     forming = RendezvousState(state=RoundPhase.FORMING, round=2, nonce="2" * 8, cause=Cause.WORKER_FAILED)

@@ -232,7 +232,7 @@ class Agents:
             return
         namespace = prefix.split("/")[3]
         ended = job.world is not None and job.world.state.is_final
-        owners = {} if ended else {int(slot, 16): owner.pod for slot, owner in job.slots.slots.items()}
+        owners = {} if ended else {slot: owner.pod for slot, owner in job.slots.slots.items()}
         for slot, agent in list(job.agents.items()):
             if owners.get(slot) != agent.pod:
                 del job.agents[slot]

@@ -82,7 +82,7 @@ async def put(endpoint: Endpoint, key: str, value: bytes) -> Written:
 
 def want(endpoint: Endpoint, keys: Keys, nodes: int, lease_s: float) -> str:
     """Write the wanted state, as an operator does, a slot for every node; return the bootstrap for their pods."""
-    owners = {f"{slot:04x}": SlotOwner(pod=pod_name(slot)) for slot in range(nodes)}
+    owners = {slot: SlotOwner(pod=pod_name(slot)) for slot in range(nodes)}
     spec = SpecRecord(
         min=nodes,
         max=nodes,

@@ -162,9 +162,9 @@ class ScriptedFleet(Fleet):
         """Return the verdict's cause of that round's end; valid until the next round ends."""
         view = self.view()
         assert view.world is not None
-        name = view.world.root_cause
-        found = [f.failure for f in view.failures if f.name == name and f.round == round_]
-        assert found, f"{name or 'nothing'} is named as the cause of round {round_}'s end"
+        root = view.world.root_failure
+        found = [f.failure for f in view.failures if f.key == root and f.key.round == round_]
+        assert found, f"{root or 'nothing'} is named as the cause of round {round_}'s end"
         return found[0]
 
     def slot_of_leader(self) -> int:

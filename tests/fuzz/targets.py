@@ -44,7 +44,7 @@ _HELLO = Hello("/elasticjob/cli/a job", Member(3, "0000000a"), "0123456789abcdef
 _KEYS = Keys("/elasticjob/c/n/j/u")
 _KINDS = (SpecRecord, ExpectedSlots, NodeRecord, WorkerFailure, Completion, Tombstone, NodeReport)
 _RECORDS = (
-    SpecRecord(min=1, max=2, desired=2, slots={"0000": records.SlotOwner("j-0-abcde")}),
+    SpecRecord(min=1, max=2, desired=2, slots={0: records.SlotOwner("j-0-abcde")}),
     ExpectedSlots((1, 2)),
     NodeRecord(pod="p", pod_uid="u", lease=7, host="h", address="a", nproc=2),
     WorkerFailure(incarnation="0000000a", rank=0, exit_code=-9, message="boom", stderr="Traceback"),

@@ -168,7 +168,7 @@ def _is_suspended(world: RendezvousState | None) -> bool:
 def _update(context: SpecContext) -> WriteSpec | None:
     snapshot, view = context.snapshot, context.snapshot.view
     assert view.spec is not None
-    current = {int(slot, 16): owner for slot, owner in view.spec.slots.items()}
+    current = view.spec.slots
     # Once a member has completed, the job is not resized: that would restart workers that are about to end. But it has
     # no more slots than its maximum or the number of its pods, because its agents can write both map and completions.
     most = max(snapshot.job.spec.effective_max, len(snapshot.pods.keys() & view.owners().values()))

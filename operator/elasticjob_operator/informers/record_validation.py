@@ -15,7 +15,7 @@ from elasticjob_api import records
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT
 from elasticjob_api.records import NodeReport, SpecRecord, WorkerFailure
-from elasticjob_api.rendezvous_state import RendezvousState, from_run_lengths
+from elasticjob_api.rendezvous_state import RendezvousState
 from elasticjob_operator.policy.etcd.quota import REDUCED, report_bytes
 
 BYTES_LIMITS = {"spec": 1 << 22, "expected": 1 << 20, "world": 1 << 20, "members": 1 << 20}
@@ -31,7 +31,6 @@ _MAX_LENGTHS = {"charged_failures": 1 << 16, "nprocs": 1 << 19, "roles": 1 << 19
 _METRICS_LIMIT = 64
 _REDUCED_MESSAGE = 128
 """Characters of a reduced message; each is at most six bytes of JSON."""
-_SLOT = re.compile("[0-9a-f]{4}")
 _SUFFIX = re.compile("[a-z0-9]{1,10}")
 _NOT_NEGATIVE = {
     *("restarts", "node_losses", "round", "startup_failures", "replacements", "min", "max", "desired", "rank", "nproc"),
@@ -68,7 +67,7 @@ def validate(record: Any, *, job: str) -> None:
     if isinstance(record, SpecRecord):
         _require_slots(record, job)
     if isinstance(record, RendezvousState):
-        _require_nprocs(record.nprocs)
+        record.workers_per_node()  # raises RecordError
     if isinstance(record, NodeReport) and record.progress and len(record.progress.metrics) > _METRICS_LIMIT:
         raise RecordError(f"{len(record.progress.metrics)} metrics are more than {_METRICS_LIMIT}")
 
@@ -116,17 +115,6 @@ def _require_slots(record: SpecRecord, job: str) -> None:
     if len(record.slots) > SLOT_LIMIT:
         raise RecordError(f"{len(record.slots)} slots are more than {SLOT_LIMIT}")
     for slot, owner in record.slots.items():
-        if not _SLOT.fullmatch(slot):
-            raise RecordError(f"{slot!r:.20} is not a slot")
-        start = f"{job}-{int(slot, 16)}-"
+        start = f"{job}-{slot}-"
         if not (owner.pod.startswith(start) and _SUFFIX.fullmatch(owner.pod.removeprefix(start))):
             raise RecordError(f"slot {slot} names {owner.pod!r:.80}, which is not a pod of job {job}")
-
-
-def _require_nprocs(nprocs: str) -> None:
-    try:
-        counts = [int(nproc) for nproc in from_run_lengths(nprocs, "x")]
-    except ValueError as error:
-        raise RecordError(f"nprocs is {nprocs!r:.60}") from error
-    if any(not 0 <= count < SLOT_LIMIT for count in counts):
-        raise RecordError(f"nprocs is {nprocs!r:.60}")

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.errors import RecordError
-from elasticjob_api.keys import SLOT_LIMIT, Keys, Kind, ParsedKey
+from elasticjob_api.keys import SLOT_LIMIT, FailureKey, Keys, Kind, ParsedKey
 from elasticjob_api.records import NodeReport, WorkerReport
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_etcd.interface import KeyValue
@@ -183,7 +183,7 @@ class JobStore:
             expected=frozenset(expected.slots) if expected else frozenset(),
             nodes={i.member: NodeEntry(i.record, i.kv.lease, i.kv.create_revision) for i in by_kind["node"]},
             reports={i.member: i.read() for i in by_kind["report"]},
-            failures={_failure_name(i): i.record for i in by_kind["failure"]},
+            failures={_failure_key(i.at): i.record for i in by_kind["failure"]},
             completions={(i.at.round or 0, i.at.slot or 0): i.record for i in by_kind["done"]},
             tombstones={i.member: i.record for i in by_kind["gone"]},
             unreadable=self._first_unreadable(),
@@ -217,5 +217,5 @@ def _worker_states_of(report: NodeReport) -> list[Any]:
     return [_worker_state(worker) for worker in report.workers]
 
 
-def _failure_name(item: _Item) -> str:
-    return f"{item.at.round}/{item.at.slot or 0:04x}.{item.at.local_rank}"
+def _failure_key(at: ParsedKey) -> FailureKey:
+    return FailureKey(at.round or 0, at.slot or 0, at.local_rank or 0)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import Completion, NodeRecord, NodeReport, SpecRecord, Tombstone, WorkerFailure
 from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState, RoundPhase
 
@@ -37,8 +38,7 @@ class RendezvousView:
     expected: frozenset[int] = frozenset()
     nodes: Mapping[Member, NodeEntry] = field(default_factory=dict)
     reports: Mapping[Member, NodeReport] = field(default_factory=dict)
-    failures: Mapping[str, WorkerFailure] = field(default_factory=dict)
-    """Failures by their name below `P/c/failures/`, which `RendezvousState.root_cause` also uses."""
+    failures: Mapping[FailureKey, WorkerFailure] = field(default_factory=dict)
     completions: Mapping[tuple[int, int], Completion] = field(default_factory=dict)
     """Completions by round and slot."""
     tombstones: Mapping[Member, Tombstone] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class RendezvousView:
 
     @cached_property
     def _owners(self) -> Mapping[int, str]:
-        return {int(slot, 16): owner.pod for slot, owner in self.spec.slots.items()} if self.spec else {}
+        return {slot: owner.pod for slot, owner in self.spec.slots.items()} if self.spec else {}
 
     def completed_slots(self) -> frozenset[int]:
         """Return the slots of the active round whose member has finished; they are kept while that round lasts."""

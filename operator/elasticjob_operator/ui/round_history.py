@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase, from_run_lengths
+from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
 
 MAX_ROUNDS = 200
 
@@ -81,6 +81,6 @@ def _activated(round_: RoundEntry, state: RendezvousState, since_s: float) -> Ro
 
 def _workers(state: RendezvousState) -> int:
     try:
-        return sum(int(count) for count in from_run_lengths(state.nprocs, "x"))
-    except (RecordError, ValueError):
+        return sum(state.workers_per_node())
+    except RecordError:
         return 0

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from elasticjob_api import codec
+from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import NodeReport, Progress, WorkerFailure
 from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus
 from elasticjob_operator.model import objects
@@ -56,7 +57,7 @@ def job_details(entry: JobEntry) -> Json:
         "truncated": entry.status.nodes_truncated,
         "rounds": [_round(each, causes.get(each.number, "")) for each in entry.rounds.rounds],
         "failure": _last_failure(entry.status),
-        "failures": [_failure(name, failure) for name, failure in entry.failures.items()],
+        "failures": [_failure(key, failure) for key, failure in entry.failures.items()],
         "conditions": [
             {"type": c.type, "status": c.status, "reason": _truncate(c.reason), "message": _truncate(c.message)}
             for c in entry.status.conditions
@@ -138,9 +139,9 @@ def _last_failure(status: JobStatus) -> Json | None:
     return {name: _truncate(value) if isinstance(value, str) else value for name, value in fields.items()}
 
 
-def _failure(name: str, failure: WorkerFailure) -> Json:
+def _failure(key: FailureKey, failure: WorkerFailure) -> Json:
     return {
-        "name": name,
+        "name": str(key),
         "rank": failure.rank,
         "pod": _truncate(failure.pod),
         "host": _truncate(failure.host),

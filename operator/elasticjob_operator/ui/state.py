@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import WorkerFailure
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.observer import ReconcileObserver
@@ -36,7 +37,7 @@ class JobEntry:
     view: RendezvousView
     version: int
     rounds: RoundHistory = field(default_factory=RoundHistory)
-    failures: Mapping[str, WorkerFailure] = field(default_factory=dict)
+    failures: Mapping[FailureKey, WorkerFailure] = field(default_factory=dict)
     """The failures of the last round that had any, the root cause first; etcd keeps them for two rounds only."""
 
 
@@ -101,10 +102,10 @@ class PageState(ReconcileObserver):
         return self.version
 
 
-def _recent_failures(view: RendezvousView) -> dict[str, WorkerFailure]:
+def _recent_failures(view: RendezvousView) -> dict[FailureKey, WorkerFailure]:
     """Return the failures of the newest round that has any, the root cause first."""
-    root = view.world.root_cause if view.world is not None else ""
-    newest = max(int(name.partition("/")[0]) for name in view.failures)
-    names = [name for name in sorted(view.failures) if name == root or name.startswith(f"{newest}/")]
-    names.sort(key=lambda name: name != root)
-    return {name: view.failures[name] for name in names[:MAX_FAILURES]}
+    root = view.world.root_failure if view.world is not None else None
+    newest = max(key.round for key in view.failures)
+    keys = [key for key in sorted(view.failures) if key == root or key.round == newest]
+    keys.sort(key=lambda key: key != root)
+    return {key: view.failures[key] for key in keys[:MAX_FAILURES]}

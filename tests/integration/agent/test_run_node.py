@@ -201,7 +201,7 @@ async def test_a_node_runs_to_its_end_with_records_of_a_newer_operator(
 ) -> None:
     node = one_node(etcd_server, tmp_path)
     identity = replace(node.profile, own_spec=None, slot=0)
-    spec = SpecRecord(min=1, max=1, desired=1, operator="op", slots={"0000": SlotOwner(identity.pod)})
+    spec = SpecRecord(min=1, max=1, desired=1, operator="op", slots={0: SlotOwner(identity.pod)})
     written = {identity.keys.spec: spec, identity.keys.expected: ExpectedSlots((0,))}
     client = EtcdClient(etcd_server.endpoint)
     try:

@@ -189,7 +189,7 @@ class MemberGroup:
 
     async def operate(self) -> None:
         """Write the spec as an operator does, also after a wipe; members that join later have its slots."""
-        owners = {f"{slot:04x}": SlotOwner(f"pod-{slot}") for slot in range(self.spec.max)}
+        owners = {slot: SlotOwner(f"pod-{slot}") for slot in range(self.spec.max)}
         self.spec = replace(self.spec, operator="op", slots=owners, keep_alive_s=self.lease_ttl_s)
         await self.observer.txn(Txn((), (Put(self.keys.spec, records.encode(self.spec)),)))
 

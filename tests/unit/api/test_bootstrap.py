@@ -22,7 +22,7 @@ def test_there_and_back(revision: int, keep_alive_s: float) -> None:
 
 
 def test_it_is_one_short_line_however_many_slots_there_are() -> None:
-    many = SpecRecord(min=1, max=2, desired=2, slots={f"{slot:04x}": SlotOwner(f"pod-{slot}") for slot in range(1000)})
+    many = SpecRecord(min=1, max=2, desired=2, slots={slot: SlotOwner(f"pod-{slot}") for slot in range(1000)})
     text = encode_bootstrap(bootstrap_of(many, 7))
     assert text == "7 6.0 1 SIGTERM 30.0 5.0 3 60.0 0.0 -"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elasticjob_api.keys import Keys, ParsedKey, cli_prefix, job_prefix
+from elasticjob_api.keys import FailureKey, Keys, ParsedKey, cli_prefix, job_prefix
 
 KEYS = Keys("/elasticjob/cluster/namespace/name/uid")
 slots = st.integers(0, 0xFFFF)
@@ -39,6 +39,18 @@ def test_keys_of_a_round(round_: int, slot: int, local_rank: int) -> None:
     assert KEYS.parse(done) == ParsedKey("done", slot=slot, round=round_)
     assert failure.startswith(KEYS.failures(round_))
     assert done.startswith(KEYS.completions(round_))
+
+
+@given(st.integers(0, 10**9), slots, st.integers(0, 1000))
+def test_a_failure_is_named_by_the_end_of_its_key(round_: int, slot: int, local_rank: int) -> None:
+    key = FailureKey(round_, slot, local_rank)
+    assert KEYS.failure(round_, slot, local_rank) == f"{KEYS.control}failures/{key}"
+    assert FailureKey.parse(str(key)) == key
+
+
+@pytest.mark.parametrize("text", ["", "3", "3/0001", "3/0001.", "3/1.0", "3/0001.0 ", "03/0001.0", "1/zzzz.-1"])
+def test_other_text_names_no_failure(text: str) -> None:
+    assert FailureKey.parse(text) is None
 
 
 def test_the_prefix_of_a_round_is_not_that_of_another_that_begins_like_it() -> None:
@@ -84,6 +96,9 @@ def test_node_keys_sort_by_slot() -> None:
         f"{KEYS.prefix}/c/done/12345678901/0001",
         f"{KEYS.prefix}/c/done/\N{ARABIC-INDIC DIGIT ONE}/0001",
         f"{KEYS.prefix}/c/done/1/000\udcff",
+        f"{KEYS.prefix}/c/done/01/0001",  # no second key of one completion
+        f"{KEYS.prefix}/c/failures/01/0001.0",
+        f"{KEYS.prefix}/c/failures/1/0001.00",
     ],
 )
 def test_other_keys_are_none_of_this_layout(key: str) -> None:

@@ -43,7 +43,7 @@ RECORDS: list[Any] = [
     Tombstone(TombstoneReason.POD_FAILED, "OOMKilled"),
     SpecRecord(min=1, max=2, desired=2),
     SpecRecord(
-        min=1, max=8, desired=3, slots={"0000": SlotOwner("a", "r"), "ffff": SlotOwner("b")}, operator="id",
+        min=1, max=8, desired=3, slots={0: SlotOwner("a", "r"), 0xFFFF: SlotOwner("b")}, operator="id",
         max_restarts=0, failure_rules=(FailureRule("FailJob", (1, 137), negate=True), FailureRule("Ignore")),
         success_policy="AnyWorker", join_timeout_s=0.5, suspended=True, restart_id="r", replacements=4,
         first_round=1001, first_restarts=2,
@@ -157,5 +157,5 @@ def test_any_json_is_a_record_or_a_record_error(cls: type[Any], fields: dict[str
 
 
 def test_a_slot_is_owned_by_the_pod_that_the_map_names() -> None:
-    spec = SpecRecord(min=1, max=2, desired=2, slots={"000a": SlotOwner("pod-a")})
+    spec = SpecRecord(min=1, max=2, desired=2, slots={10: SlotOwner("pod-a")})
     assert (spec.owner(10), spec.owner(0)) == (SlotOwner("pod-a"), None)

@@ -1,6 +1,5 @@
-"""The world and its neighbours in compact form: there and back, found without parsing, refused when corrupt."""
+"""The world and its neighbours in compact form: there and back, and refused when corrupt."""
 
-import string
 from dataclasses import fields, replace
 
 import pytest
@@ -8,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_api.errors import RecordError
+from elasticjob_api.keys import FailureKey
 from elasticjob_api.rendezvous_state import (
     MEMBER_BYTES,
     Cause,
@@ -16,17 +16,17 @@ from elasticjob_api.rendezvous_state import (
     Membership,
     RendezvousState,
     RoundPhase,
+    charged_ages_s,
+    decode_layout,
     decode_leader,
     decode_membership,
     decode_state,
+    encode_charged_failures,
+    encode_layout,
     encode_leader,
-    encode_members,
     encode_membership,
     encode_state,
-    find_member,
-    from_run_lengths,
     next_round,
-    run_lengths,
 )
 
 members = st.builds(
@@ -161,21 +161,6 @@ def test_a_corrupt_membership_is_a_record_error(data: bytes) -> None:
         decode_membership(data)
 
 
-@given(st.lists(members, unique=True), members)
-def test_a_member_is_found_at_its_rank_without_parsing(crowd: list[Member], other: Member) -> None:
-    data = encode_members(tuple(crowd)).encode()
-    assert [find_member(data, member) for member in crowd] == list(range(len(crowd)))
-    assert find_member(data, other) == (crowd.index(other) if other in crowd else None)
-
-
-def test_bytes_that_only_look_like_a_member_across_two_others_are_not_it() -> None:
-    astride = Member(0x0A00, "02000000")
-    data = b"00010000000a" + b"000200000000"
-    assert astride.token.encode() in data
-    assert find_member(data, astride) is None
-    assert find_member(data + astride.token.encode(), astride) == 2
-
-
 def test_the_order_of_worlds_is_by_round_and_then_by_state() -> None:
     states = [RoundPhase.FORMING, RoundPhase.ACTIVE, RoundPhase.SUSPENDED, RoundPhase.SUCCEEDED, RoundPhase.FAILED]
     grown = [replace(PLAIN, round=round_, state=state).order for round_ in (1, 2) for state in states]
@@ -186,22 +171,48 @@ def test_only_the_two_ends_are_final() -> None:
     assert [state for state in RoundPhase if state.is_final] == [RoundPhase.SUCCEEDED, RoundPhase.FAILED]
 
 
-words = st.text(string.ascii_letters + string.digits + "-_.:/x", min_size=1)
-
-
-@given(st.lists(words), st.sampled_from(["x", "*"]))
-def test_run_lengths_come_back_as_they_were(values: list[str], mark: str) -> None:
-    assert from_run_lengths(run_lengths(values, mark), mark) == values
+@given(st.lists(st.tuples(st.integers(0, 0xFFFF), st.text())))
+def test_a_layout_comes_back_as_it_was(nodes: list[tuple[int, str]]) -> None:
+    nprocs, roles = encode_layout(nodes)
+    assert decode_layout(nprocs, roles) == nodes
+    assert replace(PLAIN, nprocs=nprocs).workers_per_node() == [workers for workers, _ in nodes]
 
 
 def test_equal_neighbours_are_written_once() -> None:
-    assert run_lengths(["2", "2", "2", "1", "2"], "x") == "2x3,1x1,2x1"
+    assert encode_layout([(2, "a"), (2, "a"), (2, "b,*"), (1, "a")]) == ("2x3,1x1", "a*2,b%2C%2A*1,a*1")
 
 
-@pytest.mark.parametrize("text", ["2", "2x", "2xtwo", "x"])
-def test_corrupt_run_lengths_are_a_record_error(text: str) -> None:
+@pytest.mark.parametrize(
+    "nprocs",
+    ["2", "2x", "2xtwo", "x", "twox2", "2x-1", "-1x2", "65536x1", "2x65537", "2x999999999999", f"{'9' * 5000}x1"],
+)
+def test_corrupt_numbers_of_workers_are_a_record_error(nprocs: str) -> None:
     with pytest.raises(RecordError):
-        from_run_lengths(text, "x")
+        replace(PLAIN, nprocs=nprocs).workers_per_node()
+    with pytest.raises(RecordError):
+        decode_layout(nprocs, "a*2")
+
+
+def test_a_layout_needs_a_role_for_each_node() -> None:
+    with pytest.raises(RecordError, match="2 nodes have workers, 1 have roles"):
+        decode_layout("2x2", "a*1")
+
+
+@given(st.integers(0), st.lists(st.floats(0, 1e6)))
+def test_charged_failures_come_back_with_tenths_of_a_second(round_: int, ages_s: list[float]) -> None:
+    text = encode_charged_failures(round_, ages_s)
+    assert charged_ages_s(text) == tuple(pytest.approx(age_s, abs=0.05 + 1e-9) for age_s in ages_s)
+    assert encode_charged_failures(round_, charged_ages_s(text)) == text
+
+
+@pytest.mark.parametrize(("text", "ages_s"), [("", ()), ("3:", ()), ("3:0.0,12.5", (0.0, 12.5)), ("3:0.0,x", ())])
+def test_the_ages_of_charged_failures(text: str, ages_s: tuple[float, ...]) -> None:
+    assert charged_ages_s(text) == ages_s
+
+
+@pytest.mark.parametrize(("text", "key"), [("3/001a.7", FailureKey(3, 26, 7)), ("", None), ("nothing", None)])
+def test_the_root_failure_is_named_like_its_key(text: str, key: FailureKey | None) -> None:
+    assert replace(PLAIN, root_cause=text).root_failure == key
 
 
 def test_opening_a_round_charges_nothing_and_keeps_the_counters() -> None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from elasticjob_api import constants
-from elasticjob_api.keys import Keys, job_prefix
+from elasticjob_api.keys import FailureKey, Keys, job_prefix
 from elasticjob_api.records import (
     Completion,
     NodeRecord,
@@ -347,7 +347,7 @@ class Model:
     def _fail_worker(self, world: RendezvousState) -> None:
         member = world.members[0]
         failure = WorkerFailure(incarnation=member.incarnation, rank=0, exit_code=1)
-        root = f"{world.round}/{member.slot:04x}.0"
+        root = str(FailureKey(world.round, member.slot, 0))
         opened = replace(world, state=RoundPhase.FORMING, round=world.round + 1, nonce=next(self.nonces), members=())
         opened = replace(opened, cause=Cause.WORKER_FAILED, restarts=world.restarts + 1, root_cause=root, nprocs="")
         self._report(member, world.round, WorkerState.FAILED)

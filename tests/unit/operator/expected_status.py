@@ -113,7 +113,7 @@ def _check_workers(model: Model, status: dict[str, Any], world: RendezvousState)
 def _memberships(model: Model) -> dict[int, Member | None]:
     """Return slot → the newest incarnation of the agent in the slot's own pod."""
     spec, keys = model.spec(), model.keys
-    owners = {int(slot, 16): owner.pod for slot, owner in spec.slots.items()} if spec else {}
+    owners = {slot: owner.pod for slot, owner in spec.slots.items()} if spec else {}
     found: dict[int, Member | None] = dict.fromkeys(owners)
     for kv in sorted(model.store.range(keys.nodes).kvs, key=lambda kv: kv.create_revision):
         member = _member(keys, kv.key)

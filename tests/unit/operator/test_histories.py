@@ -253,7 +253,7 @@ def test_28_a_deletion_removes_all_keys_of_the_job_and_none_of_another_installat
     running(model)
     other = JobKey("default", "other", "00000000-0000-0000-0000-00000000ffff")
     foreign = other.keys("c").spec
-    theirs = SpecRecord(min=1, max=1, desired=1, slots={"0000": SlotOwner("other-0-x")}, operator="somebody else")
+    theirs = SpecRecord(min=1, max=1, desired=1, slots={0: SlotOwner("other-0-x")}, operator="somebody else")
     model.store.txn(Txn((), (Put(foreign, encode(theirs)),)))
     model.delete_job()
     for _ in range(3):
@@ -268,7 +268,7 @@ def test_28_a_deletion_removes_all_keys_of_the_job_and_none_of_another_installat
 
 def test_28_leftovers_of_a_deleted_job_are_removed(model: Model) -> None:
     other = JobKey("default", "other", "00000000-0000-0000-0000-00000000ffff")
-    ours = SpecRecord(min=1, max=1, desired=1, slots={"0000": SlotOwner("other-0-x")}, operator="op")
+    ours = SpecRecord(min=1, max=1, desired=1, slots={0: SlotOwner("other-0-x")}, operator="op")
     model.store.txn(Txn((), (Put(other.keys("c").spec, encode(ours)),)))
     model.settle()
     model.begin_reconcile(other)
@@ -323,5 +323,5 @@ def test_43_alternating_scales_end_with_the_last_one(model: Model) -> None:
     running(model)
     spec = model.spec()
     assert spec is not None
-    assert (spec.desired, sorted(spec.slots)) == (3, ["0000", "0001", "0002"])
+    assert (spec.desired, sorted(spec.slots)) == (3, [0, 1, 2])
     assert (live_names(model), model.status()["readyReplicas"]) == (model.named(), 3)

@@ -99,7 +99,7 @@ class ViewBuilder:
 
     def owned_by(self, **owners: str) -> Self:
         """Add an operator and owners: slot (`s0`, `s1`, …) → pod."""
-        slots = {f"{int(name[1:]):04x}": SlotOwner(pod) for name, pod in owners.items()}
+        slots = {int(name[1:]): SlotOwner(pod) for name, pod in owners.items()}
         return self.spec(operator=OPERATOR, slots=slots)
 
     def expected(self, *slots: int) -> Self:

@@ -183,7 +183,7 @@ def coalesce_s(planned_s: float) -> float:
 
 def _old_rounds(me: SessionKeys, view: RendezvousView, current_round: int) -> list[str]:
     """Return the prefixes of rounds before the last one: no decision needs their records."""
-    rounds = {f.round for f in view.failures} | {round_ for round_, _ in view.completions}
+    rounds = {f.key.round for f in view.failures} | {round_ for round_, _ in view.completions}
     old = sorted(round_ for round_ in rounds if round_ < current_round - 1)
     return [prefix for r in old for prefix in (me.keys.failures(r), me.keys.completions(r))]
 

@@ -31,6 +31,7 @@ from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode, exit_code_of
+from elasticjob_api.keys import FailureKey
 from elasticjob_api.link_secret import decode_link_secret
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, RendezvousState
@@ -356,6 +357,6 @@ def _failed_code(world: RendezvousState, session: Session, failures: list[Failur
     if world.cause is Cause.JOIN_TIMEOUT:
         return ExitCode.JOIN_TIMEOUT
     for failed in failures:
-        if world.root_cause == f"{failed.round}/{session.me.member.slot:04x}.{failed.local_rank}":
+        if world.root_failure == FailureKey(failed.round, session.me.member.slot, failed.local_rank):
             return exit_code_of(failed.failure.exit_code)
     return ExitCode.PEER_FAILED

@@ -13,7 +13,7 @@ from elasticjob_agent.rendezvous.protocol.membership import Observations
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.records import SpecRecord, TombstoneReason
-from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase, next_round
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase, encode_layout, next_round
 from elasticjob_api.runtime_config import RuntimeConfig, runtime_config_of
 
 STOP_MARGIN_S = 10.0
@@ -221,7 +221,7 @@ def _with_verdict(
         loss_grace_spent=world.loss_grace_spent or observed.loss_grace.is_over,
         restarts=world.restarts + result.restarts,
         node_losses=world.node_losses + result.node_losses,
-        root_cause=result.root_cause.name if result.root_cause else world.root_cause,
+        root_cause=str(result.root_cause.key) if result.root_cause else world.root_cause,
         message=result.message if result.message and world.cause is Cause.WORKER_FAILED else world.message,
         startup_failures=result.startup_failures,
         port_retries=result.port_retries,
@@ -246,7 +246,7 @@ def _restart_counts(world: RendezvousState, observed: Observations) -> RestartCo
 def _active_state(
     spec: SpecRecord, world: RendezvousState, nodes: tuple[NodeEntry, ...], nonce: str
 ) -> RendezvousState:
-    nprocs, roles = ranks.encode_layout(nodes)
+    nprocs, roles = encode_layout((node.record.nproc, node.record.role) for node in nodes)
     return replace(
         world,
         state=RoundPhase.ACTIVE,

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 
 from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome
 from elasticjob_api.errors import RecordError
-from elasticjob_api.rendezvous_state import Member
+from elasticjob_api.rendezvous_state import Member, decode_members
 
 MAX_BYTES = 4096
 PORTS = range(1, 0x10000)
@@ -102,7 +102,8 @@ def decode(line: bytes, authenticator: Authenticator) -> Hello:
     text, job, slot, incarnation, nonce, sealed = match.groups()
     if not hmac.compare_digest(sealed, authenticator.sign(text)):  # takes the same time wherever they differ
         raise RecordError("a hello that is not signed with this job's key for this link")
-    return Hello(unquote(job.decode("ascii")), Member(int(slot, 16), incarnation.decode()), nonce.decode())
+    (member,) = decode_members(slot + incarnation)
+    return Hello(unquote(job.decode("ascii")), member, nonce.decode())
 
 
 def verify(answer: Hello, *, mine: Hello, expected: Member) -> DialOutcome:

@@ -98,7 +98,7 @@ def decide(view: RendezvousView, spec: SpecRecord, round_: int, observed: Observ
 
 
 def _may_close_early(view: RendezvousView, spec: SpecRecord, ready: list[NodeEntry], round_: int) -> bool:
-    if spec.slots and {node.member.slot for node in ready} >= {int(slot, 16) for slot in spec.slots}:
+    if spec.slots and {node.member.slot for node in ready} >= spec.slots.keys():
         return True
     previous = set(view.membership.members) if view.membership else set()
     survivor = any(node.member in previous for node in ready)
@@ -150,6 +150,6 @@ def _last_call(view: RendezvousView, spec: SpecRecord, close: CloseDecision, obs
 
 def describe_missing(view: RendezvousView, spec: SpecRecord) -> str:
     """Return the missing nodes for a message: pods of slots without a node, or else a count."""
-    here: set[Member] = set(view.current_nodes())
-    absent = [owner.pod for slot, owner in sorted(spec.slots.items()) if int(slot, 16) not in {m.slot for m in here}]
+    here = {member.slot for member in view.current_nodes()}
+    absent = [owner.pod for slot, owner in sorted(spec.slots.items()) if slot not in here]
     return ", ".join(absent) if absent else f"{spec.min - len(here)} more"

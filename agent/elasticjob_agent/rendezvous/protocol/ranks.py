@@ -10,14 +10,10 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
-from urllib.parse import quote, unquote
 
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.keys import SLOT_LIMIT
-from elasticjob_api.rendezvous_state import Member, RendezvousState, from_run_lengths, run_lengths
-
-NPROC_MARK = "x"
-ROLE_MARK = "*"
+from elasticjob_api.rendezvous_state import Member, RendezvousState, decode_layout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,14 +45,6 @@ def select(view: RendezvousView, ready: Sequence[NodeEntry], count: int) -> list
     previous = set(view.membership.members) if view.membership else set()
     preferred = sorted(ready, key=lambda node: (node.member not in previous, node.member.slot))
     return preferred[:count]
-
-
-def encode_layout(nodes: Sequence[NodeEntry]) -> tuple[str, str]:
-    """Return (nprocs, roles) of nodes in rank order, in the form of the rendezvous state."""
-    nprocs = run_lengths([str(node.record.nproc) for node in nodes], NPROC_MARK)
-    # A role is text of the user and may contain a comma or a star.
-    roles = run_lengths([quote(node.record.role, safe="") for node in nodes], ROLE_MARK)
-    return nprocs, roles
 
 
 def master_of(node: NodeEntry) -> str:
@@ -109,11 +97,10 @@ class _Run(NamedTuple):
 
 @functools.lru_cache(maxsize=4)
 def _runs(nprocs: str, roles: str) -> tuple[_Run, ...]:
-    nodes = zip(from_run_lengths(nprocs, NPROC_MARK), from_run_lengths(roles, ROLE_MARK), strict=True)
     runs: list[_Run] = []
-    for (nproc, role), alike in itertools.groupby(nodes):
+    for (nproc, role), alike in itertools.groupby(decode_layout(nprocs, roles)):
         begin = runs[-1].ranks.stop if runs else 0
-        runs.append(_Run(int(nproc), unquote(role), range(begin, begin + sum(1 for _ in alike))))
+        runs.append(_Run(nproc, role, range(begin, begin + sum(1 for _ in alike))))
     return tuple(runs)
 
 

@@ -11,6 +11,7 @@ starts again.
 from dataclasses import dataclass
 
 from elasticjob_api.records import SpecRecord
+from elasticjob_api.rendezvous_state import charged_ages_s, encode_charged_failures
 
 _MAX_AGES = 1000
 """Each agent reads the state, so its size is limited: a larger budget is not limited by a window."""
@@ -39,20 +40,12 @@ def with_charged_failure(spec: SpecRecord, counts: RestartCounts) -> str:
     """Return `charged_failures` with one more failure, of age 0; empty without a window."""
     if spec.restart_window_s <= 0:
         return ""
-    ages = (0.0, *_within_window(spec, counts))[:_MAX_AGES]
-    return f"{counts.round}:" + ",".join(f"{age:.1f}" for age in ages)
-
-
-def failure_ages(charges: str) -> tuple[float, ...]:
-    """Return the ages in `charged_failures`, youngest first; none if it cannot be read."""
-    try:
-        return tuple(float(age) for age in charges.partition(":")[2].split(",") if age)
-    except ValueError:
-        return ()
+    ages = (0.0, *_within_window(spec, counts))  # youngest first
+    return encode_charged_failures(counts.round, ages[:_MAX_AGES])
 
 
 def _within_window(spec: SpecRecord, counts: RestartCounts) -> tuple[float, ...]:
-    now = (age + counts.charged_ages_s for age in failure_ages(counts.charged_failures))
+    now = (age + counts.charged_ages_s for age in charged_ages_s(counts.charged_failures))
     return tuple(age for age in now if age < spec.restart_window_s)
 
 

@@ -29,7 +29,7 @@ class FailureKind(IntEnum):
 def root_cause(failures: list[FailureEntry]) -> FailureEntry | None:
     """Return the first failure of the lowest kind in etcd's order; None if the agents stopped all failed workers."""
     own = [f for f in failures if not f.failure.stopped_by_agent or is_own_failure(f.failure)]
-    return min(own, key=lambda f: (failure_kind(f.failure), f.revision, f.local_rank), default=None)
+    return min(own, key=lambda f: (failure_kind(f.failure), f.revision, f.key.local_rank), default=None)
 
 
 def is_own_failure(failure: WorkerFailure) -> bool:

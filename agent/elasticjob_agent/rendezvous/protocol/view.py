@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.errors import RecordError
-from elasticjob_api.keys import Keys, ParsedKey
+from elasticjob_api.keys import FailureKey, Keys, ParsedKey
 from elasticjob_api.link_secret import decode_link_secret
 from elasticjob_api.records import Completion, ExpectedSlots, NodeRecord, SpecRecord, Tombstone, WorkerFailure
 from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState
@@ -34,16 +34,9 @@ class NodeEntry:
 class FailureEntry:
     """A failure record, and the revision that orders it."""
 
+    key: FailureKey
     failure: WorkerFailure
-    round: int
-    slot: int
-    local_rank: int
     revision: int
-
-    @property
-    def name(self) -> str:
-        """The key below `P/c/failures/`."""
-        return f"{self.round}/{self.slot:04x}.{self.local_rank}"
 
 
 @dataclass(slots=True)
@@ -70,7 +63,7 @@ class RendezvousView:
 
     def failures_of(self, round_: int) -> list[FailureEntry]:
         """Return the failures of one round, in etcd's order."""
-        return sorted((f for f in self.failures if f.round == round_), key=lambda f: (f.revision, f.local_rank))
+        return sorted((f for f in self.failures if f.key.round == round_), key=lambda f: (f.revision, f.key.local_rank))
 
     def has_completed(self, member: Member) -> bool:
         """Whether all workers of the member exited with code 0 in the last active round."""
@@ -156,8 +149,8 @@ def _put_tombstone(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> Non
 
 def _put_failure(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> None:
     failure = records.decode(WorkerFailure, kv.value)
-    place = (parsed.round or 0, parsed.slot or 0, parsed.local_rank or 0)
-    view.failures.append(FailureEntry(failure, *place, revision=kv.create_revision))
+    key = FailureKey(parsed.round or 0, parsed.slot or 0, parsed.local_rank or 0)
+    view.failures.append(FailureEntry(key, failure, kv.create_revision))
 
 
 def _put_completion(view: RendezvousView, parsed: ParsedKey, kv: KeyValue) -> None:

@@ -30,7 +30,7 @@ def spec_record(
         min=spec.effective_min,
         max=spec.effective_max,
         desired=spec.desired_nodes,
-        slots={f"{slot:04x}": owner for slot, owner in sorted(slots.items())},
+        slots=dict(sorted(slots.items())),
         operator=before.operator,
         max_restarts=spec.max_restarts,
         failure_rules=_failure_rules(spec),

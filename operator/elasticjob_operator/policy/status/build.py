@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from elasticjob_api import constants
 from elasticjob_api.constants import ConditionType
-from elasticjob_api.rendezvous_state import from_run_lengths
+from elasticjob_api.rendezvous_state import charged_ages_s
 from elasticjob_api.status import Condition, JobStatus, NodeStatus
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.snapshot import JobSnapshot
@@ -139,8 +139,8 @@ def _world_size(status: JobStatus, view: RendezvousView, nodes: Iterable[NodeSta
         return 0
     # The state of a failed job has no members any more.
     live = set(view.live_members())
-    sizes = zip(world.members, from_run_lengths(world.nprocs, "x"), strict=False)
-    size = sum(int(nproc) for member, nproc in sizes if member in live)
+    sizes = zip(world.members, world.workers_per_node(), strict=False)
+    size = sum(workers for member, workers in sizes if member in live)
     if size or not world.state.is_final:
         return size
     return sum(len(node.ranks) for node in nodes) if view.membership else status.world_size
@@ -153,8 +153,7 @@ def _counters(snapshot: JobSnapshot) -> int:
         return snapshot.status.restarts_count_towards_max
     if not snapshot.job.spec.restart_window_s:
         return max(snapshot.status.restarts, world.restarts)
-    _, _, ages = world.charged_failures.partition(":")
-    return len([age for age in ages.split(",") if age])
+    return len(charged_ages_s(world.charged_failures))
 
 
 def _last_rendezvous_time(status: JobStatus, snapshot: JobSnapshot) -> str:

@@ -20,25 +20,22 @@ def last_failure(snapshot: JobSnapshot) -> LastFailure | None:
     world, before = snapshot.view.world, snapshot.status.last_failure
     if world is not None and world.node_losses > snapshot.status.node_losses:
         return from_node_loss(snapshot) or before
-    failure = snapshot.view.failures.get(world.root_cause) if world else None
-    if world is None or failure is None:
+    root = world.root_failure if world else None
+    failure = snapshot.view.failures.get(root) if root else None
+    if world is None or root is None or failure is None:
         return with_pod_exit(before, snapshot.pods)
-    round_, _, worker = world.root_cause.partition("/")
-    local_rank = worker.partition(".")[2]
-    if not (round_.isdecimal() and local_rank.isdecimal()):
-        return before
     # The round after it ended by a loss, and the record is not deleted yet.
-    if before is not None and int(round_) < before.round < world.round:
+    if before is not None and root.round < before.round < world.round:
         return with_pod_exit(before, snapshot.pods)
     pod = snapshot.pods.get(failure.pod)
     known_node = before.node_name if before and before.pod_name == failure.pod else ""
     return LastFailure(
         time=to_rfc3339(failure.time_ns / _NS),
-        round=int(round_),
+        round=root.round,
         pod_name=failure.pod,
         node_name=pod.node_name if pod else known_node,
         rank=failure.rank,
-        local_rank=int(local_rank),
+        local_rank=root.local_rank,
         exit_code=exit_code_of(failure.exit_code),
         signal=failure.signal,
         reason=_reason(failure),

@@ -165,12 +165,10 @@ def _last_node(snapshot: JobSnapshot, name: str, ranked: tuple[int, Member], bef
 def _failed(snapshot: JobSnapshot) -> Mapping[int, AbstractSet[int]]:
     """Return slot → local ranks with a failure record in the last round; the records outlive the reports."""
     found: defaultdict[int, set[int]] = defaultdict(set)
-    round_ = str(snapshot.view.membership.round) if snapshot.view.membership else ""
-    for name in snapshot.view.failures:
-        of_round, _, worker = name.partition("/")
-        slot, _, local_rank = worker.partition(".")
-        if of_round == round_:
-            found[int(slot, 16)].add(int(local_rank))
+    round_ = snapshot.view.membership.round if snapshot.view.membership else None
+    for key in snapshot.view.failures:
+        if key.round == round_:
+            found[key.slot].add(key.local_rank)
     return found
 
 

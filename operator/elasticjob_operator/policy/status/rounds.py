@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from elasticjob_api.rendezvous_state import Member, RendezvousState, from_run_lengths
+from elasticjob_api.rendezvous_state import Member, RendezvousState
 from elasticjob_api.status import RoundStatus
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.timestamps import to_rfc3339_ms
@@ -44,13 +44,12 @@ def _passed(
     last = view.membership
     if last is None or (known and last.round <= known[-1].round):
         return
-    nprocs = from_run_lengths(world.nprocs, "x") if world.members == last.members else ()
     yield RoundStatus(
         round=last.round,
         start_time=now,
         end_time=now,
         nodes=len(last.members),
-        workers=sum(map(int, nprocs)),
+        workers=sum(world.workers_per_node()) if world.members == last.members else 0,
         slots=slots_text(last.members),
     )
 
@@ -62,7 +61,7 @@ def _started_round(world: RendezvousState, now_s: float) -> RoundStatus:
         cause=world.cause.value,
         message=world.message[:MESSAGE_LIMIT],
         nodes=len(world.members),
-        workers=sum(int(nproc) for nproc in from_run_lengths(world.nprocs, "x")),
+        workers=sum(world.workers_per_node()),
         slots=slots_text(world.members),
     )
 

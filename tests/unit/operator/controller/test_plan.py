@@ -97,7 +97,7 @@ def at_rest(*slots: int, **fields: Any) -> RendezvousView:
     return view(*slots, **given)
 
 
-def pods_of(record_: SpecRecord) -> dict[str, str]:
+def pods_of(record_: SpecRecord) -> dict[int, str]:
     return {slot: owner.pod for slot, owner in record_.slots.items()}
 
 
@@ -113,7 +113,7 @@ def test_a_new_job_gets_its_map_before_any_pod() -> None:
     made = planned(RendezvousView(), replicas=2)
     assert [type(action) for action in made.actions] == [WriteSpec]
     write = the_write(made)
-    assert pods_of(write.record) == {"0000": "j-0-new0", "0001": "j-1-new1"}
+    assert pods_of(write.record) == {0: "j-0-new0", 1: "j-1-new1"}
     assert (write.spec_revision, write.world_revision, write.world) == (0, 0, None)
     assert write.expected_pods == {"j-0-new0", "j-1-new1"}
 
@@ -125,7 +125,7 @@ def test_the_first_map_expects_all_of_its_slots() -> None:
 def test_after_a_wipe_pods_are_adopted_and_rounds_continue_far_above_the_known_one() -> None:
     status = JobStatus(start_time=ago(100), rendezvous_round=7, restarts=2, pod_replacements=1)
     write = the_write(planned(RendezvousView(), pod(0), pod(1), status=status, replicas=2))
-    assert pods_of(write.record) == {"0000": "j-0-a", "0001": "j-1-a"}
+    assert pods_of(write.record) == {0: "j-0-a", 1: "j-1-a"}
     assert (write.record.first_round, write.record.first_restarts, write.record.replacements) == (1007, 2, 1)
     assert write.expected_pods == frozenset()
 
@@ -183,7 +183,7 @@ def test_a_pod_that_was_never_created_gets_a_new_name_without_an_event_and_witho
         slot_histories={0: SlotHistory(pod="j-0-a", short_lived=9)},
     )
     write = the_write(planned(view(spec=written(0)), job_state=job_state))
-    assert (pods_of(write.record), write.events) == ({"0000": "j-0-new0"}, ())
+    assert (pods_of(write.record), write.events) == ({0: "j-0-new0"}, ())
 
 
 def test_a_name_of_another_process_is_read_and_never_created() -> None:
@@ -200,7 +200,7 @@ def test_a_created_pod_is_awaited_until_the_watch_delivers_it() -> None:
 
 def test_a_name_without_a_pod_is_replaced_by_a_new_one() -> None:
     made = planned(view(spec=written(0)), job_state=JobState(absent_pods={"j-0-a"}))
-    assert pods_of(the_write(made).record) == {"0000": "j-0-new0"}
+    assert pods_of(the_write(made).record) == {0: "j-0-new0"}
     assert of(made, CreatePod) == []
 
 
@@ -228,7 +228,7 @@ def test_a_failed_pod_is_evicted_and_replaced_and_counted_in_one_write() -> None
     made = planned(at_rest(0, 1), pod(0), pod(1, phase="Failed", exit_code=1), replicas=2)
     assert [type(action) for action in made.actions] == [Evict, WriteSpec]
     write = the_write(made)
-    assert pods_of(write.record) == {"0000": "j-0-a", "0001": "j-1-new0"}
+    assert pods_of(write.record) == {0: "j-0-a", 1: "j-1-new0"}
     assert (write.record.replacements, write.expected, write.expected_pods) == (
         1,
         frozenset({1}),
@@ -240,7 +240,7 @@ def test_a_failed_pod_is_evicted_and_replaced_and_counted_in_one_write() -> None
 def test_a_terminating_pod_is_replaced_at_once_and_its_agent_is_left_alone() -> None:
     made = planned(at_rest(0, 1), pod(0), pod(1, terminating=True), replicas=2)
     assert of(made, Evict) == []
-    assert pods_of(the_write(made).record)["0001"] == "j-1-new0"
+    assert pods_of(the_write(made).record)[1] == "j-1-new0"
     assert the_write(made).record.replacements == 0
 
 
@@ -258,7 +258,7 @@ def test_a_job_is_not_resized_once_a_member_has_finished() -> None:
 def test_a_running_pod_without_an_agent_is_replaced_after_its_time() -> None:
     at = at_rest(0, 1, nodes=nodes(0))
     job_state = JobState(agent_seen={"uid-j-1-a"}, agentless_since_s={"uid-j-1-a": NOW_S - 30.0})
-    assert pods_of(the_write(planned(at, pod(0), pod(1), job_state=job_state, replicas=2)).record)["0001"] == "j-1-new0"
+    assert pods_of(the_write(planned(at, pod(0), pod(1), job_state=job_state, replicas=2)).record)[1] == "j-1-new0"
 
 
 def test_a_pod_that_the_map_does_not_name_is_deleted_after_another_read_of_the_spec() -> None:
@@ -283,14 +283,14 @@ def test_a_terminating_pod_is_not_deleted_again() -> None:
 
 def test_scaling_up_gives_names_to_new_slots_and_expects_them() -> None:
     write = the_write(planned(at_rest(0, 1), pod(0), pod(1), replicas=3))
-    assert pods_of(write.record) == {"0000": "j-0-a", "0001": "j-1-a", "0002": "j-2-new0"}
+    assert pods_of(write.record) == {0: "j-0-a", 1: "j-1-a", 2: "j-2-new0"}
     assert (write.record.desired, write.expected) == (3, frozenset({2}))
 
 
 def test_scaling_down_only_changes_the_map_and_a_later_plan_deletes() -> None:
     made = planned(at_rest(0, 1), pod(0), pod(1), replicas=1)
     assert [type(action) for action in made.actions] == [WriteSpec]
-    assert pods_of(the_write(made).record) == {"0000": "j-0-a"}
+    assert pods_of(the_write(made).record) == {0: "j-0-a"}
     after = planned(at_rest(0, spec=written(0)), pod(0), pod(1))
     assert [set(action.pods) for action in of(after, DeletePods)] == [{"j-1-a"}]
 
@@ -332,7 +332,7 @@ def test_a_suspended_jobs_pods_are_deleted() -> None:
 
 def test_resuming_takes_new_names_only_and_opens_the_next_round() -> None:
     write = the_write(planned(suspended_view(), pod(0, terminating=True), pod(1), replicas=2))
-    assert pods_of(write.record) == {"0000": "j-0-new0", "0001": "j-1-new1"}
+    assert pods_of(write.record) == {0: "j-0-new0", 1: "j-1-new1"}
     assert (write.record.suspended, write.expected) == (False, frozenset({0, 1}))
     assert write.world is not None
     assert (write.world.state, write.world.round, write.world.cause) == (RoundPhase.FORMING, 2, Cause.RESUMED)

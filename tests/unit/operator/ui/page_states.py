@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from elasticjob_api.constants import Phase
+from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import NodeReport, Progress, WorkerFailure, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus, WorkerStates
@@ -141,7 +142,11 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
     )
     last = world(4, nodes=nodes, cause=Cause.NODE_JOINED, message="job-7 joined", root_cause="2/0004.5")
     board.reconciled(
-        of, obj(now_s), status, RendezvousView(world=last, reports=reports, failures={"2/0004.5": failure}), now_s - 59
+        of,
+        obj(now_s),
+        status,
+        RendezvousView(world=last, reports=reports, failures={FailureKey(2, 4, 5): failure}),
+        now_s - 59,
     )
 
 
@@ -180,6 +185,6 @@ def hostile(board: PageState, *, now_s: float = NOW_S) -> None:
         key("hostile"),
         obj(now_s),
         status,
-        RendezvousView(world=at, reports=reports, failures={"1/0000.0": failure}),
+        RendezvousView(world=at, reports=reports, failures={FailureKey(1, 0, 0): failure}),
         now_s,
     )

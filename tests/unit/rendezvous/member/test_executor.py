@@ -92,7 +92,7 @@ class Node:
 
     def failures(self) -> dict[str, bool]:
         """Return the failures in etcd: name → late."""
-        return {f.name: f.failure.late for f in parse_view(KEYS, self.store.range(KEYS.everything).kvs).failures}
+        return {str(f.key): f.failure.late for f in parse_view(KEYS, self.store.range(KEYS.everything).kvs).failures}
 
 
 def _forget(_place: Assignment) -> None:

@@ -33,7 +33,7 @@ async def test_the_first_agent_without_an_operator_writes_its_own_keep_alive_tim
 
 async def test_a_later_agent_has_the_lease_time_of_the_spec() -> None:
     store = InMemoryStore()
-    written = replace(SPEC, keep_alive_s=20.0, operator="op", slots={"0001": SlotOwner("pod-0")})
+    written = replace(SPEC, keep_alive_s=20.0, operator="op", slots={1: SlotOwner("pod-0")})
     store.txn(Txn((), (Put(KEYS.spec, records.encode(written)),)))
     joined = await join(store, replace(PROFILE, slot=1))
     assert (joined.lease.ttl_s, store.keep_alive(joined.me.lease)) == (20.0, 20.0)
@@ -55,7 +55,7 @@ async def test_an_unreadable_spec_is_an_error_and_leaves_no_lease_behind(spec: b
 
 async def test_an_agent_whose_slot_belongs_to_another_pod_writes_nothing() -> None:
     store = InMemoryStore()
-    written = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-9")})
+    written = replace(SPEC, operator="op", slots={1: SlotOwner("pod-9")})
     at = store.txn(Txn((), (Put(KEYS.spec, records.encode(written)),))).revision
     with pytest.raises(Superseded, match=r"slot 1 belongs to pod-9, not to pod-0"):
         await join(store, replace(PROFILE, slot=1))
@@ -77,7 +77,7 @@ class ChangingSpec(InMemoryEtcd):
 
 async def test_the_spec_can_change_while_a_node_joins() -> None:
     store = InMemoryStore()
-    before = replace(SPEC, keep_alive_s=6.0, operator="op", slots={"0001": SlotOwner("pod-0")})
+    before = replace(SPEC, keep_alive_s=6.0, operator="op", slots={1: SlotOwner("pod-0")})
     store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
     etcd = ChangingSpec(store, replace(before, keep_alive_s=20.0))
     joined = await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, draw=lambda: "0000000a")
@@ -87,9 +87,9 @@ async def test_the_spec_can_change_while_a_node_joins() -> None:
 
 async def test_a_node_does_not_join_with_a_slot_that_was_reassigned_meanwhile() -> None:
     store = InMemoryStore()
-    before = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-0")})
+    before = replace(SPEC, operator="op", slots={1: SlotOwner("pod-0")})
     store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
-    etcd = ChangingSpec(store, replace(before, slots={"0001": SlotOwner("pod-9")}))
+    etcd = ChangingSpec(store, replace(before, slots={1: SlotOwner("pod-9")}))
     with pytest.raises(Superseded):
         await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, draw=lambda: "0000000a")
     assert store.range(KEYS.nodes).kvs == ()
@@ -129,7 +129,7 @@ def with_bootstrap(store: InMemoryStore, spec: SpecRecord) -> NodeIdentity:
     return replace(PROFILE, slot=1, bootstrap=bootstrap_of(spec, revision))
 
 
-OWNED = replace(SPEC, operator="op", slots={"0001": SlotOwner("pod-0")}, keep_alive_s=20.0, graceful_shutdown_s=77.0)
+OWNED = replace(SPEC, operator="op", slots={1: SlotOwner("pod-0")}, keep_alive_s=20.0, graceful_shutdown_s=77.0)
 
 
 async def test_a_pod_with_a_bootstrap_joins_without_a_read_of_the_spec() -> None:
@@ -165,7 +165,7 @@ async def test_a_bootstrap_of_an_older_spec_is_ignored() -> None:
 async def test_a_pod_that_was_replaced_since_its_bootstrap_leaves_no_key_and_no_lease() -> None:
     store = InMemoryStore()
     etcd, identity = RecordingEtcd(store), with_bootstrap(store, OWNED)
-    at = store.txn(Txn((), (Put(KEYS.spec, records.encode(replace(OWNED, slots={"0001": SlotOwner("pod-9")}))),)))
+    at = store.txn(Txn((), (Put(KEYS.spec, records.encode(replace(OWNED, slots={1: SlotOwner("pod-9")}))),)))
     with pytest.raises(Superseded, match=r"slot 1 belongs to pod-9, not to pod-0"):
         await joining.join(etcd, identity, ports=PORTS, draw=lambda: "0000000a")
     assert store.range(KEYS.everything).revision == at.revision

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
-from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase, encode_layout
 from tests.unit.rendezvous.views import a_live_node, slots_of, view_builder
 
 
 def a_world(nodes: list[NodeEntry]) -> RendezvousState:
-    nprocs, roles = ranks.encode_layout(nodes)
+    nprocs, roles = encode_layout((node.record.nproc, node.record.role) for node in nodes)
     members = tuple(node.member for node in nodes)
     master = ranks.master_of(nodes[0])
     return RendezvousState(

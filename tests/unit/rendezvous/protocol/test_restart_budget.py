@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 from elasticjob_agent.rendezvous.protocol.restart_budget import (
     FailureAgeClock,
     RestartCounts,
-    failure_ages,
     used_restarts,
     with_charged_failure,
 )
 from elasticjob_api.records import SpecRecord
+from elasticjob_api.rendezvous_state import charged_ages_s
 
 
 def spec(window_s: float) -> SpecRecord:
@@ -50,7 +50,7 @@ def test_without_a_window_no_ages_are_written() -> None:
 
 def test_at_most_a_thousand_charges_are_written() -> None:
     counts = RestartCounts(round=1, charged_failures="0:" + ",".join(["1.0"] * 1000))
-    assert len(failure_ages(with_charged_failure(spec(60), counts))) == 1000
+    assert len(charged_ages_s(with_charged_failure(spec(60), counts))) == 1000
 
 
 def test_the_clock_starts_again_with_each_charge() -> None:

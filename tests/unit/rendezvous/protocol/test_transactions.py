@@ -248,7 +248,7 @@ def test_open_round_writes_the_state_and_the_failures_in_one_revision() -> None:
     scene.store.txn(TXNS["open_round"](scene))
     view = scene.view()
     assert view.world == FORMING
-    assert [(f.name, f.revision) for f in view.failures] == [("1/0001.0", view.world_revision)]
+    assert [(str(f.key), f.revision) for f in view.failures] == [("1/0001.0", view.world_revision)]
 
 
 @pytest.mark.parametrize("name", ["open_leaving", "leaving"])

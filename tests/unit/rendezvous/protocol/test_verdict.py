@@ -128,14 +128,14 @@ def test_a_signal_is_matched_as_128_plus_its_number() -> None:
 )
 def test_a_failure_while_the_round_ends_for_another_reason(late: Any, root: str | None) -> None:
     result = judge(a_round().failure(1, 1, late=True, **late))
-    assert (result.root_cause.name if result.root_cause else None) == root
+    assert (str(result.root_cause.key) if result.root_cause else None) == root
 
 
 def test_a_failure_record_that_is_written_again_keeps_its_place_in_the_order() -> None:
     job = a_round().failure(1, 1).failure(1, 0).failure(1, 1, late=True)
     root = judge(job).root_cause
     assert root is not None
-    assert root.name == "1/0001.0"
+    assert str(root.key) == "1/0001.0"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def test_every_kind_of_record_is_read() -> None:
     assert view.expected == ExpectedSlots((2,))
     assert {live.member: live.record for live in view.nodes.values()} == {member(0): a_node(0), member(1): a_node(1)}
     assert view.tombstones == {member(7): Tombstone(TombstoneReason.LEFT)}
-    assert [failure.name for failure in view.failures] == ["3/0001.0"]
+    assert [str(failure.key) for failure in view.failures] == ["3/0001.0"]
     assert view.completions == {(3, member(0))}
     assert view.unreadable == []
 
@@ -101,7 +101,7 @@ def test_failures_are_in_etcds_order_and_in_the_order_of_ranks_within_one_transa
     first = job.items[KEYS.failure(3, 1, 0)]
     same = KeyValue(KEYS.failure(3, 1, 1), first.value, first.create_revision, first.mod_revision, version=1)
     job.items[same.key] = same
-    assert [failure.name for failure in job.build().failures_of(3)] == ["3/0001.0", "3/0001.1", "3/0000.0"]
+    assert [str(failure.key) for failure in job.build().failures_of(3)] == ["3/0001.0", "3/0001.1", "3/0000.0"]
 
 
 OLD, NEW = "0000000a", "0000000b"

@@ -179,7 +179,7 @@ class SimJob:
         ops: list[Op] = [Put(self.keys.spec, records.encode(spec))]
         before = {} if view.spec is None else view.spec.slots
         if filled := [slot for slot, owner in sorted(spec.slots.items()) if before.get(slot) != owner]:
-            expected = ExpectedSlots(tuple(int(slot, 16) for slot in filled))
+            expected = ExpectedSlots(tuple(filled))
             ops.append(Put(self.keys.expected, records.encode(expected)))
         if new_world is not None:
             ops.append(Put(self.keys.rendezvous_state, rendezvous_state.encode_state(new_world)))
@@ -202,15 +202,15 @@ class SimJob:
         known = {node.pod for node in self.nodes}
         for slot, owner in spec.slots.items():
             if owner.pod not in known:
-                self.spawn(int(slot, 16), owner.pod)
+                self.spawn(slot, owner.pod)
 
     def _filled(self, spec: SpecRecord) -> SpecRecord:
         """Return the spec with `desired` slots, each with an owner; the highest slots are dropped first."""
         slots = dict(sorted(spec.slots.items())[: spec.desired])
         for slot in range(spec.desired):
-            if f"{slot:04x}" not in slots:
+            if slot not in slots:
                 self._pods += 1
-                slots[f"{slot:04x}"] = SlotOwner(f"pod-{self._pods}")
+                slots[slot] = SlotOwner(f"pod-{self._pods}")
         return replace(spec, slots=slots)
 
     def operate(self) -> bool:
@@ -265,7 +265,7 @@ class SimJob:
         over = {node.pod for node in self.nodes if not node.alive or node.workers.wedged}
         # A finished member is not replaced, unless no agent is left to write that the job has succeeded.
         done = self._done_slots() if self.running() else set()
-        in_use = {s: owner for s, owner in spec.slots.items() if owner.pod not in over or int(s, 16) in done}
+        in_use = {s: owner for s, owner in spec.slots.items() if owner.pod not in over or s in done}
         if in_use == spec.slots:
             return False
         for node in self.running():

@@ -165,7 +165,7 @@ class Play:
 
     def do_replace(self, slot: str) -> None:
         spec = self.job.spec
-        slots = {**spec.slots, f"{int(slot):04x}": SlotOwner(f"another-{slot}")}
+        slots = {**spec.slots, int(slot): SlotOwner(f"another-{slot}")}
         assert self.job._write_spec(replace(spec, slots=slots))
 
     def do_wipe(self) -> None:

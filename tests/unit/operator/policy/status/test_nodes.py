@@ -18,6 +18,7 @@ from elasticjob_operator.policy.status.nodes import node_statuses, within_limit
 from elasticjob_operator.policy.status.worker_states import count_letters as worker_count
 from testing.builders import (
     active,
+    failures,
     job,
     member,
     membership,
@@ -196,12 +197,12 @@ def test_a_last_report_between_two_rounds_hides_no_rank() -> None:
 
 def test_failure_records_of_the_last_round_outlive_the_reports() -> None:
     failure = WorkerFailure(incarnation=member(0).incarnation, rank=1, exit_code=1)
-    assert ended(FAILED, failures={"1/0000.1": failure})[0] == ("Failed", "TF")
+    assert ended(FAILED, failures=failures("1/0000.1", failure))[0] == ("Failed", "TF")
 
 
 def test_failure_records_of_an_older_round_are_ignored() -> None:
     failure = WorkerFailure(incarnation="x", rank=0, exit_code=1)
-    assert ended(FAILED, failures={"0/0000.0": failure})[0] == ("Stopped", "TT")
+    assert ended(FAILED, failures=failures("0/0000.0", failure))[0] == ("Stopped", "TT")
 
 
 def test_a_job_that_ended_unobserved_has_the_members_of_its_last_round() -> None:
