@@ -6,16 +6,17 @@ job can make the page slow for the others.
 
 import math
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 from elasticjob_api import codec
 from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import NodeReport, Progress, WorkerFailure
-from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
+from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus, RoundStatus
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.status.worker_states import letters
-from elasticjob_operator.ui.round_history import RoundEntry
 from elasticjob_operator.ui.state import JobEntry
 
 TEXT_LIMIT = 1024
@@ -49,13 +50,12 @@ def job_row(entry: JobEntry) -> Json:
 
 def job_details(entry: JobEntry) -> Json:
     """Return the content of the page of one job."""
-    causes = {each.round: each.message for each in entry.status.rounds}
     return {
         **job_row(entry),
         "uid": entry.key.uid,
         "ranks": list(_nodes(entry)),
         "truncated": entry.status.nodes_truncated,
-        "rounds": [_round(each, causes.get(each.number, "")) for each in entry.rounds.rounds],
+        "rounds": list(_rounds(entry)),
         "failure": _last_failure(entry.status),
         "failures": [_failure(key, failure) for key, failure in entry.failures.items()],
         "conditions": [
@@ -115,20 +115,33 @@ def _node(status: NodeStatus | None, report: NodeReport | None, pod: str, *, end
     }
 
 
-def _round(each: RoundEntry, message: str) -> Json:
-    """Return a round; `message` is that of the status, which names the failure that caused the round."""
-    return {
-        "round": each.number,
-        "cause": each.cause,
-        "detail": _truncate(message or each.detail),
-        "opened": each.opened_s,
-        "active": each.active_s,
-        "ended": each.ended_s,
-        "end": each.end,
-        "nodes": each.nodes,
-        "workers": each.workers,
-        "steps": dict(each.steps),
-    }
+def _rounds(entry: JobEntry) -> Iterator[Json]:
+    """Yield the rounds of the status, and the current one if it has not been active; `end` is the state after it."""
+    world, rounds = entry.view.world, sorted(entry.rounds.values(), key=lambda each: each.round)
+    if world is not None and world.round in entry.opened_s.keys() - entry.rounds.keys():
+        ended = entry.status.completion_time if world.state.is_final else ""
+        cause, message = world.cause.value, world.message
+        rounds.append(RoundStatus(round=world.round, start_time="", end_time=ended, cause=cause, message=message))
+    for each, successor in zip_longest(rounds, rounds[1:]):
+        yield {
+            "round": each.round,
+            "cause": each.cause,
+            "detail": _truncate(each.message),
+            "opened": entry.opened_s.get(each.round),
+            "active": from_rfc3339(each.start_time),
+            "ended": from_rfc3339(each.end_time),
+            "end": _phase_after(each, successor, world),
+            "nodes": each.nodes,
+            "workers": each.workers,
+            "steps": dict(entry.steps.get(each.round, {})),
+        }
+
+
+def _phase_after(each: RoundStatus, successor: RoundStatus | None, world: RendezvousState | None) -> str:
+    if successor is not None:
+        is_resumed = successor.cause == Cause.RESUMED.value
+        return str(RoundPhase.SUSPENDED.value if is_resumed else RoundPhase.FORMING.value)
+    return str(world.state.value) if world is not None and each.end_time else ""
 
 
 def _last_failure(status: JobStatus) -> Json | None:

@@ -1,4 +1,4 @@
-"""The content of the page: the last snapshot of each job, and the rounds that this process observed.
+"""The content of the page: the last snapshot of each job, and what etcd and the status keep for a short time only.
 
 The reconciler stores references at each reconcile, and nothing is computed without a reader. Streams of the page read
 the state and wait for changes. All run in one event loop, so between two awaits every reader has the same state.
@@ -8,19 +8,20 @@ import asyncio
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import WorkerFailure
-from elasticjob_api.status import JobStatus
+from elasticjob_api.rendezvous_state import RoundPhase
+from elasticjob_api.status import JobStatus, RoundStatus
 from elasticjob_operator.controller.observer import ReconcileObserver
 from elasticjob_operator.model.cluster_interface import Object
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.recovery import RecoverySample
 from elasticjob_operator.model.rendezvous_view import RendezvousView
-from elasticjob_operator.model.timestamps import from_rfc3339
-from elasticjob_operator.ui.round_history import RoundHistory
 
 MAX_FAILURES = 20
+MAX_ROUNDS = 200
 _MAX_DELETED = 1000
 
 MemberAt = tuple[str, str]
@@ -36,7 +37,12 @@ class JobEntry:
     status: JobStatus
     view: RendezvousView
     version: int
-    rounds: RoundHistory = field(default_factory=RoundHistory)
+    rounds: dict[int, RoundStatus] = field(default_factory=dict)
+    """The rounds of the status, and up to `MAX_ROUNDS` with those that have left it."""
+    opened_s: dict[int, float] = field(default_factory=dict)
+    """Round → when this process first observed that it was forming."""
+    steps: dict[int, Mapping[str, float]] = field(default_factory=dict)
+    """Round → seconds of detect, stop, agree and start, once the agents have reported them."""
     failures: Mapping[FailureKey, WorkerFailure] = field(default_factory=dict)
     """The failures of the last round that had any, the root cause first; etcd keeps them for two rounds only."""
 
@@ -52,15 +58,17 @@ class PageState(ReconcileObserver):
         self._waiters: set[asyncio.Future[None]] = set()
 
     def reconciled(self, key: JobKey, obj: Object, status: JobStatus, view: RendezvousView, now_s: float) -> None:
-        """Store a job's newest state, and record its round."""
+        """Store a job's newest state, and add its rounds to those that are known."""
         namespaced_name = key.namespace, key.name
         entry = self.jobs.get(namespaced_name)
         if entry is None or entry.key != key:
             entry = self.jobs[namespaced_name] = JobEntry(key=key, obj=obj, status=status, view=view, version=0)
         entry.obj, entry.status, entry.view = obj, status, view
-        if view.world is not None:
-            since_s = from_rfc3339(status.last_rendezvous_time)
-            entry.rounds.record(view.world, now_s, active_since_s=since_s)
+        if view.world is not None and view.world.state is RoundPhase.FORMING:
+            entry.opened_s.setdefault(view.world.round, now_s)
+        entry.rounds.update((each.round, each) for each in status.rounds)
+        for known in (entry.rounds, entry.opened_s, entry.steps):
+            _drop_oldest(known)
         if view.failures:
             entry.failures = _recent_failures(view)
         entry.version = self._changed()
@@ -68,7 +76,7 @@ class PageState(ReconcileObserver):
     def recovered(self, key: JobKey, recovered: RecoverySample) -> None:
         """Record the durations of a round's steps."""
         if (entry := self.jobs.get((key.namespace, key.name))) is not None and entry.key == key:
-            entry.rounds.measured(recovered.round, recovered.steps)
+            entry.steps[recovered.round] = recovered.steps
 
     def deleted(self, key: JobKey) -> None:
         """Remove a deleted job."""
@@ -100,6 +108,11 @@ class PageState(ReconcileObserver):
             if not waiter.done():
                 waiter.set_result(None)
         return self.version
+
+
+def _drop_oldest(by_round: dict[int, Any]) -> None:
+    while len(by_round) > MAX_ROUNDS:
+        del by_round[min(by_round)]
 
 
 def _recent_failures(view: RendezvousView) -> dict[FailureKey, WorkerFailure]:

@@ -12,6 +12,7 @@ from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.recovery import RecoverySample
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.timestamps import to_rfc3339
+from elasticjob_operator.policy.status.rounds import update_rounds
 from elasticjob_operator.ui import PageState
 from testing.builders import NOW_S
 
@@ -49,6 +50,13 @@ def report(slot: int, *, state: WorkerState = WorkerState.HEALTHY, pod: str = ""
     return NodeReport(
         pod=pod or f"job-{slot}-abcde", pod_uid=f"u{slot}", round=1, group_rank=slot, workers=workers, **fields
     )
+
+
+def observed(board: PageState, of: JobKey, status: JobStatus, view: RendezvousView, now_s: float) -> JobStatus:
+    """Reconcile once; return the status, with the rounds that the view adds."""
+    after = replace(status, rounds=update_rounds(status.rounds, view, now_s))
+    board.reconciled(of, obj(now_s), after, view, now_s)
+    return after
 
 
 def small(board: PageState, count: int, *, now_s: float = NOW_S) -> None:
@@ -126,6 +134,7 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
     }
     reports[Member(3, f"{3:08x}")] = report(3, state=WorkerState.FAILED)
     of = key(name)
+    last = world(4, nodes=nodes, cause=Cause.NODE_JOINED, message="job-7 joined", root_cause="2/0004.5")
     history: list[tuple[float, RendezvousState]] = [
         (900, world(1, RoundPhase.FORMING)),
         (890, world(1, nodes=nodes)),
@@ -134,13 +143,13 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
         (100, world(3, RoundPhase.FORMING, cause=Cause.WORKER_FAILED, message="rank 37 was killed by SIGSEGV")),
         (99.6, world(3, nodes=nodes - 1, cause=Cause.WORKER_FAILED, message="rank 37 was killed by SIGSEGV")),
         (60, world(4, RoundPhase.FORMING, cause=Cause.NODE_JOINED, message="job-7 joined")),
+        (59, last),
     ]
     for ago_s, at in history:
-        board.reconciled(of, obj(now_s), status, RendezvousView(world=at), now_s - ago_s)
+        status = observed(board, of, status, RendezvousView(world=at), now_s - ago_s)
     board.recovered(
         of, RecoverySample(3, Cause.WORKER_FAILED, {"detect": 0.01, "stop": 0.3, "agree": 0.02, "start": 0.08})
     )
-    last = world(4, nodes=nodes, cause=Cause.NODE_JOINED, message="job-7 joined", root_cause="2/0004.5")
     board.reconciled(
         of,
         obj(now_s),

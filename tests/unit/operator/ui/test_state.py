@@ -4,17 +4,19 @@ import asyncio
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from elasticjob_api.records import Progress, WorkerReport, WorkerState
-from elasticjob_api.rendezvous_state import Member
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.status import JobStatus, ProgressStatus, RoundStatus
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.ui import PageState
 from elasticjob_operator.ui.serialize import METRICS_LIMIT, RANKS_LIMIT, TEXT_LIMIT, job_details, job_row
+from elasticjob_operator.ui.state import MAX_ROUNDS
 from testing.builders import NOW_S
-from tests.unit.operator.ui.page_states import HOSTILE, hostile, key, large, obj, report, small, world
+from tests.unit.operator.ui.page_states import HOSTILE, hostile, key, large, obj, observed, report, small, world
 
 
 def noted(*names: str) -> PageState:
@@ -104,7 +106,8 @@ def test_the_size_of_a_job_on_the_page_is_limited() -> None:
     progress = ProgressStatus(step=1, metrics={f"m{i}": long for i in range(1000)})
     status = JobStatus(reason=long, message=long, progress=progress)
     reports = {Member(i, f"{i:08x}"): report(i, pod=f"p{i}") for i in range(RANKS_LIMIT // 8 + 50)}
-    board.reconciled(key(), obj(), status, RendezvousView(world=replace(world(), message=long), reports=reports), NOW_S)
+    forming = replace(world(1, RoundPhase.FORMING), message=long)
+    board.reconciled(key(), obj(), status, RendezvousView(world=forming, reports=reports), NOW_S)
     details = job_details(board.jobs["team", "job"])
     assert (len(details["reason"]), len(details["rounds"][0]["detail"])) == (TEXT_LIMIT, TEXT_LIMIT)
     assert len(details["progress"]["metrics"]) == METRICS_LIMIT
@@ -123,6 +126,45 @@ def test_the_cause_of_a_round_is_that_of_the_status() -> None:
     status = JobStatus(rounds=(RoundStatus(round=1, start_time="", message=failed),))
     board.reconciled(key(), obj(), status, RendezvousView(world=world()), NOW_S)
     assert job_details(board.jobs["team", "job"])["rounds"][0]["detail"] == failed
+
+
+def rounds_of(*history: tuple[float, RendezvousState]) -> list[dict[str, Any]]:
+    """Return the rounds on the page after these states at these times."""
+    board, status = PageState(), JobStatus()
+    for now_s, at in history:
+        status = observed(board, key(), status, RendezvousView(world=at), now_s)
+    rounds: list[dict[str, Any]] = job_details(board.jobs["team", "job"])["rounds"]
+    return rounds
+
+
+def test_a_round_forms_becomes_active_and_ends_with_the_next() -> None:
+    again = world(2, RoundPhase.FORMING, cause=Cause.WORKER_FAILED, message="rank 3 raised")
+    first, second = rounds_of((10.0, world(1, RoundPhase.FORMING)), (11.0, world(1)), (20.0, again))
+    assert [first[name] for name in ("opened", "active", "ended", "end")] == [10.0, 11.0, 20.0, "forming"]
+    assert (first["nodes"], first["workers"]) == (2, 16)
+    assert [second[name] for name in ("cause", "detail", "active", "end")] == [
+        "WorkerFailed",
+        "rank 3 raised",
+        None,
+        "",
+    ]
+
+
+def test_a_round_that_ended_with_the_suspension_is_followed_by_it() -> None:
+    first, second = rounds_of(
+        (1.0, world(1)), (5.0, world(1, RoundPhase.SUSPENDED)), (9.0, world(2, cause=Cause.RESUMED))
+    )
+    assert [(each["ended"], each["end"]) for each in (first, second)] == [(5.0, "suspended"), (None, "")]
+
+
+def test_the_last_round_ends_as_the_job_does() -> None:
+    [only] = rounds_of((1.0, world(1)), (9.0, world(1, RoundPhase.SUCCEEDED)))
+    assert (only["ended"], only["end"]) == (9.0, "succeeded")
+
+
+def test_rounds_that_have_left_the_status_remain_up_to_a_limit() -> None:
+    rounds = rounds_of(*((float(number), world(number)) for number in range(1, MAX_ROUNDS + 10)))
+    assert (len(rounds), rounds[0]["round"]) == (MAX_ROUNDS, 10)
 
 
 def test_two_hundred_jobs_are_a_short_list() -> None:
