@@ -1,19 +1,14 @@
 """The history of a job as rounds and moments, from its status and its events, for the timeline and `describe`.
 
-The status has the rounds with their slots, in milliseconds. If it has none (an older operator), the rounds come from
-the events, without slots and in seconds.
+The status has the last rounds with their slots, in milliseconds. A job that never ran has none.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from elasticjob_cli.views.text import moment
 
-_ROUND = re.compile(r"round (\d+): (?:(\d+) nodes?, (\d+) workers?)(?:; after: (.*))?", re.DOTALL)
-_ENDS_A_ROUND = frozenset({"WorkerFailed", "Restarting", "NodeLost", "Suspended", "Succeeded", "Failed"})
-_OPENS_A_ROUND = frozenset({"WorkerFailed", "NodeLost", "ScaledUp", "ScaledDown", "Resumed"})
 _EVENT_DELAY_S = 3.0
 """Seconds by which an event may be late: it is written after the status, which is batched."""
 _FAILURES = frozenset(
@@ -63,8 +58,6 @@ class JobHistory:
     live: bool
     rounds: Sequence[Round] = ()
     moments: Sequence[HistoryEntry] = ()
-    exact: bool = True
-    """Whether the rounds are those of the status, in milliseconds."""
     restarts: int = 0
     losses: int = 0
 
@@ -103,8 +96,7 @@ def job_history(job: Mapping[str, Any], moments: Iterable[HistoryEntry], *, now_
     """Return the history of a job from its object and its events."""
     meta, status = job.get("metadata") or {}, job.get("status") or {}
     entries = sorted(moments, key=lambda each: each.time_s)
-    recorded = tuple(_round(each) for each in status.get("rounds") or ())
-    rounds = recorded or _from_moments(entries)
+    rounds = tuple(_round(each) for each in status.get("rounds") or ())
     ended_s = moment(status.get("completionTime"))
     created_s = moment(meta.get("creationTimestamp"))
     known = [each.start_s for each in rounds] + [each.time_s for each in entries]
@@ -118,7 +110,6 @@ def job_history(job: Mapping[str, Any], moments: Iterable[HistoryEntry], *, now_
         live=ended_s is None,
         rounds=_closed(rounds, None if ended_s is None else max(ended_s, last_s)),
         moments=tuple(entries),
-        exact=bool(recorded),
         restarts=int(status.get("restarts") or 0),
         losses=int(status.get("nodeLosses") or 0),
     )
@@ -145,24 +136,6 @@ def parse_slots(text: str) -> tuple[int, ...]:
         if first.isdecimal() and (last or first).isdecimal():
             found.extend(range(int(first), int(last or first) + 1))
     return tuple(found)
-
-
-def _from_moments(moments: Iterable[HistoryEntry]) -> tuple[Round, ...]:
-    rounds: list[Round] = []
-    cause = ""
-    for each in moments:
-        cause = each.message if each.reason in _OPENS_A_ROUND else cause
-        running = bool(rounds) and rounds[-1].end_s is None
-        if running and each.reason in _ENDS_A_ROUND:
-            rounds[-1] = replace(rounds[-1], end_s=each.time_s)
-        if each.reason == "RendezvousCompleted" and (found := _ROUND.match(each.message)):
-            if rounds and rounds[-1].end_s is None:
-                rounds[-1] = replace(rounds[-1], end_s=each.time_s)
-            number, nodes, workers = (int(part or 0) for part in found.groups()[:3])
-            message = found.group(4) or cause
-            rounds.append(Round(number=number, start_s=each.time_s, nodes=nodes, workers=workers, message=message))
-            cause = ""
-    return tuple(rounds)
 
 
 def _closed(rounds: Sequence[Round], end_s: float | None) -> tuple[Round, ...]:

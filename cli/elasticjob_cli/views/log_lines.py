@@ -29,7 +29,7 @@ def span_of(history: JobHistory, number: int | None) -> tuple[float, float]:
     rounds = list(history.rounds)
     index = rounds.index(_wanted(history, rounds, number))
     begins = [each.start_s - min(_EARLY_S, gap_s / 2) for each, gap_s in zip(rounds, history.gaps(), strict=True)]
-    begins[0] = float("-inf") if history.exact and rounds[0].number == 1 else begins[0]
+    begins[0] = float("-inf") if rounds[0].number == 1 else begins[0]
     return begins[index], begins[index + 1] if index + 1 < len(begins) else float("inf")
 
 

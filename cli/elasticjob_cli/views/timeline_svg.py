@@ -88,9 +88,8 @@ def _legend(history: JobHistory, height: int) -> Iterator[Shape]:
     causes = dict.fromkeys(each.cause for each in history.rounds)
     same = {"Resumed": "First", "ScaledDown": "NodeJoined"}
     shown = dict.fromkeys(same.get(cause, cause) for cause in causes if same.get(cause, cause) in _MEANING)
-    source = "" if history.exact else "; from events, to the second"
-    yield Label(20, height - 20, f"× a failure{source}", 12, _GREY)
-    x = 110.0 + 6.5 * len(source)
+    yield Label(20, height - 20, "× a failure", 12, _GREY)
+    x = 110.0
     for cause in shown:
         yield Box(x, height - 30, 12, 12, _COLOURS[cause])
         yield Label(x + 18, height - 20, _MEANING[cause], 12, _GREY)

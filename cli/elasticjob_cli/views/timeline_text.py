@@ -22,10 +22,7 @@ def timeline(history: JobHistory, *, width: int) -> list[str]:
     if not history.rounds:
         return [*lines, "no round has run yet" if history.live else "no round has run"]
     lines += _table(history, width)
-    lines += ["", *chart(history, width=width)]
-    if not history.exact:
-        lines += ["", "(from the job's events, in whole seconds: its status has no rounds)"]
-    return lines
+    return [*lines, "", *chart(history, width=width)]
 
 
 def headline(history: JobHistory) -> str:
@@ -61,7 +58,7 @@ _HEAD = ("ROUND", "BEGAN", "RAN", "GAP", "NODES", "WORKERS", "WHY")
 def _rows(history: JobHistory) -> Iterable[tuple[str, ...]]:
     for each, gap_s in zip(history.rounds, history.gaps(), strict=True):
         ran = duration(history.end_of(each) - each.start_s) + (" ..." if history.live and each.end_s is None else "")
-        began = clock(each.start_s, fine=history.exact)
+        began = clock(each.start_s, fine=True)
         yield str(each.number), began, ran, duration(gap_s), str(each.nodes), str(each.workers), reason_text(each)
 
 

@@ -15,28 +15,6 @@ def test_rounds_of_the_status_have_their_slots_and_the_gaps_between() -> None:
     assert [(each.number, each.slots) for each in history.rounds] == [(1, (0, 1)), (2, (0, 1, 2))]
     assert history.gaps() == pytest.approx([10.0, 0.1])
     assert history.in_rounds_s == pytest.approx(50.0 + 39.9)
-    assert history.exact
-
-
-def test_a_job_without_rounds_in_its_status_gets_them_from_its_events() -> None:
-    moments = [
-        moment(-90, "RendezvousCompleted", "round 1: 2 nodes, 4 workers"),
-        moment(-40, "WorkerFailed", "rank 3 on digits-1-abcde was killed by SIGSEGV in round 1", warning=True),
-        moment(-38, "RendezvousCompleted", "round 2: 1 node, 2 workers"),
-    ]
-    history = job_history(a_job(), moments, now_s=NOW_S)
-    first, second = history.rounds
-    assert (first.nodes, first.workers, first.end_s) == (2, 4, NOW_S - 40)
-    assert (second.nodes, second.message.partition(" on ")[0]) == (1, "rank 3")
-    assert not history.exact
-
-
-def test_the_cause_in_a_rounds_event_counts_more_than_an_earlier_event() -> None:
-    moments = [
-        moment(-9, "ScaledUp", "from 1 to 2 nodes"),
-        moment(-8, "RendezvousCompleted", "round 1: 2 nodes, 4 workers; after: digits-1 joined"),
-    ]
-    assert job_history(a_job(), moments, now_s=NOW_S).rounds[0].message == "digits-1 joined"
 
 
 def test_the_history_of_an_ended_job_ends_with_it() -> None:
