@@ -1,9 +1,7 @@
-"""The rules of the prose lint, and the arithmetic of its baseline."""
+"""The rules of the prose lint."""
 
 import pytest
 
-from hack.prose import baseline
-from hack.prose.baseline import Difference
 from hack.prose.passages import CODE, Kind, Passage
 from hack.prose.rules import MAX_WORDS, Rule, sentences, violations, words
 
@@ -65,29 +63,3 @@ def test_whether_and_return_begin_a_summary() -> None:
 
 def test_a_folder_shows_what_is_pure_not_a_docstring() -> None:
     assert _rules("PURE: a plan.") == [Rule.PURE]
-
-
-def test_the_baseline_is_read_as_it_was_written() -> None:
-    counts = {"b.py": {Rule.LONG: 2}, "a b.md": {Rule.SPEECH: 1, Rule.LONG: 3}, "none.py": {Rule.LONG: 0}}
-    text = baseline.encode(counts)
-    assert baseline.parse(text) == {"a b.md": {Rule.LONG: 3, Rule.SPEECH: 1}, "b.py": {Rule.LONG: 2}}
-    assert [line.split(" =")[0] for line in text.splitlines() if "=" in line] == ['"a b.md"', '"b.py"']
-
-
-def test_a_file_above_its_baseline_and_a_new_file_are_differences() -> None:
-    found = {"old.py": {Rule.LONG: 3}, "new.py": {Rule.SPEECH: 1}}
-    above = [one for one in baseline.differences(found, {"old.py": {Rule.LONG: 2}}) if one.is_above]
-    assert above == [Difference("new.py", Rule.SPEECH, 1, 0), Difference("old.py", Rule.LONG, 3, 2)]
-
-
-def test_a_file_below_its_baseline_is_a_difference_that_lowering_removes() -> None:
-    found = {"a.py": {Rule.LONG: 1}}
-    allowed = {"a.py": {Rule.LONG: 2, Rule.SPEECH: 1}, "gone.py": {Rule.LONG: 1}}
-    differences = baseline.differences(found, allowed)
-    assert [one.is_above for one in differences] == [False, False, False]
-    assert baseline.differences(found, baseline.lowered(found, allowed)) == []
-
-
-def test_lowering_never_raises() -> None:
-    allowed = {"a.py": {Rule.LONG: 1}}
-    assert baseline.lowered({"a.py": {Rule.LONG: 2}, "b.py": {Rule.LONG: 1}}, allowed) == allowed
