@@ -85,8 +85,7 @@ def _round_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     if _became_true(before, after, ConditionType.QUORUM_REACHED) and not before.last_rendezvous_time:
         yield Event(EventReason.QUORUM_REACHED, "enough nodes joined")
     if after.ready_replicas and after.last_rendezvous_time != before.last_rendezvous_time:
-        running = next((c.message for c in after.conditions if c.type == ConditionType.RUNNING), "")
-        _, _, why = running.partition(", after: ")
+        why = next((each.message for each in after.rounds if each.round == after.rendezvous_round), "")
         size = f"{node_count_text(after.ready_replicas)}, {pluralize(after.world_size, 'worker')}"
         yield Event(
             EventReason.RENDEZVOUS_COMPLETED,

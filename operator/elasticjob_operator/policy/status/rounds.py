@@ -12,12 +12,14 @@ from dataclasses import replace
 
 from elasticjob_api.rendezvous_state import Member, RendezvousState
 from elasticjob_api.status import RoundStatus
+from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.timestamps import to_rfc3339_ms
 
 MAX_ROUNDS = 32
 """Most rounds in the status. With the limits below they take at most 64 KiB, and 4 KiB for most jobs."""
-MESSAGE_LIMIT = 256
+MESSAGE_LIMIT = 512
+"""Longer than any message about a failed worker."""
 SLOTS_LIMIT = 1024
 _RUN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
@@ -59,7 +61,7 @@ def _started_round(world: RendezvousState, now_s: float) -> RoundStatus:
         round=world.round,
         start_time=to_rfc3339_ms(now_s),
         cause=world.cause.value,
-        message=world.message[:MESSAGE_LIMIT],
+        message=one_line(world.message, MESSAGE_LIMIT),
         nodes=len(world.members),
         workers=sum(world.workers_per_node()),
         slots=slots_text(world.members),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.constants import ConditionType, EventReason
-from elasticjob_api.status import JobStatus, LastFailure
+from elasticjob_api.status import JobStatus, LastFailure, RoundStatus
 from elasticjob_operator.policy.status.events import events
 from testing.builders import NOW, ago, condition
 
@@ -91,11 +91,11 @@ def test_a_lost_node_is_named_in_its_event() -> None:
 
 
 def test_the_event_of_a_round_has_its_cause() -> None:
-    why = condition("Running", message="round 2 runs with 2 nodes, after: restart 7 was requested")
-    conditions = (condition("QuorumReached"), why)
-    after = changed(rendezvous_round=2, last_rendezvous_time=NOW, conditions=conditions)
-    (event,) = events(RUNNING, after)
+    rounds = (RoundStatus(round=2, start_time=NOW, message="restart 7 was requested"),)
+    (event,) = events(RUNNING, changed(rendezvous_round=2, last_rendezvous_time=NOW, rounds=rounds))
     assert event.message == "round 2: 2 nodes, 4 workers; after: restart 7 was requested"
+    (event,) = events(RUNNING, changed(rendezvous_round=3, last_rendezvous_time=NOW, rounds=rounds))
+    assert event.message == "round 3: 2 nodes, 4 workers"
 
 
 def test_the_first_size_is_no_scaling() -> None:
