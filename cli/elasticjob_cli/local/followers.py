@@ -100,14 +100,14 @@ def _describe_end(end: dict[str, Any]) -> str:
     return f"{end_text}: {end['message']}" if end.get("reason") == "StartError" else end_text
 
 
-async def follow_events(cluster: InMemoryCluster, report: PrintLine, recent: RecentOutput) -> None:
+async def follow_events(cluster: InMemoryCluster, view: RunView, report: PrintLine, recent: RecentOutput) -> None:
     """Write the operator's events, without causes that the pods have written already."""
     async for event in cluster.watch(Resource.EVENT):
         if event.change in {Change.LISTED, Change.ADDED, Change.MODIFIED}:
-            event_object = event.object
-            line = event_line(str(event_object.get("reason", "")), str(event_object.get("message", "")), recent)
+            reason, message = str(event.object.get("reason", "")), str(event.object.get("message", ""))
+            line = event_line(reason, message, view.last_failure, recent)
             if line is not None:
-                report(line, _tone(event_object))
+                report(line, _tone(event.object))
 
 
 def _tone(event: Object) -> TextStyle:

@@ -179,7 +179,7 @@ async def _run_pods(run: _Run, stack: LocalStack) -> int:
             stack.kubelet.run(),
             followers.follow_job(stack.cluster, view),
             followers.follow_pods(stack.cluster, view, info),
-            followers.follow_events(stack.cluster, info, run.console.recent),
+            followers.follow_events(stack.cluster, view, info, run.console.recent),
             followers.follow_reports(stack.etcd, _keys(stack, view.job), view),
             save_periodically(view, run.folder),
             injector.run(),

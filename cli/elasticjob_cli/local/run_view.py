@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from elasticjob.lenient_codec import read_known
 from elasticjob_api import constants
 from elasticjob_api.records import NodeReport, WorkerReport, WorkerState
+from elasticjob_api.status import LastFailure
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object
 
@@ -47,6 +49,12 @@ class RunView:
         """The last status of the job."""
         status: Mapping[str, Any] = self.job.get("status") or {}
         return status
+
+    @property
+    def last_failure(self) -> LastFailure | None:
+        """The last failure in the status."""
+        stored = self.status.get("lastFailure")
+        return read_known(LastFailure, stored, "status.lastFailure") if stored else None
 
     @property
     def finished(self) -> bool:

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob_api import constants
+from elasticjob_api.failure_text import describe_last_failure
 from elasticjob_cli.local.run_view import RunView, Worker
 from elasticjob_cli.views.advice import command_cure
 from elasticjob_cli.views.job_text import failure_text
 from elasticjob_cli.views.text import align, pluralize
+from elasticjob_operator.model.one_line import one_line
 
 _MAX_ROWS = 64
 _SUCCEEDED = "C"
@@ -23,6 +25,8 @@ _STATES = {
     "T": "stopped",
     "U": "unknown",
 }
+_ENDED_BY_A_FAILURE = {constants.FailedReason.MAX_RESTARTS, constants.FailedReason.FAIL_JOB_RULE}
+"""Reasons of a failed job that its last failure caused."""
 _HEAD = ("RANK", "NODE", "POD", "STATE", "RESTARTS", "PID", "EXIT")
 
 
@@ -102,25 +106,18 @@ def summary(view: RunView, *, elapsed_s: float, logs: Path) -> str:
     )
     lines = [f"{status.get('phase') or 'Pending'}: {counts}"]
     if status.get("phase") == constants.Phase.FAILED:
-        lines.append(f"why: {status.get('reason')}: {_describe_consequence(status)}")
-    if failure := status.get("lastFailure"):
-        kind = "root cause" if _is_about(failure, status) else "last failure"
-        lines.append(f"{kind}: {failure_text(failure)}")
+        lines.append(f"why: {status.get('reason')}: {_describe_consequence(view)}")
+    if failure := view.last_failure:
+        kind = "root cause" if status.get("reason") in _ENDED_BY_A_FAILURE else "last failure"
+        lines.append(f"{kind}: {failure_text(status['lastFailure'])}")
         if status.get("phase") == constants.Phase.FAILED:
-            lines.append(f"its log: {logs / str(failure['podName'])}")
+            lines.append(f"its log: {logs / failure.pod_name}")
             if cure := command_cure(view.job.get("spec") or {}, status):
                 lines.append(f"cure: {cure}")
     return "\n".join(lines)
 
 
-def _is_about(failure: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Return whether the job failed by this failure; the last failure may have cost a restart only."""
-    cause = f"rank {failure.get('rank')} on {failure.get('podName')} "
-    return status.get("phase") == constants.Phase.FAILED and str(status.get("message", "")).startswith(cause)
-
-
-def _describe_consequence(status: Mapping[str, Any]) -> str:
+def _describe_consequence(view: RunView) -> str:
     """Return the verdict, without its cause if the summary has that in its own line."""
-    message = str(status.get("message", ""))
-    cause, limit = message.rpartition("; ")[::2]
-    return limit if cause and _is_about(status.get("lastFailure") or {}, status) else message
+    message, failure = str(view.status.get("message", "")), view.last_failure
+    return message if failure is None else message.removeprefix(f"{one_line(describe_last_failure(failure))}; ")

@@ -11,11 +11,10 @@ from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, plan
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import assignment
-from elasticjob_agent.rendezvous.protocol.verdict import describe
-from elasticjob_agent.rendezvous.protocol.view import FailureEntry, RendezvousView, parse_view
+from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
-from elasticjob_api.keys import FailureKey
+from elasticjob_api.failure_text import describe_failure
 from elasticjob_api.records import WorkerFailure, encode
 from elasticjob_api.rendezvous_state import (
     Cause,
@@ -101,7 +100,7 @@ class Walk:
         """Step 3: the agent writes the record and opens the next round; return the key of the record."""
         world = self.world()
         key = self.stage.keys.failure(world.round, 0, 0)
-        cause = describe(FailureEntry(FailureKey(world.round, 0, 0), record, 1))
+        cause = describe_failure(record)
         opened = next_round(world, f"open{world.round}", Cause.WORKER_FAILED, cause)
         await self.stage.etcd.txn(
             Txn((), (Put(key, encode(record)), Put(self.stage.keys.rendezvous_state, encode_state(opened))))

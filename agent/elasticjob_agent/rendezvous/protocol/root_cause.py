@@ -9,6 +9,7 @@ from elasticjob_api.records import WorkerFailure
 _ABORT = -6
 _CRASHES = {-4, _ABORT, -7, -8, -11}
 """SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV: signals that the agent never sends to stop a worker."""
+_OWN_CRASHES = _CRASHES - {_ABORT}
 _STACK = "what():"
 _STDERR_MESSAGE = 500
 
@@ -50,7 +51,7 @@ def failure_kind(failure: WorkerFailure) -> FailureKind:
 
 def is_collateral(failure: WorkerFailure) -> bool:
     """Whether the worker failed because of its peers."""
-    if failure.exit_code in _CRASHES - {_ABORT}:
+    if failure.exit_code in _OWN_CRASHES:
         return False
     # A C++ library aborts on an exception that it does not catch.
     uncaught = _uncaught(failure.stderr) if failure.exit_code == _ABORT else ""

@@ -12,6 +12,7 @@ from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.root_cause import is_collateral, root_cause
 from elasticjob_agent.rendezvous.protocol.view import FailureEntry, RendezvousView
 from elasticjob_api import exit_codes
+from elasticjob_api.failure_text import describe_failure
 from elasticjob_api.records import FailureRule, SpecRecord, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member
 
@@ -55,10 +56,12 @@ def decide_verdict(view: RendezvousView, spec: SpecRecord, counts: RestartCounts
         # The round ended for another reason. A worker that failed because its peers stopped is not the root cause.
         shown = root if root and not is_collateral(root.failure) else None
         return Verdict(
-            root_cause=shown, charged_failures=counts.charged_failures, message=describe(shown) if shown else ""
+            root_cause=shown,
+            charged_failures=counts.charged_failures,
+            message=describe_failure(shown.failure) if shown else "",
         )
     if root.failure.port_taken and counts.port_retries < PORT_RETRIES:
-        detail = f"{describe(root)}; not charged: the next attempt takes another port"
+        detail = f"{describe_failure(root.failure)}; not charged: the next attempt takes another port"
         return Verdict(
             root_cause=root,
             charged_failures=counts.charged_failures,
@@ -75,13 +78,13 @@ def _startup_failures(failures: list[FailureEntry], counts: RestartCounts) -> in
 
 
 def _charge(spec: SpecRecord, root: FailureEntry, counts: RestartCounts, *, startup_failures: int) -> Verdict:
-    failure_text = describe(root)
+    cause = describe_failure(root.failure)
     action = _rule(spec.failure_rules, exit_codes.exit_code_of(root.failure.exit_code))
     if action == _FAIL_JOB:
         return Verdict(
-            root_cause=root, failed=Cause.FAIL_JOB_RULE, message=f"{failure_text}; a failurePolicy rule ends the job"
+            root_cause=root, failed=Cause.FAIL_JOB_RULE, message=f"{cause}; a failurePolicy rule ends the job"
         )
-    text_with_delay = failure_text + restart_backoff.describe_delay(spec, startup_failures)
+    text_with_delay = cause + restart_backoff.describe_delay(spec, startup_failures)
     ports = counts.port_retries if root.failure.port_taken else 0
     if action == _IGNORE:
         return Verdict(
@@ -95,7 +98,7 @@ def _charge(spec: SpecRecord, root: FailureEntry, counts: RestartCounts, *, star
         return Verdict(
             root_cause=root,
             failed=Cause.MAX_RESTARTS,
-            message=failure_text + _describe_exhaustion(spec, startup_failures),
+            message=cause + _describe_exhaustion(spec, startup_failures),
             startup_failures=startup_failures,
         )
     charges = restart_budget.with_charged_failure(spec, counts)
@@ -120,16 +123,6 @@ def _rule(rules: tuple[FailureRule, ...], exit_code: int) -> str:
         if not rule.values or (exit_code in rule.values) != rule.negate:
             return rule.action
     return ""
-
-
-def describe(failure: FailureEntry) -> str:
-    """Return the failure as text: rank, pod, end and message."""
-    record = failure.failure
-    where = f" on {record.pod}" if record.pod else ""
-    how = f"was killed by {record.signal}" if record.signal else f"exited with code {record.exit_code}"
-    oom = " (out of memory)" if record.oom else ""
-    lines = record.message.strip().splitlines()
-    return f"rank {record.rank}{where} {how}{oom}" + (f": {lines[-1][:200]}" if lines else "")
 
 
 def is_done(view: RendezvousView, member: Member) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from elasticjob_api.constants import ConditionType, EventReason
-from elasticjob_api.status import Condition, JobStatus
+from elasticjob_api.status import Condition, JobStatus, LastFailure
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.text import node_count_text, pluralize
 from elasticjob_operator.policy.status import node_loss
@@ -69,16 +69,20 @@ def _trouble_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
         yield Event(EventReason.STALLED, stalled.message, warning=True)
     failure = after.last_failure
     if failure is not None and failure != before.last_failure and failure.reason != node_loss.REASON:
-        how = f"was killed by {failure.signal}" if failure.signal else f"exited with {failure.exit_code}"
-        why = f": {failure.message}" if failure.message else ""
-        message = f"rank {failure.rank} on {failure.pod_name} {how} in round {failure.round}{why}"
-        yield Event(EventReason.WORKER_FAILED, message, warning=True)
+        yield Event(EventReason.WORKER_FAILED, worker_failed_text(failure), warning=True)
     if after.restarts > before.restarts:
         yield Event(EventReason.RESTARTING, f"all workers restart (restart {after.restarts} of the job)", warning=True)
     if after.node_losses > before.node_losses:
         loss = failure.message if failure is not None and failure.reason == node_loss.REASON else "a node was lost"
         count = f"node loss {after.node_losses} of the job, not counted against maxRestarts"
         yield Event(EventReason.NODE_LOST, f"{loss} ({count})", warning=True)
+
+
+def worker_failed_text(failure: LastFailure) -> str:
+    """Return the message of the event about a failed worker."""
+    how = f"was killed by {failure.signal}" if failure.signal else f"exited with {failure.exit_code}"
+    why = f": {failure.message}" if failure.message else ""
+    return f"rank {failure.rank} on {failure.pod_name} {how} in round {failure.round}{why}"
 
 
 def _round_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:

@@ -5,6 +5,7 @@ counts a loss. Records of old rounds are deleted, so a failure that was observed
 """
 
 from elasticjob_api.exit_codes import exit_code_of
+from elasticjob_api.failure_text import OOM_KILLED
 from elasticjob_api.records import WorkerFailure
 from elasticjob_api.status import LastFailure
 from elasticjob_operator.model.snapshot import JobSnapshot
@@ -52,5 +53,5 @@ def _tail(text: str) -> str:
 
 def _reason(failure: WorkerFailure) -> str:
     if failure.oom:
-        return "OOMKilled"
+        return OOM_KILLED
     return "Signaled" if failure.signal else "Error"

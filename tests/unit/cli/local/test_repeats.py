@@ -3,7 +3,10 @@
 import pytest
 
 from elasticjob_api.constants import EventReason
+from elasticjob_api.status import LastFailure
 from elasticjob_cli.local.repeats import RecentOutput, event_line, is_end_of_job
+from elasticjob_operator.model.one_line import one_line
+from elasticjob_operator.policy.status.events import worker_failed_text
 
 _SAID = "rank 3 on j-1-abcde exited with code 1: ValueError: no; maxRestarts 1 is used up"
 
@@ -32,22 +35,31 @@ def _recent(*blocks: bytes) -> RecentOutput:
     return recent
 
 
-_FAILED = "rank 3 on j-1-abcde exited with 1 in round 2"
+_WORDS = "rank 3 on j-1-abcde exited with 1 in round 2"
+
+
+def _failure(message: str) -> LastFailure:
+    return LastFailure(time="", round=2, pod_name="j-1-abcde", rank=3, local_rank=1, exit_code=1, message=message)
+
+
+def _failed_line(cause: str, recent: RecentOutput) -> str | None:
+    """Return the line for the event of a worker with this message, as the operator writes it."""
+    failure = _failure(cause)
+    return event_line(EventReason.WORKER_FAILED, one_line(worker_failed_text(failure)), failure, recent)
 
 
 def test_a_cause_that_the_worker_has_written_is_not_repeated() -> None:
-    recent = _recent(b"[rank3] Traceback\n[rank3] ValueError: no\n")
-    assert event_line(EventReason.WORKER_FAILED, f"{_FAILED}: ValueError: no", recent) == _FAILED
+    assert _failed_line("ValueError: no", _recent(b"[rank3] Traceback\n[rank3] ValueError: no\n")) == _WORDS
 
 
 def test_of_several_lines_the_last_one_decides() -> None:
-    recent = _recent(b"[rank3] ValueError: no\n")
-    assert event_line(EventReason.WORKER_FAILED, f"{_FAILED}: first\nValueError: no\n", recent) == _FAILED
+    assert _failed_line("first\nValueError: no\n", _recent(b"[rank3] ValueError: no\n")) == _WORDS
 
 
 def test_a_cause_that_no_worker_has_written_is_shown() -> None:
-    whole = f"{_FAILED}: command 'trian.sh' not found"
-    assert event_line(EventReason.WORKER_FAILED, whole, _recent(b"[rank3] up\n")) == whole
+    assert _failed_line("command 'trian.sh' not found", _recent(b"[rank3] up\n")) == (
+        f"{_WORDS}: command 'trian.sh' not found"
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,23 +71,27 @@ def test_a_cause_that_no_worker_has_written_is_shown() -> None:
     ],
 )
 def test_a_cause_is_not_cut_because_a_line_merely_contains_it(cause: str, written: bytes) -> None:
-    whole = f"{_FAILED}: {cause}"
-    assert event_line(EventReason.WORKER_FAILED, whole, _recent(written)) == whole
+    assert _failed_line(cause, _recent(written)) == f"{_WORDS}: {one_line(cause)}"
 
 
 @pytest.mark.parametrize("written", [b"ValueError: no", b"[rank3] ValueError: no", b"[rank3]: ValueError: no\r"])
 @pytest.mark.parametrize("cause", ["ValueError: no", "no"])
 def test_a_cause_is_found_behind_ranks_and_its_class(cause: str, written: bytes) -> None:
-    assert event_line(EventReason.WORKER_FAILED, f"{_FAILED}: {cause}", _recent(b"up\n" + written + b"\n")) == _FAILED
+    assert _failed_line(cause, _recent(b"up\n" + written + b"\n")) == _WORDS
 
 
 def test_a_failure_without_a_message_is_shown_unchanged() -> None:
-    assert event_line(EventReason.WORKER_FAILED, _FAILED, _recent(b"[rank3] up\n")) == _FAILED
+    assert _failed_line("", _recent(b"[rank3] up\n")) == _WORDS
+
+
+def test_an_event_about_another_failure_is_shown_unchanged() -> None:
+    recent, event = _recent(b"ValueError: no\n"), "rank 0 on j-0-abcde exited with 7 in round 2: 7"
+    assert event_line(EventReason.WORKER_FAILED, event, _failure("ValueError: no"), recent) == event
+    assert event_line(EventReason.WORKER_FAILED, event, None, recent) == event
 
 
 def test_a_cause_is_found_after_much_other_output_in_one_block() -> None:
-    recent = _recent(b"x" * 100_000 + b"\nValueError: no\n")
-    assert event_line(EventReason.WORKER_FAILED, f"{_FAILED}: ValueError: no", recent) == _FAILED
+    assert _failed_line("ValueError: no", _recent(b"x" * 100_000 + b"\nValueError: no\n")) == _WORDS
 
 
 def test_the_kept_output_is_bounded() -> None:
@@ -98,21 +114,14 @@ _NEXT = "failure 2 in a row before any progress, the next attempt is 1 s after i
     ],
 )
 def test_a_round_after_a_failure_does_not_repeat_the_cause(message: str, line: str) -> None:
-    assert event_line(EventReason.RENDEZVOUS_COMPLETED, message, _recent(b"[rank3] ValueError: no\n")) == line
-
-
-def test_a_round_does_not_repeat_a_cause_of_the_operators_event() -> None:
-    recent = _recent()
-    for number in (1, 2):
-        whole = f"rank 3 on j-1-abcde exited with 127 in round {number}: command 'x' not found"
-        assert event_line(EventReason.WORKER_FAILED, whole, recent) == whole
-        assert event_line(EventReason.RENDEZVOUS_COMPLETED, f"{_ROUND}: command 'x' not found", recent) == _ROUND
+    assert event_line(EventReason.RENDEZVOUS_COMPLETED, message, _failure("ValueError: no"), _recent()) == line
 
 
 def test_the_end_of_a_failed_job_is_left_to_the_summary() -> None:
-    assert event_line(EventReason.FAILED, f"MaxRestartsExceeded: {_SAID}", _recent()) is None
+    assert event_line(EventReason.FAILED, f"MaxRestartsExceeded: {_SAID}", None, _recent()) is None
 
 
 @pytest.mark.parametrize("reason", [EventReason.SUCCEEDED, EventReason.RESTARTING, EventReason.NODE_LOST])
 def test_every_other_event_is_shown_word_for_word(reason: str) -> None:
-    assert event_line(reason, "the job resumes with 1 node", _recent(b"the job resumes with 1 node\n")) is not None
+    recent, text = _recent(b"the job resumes with 1 node\n"), "the job resumes with 1 node"
+    assert event_line(reason, text, _failure(text), recent) == text

@@ -5,11 +5,16 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api import codec
 from elasticjob_api.records import WorkerState
+from elasticjob_api.status import LastFailure
 from elasticjob_cli.local.summary import describe_code, rank_table, summary
 from tests.unit.cli.view_builders import a_node, a_report, a_view
 
-_FAILURE = {"rank": 1, "podName": "j-0-abcde", "nodeName": "local-0", "round": 1, "exitCode": 137, "signal": "SIGKILL"}
+_KILLED = LastFailure(
+    time="", round=1, pod_name="j-0-abcde", node_name="local-0", rank=1, local_rank=1, exit_code=137, signal="SIGKILL"
+)
+_FAILURE: dict[str, Any] = codec.write(_KILLED, keep_defaults=True)
 _RAISED = {**_FAILURE, "exitCode": 1, "signal": "", "message": "ValueError: no; not at all"}
 _VERDICT = "rank 1 on j-0-abcde exited with code 1: ValueError: no; not at all; maxRestarts 1 is used up"
 _LOGS = Path("runs/j/logs")

@@ -138,28 +138,6 @@ def test_a_failure_record_that_is_written_again_keeps_its_place_in_the_order() -
     assert str(root.key) == "1/0001.0"
 
 
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        pytest.param({}, "rank 1 on pod-1 exited with code 1", id="an exit"),
-        pytest.param({"pod": ""}, "rank 1 exited with code 1", id="without a pod"),
-        pytest.param(
-            {"exit_code": -9, "signal": "SIGKILL", "oom": True},
-            "rank 1 on pod-1 was killed by SIGKILL (out of memory)",
-            id="out of memory",
-        ),
-        pytest.param(
-            {"message": "Traceback\n  ...\nValueError: boom\n"},
-            "rank 1 on pod-1 exited with code 1: ValueError: boom",
-            id="its last line",
-        ),
-    ],
-)
-def test_the_description_of_a_failure(fields: dict[str, Any], text: str) -> None:
-    (failure,) = view_builder().failure(1, 1, **fields).build().failures
-    assert verdict.describe(failure) == text
-
-
 def test_left_and_lost_exclude_each_other() -> None:
     view = a_round().lost(0).tombstone(0, TombstoneReason.LEFT).lost(1).build()
     outcomes = {slot: (verdict.has_left(view, member(slot)), verdict.is_lost(view, member(slot))) for slot in range(3)}
