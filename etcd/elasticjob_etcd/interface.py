@@ -160,20 +160,11 @@ class Endpoint:
     timeout_s: float = field(default=3.0)
 
 
-class Etcd(Protocol):
-    """One client's view of etcd. Every method may raise `errors.EtcdError` and nothing else of etcd's.
-
-    After `close` every call raises `Unavailable`, and so do the watches that were running.
-    """
-
-    async def get(self, key: str) -> KeyValue | None:
-        """Read one key (linearizable)."""
+class WatchableEtcd(Protocol):
+    """The reads that a mirror needs."""
 
     async def range(self, prefix: str) -> Range:
         """Read all keys that start with `prefix` (linearizable)."""
-
-    async def txn(self, txn: Txn) -> TxnResult:
-        """Run one transaction. After `Unavailable` it may have taken place or not."""
 
     def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """Yield every change of keys under `prefix` from `start_revision` on, each once, in order.
@@ -186,6 +177,19 @@ class Etcd(Protocol):
         It ends only by `aclose`, or by `Compacted` (list again), `StoreReset`, `RequestRejected`, and by `Unavailable`
         when the client is closed.
         """
+
+
+class Etcd(WatchableEtcd, Protocol):
+    """One client's view of etcd. Every method may raise `errors.EtcdError` and nothing else of etcd's.
+
+    After `close` every call raises `Unavailable`, and so do the watches that were running.
+    """
+
+    async def get(self, key: str) -> KeyValue | None:
+        """Read one key (linearizable)."""
+
+    async def txn(self, txn: Txn) -> TxnResult:
+        """Run one transaction. After `Unavailable` it may have taken place or not."""
 
     async def lease_grant(self, ttl_s: float) -> Lease:
         """Grant a lease that lives `ttl_s` seconds (rounded up to whole ones) after each refresh."""

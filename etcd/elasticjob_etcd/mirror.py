@@ -22,7 +22,7 @@ from typing import Self
 
 from elasticjob_etcd.backoff import Backoff, Random
 from elasticjob_etcd.errors import Compacted, RelistRequired, StoreReset, Unavailable
-from elasticjob_etcd.interface import Etcd, KeyValue, Range, WatchBatch
+from elasticjob_etcd.interface import KeyValue, Range, WatchableEtcd, WatchBatch
 
 _WATCH_TIMEOUT_S = 1.0
 """A watch is confirmed in one round trip. Without the confirmation there is one more list, and no other loss."""
@@ -39,7 +39,7 @@ class Mirror:
 
     def __init__(
         self,
-        etcd: Etcd,
+        etcd: WatchableEtcd,
         prefix: str,
         initial: Range | None = None,
         *,

@@ -112,7 +112,7 @@ class Controller:
         sources = Sources(jobs=self._jobs, pods=self._pods, rendezvous=self._rendezvous, health=self._health)
         return Reconciler(
             cluster=self._cluster,
-            etcd=self._rendezvous.etcd,
+            etcd=self._etcd,
             settings=self._settings,
             sources=sources,
             clocks=self._clocks,

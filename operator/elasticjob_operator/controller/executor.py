@@ -15,7 +15,7 @@ from typing import Any
 from elasticjob_api import constants
 from elasticjob_api.constants import EventReason
 from elasticjob_api.keys import Keys
-from elasticjob_etcd.interface import Etcd, Txn
+from elasticjob_etcd.interface import Etcd, Txn, TxnResult
 from elasticjob_operator.cluster.fair_semaphore import FairSemaphore
 from elasticjob_operator.controller import transactions
 from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden
@@ -66,11 +66,13 @@ class ActionExecutor:
         cluster: Cluster,
         etcd: Etcd,
         clock: Callable[[], float],
+        before_etcd_write: Callable[[], None] = lambda: None,
         credentials: CertificateIssuer | None = None,
     ) -> None:
         self._cluster = cluster
         self._credentials = credentials
         self._etcd = etcd
+        self._before_etcd_write = before_etcd_write
         self._clock = clock
         self._issuing = asyncio.Semaphore(_MAX_CERTIFICATES)
         self._creating = FairSemaphore(_MAX_CREATIONS, max_per_group=_MAX_CREATIONS_PER_NAMESPACE)
@@ -229,10 +231,14 @@ class ActionExecutor:
             context.events.extend(action.events)
 
     async def _write(self, context: ReconcileContext, txn: Txn) -> bool:
-        result = await self._etcd.txn(txn)
+        result = await self._txn(txn)
         if result.succeeded:
             context.job_state.written = (context.store, result.revision)
         return result.succeeded
+
+    async def _txn(self, txn: Txn) -> TxnResult:
+        self._before_etcd_write()
+        return await self._etcd.txn(txn)
 
     async def job_exists(self, key: JobKey) -> bool:
         """Return whether the API server has a job with this uid whose deletion was not requested."""
@@ -244,7 +250,7 @@ class ActionExecutor:
 
     async def _evict(self, context: ReconcileContext, action: act.Evict) -> None:
         log.info("%s: evicting slot %d: %s", context.key, action.member.slot, action.tombstone.detail)
-        await self._etcd.txn(transactions.write_tombstone(context.keys, action))
+        await self._txn(transactions.write_tombstone(context.keys, action))
         await self._etcd.lease_revoke(action.lease)
 
     async def _issue_certificate(self, context: ReconcileContext, action: act.IssueCertificate) -> None:
@@ -260,7 +266,7 @@ class ActionExecutor:
         context.job_state.has_user = False
 
     async def _delete_prefix(self, context: ReconcileContext, _action: act.DeletePrefix) -> None:
-        await self._etcd.txn(transactions.delete_prefix(context.keys))
+        await self._txn(transactions.delete_prefix(context.keys))
 
 
 def _raise_first(errors: Iterable[BaseException]) -> None:

@@ -114,7 +114,13 @@ class Reconciler:
         self._clocks = clocks
         self._ids = ids
         self._cluster = cluster
-        self._executor = ActionExecutor(cluster=cluster, etcd=etcd, clock=clocks.monotonic, credentials=credentials)
+        self._executor = ActionExecutor(
+            cluster=cluster,
+            etcd=etcd,
+            before_etcd_write=sources.rendezvous.flush,
+            clock=clocks.monotonic,
+            credentials=credentials,
+        )
         jobs = sources.jobs
         self._status_writer = StatusWriter(
             cluster=cluster,

@@ -1,8 +1,7 @@
-"""An `Etcd` for a mirror that records the changed keys, so that only the jobs concerned are reconciled.
+"""Lists and watches of etcd for a mirror that record the changed keys, so that only the jobs concerned are reconciled.
 
 A mirror reports only that something has changed. Keys beyond a job's quota are counted and not passed to the mirror,
-which is in memory. If a job has many long failure records, they are passed on without their output. All else passes
-unchanged.
+which is in memory. If a job has many long failure records, they are passed on without their output.
 
 A list is read in pages: keys of a page that are filtered out are freed before the next page.
 """
@@ -14,7 +13,7 @@ from dataclasses import replace
 from typing import cast
 
 from elasticjob_etcd.errors import RelistRequired
-from elasticjob_etcd.interface import KeyValue, Lease, PagedEtcd, Range, Txn, TxnResult, WatchBatch, WatchEvent
+from elasticjob_etcd.interface import KeyValue, PagedEtcd, Range, WatchBatch, WatchEvent
 from elasticjob_etcd.watch import BatchDelay
 from elasticjob_operator.informers.batching import WatchBatcher
 from elasticjob_operator.informers.etcd_usage import EtcdUsage
@@ -23,7 +22,7 @@ from elasticjob_operator.model import job_key
 
 
 class FilteredEtcd:
-    """Passes requests to `etcd`, filters lists and watches, and records the keys that have changed."""
+    """Filters lists and watches of `etcd`, and records the keys that have changed."""
 
     def __init__(self, etcd: PagedEtcd, usage: EtcdUsage | None = None, batcher: WatchBatcher | None = None) -> None:
         self._etcd = etcd
@@ -85,28 +84,3 @@ class FilteredEtcd:
 
     def _reduce(self, kv: KeyValue) -> KeyValue:
         return replace(kv, value=reduced_failure(kv.value)) if self._usage.must_reduce(kv) else kv
-
-    async def get(self, key: str) -> KeyValue | None:
-        """Return a key as `Etcd.get` does."""
-        return await self._etcd.get(key)
-
-    async def txn(self, txn: Txn) -> TxnResult:
-        """Run a transaction as `Etcd.txn` does."""
-        self._batcher.flush()  # the watch must deliver its writes without delay
-        return await self._etcd.txn(txn)
-
-    async def lease_grant(self, ttl_s: float) -> Lease:
-        """Grant a lease as `Etcd.lease_grant` does."""
-        return await self._etcd.lease_grant(ttl_s)
-
-    async def lease_keep_alive(self, lease_id: int) -> float:
-        """Renew a lease as `Etcd.lease_keep_alive` does."""
-        return await self._etcd.lease_keep_alive(lease_id)
-
-    async def lease_revoke(self, lease_id: int) -> bool:
-        """Revoke a lease as `Etcd.lease_revoke` does."""
-        return await self._etcd.lease_revoke(lease_id)
-
-    async def close(self) -> None:
-        """Close the connection as `Etcd.close` does."""
-        await self._etcd.close()

@@ -1,9 +1,9 @@
 """The operator's view of `/elasticjob/<cluster>/`: one mirror for all jobs, split by job.
 
 A view has the state of etcd at `revision`, never a part of a revision. During an outage it is old, but not wrong; after
-a wipe it belongs to a new store. The informer only reads. The effects of writes through its `etcd` are visible as soon
-as possible; reports from agents are delivered in batches. For a job over its etcd quota, only the spec and the excess
-are visible.
+a wipe it belongs to a new store. The informer only reads. Reports from agents are delivered in batches; after `flush`,
+the effect of a write is visible as soon as possible. For a job over its etcd quota, only the spec and the excess are
+visible.
 """
 
 import logging
@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from elasticjob_api.keys import ROOT
 from elasticjob_etcd.errors import StoreReset
-from elasticjob_etcd.interface import Etcd, PagedEtcd
+from elasticjob_etcd.interface import PagedEtcd
 from elasticjob_etcd.mirror import Mirror
 from elasticjob_operator.informers.batching import WatchBatcher
 from elasticjob_operator.informers.etcd_usage import BUDGET, EtcdUsage
@@ -60,11 +60,6 @@ class RendezvousInformer:
             self._filtered_etcd, f"{ROOT}/{cluster_id}/", empty_is_reset=True, on_change=self._changed
         )
         self._jobs: dict[JobKey, JobStore] = {}
-
-    @property
-    def etcd(self) -> Etcd:
-        """A client for writes; their effects are delivered without batching."""
-        return self._filtered_etcd
 
     def flush(self) -> None:
         """End batching, because a write is expected soon."""

@@ -15,7 +15,7 @@ from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.cluster.in_memory import InMemoryCluster, sequential_ids
 from elasticjob_operator.controller.executor import ActionExecutor, ReconcileContext
 from elasticjob_operator.errors import ClusterUnavailable, Forbidden, InvalidObject, RetryLater
-from elasticjob_operator.model.actions import CreatePod, DeletePods, ForceDelete, GetPod, Remove
+from elasticjob_operator.model.actions import CreatePod, DeletePods, DeletePrefix, ForceDelete, GetPod, Remove
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState, NameState
@@ -336,6 +336,21 @@ class Crowd(InMemoryCluster):
         self.waiting -= 1
         self.made += 1
         return await super().create(resource, body)
+
+
+async def test_a_write_to_etcd_is_announced_before_it_is_sent() -> None:
+    store, announced = InMemoryStore(), list[int]()
+    store.txn(Txn((), (Put("/p/c/spec", b"x"),)))
+    written = store.revision
+    executor = ActionExecutor(
+        cluster=InMemoryCluster(),
+        etcd=InMemoryEtcd(store),
+        before_etcd_write=lambda: announced.append(store.revision),
+        clock=lambda: NOW_S,
+    )
+    await executor.execute(turn(), [DeletePrefix()])
+    assert announced == [written]
+    assert store.revision > written
 
 
 async def test_pods_of_a_large_job_are_created_concurrently() -> None:
