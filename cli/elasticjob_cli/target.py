@@ -1,11 +1,9 @@
-"""The target of a command: a job of a cluster with its events, or the folder of a run with its log.
+"""The target of a command: a job of a cluster with its events, or the folder of a run.
 
 A folder with a `job.yaml` is the folder of a run; any other text is the name of a job.
 """
 
 import argparse
-import re
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from elasticjob_cli.connection import connect, get_job
 from elasticjob_cli.errors import InvalidManifest
+from elasticjob_cli.local.run_dir import RunDir
 from elasticjob_cli.output import read_yaml
 from elasticjob_cli.views.job_history import HistoryEntry
 from elasticjob_cli.views.text import moment
 
 if TYPE_CHECKING:
     from elasticjob import Cluster
-
-_LINE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d),(\d{3}) (\w+) \S*(?:saying|status_writer): [^:]+: (\w+): (.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +54,9 @@ def recorded(folder: Path) -> Target:
     job = read_yaml(str(folder / "job.yaml"))
     if not isinstance(job, Mapping):
         raise InvalidManifest(f"{folder / 'job.yaml'}: is not an ElasticJob")
-    log = folder / "elasticjob.log"
-    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    return Target(job, list(moments_of_log(text)))
+    from elasticjob_cli.local.run_events import read_events  # noqa: PLC0415  # only a run needs it
 
-
-def moments_of_log(text: str) -> Iterator[HistoryEntry]:
-    """Yield the operator's events from the log of a run."""
-    for found in filter(None, map(_LINE.match, text.splitlines())):
-        at, milliseconds, level, reason, message = found.groups()
-        seconds = time.mktime(time.strptime(at, "%Y-%m-%d %H:%M:%S"))  # the log has local time
-        yield HistoryEntry(seconds + int(milliseconds) / 1000, reason, message, warning=level != "INFO")
+    return Target(job, list(read_events(RunDir(folder).events)))
 
 
 def moments(cluster: "Cluster", job: Mapping[str, Any]) -> Iterator[HistoryEntry]:

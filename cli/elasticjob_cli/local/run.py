@@ -27,6 +27,7 @@ from elasticjob_cli.local.fault_spec import Fault, parse_fault
 from elasticjob_cli.local.localize import images_of, localized
 from elasticjob_cli.local.manifest import Manifest, read_manifest
 from elasticjob_cli.local.run_dir import RunDir, default_path, make_run_dir
+from elasticjob_cli.local.run_events import save_events
 from elasticjob_cli.local.run_snapshot import as_yaml, save_periodically, write_resource
 from elasticjob_cli.local.run_view import RunView
 from elasticjob_cli.local.signals import CLOSED_OUTPUT, Interrupted, SignalWaiter, StopRequest, kill_everything
@@ -180,6 +181,7 @@ async def _run_pods(run: _Run, stack: LocalStack) -> int:
             followers.follow_job(stack.cluster, view),
             followers.follow_pods(stack.cluster, view, info),
             followers.follow_events(stack.cluster, view, info, run.console.recent),
+            save_events(stack.cluster, run.folder.events),
             followers.follow_reports(stack.etcd, _keys(stack, view.job), view),
             save_periodically(view, run.folder),
             injector.run(),

@@ -46,6 +46,11 @@ class RunDir:
         return self.path / "elasticjob.log"
 
     @property
+    def events(self) -> Path:
+        """File with the operator's events, one JSON object a line."""
+        return self.path / "events.jsonl"
+
+    @property
     def resource(self) -> Path:
         """File with the job and its latest status."""
         return self.path / "job.yaml"
@@ -67,7 +72,8 @@ def make_run_dir(path: Path) -> RunDir:
         folder = RunDir(path)
         for part in (folder.pods, folder.host, folder.logs):
             part.mkdir(mode=_PRIVATE)
-        folder.log.touch(mode=0o600)
+        for file in (folder.log, folder.events):
+            file.touch(mode=0o600)
     except OSError as error:
         raise RunFolderError(
             f"run folder {path}: cannot be created or written: {error.strerror}; name another folder with --run-dir"

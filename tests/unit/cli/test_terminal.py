@@ -1,6 +1,7 @@
 """A terminal never receives control characters that a worker wrote."""
 
 import copy
+import json
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,8 @@ def hostile_run(folder: Path) -> Path:
     job["status"] = {**spoilt(copy.deepcopy(job["status"])), "phase": "Running"}
     job["status"]["progress"] = {"step": 1, "total": 2, "metrics": {f"loss{HOSTILE}": f"1{HOSTILE}"}}
     (folder / "job.yaml").write_text(as_yaml(job))
-    line = (
-        f"2026-01-01 00:00:00,000 INFO elasticjob_operator.controller.status_writer: team/digits: Begun: text{HOSTILE}"
-    )
-    (folder / "elasticjob.log").write_text(f"{line}\n")
+    event = {"time": 1767225600.0, "reason": "Begun", "message": f"text{HOSTILE}", "warning": False}
+    (folder / "events.jsonl").write_text(f"{json.dumps(event)}\n")
     return folder
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob import LogLine
 from elasticjob_cli.local import logs
-from elasticjob_cli.target import Target, moments_of_log
+from elasticjob_cli.target import Target
 from elasticjob_cli.views.job_history import JobHistory, job_history
 from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, last, shown, span_of
 from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_round
@@ -90,19 +90,6 @@ def test_the_last_round_of_a_run_is_shown_and_others_on_request(run: Path) -> No
 def test_a_missing_log_of_a_run_is_reported_with_the_existing_ones(run: Path) -> None:
     with pytest.raises(NoSuchRound, match="it has rounds 1, 2; ranks 0 to 1"):
         lines(run, rank=[7])
-
-
-def test_the_events_of_a_run_are_read_from_its_log() -> None:
-    text = (
-        "2026-01-01 00:00:01,250 INFO elasticjob_operator.controller.status_writer: "
-        "default/digits: Created: it starts\n"
-        "2026-01-01 00:00:02,000 WARNING elasticjob_operator.controller.status_writer: "
-        "default/digits: WorkerFailed: rank 1: no\n"
-        "2026-01-01 00:00:03,000 INFO elasticjob_operator.controller.controller: something else\n"
-    )
-    first, second = moments_of_log(text)
-    assert (first.reason, first.message, first.warning) == ("Created", "it starts", False)
-    assert (second.message, second.warning, second.time_s - first.time_s) == ("rank 1: no", True, 0.75)
 
 
 def test_the_only_worker_of_a_node_has_written_to_the_log_of_its_pod(tmp_path: Path) -> None:
