@@ -11,7 +11,7 @@ from elasticjob_api.exit_codes import ExitCode
 from elasticjob_cli.command import CommandPage
 from elasticjob_cli.connection import add_cluster_options, add_job, connect, get_job
 from elasticjob_cli.errors import CliError
-from elasticjob_cli.target import moments, recorded, run_folder
+from elasticjob_cli.target import recorded, run_folder
 from elasticjob_cli.terminal import has_colour
 from elasticjob_cli.views.job_history import job_history
 from elasticjob_cli.views.job_text import failure_text
@@ -76,7 +76,7 @@ def _lines(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace)
         return
     begin_s, end_s = float("-inf"), float("inf")
     if arguments.previous or arguments.round is not None:
-        history = job_history(job.manifest, moments(cluster, job.manifest), now_s=time.time())
+        history = job_history(job.manifest, (), now_s=time.time())
         begin_s, end_s = span_of(history, arguments.round)
     ranks: set[int] = set(arguments.rank)
     only = arguments.rank[0] if len(ranks) == 1 else None
@@ -102,7 +102,7 @@ def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namesp
     from elasticjob_api.job import trainer_container  # noqa: PLC0415  # the same
 
     rank, number, pod, local = failed_place(job.manifest)
-    history = job_history(job.manifest, moments(cluster, job.manifest), now_s=time.time())
+    history = job_history(job.manifest, (), now_s=time.time())
     known = any(each.number == number for each in history.rounds)
     begin_s, end_s = span_of(history, number) if known else (float("-inf"), float("inf"))
     count = max([len(node.ranks) for node in job.status.nodes if node.pod_name == pod] or [local + 1])

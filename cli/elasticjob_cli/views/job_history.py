@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from elasticjob_api.slot_ranges import parse_slots
 from elasticjob_cli.views.text import moment
 
 _EVENT_DELAY_S = 3.0
@@ -124,18 +125,8 @@ def _round(record: Mapping[str, Any]) -> Round:
         message=str(record.get("message") or ""),
         nodes=int(record.get("nodes") or 0),
         workers=int(record.get("workers") or 0),
-        slots=parse_slots(str(record.get("slots") or "")),
+        slots=tuple(parse_slots(str(record.get("slots") or ""))),
     )
-
-
-def parse_slots(text: str) -> tuple[int, ...]:
-    """Return the slots of a text such as `0-2,5`, in its order; a cut-off rest (`...`) is ignored."""
-    found: list[int] = []
-    for word in text.split(","):
-        first, _, last = word.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            found.extend(range(int(first), int(last or first) + 1))
-    return tuple(found)
 
 
 def _closed(rounds: Sequence[Round], end_s: float | None) -> tuple[Round, ...]:

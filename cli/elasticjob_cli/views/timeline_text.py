@@ -6,6 +6,7 @@ Nodes that were in the same rounds share a row, so that five hundred of them are
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from elasticjob_api.slot_ranges import format_slots
 from elasticjob_cli.views.job_history import JobHistory, Round
 from elasticjob_cli.views.text import align, clock, cut, day, duration, one_line, pluralize, wrap_lines
 
@@ -102,13 +103,7 @@ def grouped(history: JobHistory) -> list[tuple[str, Sequence[Round]]]:
 
 def slots_text(slots: Sequence[int]) -> str:
     """Return `3` for one slot, or `[0-2,5]`."""
-    runs: list[list[int]] = []
-    for slot in slots:
-        if runs and slot == runs[-1][1] + 1:
-            runs[-1][1] = slot
-        else:
-            runs.append([slot, slot])
-    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    text = format_slots(slots)
     return text if len(slots) == 1 else f"[{text}]"
 
 

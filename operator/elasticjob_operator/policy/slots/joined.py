@@ -5,10 +5,10 @@ A pod that is older than a round of its slot was in that round: a slot has one p
 
 from collections.abc import Iterable
 
+from elasticjob_api.slot_ranges import parse_slots
 from elasticjob_api.status import RoundStatus
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.timestamps import from_rfc3339
-from elasticjob_operator.policy.status.rounds import slots_of
 
 
 def joined_before(rounds: Iterable[RoundStatus], pods: Iterable[Pod]) -> frozenset[str]:
@@ -18,5 +18,5 @@ def joined_before(rounds: Iterable[RoundStatus], pods: Iterable[Pod]) -> frozens
     last_s: dict[int, float] = {}
     for round_ in rounds:
         began_s = from_rfc3339(round_.start_time) or 0.0
-        last_s |= {slot: max(began_s, last_s.get(slot, 0.0)) for slot in slots_of(round_.slots, highest=highest)}
+        last_s |= {slot: max(began_s, last_s.get(slot, 0.0)) for slot in parse_slots(round_.slots, highest=highest)}
     return frozenset(pod.uid for slot, pod in with_slot if pod.created_s < last_s.get(slot, 0.0))

@@ -6,11 +6,11 @@ status. If a round began and ended between two observations, both its times are 
 before it are missing.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from elasticjob_api.rendezvous_state import Member, RendezvousState
+from elasticjob_api.slot_ranges import format_slots
 from elasticjob_api.status import RoundStatus
 from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.model.rendezvous_view import RendezvousView
@@ -21,7 +21,6 @@ MAX_ROUNDS = 32
 MESSAGE_LIMIT = 512
 """Longer than any message about a failed worker."""
 SLOTS_LIMIT = 1024
-_RUN = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def update_rounds(before: tuple[RoundStatus, ...], view: RendezvousView, now_s: float) -> tuple[RoundStatus, ...]:
@@ -69,20 +68,6 @@ def _started_round(world: RendezvousState, now_s: float) -> RoundStatus:
 
 
 def slots_text(members: tuple[Member, ...]) -> str:
-    """Return the slots in rank order; consecutive slots are written as `first-last`."""
-    runs: list[list[int]] = []
-    for member in members:
-        if runs and member.slot == runs[-1][1] + 1:
-            runs[-1][1] = member.slot
-        else:
-            runs.append([member.slot, member.slot])
-    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    """Return the slots in rank order, cut between two slots beyond the limit."""
+    text = format_slots(member.slot for member in members)
     return text if len(text) <= SLOTS_LIMIT else f"{text[:SLOTS_LIMIT].rpartition(',')[0]},..."
-
-
-def slots_of(text: str, *, highest: int) -> Iterator[int]:
-    """Yield the slots in a text of `slots_text`, up to `highest`; parts that cannot be parsed are skipped."""
-    for part in text.split(","):
-        if found := _RUN.fullmatch(part):
-            first, last = int(found[1]), int(found[2] or found[1])
-            yield from range(first, min(last, highest) + 1)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticjob_cli.views.job_history import HistoryEntry, job_history, parse_slots
+from elasticjob_cli.views.job_history import HistoryEntry, job_history
 from tests.unit.cli.recorded import NOW_S, a_job, at, two_rounds
 
 
@@ -37,10 +37,3 @@ def test_a_failure_with_an_event_counts_once_and_another_event_counts_too() -> N
 def test_a_job_without_a_status_has_a_history() -> None:
     history = job_history({"metadata": {"name": "digits"}}, [], now_s=NOW_S)
     assert (history.phase, history.rounds, history.in_rounds_s) == ("Pending", (), 0)
-
-
-@pytest.mark.parametrize(
-    ("text", "slots"), [("", ()), ("3", (3,)), ("0-2,7,5", (0, 1, 2, 7, 5)), ("0-1,...", (0, 1)), ("x", ())]
-)
-def test_slots_are_read_in_rank_order(text: str, slots: tuple[int, ...]) -> None:
-    assert parse_slots(text) == slots

@@ -75,10 +75,6 @@ def test_only_the_last_rounds_are_kept() -> None:
     assert (len(rounds), rounds[0].round, rounds[-1].round) == (MAX_ROUNDS, 10, MAX_ROUNDS + 9)
 
 
-def test_slots_are_in_rank_order_and_consecutive_ones_are_a_range() -> None:
-    assert slots_text(members(0, 1, 2, 5, 4, 7)) == "0-2,5,4,7"
-
-
 def test_a_long_list_of_slots_is_truncated_between_two_slots() -> None:
     text = slots_text(members(*range(0, 2000, 2)))
     assert len(text) <= SLOTS_LIMIT + 4
