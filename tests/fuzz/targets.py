@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elasticjob_agent.monitoring.progress import parse_progress
 from elasticjob_agent.rendezvous.protocol.link_handshake import (
     Authenticator,
     Hello,
@@ -20,6 +19,7 @@ from elasticjob_agent.rendezvous.protocol.link_handshake import (
     encode_challenge,
 )
 from elasticjob_agent.workers.error_file import read_error_file
+from elasticjob_agent.workers.progress import parse_progress
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 
 from elasticjob_agent.monitoring.hang_detector import ActivitySample, HangDetector
-from elasticjob_agent.monitoring.progress import ProgressFifo
+from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_api.records import WorkerReport, WorkerState
 
 _SAMPLES_PER_DEADLINE = 10

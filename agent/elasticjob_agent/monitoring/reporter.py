@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from elasticjob_agent.monitoring.progress import ProgressFifo
 from elasticjob_agent.monitoring.recovery_timings import recovery_timings
 from elasticjob_agent.monitoring.usage import Usage, UsageMeter
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
@@ -21,6 +20,7 @@ from elasticjob_agent.rendezvous.member.session import Session
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.tracing import Tracer
 from elasticjob_agent.workers.node_workers import NodeWorkers
+from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_api.records import NodeReport, RecoveryTimings, WorkerReport, WorkerState
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound
 from elasticjob_etcd.interface import Etcd

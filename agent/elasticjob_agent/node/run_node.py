@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob_agent.host.cpu_topology import Cpus, format_cpus
-from elasticjob_agent.monitoring.progress import ProgressFifo
 from elasticjob_agent.monitoring.reporter import Reporter
 from elasticjob_agent.net.ports import FixedPort, ReservedPort
 from elasticjob_agent.node.self_fencing import SelfFencing
@@ -27,6 +26,7 @@ from elasticjob_agent.supervisor import Console, Supervisor
 from elasticjob_agent.tracing import Tracer
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
 from elasticjob_agent.workers.output import DEFAULT_OUTPUT, Output
+from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Etcd
@@ -75,14 +75,16 @@ async def run_node(settings: NodeSettings, received_signals: list[signal.Signals
     supervisor = Supervisor.begin()  # it starts while this node joins
     consoles = Console(1), Console(2)
     trace = Tracer(settings.trace, settings.profile.pod)
-    progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}", lambda: None)
+    progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}")
     port = _master_port(settings)
     etcd = EtcdClient(settings.endpoint)
     if settings.cpus:
         log.info("workers are bound to CPUs, by local rank: %s", "; ".join(map(format_cpus, settings.cpus)))
     try:
-        template = _worker_template(settings, progress, consoles)
-        workers = NodeWorkers(supervisor=supervisor, template=template, port=port, wall_ns=time.time_ns)
+        template = _worker_template(settings, consoles)
+        workers = NodeWorkers(
+            supervisor=supervisor, template=template, port=port, progress=progress, wall_ns=time.time_ns
+        )
         member = _member(settings, etcd, workers, trace)
         reporter = Reporter(
             etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns, trace=trace
@@ -129,9 +131,7 @@ def _member(settings: NodeSettings, etcd: Etcd, workers: NodeWorkers, trace: Tra
     )
 
 
-def _worker_template(
-    settings: NodeSettings, progress: ProgressFifo, consoles: tuple[Console, Console]
-) -> WorkerTemplate:
+def _worker_template(settings: NodeSettings, consoles: tuple[Console, Console]) -> WorkerTemplate:
     return WorkerTemplate(
         argv=settings.argv,
         environment=settings.environment,
@@ -140,14 +140,11 @@ def _worker_template(
         pod=settings.profile.pod,
         host=settings.profile.host,
         log_dir=settings.log_dir,
-        progress=progress.path,
         stdout=consoles[0].write,
         stderr=consoles[1].write,
         output=settings.output,
         virtual_local_rank=settings.virtual_local_rank,
         cpus=settings.cpus,
-        last_progress=lambda: progress.last,
-        forget_progress=progress.forget,
     )
 
 

@@ -44,20 +44,18 @@ class ExitedWorker:
 class FailureRecorder:
     """Makes the failure records of one node's workers; it must be notified of each start."""
 
-    def __init__(self, *, pod: str, host: str, memory: OomCounter, progress: Callable[[], object | None]) -> None:
-        """`progress` returns the newest progress that was reported; each report is another object."""
+    def __init__(self, *, pod: str, host: str, memory: OomCounter, has_progress: Callable[[], bool]) -> None:
+        """`has_progress` returns whether a worker has reported progress in this round."""
         self._pod = pod
         self._host = host
         self._memory = memory
-        self._progress = progress
-        self._progress_before: object | None = None
+        self._has_progress = has_progress
         self._started_s = 0.0
         self._assignment: Assignment | None = None
 
     def round_started(self, assignment: Assignment, now_s: float) -> None:
         """Record that the workers of `assignment` start at `now_s` (monotonic seconds)."""
         self._assignment, self._started_s = assignment, now_s
-        self._progress_before = self._progress()
         self._memory.take_baseline()
 
     def record(self, exited: ExitedWorker) -> WorkerFailure:
@@ -104,7 +102,7 @@ class FailureRecorder:
 
     def _is_startup(self, end: Exit, message: str) -> bool:
         """Whether the worker failed to start: no progress, and an early end or an error of an import."""
-        if self._progress() is not self._progress_before:
+        if self._has_progress():
             return False
         return end.at_s - self._started_s < STARTUP_FAILURE_S or _NOT_STARTED.search(message) is not None
 

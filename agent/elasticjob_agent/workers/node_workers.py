@@ -31,6 +31,7 @@ from elasticjob_agent.workers.env import WorkerPaths, worker_environment
 from elasticjob_agent.workers.failure_recorder import ExitedWorker, FailureRecorder
 from elasticjob_agent.workers.macros import fill_in_local_rank
 from elasticjob_agent.workers.output import DEFAULT_OUTPUT, Output
+from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_api.records import WorkerReport, WorkerState
 from elasticjob_api.runtime_config import RuntimeConfig
 
@@ -54,17 +55,12 @@ class WorkerTemplate:
     pod: str
     host: str
     log_dir: Path
-    progress: Path
     stdout: Callable[[bytes], None]
     stderr: Callable[[bytes], None]
     output: Output = DEFAULT_OUTPUT
     virtual_local_rank: bool = False
     cpus: tuple[Cpus, ...] = ()
     """The processors of each local rank, if workers are bound; else empty."""
-    last_progress: Callable[[], object | None] = lambda: None
-    """Returns the newest progress that a worker of this node reported; each report is another object."""
-    forget_progress: Callable[[], None] = lambda: None
-    """Called when a round begins, because its report must not have the progress of the one before."""
 
 
 _Launch = tuple[Command, logs.WorkerLogs, error_file.StderrTail]
@@ -89,6 +85,7 @@ class NodeWorkers:
         supervisor: Supervisor,
         template: WorkerTemplate,
         port: ReservedPort,
+        progress: ProgressFifo,
         wall_ns: Callable[[], int],
         memory: OomCounter | None = None,
     ) -> None:
@@ -96,10 +93,11 @@ class NodeWorkers:
         self._supervisor = supervisor
         self._template = template
         self._port = port
+        self._progress = progress
         self._wall_ns = wall_ns
         counter = memory or OomCounter(find_folder())
         self._failure_recorder = FailureRecorder(
-            pod=template.pod, host=template.host, memory=counter, progress=template.last_progress
+            pod=template.pod, host=template.host, memory=counter, has_progress=lambda: progress.last is not None
         )
         self._workers: list[_Worker] = []
         self._assignment: Assignment | None = None
@@ -141,7 +139,7 @@ class NodeWorkers:
         # An exec may hang on a dead file system, and this node must still be able to leave. So this does not wait.
         self._assignment, self.failures, self._workers, self._stopping = assignment, [], [], False
         self._port.release()
-        self._template.forget_progress()
+        self._progress.forget()
         self._failure_recorder.round_started(assignment, time.monotonic())
         self._phase = Workers.RUNNING
         try:
@@ -186,7 +184,7 @@ class NodeWorkers:
                 local_rank=local_rank,
                 run_id=self._template.run_id,
                 max_restarts=config.max_restarts,
-                paths=WorkerPaths(error_file=str(files.error_file), progress=str(self._template.progress)),
+                paths=WorkerPaths(error_file=str(files.error_file), progress=str(self._progress.path)),
                 virtual=job.virtual_local_rank,
             ),
             cwd=self._template.cwd,

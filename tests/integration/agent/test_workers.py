@@ -16,6 +16,7 @@ from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
+from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_api.records import SpecRecord, WorkerFailure
 from elasticjob_api.runtime_config import runtime_config_of
 from testing.waiting import aeventually
@@ -41,11 +42,19 @@ Make = Callable[..., NodeWorkers]
 
 
 @pytest.fixture
-async def make(tmp_path: Path) -> AsyncIterator[Make]:
+async def progress(tmp_path: Path) -> AsyncIterator[ProgressFifo]:
+    """The FIFO of the node's workers."""
+    made = ProgressFifo(tmp_path / "progress")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+async def make(tmp_path: Path, progress: ProgressFifo) -> AsyncIterator[Make]:
     """`make(script)` returns a group whose workers run this Python script; the supervisor is closed at the end."""
     supervisor = await Supervisor.create()
 
-    def made(script: str, last_progress: Callable[[], object | None] = lambda: None) -> NodeWorkers:
+    def made(script: str) -> NodeWorkers:
         template = WorkerTemplate(
             argv=(sys.executable, "-S", "-c", f"import os, signal, sys, time\n{script}"),
             environment={"READY": str(tmp_path / "ready")},
@@ -54,15 +63,14 @@ async def make(tmp_path: Path) -> AsyncIterator[Make]:
             pod="pod",
             host="host",
             log_dir=tmp_path,
-            progress=tmp_path / "progress",
             stdout=lambda _: None,
             stderr=lambda _: None,
-            last_progress=last_progress,
         )
         return NodeWorkers(
             supervisor=supervisor,
             template=template,
             port=ReservedPort("127.0.0.1"),
+            progress=progress,
             wall_ns=time.time_ns,
             memory=OomCounter(tmp_path),
         )
@@ -160,15 +168,15 @@ async def test_a_stop_before_the_start_is_complete_stops_all_workers(make: Make)
     assert [report.exit_code for report in workers.reports()] == [-signal.SIGTERM]
 
 
-async def test_an_internal_error_is_raised_to_the_caller(make: Make) -> None:
-    progress = iter([None])
-    workers = make("sys.exit(1)", last_progress=lambda: next(progress))
+async def test_an_internal_error_is_raised_to_the_caller(make: Make, progress: ProgressFifo) -> None:
+    workers = make("sys.exit(1)")
     await workers.start(PLACE, CONFIG)
+    del progress.last
 
     def raised() -> bool:
         try:
             return workers.phase is None
-        except RuntimeError as error:
-            return "StopIteration" in str(error)
+        except AttributeError:
+            return True
 
     await aeventually(raised, within_s=30, what="the error")

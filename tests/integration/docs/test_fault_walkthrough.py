@@ -14,6 +14,7 @@ from elasticjob_agent.rendezvous.protocol.ranks import assignment
 from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
+from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_api.failure_text import describe_failure
 from elasticjob_api.records import WorkerFailure, encode
 from elasticjob_api.rendezvous_state import (
@@ -66,12 +67,13 @@ class Walk:
         place = assignment(world, 0)
         spec = self.stage.spec()
         assert spec is not None
-        supervisor = await Supervisor.create()
+        supervisor, progress = await Supervisor.create(), ProgressFifo(self.folder / "progress")
         try:
             workers = NodeWorkers(
                 supervisor=supervisor,
                 template=self._job(node.record.pod),
                 port=ReservedPort("127.0.0.1"),
+                progress=progress,
                 wall_ns=time.time_ns,
                 memory=OomCounter(self.folder),
             )
@@ -80,6 +82,7 @@ class Walk:
             [failed] = workers.failures
         finally:
             await supervisor.close()
+            progress.close()
         return replace(failed.failure, incarnation=node.member.incarnation)
 
     def _job(self, pod: str) -> WorkerTemplate:
@@ -91,7 +94,6 @@ class Walk:
             pod=pod,
             host="host",
             log_dir=self.folder,
-            progress=self.folder / "progress",
             stdout=lambda _: None,
             stderr=lambda _: None,
         )

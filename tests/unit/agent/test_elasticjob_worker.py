@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from elasticjob_agent import worker
-from elasticjob_agent.monitoring.progress import ProgressFifo
 from elasticjob_agent.user_python.worker import elasticjob_worker
+from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_api.records import Progress
 from testing.waiting import aeventually
 
@@ -23,7 +23,7 @@ FILE = Path(str(elasticjob_worker.__file__))
 @pytest.fixture
 async def fifo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ProgressFifo]:
     """The agent's end of the FIFO."""
-    made = ProgressFifo(tmp_path / "progress", lambda: None)
+    made = ProgressFifo(tmp_path / "progress")
     monkeypatch.setenv(elasticjob_worker.PROGRESS, str(made.path))
     yield made
     made.close()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from elasticjob_agent.monitoring.progress import parse_progress
 from elasticjob_agent.supervisor.line_prefixer import ConsoleText, LinePrefixer
 from elasticjob_agent.workers.error_file import TAIL_BYTES, StderrTail, read_error_file
 from elasticjob_agent.workers.error_message import MAX_CHARACTERS, error_line, traceback_tail
+from elasticjob_agent.workers.progress import parse_progress
 from elasticjob_api import records
 from elasticjob_api.records import NodeReport
 from testing.mutations import NOT_FINITE, VALUES, mutate

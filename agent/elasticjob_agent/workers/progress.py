@@ -13,7 +13,6 @@ import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +28,7 @@ _STACK_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2}
 class ProgressFifo:
     """The FIFO of one node; `last` is the newest progress received."""
 
-    def __init__(self, path: Path, on_progress: Callable[[], None]) -> None:
+    def __init__(self, path: Path) -> None:
         """Create the FIFO at `path` and read it in the running event loop."""
         self.path = path
         self.last: Progress | None = None
@@ -37,7 +36,6 @@ class ProgressFifo:
         """Lines of progress and heartbeats so far: signs of life."""
         self.stack_signals: dict[int, int] = {}
         """Pid → the signal on which that process writes its stacks."""
-        self._on_progress = on_progress
         self._partial_line = b""
         os.mkfifo(path, 0o622)
         path.chmod(0o622)  # a worker may run as another user
@@ -64,10 +62,8 @@ class ProgressFifo:
             return
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         self._partial_line = self._partial_line[:_MAX_LINE]
-        received = [progress for line in lines if (progress := self._on_line(line)) is not None]
-        if received:
-            self.last = received[-1]
-            self._on_progress()
+        for line in lines:
+            self.last = self._on_line(line) or self.last
 
     def _on_line(self, line: bytes) -> Progress | None:
         """Count or register the message in a line. Return its progress, None if it has none."""
