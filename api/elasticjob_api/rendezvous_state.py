@@ -116,6 +116,11 @@ class RendezvousState:
     members: tuple[Member, ...] = ()
 
     @property
+    def summary(self) -> str:
+        """Return round, phase and cause as text."""
+        return f"round {self.round} is {self.state.value}: {self.cause.value} {self.message}".rstrip()
+
+    @property
     def order(self) -> tuple[int, int]:
         """Return the pair that never decreases, except by a wipe."""
         return self.round, list(RoundPhase).index(self.state)

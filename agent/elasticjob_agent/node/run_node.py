@@ -80,28 +80,32 @@ async def run_node(settings: NodeSettings, received_signals: list[signal.Signals
     etcd = EtcdClient(settings.endpoint)
     if settings.cpus:
         log.info("workers are bound to CPUs, by local rank: %s", "; ".join(map(format_cpus, settings.cpus)))
-    try:
-        template = _worker_template(settings, consoles)
-        workers = NodeWorkers(
-            supervisor=supervisor, template=template, port=port, progress=progress, wall_ns=time.time_ns
-        )
-        member = _member(settings, etcd, workers, trace)
-        reporter = Reporter(
-            etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns, trace=trace
-        )
-        received = [] if received_signals is None else received_signals
-        with _signals(settings.signals, received, leave=member.request_leave, kill=workers.kill):
-            return await _run_all(member, reporter, SelfFencing(etcd, member))
-    finally:
+    with contextlib.ExitStack() as signals:  # a signal must not end the process while it cleans up
         try:
-            await etcd.close()
+            workers = NodeWorkers(
+                supervisor=supervisor,
+                template=_worker_template(settings, consoles),
+                port=port,
+                progress=progress,
+                wall_ns=time.time_ns,
+            )
+            member = _member(settings, etcd, workers, trace)
+            reporter = Reporter(
+                etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns, trace=trace
+            )
+            received = [] if received_signals is None else received_signals
+            signals.enter_context(_signals(settings.signals, received, leave=member.request_leave, kill=workers.kill))
+            return await _run_all(member, reporter, SelfFencing(etcd, member))
         finally:
-            await supervisor.close()
-        port.close()
-        progress.close()
-        trace.close()
-        for console in consoles:
-            console.close()
+            try:
+                await etcd.close()
+            finally:
+                await supervisor.close()
+            port.close()
+            progress.close()
+            trace.close()
+            for console in consoles:
+                console.close()
 
 
 async def run_node_until(

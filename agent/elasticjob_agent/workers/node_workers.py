@@ -142,6 +142,14 @@ class NodeWorkers:
         self._progress.forget()
         self._failure_recorder.round_started(assignment, time.monotonic())
         self._phase = Workers.RUNNING
+        log.info(
+            "rendezvous complete: round %d, node %d of %d, master %s:%d",
+            assignment.round,
+            assignment.group_rank,
+            assignment.group_world_size,
+            assignment.master_addr,
+            assignment.master_port,
+        )
         try:
             logs.prune(self._template.log_dir, assignment.round)
             launches = [self._prepare(assignment, config, local_rank) for local_rank in range(assignment.nproc)]

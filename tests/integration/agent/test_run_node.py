@@ -116,6 +116,36 @@ async def test_a_second_signal_kills_workers_that_ignore_the_first(etcd_server: 
     assert (outcome.code, outcome.detail) == (ExitCode.LEFT, "left in order")
 
 
+async def test_a_signal_during_the_clean_up_does_not_end_the_process(
+    etcd_server: EmbeddedEtcd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    close = Supervisor.close
+    received: list[signal.Signals] = []
+
+    async def signalled(supervisor: Supervisor) -> None:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        await close(supervisor)
+
+    monkeypatch.setattr(Supervisor, "close", signalled)
+    outcome = await run_node(replace(one_node(etcd_server, tmp_path), signals=(signal.SIGUSR1,)), received)
+    assert (outcome.code, received) == (ExitCode.OK, [signal.SIGUSR1])
+
+
+async def test_each_node_logs_its_round_and_why_its_workers_stop(
+    etcd_server: EmbeddedEtcd, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = "MARK; sys.exit('no more data') if os.environ['RANK'] == '1' else time.sleep(600)"
+    caplog.set_level("INFO")
+    one = scripted(etcd_server, tmp_path, script)
+    spec = SpecRecord(min=2, max=2, desired=2, max_restarts=0)
+    one = replace(one, profile=replace(one.profile, own_spec=spec))
+    two = replace(one, profile=replace(one.profile, pod="pod-2", pod_uid="2"))
+    await asyncio.gather(run_node(one), run_node(two))
+    for number in (0, 1):
+        assert f"rendezvous complete: round 1, node {number} of 2, master 127.0.0.1:" in caplog.text
+    assert caplog.text.count("stopping the workers: round 2 is forming: WorkerFailed no more data") == 2
+
+
 async def test_a_new_round_has_no_progress_of_the_one_before(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
     first = "open(os.environ['ELASTICJOB_PROGRESS'], 'w').write('{\"step\": 7}\\n'); "
     ends = f"go = pathlib.Path({str(tmp_path / 'go')!r})\nwhile not go.exists(): time.sleep(0.01)\nsys.exit(1)"

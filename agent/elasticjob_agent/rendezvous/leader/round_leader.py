@@ -142,7 +142,7 @@ class RoundLeader:
             self._trace.point(LEADER_WROTE[world.state], world.round)
             if world.cause is Cause.NODE_LOST and (view.world is None or view.world.round < world.round):
                 self._trace.point("opened for a loss", world.round)
-            log.info("round %d is %s: %s %s", world.round, world.state.value, world.cause.value, world.message)
+            log.info("%s", world.summary)
 
     def _stale_keys(self, view: RendezvousView, world: RendezvousState) -> list[str]:
         spare = () if self._predecessor is None else (self._predecessor,)

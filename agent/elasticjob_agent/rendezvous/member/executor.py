@@ -4,6 +4,7 @@ The answer to a refused transaction shows which compare failed. If the state cha
 the watch shows the new one. If the own key is gone, the session has ended.
 """
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -20,6 +21,8 @@ from elasticjob_api import records
 from elasticjob_api.records import NodeRecord
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, next_round
 from elasticjob_etcd.interface import Etcd, Txn, TxnResult
+
+log = logging.getLogger(__name__)
 
 _MAX_FAILURES = 24
 """The most failures in one write: each has up to 40 KB, and etcd takes 1.5 MB and 128 operations.
@@ -109,6 +112,8 @@ class StepExecutor:
 
     async def _stop(self, context: StepContext, step: Step) -> StepResult:
         self._trace.point("stopping", context.world_or_none.round if context.world_or_none else 0)
+        world = context.world_or_none
+        log.info("stopping the workers: %s", "the job was deleted" if world is None else world.summary)
         self.stop(context.session, fast=step.kind is StepKind.STOP_FAST)
         return StepResult.DONE
 

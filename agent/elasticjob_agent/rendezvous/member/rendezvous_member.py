@@ -284,6 +284,7 @@ class RendezvousMember:
                     log.warning("etcd does not answer; the workers continue: %s", error)
                     logged_s = now_s
                 await asyncio.sleep(RETRY_S)
+        log.info("stopping the workers: the job has continued without this session, or this node leaves")
         await self._stop_workers(fast=False)
         await self._sessions.revoke(session)
         self.session = None

@@ -1,6 +1,7 @@
 """The execution of steps, also if an answer is lost, refused, or slow."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
 import pytest
@@ -18,7 +19,7 @@ from elasticjob_agent.tracing import Tracer
 from elasticjob_api import rendezvous_state
 from elasticjob_api.bootstrap import bootstrap_of
 from elasticjob_api.records import SpecRecord
-from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Put, Range, Txn, TxnResult
 from elasticjob_etcd.leases import LeaseKeeper
@@ -124,6 +125,14 @@ def test_an_opening_by_another_node_does_not_report_this_nodes_failures() -> Non
         node.do(StepKind.OPEN_FAILED, ACTIVE)
     node.session.observe(FORMING)
     assert node.session.failures_reported == 0
+
+
+def test_a_node_that_does_not_lead_logs_why_it_stops_its_workers(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node()
+    node.run_round_1()
+    caplog.set_level("INFO")
+    node.do(StepKind.STOP, replace(FORMING, cause=Cause.NODE_LOST, message="pod-3 is gone"))
+    assert caplog.messages == ["stopping the workers: round 2 is forming: NodeLost pod-3 is gone"]
 
 
 @pytest.mark.parametrize("do", [StepKind.OPEN_FAILED, StepKind.REPORT_LATE_FAILURES])
