@@ -51,7 +51,7 @@ class EtcdAuth(Protocol):
     async def permissions_of(self, role: str) -> frozenset[Permission]:
         """Return the permissions of a role; none if there is no such role."""
 
-    async def has_password(self, user: str) -> bool:
+    async def probe_password(self, user: str) -> bool:
         """Whether a password opens this user to callers with any certificate; False if there is no such user."""
 
     async def revoke_role(self, user: str, role: str) -> None:
@@ -118,7 +118,7 @@ class GrpcEtcdAuth:
         found = await self._call("RoleGet", rpc.AuthRoleGetRequest(role=role), but=_NOT_FOUND)
         return frozenset(_permission_of(one) for one in found.perm) if found else frozenset()
 
-    async def has_password(self, user: str) -> bool:
+    async def probe_password(self, user: str) -> bool:
         """See `EtcdAuth`. etcd reveals it by its answer to a wrong password."""
         request = rpc.AuthenticateRequest(name=user, password=secrets.token_hex())
         try:

@@ -96,7 +96,7 @@ async def _until_refused(socket: Path, process: asyncio.subprocess.Process, admi
             if process.returncode is not None:
                 raise ServerError(f"etcd ended with code {process.returncode}; its own log above has the reason")
             try:
-                if await _is_refused(client):
+                if await _refuses_anonymous(client):
                     return
                 await client.auth.enable([admin])
             except (Unavailable, RequestRejected) as error:  # rejected: another member has just enabled it
@@ -106,7 +106,7 @@ async def _until_refused(socket: Path, process: asyncio.subprocess.Process, admi
         await client.close()
 
 
-async def _is_refused(client: EtcdClient) -> bool:
+async def _refuses_anonymous(client: EtcdClient) -> bool:
     try:
         await client.get("health")
     except RequestRejected as error:

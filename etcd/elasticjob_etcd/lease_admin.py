@@ -54,7 +54,7 @@ class EtcdLeaseAdmin:
         found, wanted = set[int](), sorted(leases)
         for start in range(0, len(wanted), _MAX_CONCURRENT):
             batch = wanted[start : start + _MAX_CONCURRENT]
-            answers = await asyncio.gather(*map(self._has_key, batch), return_exceptions=True)
+            answers = await asyncio.gather(*map(self._find_key, batch), return_exceptions=True)
             for lease, answer in zip(batch, answers, strict=True):
                 if isinstance(answer, BaseException):
                     raise answer
@@ -62,7 +62,7 @@ class EtcdLeaseAdmin:
                     found.add(lease)
         return frozenset(found)
 
-    async def _has_key(self, lease: int) -> bool:
+    async def _find_key(self, lease: int) -> bool:
         """Return whether a lease has a key; False if it has ended."""
         request = rpc.LeaseTimeToLiveRequest(ID=lease, keys=True)
         try:

@@ -155,14 +155,14 @@ class Mirror:
         async with contextlib.aclosing(watch):
             begun = await anext(watch)
             self._watching.set()
-            if self._was_reset or not await self._is_contiguous(begun.revision):
+            if self._was_reset or not await self._check_contiguous(begun.revision):
                 listed = await self._etcd.range(self.prefix)
                 self._replace_all(listed, after_wipe=self._was_reset or self._is_of_another_store(listed))
                 self._was_reset = self._is_compacted = False
             async for batch in watch:
                 self._apply(batch)
 
-    async def _is_contiguous(self, begun: int) -> bool:
+    async def _check_contiguous(self, begun: int) -> bool:
         """Whether `items` and a watch that began at this revision leave no gap.
 
         A list that was read after the watch was established may be newer: both overlap then. Any other revision that is

@@ -150,10 +150,10 @@ class EtcdMembers:
 
     async def wait_healthy(self) -> None:
         """Wait for three voters that all answer a read."""
-        whole: Any = self._is_healthy  # mypy takes a coroutine function for a plain one
+        whole: Any = self._check_health  # mypy takes a coroutine function for a plain one
         await aeventually(whole, within_s=TIMEOUT_S, what="three members with a vote")
 
-    async def _is_healthy(self) -> bool:
+    async def _check_health(self) -> bool:
         voters = [member for member in await self.members() if member.name and not member.is_learner]
         return len(voters) == COUNT and all([await self._answers(member) for member in voters])
 

@@ -109,13 +109,13 @@ async def untrusted_reason(address: SharedEtcd) -> str:
     if strangers := sorted(set(listeners(address.port, _rows())) - {os.geteuid(), 0}):
         uids = ", ".join(str(uid) for uid in strangers)
         return f"the server at {address.target} belongs to the user with uid {uids} and is not trusted; {_CURES}"
-    if await _is_answered(address):
+    if await _probe(address):
         unknown = "no listener there is known to belong to this user or root, so it is not trusted"
         return f"a server answers at {address.target}, but {unknown}; {_CURES}"
     return ""
 
 
-async def _is_answered(address: SharedEtcd) -> bool:
+async def _probe(address: SharedEtcd) -> bool:
     try:
         async with asyncio.timeout(_DIAL_S):
             _, writer = await asyncio.open_connection(address.host, address.port)

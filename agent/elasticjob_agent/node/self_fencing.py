@@ -36,12 +36,12 @@ class SelfFencing:
                 continue
             keeper = session.keeper
             await keeper.lost.wait()
-            if await self._is_isolated_too_long(session, keeper):
+            if await self._wait_for_isolation(session, keeper):
                 log.error("etcd has not answered for isolationGraceSeconds: stopping the workers and leaving")
                 self._member.request_leave()
                 await asyncio.Event().wait()
 
-    async def _is_isolated_too_long(self, session: Session, keeper: LeaseKeeper) -> bool:
+    async def _wait_for_isolation(self, session: Session, keeper: LeaseKeeper) -> bool:
         """Return True when etcd is out of reach for longer than the job allows; False when this loss is over."""
         since_s = asyncio.get_running_loop().time() - keeper.lease.ttl_s  # no refresh sent since then was answered
         while self._member.session is session and session.keeper is keeper:

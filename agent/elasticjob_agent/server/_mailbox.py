@@ -43,12 +43,12 @@ class Mailbox:
         """Sleep until a message comes, at most `timeout_s`; a message from before the call counts too."""
         end_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
         with contextlib.suppress(queue.Empty):
-            while self._is_empty(end_s - time.monotonic()):
+            while self._wait_once(end_s - time.monotonic()):
                 pass
             while True:
                 self._queue.get_nowait()
 
-    def _is_empty(self, left_s: float) -> bool:
+    def _wait_once(self, left_s: float) -> bool:
         """Wait once; return True if nothing came, or raise queue.Empty at the end of the time."""
         longest_s = signals.max_wait_s()
         try:

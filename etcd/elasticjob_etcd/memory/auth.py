@@ -59,7 +59,7 @@ class InMemoryAuth:
         own = {of_folder(self.prefixes[role])} if self.prefixes.get(role) else set()
         return frozenset(own | self.permitted.get(role, set()))
 
-    async def has_password(self, user: str) -> bool:
+    async def probe_password(self, user: str) -> bool:
         """See `Accounts`."""
         return user in self.passwords
 

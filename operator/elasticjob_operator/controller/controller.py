@@ -168,7 +168,7 @@ class Controller:
                 if self._leases is not None:
                     tasks.create_task(self._leases.run(), name="etcd leases")
                 if self._credentials is not None:
-                    work = self._credentials.run(lambda: self._rendezvous.store, self._has_leftovers, self._purge)
+                    work = self._credentials.run(lambda: self._rendezvous.store, self._find_leftovers, self._purge)
                     tasks.create_task(work, name="credentials")
         finally:
             self._leading = False
@@ -231,10 +231,11 @@ class Controller:
 
     def _enqueue(self, key: JobKey) -> None:
         """Queue a job, unless this process is a standby or does not watch the namespace."""
-        if self._leading and self._is_watched(key):  # a new leader begins with a reconcile of every job
+        if self._leading and self._check_watched(key):  # a new leader begins with a reconcile of every job
             self._queue.add(key)
 
-    def _is_watched(self, key: JobKey) -> bool:
+    def _check_watched(self, key: JobKey) -> bool:
+        """Return whether the namespace is watched; one that is not is remembered."""
         watched = self._is_watched_namespace(key.namespace)
         if not watched:
             self._skipped_namespaces.add(key.namespace)
@@ -259,7 +260,7 @@ class Controller:
 
     def _enqueue_delayed(self, key: JobKey) -> None:
         """Queue the job after a short delay: its pods appear and start one by one, and each changes several times."""
-        if self._leading and self._is_watched(key):
+        if self._leading and self._check_watched(key):
             self._queue.add_after(key, POD_EVENT_DELAY_S)
 
     def _schedule_initial_progress(self) -> None:
@@ -272,7 +273,7 @@ class Controller:
 
     def _enqueue_progress(self, key: JobKey) -> None:
         """Queue a job whose progress alone has changed: the first time at once, then after the progress interval."""
-        if not self._leading or not self._is_watched(key):
+        if not self._leading or not self._check_watched(key):
             return
         now_s = asyncio.get_running_loop().time()
         last_s = self._progress_due_s.get(key, float("-inf"))
@@ -293,7 +294,7 @@ class Controller:
         for key in self._known_keys():
             self._enqueue(key)
 
-    async def _has_leftovers(self, key: JobKey) -> bool:
+    async def _find_leftovers(self, key: JobKey) -> bool:
         now_s = self._clocks.wall()
         if not self._is_watched_namespace(key.namespace):
             return True  # unknown: pods of this namespace are not listed

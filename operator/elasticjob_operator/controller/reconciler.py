@@ -185,7 +185,7 @@ class Reconciler:
         """
         obj = self._sources.jobs.get(key)
         self._left_alone.pop(key, None)
-        if obj is not None and await self._is_ignored(key, obj):
+        if obj is not None and await self._leave_alone(key, obj):
             return None
         if obj is None or objects.is_terminating(obj):
             return await self._reconcile_deleted(key)
@@ -198,8 +198,8 @@ class Reconciler:
             return await self._reject(key, obj, str(error))
         return await self._reconcile_job(key, obj, job)
 
-    async def _is_ignored(self, key: JobKey, obj: Object) -> bool:
-        """Return whether the job is left alone: another controller or installation acts on it, or it is orphaning."""
+    async def _leave_alone(self, key: JobKey, obj: Object) -> bool:
+        """Leave the job alone if another controller or installation acts on it, or it is orphaning; return whether."""
         if not is_managed(obj, self._settings.manager_name):
             self._left_alone[key] = LeftAloneReason.MANAGED_BY_ANOTHER
             return True

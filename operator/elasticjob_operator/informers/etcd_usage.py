@@ -195,12 +195,12 @@ class EtcdUsage:
         before = job.sizes.get(name, _Size())
         held = job.stored - before.stored + size
         is_one_more = name not in job.sizes and len(job.sizes) > job.allowance.keys
-        if (held > job.allowance.stored or is_one_more) and not self._has_grown(key, job):
+        if (held > job.allowance.stored or is_one_more) and not self._update_allowance(key, job):
             job.rejected += size
             return False
         at = _parsed(kv.key)
         memory = self._memory_of(job, at, kv)
-        if job.cached - before.cached + memory > job.allowance.memory and not self._has_grown(key, job):
+        if job.cached - before.cached + memory > job.allowance.memory and not self._update_allowance(key, job):
             self._reduce(key, job)
         if job.reduced or job.quota_exceeded:
             memory = 0
@@ -223,8 +223,8 @@ class EtcdUsage:
             return memory_of(at.kind, _size(kv) if hash(kv.key) in first else min(REDUCED, _size(kv)))
         return memory_of(at.kind, _size(kv))
 
-    def _has_grown(self, key: JobKey, job: _Job) -> bool:
-        """Return whether the job's quota has grown since the last request for it, because it has more pods."""
+    def _update_allowance(self, key: JobKey, job: _Job) -> bool:
+        """Update the job's quota, unless it was read a moment ago; return whether it has grown with the job's pods."""
         if self._clock() < job.checked_s + _CHECK_AGAIN_S:
             return False
         before = job.allowance

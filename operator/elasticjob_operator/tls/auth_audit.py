@@ -58,7 +58,7 @@ class AuthAudit:
         own = self._owner.admins | {role.rpartition("/")[2] for role in roles}
         self._probed_users &= users
         asked = sorted((users & own) - self._probed_users) if self._owner.is_own else []
-        found = frozenset([user for user in asked if await self._accounts.has_password(user)])
+        found = frozenset([user for user in asked if await self._accounts.probe_password(user)])
         self._probed_users |= set(asked) - found
         return found
 

@@ -46,7 +46,7 @@ class DriverConnection:
     _reader: asyncio.StreamReader
     _writer: asyncio.StreamWriter
 
-    async def is_over(self) -> bool:
+    async def wait_over(self) -> bool:
         """Wait for the end of the connection; return whether the call is over, not only the driver."""
         try:
             Authenticator(self.where.key, protocol.DONE, self._nonce).require(

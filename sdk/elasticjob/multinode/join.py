@@ -54,7 +54,7 @@ async def join(
             nprocs=nprocs or connection.spec.nprocs,
         )
         node = asyncio.create_task(run_node(settings, context.received_signals), name="node")
-        over = asyncio.create_task(connection.is_over(), name="end of the call")
+        over = asyncio.create_task(connection.wait_over(), name="end of the call")
         try:
             await _until_end(node, over, connection)
         finally:

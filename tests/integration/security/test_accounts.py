@@ -87,12 +87,12 @@ async def test_a_deleted_role_is_revoked_from_its_users(accounts: EtcdAuth, user
 async def test_an_unknown_user_has_no_roles(accounts: EtcdAuth, user: str) -> None:
     assert await accounts.roles_of(user) == frozenset()
     assert await accounts.permissions_of(user) == frozenset()
-    assert not await accounts.has_password(user)
+    assert not await accounts.probe_password(user)
     await accounts.change_password(user, "secret")
 
 
 async def test_our_users_have_no_password(accounts: EtcdAuth, user: str) -> None:
     await accounts.add_user(user, role=f"r/{user}", prefix="/p/")
-    assert not await accounts.has_password(user)
+    assert not await accounts.probe_password(user)
     await accounts.change_password(user, "secret")
-    assert not await accounts.has_password(user)
+    assert not await accounts.probe_password(user)
