@@ -86,6 +86,11 @@ class ConditionType(StrEnum):
     FAILED = "Failed"
 
 
+LOG_ETCD_UNAVAILABLE = "etcd does not answer"
+LOG_ETCD_AVAILABLE = "etcd answers again"
+"""How lines of the operator's log about etcd begin; `elasticjob doctor` looks for the last of them."""
+
+
 class FailedReason(StrEnum):
     """Reasons of the condition Failed."""
 

@@ -1,4 +1,4 @@
-"""The workers' logs: the prefix of a line, and the folders and names of the files.
+"""The logs of workers and agents: the prefix of a line, the last line, and the folders and names of the files.
 
 A pod with several workers begins each line with `[rank<n>] `. The only worker of a pod writes lines without a prefix.
 The files of a worker are `<log dir>/round_<round>/<rank>/{stdout.log,stderr.log,error.json}`.
@@ -8,11 +8,14 @@ import re
 
 STDOUT_FILE, STDERR_FILE, ERROR_FILE = "stdout.log", "stderr.log", "error.json"
 
+AGENT_PREFIX = "elasticjob-agent: "
+"""The beginning of each line that the agent itself writes."""
 _ROUND = "round_"
 
 # No pattern is compiled before its first use: an agent only writes.
 _PREFIX = r"\[rank(\d+)\] "
 _ANY_PREFIXES = r"(?:\[rank\d+\]:? ?)*"
+_AGENT_END = rf"{AGENT_PREFIX}.* \(exit code (\d+)\)\s*"
 _LOG_FILE = rf"(?:.*/)?{_ROUND}(\d+)/(\d+)/(stdout|stderr)\.log"
 
 
@@ -35,6 +38,17 @@ def split_line(line: str) -> tuple[int | None, str]:
 def without_ranks(line: str) -> str:
     """Return the line without its prefix, and without the `[rank<n>]: ` that torch writes itself."""
     return re.sub(_ANY_PREFIXES, "", line, count=1)
+
+
+def end_message(detail: str, code: int) -> str:
+    """Return the message of the last line of an agent."""
+    return f"{detail} (exit code {code})"
+
+
+def parse_agent_end(line: str) -> int | None:
+    """Return the exit code in the last line of an agent; None for any other line."""
+    found = re.fullmatch(_AGENT_END, line)
+    return None if found is None else int(found[1])
 
 
 def worker_folder(round_: int, rank: int) -> str:

@@ -26,6 +26,7 @@ ALL_NAMESPACES = ""
 _ANSWER_S = 30.0
 """Seconds for a request and its response. A stream has the limit that its caller sets."""
 _CONNECT_S = 10.0
+_KUBECONFIG = "~/.kube/config"
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _MERGE = "application/merge-patch+json"
 _JSON = "application/json"
@@ -188,6 +189,9 @@ def _load_kubeconfig(config: Any, named: str | None, context: str | None, settin
     merged = files.KubeConfigMerger(named or files.KUBE_CONFIG_DEFAULT_LOCATION)
     if merged.config is None:
         raise config.ConfigException("the file does not exist or is empty")
+    if context and merged.config["contexts"].get_with_name(context, safe=True) is None:
+        where = named or _KUBECONFIG
+        raise NoCluster(f"no context {context} in {where}; `kubectl config get-contexts` lists the contexts")
     loader = files.KubeConfigLoader(
         config_dict=merged.config,
         active_context=context,
@@ -199,9 +203,7 @@ def _load_kubeconfig(config: Any, named: str | None, context: str | None, settin
 
 
 def _no_cluster(named: str | None, context: str | None, error: Exception) -> str:
-    where = named or "~/.kube/config"
+    where = named or _KUBECONFIG
     with_context = f" with context {context}" if context else ""
     reason = " ".join(str(error).split())
-    if context and f"with name {context} in" in reason:
-        return f"no context {context} in {where}; `kubectl config get-contexts` lists the contexts"
     return f"cannot use {where}{with_context}: {reason}; set $KUBECONFIG to a kubeconfig with which kubectl works"

@@ -21,7 +21,7 @@ from elasticjob_agent.node.run_node import NodeSettings, run_node, run_node_unti
 from elasticjob_agent.rendezvous.errors import Superseded, Unreachable
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.supervisor import SupervisorError
-from elasticjob_api import constants
+from elasticjob_api import constants, log_layout
 from elasticjob_api.exit_codes import ExitCode, exit_code_of
 from elasticjob_etcd.errors import EtcdError
 
@@ -46,7 +46,7 @@ def run(argv: list[str], environment: Mapping[str, str]) -> int:
         with _log_dir(namespace, environment) as log_dir:
             outcome = asyncio.run(_run(namespace, environment, log_dir, received))
     except (UsageError, OSError) as error:
-        print(f"elasticjob-agent: {error}", file=sys.stderr)
+        print(f"{log_layout.AGENT_PREFIX}{error}", file=sys.stderr)
         return ExitCode.USAGE
     except (Unreachable, EtcdError) as error:
         outcome = Outcome(ExitCode.UNAVAILABLE, str(error))
@@ -167,7 +167,9 @@ def _log_dir(namespace: argparse.Namespace, environment: Mapping[str, str]) -> I
 
 def _log_to_stderr(level: str) -> None:
     logging.basicConfig(
-        level=_LEVELS.get(level.lower(), logging.INFO), format="elasticjob-agent: %(message)s", stream=sys.stderr
+        level=_LEVELS.get(level.lower(), logging.INFO),
+        format=f"{log_layout.AGENT_PREFIX}%(message)s",
+        stream=sys.stderr,
     )
 
 
@@ -182,7 +184,7 @@ def _exit(outcome: Outcome, received: list[signal.Signals], environment: Mapping
     left = outcome.code == ExitCode.LEFT
     code = exit_code_of(-received[0]) if left and received else outcome.code
     good = left or code == ExitCode.OK
-    log.log(logging.INFO if good else logging.ERROR, "%s (exit code %d)", outcome.detail, code)
+    log.log(logging.INFO if good else logging.ERROR, "%s", log_layout.end_message(outcome.detail, code))
     if not good:
         _write(environment.get(constants.ENV_TERMINATION_LOG), outcome.detail[:4000])
         _write(environment.get(_ERROR_FILE), _error_record(outcome.detail, code))

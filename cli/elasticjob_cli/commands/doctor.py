@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import ssl
 import sys
 import time
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ from elasticjob_cli.views.text import wrap_lines
 _STYLES = {Severity.OK: Style.GOOD, Severity.WARN: Style.WARN, Severity.FAIL: Style.BAD, Severity.SKIP: Style.DIM}
 _MARGIN, _MAX_LINES = 24, 10
 """Columns left of the message, and the most lines of a message."""
+_OUT_OF_DATE = {9, 10}
+"""OpenSSL's codes of a certificate that is not valid yet, or not any more."""
 _NO_LIBRARIES = "not checked: the libraries for a cluster are not installed"
 
 
@@ -73,7 +76,7 @@ def _of_cluster(arguments: argparse.Namespace) -> Iterator[Finding]:
         try:
             yield from check(context)
         except Unreachable as error:
-            yield fail("API server", str(error), _cure_of_unreachable(str(error)))
+            yield fail("API server", str(error), _cure_of_unreachable(error))
             return
         except ClusterError as error:
             yield fail(
@@ -83,12 +86,21 @@ def _of_cluster(arguments: argparse.Namespace) -> Iterator[Finding]:
             )
 
 
-def _cure_of_unreachable(message: str) -> str:
+def _cure_of_unreachable(error: BaseException) -> str:
     """Return the cure for an API server that does not answer."""
     # A certificate that seems out of date is mostly the sign of a wrong clock.
-    if "certificate is not yet valid" in message or "certificate has expired" in message:
+    codes = {each.verify_code for each in _causes(error) if isinstance(each, ssl.SSLCertVerificationError)}
+    if codes & _OUT_OF_DATE:
         return "check the clock of this machine (NTP); if it is right, renew the certificate of the API server"
     return "check that the cluster runs and that kubectl reaches it"
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error, and the errors that led to it."""
+    yield error
+    for each in (error.__cause__, error.__context__):
+        if each is not None:
+            yield from _causes(each)
 
 
 def show(finding: Finding, *, columns: int | None) -> None:

@@ -1,18 +1,17 @@
 """Checks of the installation: the operator and its permissions, etcd as the operator reports it, images, versions."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from elasticjob.errors import ClusterError, Forbidden
+from elasticjob_api import constants
 from elasticjob_cli.doctor.finding import CheckContext, Finding, fail, ok, skip, warn
 
 _OPERATOR = "app.kubernetes.io/part-of=elasticjob,app.kubernetes.io/component=operator"
 _ETCD = "app.kubernetes.io/part-of=elasticjob,app.kubernetes.io/component=etcd"
 _INSTALL = "kubectl apply --server-side -f crds -f deploy, or install the chart (docs/helm.md)"
 _LINES = 400
-_ETCD_LINE = re.compile(r"etcd does not answer|etcd answers again")
 _NEEDED = (
     ("list", "elasticjob.io", "elasticjobs", ""),
     ("patch", "elasticjob.io", "elasticjobs", "status"),
@@ -143,10 +142,11 @@ def check_etcd(context: CheckContext) -> Iterator[Finding]:
     except ClusterError:
         yield skip("etcd", "the operator's log cannot be read")
         return
-    last = next((line for line in reversed(lines) if _ETCD_LINE.search(line)), "")
-    if "does not answer" in last:
+    signs = (constants.LOG_ETCD_UNAVAILABLE, constants.LOG_ETCD_AVAILABLE)
+    last = next((line for line in reversed(lines) if any(sign in line for sign in signs)), "")
+    if constants.LOG_ETCD_UNAVAILABLE in last:
         cure = "check that etcd runs, and --etcd-endpoints of the operator; running jobs continue meanwhile"
-        yield fail("etcd", last[last.index("etcd does not answer") :], cure)
+        yield fail("etcd", last[last.index(constants.LOG_ETCD_UNAVAILABLE) :], cure)
     elif lines:
         yield ok("etcd", "the operator reports no fault of etcd")
 

@@ -21,8 +21,7 @@ from elasticjob_cli.local.pod_template import shape_faults
 from elasticjob_cli.local.process_limit import process_faults
 from elasticjob_cli.local.supported import pod_faults
 from elasticjob_cli.yaml_size import check_size
-from elasticjob_operator.errors import RenderError
-from elasticjob_operator.render.validation import validate
+from elasticjob_operator.render.validation import reserved_name_errors
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
@@ -68,7 +67,7 @@ def read_manifest(path: Path) -> Manifest:
         job = parse_job(value)
     except InvalidSpec as error:
         raise _invalid(path, document, error.errors) from error
-    if faults := list(_local_errors(job)) or list(_reserved_errors(job)):
+    if faults := list(_local_errors(job)) or list(reserved_name_errors(job)):
         raise _invalid(path, document, faults)
     return Manifest(path, value, job)
 
@@ -160,17 +159,6 @@ def _local_errors(job: ElasticJob) -> Iterator[FieldError]:
     yield from process_faults(job.spec, Machine())
     if job.spec.suspend:
         yield FieldError("spec.suspend", "is true, so the job would never start; set it to false, or remove it")
-
-
-def _reserved_errors(job: ElasticJob) -> Iterator[FieldError]:
-    """Yield a fault for each name that the operator reserves."""
-    # The operator joins its sentences, each `field: …`, into one.
-    try:
-        validate(job)
-    except RenderError as error:
-        for sentence in str(error).split("; spec."):
-            field, _, message = sentence.partition(": ")
-            yield FieldError(f"spec.{field.removeprefix('spec.')}", message)
 
 
 _CURES = {

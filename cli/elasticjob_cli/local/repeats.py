@@ -4,7 +4,6 @@ The stream has each cause once: as the worker wrote it, else in the operator's e
 the job. The run folder keeps everything.
 """
 
-import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +16,6 @@ from elasticjob_api.status import LastFailure
 from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.policy.status.events import worker_failed_text
 
-_AGENT_END = re.compile(rb"elasticjob-agent: .* \(exit code (\d+)\)\s*")
 _OWN_ENDS = {ExitCode.SUPERSEDED, ExitCode.JOB_DELETED, ExitCode.JOIN_TIMEOUT, ExitCode.UNAVAILABLE, ExitCode.INTERNAL}
 """Exit codes of an agent that ends for a reason of its own: no other line reports it."""
 _MAX_BLOCKS = 256
@@ -55,8 +53,8 @@ def _has_line(block: bytes, line: bytes) -> bool:
 
 def is_end_of_job(line: bytes) -> bool:
     """Return whether a pod's line is its agent's line about the end of the job."""
-    end = _AGENT_END.fullmatch(line)
-    return end is not None and int(end[1]) not in _OWN_ENDS
+    code = log_layout.parse_agent_end(line.decode(errors="replace"))
+    return code is not None and code not in _OWN_ENDS
 
 
 def event_line(reason: str, message: str, failure: LastFailure | None, recent: RecentOutput) -> str | None:

@@ -71,9 +71,9 @@ def _head(state: WatchState, width: int) -> Iterator[StyledLine]:
         failure = status["lastFailure"]
         at_s = moment(failure.get("time"))
         when = "" if at_s is None else f" {age(state.now_s - at_s)} ago"
-        first, *rest = wrap_lines(sentence(f"last failure{when}: {failure_text(failure)}"), width, most=2)
-        label, _, words = first.partition(": ")
-        yield StyledLine(((f"{label}: ", Style.DIM), (words, Style.PLAIN)))
+        label = f"last failure{when}: "
+        first, *rest = wrap_lines(sentence(f"{label}{failure_text(failure)}"), width, most=2)
+        yield StyledLine(((label, Style.DIM), (first.removeprefix(label), Style.PLAIN)))
         yield from map(plain, rest)
     if state.notice:
         yield plain(state.notice, Style.BAD)
@@ -84,17 +84,15 @@ def _title(state: WatchState, status: Mapping[str, Any], width: int) -> StyledLi
     """Return the title line; if it is too long, without zero counts and with times as short as kubectl's."""
     meta, phase = state.job.get("metadata") or {}, str(status.get("phase") or "Pending")
     wanted = status.get("desiredReplicas") or (state.job.get("spec") or {}).get("replicas") or 1
-    counts = [
-        f"round {status.get('rendezvousRound') or 0}",
-        f"{status.get('readyReplicas') or 0}/{wanted} nodes",
-        pluralize(int(status.get("worldSize") or 0), "worker"),
-        pluralize(int(status.get("restarts") or 0), "restart"),
-        pluralize(int(status.get("nodeLosses") or 0), "loss", "losses"),
-    ]
+    numbers = [int(status.get(name) or 0) for name in ("worldSize", "restarts", "nodeLosses")]
+    nouns = [("worker", "workers"), ("restart", "restarts"), ("loss", "losses")]
+    counted = [(number, pluralize(number, *words)) for number, words in zip(numbers, nouns, strict=True)]
+    size = [f"round {status.get('rendezvousRound') or 0}", f"{status.get('readyReplicas') or 0}/{wanted} nodes"]
+    counts = [*size, *(text for _, text in counted)]
+    happened = [*size, *(text for number, text in counted if number)]
     name = f"{meta.get('namespace', 'default')}/{meta.get('name')}"
     begun_s, ended_s = moment(status.get("startTime")), moment(status.get("completionTime"))
     took_s = None if begun_s is None else (state.now_s if ended_s is None else ended_s) - begun_s
-    happened = [each for each in counts if not each.startswith("no ")]
     for parts, took in ((counts, duration), (happened, duration), (happened, age)):
         words = "  ".join([*parts, *([] if took_s is None else [took(took_s)])])
         if len(f"{name}  {phase}  {words}") <= width:

@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable
 
+from elasticjob_api import constants
 from elasticjob_api.keys import ROOT
 from elasticjob_etcd.errors import EtcdError, NoSpace
 from elasticjob_etcd.interface import Compare, Etcd, Get, Put, Target, Txn
@@ -69,11 +70,11 @@ class EtcdHealth:
         except NoSpace:
             return FULL
         except EtcdError as error:
-            return f"etcd does not answer: {error}"
+            return f"{constants.LOG_ETCD_UNAVAILABLE}: {error}"
         return ""
 
     def _set_trouble(self, trouble: str) -> None:
         if bool(trouble) != bool(self.trouble) or self.is_full != (trouble == FULL):
-            log.warning("%s", trouble or "etcd answers again")
+            log.warning("%s", trouble or constants.LOG_ETCD_AVAILABLE)
             self.trouble = trouble
             self._on_change()

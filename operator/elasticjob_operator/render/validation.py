@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from elasticjob_api import constants
+from elasticjob_api.errors import FieldError
 from elasticjob_api.job import ElasticJob, trainer_container
 from elasticjob_operator.errors import RenderError
 from elasticjob_operator.model import pod_constants
@@ -16,12 +17,13 @@ _RESERVED_ENV = "ELASTICJOB_"
 
 def validate(job: ElasticJob) -> None:
     """Raise RenderError with every field of the template that conflicts with the operator's additions."""
-    faults = list(_errors(job))
+    faults = [str(fault) for fault in reserved_name_errors(job)]
     if faults:
         raise RenderError("; ".join(faults))
 
 
-def _errors(job: ElasticJob) -> Iterator[str]:
+def reserved_name_errors(job: ElasticJob) -> Iterator[FieldError]:
+    """Yield an error for each field of the template that conflicts with the operator's additions."""
     path, spec = "spec.template.spec", job.spec.template["spec"]
     for kind in ("volumes", "containers", "initContainers"):
         for index, item in enumerate(spec.get(kind) or []):
@@ -32,16 +34,19 @@ def _errors(job: ElasticJob) -> Iterator[str]:
     yield from _trainer_errors(f"{path}.containers", trainer_container(job.spec))
 
 
-def _reserved(path: str, name: Any) -> Iterator[str]:
+def _reserved(path: str, name: Any) -> Iterator[FieldError]:
     if str(name or "").startswith(constants.RESERVED_PREFIX):
-        yield f"{path}: names that begin with {constants.RESERVED_PREFIX} are reserved for the operator; rename {name}"
+        why = f"names that begin with {constants.RESERVED_PREFIX} are reserved for the operator; rename {name}"
+        yield FieldError(path, why)
 
 
-def _trainer_errors(path: str, container: Mapping[str, Any]) -> Iterator[str]:
+def _trainer_errors(path: str, container: Mapping[str, Any]) -> Iterator[FieldError]:
     for env in container.get("env") or []:
         if str(env.get("name", "")).startswith(_RESERVED_ENV):
-            yield f"{path}: variable {env['name']}: {_RESERVED_ENV}* is set by the operator; remove it"
+            why = f"variable {env['name']}: {_RESERVED_ENV}* is set by the operator; remove it"
+            yield FieldError(path, why)
     for mount in container.get("volumeMounts") or []:
         mount_path = str(mount.get("mountPath", "")).rstrip("/")
         if mount_path in {pod_constants.AGENT_HOME, pod_constants.LOG_DIR, pod_constants.CREDENTIALS_DIR}:
-            yield f"{path}: mountPath {mount_path} is reserved for the operator; mount {mount.get('name')} elsewhere"
+            why = f"mountPath {mount_path} is reserved for the operator; mount {mount.get('name')} elsewhere"
+            yield FieldError(path, why)

@@ -39,3 +39,10 @@ def test_other_files_are_no_log_files(path: str) -> None:
 @pytest.mark.parametrize("name", ["round_", "round_x", "round_-1", "rounds", "1", "checkpoint"])
 def test_other_folders_are_of_no_round(name: str) -> None:
     assert log_layout.round_of(name) is None
+
+
+def test_the_last_line_of_an_agent_has_its_exit_code() -> None:
+    line = f"{log_layout.AGENT_PREFIX}{log_layout.end_message('rank 1 failed (exit code 2)', 120)}\n"
+    assert log_layout.parse_agent_end(line) == 120
+    assert log_layout.parse_agent_end(f"[rank1] {line}") is None
+    assert log_layout.parse_agent_end("elasticjob-agent: joined\n") is None
