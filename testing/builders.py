@@ -18,11 +18,11 @@ from elasticjob_api.records import (
     WorkerState,
 )
 from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import FailureEntry, NodeEntry, RendezvousView
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import Condition, JobStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import NodeEntry, RendezvousView
 from elasticjob_operator.model.revision import wanted_revision
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import to_rfc3339
@@ -93,7 +93,7 @@ def node(slot: int = 0, *, revision: int = 1, **fields: Any) -> NodeEntry:
     """Return the key of the agent in the slot's usual pod."""
     name = fields.pop("pod", f"j-{slot}-a")
     given = {"pod_uid": f"uid-{name}", "lease": 100 + slot, "host": "h", "address": "10.0.0.1", "nproc": 2, **fields}
-    return NodeEntry(record=NodeRecord(pod=name, **given), lease=given["lease"], create_revision=revision)
+    return NodeEntry(member(slot), NodeRecord(pod=name, **given), create_revision=revision, lease=given["lease"])
 
 
 def nodes(*slots: int) -> dict[Member, NodeEntry]:
@@ -106,11 +106,11 @@ def report(slot: int = 0, *states: WorkerState, **fields: Any) -> NodeReport:
     return NodeReport(workers=workers, **given)
 
 
-def failures(name: str, record: WorkerFailure) -> dict[FailureKey, WorkerFailure]:
+def failures(name: str, record: WorkerFailure) -> dict[FailureKey, FailureEntry]:
     """Return one failure of a view; `name` is the end of its key, as in `root_cause`."""
     key = FailureKey.parse(name)
     assert key is not None
-    return {key: record}
+    return {key: FailureEntry(key, record, 1)}
 
 
 def membership(*slots: int, round_: int = 1) -> Membership:

@@ -17,12 +17,12 @@ from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.leader_plan import plan
 from elasticjob_agent.rendezvous.protocol.member_plan import MemberState, next_step
 from elasticjob_agent.rendezvous.protocol.membership import Observations
-from elasticjob_agent.rendezvous.protocol.view import parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import NodeRecord, SlotOwner, SpecRecord, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, Member, Membership, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import parse_view
 from elasticjob_api.status import JobStatus
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.controller.ids import Ids

@@ -11,11 +11,11 @@ from benchmarks.counts.calls import active, closer_plans, member_places, members
 from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.verdict import decide_verdict
-from elasticjob_agent.rendezvous.protocol.view import FailureEntry, NodeEntry, RendezvousView
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import NodeRecord, NodeReport, SpecRecord, WorkerFailure, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState
+from elasticjob_api.rendezvous_view import FailureEntry, NodeEntry, RendezvousView
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
@@ -58,7 +58,8 @@ def ranks_assigned(nodes: int) -> Work:
 def failure_judged(nodes: int) -> Work:
     """One worker of every node has failed: the first by itself, the others because their peer was lost."""
     alive = _alive(nodes)
-    failures = [FailureEntry(FailureKey(1, each.slot, 0), _failure(each), nodes - each.slot) for each in alive]
+    keys = {each: FailureKey(1, each.slot, 0) for each in alive}
+    failures = {key: FailureEntry(key, _failure(each), nodes - each.slot) for each, key in keys.items()}
     view = RendezvousView(nodes=alive, membership=Membership(1, tuple(alive)), failures=failures)
     spec = SpecRecord(min=nodes, max=nodes, desired=nodes)
     return lambda: decide_verdict(view, spec, RestartCounts(round=2))

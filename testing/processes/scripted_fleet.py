@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import constants, keys, records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SpecRecord, WorkerFailure
 from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Put, Txn
 from testing.processes.fleet import Fleet
@@ -163,9 +163,9 @@ class ScriptedFleet(Fleet):
         view = self.view()
         assert view.world is not None
         root = view.world.root_failure
-        found = [f.failure for f in view.failures if f.key == root and f.key.round == round_]
-        assert found, f"{root or 'nothing'} is named as the cause of round {round_}'s end"
-        return found[0]
+        assert root is not None, "nothing is named as the cause"
+        assert root.round == round_, f"{root} is named as the cause of round {round_}'s end"
+        return view.failures[root].failure
 
     def slot_of_leader(self) -> int:
         """Return the slot of the leader."""

@@ -8,9 +8,9 @@ the pod for ever, and its certificate may have been copied.
 
 from collections.abc import Mapping, Sequence
 
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.model.actions import Action, DeletePods, DeletePrefix, Plan, RemoveEtcdUser, WriteSpec
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.lifecycle.spec_record import without_slots
 from elasticjob_operator.settings import Settings
 

@@ -3,11 +3,11 @@
 No method may raise or wait, and none may change its arguments.
 """
 
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.cluster_interface import Object
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.recovery import RecoverySample
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 
 
 class ReconcileObserver:

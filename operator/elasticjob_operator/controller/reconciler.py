@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from elasticjob_api.errors import InvalidSpec
 from elasticjob_api.job import ElasticJob
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Etcd
 from elasticjob_operator.controller.agent_counts import AgentCounts
@@ -35,7 +36,6 @@ from elasticjob_operator.model.finished_job import has_ended
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import WATCH_DEADLINE_S, JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.policy.etcd.quota import quota

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from elasticjob_api.keys import ROOT
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_etcd.errors import StoreReset
 from elasticjob_etcd.interface import PagedEtcd
 from elasticjob_etcd.mirror import Mirror
@@ -21,7 +22,6 @@ from elasticjob_operator.informers.filtered_etcd import FilteredEtcd
 from elasticjob_operator.informers.rendezvous_store import ChangeKind, JobStore, ReportCallback, ignore_report
 from elasticjob_operator.model import job_key
 from elasticjob_operator.model.job_key import JobKey
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.etcd.quota import EtcdQuota
 
 log = logging.getLogger(__name__)

@@ -9,40 +9,27 @@ absent: no content of etcd may crash the operator.
 import heapq
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Protocol
 
-from elasticjob_api import records, rendezvous_state
 from elasticjob_api.errors import RecordError
-from elasticjob_api.keys import SLOT_LIMIT, FailureKey, Keys, Kind, ParsedKey
+from elasticjob_api.keys import SLOT_LIMIT, Keys, Kind
 from elasticjob_api.records import NodeReport, WorkerReport
-from elasticjob_api.rendezvous_state import Member
+from elasticjob_api.rendezvous_view import PARSERS, RendezvousView, ViewEntry, entry_of, view_of
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.cluster.log_limit import LogRateLimiter, printable
 from elasticjob_operator.informers.record_validation import BYTES_LIMIT, require_report, require_size, validate
 from elasticjob_operator.informers.report_diff import differs_only_in_samples
 from elasticjob_operator.model.compare import fields_except
-from elasticjob_operator.model.rendezvous_view import NodeEntry, RendezvousView
 
 log = logging.getLogger(__name__)
 
 _NAMED = 8
 """Most unreadable keys that a job's status names."""
 
-_DECODERS: dict[Kind, Callable[[bytes], Any]] = {
-    "spec": lambda data: records.decode(records.SpecRecord, data),
-    "expected": lambda data: records.decode(records.ExpectedSlots, data),
-    "world": rendezvous_state.decode_state,
-    "members": rendezvous_state.decode_membership,
-    "node": lambda data: records.decode(records.NodeRecord, data),
-    "failure": lambda data: records.decode(records.WorkerFailure, data),
-    "done": lambda data: records.decode(records.Completion, data),
-    "gone": lambda data: records.decode(records.Tombstone, data),
-    "report": lambda data: records.decode(records.NodeReport, data),
-}
+_KINDS: frozenset[Kind] = frozenset(PARSERS) - {"terms", "link"}
+"""The kinds of keys that the operator reads."""
 
 
 class ChangeKind(Enum):
@@ -66,17 +53,17 @@ def ignore_report(*, readable: bool) -> None:
 @dataclass(slots=True)
 class _Item:
     kv: KeyValue
-    at: ParsedKey
-    record: Any
-    """The decoded record; None if `kv` is valid and not decoded yet."""
-    member: Member
-    """The member that a key belongs to; without meaning for keys of the whole job."""
+    kind: Kind
+    entry: ViewEntry
+    is_stale: bool = False
+    """Whether `kv` is valid and newer than `entry`, and not decoded yet; only a report can be."""
 
-    def read(self) -> Any:
-        """Return the record, decoded now if it was not yet."""
-        if self.record is None:
-            self.record = _DECODERS[self.at.kind](self.kv.value)
-        return self.record
+    def read(self) -> ViewEntry:
+        """Return the entry, decoded now if it was not yet."""
+        if self.is_stale:
+            self.entry = self.entry._replace(value=PARSERS[self.kind].decode(self.kv.value))
+            self.is_stale = False
+        return self.entry
 
 
 class JobStore:
@@ -112,34 +99,35 @@ class JobStore:
         before = self._items.get(kv.key)
         if before is not None and before.kv.mod_revision == kv.mod_revision:
             return ChangeKind.PROGRESS  # this version is stored already, and its value may have been dropped
-        if before is not None and before.at.kind == "report":
+        if before is not None and before.kind == "report":
             return self._put_report(before, kv)
         self._store(kv)
         return ChangeKind.STATE
 
     def _put_report(self, before: _Item, kv: KeyValue) -> ChangeKind:
         if len(kv.value) <= BYTES_LIMIT and differs_only_in_samples(before.kv.value, kv.value):
-            before.kv, before.record = kv, None
+            before.kv, before.is_stale = kv, True
             self._on_report(readable=True)
             return ChangeKind.PROGRESS
-        report = before.read()
+        report = before.read().value
         self._store(kv)
-        return _change_kind(report, self._items[kv.key].record)
+        return _change_kind(report, self._items[kv.key].entry.value)
 
     def _store(self, kv: KeyValue) -> None:
         self.drop(kv.key)
         self._undecoded.add(kv.key)
         at = self._keys.parse(kv.key)
-        if at is None or at.kind not in _DECODERS:
+        if at is None or at.kind not in _KINDS:
             return
         require_size(kv.value, at.kind)
         if at.kind == "report":
             require_report(kv.value, self.most_workers)
-        record = _DECODERS[at.kind](kv.value)
+        record = PARSERS[at.kind].decode(kv.value)
         validate(record, job=self._job)
+        entry = entry_of(at, kv, record)
         if at.kind != "report":
             kv = replace(kv, value=b"")  # only reports are compared as bytes
-        self._items[kv.key] = _Item(kv, at, record, Member(at.slot or 0, at.incarnation or ""))
+        self._items[kv.key] = _Item(kv, at.kind, entry)
         if at.kind == "report":
             self._on_report(readable=True)
 
@@ -152,7 +140,7 @@ class JobStore:
 
     def compares(self, key: str) -> bool:
         """Return whether the bytes of this key are needed when it changes."""
-        return key in self._items and self._items[key].at.kind == "report"
+        return key in self._items and self._items[key].kind == "report"
 
     def drop(self, key: str) -> None:
         """Remove a deleted key."""
@@ -167,40 +155,25 @@ class JobStore:
 
     def view(self, revision: int) -> RendezvousView:
         """Return a view of all records, as of `revision`."""
-        spec, spec_revision = self._decode_single(self._keys.spec)
-        state, state_revision = self._decode_single(self._keys.rendezvous_state)
-        expected, _ = self._decode_single(self._keys.expected)
-        by_kind: defaultdict[Kind, list[_Item]] = defaultdict(list)
-        for item in self._items.values():
-            by_kind[item.at.kind].append(item)
-        return RendezvousView(
+        singles = {
+            "spec_revision": self._keys.spec,
+            "world_revision": self._keys.rendezvous_state,
+            "membership_revision": self._keys.members,
+            "expected_revision": self._keys.expected,
+        }
+        return view_of(
+            (item.read() for item in self._items.values()),
             revision=revision,
-            spec=spec,
-            spec_revision=spec_revision,
-            world=state,
-            world_revision=state_revision,
-            membership=self._decode_single(self._keys.members)[0],
-            expected=frozenset(expected.slots) if expected else frozenset(),
-            nodes={i.member: NodeEntry(i.record, i.kv.lease, i.kv.create_revision) for i in by_kind["node"]},
-            reports={i.member: i.read() for i in by_kind["report"]},
-            failures={_failure_key(i.at): i.record for i in by_kind["failure"]},
-            completions={(i.at.round or 0, i.at.slot or 0): i.record for i in by_kind["done"]},
-            tombstones={i.member: i.record for i in by_kind["gone"]},
             unreadable=self._first_unreadable(),
             empty=self.empty,
+            # No transaction can match this revision.
+            **{name: -1 for name, key in singles.items() if key in self._unreadable},
         )
 
     def _first_unreadable(self) -> tuple[str, ...]:
         named = [self._unreadable[key] for key in heapq.nsmallest(_NAMED, self._unreadable)]
         more = len(self._unreadable) - len(named)
         return (*named, f"and {more} more") if more else tuple(named)
-
-    def _decode_single(self, key: str) -> tuple[Any, int]:
-        """Return a record and its revision; None and 0 without the key."""
-        if key in self._unreadable:
-            return None, -1  # no transaction can match this revision
-        item = self._items.get(key)
-        return (item.record, item.kv.mod_revision) if item else (None, 0)
 
 
 def _change_kind(before: NodeReport, after: NodeReport) -> ChangeKind:
@@ -215,7 +188,3 @@ _worker_state = fields_except(WorkerReport, "cpu_percent", "memory_bytes")
 
 def _worker_states_of(report: NodeReport) -> list[Any]:
     return [_worker_state(worker) for worker in report.workers]
-
-
-def _failure_key(at: ParsedKey) -> FailureKey:
-    return FailureKey(at.round or 0, at.slot or 0, at.local_rank or 0)

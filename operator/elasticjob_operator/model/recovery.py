@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from elasticjob_api.records import RecoveryTimings
 from elasticjob_api.rendezvous_state import Cause, RendezvousState
-from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_api.rendezvous_view import RendezvousView
 
 NO_FAULT = frozenset({Cause.FIRST, Cause.RESUMED})
 """No round ran before, so this is no recovery."""

@@ -7,10 +7,10 @@ from functools import cached_property
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.records import NodeReport
 from elasticjob_api.rendezvous_state import Member
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, RoundStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.revision import Revision, wanted_revision
 from elasticjob_operator.model.slot_pod import SlotPod
 from elasticjob_operator.policy.slots.outdated_pods import outdated_pods

@@ -13,12 +13,12 @@ from typing import Any
 from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import WorkerFailure
 from elasticjob_api.rendezvous_state import RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, RoundStatus
 from elasticjob_operator.controller.observer import ReconcileObserver
 from elasticjob_operator.model.cluster_interface import Object
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.recovery import RecoverySample
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 
 MAX_FAILURES = 20
 MAX_ROUNDS = 200
@@ -121,4 +121,4 @@ def _recent_failures(view: RendezvousView) -> dict[FailureKey, WorkerFailure]:
     newest = max(key.round for key in view.failures)
     keys = [key for key in sorted(view.failures) if key == root or key.round == newest]
     keys.sort(key=lambda key: key != root)
-    return {key: view.failures[key] for key in keys[:MAX_FAILURES]}
+    return {key: view.failures[key].failure for key in keys[:MAX_FAILURES]}

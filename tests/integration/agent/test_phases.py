@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView
 from elasticjob_api.rendezvous_state import RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.network.proxy import proxy
 from testing.processes.scripted_fleet import ScriptedFleet, scripted_fleet

@@ -11,7 +11,6 @@ from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, plan
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import assignment
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
 from elasticjob_agent.workers.progress import ProgressFifo
@@ -25,6 +24,7 @@ from elasticjob_api.rendezvous_state import (
     encode_state,
     next_round,
 )
+from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import Op, Put, Txn
 from testing.operator_history import OperatorHistory, operator_history

@@ -13,12 +13,12 @@ from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, SpecRecord, WorkerFailure
 from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_api.runtime_config import RuntimeConfig
 from elasticjob_etcd.errors import StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd, Put, Txn

@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -18,11 +19,11 @@ from elasticjob_agent.rendezvous.protocol import link_handshake
 from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address, Authenticator, Hello, Peer
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
-from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import NodeRecord
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
 from testing.waiting import aeventually
 
 JOB = "/elasticjob/cli/link"
@@ -58,16 +59,17 @@ class Nodes:
         assert listener.address is not None
         return listener.address
 
-    def view(self) -> RendezvousView:
-        """Return a view with all of them as live nodes of an active round."""
-        view = RendezvousView(world=RendezvousState(state=RoundPhase.ACTIVE, round=1, nonce="n"), link_secret=KEY)
+    def view(self, state: RoundPhase = RoundPhase.ACTIVE) -> RendezvousView:
+        """Return a view with all of them as live nodes of a round."""
+        live: dict[Member, NodeEntry] = {}
         for who, listener in self.listeners.items():
             assert listener.address is not None
             record = NodeRecord(
                 pod="", pod_uid="", lease=1, host="", address=HOST, nproc=1, link_port=listener.address.port
             )
-            view.nodes[who] = NodeEntry(who, record, 1)
-        return view
+            live[who] = NodeEntry(who, record, 1)
+        world = RendezvousState(state=state, round=1, nonce="n")
+        return RendezvousView(world=world, link_secret=KEY, nodes=live)
 
 
 @pytest.fixture
@@ -250,9 +252,7 @@ async def test_without_a_key_a_node_sends_nothing(nodes: Nodes, links: LeaderLin
     address = await nodes.listen()
     nodes.listeners[member(1)].key = None
     assert await replies_to(address) == b""
-    view = nodes.view()
-    view.link_secret = None
-    links.update(view)
+    links.update(replace(nodes.view(), link_secret=None))
     assert links._tasks == {}
 
 
@@ -348,27 +348,21 @@ async def test_the_proof_and_the_link_go_with_the_node_key(nodes: Nodes, links: 
     await linked(nodes, links, 1, 2)
     await nodes.listeners[member(2)].close()
     await aeventually(lambda: links.proved == {member(2)}, within_s=30)
-    view = nodes.view()
-    view.nodes.clear()
-    links.update(view)
+    links.update(replace(nodes.view(), nodes={}))
     assert links.proved == frozenset()
     await aeventually(lambda: nodes.ended[-1:] == [CLOSER])
 
 
 async def test_no_link_is_opened_while_a_round_forms(nodes: Nodes, links: LeaderLinks) -> None:
     await nodes.listen(1)
-    view = nodes.view()
-    view.world = RendezvousState(state=RoundPhase.FORMING, round=2, nonce="n")
-    links.update(view)
+    links.update(nodes.view(RoundPhase.FORMING))
     assert links._tasks == {}
 
 
 @pytest.mark.parametrize("end", [RoundPhase.SUCCEEDED, RoundPhase.FAILED])
 async def test_after_the_end_of_the_job_no_node_is_monitored(nodes: Nodes, links: LeaderLinks, end: RoundPhase) -> None:
     await linked(nodes, links, 1, 2)
-    view = nodes.view()
-    view.world = RendezvousState(state=end, round=1, nonce="n")
-    links.update(view, predecessor_crashed=True)
+    links.update(nodes.view(end), predecessor_crashed=True)
     assert links._tasks == {}
     await aeventually(lambda: nodes.ended == [CLOSER] * 2)
 

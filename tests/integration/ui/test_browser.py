@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.ui import PageServer, PageState
 from testing.waiting import scaled
 from tests.unit.operator.ui.page_states import HOSTILE, hostile, key, large, obj, small

@@ -7,6 +7,8 @@ decodes random hostile versions of a running job's records and plans from them.
 import json
 import random
 import tracemalloc
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,10 +19,10 @@ from elasticjob_api import codec, records
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_api.records import Completion, Progress, Tombstone, TombstoneReason, WorkerFailure, WorkerState
 from elasticjob_api.rendezvous_state import encode_membership, encode_state
+from elasticjob_api.rendezvous_view import PARSERS, parse_view
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
-from elasticjob_operator.informers import rendezvous_store as job_records_module
 from elasticjob_operator.informers.rendezvous_store import JobStore
 from elasticjob_operator.model.actions import CreatePod, DeletePods, Evict, ForceDelete, Plan, WriteSpec
 from testing import builders
@@ -57,14 +59,23 @@ RUNNING: dict[str, bytes] = {
 """The keys in etcd of a job with two nodes."""
 
 
+def keys_of(held: dict[str, bytes]) -> Iterator[KeyValue]:
+    """Yield the keys, written one after the other, each with a lease of its own."""
+    for revision, (key, value) in enumerate(held.items(), start=1):
+        yield KeyValue(key, value, create_revision=revision, mod_revision=revision, version=1, lease=revision)
+
+
+def store_of(held: dict[str, bytes]) -> JobStore:
+    """Return the operator's store of these keys."""
+    store = JobStore(KEYS)
+    for kv in keys_of(held):
+        store.put(kv)
+    return store
+
+
 def planned(held: dict[str, bytes]) -> Plan:
     """Return the plan from these keys, decoded by the operator's own store."""
-    job_records = JobStore(KEYS)
-    for revision, (key, value) in enumerate(held.items(), start=1):
-        job_records.put(
-            KeyValue(key, value, create_revision=revision, mod_revision=revision, version=1, lease=revision)
-        )
-    return plan(builders.seen(JOB, job_records.view(100), *PODS), IDS)
+    return plan(builders.seen(JOB, store_of(held).view(100), *PODS), IDS)
 
 
 def require_harmless(made: Plan) -> None:
@@ -108,13 +119,13 @@ def _leaves(value: Any, path: str) -> Any:
 
 
 def test_the_records_of_a_running_job_are_all_readable() -> None:
-    job_records = JobStore(KEYS)
-    for revision, (key, value) in enumerate(RUNNING.items(), start=1):
-        job_records.put(
-            KeyValue(key, value, create_revision=revision, mod_revision=revision, version=1, lease=revision)
-        )
-    assert job_records.view(100).unreadable == ()
+    assert store_of(RUNNING).view(100).unreadable == ()
     require_harmless(planned(RUNNING))
+
+
+def test_the_operator_and_the_leader_have_the_same_view_of_a_running_job() -> None:
+    theirs = parse_view(KEYS, [*keys_of(RUNNING)])
+    assert store_of(RUNNING).view(0) == replace(theirs, reports={A0: REPORT})
 
 
 @settings(max_examples=300, deadline=None)
@@ -175,7 +186,7 @@ def test_any_key_below_the_prefix(rest: str, value: bytes) -> None:
 
 def test_a_bug_in_decoding_affects_one_record_and_not_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a bug in the decoding of one kind, the other keys and the other jobs are still decoded."""
-    monkeypatch.setitem(job_records_module._DECODERS, "gone", lambda _data: 1 // 0)
+    monkeypatch.setitem(PARSERS, "gone", PARSERS["gone"]._replace(decode=lambda _data: 1 // 0))
     assert planned(RUNNING).status is not None
     found = JobStore(KEYS)
     found.put(KeyValue(KEYS.tombstone(1, "000000ff"), b"x", create_revision=1, mod_revision=1, version=1, lease=0))

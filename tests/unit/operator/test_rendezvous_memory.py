@@ -138,11 +138,10 @@ async def test_the_first_of_many_long_failures_are_cached_whole_and_the_others_r
     async with rig.running():
         None if listed else fail()
         await rig.seen()
-        failures = rig.rendezvous.view(KEY).failures
+        failures = [entry.failure for entry in rig.rendezvous.view(KEY).failures.values()]
         assert len(failures) == many
-        whole = [failure for failure in failures.values() if failure == long]
-        assert len(whole) == FAILURES_KEPT_WHOLE
-        rest = [failure for failure in failures.values() if failure != long]
+        assert failures.count(long) == FAILURES_KEPT_WHOLE
+        rest = [failure for failure in failures if failure != long]
         assert {(failure.exit_code, failure.rank, failure.stderr) for failure in rest} == {(7, 3, "")}
         assert all(0 < len(failure.message) < len(encode(failure)) <= REDUCED for failure in rest)
 

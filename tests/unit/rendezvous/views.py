@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any, Self
 
 from elasticjob_agent.rendezvous.protocol.membership import Observations
-from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
 from elasticjob_api.link_secret import encode_link_secret
@@ -25,6 +24,7 @@ from elasticjob_api.records import (
     WorkerFailure,
 )
 from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView, parse_view
 from elasticjob_api.runtime_config import encode_runtime_config, runtime_config_of
 from elasticjob_etcd.interface import KeyValue
 

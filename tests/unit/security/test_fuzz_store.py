@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elasticjob_agent.rendezvous.protocol import view
 from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, WriteWorld, plan
+from elasticjob_api import rendezvous_view
 from elasticjob_api.records import TombstoneReason
 from elasticjob_api.rendezvous_state import decode_state, encode_state
 from testing.hostile_keys import HOSTILE_KEYS
@@ -86,7 +86,7 @@ def test_any_key_below_the_prefix(rest: str, value: bytes) -> None:
 
 
 def test_a_fault_in_a_reader_costs_its_record_and_not_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(view._READERS, "gone", lambda _view, _parsed, _kv: 1 // 0)
+    monkeypatch.setitem(rendezvous_view._AGENT_DECODERS, "gone", lambda _data: 1 // 0)
     found = a_job().build()
     assert ["a fault of elasticjob" in text for text in found.unreadable] == [True]
     assert len(found.nodes) == 3

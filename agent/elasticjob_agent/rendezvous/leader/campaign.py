@@ -12,9 +12,9 @@ from elasticjob_agent.rendezvous.leader.observations import ObservationClock
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, pending_push, plan
 from elasticjob_agent.rendezvous.protocol.transactions import FirstState, Push, SessionKeys
-from elasticjob_agent.rendezvous.protocol.view import parse_view
 from elasticjob_api.link_secret import new_link_secret
 from elasticjob_api.rendezvous_state import RendezvousState
+from elasticjob_api.rendezvous_view import parse_view
 from elasticjob_etcd.interface import Etcd, KeyValue
 
 

@@ -13,9 +13,9 @@ from elasticjob_agent.rendezvous.leader import dial
 from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome, Link, LinkStep, adopt, first_step, next_step
 from elasticjob_agent.rendezvous.protocol.link_handshake import PORTS, Address, Hello
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
-from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.rendezvous_state import Member, RoundPhase
+from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
 
 MAX_DIALS = 16
 _RESERVED_FILES = 128

@@ -9,8 +9,8 @@ from elasticjob_agent.rendezvous.protocol import membership, round_triggers
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGraceTimer
 from elasticjob_agent.rendezvous.protocol.membership import Observations
 from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView
 from elasticjob_api.rendezvous_state import Member, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 
 
 class ObservationClock:

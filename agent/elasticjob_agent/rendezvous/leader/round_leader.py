@@ -25,11 +25,11 @@ from elasticjob_agent.rendezvous.protocol.leader_plan import (
 )
 from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
 from elasticjob_agent.rendezvous.protocol.transactions import Push, SessionKeys
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.link_secret import new_link_secret
 from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_api.trace_points import LEADER_WROTE
 from elasticjob_etcd.errors import StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd
@@ -183,7 +183,7 @@ def coalesce_s(planned_s: float) -> float:
 
 def _old_rounds(me: SessionKeys, view: RendezvousView, current_round: int) -> list[str]:
     """Return the prefixes of rounds before the last one: no decision needs their records."""
-    rounds = {f.key.round for f in view.failures} | {round_ for round_, _ in view.completions}
+    rounds = {failure.round for failure in view.failures} | {round_ for round_, _ in view.completions}
     old = sorted(round_ for round_ in rounds if round_ < current_round - 1)
     return [prefix for r in old for prefix in (me.keys.failures(r), me.keys.completions(r))]
 

@@ -14,13 +14,13 @@ from elasticjob_agent.rendezvous.errors import NoSpec, Superseded
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.last_known_state import is_newer
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView, decode_slots, parse_view
 from elasticjob_api import records
 from elasticjob_api.bootstrap import Bootstrap, bootstrap_of
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT, Keys
 from elasticjob_api.records import NodeRecord, SpecRecord, Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase, decode_state
+from elasticjob_api.rendezvous_view import RendezvousView, decode_spec, parse_view
 from elasticjob_etcd.errors import StoreReset
 from elasticjob_etcd.interface import Delete, Etcd, KeyValue, Lease, Range, Txn, TxnResult, unchanged
 
@@ -161,7 +161,7 @@ async def _requirements(etcd: Etcd, identity: NodeIdentity) -> JobRequirements |
             return None
         raise NoSpec(_no_spec(identity.keys))
     try:
-        spec = decode_slots(found.value)
+        spec = decode_spec(found.value)
     except RecordError as error:
         raise Superseded(_no_spec(identity.keys)) from error
     if refusal := _rejection(spec, identity):

@@ -12,10 +12,10 @@ from elasticjob_agent.rendezvous.member.join import is_still_member
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState, is_newer
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records
 from elasticjob_api.records import Completion, NodeRecord, SpecRecord
 from elasticjob_api.rendezvous_state import RendezvousState, encode_membership, encode_state
+from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_etcd.interface import Etcd, Op, Put, Txn, reads_of, unchanged
 
 

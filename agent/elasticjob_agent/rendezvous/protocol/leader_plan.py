@@ -11,9 +11,9 @@ from elasticjob_agent.rendezvous.protocol import membership, ranks, restart_back
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGrace
 from elasticjob_agent.rendezvous.protocol.membership import Observations
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
-from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.records import SpecRecord, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase, encode_layout, next_round
+from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
 from elasticjob_api.runtime_config import RuntimeConfig, runtime_config_of
 
 STOP_MARGIN_S = 10.0

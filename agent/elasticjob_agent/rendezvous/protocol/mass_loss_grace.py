@@ -11,9 +11,9 @@ waits for a single member, too.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView
 from elasticjob_api.records import NodeRecord, SpecRecord
 from elasticjob_api.rendezvous_state import Member, Membership
+from elasticjob_api.rendezvous_view import RendezvousView
 
 MIN_HOSTS = 2
 MIN_PERCENT = 30
@@ -25,12 +25,14 @@ def unreachable_members(view: RendezvousView, known: Mapping[Member, NodeRecord]
     """Return the unreachable members; `known` are the last node records that this leader read of members."""
     if view.membership is None or view.spec is None:
         return frozenset()
-    return frozenset(m for m in view.membership.members if _is_unreachable(view, view.spec, m, known.get(m)))
+    members, round_ = view.membership.members, view.membership.round
+    absent = (m for m in members if m not in view.nodes and m not in view.tombstones)
+    return frozenset(
+        m for m in absent if not view.has_completed(round_, m) and _is_unreachable(view, view.spec, m, known.get(m))
+    )
 
 
 def _is_unreachable(view: RendezvousView, spec: SpecRecord, member: Member, node: NodeRecord | None) -> bool:
-    if member in view.nodes or member in view.tombstones or view.has_completed(member):
-        return False
     if spec.operator is not None:
         owner = spec.owner(member.slot)
         if owner is None or (node is not None and owner.pod != node.pod):

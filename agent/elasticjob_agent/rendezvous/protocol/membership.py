@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGrace
-from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.records import NO_ROUND, SpecRecord
 from elasticjob_api.rendezvous_state import Member
+from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
 
 NEWCOMER_WAIT_S = 1.0
 """Seconds after the newest node key until a round with enough nodes closes."""
@@ -113,7 +113,7 @@ def missing_expected_slots(view: RendezvousView) -> set[int]:
 
 
 def _expected(view: RendezvousView) -> frozenset[int]:
-    return frozenset() if view.expected_revision < view.membership_revision else frozenset(view.expected.slots)
+    return frozenset() if view.expected_revision < view.membership_revision else view.expected
 
 
 def awaiting_operator(view: RendezvousView, spec: SpecRecord) -> set[int]:
@@ -124,8 +124,8 @@ def awaiting_operator(view: RendezvousView, spec: SpecRecord) -> set[int]:
     """
     if spec.operator is None or view.membership is None:
         return set()
-    here = {node.member.slot for node in candidates(view)} | _expected(view)
-    lost = [m for m in view.membership.members if m.slot not in here and not view.has_completed(m)]
+    here, round_ = {node.member.slot for node in candidates(view)} | _expected(view), view.membership.round
+    lost = [m for m in view.membership.members if m.slot not in here and not view.has_completed(round_, m)]
     return {member.slot for member in lost if _still_owns_slot(view, spec, member)}
 
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.keys import SLOT_LIMIT
 from elasticjob_api.rendezvous_state import Member, RendezvousState, decode_layout
+from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,8 @@
 from enum import IntEnum
 
 from elasticjob_agent.rendezvous.protocol.collateral_failures import blames_peer
-from elasticjob_agent.rendezvous.protocol.view import FailureEntry
 from elasticjob_api.records import WorkerFailure
+from elasticjob_api.rendezvous_view import FailureEntry
 
 _ABORT = -6
 _CRASHES = {-4, _ABORT, -7, -8, -11}

@@ -5,12 +5,12 @@ No rule opens a round with the same members for no reason: joiners would then op
 checks that.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from elasticjob_agent.rendezvous.protocol import verdict
-from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState
+from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Trigger:
 
 def all_completed(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> bool:
     """Whether every member is done, or one with that success policy."""
-    done = [(world.round, member) in view.completions for member in world.members]
+    done = [view.has_completed(world.round, member) for member in world.members]
     return any(done) if spec.success_policy == "AnyWorker" else all(done)
 
 
@@ -33,9 +33,9 @@ def find_trigger(
     """Return a reason to end the active round now, joiners apart; `grace_members` get time to come back."""
     owned = view.current_nodes()
     for member in world.members:
-        if (world.round, member) in view.completions or member in grace_members:
+        if member in grace_members or view.has_completed(world.round, member):
             continue
-        if (trigger := _missing(view, owned, member)) is not None:
+        if (trigger := _missing(view, owned, world.round, member)) is not None:
             return trigger
     if spec.restart_id != world.restart_id:
         return Trigger(Cause.RESTART_REQUESTED, f"restart {spec.restart_id} was requested")
@@ -45,12 +45,12 @@ def find_trigger(
     return None
 
 
-def _missing(view: RendezvousView, owned: dict[Member, NodeEntry], member: Member) -> Trigger | None:
+def _missing(view: RendezvousView, owned: Mapping[Member, NodeEntry], round_: int, member: Member) -> Trigger | None:
     node = view.nodes.get(member)
     name = node.record.pod if node else f"slot {member.slot}"
-    if verdict.has_left(view, member):
+    if view.has_left(round_, member):
         return Trigger(Cause.NODE_LEFT, f"{name} left")
-    if verdict.is_lost(view, member):
+    if view.is_lost(round_, member):
         tombstone = view.tombstones.get(member)
         return Trigger(Cause.NODE_LOST, f"{name} was lost" + (f" ({tombstone.reason})" if tombstone else ""))
     return None if member in owned else _lost_slot(view, member, name)
@@ -83,4 +83,4 @@ def joiners_fill(view: RendezvousView, spec: SpecRecord, world: RendezvousState)
 
 
 def _any_completed(view: RendezvousView, world: RendezvousState) -> bool:
-    return any((world.round, member) in view.completions for member in world.members)
+    return any(view.has_completed(world.round, member) for member in world.members)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from elasticjob_agent.rendezvous.protocol import restart_backoff, restart_budget
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.root_cause import is_collateral, root_cause
-from elasticjob_agent.rendezvous.protocol.view import FailureEntry, RendezvousView
 from elasticjob_api import exit_codes
 from elasticjob_api.failure_text import describe_failure
-from elasticjob_api.records import FailureRule, SpecRecord, TombstoneReason
-from elasticjob_api.rendezvous_state import Cause, Member
+from elasticjob_api.records import FailureRule, SpecRecord
+from elasticjob_api.rendezvous_state import Cause
+from elasticjob_api.rendezvous_view import FailureEntry, RendezvousView
 
 PORT_RETRIES = 5
 """Rounds in a row that a taken MASTER_PORT may end without a charge."""
@@ -45,8 +45,9 @@ def decide_verdict(view: RendezvousView, spec: SpecRecord, counts: RestartCounts
     """Return the verdict on the members of the last active round; `counts` are the counters before it."""
     if view.membership is None:
         return Verdict(charged_failures=counts.charged_failures)
-    lost = [m for m in view.membership.members if is_lost(view, m)]
-    if lost or any(has_left(view, m) for m in view.membership.members):
+    members, round_ = view.membership.members, view.membership.round
+    lost = any(view.is_lost(round_, m) for m in members)
+    if lost or any(view.has_left(round_, m) for m in members):
         # Rounds are counted, as for restarts, not nodes.
         return Verdict(node_losses=1 if lost else 0, charged_failures=counts.charged_failures)
     failures = view.failures_of(view.membership.round)
@@ -123,25 +124,3 @@ def _rule(rules: tuple[FailureRule, ...], exit_code: int) -> str:
         if not rule.values or (exit_code in rule.values) != rule.negate:
             return rule.action
     return ""
-
-
-def is_done(view: RendezvousView, member: Member) -> bool:
-    """Whether all workers of the member exited with code 0 in the last active round."""
-    return view.membership is not None and (view.membership.round, member) in view.completions
-
-
-def has_left(view: RendezvousView, member: Member) -> bool:
-    """Whether it left in order: it has a tombstone `left`, or `leaving` in its node record."""
-    if is_done(view, member):
-        return False
-    tombstone, node = view.tombstones.get(member), view.nodes.get(member)
-    return (tombstone is not None and tombstone.reason is TombstoneReason.LEFT) or (
-        node is not None and node.record.leaving
-    )
-
-
-def is_lost(view: RendezvousView, member: Member) -> bool:
-    """Whether it is gone without having left; a member that is done is never lost."""
-    if is_done(view, member) or has_left(view, member):
-        return False
-    return member not in view.nodes or member in view.tombstones

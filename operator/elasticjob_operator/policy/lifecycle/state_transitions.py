@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, next_round
-from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Member
+from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
 from elasticjob_operator.model.actions import Evict
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import NodeEntry, RendezvousView
 from elasticjob_operator.policy.status.pod_messages import describe_exit
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from elasticjob_api import constants
 from elasticjob_api.constants import ConditionType
 from elasticjob_api.rendezvous_state import charged_ages_s
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import Condition, JobStatus, NodeStatus
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.policy.lifecycle.pod_revisions import has_pods

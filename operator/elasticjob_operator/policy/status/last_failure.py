@@ -22,12 +22,13 @@ def last_failure(snapshot: JobSnapshot) -> LastFailure | None:
     if world is not None and world.node_losses > snapshot.status.node_losses:
         return from_node_loss(snapshot) or before
     root = world.root_failure if world else None
-    failure = snapshot.view.failures.get(root) if root else None
-    if world is None or root is None or failure is None:
+    entry = snapshot.view.failures.get(root) if root else None
+    if world is None or root is None or entry is None:
         return with_pod_exit(before, snapshot.pods)
     # The round after it ended by a loss, and the record is not deleted yet.
     if before is not None and root.round < before.round < world.round:
         return with_pod_exit(before, snapshot.pods)
+    failure = entry.failure
     pod = snapshot.pods.get(failure.pod)
     known_node = before.node_name if before and before.pod_name == failure.pod else ""
     return LastFailure(

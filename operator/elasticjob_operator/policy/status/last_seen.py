@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from elasticjob_api.rendezvous_state import Member, Membership, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.model.last_seen import LastSeen, PodLocation
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.furthest_progress import furthest
 from elasticjob_operator.policy.status.lost_nodes import lost_nodes
 

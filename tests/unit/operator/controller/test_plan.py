@@ -9,8 +9,9 @@ import pytest
 
 from elasticjob_api.bootstrap import bootstrap_of, decode_bootstrap
 from elasticjob_api.constants import ENV_SPEC
-from elasticjob_api.records import Completion, SpecRecord
+from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.spec import CleanPodPolicy
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.controller.ids import Ids
@@ -32,7 +33,6 @@ from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.failed_creation import FailedCreation
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.slot_history import SlotHistory
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from elasticjob_operator.render.disruption_budget import render_disruption_budget
@@ -245,12 +245,12 @@ def test_a_terminating_pod_is_replaced_at_once_and_its_agent_is_left_alone() -> 
 
 
 def test_a_finished_members_pod_is_not_replaced_during_its_round() -> None:
-    at = at_rest(0, 1, completions={(1, 1): Completion(member(1).incarnation)})
+    at = at_rest(0, 1, completions={(1, 1): member(1)})
     assert of(planned(at, pod(0), pod(1, phase="Succeeded"), replicas=2), WriteSpec) == []
 
 
 def test_a_job_is_not_resized_once_a_member_has_finished() -> None:
-    at = at_rest(0, 1, completions={(1, 1): Completion(member(1).incarnation)})
+    at = at_rest(0, 1, completions={(1, 1): member(1)})
     made = planned(at, pod(0), pod(1), replicas=1, min_replicas=1, max_replicas=2)
     assert len(the_write(made).record.slots) == 2
 
@@ -339,7 +339,7 @@ def test_resuming_takes_new_names_only_and_opens_the_next_round() -> None:
 
 
 def test_a_job_that_had_finished_when_it_was_suspended_has_succeeded() -> None:
-    dones = {(1, slot): Completion(member(slot).incarnation) for slot in (0, 1)}
+    dones = {(1, slot): member(slot) for slot in (0, 1)}
     write = the_write(planned(suspended_view(completions=dones), replicas=2, suspend=True))
     assert write.world is not None
     assert write.world.state is RoundPhase.SUCCEEDED

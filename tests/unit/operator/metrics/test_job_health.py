@@ -6,11 +6,11 @@ import pytest
 
 from elasticjob_api.records import WorkerState
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.metrics.goodput import Goodput
 from elasticjob_operator.metrics.job_health import AgentHealth, JobHealth, TimeBucket, job_health
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from testing.builders import job, member, membership, node, pod, report, running, seen, view, world
 
 KEY = JobKey("team", "digits", "u")

@@ -7,8 +7,8 @@ import pytest
 
 from elasticjob_api.records import RecoveryTimings, WorkerState
 from elasticjob_api.rendezvous_state import Cause
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.model.recovery import RecoverySample, RecoveryTracker, step_durations
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from testing.builders import active, member, report, view, world
 
 FORMING = view(0, 1, world=world(round=2, cause=Cause.WORKER_FAILED))

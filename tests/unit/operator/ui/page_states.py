@@ -4,17 +4,16 @@ from dataclasses import replace
 from typing import Any
 
 from elasticjob_api.constants import Phase
-from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import NodeReport, Progress, WorkerFailure, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus, WorkerStates
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.recovery import RecoverySample
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.policy.status.rounds import update_rounds
 from elasticjob_operator.ui import PageState
-from testing.builders import NOW_S
+from testing.builders import NOW_S, failures
 
 HOSTILE = '<img src=x onerror="window.hurt=1"><script>window.hurt=1</script>\'"`javascript:window.hurt=1'
 PHASES = (Phase.RUNNING, Phase.RUNNING, Phase.RUNNING, Phase.RESTARTING, Phase.PENDING, Phase.SUCCEEDED, Phase.FAILED)
@@ -154,7 +153,7 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
         of,
         obj(now_s),
         status,
-        RendezvousView(world=last, reports=reports, failures={FailureKey(2, 4, 5): failure}),
+        RendezvousView(world=last, reports=reports, failures=failures("2/0004.5", failure)),
         now_s - 59,
     )
 
@@ -194,6 +193,6 @@ def hostile(board: PageState, *, now_s: float = NOW_S) -> None:
         key("hostile"),
         obj(now_s),
         status,
-        RendezvousView(world=at, reports=reports, failures={FailureKey(1, 0, 0): failure}),
+        RendezvousView(world=at, reports=reports, failures=failures("1/0000.0", failure)),
         now_s,
     )

@@ -11,9 +11,9 @@ from typing import Any
 import aiohttp
 import pytest
 
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.errors import OperatorError
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.ui import PageServer, PageState, server
 from testing.builders import NOW_S
 from tests.unit.operator.ui.page_states import key, obj

@@ -10,8 +10,8 @@ import pytest
 
 from elasticjob_api.records import Progress, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, ProgressStatus, RoundStatus
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.ui import PageState
 from elasticjob_operator.ui.serialize import METRICS_LIMIT, RANKS_LIMIT, TEXT_LIMIT, job_details, job_row
 from elasticjob_operator.ui.state import MAX_ROUNDS

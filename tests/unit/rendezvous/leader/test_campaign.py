@@ -8,10 +8,10 @@ import pytest
 from elasticjob_agent.rendezvous.leader.campaign import Campaign
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import ExpectedSlots, SpecRecord
 from elasticjob_api.rendezvous_state import Leader, Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_api.runtime_config import encode_runtime_config, runtime_config_of
 from elasticjob_etcd.interface import Delete, Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd

@@ -14,12 +14,12 @@ from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.member_plan import Step, StepKind
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
-from elasticjob_agent.rendezvous.protocol.view import parse_view
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import rendezvous_state
 from elasticjob_api.bootstrap import bootstrap_of
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import parse_view
 from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Put, Range, Txn, TxnResult
 from elasticjob_etcd.leases import LeaseKeeper
@@ -93,7 +93,8 @@ class Node:
 
     def failures(self) -> dict[str, bool]:
         """Return the failures in etcd: name → late."""
-        return {str(f.key): f.failure.late for f in parse_view(KEYS, self.store.range(KEYS.everything).kvs).failures}
+        view = parse_view(KEYS, self.store.range(KEYS.everything).kvs)
+        return {str(key): entry.failure.late for key, entry in view.failures.items()}
 
 
 def _forget(_place: Assignment) -> None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_agent.rendezvous.protocol import ranks
-from elasticjob_agent.rendezvous.protocol.view import NodeEntry, RendezvousView
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase, encode_layout
+from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
 from tests.unit.rendezvous.views import a_live_node, slots_of, view_builder
 
 

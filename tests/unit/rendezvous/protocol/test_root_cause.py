@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.rendezvous.protocol.root_cause import FailureKind, failure_kind, root_cause
-from elasticjob_agent.rendezvous.protocol.view import FailureEntry
+from elasticjob_api.rendezvous_view import FailureEntry
 from tests.unit.rendezvous.views import ViewBuilder, view_builder
 
 
@@ -34,7 +34,7 @@ def cause_of(job: ViewBuilder) -> FailureEntry:
     ],
 )
 def test_the_kind_of_a_failure(fields: dict[str, Any], kind: FailureKind) -> None:
-    (entry,) = a_round().failure(1, 0, **fields).build().failures
+    (entry,) = a_round().failure(1, 0, **fields).build().failures.values()
     assert failure_kind(entry.failure) is kind
 
 

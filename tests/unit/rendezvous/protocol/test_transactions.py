@@ -7,10 +7,10 @@ import pytest
 
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord, Push, SessionKeys, VersionedNode
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import NodeReport, SpecRecord, Tombstone, TombstoneReason, WorkerFailure
 from elasticjob_api.rendezvous_state import Leader, Member, Membership, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import Delete, Put, Txn, reads_of
 from elasticjob_etcd.memory.store import InMemoryStore
@@ -248,7 +248,7 @@ def test_open_round_writes_the_state_and_the_failures_in_one_revision() -> None:
     scene.store.txn(TXNS["open_round"](scene))
     view = scene.view()
     assert view.world == FORMING
-    assert [(str(f.key), f.revision) for f in view.failures] == [("1/0001.0", view.world_revision)]
+    assert [(str(key), f.revision) for key, f in view.failures.items()] == [("1/0001.0", view.world_revision)]
 
 
 @pytest.mark.parametrize("name", ["open_leaving", "leaving"])
@@ -274,7 +274,7 @@ def test_a_leaving_member_does_not_touch_the_leader_key(name: str) -> None:
 def test_done_is_written_for_the_incarnation() -> None:
     scene = Scene.make()
     scene.store.txn(TXNS["done"](scene))
-    assert scene.view().completions == {(1, ME)}
+    assert scene.view().completions == {(1, ME.slot): ME}
 
 
 def test_the_first_candidate_leads() -> None:

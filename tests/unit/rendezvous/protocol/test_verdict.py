@@ -9,7 +9,7 @@ from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.verdict import Verdict
 from elasticjob_api.records import FailureRule, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause
-from tests.unit.rendezvous.views import ViewBuilder, member, view_builder
+from tests.unit.rendezvous.views import ViewBuilder, view_builder
 
 
 def a_round(**spec: Any) -> ViewBuilder:
@@ -136,12 +136,6 @@ def test_a_failure_record_that_is_written_again_keeps_its_place_in_the_order() -
     root = judge(job).root_cause
     assert root is not None
     assert str(root.key) == "1/0001.0"
-
-
-def test_left_and_lost_exclude_each_other() -> None:
-    view = a_round().lost(0).tombstone(0, TombstoneReason.LEFT).lost(1).build()
-    outcomes = {slot: (verdict.has_left(view, member(slot)), verdict.is_lost(view, member(slot))) for slot in range(3)}
-    assert outcomes == {0: (True, False), 1: (False, True), 2: (False, False)}
 
 
 def port_taken(retries: int = 0) -> Verdict:

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import NO_ROUND, NodeRecord, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, Membership, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_etcd.memory.store import InMemoryStore
 
@@ -248,7 +248,7 @@ def missing_members(view: RendezvousView, membership: Membership | None) -> list
     return [
         member
         for member in membership.members
-        if (membership.round, member) not in view.completions
+        if not view.has_completed(membership.round, member)
         and (member not in view.nodes or member in view.tombstones or view.nodes[member].record.leaving)
     ]
 

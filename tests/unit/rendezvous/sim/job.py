@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from elasticjob_agent.rendezvous.protocol import membership, ranks
 from elasticjob_agent.rendezvous.protocol.leader_plan import plan
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.bootstrap import Bootstrap, bootstrap_of
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import ExpectedSlots, SlotOwner, SpecRecord, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase, next_round
+from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import Op, Put, Txn, absent, unchanged
 from tests.unit.rendezvous.sim.invariants import InvariantChecker, missing_members
@@ -277,7 +277,7 @@ class SimJob:
         view = self.view()
         if view.world is None or view.world.state is not RoundPhase.ACTIVE:
             return set()
-        return {member.slot for round_, member in view.completions if round_ == view.world.round}
+        return {slot for round_, slot in view.completions if round_ == view.world.round}
 
     def scale(self, desired: int) -> bool:
         """Change the desired number of nodes."""

@@ -23,13 +23,13 @@ from elasticjob_agent.rendezvous.protocol.mass_loss_grace import MIN_GRACE_S
 from elasticjob_agent.rendezvous.protocol.member_plan import MemberState, Step, StepKind, Workers, next_step
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
-from elasticjob_agent.rendezvous.protocol.view import parse_view
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.bootstrap import Bootstrap
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Member, decode_leader
+from elasticjob_api.rendezvous_view import parse_view
 from tests.unit.rendezvous.sim.invariants import InvariantChecker
 from tests.unit.rendezvous.sim.wire import Crashed, LateMirror, SimEtcd, now
 from tests.unit.rendezvous.sim.workers import SimWorkers

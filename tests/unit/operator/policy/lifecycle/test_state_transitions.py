@@ -5,9 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from elasticjob_api.constants import FailedReason
-from elasticjob_api.records import Completion
-from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
-from elasticjob_operator.model.rendezvous_view import RendezvousView
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.lifecycle import state_transitions
 from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 from testing.builders import active, member, membership, record, view, world
@@ -79,8 +78,8 @@ def test_after_a_wipe_a_verdict_continues_the_counts_of_the_status() -> None:
     assert (after.round, after.restarts) == (1004, 2)
 
 
-def completions(*slots: int, round_: int = 1) -> dict[tuple[int, int], Completion]:
-    return {(round_, slot): Completion(member(slot).incarnation) for slot in slots}
+def completions(*slots: int, round_: int = 1) -> dict[tuple[int, int], Member]:
+    return {(round_, slot): member(slot) for slot in slots}
 
 
 def test_a_suspended_job_whose_members_have_all_finished_has_succeeded() -> None:
@@ -98,7 +97,7 @@ def test_a_suspended_job_whose_members_have_all_finished_has_succeeded() -> None
             membership=membership(0, 1),
             completions=completions(0, 1, round_=2),
         ),
-        view(world=world(RoundPhase.SUSPENDED), membership=membership(0), completions={(1, 0): Completion("another")}),
+        view(world=world(RoundPhase.SUSPENDED), membership=membership(0), completions={(1, 0): Member(0, "another")}),
         view(world=world(RoundPhase.SUSPENDED), membership=membership()),
         view(world=world(RoundPhase.SUSPENDED), completions=completions(0, 1)),
         view(world=active(0, 1), membership=membership(0, 1), completions=completions(0, 1)),

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from elasticjob_api.records import Tombstone, TombstoneReason
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.slots.eviction import Evictions, evictions
 from testing.builders import by_name, member, node, pod, view
 

@@ -7,9 +7,9 @@ import pytest
 
 from elasticjob_api.constants import ConditionType, Phase
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, WorkerStates
 from elasticjob_operator.model.job_state import JobState
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.build import is_finished, next_status, rejected_status
 from elasticjob_operator.policy.status.conditions import is_true
 from testing.builders import (

@@ -6,9 +6,9 @@ import pytest
 
 from elasticjob_api.constants import ConditionType, Phase
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import Condition, JobStatus
 from elasticjob_operator.model.job_state import JobState
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.policy.status.conditions import ConditionValue, conditions, evaluate, is_true, phase
 from testing.builders import (

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from elasticjob_api.records import WorkerFailure
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, LastFailure
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.last_failure import last_failure
 from testing.builders import NOW, NOW_S, failures, job, pod, seen, view, world
 

@@ -1,8 +1,8 @@
 """Records that are remembered after their deletion: the last reports, and the members lost from a round."""
 
 from elasticjob_api.records import Tombstone, TombstoneReason, WorkerState
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.model.last_seen import LastSeen, PodLocation
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.last_seen import record_view
 from testing.builders import (
     active,

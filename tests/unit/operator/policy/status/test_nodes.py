@@ -12,8 +12,8 @@ import pytest
 from elasticjob_api import codec
 from elasticjob_api.records import Tombstone, TombstoneReason, WorkerFailure, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, NodeStatus
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.nodes import node_statuses, within_limit
 from elasticjob_operator.policy.status.worker_states import count_letters as worker_count
 from testing.builders import (

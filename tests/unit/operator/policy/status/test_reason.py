@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.job_state import JobState
-from elasticjob_operator.model.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.status.build import next_status
 from testing.builders import active, job, membership, pod, record, running, seen, view, world
 

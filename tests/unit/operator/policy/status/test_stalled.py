@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from elasticjob_api.constants import ConditionType
-from elasticjob_api.records import Completion
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.policy.status.build import next_status
 from elasticjob_operator.policy.status.stalled import stalled_since
@@ -32,7 +31,7 @@ def test_a_job_with_a_working_node_does_not_hang(stalled: tuple[int, ...]) -> No
 
 
 def test_a_finished_node_is_ignored() -> None:
-    assert since(IDLE, 0, completions={(1, 1): Completion(member(1).incarnation)}) == ago(60)
+    assert since(IDLE, 0, completions={(1, 1): member(1)}) == ago(60)
 
 
 def test_a_report_of_another_round_is_ignored() -> None:

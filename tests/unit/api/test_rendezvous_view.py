@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from elasticjob_agent.rendezvous.protocol.view import RendezvousView, parse_view
-from elasticjob_api.records import ExpectedSlots, Tombstone, TombstoneReason
+from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Member, Membership, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_etcd.interface import KeyValue
 from testing.newer_version import newer_value
 from tests.unit.rendezvous.views import KEYS, ViewBuilder, a_node, member, view_builder
@@ -23,12 +23,12 @@ def test_every_kind_of_record_is_read() -> None:
     assert view.world is not None
     assert (view.world.state, view.world.members) == (RoundPhase.ACTIVE, (member(0), member(1)))
     assert view.membership == Membership(3, (member(0), member(1)))
-    assert view.expected == ExpectedSlots((2,))
+    assert view.expected == {2}
     assert {live.member: live.record for live in view.nodes.values()} == {member(0): a_node(0), member(1): a_node(1)}
     assert view.tombstones == {member(7): Tombstone(TombstoneReason.LEFT)}
-    assert [str(failure.key) for failure in view.failures] == ["3/0001.0"]
-    assert view.completions == {(3, member(0))}
-    assert view.unreadable == []
+    assert [str(key) for key in view.failures] == ["3/0001.0"]
+    assert view.completions == {(3, 0): member(0)}
+    assert view.unreadable == ()
 
 
 def test_additions_of_a_newer_version_to_any_record_change_nothing() -> None:
@@ -88,7 +88,7 @@ def test_an_unreadable_state_still_has_its_revision() -> None:
 )
 def test_keys_of_an_unknown_kind_are_ignored(key: str) -> None:
     view = view_builder().put_raw(KEYS.everything + key, b"anything").build()
-    assert (view.nodes, view.failures, view.unreadable) == ({}, [], [])
+    assert (view.nodes, view.failures, view.unreadable) == ({}, {}, ())
 
 
 def test_a_list_is_read_as_well_as_a_mirror() -> None:
@@ -138,3 +138,37 @@ def test_the_operators_topology_is_used_if_there_is_one() -> None:
     (live,) = job.build().nodes.values()
     assert RendezvousView().topology(live) == "own"
     assert job.owned_by(s0="pod-0").build().topology(live) == ""
+
+
+@pytest.mark.parametrize(
+    ("job", "outcome"),
+    [
+        pytest.param(view_builder().nodes(0), "", id="its key exists"),
+        pytest.param(view_builder(), "lost", id="its key is gone"),
+        pytest.param(view_builder().nodes(0).tombstone(0, TombstoneReason.WEDGED), "lost", id="it was evicted"),
+        pytest.param(view_builder().tombstone(0, TombstoneReason.POD_DELETED), "lost", id="its pod was deleted"),
+        pytest.param(view_builder().tombstone(0, TombstoneReason.LEFT), "left", id="it left"),
+        pytest.param(view_builder().nodes(0).tombstone(0, TombstoneReason.LEFT), "left", id="it has just left"),
+        pytest.param(view_builder().node(0, leaving=True), "left", id="it is leaving"),
+        pytest.param(
+            view_builder().node(0, leaving=True).tombstone(0, TombstoneReason.WEDGED), "left", id="it left too slowly"
+        ),
+        pytest.param(view_builder().completion(3, 0), "", id="it has completed"),
+        pytest.param(view_builder().completion(3, 0).tombstone(0, TombstoneReason.LEFT), "", id="and then left"),
+        pytest.param(view_builder().completion(2, 0), "lost", id="it completed an earlier round"),
+        pytest.param(view_builder().nodes(1).completion(3, 1), "lost", id="another member has completed"),
+    ],
+)
+def test_a_member_of_round_3_is_there_has_left_or_is_lost(job: ViewBuilder, outcome: str) -> None:
+    view = job.build()
+    assert (view.has_left(3, member(0)), view.is_lost(3, member(0))) == (outcome == "left", outcome == "lost")
+
+
+def test_the_completion_of_another_incarnation_does_not_count() -> None:
+    view = view_builder().completion(3, 0).build()
+    assert view.has_completed(3, member(0))
+    assert not view.has_completed(3, Member(0, "0000000f"))
+
+
+def test_reports_are_left_to_the_operator() -> None:
+    assert view_builder().put_raw(KEYS.report(0, "0" * 8), b"nonsense").build() == view_builder().build()
