@@ -1,7 +1,6 @@
-"""`NodeSettings` from the command line or from the environment of a pod."""
+"""`NodeSettings` from the command line."""
 
 import argparse
-import logging
 import os
 import secrets
 import socket
@@ -11,108 +10,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_agent.cli import rdzv_conf, values
-from elasticjob_agent.cli.options import UsageError
-from elasticjob_agent.cli.rdzv_backend import ExternalEtcd, RdzvBackend, SharedEtcd, StandaloneEtcd, resolve_backend
+from elasticjob_agent.cli.rdzv_backend import ExternalEtcd, RdzvBackend, StandaloneEtcd, resolve_backend
 from elasticjob_agent.cli.rdzv_conf import RdzvConf
-from elasticjob_agent.net.interface_address import interface_address
-from elasticjob_agent.net.own_address import own_address as address_towards
+from elasticjob_agent.errors import UsageError
+from elasticjob_agent.net.own_address import own_address_for_endpoint
 from elasticjob_agent.node.run_node import NodeSettings
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_agent.rendezvous.node_range import parse_nnodes
 from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
+from elasticjob_agent.shared_etcd.address import SharedEtcd
 from elasticjob_agent.workers.cpu_binding import parse_binding
 from elasticjob_agent.workers.output import PREFIX_TEMPLATE, Output
 from elasticjob_api import constants, keys
-from elasticjob_api.bootstrap import Bootstrap, decode_bootstrap
-from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.interface import Endpoint
 
 _KEEP_ALIVE_S = 6.0
-_JOIN_TIMEOUT_S = 600.0
-
-log = logging.getLogger(__name__)
-
-
-def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path) -> NodeSettings:
-    """Return the settings of an agent in a pod of the operator: `elasticjob-agent --pod -- command…`.
-
-    Raises:
-        UsageError: a variable or the command is missing, or a value is invalid.
-    """
-
-    def need(name: str) -> str:
-        if not environment.get(name):
-            raise UsageError(f"{name} is not set; --pod is for pods that the elasticjob operator creates")
-        return environment[name]
-
-    if not namespace.script:
-        raise UsageError("the command is missing: elasticjob-agent --pod -- command…")
-    values.check_choice("numa-binding", namespace)
-    identity = NodeIdentity(
-        keys=Keys(need(constants.ENV_PREFIX)),
-        pod=need(constants.ENV_POD_NAME),
-        pod_uid=need(constants.ENV_POD_UID),
-        host=environment.get(constants.ENV_NODE_NAME) or socket.gethostname(),
-        address=_pod_address(environment, need(constants.ENV_POD_IP)),
-        nproc=int(need(constants.ENV_NPROC)),
-        lease_ttl_s=_KEEP_ALIVE_S,
-        slot=int(need(constants.ENV_SLOT)),
-        bootstrap=_bootstrap(environment),
-    )
-    return NodeSettings(
-        endpoint=_endpoint(tuple(need(constants.ENV_ENDPOINTS).split(",")), environment.get(constants.ENV_ETCD_TLS)),
-        profile=identity,
-        argv=(namespace.script, *namespace.script_args),
-        environment=dict(environment),
-        run_id=environment.get(constants.ENV_JOB_UID) or need(constants.ENV_JOB),
-        log_dir=log_dir,
-        join_timeout_s=_join_timeout_s(environment),
-        trace=environment.get(constants.ENV_TRACE),
-        termination_log=environment.get(constants.ENV_TERMINATION_LOG),
-        output=Output(prefix_template=environment.get(PREFIX_TEMPLATE), keeps_rank=True),
-        cpus=parse_binding(namespace.numa_binding, identity.nproc, environment),
-    )
-
-
-def _join_timeout_s(environment: Mapping[str, str]) -> float:
-    """Return the manifest's joinTimeoutSeconds, or the default if an older operator does not pass it."""
-    text = environment.get(constants.ENV_JOIN_TIMEOUT)
-    try:
-        seconds = float(text) if text else _JOIN_TIMEOUT_S
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise UsageError(f"{constants.ENV_JOIN_TIMEOUT} is {text!r}; it must be a number of seconds above 0")
-    return seconds
-
-
-def _bootstrap(environment: Mapping[str, str]) -> Bootstrap | None:
-    """Return the bootstrap; None if the operator passed none or this agent cannot decode it.
-
-    Without a bootstrap the agent reads the spec from etcd.
-    """
-    text = environment.get(constants.ENV_SPEC)
-    if not text:
-        return None
-    try:
-        return decode_bootstrap(text)
-    except RecordError as error:
-        log.warning("ignored %s, the agent reads the spec from etcd instead: %s", constants.ENV_SPEC, error)
-        return None
-
-
-def _pod_address(environment: Mapping[str, str], pod_ip: str) -> str:
-    """Return the address of the interface that the manifest names, or the pod's IP."""
-    interface = environment.get(constants.ENV_INTERFACE)
-    return interface_address(interface) if interface else pod_ip
-
-
-def _endpoint(targets: tuple[str, ...], folder: str | None) -> Endpoint:
-    """Return the endpoint with the job's certificate that the operator mounts; without TLS if it mounts none."""
-    if not folder:
-        return Endpoint(targets)
-    return Endpoint(targets, ca_cert=f"{folder}/ca.crt", cert=f"{folder}/tls.crt", key=f"{folder}/tls.key")
 
 
 def from_command_line(
@@ -147,7 +61,7 @@ def from_command_line(
 
 
 def _spec(namespace: argparse.Namespace, environment: Mapping[str, str], conf: RdzvConf, *, static: bool) -> SpecRecord:
-    nodes = values.parse_nnodes(namespace.nnodes)
+    nodes = parse_nnodes(namespace.nnodes)
     return SpecRecord(
         min=nodes.max if static else nodes.min,
         max=nodes.max,
@@ -207,7 +121,7 @@ def _address(namespace: argparse.Namespace, targets: tuple[str, ...], backend: R
     # Static: the workers of node rank 0 open their store at the address that the user gave as --master-addr.
     if not isinstance(backend, ExternalEtcd) and _is_static(backend) and _slot(namespace, backend) == 0:
         return backend.host
-    return own_address(backend.target if isinstance(backend, SharedEtcd) else targets[0])
+    return own_address_for_endpoint(backend.target if isinstance(backend, SharedEtcd) else targets[0])
 
 
 def _stop_grace_s(namespace: argparse.Namespace, environment: Mapping[str, str]) -> float:
@@ -261,17 +175,3 @@ def _validate_devices(namespace: argparse.Namespace, environment: Mapping[str, s
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if namespace.virtual_local_rank and visible is not None and len(visible.split(",")) < nproc:
         raise UsageError(f"--virtual-local-rank: {nproc} workers cannot share CUDA_VISIBLE_DEVICES={visible}")
-
-
-def own_address(target: str) -> str:
-    """Return the address from which this host reaches `target` (HOST:PORT).
-
-    Raises:
-        UsageError: the host name cannot be resolved, or the host cannot be reached.
-    """
-    try:
-        return address_towards(target)
-    except socket.gaierror as error:
-        raise UsageError(f"--rdzv-endpoint {target}: the host is unknown ({error}); check the name") from error
-    except OSError as error:
-        raise UsageError(f"--rdzv-endpoint {target}: there is no route to it ({error}); set --local-addr") from error

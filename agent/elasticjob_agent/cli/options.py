@@ -8,6 +8,8 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from elasticjob_agent.errors import UsageError
+
 EXAMPLES = """examples:
   elasticjob-agent --standalone --nproc-per-node 4 train.py --epochs 10
   elasticjob-agent --nnodes 2:4 --nproc-per-node 2 --rdzv-backend etcd --rdzv-endpoint etcd:2379 --rdzv-id job1 train.py
@@ -15,10 +17,6 @@ EXAMPLES = """examples:
 """
 
 NUMA_MODES = ("core-complex", "exclusive", "node", "socket")
-
-
-class UsageError(Exception):
-    """The command line is wrong; the message names the option, the cause and the cure."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

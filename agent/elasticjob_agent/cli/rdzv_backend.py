@@ -6,15 +6,17 @@ can join starts an etcd of its own.
 """
 
 import argparse
-import ipaddress
 from dataclasses import dataclass
 
 from elasticjob_agent.cli import values
-from elasticjob_agent.cli.options import UsageError
 from elasticjob_agent.cli.rdzv_conf import RdzvConf
-from elasticjob_agent.cli.values import C10D_PORT, STATIC_PORT
+from elasticjob_agent.errors import UsageError
+from elasticjob_agent.net.endpoint import C10D_PORT, is_loopback, parse_endpoint, parse_single_endpoint
+from elasticjob_agent.rendezvous.node_range import parse_nnodes
+from elasticjob_agent.shared_etcd.address import SharedEtcd
 
 ETCD_NAMES = ("etcd", "elasticjob")
+STATIC_PORT = 29500
 _UNSUPPORTED = {
     "etcd-v2": "etcd's API v2 is obsolete; use --rdzv-backend etcd, which uses v3 of the same servers",
 }
@@ -36,25 +38,6 @@ class StandaloneEtcd:
     """MASTER_PORT of `static`, whose MASTER_ADDR is `host`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedEtcd:
-    """An etcd that one of the nodes starts at host:port."""
-
-    host: str
-    port: int
-    is_owner: bool | None
-    """Whether this node starts it; None: it does if `host` is this machine."""
-    master_port: int | None = None
-    """MASTER_PORT of `static`, whose MASTER_ADDR is `host`."""
-    or_there: bool = False
-    """Whether an etcd that already listens there is accepted instead."""
-
-    @property
-    def target(self) -> str:
-        """The address at which all nodes dial it: HOST:PORT."""
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 RdzvBackend = ExternalEtcd | StandaloneEtcd | SharedEtcd
 
 
@@ -64,7 +47,7 @@ def resolve_backend(namespace: argparse.Namespace, conf: RdzvConf) -> RdzvBacken
     if namespace.standalone:
         return StandaloneEtcd()
     if backend in ETCD_NAMES:
-        return ExternalEtcd(values.parse_endpoint(namespace.rdzv_endpoint))
+        return ExternalEtcd(parse_endpoint(namespace.rdzv_endpoint))
     if backend == "c10d":
         return _c10d(namespace, conf)
     if backend == "static":
@@ -76,42 +59,23 @@ def resolve_backend(namespace: argparse.Namespace, conf: RdzvConf) -> RdzvBacken
 def _c10d(namespace: argparse.Namespace, conf: RdzvConf) -> RdzvBackend:
     if not namespace.rdzv_endpoint:
         raise UsageError("--rdzv-endpoint is missing: HOST:PORT, HOST being one of the nodes (or use --standalone)")
-    host, port = _split(namespace.rdzv_endpoint, C10D_PORT)
-    single = values.parse_nnodes(namespace.nnodes).max == 1 and is_loopback(host) and conf.is_host is not False
+    host, port = parse_single_endpoint(namespace.rdzv_endpoint, C10D_PORT)
+    single = parse_nnodes(namespace.nnodes).max == 1 and is_loopback(host) and conf.is_host is not False
     return StandaloneEtcd() if single or not port else SharedEtcd(host=host, port=port, is_owner=conf.is_host)
 
 
 def _static(namespace: argparse.Namespace, conf: RdzvConf) -> RdzvBackend:
-    nodes = values.parse_nnodes(namespace.nnodes)
+    nodes = parse_nnodes(namespace.nnodes)
     has_no_address = not namespace.rdzv_endpoint and namespace.master_port is None
     if has_no_address and nodes.max == 1:
         return StandaloneEtcd()
     master_port = values.parse_port("master-port", namespace.master_port or str(STATIC_PORT))
     host, port = namespace.master_addr.strip("[]"), master_port
     if namespace.rdzv_endpoint:
-        host, port = _split(namespace.rdzv_endpoint, master_port)
+        host, port = parse_single_endpoint(namespace.rdzv_endpoint, master_port)
     rank = values.parse_positive_int("node-rank", namespace.node_rank or "0")
     if rank >= nodes.max:
         raise UsageError(f"--node-rank {rank}: with --nnodes {namespace.nnodes} the highest rank is {nodes.max - 1}")
     if nodes.max == 1 and not conf.etcd_port and (is_loopback(host) or not namespace.rdzv_endpoint):
         return StandaloneEtcd(host, port)
     return SharedEtcd(host=host, port=conf.etcd_port or port + 1, is_owner=rank == 0, master_port=port)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether `host` is the loopback interface, which no other machine can dial.
-
-    Of names only localhost counts: other machines may be able to resolve any other name of this machine.
-    """
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def _split(endpoint: str, default_port: int) -> tuple[str, int]:
-    targets = values.parse_endpoint(endpoint, default_port)
-    if len(targets) > 1:
-        raise UsageError(f"--rdzv-endpoint {endpoint}: only --rdzv-backend etcd takes several endpoints; name one")
-    host, _, port = targets[0].rpartition(":")
-    return host.strip("[]"), int(port)

@@ -7,7 +7,7 @@ Unknown keys are refused. Keys of torchrun's own backends that have no counterpa
 import math
 from dataclasses import dataclass
 
-from elasticjob_agent.cli.options import UsageError
+from elasticjob_agent.errors import UsageError
 
 _SECONDS = {
     "join_timeout",

@@ -8,25 +8,20 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from elasticjob_agent.cli import config
-from elasticjob_agent.cli.ignored_options import ignored_option_warnings
-from elasticjob_agent.cli.options import UsageError, build_parser
-from elasticjob_agent.cli.rdzv_backend import ExternalEtcd, RdzvBackend, SharedEtcd
+from elasticjob_agent.cli.options import build_parser
+from elasticjob_agent.cli.pod_config import from_pod
+from elasticjob_agent.errors import UsageError
 from elasticjob_agent.node.liveness import serving_liveness
-from elasticjob_agent.node.run_node import NodeSettings, run_node, run_node_until
+from elasticjob_agent.node.run_node import run_node
 from elasticjob_agent.rendezvous.errors import Superseded, Unreachable
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.supervisor import SupervisorError
 from elasticjob_api import constants, log_layout
 from elasticjob_api.exit_codes import ExitCode, exit_code_of
 from elasticjob_etcd.errors import EtcdError
-
-if TYPE_CHECKING:
-    from elasticjob_etcd.embedded import EmbeddedEtcd
 
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 _ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
@@ -85,58 +80,10 @@ async def _run_node(
     namespace: argparse.Namespace, environment: Mapping[str, str], log_dir: Path, received: list[signal.Signals]
 ) -> Outcome:
     if namespace.pod:
-        return await run_node(config.from_pod(namespace, environment, log_dir), received)
-    backend = config.validate(namespace, environment)
-    for sentence in ignored_option_warnings(namespace, environment):
-        log.warning("%s", sentence)
-    async with _etcd(backend) as (targets, server):
-        settings = config.from_command_line(namespace, environment, log_dir, targets=targets, backend=backend)
-        if server is None:
-            return await _run_with_external_etcd(settings, backend, received)
-        from elasticjob_agent.cli.shared_etcd import wait_etcd_exited  # noqa: PLC0415  # as below
+        return await run_node(from_pod(namespace, environment, log_dir), received)
+    from elasticjob_agent.cli.command_line import run_from_command_line  # noqa: PLC0415  # a pod does not need it
 
-        outcome = await run_node_until(wait_etcd_exited(server), settings, received)
-        if isinstance(backend, SharedEtcd) and outcome.world is not None:
-            from elasticjob_agent.cli.shared_etcd import wait_for_others  # noqa: PLC0415  # as below
-
-            await wait_for_others(settings.profile.keys, server)
-        return outcome
-
-
-@contextlib.asynccontextmanager
-async def _etcd(backend: RdzvBackend) -> "AsyncIterator[tuple[tuple[str, ...], EmbeddedEtcd | None]]":
-    """Yield the addresses of etcd, and the server if this agent started it."""
-    if isinstance(backend, ExternalEtcd):
-        yield backend.targets, None
-        return
-    # Only an agent that may start an etcd loads the code for it: 10 ms of a start.
-    import tempfile  # noqa: PLC0415
-
-    from elasticjob_agent.cli.shared_etcd import shared_etcd  # noqa: PLC0415
-    from elasticjob_etcd.embedded import EmbeddedEtcd  # noqa: PLC0415
-
-    # Not in the log folder: an etcd ends when the workers have filled its disk.
-    with tempfile.TemporaryDirectory(prefix="elasticjob-etcd-") as folder:
-        if isinstance(backend, SharedEtcd):
-            async with shared_etcd(backend, Path(folder)) as reached:
-                yield reached.endpoint.targets, reached.server
-            return
-        server = await EmbeddedEtcd.start(folder)
-        try:
-            yield server.socket.targets, server
-        finally:
-            await server.stop()
-
-
-async def _run_with_external_etcd(
-    settings: NodeSettings, backend: RdzvBackend, received: list[signal.Signals]
-) -> Outcome:
-    """Run a node of a job whose etcd this agent did not start; stop it if the node that started the etcd is gone."""
-    if not isinstance(backend, SharedEtcd):
-        return await run_node(settings, received)
-    from elasticjob_agent.cli.shared_etcd import wait_owner_gone  # noqa: PLC0415  # as above
-
-    return await run_node_until(wait_owner_gone(backend, settings.endpoint), settings, received)
+    return await run_from_command_line(namespace, environment, log_dir, received)
 
 
 # -- files -------------------------------------------------------------------------------------------
@@ -152,8 +99,7 @@ def _log_dir(namespace: argparse.Namespace, environment: Mapping[str, str]) -> I
         return
     import tempfile  # noqa: PLC0415  # a megabyte that an agent in a pod does not need
 
-    wants_files = not namespace.pod and config.output_of(namespace, environment).wants_files
-    if not namespace.log_dir and not wants_files:
+    if not namespace.log_dir and not _wants_files(namespace, environment):
         with tempfile.TemporaryDirectory(prefix="elasticjob-") as temporary:
             yield Path(temporary)
         return
@@ -163,6 +109,14 @@ def _log_dir(namespace: argparse.Namespace, environment: Mapping[str, str]) -> I
     folder = Path(tempfile.mkdtemp(prefix=f"{namespace.rdzv_id.replace('/', '_')}_", dir=root))
     log.info("logs are in %s", folder)
     yield folder
+
+
+def _wants_files(namespace: argparse.Namespace, environment: Mapping[str, str]) -> bool:
+    if namespace.pod:
+        return False
+    from elasticjob_agent.cli.config import output_of  # noqa: PLC0415  # a pod does not need it
+
+    return output_of(namespace, environment).wants_files
 
 
 def _log_to_stderr(level: str) -> None:

@@ -9,63 +9,17 @@ import math
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from elasticjob_agent.cli.options import OPTIONS, UsageError, build_parser
+from elasticjob_agent.cli.options import OPTIONS
+from elasticjob_agent.errors import UsageError
 from elasticjob_agent.host import accelerators
+from elasticjob_agent.workers.output import StreamSelection
 
-__all__ = ["NO_STREAMS_SELECTED", "NodeRange", "StreamSelection", "UsageError", "build_parser"]
-
-C10D_PORT = 29400
-STATIC_PORT = 29500
-ETCD_PORT = 2379
 _MAX_NPROC = 1024
 """The same limit as spec.nprocPerNode in the CRD."""
 RUN_PATH = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
 _BOTH_STREAMS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class NodeRange:
-    """The value of `--nnodes MIN[:MAX]`."""
-
-    min: int
-    max: int
-
-
-@dataclass(frozen=True, slots=True)
-class StreamSelection:
-    """The value of `-r` or `-t`: the selected streams, for all local ranks or by local rank."""
-
-    all_ranks: int = 0
-    by_rank: Mapping[int, int] | None = None
-
-    def stdout(self, local_rank: int) -> bool:
-        """Whether stdout of this local rank is selected."""
-        return bool(self._of(local_rank) & 1)
-
-    def stderr(self, local_rank: int) -> bool:
-        """Whether stderr of this local rank is selected."""
-        return bool(self._of(local_rank) & 2)
-
-    def _of(self, local_rank: int) -> int:
-        return self.all_ranks if self.by_rank is None else self.by_rank.get(local_rank, 0)
-
-
-NO_STREAMS_SELECTED = StreamSelection()
-
-
-def parse_nnodes(text: str) -> NodeRange:
-    """Return the numbers of `2` or `2:4`."""
-    low, _, high = text.partition(":")
-    try:
-        parsed = NodeRange(int(low), int(high or low))
-    except ValueError:
-        raise UsageError(f"--nnodes {text}: it must be MIN or MIN:MAX, for example 2 or 2:4") from None
-    if not 1 <= parsed.min <= parsed.max:
-        raise UsageError(f"--nnodes {text}: MIN must be at least 1 and at most MAX")
-    return parsed
 
 
 def parse_nproc(text: str, environment: Mapping[str, str], system: Path = accelerators.ROOT) -> int:
@@ -117,19 +71,6 @@ def parse_interval(option: str, text: str) -> float:
     if not 0 < seconds < math.inf:
         raise UsageError(f"--{option} {text}: it must be a number of seconds above 0")
     return seconds
-
-
-def parse_endpoint(text: str, default_port: int = ETCD_PORT) -> tuple[str, ...]:
-    """Return the targets of `HOST[:PORT]`, several separated by commas, each with a port."""
-    targets = tuple(word.strip() for word in text.split(",") if word.strip())
-    if not targets:
-        raise UsageError("--rdzv-endpoint is missing: HOST:PORT of etcd (or use --standalone)")
-    return tuple(target if _has_port(target) else f"{target}:{default_port}" for target in targets)
-
-
-def _has_port(target: str) -> bool:
-    host, _, port = target.rpartition(":")
-    return bool(host) and port.isdecimal()
 
 
 def parse_run_id(text: str) -> str:

@@ -6,7 +6,7 @@ it as MASTER_ADDR. IPv4 is preferred to IPv6; link-local addresses are skipped.
 
 import socket
 
-from elasticjob_agent.cli.options import UsageError
+from elasticjob_agent.errors import UsageError
 
 _FAMILIES = (socket.AF_INET, socket.AF_INET6)
 

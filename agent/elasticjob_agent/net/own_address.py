@@ -2,6 +2,8 @@
 
 import socket
 
+from elasticjob_agent.errors import UsageError
+
 _UNIX = "unix:"
 _LOOPBACK = "127.0.0.1"
 
@@ -22,3 +24,17 @@ def own_address(target: str) -> str:
     with socket.socket(family, kind, protocol) as probe:
         probe.connect(there)
         return str(probe.getsockname()[0])
+
+
+def own_address_for_endpoint(target: str) -> str:
+    """Return the address from which this host reaches `target`, the endpoint that a user gave.
+
+    Raises:
+        UsageError: the host name cannot be resolved, or the host cannot be reached.
+    """
+    try:
+        return own_address(target)
+    except socket.gaierror as error:
+        raise UsageError(f"--rdzv-endpoint {target}: the host is unknown ({error}); check the name") from error
+    except OSError as error:
+        raise UsageError(f"--rdzv-endpoint {target}: there is no route to it ({error}); set --local-addr") from error

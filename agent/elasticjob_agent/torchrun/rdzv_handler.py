@@ -21,7 +21,8 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from elasticjob_agent.cli import rdzv_conf, values
-from elasticjob_agent.cli.config import own_address
+from elasticjob_agent.net.endpoint import parse_endpoint
+from elasticjob_agent.net.own_address import own_address_for_endpoint
 from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous import errors
 from elasticjob_agent.rendezvous.handler import EtcdRendezvousHandler, HandlerDeps
@@ -56,8 +57,8 @@ def get_handler() -> Callable[[Any], "TorchrunRendezvous"]:
 def create(parameters: Any) -> "TorchrunRendezvous":
     """Return the handler of one torchrun process. Raise ValueError for an impossible parameter."""
     conf = rdzv_conf.parse_conf(",".join(f"{key}={value}" for key, value in parameters.config.items()))
-    targets = values.parse_endpoint(parameters.endpoint)
-    address = parameters.local_addr or own_address(targets[0])
+    targets = parse_endpoint(parameters.endpoint)
+    address = parameters.local_addr or own_address_for_endpoint(targets[0])
     keys = Keys(cli_prefix(f"torchrun-{values.parse_run_id(parameters.run_id)}"))
     spec = SpecRecord(
         min=parameters.min_nodes,

@@ -6,7 +6,7 @@ failure of a worker. The fork server makes the binding before the worker's progr
 
 from collections.abc import Callable, Mapping
 
-from elasticjob_agent.cli.options import UsageError
+from elasticjob_agent.errors import UsageError
 from elasticjob_agent.host.cpu_topology import Cpus, Topology, read_topology
 from elasticjob_agent.host.numa import AffinityMode, CannotBind, bind_to_mode, numa_nodes_of
 

@@ -6,11 +6,10 @@ which keeps its end for the record of a failure.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from elasticjob_agent.cli.values import NO_STREAMS_SELECTED, StreamSelection
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import FileSink, Inherit, LineSink, Null, Sink
 from elasticjob_agent.workers.log_dir import WorkerLogs
@@ -20,6 +19,28 @@ from elasticjob_api import log_layout
 PREFIX_TEMPLATE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
 
 Write = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSelection:
+    """The value of `-r` or `-t`: the selected streams, for all local ranks or by local rank."""
+
+    all_ranks: int = 0
+    by_rank: Mapping[int, int] | None = None
+
+    def stdout(self, local_rank: int) -> bool:
+        """Whether stdout of this local rank is selected."""
+        return bool(self._of(local_rank) & 1)
+
+    def stderr(self, local_rank: int) -> bool:
+        """Whether stderr of this local rank is selected."""
+        return bool(self._of(local_rank) & 2)
+
+    def _of(self, local_rank: int) -> int:
+        return self.all_ranks if self.by_rank is None else self.by_rank.get(local_rank, 0)
+
+
+NO_STREAMS_SELECTED = StreamSelection()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

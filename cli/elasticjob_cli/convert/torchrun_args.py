@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from elasticjob_agent.cli.options import OPTIONS, UsageError, build_parser
+from elasticjob_agent.cli.options import OPTIONS, build_parser
 from elasticjob_agent.cli.rdzv_conf import UNUSED
-from elasticjob_agent.cli.values import parse_nnodes
+from elasticjob_agent.errors import UsageError
+from elasticjob_agent.rendezvous.node_range import parse_nnodes
 from elasticjob_cli.convert.result import Kind
 from elasticjob_cli.errors import InvalidManifest
 

@@ -15,12 +15,13 @@ from elasticjob.multinode.authentication import call_key
 from elasticjob.multinode.discovery import invitation_key
 from elasticjob.multinode.node_config import KEEP_ALIVE_S, CallContext, call_spec, node_settings, rendezvous_address
 from elasticjob.multinode.result_server import LOOPBACK, ResultServer
-from elasticjob_agent.cli.config import own_address
-from elasticjob_agent.cli.rdzv_backend import SharedEtcd, is_loopback
-from elasticjob_agent.cli.shared_etcd import shared_etcd, wait_etcd_exited, wait_for_others
+from elasticjob_agent.net.endpoint import is_loopback
+from elasticjob_agent.net.own_address import own_address_for_endpoint
 from elasticjob_agent.node.run_node import NodeSettings, run_node, run_node_until
 from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
+from elasticjob_agent.shared_etcd.address import SharedEtcd
+from elasticjob_agent.shared_etcd.lifetime import shared_etcd, wait_etcd_exited, wait_for_others
 from elasticjob_api import records
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
@@ -68,7 +69,7 @@ async def run_driver(call: LaunchRequest, context: CallContext) -> dict[int, Any
             call.content,
             where=where,
             endpoint=endpoint,
-            address=own_address(address.target if address else endpoint.targets[0]),
+            address=own_address_for_endpoint(address.target if address else endpoint.targets[0]),
             context=context,
             nprocs=call.spec.nprocs,
         )
@@ -94,7 +95,7 @@ def _host(address: SharedEtcd | None, server: EmbeddedEtcd | None) -> str:
     """Return the address of this node for the others."""
     if address is None:
         return LOOPBACK
-    return address.host if server else own_address(address.target)
+    return address.host if server else own_address_for_endpoint(address.target)
 
 
 async def _run_node(

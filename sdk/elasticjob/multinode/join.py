@@ -10,12 +10,12 @@ from elasticjob.multinode import discovery
 from elasticjob.multinode.discovery import DriverConnection
 from elasticjob.multinode.driver import fail
 from elasticjob.multinode.node_config import CallContext, node_settings
-from elasticjob_agent.cli.config import own_address
-from elasticjob_agent.cli.rdzv_backend import SharedEtcd
-from elasticjob_agent.cli.same_machine import find_endpoint, untrusted_reason
+from elasticjob_agent.net.own_address import own_address_for_endpoint
 from elasticjob_agent.node.run_node import run_node
 from elasticjob_agent.rendezvous.errors import Superseded
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
+from elasticjob_agent.shared_etcd.address import SharedEtcd
+from elasticjob_agent.shared_etcd.endpoint import find_endpoint, untrusted_reason
 from elasticjob_api.exit_codes import ExitCode
 
 _STOP_S = 15.0
@@ -49,7 +49,7 @@ async def join(
             connection.payload,
             where=connection.where,
             endpoint=endpoint,
-            address=own_address(address.target),
+            address=own_address_for_endpoint(address.target),
             context=context,
             nprocs=nprocs or connection.spec.nprocs,
         )

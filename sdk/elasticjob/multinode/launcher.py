@@ -18,10 +18,10 @@ from elasticjob.multinode.driver import LaunchRequest, run_driver
 from elasticjob.multinode.join import join
 from elasticjob.multinode.node_config import CallContext, rendezvous_address
 from elasticjob.multinode.secret import find_secret
-from elasticjob_agent.cli.options import UsageError
-from elasticjob_agent.cli.values import parse_nnodes
+from elasticjob_agent.errors import UsageError
 from elasticjob_agent.launch import MainProcessError
 from elasticjob_agent.rendezvous.errors import RendezvousError
+from elasticjob_agent.rendezvous.node_range import parse_nnodes
 from elasticjob_agent.supervisor import SupervisorError
 from elasticjob_etcd.errors import EtcdError
 

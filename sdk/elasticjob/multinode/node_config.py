@@ -14,10 +14,10 @@ from pathlib import Path
 from elasticjob.multinode.protocol import CallSpec, Invitation
 from elasticjob.multinode.secret import VARIABLE
 from elasticjob.multinode.worker import ENV_CALL
-from elasticjob_agent.cli.rdzv_backend import SharedEtcd
-from elasticjob_agent.cli.values import C10D_PORT, parse_endpoint
+from elasticjob_agent.net.endpoint import C10D_PORT, parse_endpoint
 from elasticjob_agent.node.run_node import NodeSettings
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_agent.shared_etcd.address import SharedEtcd
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.interface import Endpoint

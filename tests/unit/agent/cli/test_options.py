@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from elasticjob_agent.cli.options import OPTIONS, UsageError, build_parser
+from elasticjob_agent.cli.options import OPTIONS, build_parser
+from elasticjob_agent.errors import UsageError
 
 TORCHRUN: dict[str, Any] = json.loads((Path(__file__).parent / "torchrun_options.json").read_text())
 """The options of torchrun; tests/torch/save_torchrun_options.py writes the file."""

@@ -2,9 +2,11 @@
 
 import pytest
 
-from elasticjob_agent.cli.options import UsageError, build_parser
-from elasticjob_agent.cli.rdzv_backend import ExternalEtcd, RdzvBackend, SharedEtcd, StandaloneEtcd, resolve_backend
+from elasticjob_agent.cli.options import build_parser
+from elasticjob_agent.cli.rdzv_backend import ExternalEtcd, RdzvBackend, StandaloneEtcd, resolve_backend
 from elasticjob_agent.cli.rdzv_conf import parse_conf
+from elasticjob_agent.errors import UsageError
+from elasticjob_agent.shared_etcd.address import SharedEtcd
 
 
 def backend_of(line: str) -> RdzvBackend:

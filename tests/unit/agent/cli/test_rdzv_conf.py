@@ -2,8 +2,8 @@
 
 import pytest
 
-from elasticjob_agent.cli.options import UsageError
 from elasticjob_agent.cli.rdzv_conf import RdzvConf, parse_conf
+from elasticjob_agent.errors import UsageError
 
 
 @pytest.mark.parametrize(

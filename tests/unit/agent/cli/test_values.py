@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.cli import values
-from elasticjob_agent.cli.values import NodeRange, UsageError
+from elasticjob_agent.cli.options import build_parser
+from elasticjob_agent.errors import UsageError
 
 NO_VARIABLES: Mapping[str, str] = {}
 
 
 def parsed(*words: str, environment: Mapping[str, str] = NO_VARIABLES) -> dict[str, object]:
-    return vars(values.build_parser(environment).parse_args(words))
+    return vars(build_parser(environment).parse_args(words))
 
 
 @pytest.mark.parametrize(
@@ -58,24 +59,6 @@ def test_an_unknown_or_abbreviated_option_is_refused(capsys: pytest.CaptureFixtu
             parsed(*words, "train.py")
         assert exited.value.code == 2
     assert "usage: elasticjob-agent" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("text", "nodes"), [("1", NodeRange(1, 1)), ("2:4", NodeRange(2, 4)), ("3:", NodeRange(3, 3))])
-def test_numbers_of_nodes(text: str, nodes: NodeRange) -> None:
-    assert values.parse_nnodes(text) == nodes
-
-
-SHAPE = "it must be MIN or MIN:MAX, for example 2 or 2:4"
-RANGE = "MIN must be at least 1 and at most MAX"
-
-
-@pytest.mark.parametrize(
-    ("text", "why"), [("", SHAPE), ("two", SHAPE), ("1:2:3", SHAPE), ("1.5", SHAPE), ("0", RANGE), ("4:2", RANGE)]
-)
-def test_wrong_numbers_of_nodes_are_refused(text: str, why: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        values.parse_nnodes(text)
-    assert str(refused.value) == f"--nnodes {text}: {why}"
 
 
 CORES = len(os.sched_getaffinity(0))
@@ -199,27 +182,6 @@ def test_wrong_ports_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "targets"),
-    [
-        ("etcd:1234", ("etcd:1234",)),
-        ("etcd", ("etcd:2379",)),
-        ("10.0.0.1", ("10.0.0.1:2379",)),
-        ("[fd00::1]:1234", ("[fd00::1]:1234",)),
-        ("[fd00::1]", ("[fd00::1]:2379",)),
-        ("a:1, b:2,", ("a:1", "b:2")),
-    ],
-)
-def test_endpoints_get_a_default_port(text: str, targets: tuple[str, ...]) -> None:
-    assert values.parse_endpoint(text) == targets
-
-
-@pytest.mark.parametrize("text", ["", " , "])
-def test_a_missing_endpoint_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="--rdzv-endpoint is missing"):
-        values.parse_endpoint(text)
-
-
-@pytest.mark.parametrize(
     ("words", "argv"),
     [
         (("train.py", "-x"), ("python", "-u", "train.py", "-x")),
@@ -229,7 +191,7 @@ def test_a_missing_endpoint_is_refused(text: str) -> None:
     ],
 )
 def test_the_command_of_a_worker(words: tuple[str, ...], argv: tuple[str, ...]) -> None:
-    assert values.worker_argv(values.build_parser({}).parse_args(words), "python") == argv
+    assert values.worker_argv(build_parser({}).parse_args(words), "python") == argv
 
 
 @pytest.mark.parametrize(
@@ -238,4 +200,4 @@ def test_the_command_of_a_worker(words: tuple[str, ...], argv: tuple[str, ...]) 
 )
 def test_an_impossible_command_is_refused(words: tuple[str, ...], why: str) -> None:
     with pytest.raises(UsageError, match=why):
-        values.worker_argv(values.build_parser({}).parse_args(words), "python")
+        values.worker_argv(build_parser({}).parse_args(words), "python")

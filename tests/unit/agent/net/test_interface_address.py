@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticjob_agent.cli.options import UsageError
+from elasticjob_agent.errors import UsageError
 from elasticjob_agent.net.interface_address import interface_address
 
 

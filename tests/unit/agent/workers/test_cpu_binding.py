@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.cli.options import NUMA_MODES, UsageError
+from elasticjob_agent.cli.options import NUMA_MODES
+from elasticjob_agent.errors import UsageError
 from elasticjob_agent.host.cpu_topology import Topology, format_cpus, read_topology
 from elasticjob_agent.host.numa import AffinityMode
 from elasticjob_agent.workers.cpu_binding import cpus_of_rank, parse_binding

@@ -1,6 +1,6 @@
-"""An etcd that one of the nodes starts for all (`--rdzv-backend c10d` and `static`), and its end.
+"""The shared etcd from its start to its end.
 
-The node that owns the endpoint starts it. It listens on a Unix socket for nodes of its machine (`same_machine`). It
+The node that owns the address starts it. It listens on a Unix socket for nodes of its machine (`endpoint`). It
 also listens on every address of the host, unless the endpoint is a loopback address. It always ends with its agent,
 however the agent dies. An agent whose work is done stops it only after the other nodes have left.
 
@@ -19,18 +19,18 @@ from pathlib import Path
 
 import psutil
 
-from elasticjob_agent.cli.options import UsageError
-from elasticjob_agent.cli.rdzv_backend import SharedEtcd, is_loopback
-from elasticjob_agent.cli.same_machine import (
+from elasticjob_agent.errors import UsageError
+from elasticjob_agent.net.endpoint import is_loopback
+from elasticjob_agent.shared_etcd.address import SharedEtcd
+from elasticjob_agent.shared_etcd.endpoint import (
     fall_back_to_port,
-    is_local,
-    is_taken,
     is_there,
     peer_endpoint,
     rendezvous_dir,
     try_claim,
     warn_of_untrusted,
 )
+from elasticjob_agent.shared_etcd.listeners import is_local, is_taken
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.binary import find_binary, is_of_package
 from elasticjob_etcd.client import EtcdClient

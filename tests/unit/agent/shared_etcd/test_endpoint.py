@@ -1,4 +1,4 @@
-"""The listeners that a node trusts at a port of its own machine, and the folder in which nodes meet."""
+"""The endpoint that a node dials, the folder in which nodes of a machine meet, and the node that may start the etcd."""
 
 import fcntl
 import logging
@@ -8,54 +8,31 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.cli import same_machine
-from elasticjob_agent.cli.options import UsageError
-from elasticjob_agent.cli.rdzv_backend import SharedEtcd
-from elasticjob_agent.cli.same_machine import (
+from elasticjob_agent.errors import UsageError
+from elasticjob_agent.shared_etcd import endpoint, listeners
+from elasticjob_agent.shared_etcd.address import SharedEtcd
+from elasticjob_agent.shared_etcd.endpoint import (
     find_endpoint,
     is_there,
-    is_trusted,
-    listeners,
     rendezvous_dir,
     try_claim,
     untrusted_reason,
 )
-from elasticjob_agent.cli.shared_etcd import shared_etcd
+from elasticjob_agent.shared_etcd.lifetime import shared_etcd
 from elasticjob_etcd.errors import ServerError
 from elasticjob_etcd.socket_dir import claim
 from testing.processes import other_user
-
-ROWS = (
-    "   0: 0100007F:72D8 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 1 1 0 100 0 0 10 0",
-    "   1: 0100007F:72D8 0100007F:9C40 01 00000000:00000000 00:00000000 00000000  1001        0 1 1 0 100 0 0 10 0",
-    "   2: 0100007F:72D9 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1002        0 1 1 0 100 0 0 10 0",
-    "   3: 00000000000000000000000001000000:72D8 00000000000000000000000000000000:0000 0A 0:0 00:0 0     0        0 1",
-)
 
 
 def place(host: str, port: int = 7, *, or_there: bool = False) -> SharedEtcd:
     return SharedEtcd(host=host, port=port, is_owner=None, or_there=or_there)
 
 
-def test_listeners_at_a_port_are_read_from_both_tables() -> None:
-    assert list(listeners(0x72D8, ROWS)) == [1000, 0]
-
-
-def test_only_an_existing_listener_of_this_user_is_trusted() -> None:
+def test_an_existing_server_counts_only_if_the_caller_accepts_one() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mine:
         port = mine.getsockname()[1]
-        assert is_trusted(port)
         assert is_there(place("127.0.0.1", port, or_there=True))
         assert not is_there(place("127.0.0.1", port))
-    assert not is_trusted(port)
-
-
-@other_user.needs_root
-def test_another_users_listener_is_not_trusted() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    with other_user.listening(port):
-        assert not is_trusted(port)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +79,7 @@ async def test_a_joiner_logs_that_another_users_etcd_is_not_trusted(caplog: pyte
 async def test_a_server_whose_owner_is_unknown_is_not_trusted_and_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(same_machine, "_rows", lambda: iter(()))
+    monkeypatch.setattr(listeners, "_rows", lambda: iter(()))
     with socket.create_server(("127.0.0.1", 0)) as there:
         here = place("127.0.0.1", there.getsockname()[1], or_there=True)
         reason = await untrusted_reason(here)
@@ -129,7 +106,7 @@ async def test_a_joiner_checks_four_times_a_second_after_the_first_second(
         looks.append(place)
         return False
 
-    monkeypatch.setattr(same_machine, "is_there", look)
+    monkeypatch.setattr(endpoint, "is_there", look)
     await find_endpoint(place("localhost", 11, or_there=True), within_s=2.0)
     assert len(looks) <= 27
 
@@ -137,7 +114,7 @@ async def test_a_joiner_checks_four_times_a_second_after_the_first_second(
 async def test_a_folder_that_stays_locked_without_an_etcd_is_reported_with_the_cure(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(same_machine, "_START_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(endpoint, "_START_TIMEOUT_S", 0.1)
     here = place("localhost", 12)
     folder = rendezvous_dir(here)
     assert folder is not None

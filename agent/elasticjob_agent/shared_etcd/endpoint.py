@@ -1,20 +1,19 @@
-"""Nodes of one machine: whether an address is local, which node starts its etcd, and which listener is trusted.
+"""The endpoint at which a node dials the shared etcd, and which node of a machine may start it.
 
-The nodes meet on a Unix socket that other users cannot reach (`elasticjob_etcd.socket_dir`). Every user may listen on
-a port of the loopback interface. So a server there is trusted only if it belongs to this user or to root.
+Nodes of one machine meet on a Unix socket that other users cannot reach (`elasticjob_etcd.socket_dir`). Others meet at
+the port. A server at a port of the loopback interface is used only if it is trusted (`listeners`).
 """
 
 import asyncio
-import errno
 import logging
 import os
-import socket
 import time
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from elasticjob_agent.cli.options import UsageError
-from elasticjob_agent.cli.rdzv_backend import SharedEtcd, is_loopback
+from elasticjob_agent.errors import UsageError
+from elasticjob_agent.net.endpoint import is_loopback
+from elasticjob_agent.shared_etcd.address import SharedEtcd
+from elasticjob_agent.shared_etcd.listeners import is_local, is_taken, is_trusted, owners
 from elasticjob_etcd.errors import ServerError
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.listening import Listening
@@ -27,8 +26,6 @@ _SLOW_RETRY_S = 0.25
 """The same, after the first second: a joiner may wait for minutes."""
 _DIAL_S = 1.0
 _CURES = f"name the machine's address, or set {VARIABLE}={NONE} on all nodes"
-_TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
-_STATE_LISTEN = "0A"
 
 log = logging.getLogger(__name__)
 
@@ -106,7 +103,7 @@ async def untrusted_reason(address: SharedEtcd) -> str:
     """Return why the server at the port is not trusted as the job's etcd, with the cures; empty if there is none."""
     if not address.or_there or not is_loopback(address.host) or is_trusted(address.port):
         return ""
-    if strangers := sorted(set(listeners(address.port, _rows())) - {os.geteuid(), 0}):
+    if strangers := sorted(owners(address.port) - {os.geteuid(), 0}):
         uids = ", ".join(str(uid) for uid in strangers)
         return f"the server at {address.target} belongs to the user with uid {uids} and is not trusted; {_CURES}"
     if await _probe(address):
@@ -131,52 +128,3 @@ def is_there(address: SharedEtcd) -> bool:
     if is_loopback(address.host):
         return address.or_there and is_trusted(address.port)
     return is_taken(address.port)
-
-
-def is_local(host: str) -> bool:
-    """Whether `host` has an address of this machine, that is, one that can be bound."""
-    try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
-    except OSError:  # a name that cannot be resolved yet belongs to another host
-        return False
-    return any(_bindable(family, address) for family, _, _, _, address in found)
-
-
-def _bindable(family: int, address: tuple[object, ...]) -> bool:
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        try:
-            probe.bind((address[0], 0, *address[2:]))
-        except OSError:
-            return False
-        return True
-
-
-def is_taken(port: int) -> bool:
-    """Whether any process has bound this port of the loopback interface."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            return error.errno == errno.EADDRINUSE
-        return False
-
-
-def is_trusted(port: int) -> bool:
-    """Whether there are listeners at this port, on any address, and all belong to this user or to root."""
-    owners = set(listeners(port, _rows()))
-    return bool(owners) and owners <= {os.geteuid(), 0}
-
-
-def listeners(port: int, rows: Iterable[str]) -> Iterator[int]:
-    """Return the uid of each listener at this port, from `rows` of the kernel's tables."""
-    for row in rows:
-        _, local, _, state, _, _, _, uid = row.split()[:8]
-        if state == _STATE_LISTEN and int(local.rpartition(":")[2], 16) == port:
-            yield int(uid)
-
-
-def _rows() -> Iterator[str]:
-    for table in _TABLES:
-        if table.exists():  # not every machine has IPv6
-            yield from table.read_text().splitlines()[1:]
