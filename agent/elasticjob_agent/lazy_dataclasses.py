@@ -1,11 +1,14 @@
-"""Dataclasses whose methods are compiled at their first call, which makes a class in a third of the time.
+"""Compile the methods of the agent's dataclasses at their first call: it makes the start a third shorter.
 
 Up to Python 3.12 `dataclasses` compiles each method of each class separately: about 70 µs a method, and six methods
-for a frozen class. An agent has more than a hundred such classes, and calls few of their methods at first. The
-compilation took a third of the start-up time. Inside `lazy_methods` each method is a placeholder. Its first call
-compiles the method of `dataclasses`, replaces the placeholder by it and calls it. A class behaves the same, but its
-signature is unknown before the first instance. Python 3.13 compiles all methods of a class together: there this
-module does nothing.
+for a frozen class. An agent has more than a hundred such classes, and calls few of their methods at first. Inside
+`lazy_methods` each method is a placeholder. Its first call compiles the method of `dataclasses`, replaces the
+placeholder by it and calls it.
+
+The cost: while `cli.main` imports the agent, a private function of `dataclasses` is replaced for the whole process. A
+class has no signature before its first instance, and the agent takes 0.4 MiB more memory. In return the imports take
+79 ms of processor time instead of 121 (Python 3.11), with the same system calls. Python 3.13 compiles all methods of a
+class together. There this module does nothing; delete it when no older Python is supported.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""A gRPC channel for an `Endpoint`: target, credentials and the measured options.
+"""Open the gRPC channel of an `Endpoint`, for `connection` alone: target, credentials, and options against stalls.
 
-It owns nothing after `open_channel` has returned. Each option prevents a failure that was observed. Without them a
-watch on a stalled etcd receives nothing for ever, and a large read ends as an error.
+The module owns nothing after `open_channel` has returned. Each option prevents a failure that was observed. Without
+them a watch on a stalled etcd receives nothing for ever, and a large read ends as an error.
 """
 
 import ipaddress

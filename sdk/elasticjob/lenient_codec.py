@@ -1,6 +1,6 @@
-"""Objects of the API server as the dataclasses of `elasticjob_api`.
+"""Read objects of the API server as dataclasses of `elasticjob_api`; ignore fields that this version does not know.
 
-Fields that this version does not know are ignored: an older program must be able to read the jobs of a newer operator
+An older program must be able to read the jobs of a newer operator
 or CRD. Manifests of users are parsed strictly instead (`manifests`).
 """
 

@@ -1,7 +1,7 @@
-"""The processor topology of this machine, read from the kernel's files: NUMA nodes, sockets, cores, caches.
+"""Read the NUMA nodes, sockets, cores and caches of this machine from /sys; `numa` binds workers by them.
 
-It contains only processors that this process may use, so none that a container is denied. A machine without NUMA has
-one node.
+The result contains only processors that this process may use, so none that a container is denied. A machine without
+NUMA has one node.
 
 NVIDIA GPUs are listed with the node that the kernel reports for them. They are in the order of their bus addresses,
 which is the driver's order with CUDA_DEVICE_ORDER=PCI_BUS_ID. Only GPUs that the driver shows here are listed: a

@@ -1,4 +1,4 @@
-"""Conversion of workers' exits and outcomes to the result that a context returns."""
+"""Make torch's `RunProcsResult` of the exits and outcomes of workers: what `PContext.wait` returns; no I/O."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,4 +1,4 @@
-"""Progress reports of the training: JSON lines into the FIFO named in ELASTICJOB_PROGRESS.
+"""Read the progress that workers write as JSON lines into the FIFO of ELASTICJOB_PROGRESS; keep the newest.
 
 `{"step", "total", "metrics"}` is progress. `{"alive": true}` is a heartbeat. `{"stacks": {"pid", "signal"}}` registers
 a process that writes its stacks on a signal.

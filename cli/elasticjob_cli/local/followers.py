@@ -1,4 +1,4 @@
-"""From the watches of a run to its view, and to a line for each change that a user wants to see.
+"""Follow the watches of a run: update its view, and print a line for each change that a user wants to see.
 
 A change of the job is an event of the operator, word for word. A cause that a worker has written already is left out,
 and the summary has the end of the job (`repeats`). A change of a pod comes from its status.

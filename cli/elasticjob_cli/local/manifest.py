@@ -1,4 +1,4 @@
-"""From a file to a valid ElasticJob that this machine can run, or to one sentence for each fault.
+"""Read a file as a valid ElasticJob that this machine can run, or raise one sentence for each fault.
 
 Each sentence begins with file and line, names the field, and ends with the cure. Nothing is started or changed here.
 `elasticjob_api` and the operator define a valid manifest; `supported` checks what this machine can run.

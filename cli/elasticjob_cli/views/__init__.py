@@ -1,1 +1,1 @@
-"""Views: pure functions from the state of a job to text, pictures and pages."""
+"""Views: pure functions from the state of a job to text and pictures."""
