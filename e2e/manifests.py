@@ -6,7 +6,6 @@ import yaml
 
 from e2e.programs import ROOT
 
-STEPS_PER_EPOCH = 15
 PLAIN_IMAGE = "elasticjob/digits-plain:local"
 """The example in an image without any file of this project."""
 ENDLESS = 4000

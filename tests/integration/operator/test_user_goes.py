@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_etcd.memory.auth import InMemoryAuth
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.controller.controller import Controller
@@ -21,6 +20,7 @@ from elasticjob_operator.tls.active_ca import ActiveCA
 from elasticjob_operator.tls.ca import CertificateAuthority
 from elasticjob_operator.tls.job_certificates import IssuePolicy, JobCertificates
 from testing.operator_history import NAMESPACE, SETTINGS, manifest
+from testing.servers.in_memory_auth import InMemoryAuth
 from testing.waiting import aeventually
 from tests.integration.operator.conftest import NOW_S
 

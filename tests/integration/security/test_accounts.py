@@ -7,8 +7,8 @@ import pytest
 
 from elasticjob_etcd.auth import ROOT, EtcdAuth
 from elasticjob_etcd.errors import RequestRejected
-from elasticjob_etcd.memory.auth import InMemoryAuth
 from elasticjob_etcd.permissions import of_folder
+from testing.servers.in_memory_auth import InMemoryAuth
 from testing.servers.secured_etcd import SecuredEtcd, administrator
 
 

@@ -97,10 +97,6 @@ def exit_with(index: int, code: object) -> NoReturn:
     sys.exit(code)  # type: ignore[arg-type]
 
 
-def exit_by_index(index: int) -> NoReturn:
-    os._exit(index)
-
-
 def interrupt(index: int) -> NoReturn:
     del index
     raise KeyboardInterrupt

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from elasticjob_etcd.memory.auth import InMemoryAuth
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.tls.active_ca import ActiveCA
 from elasticjob_operator.tls.ca import CertificateAuthority, describe
 from elasticjob_operator.tls.job_certificates import IssuePolicy, JobCertificates
+from testing.servers.in_memory_auth import InMemoryAuth
 from testing.waiting import aeventually
 
 NOW_S = 1_750_000_000.0
