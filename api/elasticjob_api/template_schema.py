@@ -11,7 +11,7 @@ from elasticjob_api.errors import FieldError
 
 _NAMED = {"name": str}
 _TEXTS = {"*": str}
-_CONTAINER = {
+CONTAINER_SCHEMA: Mapping[str, Any] = {
     "name": str,
     "command": [str],
     "args": [str],
@@ -24,8 +24,8 @@ _CONTAINER = {
 POD_TEMPLATE_SCHEMA: Mapping[str, Any] = {
     "metadata": {"labels": _TEXTS, "annotations": _TEXTS},
     "spec": {
-        "containers": [_CONTAINER],
-        "initContainers": [_CONTAINER],
+        "containers": [CONTAINER_SCHEMA],
+        "initContainers": [CONTAINER_SCHEMA],
         "volumes": [_NAMED],
         "imagePullSecrets": [_NAMED],
         "terminationGracePeriodSeconds": int,
@@ -37,15 +37,11 @@ POD_TEMPLATE_SCHEMA: Mapping[str, Any] = {
 }
 """A list has items of one shape; `*` matches every name of an object. A field may always be absent or null."""
 
-_WORDS = {str: "a text", int: "a whole number", bool: "true or false"}
+_WORDS = {str: "a text in quotes", int: "a whole number", bool: "true or false"}
 
 
-def schema_errors(template: Any, path: str) -> Iterator[FieldError]:
-    """Return an error for each field whose type is not that of Kubernetes."""
-    yield from _errors(template, POD_TEMPLATE_SCHEMA, path)
-
-
-def _errors(value: Any, schema: Any, path: str) -> Iterator[FieldError]:
+def schema_errors(value: Any, path: str, schema: Any = POD_TEMPLATE_SCHEMA) -> Iterator[FieldError]:
+    """Return an error, with the cure, for each field whose type is not that of the schema."""
     if isinstance(schema, Mapping):
         yield from _object_errors(value, schema, path)
     elif isinstance(schema, list):
@@ -61,15 +57,16 @@ def _object_errors(value: Any, schema: Mapping[str, Any], path: str) -> Iterator
     for name, item in value.items():
         wanted = schema.get(name, schema.get("*"))
         if wanted is not None and item is not None:
-            yield from _errors(item, wanted, f"{path}.{name}")
+            yield from schema_errors(item, f"{path}.{name}", wanted)
 
 
 def _list_errors(value: Any, schema: Any, path: str) -> Iterator[FieldError]:
     if not isinstance(value, list):
-        yield FieldError(path, f"is {value!r:.60}; it must be a list")
+        words = ", ".join(value.split()) if isinstance(value, str) else "..."
+        yield FieldError(path, f"is {value!r:.60}; it must be a list in brackets, as [{words:.60}]")
         return
     for index, item in enumerate(value):
-        yield from _errors(item, schema, f"{path}[{index}]")
+        yield from schema_errors(item, f"{path}[{index}]", schema)
 
 
 def _is_instance(value: Any, kinds: tuple[type, ...]) -> bool:

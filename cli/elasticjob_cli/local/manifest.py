@@ -17,7 +17,7 @@ from elasticjob_api.errors import FieldError, InvalidSpec
 from elasticjob_api.job import ElasticJob, parse_job
 from elasticjob_cli.errors import InvalidManifest
 from elasticjob_cli.local.environment import Machine
-from elasticjob_cli.local.pod_template import shape_faults
+from elasticjob_cli.local.pod_template import pod_schema_errors
 from elasticjob_cli.local.process_limit import process_faults
 from elasticjob_cli.local.supported import pod_faults
 from elasticjob_cli.yaml_size import check_size
@@ -147,7 +147,7 @@ def _shape_errors(value: Any) -> Iterator[FieldError]:
     for step in ("spec", "template", "spec"):
         value = value.get(step) if isinstance(value, dict) else None
     if isinstance(value, dict):
-        yield from shape_faults(value, _TEMPLATE)
+        yield from pod_schema_errors(value, _TEMPLATE)
 
 
 def _local_errors(job: ElasticJob) -> Iterator[FieldError]:

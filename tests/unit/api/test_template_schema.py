@@ -14,15 +14,22 @@ GOOD: list[Any] = [
 ]
 BAD = [
     ([], "t: is []; it must be an object"),
-    ({"spec": {"containers": {}}}, "t.spec.containers: is {}; it must be a list"),
+    ({"spec": {"containers": {}}}, "t.spec.containers: is {}; it must be a list in brackets, as [...]"),
     ({"spec": {"containers": ["c"]}}, "t.spec.containers[0]: is 'c'; it must be an object"),
     ({"spec": {"containers": [{"env": [3]}]}}, "t.spec.containers[0].env[0]: is 3; it must be an object"),
-    ({"spec": {"containers": [{"command": [1]}]}}, "t.spec.containers[0].command[0]: is 1; it must be a text"),
+    (
+        {"spec": {"containers": [{"command": "python train.py"}]}},
+        "t.spec.containers[0].command: is 'python train.py'; it must be a list in brackets, as [python, train.py]",
+    ),
+    (
+        {"spec": {"containers": [{"command": [1]}]}},
+        "t.spec.containers[0].command[0]: is 1; it must be a text in quotes",
+    ),
     (
         {"spec": {"containers": [{"resources": {"limits": {"cpu": []}}}]}},
-        "t.spec.containers[0].resources.limits.cpu: is []; it must be a text or a whole number",
+        "t.spec.containers[0].resources.limits.cpu: is []; it must be a text in quotes or a whole number",
     ),
-    ({"metadata": {"labels": {"a": 1}}}, "t.metadata.labels.a: is 1; it must be a text"),
+    ({"metadata": {"labels": {"a": 1}}}, "t.metadata.labels.a: is 1; it must be a text in quotes"),
     ({"spec": {"terminationGracePeriodSeconds": True}}, "it must be a whole number"),
     ({"spec": {"hostNetwork": "yes"}}, "t.spec.hostNetwork: is 'yes'; it must be true or false"),
 ]

@@ -101,7 +101,7 @@ def test_text_that_looks_like_a_date_remains_text(tmp_path: Path) -> None:
         ),
         pytest.param(
             _GOOD.replace("      containers:", "      volumes: 3\n      containers:"),
-            "job.yaml:9: spec.template.spec.volumes: 3 is not a list",
+            "job.yaml:9: spec.template.spec.volumes: is 3; it must be a list in brackets",
             id="another shape",
         ),
         pytest.param(

@@ -24,15 +24,15 @@ def test_a_missing_field_is_equal_to_null() -> None:
 @pytest.mark.parametrize(
     ("container", "fault"),
     [
-        ({"args": ["--n", 3]}, "s.containers[0].args[1]: 3 is not a string; put it in quotes"),
-        ({"args": "--n 3"}, "s.containers[0].args: '--n 3' is not a list; write it in brackets, as [--n, 3]"),
-        ({"env": {"A": "1"}}, "s.containers[0].env: {'A': '1'} is not a list; write it in brackets, as [...]"),
-        ({"env": ["A=1"]}, "s.containers[0].env[0]: 'A=1' is not an object"),
-        ({"env": [{"name": "A", "value": 1}]}, "s.containers[0].env[0].value: 1 is not a string; put it in quotes"),
-        ({"env": [{"name": "A", "valueFrom": "x"}]}, "s.containers[0].env[0].valueFrom: 'x' is not an object"),
-        ({"volumeMounts": ["/data"]}, "s.containers[0].volumeMounts[0]: '/data' is not an object"),
+        ({"args": ["--n", 3]}, "s.containers[0].args[1]: is 3; it must be a text in quotes"),
+        ({"args": "--n 3"}, "s.containers[0].args: is '--n 3'; it must be a list in brackets, as [--n, 3]"),
+        ({"env": {"A": "1"}}, "s.containers[0].env: is {'A': '1'}; it must be a list in brackets, as [...]"),
+        ({"env": ["A=1"]}, "s.containers[0].env[0]: is 'A=1'; it must be an object"),
+        ({"env": [{"name": "A", "value": 1}]}, "s.containers[0].env[0].value: is 1; it must be a text in quotes"),
+        ({"env": [{"name": "A", "valueFrom": "x"}]}, "s.containers[0].env[0].valueFrom: is 'x'; it must be an object"),
+        ({"volumeMounts": ["/data"]}, "s.containers[0].volumeMounts[0]: is '/data'; it must be an object"),
         ({"name": ""}, "s.containers[0].name: is required"),
-        ({"resources": {"limits": 3}}, "s.containers[0].resources.limits: 3 is not an object"),
+        ({"resources": {"limits": 3}}, "s.containers[0].resources.limits: is 3; it must be an object"),
     ],
 )
 def test_a_container_of_another_shape_is_refused(container: dict[str, Any], fault: str) -> None:
@@ -41,7 +41,7 @@ def test_a_container_of_another_shape_is_refused(container: dict[str, Any], faul
 
 def test_a_grace_period_is_a_whole_number() -> None:
     assert _faults(terminationGracePeriodSeconds=True) == [
-        "s.terminationGracePeriodSeconds: True is not a whole number"
+        "s.terminationGracePeriodSeconds: is True; it must be a whole number"
     ]
 
 
