@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_cli.command import PROGRAM
+from elasticjob_cli.command_registry import ENTRIES
 from elasticjob_cli.errors import MissingExtra
-from elasticjob_cli.registry import ENTRIES
 
 SHELLS = ("bash", "fish", "zsh")
 _NAMES = "elasticjob get -o name 2>/dev/null | sed 's#.*/##'"

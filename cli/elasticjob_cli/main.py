@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_cli import help_format
 from elasticjob_cli.command import PROGRAM, Parser
+from elasticjob_cli.command_registry import ENTRIES, GROUPS
 from elasticjob_cli.errors import CliError
 from elasticjob_cli.exit_codes import CLOSED_OUTPUT, exit_code_lines
-from elasticjob_cli.registry import ENTRIES, GROUPS
 from elasticjob_cli.terminal import printable
 
 _PLUGIN = "kubectl-elasticjob"

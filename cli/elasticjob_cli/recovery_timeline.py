@@ -53,7 +53,7 @@ class TraceLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RecoveryStep:
     """A part of a recovery, in µs since its begin; `agent` ended it."""
 
     name: str
@@ -69,7 +69,7 @@ class Recovery:
     round: int
     begin_us: int
     took_us: int
-    steps: tuple[Step, ...]
+    steps: tuple[RecoveryStep, ...]
     points: tuple[TraceLine, ...]
 
 
@@ -116,14 +116,14 @@ def _is_exact(point: TraceLine) -> bool:
     return point.name != _FAILED or point.at_us % _WHOLE_SECOND_US != 0
 
 
-def _steps(points: Sequence[TraceLine], begin_us: int) -> Iterable[Step]:
+def _steps(points: Sequence[TraceLine], begin_us: int) -> Iterable[RecoveryStep]:
     at_us = begin_us
     for name, ends, which in _STEPS:
         candidates = [point for point in points if point.name in ends and point.at_us >= at_us]
         if not candidates:
             continue
         end = which(candidates)
-        yield Step(name, at_us - begin_us, end.at_us - begin_us, end.agent)
+        yield RecoveryStep(name, at_us - begin_us, end.at_us - begin_us, end.agent)
         at_us = end.at_us
 
 

@@ -9,32 +9,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elasticjob_cli.connection import connect, get_job
+from elasticjob_cli.cluster_options import connect, get_job
 from elasticjob_cli.errors import InvalidManifest
 from elasticjob_cli.local.run_dir import RunDir
-from elasticjob_cli.output import read_yaml
 from elasticjob_cli.views.job_history import HistoryEntry
 from elasticjob_cli.views.text import moment
+from elasticjob_cli.yaml_json import read_yaml
 
 if TYPE_CHECKING:
     from elasticjob import Cluster
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class JobTarget:
     """One job and its events, as read."""
 
     job: Mapping[str, Any]
     moments: Sequence[HistoryEntry]
 
 
-def find(arguments: argparse.Namespace) -> Target:
+def find(arguments: argparse.Namespace) -> JobTarget:
     """Return the job or the run that the argument names."""
     if (folder := run_folder(arguments.job)) is not None:
         return recorded(folder)
     cluster = connect(arguments)
     job = get_job(arguments, cluster).manifest
-    return Target(job, list(moments(cluster, job)))
+    return JobTarget(job, list(moments(cluster, job)))
 
 
 def run_folder(text: str) -> Path | None:
@@ -49,14 +49,14 @@ def run_folder(text: str) -> Path | None:
     return None
 
 
-def recorded(folder: Path) -> Target:
+def recorded(folder: Path) -> JobTarget:
     """Return the job and the events that the folder of a run contains."""
     job = read_yaml(str(folder / "job.yaml"))
     if not isinstance(job, Mapping):
         raise InvalidManifest(f"{folder / 'job.yaml'}: is not an ElasticJob")
     from elasticjob_cli.local.run_events import read_events  # noqa: PLC0415  # only a run needs it
 
-    return Target(job, list(read_events(RunDir(folder).events)))
+    return JobTarget(job, list(read_events(RunDir(folder).events)))
 
 
 def moments(cluster: "Cluster", job: Mapping[str, Any]) -> Iterator[HistoryEntry]:

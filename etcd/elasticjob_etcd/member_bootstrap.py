@@ -30,9 +30,9 @@ from elasticjob_etcd.member_policy import (
     Empty,
     Learner,
     ListedMember,
+    NoAnswer,
     Own,
     Running,
-    Unreachable,
     decide,
 )
 from elasticjob_etcd.messages import rpc
@@ -65,7 +65,7 @@ class Tls:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class MemberAddress:
     """The addresses of a member: its peer URL, and HOST:PORT for clients."""
 
     peer_url: str
@@ -73,11 +73,11 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class MemberCommand:
     """The command line of this member; `peers` are all members in order."""
 
     name: str
-    peers: Mapping[str, Address]
+    peers: Mapping[str, MemberAddress]
     data_dir: Path
     listen: str
     admin: str
@@ -86,7 +86,7 @@ class Member:
     command: Sequence[str]
 
     @property
-    def others(self) -> dict[str, Address]:
+    def others(self) -> dict[str, MemberAddress]:
         """All members but this one."""
         return {name: address for name, address in self.peers.items() if name != self.name}
 
@@ -117,7 +117,7 @@ def main(arguments: Sequence[str], environment: Mapping[str, str]) -> int:
     return _exec([*command, *member.serving], environment)
 
 
-def _first_start(member: Member, decision: Decision) -> Decision:
+def _first_start(member: MemberCommand, decision: Decision) -> Decision:
     """Return the decision, but start data as they are if they were never started as one member of several.
 
     They may be those of a single member, which needs no others. `--force-new-cluster` drops entries of the log that are
@@ -129,7 +129,7 @@ def _first_start(member: Member, decision: Decision) -> Decision:
     return Decision(Action.START) if is_first and decision.action is Action.FORCE else decision
 
 
-def _enable_auth(member: Member, action: Action, command: Sequence[str], environment: Mapping[str, str]) -> int:
+def _enable_auth(member: MemberCommand, action: Action, command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Enable authentication in the data where it is not enabled; return the exit code on failure, else 0."""
     if action in (Action.BOOTSTRAP, Action.FORCE):
         # The mark may be of other data, or of a join that received nothing. If this fails halfway, no mark may remain.
@@ -151,7 +151,7 @@ def _exec(command: list[str], environment: Mapping[str, str]) -> NoReturn:
         sys.exit(f"elasticjob-agent {OPTION}: {command[0]}: {error.strerror}")
 
 
-def wait_until_decided(member: Member, *, pause_s: float = _POLL_S) -> Decision:
+def wait_until_decided(member: MemberCommand, *, pause_s: float = _POLL_S) -> Decision:
     """Query the others until the policy decides; while this member has no data it answers their queries."""
     own, logged = member.own(), ""
     with contextlib.ExitStack() as answering:
@@ -179,7 +179,7 @@ def _discard(data_dir: Path) -> None:
     data_dir.rename(aside)
 
 
-def query_member(other: Address, tls: Tls | None) -> Answer:
+def query_member(other: MemberAddress, tls: Tls | None) -> Answer:
     """Return another member's answer."""
     credentials = None if tls is None else tls.client()
     with _channel(other.client, credentials) as channel:
@@ -190,7 +190,7 @@ def query_member(other: Address, tls: Tls | None) -> Answer:
                 return Learner()
         else:
             return Running(tuple(ListedMember(m.name, m.peer_urls[0], m.is_learner) for m in map(member_of, listed)))
-    return Empty() if _reports_empty(other.peer_url, credentials) else Unreachable()
+    return Empty() if _reports_empty(other.peer_url, credentials) else NoAnswer()
 
 
 def is_empty(peer_url: str, ca_cert: str | None) -> bool:
@@ -217,7 +217,7 @@ def _channel(target: str, credentials: grpc.ChannelCredentials | None) -> grpc.C
 
 
 @contextlib.contextmanager
-def _answering(member: Member) -> Iterator[None]:
+def _answering(member: MemberCommand) -> Iterator[None]:
     """Answer other members, meanwhile, that this one has no data."""
     url = member.peers[member.name].peer_url
     answer = grpc.unary_unary_rpc_method_handler(lambda _request, _context: url.encode())
@@ -236,7 +236,7 @@ def _answering(member: Member) -> Iterator[None]:
         server.stop(grace=None).wait()
 
 
-def _flags(member: Member, decision: Decision) -> list[str]:
+def _flags(member: MemberCommand, decision: Decision) -> list[str]:
     own_url = member.peers[member.name].peer_url
     flags = [f"--name={member.name}", f"--data-dir={member.data_dir}", f"--initial-advertise-peer-urls={own_url}"]
     initial = decision.initial_cluster or ((member.name, own_url),)
@@ -254,7 +254,7 @@ def _flags(member: Member, decision: Decision) -> list[str]:
     return flags
 
 
-def _parse(arguments: Sequence[str]) -> Member:
+def _parse(arguments: Sequence[str]) -> MemberCommand:
     parser = argparse.ArgumentParser(prog=f"elasticjob-agent {OPTION}", description=__doc__)
     parser.add_argument("--name", required=True, help="name of this member")
     parser.add_argument(
@@ -275,11 +275,11 @@ def _parse(arguments: Sequence[str]) -> Member:
     parser.add_argument("command", nargs="+", metavar="ETCD", help="etcd and its other flags, after --")
     options = parser.parse_args(arguments)
     pairs = (pair.partition("=") for pair in options.member)
-    peers = {name: Address(*where.split(",", 1)) for name, _, where in pairs}
+    peers = {name: MemberAddress(*where.split(",", 1)) for name, _, where in pairs}
     if options.name not in peers:
         parser.error(f"--name: {options.name} is not one of {', '.join(peers)}")
     tls = Tls(options.ca_cert, options.cert, options.key) if options.cert else None
-    return Member(
+    return MemberCommand(
         name=options.name,
         peers=peers,
         data_dir=options.data_dir,

@@ -21,7 +21,7 @@ class ListedMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Unreachable:
+class NoAnswer:
     """No answer, or an answer that proves nothing."""
 
 
@@ -42,7 +42,7 @@ class Learner:
     """The member's etcd runs and has no vote: a voter has all of its data, too."""
 
 
-Answer = Unreachable | Empty | Running | Learner
+Answer = NoAnswer | Empty | Running | Learner
 
 
 class Action(Enum):

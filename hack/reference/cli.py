@@ -24,8 +24,8 @@ prints, is in [The command line](../cli.md).
 def page() -> str:
     """Return the whole page."""
     os.environ["COLUMNS"] = "100"  # argparse asks for the width of the terminal
+    from elasticjob_cli.command_registry import ENTRIES  # noqa: PLC0415  # after the width is set
     from elasticjob_cli.exit_codes import EXIT_CODES  # noqa: PLC0415  # the same
-    from elasticjob_cli.registry import ENTRIES  # noqa: PLC0415  # after the width is set
 
     lines = [HEAD, "## Exit codes", "", "The same for every command.", "", "| Code | Meaning |", "| ---: | --- |"]
     lines += [f"| {code} | {meaning} |" for code, meaning in EXIT_CODES]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from elasticjob_agent.cli import values
 from elasticjob_agent.cli.rdzv_conf import RdzvConf
 from elasticjob_agent.errors import UsageError
-from elasticjob_agent.net.endpoint import C10D_PORT, is_loopback, parse_endpoint, parse_single_endpoint
+from elasticjob_agent.net.host_port import C10D_PORT, is_loopback, parse_endpoint, parse_single_endpoint
 from elasticjob_agent.rendezvous.node_range import parse_nnodes
 from elasticjob_agent.shared_etcd.address import SharedEtcd
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from elasticjob_agent.errors import UsageError
-from elasticjob_agent.net.endpoint import is_loopback
+from elasticjob_agent.net.host_port import is_loopback
 from elasticjob_agent.shared_etcd.address import SharedEtcd
 from elasticjob_agent.shared_etcd.endpoint import (
     fall_back_to_port,

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from elasticjob_agent.cli import rdzv_conf, values
-from elasticjob_agent.net.endpoint import parse_endpoint
+from elasticjob_agent.net.host_port import parse_endpoint
 from elasticjob_agent.net.own_address import own_address_for_endpoint
 from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous import errors

@@ -30,7 +30,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     from elasticjob_cli.convert import torchrun  # noqa: PLC0415  # --help does not need it
     from elasticjob_cli.convert.convert import convert_object, validate  # noqa: PLC0415  # the same
-    from elasticjob_cli.output import as_json, as_yaml, read_yaml  # noqa: PLC0415  # the same
+    from elasticjob_cli.yaml_json import as_json, as_yaml, read_yaml  # noqa: PLC0415  # the same
 
     words = [word for i, word in enumerate(arguments.source) if not (i == 0 and word == "--")]
     if not words:

@@ -23,7 +23,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         import yaml  # noqa: PLC0415  # only JSON needs the library
 
-        from elasticjob_cli.output import as_json  # noqa: PLC0415  # the same
+        from elasticjob_cli.yaml_json import as_json  # noqa: PLC0415  # the same
 
         text = as_json(yaml.safe_load(text))
     print(text, end="")

@@ -5,13 +5,13 @@ import dataclasses
 import time
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.cluster_options import add_cluster_options, add_job
 from elasticjob_cli.command import PROGRAM, CommandPage
-from elasticjob_cli.connection import add_cluster_options, add_job
-from elasticjob_cli.output import as_json, as_yaml, of_server
 from elasticjob_cli.target import find, run_folder
 from elasticjob_cli.terminal import is_terminal, printable, show, width
 from elasticjob_cli.views.job_text import describe
 from elasticjob_cli.views.text import wrap_hanging
+from elasticjob_cli.yaml_json import as_json, as_yaml, of_server
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:

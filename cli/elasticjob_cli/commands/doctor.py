@@ -8,13 +8,13 @@ import time
 from collections.abc import Iterator
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.cluster_options import add_cluster_options, connect
 from elasticjob_cli.command import CommandPage
 from elasticjob_cli.commands.version import version
-from elasticjob_cli.connection import add_cluster_options, connect
 from elasticjob_cli.doctor.finding import Check, CheckContext, Finding, Severity, fail
-from elasticjob_cli.output import as_json, as_yaml
 from elasticjob_cli.terminal import Style, has_colour, is_terminal, paint, printable, width
 from elasticjob_cli.views.text import wrap_lines
+from elasticjob_cli.yaml_json import as_json, as_yaml
 
 _STYLES = {Severity.OK: Style.GOOD, Severity.WARN: Style.WARN, Severity.FAIL: Style.BAD, Severity.SKIP: Style.DIM}
 _MARGIN, _MAX_LINES = 24, 10
@@ -43,7 +43,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
-    from elasticjob_cli.doctor.machine import check_machine  # noqa: PLC0415  # --help does not need it
+    from elasticjob_cli.doctor.machine_checks import check_machine  # noqa: PLC0415  # --help does not need it
 
     yield from check_machine()
     if not arguments.machine:
@@ -51,8 +51,8 @@ def _findings(arguments: argparse.Namespace) -> Iterator[Finding]:
 
 
 def _of_cluster(arguments: argparse.Namespace) -> Iterator[Finding]:
-    from elasticjob.errors import ClusterError, MissingExtra, NoCluster, Unreachable  # noqa: PLC0415  # see `connection`
-    from elasticjob_cli.doctor import cluster, installation, jobs  # noqa: PLC0415  # the same
+    from elasticjob.errors import ClusterError, MissingExtra, NoCluster, Unreachable  # noqa: PLC0415  # see `cluster_options`
+    from elasticjob_cli.doctor import cluster_checks, installation_checks, job_checks  # noqa: PLC0415  # the same
 
     try:
         context = CheckContext(cluster=connect(arguments), version=version(), now_s=time.time)
@@ -63,14 +63,14 @@ def _of_cluster(arguments: argparse.Namespace) -> Iterator[Finding]:
         yield fail("kubeconfig", str(error), "select a file with --kubeconfig, and a context with --context")
         return
     checks: tuple[Check, ...] = (
-        cluster.check_server,
-        cluster.check_crd,
-        cluster.check_rights,
-        cluster.check_creation,
-        cluster.check_node_clocks,
-        installation.check_operator,
-        installation.check_etcd,
-        jobs.check_jobs,
+        cluster_checks.check_server,
+        cluster_checks.check_crd,
+        cluster_checks.check_rights,
+        cluster_checks.check_creation,
+        cluster_checks.check_node_clocks,
+        installation_checks.check_operator,
+        installation_checks.check_etcd,
+        job_checks.check_jobs,
     )
     for check in checks:
         try:

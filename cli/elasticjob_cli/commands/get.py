@@ -6,12 +6,12 @@ from typing import Any
 
 from elasticjob_api import constants
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.cluster_options import add_cluster_options, connect, get_job
 from elasticjob_cli.command import CommandPage
-from elasticjob_cli.connection import add_cluster_options, connect, get_job
-from elasticjob_cli.output import as_json, as_yaml, of_server
 from elasticjob_cli.target import recorded, run_folder
 from elasticjob_cli.terminal import show
 from elasticjob_cli.views.columns import table
+from elasticjob_cli.yaml_json import as_json, as_yaml, of_server
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -39,7 +39,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def _list(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    from elasticjob import ALL_NAMESPACES, ElasticJob  # noqa: PLC0415  # see `connection`
+    from elasticjob import ALL_NAMESPACES, ElasticJob  # noqa: PLC0415  # see `cluster_options`
 
     labels = dict(word.partition("=")[::2] for word in arguments.selector.split(",") if word)
     namespace = ALL_NAMESPACES if arguments.all_namespaces else None

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.cluster_options import add_cluster_options, add_job, connect, get_job
 from elasticjob_cli.command import CommandPage
-from elasticjob_cli.connection import add_cluster_options, add_job, connect, get_job
 from elasticjob_cli.errors import CliError
 from elasticjob_cli.target import recorded, run_folder
 from elasticjob_cli.terminal import has_colour
@@ -96,7 +96,7 @@ def _time_of(line: "LogLine") -> float | None:
 
 
 def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace) -> Iterator["LogLine"]:
-    from elasticjob.errors import NotFound, Rejected  # noqa: PLC0415  # see `connection`
+    from elasticjob.errors import NotFound, Rejected  # noqa: PLC0415  # see `cluster_options`
     from elasticjob.logs import log_of, parse_lines  # noqa: PLC0415  # the same
     from elasticjob.rank_placement import Ranks  # noqa: PLC0415  # the same
     from elasticjob_api.job import trainer_container  # noqa: PLC0415  # the same

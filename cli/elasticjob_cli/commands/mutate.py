@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.cluster_options import add_cluster_options, add_job, get_job
 from elasticjob_cli.command import CommandPage
-from elasticjob_cli.connection import add_cluster_options, add_job, get_job
-from elasticjob_cli.output import as_json, as_yaml, of_server
+from elasticjob_cli.yaml_json import as_json, as_yaml, of_server
 
 if TYPE_CHECKING:
     from elasticjob import ElasticJob

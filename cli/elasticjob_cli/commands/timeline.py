@@ -5,15 +5,15 @@ import dataclasses
 import time
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.cluster_options import add_cluster_options, add_job
 from elasticjob_cli.command import CommandPage
-from elasticjob_cli.connection import add_cluster_options, add_job
-from elasticjob_cli.output import as_json, as_yaml
 from elasticjob_cli.target import find
 from elasticjob_cli.terminal import show, width
 from elasticjob_cli.views.job_history import JobHistory, job_history
 from elasticjob_cli.views.svg import as_svg
 from elasticjob_cli.views.timeline_svg import timeline_picture
 from elasticjob_cli.views.timeline_text import timeline
+from elasticjob_cli.yaml_json import as_json, as_yaml
 
 _ALL_ROUNDS = 0
 

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.cluster_options import add_cluster_options, add_job, connect, get_job
 from elasticjob_cli.command import CommandPage
-from elasticjob_cli.connection import add_cluster_options, add_job, connect, get_job
 from elasticjob_cli.target import recorded, run_folder
 from elasticjob_cli.terminal import has_colour, is_terminal, show, width
 from elasticjob_cli.views.dashboard import WatchState, dashboard
@@ -45,7 +45,7 @@ def _run(arguments: argparse.Namespace) -> int:
         history = job_history(target.job, target.moments, now_s=time.time())
         _print(WatchState(job=target.job, now_s=time.time(), story=history))
         return ExitCode.OK
-    from elasticjob_cli.job_watcher import JobWatcher  # noqa: PLC0415  # see `connection`
+    from elasticjob_cli.job_watcher import JobWatcher  # noqa: PLC0415  # see `cluster_options`
 
     cluster = connect(arguments)
     watcher = JobWatcher(cluster, get_job(arguments, cluster).manifest)

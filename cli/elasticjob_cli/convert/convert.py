@@ -7,7 +7,7 @@ from elasticjob_api import constants
 from elasticjob_api.errors import InvalidSpec
 from elasticjob_api.job import parse_job
 from elasticjob_cli.convert import dlrover, pytorchjob, torchelastic
-from elasticjob_cli.convert.result import Converted, Kind, Note
+from elasticjob_cli.convert.result import Converted, Note, NoteKind
 from elasticjob_cli.errors import InvalidManifest
 
 _KINDS: Mapping[tuple[str, str], Callable[[Mapping[str, Any]], Converted]] = {
@@ -41,6 +41,6 @@ def validate(made: Converted) -> Converted:
     try:
         parse_job(made.manifest)
     except InvalidSpec as error:
-        faults = [Note(fault.path, Kind.FILL_IN, fault.message) for fault in error.errors]
+        faults = [Note(fault.path, NoteKind.FILL_IN, fault.message) for fault in error.errors]
         return Converted(made.manifest, [*made.notes, *faults])
     return made

@@ -8,7 +8,7 @@ from typing import Any
 
 from elasticjob_cli.convert import pods
 from elasticjob_cli.convert.fields import Fields, job_of
-from elasticjob_cli.convert.result import Converted, Kind, Note, manifest
+from elasticjob_cli.convert.result import Converted, Note, NoteKind, manifest
 
 _LEFT_OUT = {
     "optimizeMode": "nothing is tuned automatically: set replicas and resources",
@@ -51,7 +51,7 @@ def _strategy(spec: Fields) -> None:
     strategy = spec.pop("distributionStrategy")
     if strategy not in {None, "AllreduceStrategy", "CustomStrategy"}:
         why = f"{strategy} has parameter servers, and all nodes of an ElasticJob are alike"
-        spec.add_note("distributionStrategy", Kind.LEFT_OUT, why)
+        spec.add_note("distributionStrategy", NoteKind.LEFT_OUT, why)
 
 
 def _worker(worker: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -63,6 +63,8 @@ def _worker(worker: Fields) -> tuple[dict[str, Any], dict[str, Any]]:
     for name, why in _WORKER.items():
         worker.leave_out(name, why)
     if policy := worker.pop("restartPolicy"):
-        worker.add_note("restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead")
+        worker.add_note(
+            "restartPolicy", NoteKind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead"
+        )
     sizes = {name: worker.pop(name) for name in ("replicas", "minReplicas", "maxReplicas")}
     return template, pods.resolve_conflict(options, sizes, where)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from elasticjob_cli.convert.result import Kind, Note
+from elasticjob_cli.convert.result import Note, NoteKind
 from elasticjob_cli.errors import InvalidManifest
 
 NO_EQUIVALENT = "an ElasticJob has no such field"
@@ -38,7 +38,7 @@ class Fields:
         """Return the names of the fields that are left."""
         return tuple(self._left)
 
-    def add_note(self, name: str, kind: Kind, message: str) -> None:
+    def add_note(self, name: str, kind: NoteKind, message: str) -> None:
         """Add a note about a field of this object."""
         self.notes.append(Note(f"{self.path}.{name}" if self.path else name, kind, message))
 
@@ -46,7 +46,7 @@ class Fields:
         """Return the value of a field, with a note that it is not carried over if it exists."""
         value = self._left.pop(name, None)
         if value is not None:
-            self.add_note(name, Kind.LEFT_OUT, why)
+            self.add_note(name, NoteKind.LEFT_OUT, why)
         return value
 
     def finish(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from elasticjob_api import constants
 from elasticjob_cli.convert import torchrun_args
 from elasticjob_cli.convert.fields import Fields
-from elasticjob_cli.convert.result import Kind
+from elasticjob_cli.convert.result import NoteKind
 
 _SERVERS_OWN = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -29,7 +29,7 @@ def metadata(source: Fields) -> dict[str, Any]:
     annotations = {name: value for name, value in result.pop("annotations", {}).items() if name != _LAST_APPLIED}
     if "name" not in result:
         result["name"] = "job"
-        meta.add_note("name", Kind.CHANGED, f"is missing, so it is {result['name']}")
+        meta.add_note("name", NoteKind.CHANGED, f"is missing, so it is {result['name']}")
     return {**result, **({"annotations": annotations} if annotations else {})}
 
 
@@ -37,18 +37,18 @@ def template(role: Fields) -> tuple[dict[str, Any], Fields]:
     """Return a copy of the pod template that may be changed, and the fields for notes about its pod."""
     value = role.pop("template")
     if not isinstance(value, Mapping):
-        role.add_note("template", Kind.FILL_IN, "is missing: write the pod template with image and command")
+        role.add_note("template", NoteKind.FILL_IN, "is missing: write the pod template with image and command")
         value = {}
     made: dict[str, Any] = copy.deepcopy(dict(value))
     made.pop("status", None)
     spec = made.setdefault("spec", {})
     for name, why in _FORCED.items():
         if spec.pop(name, None) is not None:
-            role.add_note(f"template.spec.{name}", Kind.LEFT_OUT, why)
+            role.add_note(f"template.spec.{name}", NoteKind.LEFT_OUT, why)
     meta = made.get("metadata") or {}
     for name in [name for name in meta if name not in {"labels", "annotations"}]:
         if meta.pop(name) is not None and name not in _SERVERS_OWN:
-            role.add_note(f"template.metadata.{name}", Kind.LEFT_OUT, "the operator names the pods")
+            role.add_note(f"template.metadata.{name}", NoteKind.LEFT_OUT, "the operator names the pods")
     if not meta:
         made.pop("metadata", None)
     return made, Fields({}, f"{role.path}.template.spec", role.notes)
@@ -75,13 +75,13 @@ def unwrap_command(
     if container["name"].startswith(constants.RESERVED_PREFIX):
         where.add_note(
             f"{path}.name",
-            Kind.CHANGED,
+            NoteKind.CHANGED,
             f"{container['name']} is now trainer: {constants.RESERVED_PREFIX}* is reserved",
         )
         container["name"] = "trainer"
     if not container.get("image"):
         container["image"] = FILL_IN
-        where.add_note(f"{path}.image", Kind.FILL_IN, "is missing: set the image")
+        where.add_note(f"{path}.image", NoteKind.FILL_IN, "is missing: set the image")
     command, arguments = list(container.get("command") or ()), list(container.get("args") or ())
     if bare_arguments_are_launchers and not command:
         command = ["torchrun"]
@@ -89,7 +89,7 @@ def unwrap_command(
     if not command:
         where.add_note(
             f"{path}.command",
-            Kind.FILL_IN,
+            NoteKind.FILL_IN,
             "is missing, and the image's ENTRYPOINT is unknown: write the command, without a launcher",
         )
         container["command"] = [FILL_IN]
@@ -100,7 +100,7 @@ def unwrap_command(
     container["command"] = list(found.command)
     container.pop("args", None)
     where.add_note(
-        f"{path}.command", Kind.CHANGED, f"{found.program} is left out: the agent starts and restarts workers"
+        f"{path}.command", NoteKind.CHANGED, f"{found.program} is left out: the agent starts and restarts workers"
     )
     for option, kind, message in found.notes:
         where.add_note(f"{path}.command {option}", kind, message)
@@ -139,5 +139,7 @@ def resolve_conflict(options: Mapping[str, Any], wanted: Mapping[str, Any], wher
     made = {name: value for name, value in wanted.items() if value is not None}
     for name, value in options.items():
         if value is not None and made.get(name, value) != value:
-            where.add_note(f"launcher's {name}", Kind.LEFT_OUT, f"{value} is overridden by the object's {made[name]}")
+            where.add_note(
+                f"launcher's {name}", NoteKind.LEFT_OUT, f"{value} is overridden by the object's {made[name]}"
+            )
     return {**options, **made}

@@ -8,7 +8,7 @@ from typing import Any
 
 from elasticjob_cli.convert import pods, torchrun_args
 from elasticjob_cli.convert.fields import Fields, job_of
-from elasticjob_cli.convert.result import Converted, Kind, Note, manifest
+from elasticjob_cli.convert.result import Converted, Note, NoteKind, manifest
 
 _CONTAINER = "pytorch"
 _ELASTIC = {
@@ -40,13 +40,15 @@ def _roles(roles: Fields) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any
     """Return one pod template, the spec fields of the launcher in its command, and the number of nodes."""
     found = {name: roles.inner(name) for name in roles.names() if name in {"Master", "Worker"}}
     if not found:
-        roles.add_note("Worker", Kind.FILL_IN, "is missing: write the pod template")
+        roles.add_note("Worker", NoteKind.FILL_IN, "is missing: write the pod template")
         found = {"Worker": roles.inner("Worker")}
     nodes = sum(int(role.pop("replicas", 1)) for role in found.values())
     made = {name: pods.template(role) for name, role in found.items()}
     template, where = made.get("Worker") or made["Master"]
     if len(made) > 1 and made["Master"][0] != made["Worker"][0]:
-        found["Master"].add_note("template", Kind.LEFT_OUT, "it differs from Worker's, and all nodes have one template")
+        found["Master"].add_note(
+            "template", NoteKind.LEFT_OUT, "it differs from Worker's, and all nodes have one template"
+        )
     index = pods.trainer_index(template, _CONTAINER)
     options = pods.unwrap_command(template, index, where)
     fields: dict[str, Any] = {"replicas": nodes, "trainerContainer": _CONTAINER if index else None}
@@ -54,7 +56,7 @@ def _roles(roles: Fields) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any
     for role, policy in policies:
         if policy not in {None, "ExitCode"}:
             role.add_note(
-                "restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead"
+                "restartPolicy", NoteKind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead"
             )
     fields |= pods.exit_code_rule("ExitCode" if any(p == "ExitCode" for _, p in policies) else None)
     return template, options, fields
@@ -68,7 +70,7 @@ def _elastic(policy: Fields) -> dict[str, Any]:
     }
     if (nproc := policy.pop("nProcPerNode")) is not None:
         fields["nprocPerNode"] = _nproc(policy, "nProcPerNode", nproc)
-    notes: list[tuple[str, Kind, str]] = []
+    notes: list[tuple[str, NoteKind, str]] = []
     pairs = [f"{each.get('key')}={each.get('value')}" for each in policy.pop("rdzvConf") or ()]
     fields |= torchrun_args.conf(",".join(pairs), notes)
     for option, kind, message in notes:
@@ -79,7 +81,7 @@ def _elastic(policy: Fields) -> dict[str, Any]:
 
 
 def _nproc(where: Fields, name: str, value: Any) -> int | str:
-    notes: list[tuple[str, Kind, str]] = []
+    notes: list[tuple[str, NoteKind, str]] = []
     made = torchrun_args.nproc(str(value), name, notes)
     for path, kind, message in notes:
         where.add_note(path, kind, message)

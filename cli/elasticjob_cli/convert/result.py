@@ -8,7 +8,7 @@ from typing import Any
 from elasticjob_api import constants
 
 
-class Kind(StrEnum):
+class NoteKind(StrEnum):
     """The kind of a note."""
 
     LEFT_OUT = "left out"  # it has no equivalent here
@@ -21,7 +21,7 @@ class Note:
     """A note about one field of the source, named by its path."""
 
     path: str
-    kind: Kind
+    kind: NoteKind
     message: str
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Converted:
     @property
     def complete(self) -> bool:
         """Whether nothing has to be filled in."""
-        return all(note.kind is not Kind.FILL_IN for note in self.notes)
+        return all(note.kind is not NoteKind.FILL_IN for note in self.notes)
 
 
 def manifest(metadata: Mapping[str, Any], spec: Mapping[str, Any], template: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from elasticjob_cli.convert import pods
 from elasticjob_cli.convert.fields import job_of
-from elasticjob_cli.convert.result import Converted, Kind, Note, manifest
+from elasticjob_cli.convert.result import Converted, Note, NoteKind, manifest
 
 
 def convert(source: Mapping[str, Any]) -> Converted:
@@ -25,7 +25,9 @@ def convert(source: Mapping[str, Any]) -> Converted:
     worker = roles.inner("Worker")
     template, where = pods.template(worker)
     if policy := worker.pop("restartPolicy"):
-        worker.add_note("restartPolicy", Kind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead")
+        worker.add_note(
+            "restartPolicy", NoteKind.CHANGED, f"{policy}: see spec.maxRestarts and spec.backoffLimit instead"
+        )
     index = pods.trainer_index(template, "elasticjob-worker")
     options = pods.unwrap_command(template, index, where, bare_arguments_are_launchers=True)
     if index:

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 
 from elasticjob_cli.convert import torchrun_args
 from elasticjob_cli.convert.pods import FILL_IN
-from elasticjob_cli.convert.result import Converted, Kind, Note, manifest
+from elasticjob_cli.convert.result import Converted, Note, NoteKind, manifest
 from elasticjob_cli.errors import InvalidManifest
 
 _MOST = 51
@@ -19,7 +19,7 @@ def convert(words: Sequence[str], *, name: str, image: str) -> Converted:
         raise InvalidManifest(f"{words[0]}: is not a known launcher; give a torchrun command line, or a manifest")
     notes = [Note(option, kind, message) for option, kind, message in found.notes]
     if not image:
-        notes.append(Note("image", Kind.FILL_IN, "a command line has none: set it, or give --image"))
+        notes.append(Note("image", NoteKind.FILL_IN, "a command line has none: set it, or give --image"))
     spec = {"replicas": 1, "nprocPerNode": 1, "maxRestarts": 0, **found.spec}
     if spec.get("minReplicas") == spec.get("maxReplicas"):
         spec |= {"minReplicas": None, "maxReplicas": None}

@@ -13,7 +13,7 @@ from elasticjob_agent.cli.options import OPTIONS, build_parser
 from elasticjob_agent.cli.rdzv_conf import UNUSED
 from elasticjob_agent.errors import UsageError
 from elasticjob_agent.rendezvous.node_range import parse_nnodes
-from elasticjob_cli.convert.result import Kind
+from elasticjob_cli.convert.result import NoteKind
 from elasticjob_cli.errors import InvalidManifest
 
 _PROGRAMS = {"torchrun", "dlrover-run", "elasticjob-agent", "torchelastic"}
@@ -75,7 +75,7 @@ class Unwrapped:
     program: str
     command: tuple[str, ...]
     spec: dict[str, Any] = field(default_factory=dict)
-    notes: list[tuple[str, Kind, str]] = field(default_factory=list)
+    notes: list[tuple[str, NoteKind, str]] = field(default_factory=list)
     given: Mapping[str, Any] = field(default_factory=dict)
     """The given options, by name."""
 
@@ -97,7 +97,7 @@ def unwrap(words: Sequence[str]) -> Unwrapped | None:
         _foreign(found, name, value)
     for name in given:
         if name in _REASONS:
-            found.notes.append((f"--{name}", Kind.LEFT_OUT, _REASONS[name]))
+            found.notes.append((f"--{name}", NoteKind.LEFT_OUT, _REASONS[name]))
     return found
 
 
@@ -176,7 +176,9 @@ def _sizes(found: Unwrapped, given: Mapping[str, Any]) -> None:
         except UsageError as error:
             if not given["nnodes"].startswith("$"):
                 raise InvalidManifest(str(error)) from error
-            found.notes.append(("--nnodes", Kind.CHANGED, f"{given['nnodes']} is known only in the pod; set replicas"))
+            found.notes.append(
+                ("--nnodes", NoteKind.CHANGED, f"{given['nnodes']} is known only in the pod; set replicas")
+            )
         else:
             found.spec |= {"replicas": nodes.max, "minReplicas": nodes.min, "maxReplicas": nodes.max}
     if given.get("standalone"):
@@ -187,14 +189,14 @@ def _sizes(found: Unwrapped, given: Mapping[str, Any]) -> None:
         _whole(found, "max-restarts", given["max-restarts"], "maxRestarts")
 
 
-def nproc(value: str, path: str, remarks: list[tuple[str, Kind, str]]) -> int | str:
+def nproc(value: str, path: str, remarks: list[tuple[str, NoteKind, str]]) -> int | str:
     """Return a number, or `auto`, which means the GPUs in the container's limits."""
     if value.isdecimal():
         return int(value)
     if value not in {"auto", "gpu"}:
-        remarks.append((path, Kind.CHANGED, f"{value} is now auto: the GPUs in the limits, else 1; set a number"))
+        remarks.append((path, NoteKind.CHANGED, f"{value} is now auto: the GPUs in the limits, else 1; set a number"))
     elif value == "gpu":
-        remarks.append((path, Kind.CHANGED, "gpu is now auto: the GPUs in the container's limits"))
+        remarks.append((path, NoteKind.CHANGED, "gpu is now auto: the GPUs in the container's limits"))
     return "auto"
 
 
@@ -202,7 +204,7 @@ def _whole(found: Unwrapped, option: str, value: Any, name: str) -> None:
     if str(value).isdecimal():
         found.spec[name] = int(value)
     else:
-        found.notes.append((f"--{option}", Kind.LEFT_OUT, f"{value} is not a whole number; set spec.{name}"))
+        found.notes.append((f"--{option}", NoteKind.LEFT_OUT, f"{value} is not a whole number; set spec.{name}"))
 
 
 def _times(found: Unwrapped, given: Mapping[str, Any]) -> None:
@@ -221,7 +223,7 @@ _CONF = {
 }
 
 
-def conf(text: str, remarks: list[tuple[str, Kind, str]]) -> dict[str, Any]:
+def conf(text: str, remarks: list[tuple[str, NoteKind, str]]) -> dict[str, Any]:
     """Return the `rendezvous` field for the text of `--rdzv-conf`."""
     made: dict[str, int] = {}
     for word in filter(None, text.split(",")):
@@ -230,7 +232,7 @@ def conf(text: str, remarks: list[tuple[str, Kind, str]]) -> dict[str, Any]:
             made[_CONF[key.strip()]] = max(1, round(float(value)))
         except (KeyError, ValueError):
             why = UNUSED.get(key, "the operator's settings have the endpoints, certificates and timeouts of etcd")
-            remarks.append((f"--rdzv-conf {key}", Kind.LEFT_OUT, why))
+            remarks.append((f"--rdzv-conf {key}", NoteKind.LEFT_OUT, why))
     return {"rendezvous": made} if made else {}
 
 
@@ -238,7 +240,7 @@ def _foreign(found: Unwrapped, name: str, value: str) -> None:
     if name == "node-unit":
         _whole(found, name, value, "replicaStep")
     elif name == "use-env":
-        found.notes.append(("--use-env", Kind.LEFT_OUT, "workers always find their rank in the environment"))
+        found.notes.append(("--use-env", NoteKind.LEFT_OUT, "workers always find their rank in the environment"))
     else:
         why = _DLROVER_FLAGS.get(name) or _DLROVER_VALUES[name]
-        found.notes.append((f"--{name}", Kind.LEFT_OUT, why))
+        found.notes.append((f"--{name}", NoteKind.LEFT_OUT, why))

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 import psutil
 
-from elasticjob_cli.local.fault_spec import AtShare, Fault, Kind, When
+from elasticjob_cli.local.fault_spec import AtShare, Fault, FaultKind, When
 from elasticjob_cli.local.run_view import RunView
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model import objects
@@ -62,13 +62,13 @@ class FaultInjector:
 
     async def _try(self, fault: Fault) -> bool:
         """Return whether the fault was injected."""
-        if fault.kind is Kind.SCALE:
+        if fault.kind is FaultKind.SCALE:
             self._report(f"inject {fault}: scaling to {fault.target} nodes")
             metadata = objects.metadata(self._view.job)
             job = (metadata["namespace"], metadata["name"])
             await self._cluster.patch_spec(Resource.JOB, *job, {"replicas": fault.target})
             return True
-        if fault.kind is Kind.KILL_WORKER:
+        if fault.kind is FaultKind.KILL_WORKER:
             return self._kill_worker(fault)
         pod = self._view.pod_in_slot(fault.target)
         return pod is not None and await self._signal_pod(fault, pod)
@@ -82,11 +82,11 @@ class FaultInjector:
 
     async def _signal_pod(self, fault: Fault, pod: Object) -> bool:
         name = objects.name_of(pod)
-        if fault.kind is Kind.DELETE_POD:
+        if fault.kind is FaultKind.DELETE_POD:
             self._report(f"inject {fault}: deleting pod {name}")
             await self._cluster.delete(Resource.POD, objects.namespace_of(pod), name, uid=objects.uid_of(pod))
             return True
-        sig = signal.SIGKILL if fault.kind is Kind.KILL_AGENT else signal.SIGTERM
+        sig = signal.SIGKILL if fault.kind is FaultKind.KILL_AGENT else signal.SIGTERM
         signalled = [pid for pid in self._agent_pids(objects.uid_of(pod)) if signal_descendant(pid, sig)]
         if signalled:
             self._report(f"inject {fault}: {sig.name} to the agent of pod {name}, pid {signalled[0]}")

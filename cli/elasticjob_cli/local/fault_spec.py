@@ -22,7 +22,7 @@ _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 _WHOLE = 100
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """The kind of a fault."""
 
     KILL_WORKER = "kill-worker"
@@ -32,7 +32,7 @@ class Kind(StrEnum):
     SCALE = "scale"
 
 
-_TARGETS = {Kind.KILL_WORKER: "rank=", Kind.SCALE: ""}
+_TARGETS = {FaultKind.KILL_WORKER: "rank=", FaultKind.SCALE: ""}
 _SLOT = "slot="
 _FORMS = "kill-worker[:rank=R], kill-agent[:slot=S], term-agent[:slot=S], delete-pod[:slot=S] or scale:N"
 
@@ -66,7 +66,7 @@ When = AtShare | AfterSeconds
 class Fault:
     """A fault, injected once."""
 
-    kind: Kind
+    kind: FaultKind
     target: int
     """Rank or slot; for a scale the number of nodes."""
     when: When
@@ -81,7 +81,7 @@ def parse_fault(text: str, job: ElasticJob) -> Fault:
     fault_text, _, when = text.partition("@")
     name, _, target = fault_text.partition(":")
     try:
-        kind = Kind(name)
+        kind = FaultKind(name)
     except ValueError:
         raise InvalidFault(f"--inject {text}: {name!r} is not a fault; it must be {_FORMS}") from None
     fault = Fault(kind, _target(kind, target, job, text), _when(when, text))
@@ -89,14 +89,14 @@ def parse_fault(text: str, job: ElasticJob) -> Fault:
     return fault
 
 
-def _target(kind: Kind, given: str, job: ElasticJob, text: str) -> int:
+def _target(kind: FaultKind, given: str, job: ElasticJob, text: str) -> int:
     form = _TARGETS.get(kind, _SLOT)
     number = given.removeprefix(form)
     if number.isascii() and number.isdigit() and given.startswith(form):
         return int(number)
     if given:
         raise InvalidFault(f"--inject {text}: {given!r} is not {form}N, where N is a whole number")
-    if kind is Kind.SCALE:
+    if kind is FaultKind.SCALE:
         raise InvalidFault(f"--inject {text}: the number of nodes is missing; write scale:N")
     return min(1, _count(kind, job) - 1)
 
@@ -110,19 +110,19 @@ def _when(given: str, text: str) -> When:
     raise InvalidFault(f"--inject {text}: {given!r} is not a time; give a share of the progress (50%) or seconds (5s)")
 
 
-def _count(kind: Kind, job: ElasticJob) -> int:
+def _count(kind: FaultKind, job: ElasticJob) -> int:
     """Return the largest number of ranks or slots that the job can have."""
-    return job.spec.effective_max * (nproc_per_node(job.spec) if kind is Kind.KILL_WORKER else 1)
+    return job.spec.effective_max * (nproc_per_node(job.spec) if kind is FaultKind.KILL_WORKER else 1)
 
 
 def _check(fault: Fault, job: ElasticJob, text: str) -> None:
     spec = job.spec
-    if fault.kind is Kind.SCALE:
+    if fault.kind is FaultKind.SCALE:
         if not spec.effective_min <= fault.target <= spec.effective_max:
             raise InvalidFault(
                 f"--inject {text}: the job runs with {spec.effective_min} to {spec.effective_max} nodes"
                 " (minReplicas, maxReplicas)"
             )
     elif fault.target >= (count := _count(fault.kind, job)):
-        noun = "rank" if fault.kind is Kind.KILL_WORKER else "slot"
+        noun = "rank" if fault.kind is FaultKind.KILL_WORKER else "slot"
         raise InvalidFault(f"--inject {text}: the highest {noun} of the job is {count - 1}")

@@ -17,7 +17,7 @@ from elasticjob_api.errors import FieldError
 from elasticjob_cli.local.containers import Host, plan_pod
 from elasticjob_cli.local.environment import PodFacts
 from elasticjob_cli.local.pod_runner import PodRunner
-from elasticjob_cli.local.pod_status import PodState, pod_status
+from elasticjob_cli.local.pod_status import LocalPodState, pod_status
 from elasticjob_cli.local.supported import pod_faults
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent, Resource
@@ -154,7 +154,7 @@ class Kubelet:
         if entry.runner:
             await entry.runner.run()
             return
-        state = PodState(
+        state = LocalPodState(
             start_time=self._now(),
             pod_ip=self._host.ip,
             host_ip=self._host.ip,

@@ -14,7 +14,7 @@ from elasticjob.lenient_codec import read_known
 from elasticjob_api import log_layout
 from elasticjob_api.job import trainer_container
 from elasticjob_api.spec import JobSpec
-from elasticjob_cli.target import Target
+from elasticjob_cli.target import JobTarget
 from elasticjob_cli.views.log_lines import NoSuchRound, failed_place
 
 NO_RANK_FILES = "the only worker of a node writes to the log of its pod: these are its lines from all rounds"
@@ -51,7 +51,7 @@ def _of_pod(folder: Path, job: Mapping[str, Any], file: File) -> File:
     return replace(file, stream="stdout", path=folder / "logs" / file.pod / container / "stdout.log", is_the_pods=True)
 
 
-def select_files(folder: Path, target: Target, arguments: argparse.Namespace) -> list[File]:
+def select_files(folder: Path, target: JobTarget, arguments: argparse.Namespace) -> list[File]:
     """Return the files that the options select; raise NoSuchRound if there are none."""
     available = files(folder, target.job)
     rounds = sorted({each.round for each in available})

@@ -14,7 +14,7 @@ from typing import Any
 
 from elasticjob_agent.supervisor import Child, Command, LineSink, StartError, Supervisor
 from elasticjob_cli.local.containers import ContainerPlan, PodPlan, make_files
-from elasticjob_cli.local.pod_status import ContainerEnd, ContainerState, PodState, pod_status, termination_message
+from elasticjob_cli.local.pod_status import ContainerEnd, ContainerState, LocalPodState, pod_status, termination_message
 
 Report = Callable[[dict[str, Any]], Awaitable[None]]
 Write = Callable[[bytes], None]
@@ -139,7 +139,7 @@ class PodRunner:
 
     async def _report_status(self) -> None:
         pod_ip, host_ip = self._ips
-        state = PodState(
+        state = LocalPodState(
             start_time=self._start_time,
             pod_ip=pod_ip,
             host_ip=host_ip,

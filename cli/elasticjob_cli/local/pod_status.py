@@ -36,7 +36,7 @@ class ContainerEnd:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PodState:
+class LocalPodState:
     """The state of a pod and its containers."""
 
     start_time: str
@@ -48,7 +48,7 @@ class PodState:
     """Reason and message of a pod that the kubelet rejected."""
 
 
-def pod_status(state: PodState, now: str) -> dict[str, Any]:
+def pod_status(state: LocalPodState, now: str) -> dict[str, Any]:
     """Return the whole status."""
     phase = pod_phase(state)
     ready = "True" if phase == "Running" and all(_is_running(c) for c in state.containers) else "False"
@@ -69,7 +69,7 @@ def pod_status(state: PodState, now: str) -> dict[str, Any]:
     }
 
 
-def pod_phase(state: PodState) -> str:
+def pod_phase(state: LocalPodState) -> str:
     """Return the phase: Running once a container ran, ended when all have ended or an init container failed."""
     if state.failure or any(c.ended and c.ended.code != 0 for c in state.init):
         return "Failed"

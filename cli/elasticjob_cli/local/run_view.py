@@ -20,7 +20,7 @@ _WHOLE = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Worker:
+class ReportedWorker:
     """A worker as its agent last reported it."""
 
     pod: str
@@ -89,17 +89,17 @@ class RunView:
         running = [p for p in self.live_pods() if objects.matches(p, label) and objects.pod_phase(p) == "Running"]
         return next((pod for pod in reversed(running) if not objects.is_terminating(pod)), None)
 
-    def workers(self) -> list[Worker]:
+    def workers(self) -> list[ReportedWorker]:
         """Return all reported workers of the newest round."""
         newest = max((report.round for report in self.reports.values()), default=0)
         return [
-            Worker(pod, report.round, report.restart_count, worker)
+            ReportedWorker(pod, report.round, report.restart_count, worker)
             for pod, report in self.reports.items()
             if report.round == newest
             for worker in report.workers
         ]
 
-    def running_worker(self, rank: int) -> Worker | None:
+    def running_worker(self, rank: int) -> ReportedWorker | None:
         """Return the running worker that has this rank now."""
         alive = (w for w in self.workers() if w.pod not in self.deleted and w.report.state is WorkerState.HEALTHY)
         return next((worker for worker in alive if worker.report.rank == rank), None)

@@ -8,7 +8,7 @@ from typing import Any
 
 from elasticjob_api import constants
 from elasticjob_api.failure_text import describe_last_failure
-from elasticjob_cli.local.run_view import RunView, Worker
+from elasticjob_cli.local.run_view import ReportedWorker, RunView
 from elasticjob_cli.views.advice import command_cure
 from elasticjob_cli.views.job_text import failure_text
 from elasticjob_cli.views.text import align, pluralize
@@ -66,7 +66,7 @@ def _by_rank(node: Mapping[str, Any]) -> tuple[bool, int]:
     return rank is None, rank or 0
 
 
-def _cells(node: Mapping[str, Any], rank: int | None, letter: str, worker: Worker | None) -> tuple[str, ...]:
+def _cells(node: Mapping[str, Any], rank: int | None, letter: str, worker: ReportedWorker | None) -> tuple[str, ...]:
     restarts = pid = code = None
     if worker is not None:
         restarts, pid, code = worker.restarts, worker.report.pid or None, worker.report.exit_code

@@ -15,7 +15,7 @@ from elasticjob.multinode.authentication import call_key
 from elasticjob.multinode.discovery import invitation_key
 from elasticjob.multinode.node_config import KEEP_ALIVE_S, CallContext, call_spec, node_settings, rendezvous_address
 from elasticjob.multinode.result_server import LOOPBACK, ResultServer
-from elasticjob_agent.net.endpoint import is_loopback
+from elasticjob_agent.net.host_port import is_loopback
 from elasticjob_agent.net.own_address import own_address_for_endpoint
 from elasticjob_agent.node.run_node import NodeSettings, run_node, run_node_until
 from elasticjob_agent.rendezvous.errors import Superseded

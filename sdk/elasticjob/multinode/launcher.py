@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 
 from elasticjob.errors import CallError, NoRendezvous
 from elasticjob.multinode import protocol, serialization
+from elasticjob.multinode.call_secret import find_secret
 from elasticjob.multinode.driver import LaunchRequest, run_driver
 from elasticjob.multinode.join import join
 from elasticjob.multinode.node_config import CallContext, rendezvous_address
-from elasticjob.multinode.secret import find_secret
 from elasticjob_agent.errors import UsageError
 from elasticjob_agent.launch import MainProcessError
 from elasticjob_agent.rendezvous.errors import RendezvousError

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from elasticjob.multinode.call_secret import VARIABLE
+from elasticjob.multinode.call_worker import ENV_CALL
 from elasticjob.multinode.protocol import CallSpec, Invitation
-from elasticjob.multinode.secret import VARIABLE
-from elasticjob.multinode.worker import ENV_CALL
-from elasticjob_agent.net.endpoint import C10D_PORT, parse_endpoint
+from elasticjob_agent.net.host_port import C10D_PORT, parse_endpoint
 from elasticjob_agent.node.run_node import NodeSettings
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.shared_etcd.address import SharedEtcd
@@ -25,7 +25,7 @@ from elasticjob_etcd.interface import Endpoint
 KEEP_ALIVE_S = 6.0
 _SCALE_UP_DELAY_S = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
-_COMMAND = "from elasticjob.multinode.worker import main; main()"
+_COMMAND = "from elasticjob.multinode.call_worker import main; main()"
 
 
 @dataclass(frozen=True, slots=True)

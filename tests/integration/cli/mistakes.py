@@ -109,7 +109,10 @@ HERE: Sequence[Mistake] = (
         name="a command that is a text and not a list",
         typed=RUN,
         text=pod("{name: trainer, image: 'digits:1', command: python train.py}"),
-        expected=("spec.template.spec.containers[0].command: is 'python train.py'; it must be a list", "[python, train.py]"),
+        expected=(
+            "spec.template.spec.containers[0].command: is 'python train.py'; it must be a list",
+            "[python, train.py]",
+        ),
     ),
     Mistake(
         name="fewer nodes wanted than minReplicas",

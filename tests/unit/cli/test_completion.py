@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from elasticjob_cli.command_registry import ENTRIES
 from elasticjob_cli.completion import SHELLS, completion_script
-from elasticjob_cli.registry import ENTRIES
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from elasticjob_cli.command_registry import ENTRIES
 from elasticjob_cli.exit_codes import EXIT_CODES
 from elasticjob_cli.main import help_text, main
-from elasticjob_cli.registry import ENTRIES
 
 _HEAVY = ("yaml", "kubernetes", "elasticjob_operator", "elasticjob_etcd", "grpc", "asyncio", "psutil")
 
@@ -85,7 +85,7 @@ def test_help_imports_nothing_heavy() -> None:
 @pytest.mark.parametrize("name", sorted(ENTRIES))
 def test_the_help_of_a_command_imports_nothing_heavy(name: str) -> None:
     code = (
-        "import sys\nfrom elasticjob_cli.registry import ENTRIES\n"
+        "import sys\nfrom elasticjob_cli.command_registry import ENTRIES\n"
         f"ENTRIES[{name!r}].page().parser({name!r}).format_help()\nprint([m for m in {_HEAVY} if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

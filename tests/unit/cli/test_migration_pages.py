@@ -9,7 +9,7 @@ import yaml
 
 from elasticjob_api.job import parse_job
 from elasticjob_cli.convert.convert import convert_object
-from elasticjob_cli.output import as_yaml
+from elasticjob_cli.yaml_json import as_yaml
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 _BLOCK = r":\n\n((?:    .*\n|\n)+)"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from elasticjob_cli.main import main
-from elasticjob_cli.output import as_json, as_yaml
 from elasticjob_cli.terminal import printable
+from elasticjob_cli.yaml_json import as_json, as_yaml
 from tests.unit.cli.recorded import FAILURE, a_job, at, two_rounds
 
 HOSTILE = "\x1b]0;OWNED\x07\x9b2J\x1b[31m\rfine\u202e\x7f"

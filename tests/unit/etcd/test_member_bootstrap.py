@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from elasticjob_etcd import auth_bootstrap, member_bootstrap
-from elasticjob_etcd.member_bootstrap import Address, Member, Tls
-from elasticjob_etcd.member_policy import Answer, Empty, ListedMember, Running, Unreachable
+from elasticjob_etcd.member_bootstrap import MemberAddress, MemberCommand, Tls
+from elasticjob_etcd.member_policy import Answer, Empty, ListedMember, NoAnswer, Running
 
 URLS = [f"http://h{i}:2380" for i in range(3)]
 VOTERS = (ListedMember("m1", URLS[1], is_learner=False), ListedMember("m2", URLS[2], is_learner=False))
@@ -27,11 +27,11 @@ class Site:
     def __init__(self, folder: Path) -> None:
         self.data = folder / "etcd"
         self.mark = folder / "auth-enabled"
-        self.answer: Answer | list[Answer] = Unreachable()
+        self.answer: Answer | list[Answer] = NoAnswer()
         self.code = 0
         self.enabled: list[list[str]] = []
 
-    def ask(self, _other: Address, _tls: Tls | None) -> Answer:
+    def ask(self, _other: MemberAddress, _tls: Tls | None) -> Answer:
         return self.answer.pop(0) if isinstance(self.answer, list) else self.answer
 
     def enable(self, arguments: Sequence[str], _environment: Mapping[str, str]) -> int:
@@ -69,7 +69,7 @@ def _become(_command: list[str], _environment: Mapping[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def _answering(_member: Member) -> Iterator[None]:
+def _answering(_member: MemberCommand) -> Iterator[None]:
     yield
 
 
@@ -99,7 +99,7 @@ def test_authentication_that_was_not_enabled_to_the_end_is_enabled_at_the_next_s
     site.start()
     if not received:
         site.receive_data()
-    site.answer, site.code = Unreachable(), 0
+    site.answer, site.code = NoAnswer(), 0
     assert has(site.start(), TIMEOUT)
 
 
@@ -130,7 +130,7 @@ def test_a_member_that_joined_starts_without_a_majority(site: Site) -> None:
     site.answer = JOINS
     site.start()
     site.receive_data()
-    site.answer = Unreachable()
+    site.answer = NoAnswer()
     assert not site.start()
 
 

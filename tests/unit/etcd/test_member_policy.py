@@ -8,9 +8,9 @@ from elasticjob_etcd.member_policy import (
     Empty,
     Learner,
     ListedMember,
+    NoAnswer,
     Own,
     Running,
-    Unreachable,
     decide,
 )
 
@@ -36,13 +36,13 @@ WITH_ME = runs("m1", "m2", unstarted="m0")
     ("others", "action"),
     [
         pytest.param((Empty(), Empty()), Action.BOOTSTRAP, id="nobody has data"),
-        pytest.param((Empty(), Unreachable()), Action.WAIT, id="silence proves nothing"),
-        pytest.param((Unreachable(), Unreachable()), Action.WAIT, id="cut off"),
+        pytest.param((Empty(), NoAnswer()), Action.WAIT, id="silence proves nothing"),
+        pytest.param((NoAnswer(), NoAnswer()), Action.WAIT, id="cut off"),
         pytest.param((Empty(), Learner()), Action.WAIT, id="a learner has data"),
         pytest.param((ALL, ALL), Action.WAIT, id="not removed yet"),
         pytest.param((runs("m1", "m2"), runs("m1", "m2")), Action.WAIT, id="not added yet"),
         pytest.param((WITH_ME, WITH_ME), Action.JOIN, id="added"),
-        pytest.param((WITH_ME, Unreachable()), Action.WAIT, id="one of two is no majority"),
+        pytest.param((WITH_ME, NoAnswer()), Action.WAIT, id="one of two is no majority"),
         pytest.param((WITH_ME, ALL), Action.WAIT, id="they disagree"),
         pytest.param((runs("m1", unstarted="m0"), Empty()), Action.JOIN, id="the only voter has added it"),
         pytest.param((runs("m1", "m2", learner="m0"),) * 2, Action.WAIT, id="its learner had started once"),
@@ -59,15 +59,15 @@ def test_only_the_first_member_begins_a_cluster() -> None:
 @pytest.mark.parametrize(
     ("others", "action"),
     [
-        pytest.param((Unreachable(), Unreachable()), Action.START, id="cut off"),
-        pytest.param((Empty(), Unreachable()), Action.START, id="the one that is silent may have data"),
+        pytest.param((NoAnswer(), NoAnswer()), Action.START, id="cut off"),
+        pytest.param((Empty(), NoAnswer()), Action.START, id="the one that is silent may have data"),
         pytest.param((Empty(), Empty()), Action.FORCE, id="nobody else has data"),
         pytest.param((Empty(), Learner()), Action.FORCE, id="nobody else has data and a vote"),
-        pytest.param((Unreachable(), Learner()), Action.START, id="the silent one may have data and a vote"),
+        pytest.param((NoAnswer(), Learner()), Action.START, id="the silent one may have data and a vote"),
         pytest.param((ALL, ALL), Action.START, id="a member"),
         pytest.param((WITH_ME, WITH_ME), Action.START, id="it had not published its name when it ended"),
         pytest.param((runs("m1", "m2"), runs("m1", "m2")), Action.DISCARD, id="removed by a majority"),
-        pytest.param((runs("m1", "m2"), Unreachable()), Action.START, id="missing on a minority's list"),
+        pytest.param((runs("m1", "m2"), NoAnswer()), Action.START, id="missing on a minority's list"),
     ],
 )
 def test_a_member_with_data(others: tuple[Answer, Answer], action: Action) -> None:

@@ -9,7 +9,7 @@ import pytest
 from elasticjob_api.job import parse_job
 from elasticjob_cli.convert import torchrun
 from elasticjob_cli.convert.convert import convert_object
-from elasticjob_cli.convert.result import Converted, Kind
+from elasticjob_cli.convert.result import Converted, NoteKind
 from elasticjob_cli.errors import InvalidManifest
 
 PYTORCHJOB: Mapping[str, Any] = {
@@ -235,7 +235,7 @@ def test_an_image_that_starts_the_training_by_itself_must_be_filled_in() -> None
     del container["command"], container["args"]
     made = convert_object(source, "job.yaml")
     assert not made.complete
-    assert "containers[1].command" in next(note.path for note in made.notes if note.kind is Kind.FILL_IN)
+    assert "containers[1].command" in next(note.path for note in made.notes if note.kind is NoteKind.FILL_IN)
 
 
 def line(text: str, *, image: str = "i", name: str = "") -> Converted:

@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_api.job import ElasticJob, parse_job
 from elasticjob_cli.errors import InvalidFault
-from elasticjob_cli.local.fault_spec import AfterSeconds, AtShare, Fault, Kind, parse_fault
+from elasticjob_cli.local.fault_spec import AfterSeconds, AtShare, Fault, FaultKind, parse_fault
 
 
 def _job(**spec: Any) -> ElasticJob:
@@ -25,13 +25,13 @@ def _job(**spec: Any) -> ElasticJob:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("kill-worker", Fault(Kind.KILL_WORKER, 1, AtShare(50))),
-        ("kill-worker@5s", Fault(Kind.KILL_WORKER, 1, AfterSeconds(5))),
-        ("kill-worker:rank=7@0%", Fault(Kind.KILL_WORKER, 7, AtShare(0))),
-        ("kill-agent:slot=0@0.5s", Fault(Kind.KILL_AGENT, 0, AfterSeconds(0.5))),
-        ("term-agent@100%", Fault(Kind.TERM_AGENT, 1, AtShare(100))),
-        ("delete-pod:slot=3", Fault(Kind.DELETE_POD, 3, AtShare(50))),
-        ("scale:4@25%", Fault(Kind.SCALE, 4, AtShare(25))),
+        ("kill-worker", Fault(FaultKind.KILL_WORKER, 1, AtShare(50))),
+        ("kill-worker@5s", Fault(FaultKind.KILL_WORKER, 1, AfterSeconds(5))),
+        ("kill-worker:rank=7@0%", Fault(FaultKind.KILL_WORKER, 7, AtShare(0))),
+        ("kill-agent:slot=0@0.5s", Fault(FaultKind.KILL_AGENT, 0, AfterSeconds(0.5))),
+        ("term-agent@100%", Fault(FaultKind.TERM_AGENT, 1, AtShare(100))),
+        ("delete-pod:slot=3", Fault(FaultKind.DELETE_POD, 3, AtShare(50))),
+        ("scale:4@25%", Fault(FaultKind.SCALE, 4, AtShare(25))),
     ],
 )
 def test_a_fault_is_parsed(text: str, fault: Fault) -> None:

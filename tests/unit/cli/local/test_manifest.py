@@ -6,7 +6,7 @@ import pytest
 
 from elasticjob_cli.errors import InvalidManifest
 from elasticjob_cli.local.manifest import read_manifest
-from elasticjob_cli.output import read_yaml
+from elasticjob_cli.yaml_json import read_yaml
 
 _GOOD = """\
 apiVersion: elasticjob.io/v1alpha1

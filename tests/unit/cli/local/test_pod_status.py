@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_cli.local.pod_status import ContainerEnd, ContainerState, PodState, pod_status, termination_message
+from elasticjob_cli.local.pod_status import ContainerEnd, ContainerState, LocalPodState, pod_status, termination_message
 
 _WAITING = ContainerState("c")
 _RUNNING = ContainerState("c", started_at="t1")
@@ -17,7 +17,7 @@ def _ended(code: int, **fields: str) -> ContainerState:
 
 
 def _status(*containers: ContainerState, **fields: Any) -> dict[str, Any]:
-    state = PodState(start_time="t0", pod_ip="127.0.0.1", host_ip="127.0.0.1", containers=containers, **fields)
+    state = LocalPodState(start_time="t0", pod_ip="127.0.0.1", host_ip="127.0.0.1", containers=containers, **fields)
     return pod_status(state, "t3")
 
 

@@ -7,10 +7,10 @@ import yaml
 
 from elasticjob_cli.commands.crd import crd_text
 from elasticjob_cli.doctor.schema import fields_of, own_fields
-from elasticjob_cli.output import of_server
 from elasticjob_cli.views.columns import table
 from elasticjob_cli.views.text import age, duration, size, wrap_lines
 from elasticjob_cli.views.usage import Usage, outliers, parse_pod_metrics, usage_levels, usages
+from elasticjob_cli.yaml_json import of_server
 from tests.unit.cli.recorded import NOW_S, a_job, a_node
 
 

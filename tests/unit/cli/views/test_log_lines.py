@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob import LogLine
 from elasticjob_cli.local import logs
-from elasticjob_cli.target import Target
+from elasticjob_cli.target import JobTarget
 from elasticjob_cli.views.job_history import JobHistory, job_history
 from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, last, shown, span_of
 from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_round
@@ -76,7 +76,7 @@ def run(tmp_path: Path) -> Path:
 def lines(run: Path, **options: object) -> list[str]:
     given = {"rank": [], "round": None, "previous": False, "failed": False, **options}
     failure = {**FAILURE, "rank": 1}
-    found = logs.select_files(run, Target(a_job(lastFailure=failure), ()), argparse.Namespace(**given))
+    found = logs.select_files(run, JobTarget(a_job(lastFailure=failure), ()), argparse.Namespace(**given))
     return [line for file in found for line in logs.lines(file, 1)]
 
 

@@ -15,9 +15,9 @@ from elasticjob_etcd.member_policy import (
     Empty,
     Learner,
     ListedMember,
+    NoAnswer,
     Own,
     Running,
-    Unreachable,
     decide,
 )
 from elasticjob_etcd.members import Member
@@ -113,12 +113,12 @@ class World:
 
     def _answer(self, asking: Pod, pod: Pod) -> Answer:
         if asking.is_cut or pod.is_cut or not pod.is_up:
-            return Unreachable()
+            return NoAnswer()
         if pod.runs and pod.data in [(pod.data[0], m.id) for m in pod.knows if m.is_learner and pod.data]:
             return Learner()
         if pod.runs:
             return Running(tuple(ListedMember(m.name, m.peer_urls[0], m.is_learner) for m in pod.knows))
-        return Empty() if pod.is_empty else Unreachable()
+        return Empty() if pod.is_empty else NoAnswer()
 
 
 class Members(RuleBasedStateMachine):

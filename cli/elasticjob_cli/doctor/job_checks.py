@@ -6,7 +6,7 @@ from typing import Any
 from elasticjob.errors import ClusterError, CrdMissing, Forbidden
 from elasticjob_api import constants
 from elasticjob_cli.doctor.finding import CheckContext, Finding, fail, ok, skip, warn
-from elasticjob_cli.doctor.installation import waiting
+from elasticjob_cli.doctor.installation_checks import waiting
 from elasticjob_cli.views.text import cut, moment, one_line, pluralize
 
 _NOT_PICKED_UP_S = 30.0

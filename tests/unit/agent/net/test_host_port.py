@@ -3,7 +3,7 @@
 import pytest
 
 from elasticjob_agent.errors import UsageError
-from elasticjob_agent.net.endpoint import parse_endpoint
+from elasticjob_agent.net.host_port import parse_endpoint
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path
 
-from elasticjob_agent.net.endpoint import is_loopback
+from elasticjob_agent.net.host_port import is_loopback
 
 VARIABLE = "ELASTICJOB_CALL_SECRET"
 VARIABLE_FILE = "ELASTICJOB_CALL_SECRET_FILE"

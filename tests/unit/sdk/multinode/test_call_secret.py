@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from elasticjob.multinode.secret import find_secret
+from elasticjob.multinode.call_secret import find_secret
 
 SECRET = "0123456789abcdef"
 
