@@ -6,10 +6,9 @@ import contextlib
 import functools
 import gc
 import logging
-import signal
 import sys
-
-import kopf
+from collections.abc import Coroutine
+from typing import Any
 
 from elasticjob_api.nesting import allow_stored_levels
 from elasticjob_etcd.client import EtcdClient
@@ -26,8 +25,8 @@ from elasticjob_operator.cluster.retry import retry_until_success
 from elasticjob_operator.controller import leader_election
 from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.controller.ids import new_installation_id
-from elasticjob_operator.errors import OperatorError, WatchStale
-from elasticjob_operator.handlers import OperatorTask, register
+from elasticjob_operator.errors import OperatorError
+from elasticjob_operator.handlers import OperatorTask, run_with_kopf
 from elasticjob_operator.informers.reflector import watch_with
 from elasticjob_operator.informers.retained_jobs import JOBS_MEMORY
 from elasticjob_operator.log_format import log_to_stderr
@@ -57,8 +56,6 @@ def main() -> None:
     allow_stored_levels()
     try:
         asyncio.run(run(options))
-    except asyncio.CancelledError:
-        log.info("stopped by a signal")
     except Exception as error:  # noqa: BLE001 -- any error ends the process, and is logged
         _log_failure(error)
         sys.exit(1)
@@ -183,60 +180,54 @@ def _parse_address(text: str) -> tuple[str, int]:
 
 
 async def run(options: argparse.Namespace) -> None:
-    """Connect to the API server and to etcd, then run kopf and the operator until a signal.
+    """Connect to the API server, then run kopf and the operator until a signal.
 
     Raises the error that ended the operator.
     """
-    _cancel_on_signals()
+    connection = await Connection.open()
+    try:
+        prepare = functools.partial(_prepare, options, connection)
+        await run_with_kopf(OperatorTask(prepare, connection.credentials), tuple(options.namespace))
+    finally:
+        await connection.close()
+
+
+async def _prepare(
+    options: argparse.Namespace, connection: Connection, task: OperatorTask, opened: contextlib.AsyncExitStack
+) -> Coroutine[Any, Any, None]:
+    """Wait for the API server, connect to etcd, serve probes and the page; return the operator's work."""
     namespaces = tuple(options.namespace)
-    async with contextlib.AsyncExitStack() as ending:
-        connection = await Connection.open()
-        ending.push_async_callback(connection.close)
-        cluster, list_watch = KubeCluster(connection), ListWatch(connection, namespaces)
-        elector = leader_election.elector_from(options, cluster)
-        leads = (lambda: elector.is_leader) if elector is not None else (lambda: True)
-        secured = await ending.enter_async_context(open_tls(options, cluster, leads))
-        etcd = EtcdClient(secured.endpoint)
-        ending.push_async_callback(etcd.close)
-        await retry_until_success(list_watch.require_served, description="cannot watch jobs and pods")
-        settings = await _settings(options, cluster)
-        log.info(
-            "watching %s; keys begin with /elasticjob/%s/",
-            ", ".join(namespaces) or "all namespaces",
-            settings.cluster_id,
-        )
-        meter, page_state = PrometheusRecorder(), PageState() if options.ui else None
-        credentials = secured.credentials(cluster, etcd, options, settings, meter)
-        operator = Controller(
-            cluster,
-            etcd,
-            settings,
-            watch=watch_with(list_watch, jobs_memory=options.jobs_memory),
-            metrics=meter,
-            observer=page_state,
-            credentials=credentials,
-            space=_space(options, secured.endpoint),
-            leases=_leases(options, secured.endpoint, meter),
-            elector=elector,
-            membership=_membership(options, secured.endpoint, cluster),
-            is_saturated=connection.is_saturated,
-            is_watched=list_watch.has_listed,
-        )
-        meter.serve_state(operator.phases, operator.depth, lambda: operator.is_leader, operator.left_alone)
-        operator_task = OperatorTask(operator.run, connection.credentials)
-        async with _probes(options.liveness, operator_task, operator, meter), _web_page(options.ui, page_state):
-            await _run_kopf(operator_task, namespaces)
-        if operator_task.failure is not None:
-            raise operator_task.failure
-
-
-def _cancel_on_signals() -> None:
-    """Cancel this task on SIGTERM and SIGINT until kopf installs its own handlers."""
-    # The first process of a container ignores signals without a handler.
-    task, loop = asyncio.current_task(), asyncio.get_running_loop()
-    assert task is not None
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, task.cancel)
+    cluster, list_watch = KubeCluster(connection), ListWatch(connection, namespaces)
+    elector = leader_election.elector_from(options, cluster)
+    leads = (lambda: elector.is_leader) if elector is not None else (lambda: True)
+    secured = await opened.enter_async_context(open_tls(options, cluster, leads))
+    etcd = EtcdClient(secured.endpoint)
+    opened.push_async_callback(etcd.close)
+    await retry_until_success(list_watch.require_served, description="cannot watch jobs and pods")
+    settings = await _settings(options, cluster)
+    log.info(
+        "watching %s; keys begin with /elasticjob/%s/", ", ".join(namespaces) or "all namespaces", settings.cluster_id
+    )
+    meter, page_state = PrometheusRecorder(), PageState() if options.ui else None
+    operator = Controller(
+        cluster,
+        etcd,
+        settings,
+        watch=watch_with(list_watch, jobs_memory=options.jobs_memory),
+        metrics=meter,
+        observer=page_state,
+        credentials=secured.credentials(cluster, etcd, options, settings, meter),
+        space=_space(options, secured.endpoint),
+        leases=_leases(options, secured.endpoint, meter),
+        elector=elector,
+        membership=_membership(options, secured.endpoint, cluster),
+        is_saturated=connection.is_saturated,
+        is_watched=list_watch.has_listed,
+    )
+    meter.serve_state(operator.phases, operator.depth, lambda: operator.is_leader, operator.left_alone)
+    await opened.enter_async_context(_probes(options.liveness, task, operator, meter))
+    await opened.enter_async_context(_web_page(options.ui, page_state))
+    return operator.run()
 
 
 async def _settings(options: argparse.Namespace, cluster: KubeCluster) -> Settings:
@@ -334,21 +325,6 @@ def _web_page(
         return contextlib.nullcontext()
     log.info("the web page is on %s port %d", *at)
     return PageServer(page_state, host=at[0], port=at[1])
-
-
-async def _run_kopf(operator_task: OperatorTask, namespaces: tuple[str, ...]) -> None:
-    registry = kopf.OperatorRegistry()
-    register(registry, operator_task)
-    try:
-        await kopf.operator(
-            registry=registry,
-            standalone=True,
-            clusterwide=not namespaces,
-            namespaces=namespaces,
-            stop_flag=operator_task.stop,
-        )
-    except Exception as error:
-        raise WatchStale(f"kopf has stopped watching; the operator must restart: {error}") from error
 
 
 def _log_failure(error: BaseException) -> None:

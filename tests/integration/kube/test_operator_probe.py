@@ -8,7 +8,8 @@ import asyncio
 import contextlib
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from typing import Any
 
 import pytest
 from aiohttp.test_utils import unused_port
@@ -58,7 +59,11 @@ async def operating(
     operator = Controller(
         KubeCluster(connection), etcd, SETTINGS, watch=lambda of: reflectors[of].events(), metrics=meter
     )
-    running = OperatorTask(operator.run, connection.credentials)
+
+    async def prepare(*_: object) -> Coroutine[Any, Any, None]:
+        return operator.run()
+
+    running = OperatorTask(prepare, connection.credentials)
     sources = ProbeSources(
         running=lambda: running.is_alive,
         ready=lambda: operator.ready,
@@ -68,13 +73,11 @@ async def operating(
         metrics_type=CONTENT_TYPE,
     )
     async with ProbeServer(url, sources):
-        running.task = asyncio.create_task(operator.run())
-        running.task.add_done_callback(running.ended)
+        await running.start()
         try:
             yield running
         finally:
-            running.task.cancel()
-            await asyncio.wait([running.task])
+            await running.end()
             await etcd.close()
 
 
