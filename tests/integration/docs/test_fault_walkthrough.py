@@ -1,5 +1,6 @@
 """CONTRIBUTING.md, "A fault and where it goes": one failure in the real parts, compared with the page."""
 
+import ast
 import re
 import sys
 import time
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from elasticjob_agent.host.oom import OomCounter
 from elasticjob_agent.net.ports import ReservedPort
+from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, plan
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import assignment
@@ -47,6 +49,20 @@ def values() -> dict[str, list[str]]:
     """Return the code spans in the last column of the table, by step."""
     rows = re.findall(r"^\| (\d+\w?) \|.*\| ([^|]+) \|$", walkthrough(), re.MULTILINE)
     return {step: re.findall(r"`([^`]+)`", last) for step, last in rows}
+
+
+def named() -> list[tuple[str, str]]:
+    """Return the functions and classes of the table, each with its file."""
+    return re.findall(r"`(\w+)` \(`([\w/]+\.py)`\)", walkthrough())
+
+
+def test_each_file_of_the_table_has_the_function_or_class_that_the_table_names() -> None:
+    rows = walkthrough().split("\n\n")[1]
+    assert len(named()) == len(re.findall(r"[\w/]+\.py", rows)), "a file of the table has no name beside it"
+    for name, file in named():
+        tree = ast.parse((ROOT / file).read_text())
+        found = {each.name for each in tree.body if isinstance(each, (ast.ClassDef, ast.FunctionDef))}
+        assert name in found, f"{file} has no {name}"
 
 
 class Walk:
@@ -100,14 +116,14 @@ class Walk:
 
     async def open_round(self, record: WorkerFailure) -> str:
         """Step 3: the agent writes the record and opens the next round; return the key of the record."""
-        world = self.world()
-        key = self.stage.keys.failure(world.round, 0, 0)
-        cause = describe_failure(record)
-        opened = next_round(world, f"open{world.round}", Cause.WORKER_FAILED, cause)
-        await self.stage.etcd.txn(
-            Txn((), (Put(key, encode(record)), Put(self.stage.keys.rendezvous_state, encode_state(opened))))
-        )
-        return key.removeprefix(self.stage.keys.prefix)
+        world, view = self.world(), self.view()
+        [node] = view.nodes.values()
+        opened = next_round(world, f"open{world.round}", Cause.WORKER_FAILED, describe_failure(record))
+        me = transactions.SessionKeys(self.stage.keys, node.member, node.record.lease)
+        failures = [transactions.FailureRecord(world.round, 0, record)]
+        result = await self.stage.etcd.txn(transactions.open_round(me, view.world_revision, opened, failures))
+        assert result.succeeded
+        return self.stage.keys.failure(world.round, node.member.slot, 0).removeprefix(self.stage.keys.prefix)
 
     async def lead(self) -> None:
         """Steps 4 and 5: the node is ready, and the leader plans and writes until it has nothing more to write."""
