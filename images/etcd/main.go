@@ -2,7 +2,7 @@
 // guard.StartEtcd in place of embed.StartEtcd, and embed calls connections.NewTLSListener in place of transport's. So
 // flags, environment, signals and exit codes are etcd's.
 //
-// etcd has no limits for a user, and takes the user from the TLS connection: a proxy would have to hold every job's key.
+// etcd has no limits for a user. It takes the user from the TLS connection, so a proxy would need every job's key.
 // Therefore the limits are inside etcd, and this program is the one of the project that is not Python.
 package main
 

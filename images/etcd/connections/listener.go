@@ -26,7 +26,7 @@ type Keeper struct {
 	open map[string]*connection // by the client's address and port
 }
 
-// Use makes the keeper of the listeners that are made from now on.
+// Use makes the keeper of all listeners that are made later.
 func Use(ledger *limits.Ledger, exempt map[string]bool, refuse func(string, *limits.Refusal)) *Keeper {
 	keeper := &Keeper{
 		ledger:     ledger,
@@ -39,7 +39,7 @@ func Use(ledger *limits.Ledger, exempt map[string]bool, refuse func(string, *lim
 	return keeper
 }
 
-// NewTLSListener is transport's, whose connections are counted.
+// NewTLSListener returns the listener of package transport, with counted connections.
 func NewTLSListener(inner net.Listener, info *transport.TLSInfo) (net.Listener, error) {
 	keeper := current.Load()
 	secure, err := transport.NewTLSListener(&rawListener{inner, keeper}, info)
@@ -49,7 +49,7 @@ func NewTLSListener(inner net.Listener, info *transport.TLSInfo) (net.Listener, 
 	return &namedListener{secure, keeper}, nil
 }
 
-// End closes a client's connection, if it is there.
+// End closes a client's connection, if it is open.
 func (k *Keeper) End(remote string) {
 	k.mu.Lock()
 	found := k.open[remote]
@@ -59,7 +59,7 @@ func (k *Keeper) End(remote string) {
 	}
 }
 
-// admit: whether a connection whose client has said who it is may stay.
+// admit reports whether a connection may stay whose client has shown its certificate.
 func (k *Keeper) admit(c *connection, name string) bool {
 	k.handshakes.End(c.handshake)
 	if name != "" && !k.exempt[name] {
@@ -97,7 +97,7 @@ type connection struct {
 	handshake *limits.Handshake
 	closed    sync.Once
 
-	name    string // with the keeper's lock; none of whoever is not counted
+	name    string // with the keeper's lock; empty if the client is not counted
 	isNamed bool
 }
 
@@ -126,7 +126,7 @@ func (l *rawListener) Accept() (net.Conn, error) {
 	return made, nil
 }
 
-// namedListener counts them by name once that is known.
+// namedListener counts connections by name, once the name is known.
 type namedListener struct {
 	net.Listener
 	keeper *Keeper
@@ -147,7 +147,7 @@ func (l *namedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// NameOf is the name of the verified certificate, as etcd reads it; none without.
+// NameOf returns the name of the verified certificate, as etcd reads it; empty without one.
 func NameOf(state tls.ConnectionState) string {
 	for _, chain := range state.VerifiedChains {
 		if len(chain) > 0 {
@@ -157,7 +157,7 @@ func NameOf(state tls.ConnectionState) string {
 	return ""
 }
 
-// HostOf is the address without the port.
+// HostOf returns the address without the port.
 func HostOf(address net.Addr) string {
 	host, _, err := net.SplitHostPort(address.String())
 	if err != nil {

@@ -58,7 +58,7 @@ func (a *authority) write(file, kind string, raw []byte) {
 	}
 }
 
-// sign makes a certificate with this name, which is also in files with the name.
+// sign makes a certificate with this name, and writes it to files of that name.
 func (a *authority) sign(name string) tls.Certificate {
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := &x509.Certificate{
@@ -113,7 +113,7 @@ func (s *stage) accept() {
 	}
 }
 
-// dial is a client with a certificate of this name.
+// dial returns a client with a certificate of this name.
 func (s *stage) dial(t *testing.T, name string) *tls.Conn {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -125,7 +125,7 @@ func (s *stage) dial(t *testing.T, name string) *tls.Conn {
 	return made
 }
 
-// admitted is the server's end of the client that comes next.
+// admitted returns the server's end of the next client.
 func (s *stage) admitted(t *testing.T) net.Conn {
 	t.Helper()
 	select {
@@ -203,7 +203,7 @@ func TestAClientCanBeEndedByItsAddress(t *testing.T) {
 	s := newStage(t)
 	client := s.dial(t, "a")
 	server := s.admitted(t)
-	s.keeper.End("10.0.0.1:1") // nobody's
+	s.keeper.End("10.0.0.1:1") // of no client
 	s.keeper.End(server.RemoteAddr().String())
 	s.keeper.End(server.RemoteAddr().String())
 	expectEnded(t, client)
@@ -212,7 +212,7 @@ func TestAClientCanBeEndedByItsAddress(t *testing.T) {
 
 func TestAClientWithoutACertificateLeavesNothing(t *testing.T) {
 	s := newStage(t)
-	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // a stranger
+	config := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // an unknown client
 	for range 3 {
 		if stranger, err := tls.Dial("tcp", s.listener.Addr().String(), config); err == nil {
 			_ = stranger.SetDeadline(time.Now().Add(patience))
@@ -220,7 +220,7 @@ func TestAClientWithoutACertificateLeavesNothing(t *testing.T) {
 			_ = stranger.Close()
 		}
 	}
-	s.dial(t, "a") // what came before it is over
+	s.dial(t, "a") // the one before has ended
 	s.admitted(t)
 	s.expectOpen(t, 1)
 }

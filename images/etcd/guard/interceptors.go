@@ -25,11 +25,11 @@ type Guard struct {
 	ledger *limits.Ledger
 	exempt map[string]bool
 	now    func() time.Time
-	refuse func(name string, refusal *limits.Refusal) // is told of each
+	refuse func(name string, refusal *limits.Refusal) // called for each refusal
 	flow   *flow
 }
 
-// Unary counts leases, and bytes under way.
+// Unary counts leases, and the bytes of requests in progress.
 func (g *Guard) Unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	revoke, isRevoke := req.(*pb.LeaseRevokeRequest)
 	if isRevoke {
@@ -77,8 +77,8 @@ func (g *Guard) grant(ctx context.Context, name string, req *pb.LeaseGrantReques
 	return answer, err
 }
 
-// isNotGranted is false for an error that only ends the wait, as that of a client which gives up: etcd has sent the
-// grant to the other members by then, and the lease comes into being.
+// isNotGranted is false for an error that only ends the wait, as when the client gives up. By then etcd has sent the
+// grant to the other members, and the lease will exist.
 func isNotGranted(err error) bool {
 	switch status.Code(err) {
 	case codes.FailedPrecondition, codes.InvalidArgument, codes.OutOfRange, codes.PermissionDenied, codes.ResourceExhausted,
@@ -134,7 +134,7 @@ func (g *Guard) refused(name string, refusal *limits.Refusal) error {
 	return status.Error(code, refusal.Text)
 }
 
-// stream is one stream of a job, which counts what passes. etcd receives in one goroutine and sends in another.
+// stream is one stream of a job; it counts requests and answers. etcd receives in one goroutine and sends in another.
 type stream struct {
 	grpc.ServerStream
 	guard *Guard
@@ -142,7 +142,7 @@ type stream struct {
 
 	mu      sync.Mutex
 	asked   int                // watches that etcd was asked for and has not answered
-	watches map[int64]struct{} // those that it has confirmed
+	watches map[int64]struct{} // watches that it has confirmed
 	closed  bool
 	err     error
 }
@@ -189,7 +189,7 @@ func (s *stream) SendMsg(message any) error {
 	return s.ServerStream.SendMsg(message)
 }
 
-// answered counts by the ids that etcd gives: a watch that was compacted away is called canceled, and may be again.
+// answered counts by the ids that etcd gives. etcd may report a compacted watch as canceled more than once.
 func (s *stream) answered(answer *pb.WatchResponse) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,7 +211,7 @@ func (s *stream) answered(answer *pb.WatchResponse) {
 	}
 }
 
-// close is the number of watches that the stream still had.
+// close returns the number of watches that the stream still had.
 func (s *stream) close() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -225,7 +225,7 @@ func (s *stream) refusal() error {
 	return s.err
 }
 
-// caller is the name of the certificate, as etcd reads it, and the address; no name without a verified certificate.
+// caller returns the name of the certificate, as etcd reads it, and the address; no name without a verified one.
 func caller(ctx context.Context) (name, address string) {
 	from, ok := peer.FromContext(ctx)
 	if !ok {

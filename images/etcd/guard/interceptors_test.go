@@ -23,7 +23,7 @@ import (
 
 const method = "/etcdserverpb.KV/Range"
 
-// of is the context of a client whose certificate has this name; none without.
+// of returns the context of a client whose certificate has this name; without a name it has none.
 func of(name string) context.Context {
 	state := tls.ConnectionState{}
 	if name != "" {
@@ -34,7 +34,7 @@ func of(name string) context.Context {
 	return peer.NewContext(context.Background(), &peer.Peer{Addr: address, AuthInfo: credentials.TLSInfo{State: state}})
 }
 
-// guarding is a guard with these limits, without a server, and the limits that have refused.
+// guarding returns a guard with these limits, without a server, and the limits that have refused.
 func guarding(given limits.Limits) (*Guard, *[]string) {
 	refused := &[]string{}
 	ledger := limits.NewLedger(given)
@@ -168,7 +168,7 @@ func TestServicesThatOpenLeasesInsideEtcdAreRefusedToJobs(t *testing.T) {
 	}
 }
 
-// served is a stream of requests, in their order, and of answers.
+// served is a stream of requests, in order, and of answers.
 type served struct {
 	grpc.ServerStream
 	ctx      context.Context
@@ -234,7 +234,7 @@ func TestWatchesOfAJobAreBoundedAndComeBackOnce(t *testing.T) {
 		stream.(interface{ RecvMsg(any) error }).RecvMsg(&pb.WatchRequest{}) //nolint:errcheck // the client is gone
 	})
 	expectCode(t, err, codes.OK)
-	for range 2 { // all that the stream still had is back
+	for range 2 { // the watches of the stream are free again
 		if refusal := g.ledger.OpenWatch("a", 10); refusal != nil {
 			t.Fatal(refusal)
 		}

@@ -30,10 +30,10 @@ type flow struct {
 	ledger *limits.Ledger
 	codec  *codec
 	end    func(remote string)
-	server atomic.Pointer[etcdserver.EtcdServer] // nil until it is there
+	server atomic.Pointer[etcdserver.EtcdServer] // nil until the server runs
 }
 
-// handle is the handler, bounded: by the request's bytes, by its turn among reads, and by the reply's bytes.
+// handle calls the handler within three bounds: bytes of requests, the order of reads, and bytes of replies.
 func (f *flow) handle(ctx context.Context, name string, req any, handle grpc.UnaryHandler) (any, *limits.Refusal, error) {
 	size := sizeOf(req)
 	if refusal := f.ledger.BeginRequest(name, size); refusal != nil {
@@ -71,7 +71,7 @@ func (f *flow) await(ctx context.Context, name string, req any) (int64, *limits.
 }
 
 // catchUp waits until this member has applied all that was written before the request, as etcd does for many requests
-// at once. What is left to do takes processor time only, so few at a time are as fast as many.
+// at once. The rest takes processor time only, so few at a time are as fast as many.
 func (f *flow) catchUp(ctx context.Context, req any) {
 	server := f.server.Load()
 	if server == nil || isSerializable(req) {
@@ -79,7 +79,7 @@ func (f *flow) catchUp(ctx context.Context, req any) {
 	}
 	if err := server.LinearizableReadNotify(ctx); err == nil {
 		makeSerializable(req)
-	} // else etcd waits itself, and says why not in its own words
+	} // else etcd waits itself, and its own error has the reason
 }
 
 func (f *flow) charge(ctx context.Context, name string, reserved int64, answer any) (any, *limits.Refusal, error) {
@@ -143,7 +143,7 @@ func classifyTxn(txn *pb.TxnRequest) (kind, *limits.Refusal) {
 	return found, nil
 }
 
-// comparesOf are the ranges that it compares: etcd reads them whole.
+// comparesOf returns the ranges that a transaction compares: etcd reads them whole.
 func comparesOf(txn *pb.TxnRequest, spans []limits.Span) []limits.Span {
 	for _, compare := range txn.Compare {
 		if compare != nil && len(compare.RangeEnd) > 0 {

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// takeTime is how long a client may leave a large reply lying; then its connection is closed.
+	// takeTime is the time in which a client must read a large reply; then its connection is closed.
 	takeTime = 10 * time.Second
-	// largeReply is from where a client is waited for at all: less fits into buffers of the network.
+	// largeReply is the size from which the client must read in time: less fits into buffers of the network.
 	largeReply = 64 << 10
-	// smallestPooled is more than gRPC's limit: it does not tell when a smaller buffer is free.
+	// smallestPooled is more than gRPC's limit: gRPC does not report when a smaller buffer is free.
 	smallestPooled = 2 << 10
 )
 
-// reply is one that a job's memory is charged for until gRPC has written it.
+// reply is charged to a job's memory until gRPC has written it.
 type reply struct {
 	ledger *limits.Ledger
 	name   string
@@ -40,16 +40,16 @@ func (r *reply) sent() {
 	})
 }
 
-// Get is never called: nobody takes buffers from it.
+// Get is never called: no code takes buffers from it.
 func (r *reply) Get(length int) *[]byte {
 	made := make([]byte, length)
 	return &made
 }
 
-// Put is called when gRPC has done with the reply's bytes.
+// Put is called when gRPC no longer needs the reply's bytes.
 func (r *reply) Put(*[]byte) { r.sent() }
 
-// buffer is the reply's bytes for gRPC. Where it forgets to free them, the garbage collector tells.
+// buffer holds the reply's bytes for gRPC. If gRPC does not free them, the garbage collector does.
 func (r *reply) buffer(data []byte) mem.Buffer {
 	if r.size > largeReply {
 		r.late = time.AfterFunc(takeTime, r.end)
@@ -59,7 +59,7 @@ func (r *reply) buffer(data []byte) mem.Buffer {
 	return mem.NewBuffer(held, r)
 }
 
-// codec is etcd's own, which also charges replies to jobs.
+// codec is etcd's own codec; it also charges replies to jobs.
 type codec struct {
 	replies        sync.Map // of the message that a handler has returned: *reply
 	sent, received prometheus.Counter
@@ -72,7 +72,7 @@ func newCodec() *codec {
 	}
 }
 
-// existing is the counter that etcd's own codec would count in.
+// existing is the counter of etcd's own codec.
 func existing(name, help string) prometheus.Counter {
 	made := prometheus.NewCounter(prometheus.CounterOpts{Namespace: "etcd", Subsystem: "network", Name: name, Help: help})
 	if err, ok := prometheus.Register(made).(prometheus.AlreadyRegisteredError); ok {

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// charged is a codec that has a reply of one job of this size, which alone fills what the job may have.
+// charged returns a codec with one reply of this size, which uses the whole allowance of the job.
 func charged(size int) (*codec, *limits.Ledger, *pb.AlarmResponse) {
 	ledger, made := limits.NewLedger(limits.Limits{Bytes: limits.Allowance{Base: limits.RequestCost + 1}}), newCodec()
 	answer := &pb.AlarmResponse{Header: &pb.ResponseHeader{Revision: 1}}
@@ -25,7 +25,7 @@ func charged(size int) (*codec, *limits.Ledger, *pb.AlarmResponse) {
 	return made, ledger, answer
 }
 
-// isFree is whether a read of the job finds room at once. A read whose client is gone takes room half of the times.
+// isFree reports whether a read of the job finds room at once. A read whose client is gone finds it half the time.
 func isFree(t *testing.T, ledger *limits.Ledger) bool {
 	t.Helper()
 	gone, cancel := context.WithCancel(t.Context())

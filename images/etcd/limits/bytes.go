@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	// RequestCost is what a request or a reply takes beside its own bytes, about.
+	// RequestCost is about the memory of a request or a reply beside its own bytes.
 	RequestCost = 16 << 10
-	// ReadFloor is kept free for each read that etcd works on, since nobody knows how large its reply will be.
+	// ReadFloor is kept free for each read in progress, since the size of its reply is unknown.
 	ReadFloor = 16 << 20
 	// WriteFloor is the same for a write that reads: etcd makes the replies of those one after another.
 	WriteFloor = 64 << 10
 )
 
-// flow is what requests of one job take at this moment.
+// flow is the memory that requests of one job take now.
 type flow struct {
-	requests int64 // that etcd works on
-	replies  int64 // made, and not taken by the network
-	reserved int64 // for reads that etcd works on
-	largest  int64 // of the replies of late
+	requests int64 // in progress
+	replies  int64 // made, and not yet sent
+	reserved int64 // for reads in progress
+	largest  int64 // of recent replies
 	waiting  []*waiter
 }
 
@@ -32,7 +32,7 @@ func (f *flow) isIdle() bool {
 	return f.requests == 0 && f.replies == 0 && f.reserved == 0 && len(f.waiting) == 0
 }
 
-// fits: what needs all that is allowed, or more since that has shrunk, goes alone.
+// fits reports whether the need has room. A need of all that is allowed, or more, is served alone.
 func (f *flow) fits(need, allowed int64) bool {
 	has := f.replies + f.reserved
 	return has == 0 || has+need <= allowed
@@ -63,7 +63,7 @@ func (l *Ledger) BeginRequest(name string, size int) *Refusal {
 	return nil
 }
 
-// EndRequest is called once etcd has done with it.
+// EndRequest is called once, when etcd has finished the request.
 func (l *Ledger) EndRequest(name string, size int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *Ledger) EndRequest(name string, size int) {
 
 // AwaitRoom waits for the turn of a read, and reserves so many bytes if it may; Replied must follow unless it fails.
 //
-// What is reserved is the largest reply of late, and at most all that is allowed: none is known before etcd has made it.
+// It reserves the size of the largest recent reply, at most all that is allowed: the size is unknown in advance.
 // Reads wait in their order.
 func (l *Ledger) AwaitRoom(ctx context.Context, name string, least int64) (int64, error) {
 	if l.limits.Bytes.Base == 0 {
@@ -101,13 +101,13 @@ func (l *Ledger) abandon(name string, mine *waiter) {
 	if at := slices.Index(j.flow.waiting, mine); at >= 0 {
 		j.flow.waiting = slices.Delete(j.flow.waiting, at, at+1)
 	} else {
-		j.flow.reserved -= mine.need // its turn came at the same moment
+		j.flow.reserved -= mine.need // it was granted at the same moment
 	}
 	j.flow.wake(l.allowedBytes(j))
 }
 
-// Replied counts a reply in place of what was reserved for it, until Sent. It refuses what was read for a job that would
-// have twice what it may have: several reads were under way whose replies nobody could foresee. Then nothing is counted.
+// Replied counts a reply in place of its reservation, until Sent. It refuses a reply with which the job would have twice
+// its allowance, as after several reads with unexpectedly large replies. Then nothing is counted.
 func (l *Ledger) Replied(name string, reserved int64, size int) *Refusal {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +125,7 @@ func (l *Ledger) Replied(name string, reserved int64, size int) *Refusal {
 	return nil
 }
 
-// Failed gives back what was reserved for a reply that did not come.
+// Failed returns the reservation of a reply that was not made.
 func (l *Ledger) Failed(name string, reserved int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,7 +134,7 @@ func (l *Ledger) Failed(name string, reserved int64) {
 	j.flow.wake(l.allowedBytes(j))
 }
 
-// Sent is called once for each reply that was counted, when nothing holds it any more.
+// Sent is called once for each counted reply, when nothing refers to it any more.
 func (l *Ledger) Sent(name string, size int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

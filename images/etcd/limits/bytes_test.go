@@ -16,7 +16,7 @@ func flowing(base, perAddress int) *Ledger {
 	})
 }
 
-// awaiting is a read that waits for its turn; what it has reserved comes from the channel.
+// awaiting starts a read that waits for its turn; the channel delivers its reservation.
 func awaiting(t *testing.T, l *Ledger, ctx context.Context, least int64) <-chan int64 {
 	t.Helper()
 	before := len(l.jobs["a"].flow.waiting)
@@ -115,7 +115,7 @@ func TestARepliesBeyondTwiceTheLimitIsRefusedAndGivesItsRoomBack(t *testing.T) {
 	expect(t, l.Replied("a", reserved[0], 4*mib), "")
 	expect(t, l.Replied("a", reserved[1], 3*mib), "")
 	expect(t, l.Replied("a", reserved[2], 3*mib), "bytes")
-	expect(t, l.Replied("a", 0, 100), "") // of what reads nothing
+	expect(t, l.Replied("a", 0, 100), "") // of a request that reads nothing
 	for _, size := range []int{4 * mib, 3 * mib, 100} {
 		l.Sent("a", size)
 	}

@@ -21,7 +21,7 @@ func (l *Ledger) OpenConnection(name, address string) *Refusal {
 	return nil
 }
 
-// CloseConnection is called once for each that was opened.
+// CloseConnection is called once for each connection that was opened.
 func (l *Ledger) CloseConnection(name, address string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -31,13 +31,13 @@ func (l *Ledger) CloseConnection(name, address string) {
 }
 
 const (
-	// MaxHandshakes bounds connections that have not said who they are; etcd ends each after 10 seconds.
+	// MaxHandshakes bounds connections without a certificate yet; etcd ends each after 10 seconds.
 	MaxHandshakes = 4_096
-	// MaxHandshakesOfAddress bounds those from one address.
+	// MaxHandshakesOfAddress bounds such connections from one address.
 	MaxHandshakesOfAddress = 1_024
 )
 
-// Handshakes are the connections whose client has no name yet. When there are too many the oldest is closed, because
+// Handshakes are the connections whose client has no name yet. If there are too many, the oldest is closed, because
 // a handshake takes milliseconds. Safe for concurrent use.
 type Handshakes struct {
 	total, each int
@@ -46,19 +46,19 @@ type Handshakes struct {
 	addresses   map[string]int
 }
 
-// Handshake is one of them.
+// Handshake is one such connection.
 type Handshake struct {
 	address string
 	closer  io.Closer
 	element *list.Element // nil once it is over
 }
 
-// NewHandshakes has room for so many, and for so many of each address.
+// NewHandshakes returns room for a number of handshakes in all, and from each address.
 func NewHandshakes(total, each int) *Handshakes {
 	return &Handshakes{total: total, each: each, queue: list.New(), addresses: map[string]int{}}
 }
 
-// Begin counts one, and closes the oldest where there is no room.
+// Begin counts one handshake, and closes the oldest if there is no room.
 func (h *Handshakes) Begin(address string, closer io.Closer) *Handshake {
 	h.mu.Lock()
 	excess := h.oldestInTheWay(address)
@@ -75,7 +75,7 @@ func (h *Handshakes) Begin(address string, closer io.Closer) *Handshake {
 	return made
 }
 
-// End counts one less; again: nothing.
+// End counts one less; a second call has no effect.
 func (h *Handshakes) End(made *Handshake) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

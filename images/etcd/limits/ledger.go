@@ -12,7 +12,7 @@ type Ledger struct {
 	jobs   map[string]*job
 }
 
-// NewLedger is an empty one.
+// NewLedger returns an empty ledger.
 func NewLedger(limits Limits) *Ledger {
 	return &Ledger{limits: limits, jobs: map[string]*job{}}
 }
@@ -24,7 +24,7 @@ type job struct {
 	granting  int // leases that etcd was asked for and has not answered
 	leases    map[int64]lease
 	pruned    time.Time // when ended leases were last removed
-	asked     float64   // leases asked for, less what time has refilled
+	asked     float64   // requested leases, less those that time has refilled
 	refilled  time.Time
 
 	dialed      map[string]int // connections by address
@@ -34,10 +34,10 @@ type job struct {
 
 type lease struct {
 	ends   time.Time // unless it is renewed
-	unsure bool      // etcd has not told that it is there; it may come to be later
+	unsure bool      // etcd has not confirmed it; it may exist later
 }
 
-// PruneEvery is how often at most ended leases are looked for: the look costs as much as a job has leases.
+// PruneEvery is the least time between two searches for ended leases, whose cost grows with a job's leases.
 const PruneEvery = time.Second
 
 // OpenStream counts one more stream from this address, or refuses.
@@ -64,7 +64,7 @@ func (l *Ledger) CloseStream(name, address string, watches int) {
 	j.watches -= watches
 }
 
-// OpenWatch counts one more watch, which was asked for in so many bytes, or refuses.
+// OpenWatch counts one more watch with a request of this many bytes, or refuses.
 func (l *Ledger) OpenWatch(name string, size int) *Refusal {
 	if size > MaxWatchBytes {
 		return tooLarge(size)
@@ -86,7 +86,7 @@ func (l *Ledger) CloseWatch(name string) {
 	l.job(name).watches--
 }
 
-// BeginGrant is called before etcd is asked for a lease; EndGrant must follow unless it refuses.
+// BeginGrant is called before a request for a lease reaches etcd; EndGrant must follow unless it refuses.
 func (l *Ledger) BeginGrant(name string, seconds int64, now time.Time) *Refusal {
 	if seconds > MaxLeaseSeconds {
 		return tooLong(seconds)
@@ -139,7 +139,7 @@ func (l *Ledger) Renewed(name string, id, seconds int64, now time.Time) {
 	l.job(name).renew(id, seconds, now)
 }
 
-// Revoked is called when etcd has ended a lease, at anybody's request.
+// Revoked is called when etcd has ended a lease, at the request of any client.
 func (l *Ledger) Revoked(id int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,7 +183,7 @@ func leave(addresses map[string]int, address string) {
 func (j *job) renew(id, seconds int64, now time.Time) {
 	if seconds > 0 {
 		j.leases[id] = lease{ends: after(seconds, now)}
-	} else if !j.leases[id].unsure { // a lease that etcd does not have yet has no seconds left, either
+	} else if !j.leases[id].unsure { // an unconfirmed lease has no seconds left, either
 		delete(j.leases, id)
 	}
 }

@@ -59,7 +59,7 @@ func TestEachAddressWithAStreamAddsToTheAllowance(t *testing.T) {
 	expect(t, l.OpenStream("a", "2"), "streams")
 	l.CloseStream("a", "2", 0)
 	l.CloseStream("a", "2", 0)
-	expect(t, l.OpenStream("a", "1"), "streams") // the address is gone, and with it what it added
+	expect(t, l.OpenStream("a", "1"), "streams") // the address is gone, and its share with it
 }
 
 func TestARefusedStreamAddsNoAddress(t *testing.T) {

@@ -1,6 +1,6 @@
 // Package limits bounds what the certificate of one job may have open at one member of etcd.
 //
-// It decides, and knows nothing of etcd and gRPC; package guard counts what passes and puts both into etcd.
+// It decides without etcd and gRPC; package guard counts requests and connects both.
 package limits
 
 import (
@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Allowance is how many a job may have at once: Base, and PerAddress more for each address that it has streams from.
+// Allowance is the number that a job may have at once: Base, and PerAddress more for each address with a stream.
 //
-// A pod has one address, so the allowance follows the pods that are there. Base is for what Kubernetes hides behind one
+// A pod has one address, so the allowance follows the existing pods. Base is for clients that share one
 // address: pods with hostNetwork, and networks that translate addresses.
 type Allowance struct {
 	Base       int
@@ -23,17 +23,17 @@ func (a Allowance) Of(addresses int) int {
 }
 
 const (
-	// MaxAddresses bounds what addresses add, for networks where a pod can give itself more of them.
+	// MaxAddresses bounds the addresses that count, for networks where a pod can give itself more of them.
 	MaxAddresses = 10_000
 	// MaxLeaseSeconds is the longest life of a job's lease. An agent asks for keepAliveSeconds: some seconds.
 	MaxLeaseSeconds = 3_600
 	// MaxWatchBytes bounds the request for a watch, which etcd keeps as long as the watch: two keys, and no value.
 	MaxWatchBytes = 2_048
-	// RefillTime is how long it takes until as many leases can be granted again as may live at once.
+	// RefillTime is the time in which as many leases can be granted again as may exist at once.
 	RefillTime = time.Minute
 )
 
-// Limits is what each job may have at one member.
+// Limits are the allowances of each job at one member.
 type Limits struct {
 	Streams Allowance // of watches and of lease keep-alives
 	Watches Allowance
@@ -46,13 +46,13 @@ type Limits struct {
 	Exempt map[string]bool
 }
 
-// Refusal says which limit refused; its text names the cure.
+// Refusal names the limit that refused; its text has the cure.
 type Refusal struct {
 	Limit string // streams, watches, leases, connections, bytes, lease-rate, lease-ttl, watch-size, reads, service
 	Text  string
 }
 
-// Mark is in the text of every refusal that passes when the job has less open: clients know it by that and ask again.
+// Mark is in the text of every temporary refusal: clients recognise it and try again.
 const Mark = "the limit of one job"
 
 func (r *Refusal) Error() string { return r.Text }

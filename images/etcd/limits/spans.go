@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// MaxReadsOfAKey is how often one transaction may read one key: what it reads is no more than so often all that a job has.
+// MaxReadsOfAKey bounds how often one transaction may read one key, and so the size of its reply.
 const MaxReadsOfAKey = 2
 
 // Span is a range of keys as etcd has them: no End is a single key, and the End of one zero byte is behind all keys.
@@ -34,7 +34,7 @@ func (e edge) compare(other edge) int {
 	return e.step - other.step
 }
 
-// Depth is in how many of the spans the same key is, at most.
+// Depth returns the largest number of spans that share a key.
 func Depth(spans []Span) int {
 	edges := make([]edge, 0, 2*len(spans))
 	for _, span := range spans {
@@ -58,7 +58,7 @@ func Depth(spans []Span) int {
 	return most
 }
 
-// CheckReads refuses a transaction one branch of which reads these.
+// CheckReads refuses a transaction with a branch that reads these spans too often.
 func CheckReads(spans []Span) *Refusal {
 	if depth := Depth(spans); depth > MaxReadsOfAKey {
 		return readAgain(depth)

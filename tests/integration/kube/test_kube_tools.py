@@ -82,10 +82,10 @@ def test_then_comes_the_cache(tmp_path: Path, bare_path: Path) -> None:
     ("version_line", "said"),
     [
         pytest.param(
-            "Client Version: v1.34.4-dispatcher", "asked for its version it said '1.34.4-dispatcher'", id="dispatcher"
+            "Client Version: v1.34.4-dispatcher", "it reports the version '1.34.4-dispatcher'", id="dispatcher"
         ),
         pytest.param("Client Version: v1.20.0", "it is 1.20.0, and the tests need 1.33 or newer", id="old"),
-        pytest.param("what?", "asked for its version it said ''", id="silent"),
+        pytest.param("what?", "it reports the version ''", id="silent"),
     ],
 )
 def test_an_unsuitable_program_is_skipped(tmp_path: Path, bare_path: Path, version_line: str, said: str) -> None:

@@ -1,5 +1,5 @@
 // Command crictl stands in for the program of that name inside a kind node: it knows the two
-// commands that kind and kubeadm's images need there, and says so when asked for another.
+// commands that kind and kubeadm's images need there, and rejects any other.
 //
 //	crictl inspecti IMAGE   the image's id and tags as JSON; exit code 1 if it is not there
 //	crictl images           one line per image: tags, id, bytes

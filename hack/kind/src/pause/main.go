@@ -19,7 +19,7 @@ func main() {
 	}
 }
 
-// reap collects every child that has ended; several may stand behind one SIGCHLD.
+// reap collects every child that has ended; one SIGCHLD may be for several.
 func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
