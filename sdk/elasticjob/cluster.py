@@ -154,8 +154,8 @@ def pods_path(namespace: str, name: str = "") -> str:
 
 
 def _within(root: str, namespace: str, plural: str, name: str) -> str:
-    place = f"/namespaces/{quote(namespace)}" if namespace else ""
-    return f"{root}{place}/{plural}" + (f"/{quote(name)}" if name else "")
+    scope = f"/namespaces/{quote(namespace)}" if namespace else ""
+    return f"{root}{scope}/{plural}" + (f"/{quote(name)}" if name else "")
 
 
 def _library() -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from elasticjob_api import constants
 from elasticjob_cli.local.environment import PodFacts, expand, resolve
 from elasticjob_cli.local.pod_template import Json
-from elasticjob_cli.local.volumes import PathMap, Places, path_map, prepare, volume_folders
+from elasticjob_cli.local.volumes import PathMap, VolumePaths, path_map, prepare, volume_folders
 
 _SURROUNDING_POD_VARIABLES = {
     constants.ENV_PREFIX,
@@ -80,7 +80,7 @@ class PodPlan:
 def plan_pod(facts: PodFacts, host: Host, folder: str) -> PodPlan:
     """Return what must be created and started for a pod; `folder` is its name among the pods' folders."""
     spec = facts.pod["spec"]
-    folders = volume_folders(spec, Places(pod=host.pods / folder, host=host.volumes))
+    folders = volume_folders(spec, VolumePaths(pod=host.pods / folder, host=host.volumes))
 
     def planned(kind: str) -> tuple[ContainerPlan, ...]:
         return tuple(_plan(container, facts, host, folder, folders) for container in spec.get(kind) or [])

@@ -61,11 +61,11 @@ class PodFacts:
 
 def environment_faults(pod_spec: Json, path: str) -> Iterator[FieldError]:
     """Yield a fault for each part of the containers' environment that this machine cannot provide."""
-    for place, container in containers_of(pod_spec):
+    for where, container in containers_of(pod_spec):
         for i, source in enumerate(container.get("envFrom") or []):
-            yield from _source_faults(source, f"{path}.{place}.envFrom[{i}]")
+            yield from _source_faults(source, f"{path}.{where}.envFrom[{i}]")
         for i, variable in enumerate(container.get("env") or []):
-            yield from _variable_faults(variable, f"{path}.{place}.env[{i}]")
+            yield from _variable_faults(variable, f"{path}.{where}.env[{i}]")
 
 
 def _source_faults(source: Json, path: str) -> Iterator[FieldError]:

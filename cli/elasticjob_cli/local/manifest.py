@@ -106,9 +106,9 @@ def _is_null(node: yaml.Node) -> bool:
 
 def _yaml_sentence(path: Path, error: yaml.YAMLError) -> str:
     mark = getattr(error, "problem_mark", None)
-    place = f"{path}:{mark.line + 1}" if mark else f"{path}"
+    location = f"{path}:{mark.line + 1}" if mark else f"{path}"
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or "it cannot be parsed"
-    return f"{place}: is not YAML: {problem}; check indentation, colons and quotes there"
+    return f"{location}: is not YAML: {problem}; check indentation, colons and quotes there"
 
 
 def _construct(path: Path, document: yaml.Node) -> Any:
@@ -118,8 +118,8 @@ def _construct(path: Path, document: yaml.Node) -> Any:
     except (yaml.YAMLError, ValueError) as error:
         problem = getattr(error, "problem", None) or error
         mark = getattr(error, "problem_mark", None)
-        place = f"{path}:{mark.line + 1}" if mark else f"{path}"
-        raise InvalidManifest(f"{place}: is YAML that a manifest must not use: {problem}") from error
+        location = f"{path}:{mark.line + 1}" if mark else f"{path}"
+        raise InvalidManifest(f"{location}: is YAML that a manifest must not use: {problem}") from error
     finally:
         loader.dispose()
 

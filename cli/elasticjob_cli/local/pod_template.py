@@ -45,12 +45,12 @@ def pod_schema_errors(pod_spec: Any, path: str) -> Iterator[FieldError]:
     yield from errors
     if errors:
         return
-    for place, container in containers_of(pod_spec):
+    for where, container in containers_of(pod_spec):
         if not container.get("name"):
-            yield FieldError(f"{path}.{place}.name", "is required")
-        if place.startswith("init") and container.get("restartPolicy"):
+            yield FieldError(f"{path}.{where}.name", "is required")
+        if where.startswith("init") and container.get("restartPolicy"):
             yield FieldError(
-                f"{path}.{place}.restartPolicy", "makes it a sidecar, which cannot run here; move it to containers"
+                f"{path}.{where}.restartPolicy", "makes it a sidecar, which cannot run here; move it to containers"
             )
 
 

@@ -73,8 +73,8 @@ def _cells(node: Mapping[str, Any], rank: int | None, letter: str, worker: Repor
     if letter == _SUCCEEDED:
         code = 0  # an agent may end before it reports the end of its last worker
     known = (_format_number(restarts), _format_number(pid), describe_code(code))
-    place = ("-" if rank is None else str(rank), node.get("nodeName") or "-", node.get("podName") or "-")
-    return (*place, _STATES.get(letter, letter), *known)
+    identity = ("-" if rank is None else str(rank), node.get("nodeName") or "-", node.get("podName") or "-")
+    return (*identity, _STATES.get(letter, letter), *known)
 
 
 def _format_number(number: int | None) -> str:

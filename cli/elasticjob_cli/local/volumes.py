@@ -53,7 +53,7 @@ class PathMap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Places:
+class VolumePaths:
     """Folders of the run that contain volumes."""
 
     pod: Path
@@ -74,9 +74,9 @@ def volume_faults(pod_spec: Json, path: str) -> Iterator[FieldError]:
             continue
         names.add(volume["name"])
         yield from _one_volume_faults(volume, f"{path}.volumes[{i}]")
-    for place, container in containers_of(pod_spec):
+    for where, container in containers_of(pod_spec):
         for i, mount in enumerate(container.get("volumeMounts") or []):
-            yield from _mount_faults(mount, names, f"{path}.{place}.volumeMounts[{i}]")
+            yield from _mount_faults(mount, names, f"{path}.{where}.volumeMounts[{i}]")
 
 
 def _one_volume_faults(volume: Json, path: str) -> Iterator[FieldError]:
@@ -106,16 +106,16 @@ def _mount_faults(mount: Json, names: set[str], path: str) -> Iterator[FieldErro
 # --- mapping -----------------------------------------------------------------------------------------------------
 
 
-def volume_folders(pod_spec: Json, places: Places) -> dict[str, Path]:
+def volume_folders(pod_spec: Json, roots: VolumePaths) -> dict[str, Path]:
     """Return volume name → folder; create nothing yet."""
-    return {volume["name"]: _folder(volume, places) for volume in pod_spec.get("volumes") or []}
+    return {volume["name"]: _folder(volume, roots) for volume in pod_spec.get("volumes") or []}
 
 
-def _folder(volume: Json, places: Places) -> Path:
+def _folder(volume: Json, roots: VolumePaths) -> Path:
     host_path = (volume.get("hostPath") or {}).get("path")
     if host_path is None:
-        return places.pod / "volumes" / str(volume["name"])
-    return Path(host_path) if Path(host_path).exists() else places.host / str(host_path).strip("/")
+        return roots.pod / "volumes" / str(volume["name"])
+    return Path(host_path) if Path(host_path).exists() else roots.host / str(host_path).strip("/")
 
 
 def path_map(container: Json, folders: Mapping[str, Path], termination_log: Path) -> PathMap:

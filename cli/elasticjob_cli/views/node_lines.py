@@ -108,9 +108,9 @@ def _table(nodes: Sequence[_Node], used: Mapping[str, Usage], width: int) -> Ite
         ranks = "-" if node.get("rank") is None else f"{first}-{first + len(letters) - 1}"
         first += 0 if node.get("rank") is None else len(letters)
         ranks = ranks if len(letters) != 1 else ranks.partition("-")[0] or "-"
-        place = (str(node.get("podName") or "-"), str(node.get("nodeName") or "-"), str(node.get("state") or "-"))
+        identity = (str(node.get("podName") or "-"), str(node.get("nodeName") or "-"), str(node.get("state") or "-"))
         use = _words(used.get(str(node.get("podName")), Usage()))
-        rows.append((ranks, *place, *use, letters, str(node.get("reason") or "")))
+        rows.append((ranks, *identity, *use, letters, str(node.get("reason") or "")))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if sum(widths) + 2 * len(widths) > width:
         widths[_NODE] = -2  # the pod is more useful

@@ -56,9 +56,9 @@ def as_svg(picture: Picture) -> str:
 
 def _shape(shape: Shape) -> str:
     if isinstance(shape, Label):
-        place = f'x="{shape.x:.1f}" y="{shape.y:.1f}" font-size="{shape.size}" text-anchor="{shape.anchor}"'
-        return f'<text {place} fill="{shape.fill}">{escape(shape.text)}</text>'
-    place = f'x="{shape.x:.2f}" y="{shape.y:.1f}" width="{max(0.5, shape.width):.2f}" height="{shape.height:.1f}"'
+        attributes = f'x="{shape.x:.1f}" y="{shape.y:.1f}" font-size="{shape.size}" text-anchor="{shape.anchor}"'
+        return f'<text {attributes} fill="{shape.fill}">{escape(shape.text)}</text>'
+    attributes = f'x="{shape.x:.2f}" y="{shape.y:.1f}" width="{max(0.5, shape.width):.2f}" height="{shape.height:.1f}"'
     if not shape.title:
-        return f'<rect {place} fill="{shape.fill}"/>'
-    return f'<rect {place} fill="{shape.fill}"><title>{escape(shape.title)}</title></rect>'
+        return f'<rect {attributes} fill="{shape.fill}"/>'
+    return f'<rect {attributes} fill="{shape.fill}"><title>{escape(shape.title)}</title></rect>'

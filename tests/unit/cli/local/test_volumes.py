@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_cli.local.volumes import PathMap, Places, path_map, prepare, volume_faults, volume_folders
+from elasticjob_cli.local.volumes import PathMap, VolumePaths, path_map, prepare, volume_faults, volume_folders
 
 _LOG = Path("/run/pods/p/trainer.termination-log")
 
@@ -46,7 +46,7 @@ def _pod(volume: dict[str, Any], **mount: Any) -> dict[str, Any]:
 
 
 def _mapped(pod: dict[str, Any], tmp_path: Path) -> str:
-    folders = volume_folders(pod, Places(pod=tmp_path / "p", host=tmp_path / "host"))
+    folders = volume_folders(pod, VolumePaths(pod=tmp_path / "p", host=tmp_path / "host"))
     return path_map(pod["containers"][0], folders, _LOG).rewrite("/data/x").replace(str(tmp_path), "TMP")
 
 
@@ -74,7 +74,7 @@ def test_a_slash_at_the_end_of_a_mount_path_is_ignored(tmp_path: Path) -> None:
 
 def test_shared_memory_is_that_of_the_machine(tmp_path: Path) -> None:
     pod = _pod({"emptyDir": {"medium": "Memory"}}, mountPath="/dev/shm")
-    folders = volume_folders(pod, Places(pod=tmp_path, host=tmp_path))
+    folders = volume_folders(pod, VolumePaths(pod=tmp_path, host=tmp_path))
     assert path_map(pod["containers"][0], folders, _LOG).rewrite("/dev/shm/x") == "/dev/shm/x"
 
 
