@@ -16,13 +16,13 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from elasticjob_etcd.connection import Connection
 from elasticjob_etcd.errors import Compacted, Unavailable
 from elasticjob_etcd.interface import Endpoint
-from elasticjob_etcd.members import Member, MemberStatus
+from elasticjob_etcd.members import EtcdMember, MemberStatus
 from elasticjob_etcd.messages import rpc
 
 DEFRAGMENT_TIMEOUT_S = 120.0
 """A member copies all data in use and answers nothing meanwhile; two gibibytes take some 20 s on a slow disk."""
 
-# StatusResponse has these since etcd 3.4 and 3.6, Member since 3.4; etcd3's messages are older.
+# StatusResponse has these since etcd 3.4 and 3.6, EtcdMember since 3.4; etcd3's messages are older.
 _DB_SIZE_IN_USE, _DB_SIZE_QUOTA = 9, 12
 _IS_LEARNER = 5
 _NO_SPACE = rpc.NOSPACE
@@ -34,10 +34,10 @@ _PROMOTE = "/etcdserverpb.Cluster/MemberPromote"
 class Maintenance(Protocol):
     """An administrator's view of the cluster; every method may raise `errors.EtcdError`."""
 
-    async def members(self) -> tuple[Member, ...]:
+    async def members(self) -> tuple[EtcdMember, ...]:
         """Return all members, voting or not."""
 
-    async def status(self, member: Member) -> MemberStatus:
+    async def status(self, member: EtcdMember) -> MemberStatus:
         """Return the sizes of this member."""
 
     async def full_members(self) -> frozenset[int]:
@@ -46,7 +46,7 @@ class Maintenance(Protocol):
     async def compact(self, revision: int) -> None:
         """Remove values that were overwritten or deleted before `revision`."""
 
-    async def defragment(self, member: Member) -> None:
+    async def defragment(self, member: EtcdMember) -> None:
         """Return free pages of this member's file to the disk; it answers nothing meanwhile."""
 
     async def disarm(self, member_id: int) -> None:
@@ -56,10 +56,10 @@ class Maintenance(Protocol):
 class MemberAdmin(Protocol):
     """The membership of the cluster; every method may raise `errors.EtcdError`."""
 
-    async def members(self) -> tuple[Member, ...]:
+    async def members(self) -> tuple[EtcdMember, ...]:
         """Return all members, voting or not."""
 
-    async def status(self, member: Member) -> MemberStatus:
+    async def status(self, member: EtcdMember) -> MemberStatus:
         """Return the status of this member alone; a learner reports one, too."""
 
     async def remove(self, member_id: int) -> None:
@@ -95,14 +95,14 @@ class EtcdMaintenance:
         finally:
             await connection.close()
 
-    async def members(self) -> tuple[Member, ...]:
+    async def members(self) -> tuple[EtcdMember, ...]:
         """See `Maintenance`. The only member may advertise an unreachable URL: it gets our targets."""
         stub = rpc.ClusterStub(self._connection.channel)
         answer = await _call(self._connection, stub.MemberList, rpc.MemberListRequest(), tried="list of members")
         found = tuple(map(member_of, answer.members))
         return found if len(found) > 1 else (replace(found[0], targets=self._endpoint.targets),)
 
-    async def status(self, member: Member) -> MemberStatus:
+    async def status(self, member: EtcdMember) -> MemberStatus:
         """See `Maintenance`."""
         async with self._connect_to(member) as connection:
             stub = rpc.MaintenanceStub(connection.channel)
@@ -120,7 +120,7 @@ class EtcdMaintenance:
         with contextlib.suppress(Compacted):  # by etcd itself, or by another client
             await _call(self._connection, self._connection.kv.Compact, request, tried="compaction")
 
-    async def defragment(self, member: Member) -> None:
+    async def defragment(self, member: EtcdMember) -> None:
         """See `Maintenance`."""
         async with self._connect_to(member, timeout_s=DEFRAGMENT_TIMEOUT_S) as connection:
             stub = rpc.MaintenanceStub(connection.channel)
@@ -164,7 +164,7 @@ class EtcdMaintenance:
         await _call(self._connection, promote, request, tried="promotion of a learner")
 
     @contextlib.asynccontextmanager
-    async def _connect_to(self, member: Member, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
+    async def _connect_to(self, member: EtcdMember, *, timeout_s: float | None = None) -> AsyncIterator[Connection]:
         """Return a connection to this member alone."""
         if not member.targets:
             message = f"etcd member {member.id:x} has not started: it advertises no client URL"
@@ -195,9 +195,9 @@ def _newer(message: Any) -> dict[int, Any]:
     return {field.field_number: field.data for field in unknown}
 
 
-def member_of(message: Any) -> Member:
+def member_of(message: Any) -> EtcdMember:
     """Return the record of one etcdserverpb.Member."""
-    return Member(
+    return EtcdMember(
         id=message.ID,
         name=message.name,
         targets=tuple(map(_target, message.clientURLs)),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class EtcdMember:
     """One member of the cluster; its clients dial `targets`.
 
     It has neither a name nor targets before its first start.

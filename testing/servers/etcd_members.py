@@ -23,7 +23,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.maintenance import EtcdMaintenance
-from elasticjob_etcd.members import Member
+from elasticjob_etcd.members import EtcdMember
 from elasticjob_operator.maintenance.membership import EtcdMemberReplacer
 from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer
 from elasticjob_operator.tls.ca import CertificateAuthority
@@ -141,7 +141,7 @@ class EtcdMembers:
         lines = [line.partition(mark)[2] for line in self._log(number).read_text().splitlines() if mark in line]
         return [line for line in lines if not line.startswith("waiting")]
 
-    async def members(self) -> tuple[Member, ...]:
+    async def members(self) -> tuple[EtcdMember, ...]:
         """Return the members as etcd lists them; none while it does not answer."""
         with contextlib.suppress(EtcdError):
             async with EtcdMaintenance.connect(self.endpoint) as maintenance:
@@ -157,7 +157,7 @@ class EtcdMembers:
         voters = [member for member in await self.members() if member.name and not member.is_learner]
         return len(voters) == COUNT and all([await self._answers(member) for member in voters])
 
-    async def _answers(self, member: Member) -> bool:
+    async def _answers(self, member: EtcdMember) -> bool:
         client = EtcdClient(replace(self.endpoint, targets=member.targets, timeout_s=1.0))
         try:
             await client.get("health")

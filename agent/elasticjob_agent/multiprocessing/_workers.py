@@ -21,7 +21,7 @@ from elasticjob_agent.supervisor import (
     Exit,
     Function,
     FunctionChild,
-    Outcome,
+    FunctionOutcome,
     background,
     spawn_functions,
     stop_functions,
@@ -105,7 +105,7 @@ class WorkerSet:
             raise error
         return [rank for rank, child in enumerate(self._children) if child.wedged]
 
-    def outcome(self, rank: int) -> Outcome | None:
+    def outcome(self, rank: int) -> FunctionOutcome | None:
         """Return the outcome that this function worker has sent, or None without one."""
         if not self._functions:
             return None

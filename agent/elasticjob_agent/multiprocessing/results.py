@@ -6,7 +6,7 @@ from typing import Any
 from elasticjob_agent.host.oom import OomCounter, may_be_oom
 from elasticjob_agent.multiprocessing.errors import ProcessFailure
 from elasticjob_agent.multiprocessing.errors.failure import NOT_AVAILABLE
-from elasticjob_agent.supervisor import Exit, Outcome
+from elasticjob_agent.supervisor import Exit, FunctionOutcome
 
 _NS = 1_000_000_000
 _OUT_OF_MEMORY = (
@@ -38,7 +38,7 @@ def failure_of(
     exit_: Exit | None,
     *,
     error_file: str,
-    outcome: Outcome | None = None,
+    outcome: FunctionOutcome | None = None,
     stopped_by_us: bool,
     memory: OomCounter | None = None,
 ) -> ProcessFailure:
@@ -85,7 +85,7 @@ def _notes_on(failure: ProcessFailure, exit_: Exit | None, memory: OomCounter | 
     return "; ".join(filter(None, [out_of_memory, exit_.notes if exit_ else ""]))
 
 
-def _message(outcome: Outcome | None) -> str:
+def _message(outcome: FunctionOutcome | None) -> str:
     """Return the message of a function worker that is in no error file."""
     if outcome is None or outcome.is_value:
         return ""

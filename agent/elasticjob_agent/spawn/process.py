@@ -14,7 +14,7 @@ from elasticjob_agent.supervisor.forkserver import process_tree
 from elasticjob_agent.supervisor.function_worker import INTERRUPTED, NOT_STARTED, RAISED
 from elasticjob_agent.supervisor.function_workers import FunctionChild
 from elasticjob_agent.supervisor.process_types import Exit
-from elasticjob_agent.supervisor.result_channel import Outcome
+from elasticjob_agent.supervisor.result_channel import FunctionOutcome
 
 _RAISED = (RAISED, NOT_STARTED)
 
@@ -83,13 +83,13 @@ class FunctionProcess:
             self._code = self._exit_code_of(exit_, outcome)
             os.eventfd_write(self.sentinel, 1)
 
-    def _exit_code_of(self, exit_: Exit, outcome: Outcome | None) -> int:
+    def _exit_code_of(self, exit_: Exit, outcome: FunctionOutcome | None) -> int:
         """Return its exit code."""
         del outcome
         return exit_.code
 
 
-def _traceback(outcome: Outcome | None) -> str:
+def _traceback(outcome: FunctionOutcome | None) -> str:
     if outcome is None or outcome.kind not in _RAISED:
         return ""
     try:
@@ -101,6 +101,6 @@ def _traceback(outcome: Outcome | None) -> str:
 class CommandProcess(FunctionProcess):
     """A process for which Ctrl-C is a successful end, because the key is meant for the parent."""
 
-    def _exit_code_of(self, exit_: Exit, outcome: Outcome | None) -> int:
+    def _exit_code_of(self, exit_: Exit, outcome: FunctionOutcome | None) -> int:
         interrupted = outcome is not None and outcome.kind == INTERRUPTED
         return 0 if interrupted and exit_.code == -signal.SIGINT else exit_.code

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         spawn_functions,
         stop_functions,
     )
-    from elasticjob_agent.supervisor.result_channel import Outcome
+    from elasticjob_agent.supervisor.result_channel import FunctionOutcome
 
 __all__ = [
     "START_METHODS",
@@ -53,10 +53,10 @@ __all__ = [
     "ForkServerLost",
     "Function",
     "FunctionChild",
+    "FunctionOutcome",
     "Inherit",
     "LineSink",
     "Null",
-    "Outcome",
     "Sink",
     "StartError",
     "Supervisor",

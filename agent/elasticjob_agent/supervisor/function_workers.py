@@ -26,7 +26,7 @@ from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.fork_launcher import ForkLauncher
 from elasticjob_agent.supervisor.launchers import PreloadLauncher
 from elasticjob_agent.supervisor.process_types import Command, Exit, Sink
-from elasticjob_agent.supervisor.result_channel import Outcome, ResultChannel
+from elasticjob_agent.supervisor.result_channel import FunctionOutcome, ResultChannel
 from elasticjob_agent.supervisor.supervisor import Supervisor
 
 START_METHODS = ("spawn", "fork", "forkserver")
@@ -50,9 +50,9 @@ class Function:
     wait_for_children: bool = False
     """Whether it waits for `FunctionChild.release` after its answer."""
     silent: bool = False
-    """Whether it does not print the traceback of an exception; `Outcome` has it."""
+    """Whether it does not print the traceback of an exception; `FunctionOutcome` has it."""
     discard: bool = False
-    """Whether its value is not needed: `Outcome` has None, and its return value need not be picklable."""
+    """Whether its value is not needed: `FunctionOutcome` has None, and its return value need not be picklable."""
     cpus: frozenset[int] = frozenset()
     """As in `Command`."""
 
@@ -95,7 +95,7 @@ class FunctionChild:
         return self.child.drained
 
     @property
-    def outcome(self) -> asyncio.Future[Outcome | None]:
+    def outcome(self) -> asyncio.Future[FunctionOutcome | None]:
         """Return a future with its outcome, or with None if it died, or was killed, before the message was complete."""
         return self._channel.outcome
 

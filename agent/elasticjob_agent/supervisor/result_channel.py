@@ -21,7 +21,7 @@ _READ_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FunctionOutcome:
     """How a function ended, as its worker reported it."""
 
     kind: str
@@ -49,7 +49,7 @@ class ResultChannel:
 
     def __init__(self, fd: int) -> None:
         self._loop = asyncio.get_running_loop()
-        self.outcome: asyncio.Future[Outcome | None] = self._loop.create_future()
+        self.outcome: asyncio.Future[FunctionOutcome | None] = self._loop.create_future()
         self._fd = fd_registry.register(fd)
         self._data = bytearray()
         self._released = False
@@ -97,7 +97,7 @@ class ResultChannel:
         if self.outcome.done() or len(self._data) < header:
             return
         if len(self._data) >= header + int.from_bytes(self._data[1:header], "big"):
-            self.outcome.set_result(Outcome(chr(self._data[0]), bytes(memoryview(self._data)[header:])))
+            self.outcome.set_result(FunctionOutcome(chr(self._data[0]), bytes(memoryview(self._data)[header:])))
             self._data = bytearray()
 
     def _finish(self) -> None:

@@ -20,7 +20,7 @@ from elasticjob_operator.cluster.log_limit import LogRateLimiter
 from elasticjob_operator.errors import AlreadyExists, ClusterError, Conflict, OperatorError
 from elasticjob_operator.model.cluster_interface import SecretStore
 from elasticjob_operator.policy import leader_election as policy
-from elasticjob_operator.policy.leader_election import Candidate, ElectionTiming, Step
+from elasticjob_operator.policy.leader_election import Candidate, ElectionStep, ElectionTiming
 
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
@@ -150,10 +150,10 @@ class LeaderElector:
 
     async def _attempt(self) -> None:
         self._candidate = policy.start_attempt(self._candidate, self._clock())
-        if policy.next_step(self._candidate, self._clock()) is Step.READ:
+        if policy.next_step(self._candidate, self._clock()) is ElectionStep.READ:
             lease = await self._lock.read()
             self._candidate = policy.with_observed_lease(self._candidate, lease, self._clock())
-        if policy.next_step(self._candidate, self._clock()) is Step.WAIT:
+        if policy.next_step(self._candidate, self._clock()) is ElectionStep.WAIT:
             return
         sent_s = self._clock()
         lease = await self._lock.acquire(self._timing.lease_duration_s)

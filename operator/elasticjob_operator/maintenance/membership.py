@@ -12,7 +12,7 @@ from contextlib import AbstractAsyncContextManager
 
 from elasticjob_etcd.errors import EtcdError, RequestRejected
 from elasticjob_etcd.maintenance import MemberAdmin
-from elasticjob_etcd.members import Member
+from elasticjob_etcd.members import EtcdMember
 from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer
 from elasticjob_operator.policy.etcd.membership import AddLearner, Promote, Remove, Step, Update, next_step
 from elasticjob_operator.policy.etcd.volumes import only_silent
@@ -78,7 +78,7 @@ class EtcdMemberReplacer:
             await self._volumes.check(out)
         return step is not None
 
-    async def _unresponsive(self, membership: MemberAdmin, members: Sequence[Member]) -> list[str]:
+    async def _unresponsive(self, membership: MemberAdmin, members: Sequence[EtcdMember]) -> list[str]:
         """Return names of pods whose etcd does not respond; only these are asked on the peer port."""
         answering: set[str] = set()
         for member in members:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.maintenance import Maintenance
-from elasticjob_etcd.members import Member, MemberStatus
+from elasticjob_etcd.members import EtcdMember, MemberStatus
 from elasticjob_operator.policy.etcd.space import Compact, Defragment, Disarm, Reclaimed, SpaceUsage, Step, next_step
 
 CHECK_S = 300.0
@@ -76,7 +76,7 @@ class EtcdSpaceKeeper:
                 break  # the alarm was raised again at once
         return bool(space.full or space.unknown)
 
-    async def _observe(self, maintenance: Maintenance, members: dict[int, Member]) -> SpaceUsage:
+    async def _observe(self, maintenance: Maintenance, members: dict[int, EtcdMember]) -> SpaceUsage:
         statuses: list[MemberStatus] = []
         for member in members.values():
             with contextlib.suppress(EtcdError):  # the member counts as unknown
@@ -90,7 +90,7 @@ class EtcdSpaceKeeper:
         )
 
 
-async def _execute(maintenance: Maintenance, members: dict[int, Member], step: Step) -> None:
+async def _execute(maintenance: Maintenance, members: dict[int, EtcdMember], step: Step) -> None:
     match step:
         case Compact(revision):
             log.info("etcd is full: compacting its history to revision %d", revision)

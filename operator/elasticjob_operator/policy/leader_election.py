@@ -34,7 +34,7 @@ class Lease:
     """The resourceVersion, which changes with every renewal."""
 
 
-class Step(Enum):
+class ElectionStep(Enum):
     """The next step of a candidate."""
 
     READ = "read"  # it has not read the Lease, or its copy may be out of date
@@ -74,16 +74,16 @@ def start_attempt(candidate: Candidate, now_s: float) -> Candidate:
     return candidate if is_leader(candidate, now_s) else replace(candidate, is_current=False)
 
 
-def next_step(candidate: Candidate, now_s: float) -> Step:
+def next_step(candidate: Candidate, now_s: float) -> ElectionStep:
     """Return the next step of a candidate whose attempt has started."""
     lease = candidate.lease
     if not candidate.is_current:
-        return Step.READ
+        return ElectionStep.READ
     if lease is None:
-        return Step.CREATE
+        return ElectionStep.CREATE
     if lease.holder == candidate.identity:
-        return Step.RENEW
-    return Step.ACQUIRE if not lease.holder or now_s >= expires_s(candidate) else Step.WAIT
+        return ElectionStep.RENEW
+    return ElectionStep.ACQUIRE if not lease.holder or now_s >= expires_s(candidate) else ElectionStep.WAIT
 
 
 def expires_s(candidate: Candidate) -> float:

@@ -14,9 +14,9 @@ from elasticjob_agent.supervisor import (
     ForkServerLost,
     Function,
     FunctionChild,
+    FunctionOutcome,
     Inherit,
     Null,
-    Outcome,
     Sink,
     StartError,
     Supervisor,
@@ -26,7 +26,7 @@ from elasticjob_agent.supervisor import (
 from testing.processes.census import MARKER, Census
 from tests.integration.supervisor import functions
 
-End = tuple[int, Outcome | None]
+End = tuple[int, FunctionOutcome | None]
 
 
 class Runner:

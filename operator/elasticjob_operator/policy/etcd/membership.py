@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from elasticjob_etcd.members import Member
+from elasticjob_etcd.members import EtcdMember
 
 
 @dataclass(frozen=True, slots=True)
 class Remove:
     """Remove a member that has lost its data."""
 
-    member: Member
+    member: EtcdMember
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,21 +32,21 @@ class AddLearner:
 class Promote:
     """Give a learner its vote; etcd refuses while it is behind."""
 
-    member: Member
+    member: EtcdMember
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
     """Set the peer URL of a member that was the only one, so that others can reach it."""
 
-    member: Member
+    member: EtcdMember
     peer_url: str
 
 
 Step = Remove | AddLearner | Promote | Update
 
 
-def next_step(members: Sequence[Member], pods: Mapping[str, str], empty: AbstractSet[str]) -> Step | None:
+def next_step(members: Sequence[EtcdMember], pods: Mapping[str, str], empty: AbstractSet[str]) -> Step | None:
     """Return the next step.
 
     Args:
@@ -70,7 +70,7 @@ def next_step(members: Sequence[Member], pods: Mapping[str, str], empty: Abstrac
     return AddLearner(missing[0], pods[missing[0]]) if missing else None
 
 
-def _only_one_elsewhere(members: Sequence[Member], pods: Mapping[str, str]) -> Member | None:
+def _only_one_elsewhere(members: Sequence[EtcdMember], pods: Mapping[str, str]) -> EtcdMember | None:
     """Return the only member, if it is one of ours and is listed with another URL than its pod's.
 
     A single member listens for peers on its loopback address only. The URLs of several members are never changed,

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
-from elasticjob_etcd.members import Member
+from elasticjob_etcd.members import EtcdMember
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object
 from elasticjob_operator.policy.slots.stuck_pods import proof_of_death
@@ -35,7 +35,7 @@ class VolumeLoss:
     confirm_after_s: float
 
 
-def only_silent(members: Sequence[Member], pods: Mapping[str, str], answering: AbstractSet[str]) -> str | None:
+def only_silent(members: Sequence[EtcdMember], pods: Mapping[str, str], answering: AbstractSet[str]) -> str | None:
     """Return the one pod whose etcd does not answer, if all others are members with a vote.
 
     `pods` are peer URLs by name, `answering` are names.

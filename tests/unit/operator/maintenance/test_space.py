@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from elasticjob_etcd.errors import Unavailable
-from elasticjob_etcd.members import Member, MemberStatus
+from elasticjob_etcd.members import EtcdMember, MemberStatus
 from elasticjob_operator.maintenance.space import EtcdSpaceKeeper
 from testing.waiting import aeventually
 
@@ -24,10 +24,10 @@ class FullEtcd:
         self.silent: set[int] = set()
         """Members that do not answer."""
 
-    async def members(self) -> tuple[Member, ...]:
-        return tuple(Member(number, f"m{number}", ()) for number in self.files)
+    async def members(self) -> tuple[EtcdMember, ...]:
+        return tuple(EtcdMember(number, f"m{number}", ()) for number in self.files)
 
-    async def status(self, member: Member) -> MemberStatus:
+    async def status(self, member: EtcdMember) -> MemberStatus:
         if member.id in self.silent:
             raise Unavailable("no answer")
         return self.files[member.id]
@@ -38,7 +38,7 @@ class FullEtcd:
     async def compact(self, revision: int) -> None:
         """Do nothing: there is no history."""
 
-    async def defragment(self, member: Member) -> None:
+    async def defragment(self, member: EtcdMember) -> None:
         self.files[member.id] = replace(self.files[member.id], db_size=10)
 
     async def disarm(self, member_id: int) -> None:

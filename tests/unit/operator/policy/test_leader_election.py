@@ -10,9 +10,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from elasticjob_operator.policy.leader_election import (
     Candidate,
+    ElectionStep,
     ElectionTiming,
     Lease,
-    Step,
     after_no_answer,
     expires_s,
     is_leader,
@@ -33,24 +33,29 @@ def lease(holder: str, version: str = "1", duration_s: float = 4.0) -> Lease:
 
 
 def test_a_candidate_reads_the_lease_before_it_writes() -> None:
-    assert next_step(ME, 0.0) is Step.READ
+    assert next_step(ME, 0.0) is ElectionStep.READ
 
 
 @pytest.mark.parametrize(
     ("found", "step"),
-    [(None, Step.CREATE), (lease(""), Step.ACQUIRE), (lease("me"), Step.RENEW), (lease("other"), Step.WAIT)],
+    [
+        (None, ElectionStep.CREATE),
+        (lease(""), ElectionStep.ACQUIRE),
+        (lease("me"), ElectionStep.RENEW),
+        (lease("other"), ElectionStep.WAIT),
+    ],
 )
-def test_the_next_step_depends_on_the_lease_that_was_read(found: Lease | None, step: Step) -> None:
+def test_the_next_step_depends_on_the_lease_that_was_read(found: Lease | None, step: ElectionStep) -> None:
     assert next_step(with_observed_lease(ME, found, 10.0), 10.0) is step
 
 
 def test_a_lease_expires_when_this_candidate_has_observed_no_change_for_its_duration() -> None:
     first = with_observed_lease(ME, lease("other"), 10.0)
     again = with_observed_lease(start_attempt(first, 13.9), lease("other"), 13.9)
-    assert next_step(again, 13.9) is Step.WAIT
-    assert next_step(again, 14.0) is Step.ACQUIRE
+    assert next_step(again, 13.9) is ElectionStep.WAIT
+    assert next_step(again, 14.0) is ElectionStep.ACQUIRE
     renewed = with_observed_lease(start_attempt(first, 13.9), lease("other", version="2"), 13.9)
-    assert next_step(renewed, 14.0) is Step.WAIT
+    assert next_step(renewed, 14.0) is ElectionStep.WAIT
     assert expires_s(renewed) == 17.9
 
 
@@ -111,7 +116,7 @@ class Process:
 class Request:
     """A request of a candidate: to read the Lease, or to hold the Lease of this version."""
 
-    step: Step
+    step: ElectionStep
     version: str
     sent_s: float
     arrived: bool = False
@@ -148,7 +153,7 @@ class Election(RuleBasedStateMachine):
         if request.arrived:
             return
         request.arrived = True
-        if request.step is Step.READ:
+        if request.step is ElectionStep.READ:
             request.answer = self.lease
         elif request.version != (self.lease.version if self.lease else ""):
             request.conflict = True
@@ -161,15 +166,15 @@ class Election(RuleBasedStateMachine):
     def _send(self, process: Process) -> None:
         now_s = process.clock(self.now_s)
         step = next_step(process.candidate, now_s)
-        if step is not Step.WAIT:
+        if step is not ElectionStep.WAIT:
             version = process.candidate.lease.version if process.candidate.lease else ""
             process.requests.append(Request(step, version, sent_s=now_s))
 
     def _answer(self, process: Process) -> None:
         request, now_s = process.requests.pop(), process.clock(self.now_s)
-        if request.conflict or (request.step is not Step.READ and request.answer is None):
+        if request.conflict or (request.step is not ElectionStep.READ and request.answer is None):
             process.candidate = after_no_answer(process.candidate)
-        elif request.step is Step.READ:
+        elif request.step is ElectionStep.READ:
             process.candidate = with_observed_lease(process.candidate, request.answer, now_s)
             self._send(process)
         else:

@@ -20,14 +20,14 @@ from elasticjob_etcd.member_policy import (
     Running,
     decide,
 )
-from elasticjob_etcd.members import Member
+from elasticjob_etcd.members import EtcdMember
 from elasticjob_operator.policy.etcd.membership import AddLearner, Promote, Remove, Step, Update, next_step
 
 PODS = {f"m{number}": f"http://m{number}:2380" for number in range(3)}
 
 
-def member(number: int, *, name: str | None = None, learns: bool = False) -> Member:
-    return Member(number, f"m{number}" if name is None else name, (), (PODS[f"m{number}"],), is_learner=learns)
+def member(number: int, *, name: str | None = None, learns: bool = False) -> EtcdMember:
+    return EtcdMember(number, f"m{number}" if name is None else name, (), (PODS[f"m{number}"],), is_learner=learns)
 
 
 A, B, C = member(0), member(1), member(2)
@@ -55,7 +55,7 @@ ALONE = replace(A, peer_urls=("http://127.0.0.1:2380",))
         pytest.param((ALONE, B, C), set(), None, id="others reach it at that URL"),
     ],
 )
-def test_the_next_step(members: tuple[Member, ...], empty: set[str], step: Step | None) -> None:
+def test_the_next_step(members: tuple[EtcdMember, ...], empty: set[str], step: Step | None) -> None:
     assert next_step(members, PODS, empty) == step
 
 
@@ -68,7 +68,7 @@ class Pod:
 
     number: int
     data: tuple[int, int] | None = None
-    knows: tuple[Member, ...] = ()
+    knows: tuple[EtcdMember, ...] = ()
     is_up: bool = False
     runs: bool = False
     is_cut: bool = False
@@ -83,7 +83,7 @@ class World:
     """Three pods, and the members of each cluster that ever existed, as its majority agreed on them."""
 
     pods: list[Pod] = field(default_factory=lambda: [Pod(number) for number in range(3)])
-    clusters: dict[int, tuple[Member, ...]] = field(default_factory=dict)
+    clusters: dict[int, tuple[EtcdMember, ...]] = field(default_factory=dict)
     stuck: set[int] = field(default_factory=set)
 
     def alive(self, cluster: int) -> list[Pod]:
@@ -98,7 +98,7 @@ class World:
         there = {pod.data[1] for pod in self.alive(cluster) if pod.data}
         return 2 * len(voters & there) > len(voters)
 
-    def agree(self, cluster: int, members: tuple[Member, ...]) -> None:
+    def agree(self, cluster: int, members: tuple[EtcdMember, ...]) -> None:
         self.clusters[cluster] = members
         self.spread()
 
@@ -186,9 +186,9 @@ class Members(RuleBasedStateMachine):
             case Action.WAIT:
                 pass
 
-    def named(self, pod: Pod, number: int, *, learns: bool = False) -> Member:
+    def named(self, pod: Pod, number: int, *, learns: bool = False) -> EtcdMember:
         name = f"m{pod.number}"
-        return Member(number, name, (), (PODS[name],), is_learner=learns)
+        return EtcdMember(number, name, (), (PODS[name],), is_learner=learns)
 
     def force(self, pod: Pod) -> None:
         assert pod.data is not None
@@ -241,7 +241,7 @@ class Members(RuleBasedStateMachine):
             case Remove(doomed):
                 self.world.agree(cluster, tuple(member for member in members if member.id != doomed.id))
             case AddLearner(_, url):
-                self.world.agree(cluster, (*members, Member(next(self.ids), "", (), (url,), is_learner=True)))
+                self.world.agree(cluster, (*members, EtcdMember(next(self.ids), "", (), (url,), is_learner=True)))
             case Update(moved, url):
                 self.world.agree(cluster, (replace(moved, peer_urls=(url,)),))
             case Promote(learner) if learner.id in {pod.data[1] for pod in self.world.alive(cluster) if pod.data}:

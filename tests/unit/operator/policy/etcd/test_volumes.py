@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import lists, sampled_from
 
-from elasticjob_etcd.members import Member
+from elasticjob_etcd.members import EtcdMember
 from elasticjob_operator.model.cluster_interface import Object
 from elasticjob_operator.policy.etcd.volumes import (
     PROOF_DURATION_S,
@@ -22,12 +22,12 @@ PODS = {f"m{number}": f"http://m{number}:2380" for number in range(3)}
 AFTER_S = 600.0
 
 
-def member(number: int, *, learns: bool = False) -> Member:
-    return Member(number, f"m{number}", (), (PODS[f"m{number}"],), is_learner=learns)
+def member(number: int, *, learns: bool = False) -> EtcdMember:
+    return EtcdMember(number, f"m{number}", (), (PODS[f"m{number}"],), is_learner=learns)
 
 
 A, B, C = member(0), member(1), member(2)
-FOREIGN = Member(9, "s", (), ("http://s:2380",), is_learner=False)
+FOREIGN = EtcdMember(9, "s", (), ("http://s:2380",), is_learner=False)
 
 
 def pod(**spec: Any) -> Object:
@@ -67,7 +67,7 @@ NETWORK: Object = {"spec": {}}
     ],
 )
 def test_only_a_single_silent_pod_is_returned_while_all_others_are_healthy(
-    members: tuple[Member, ...], answering: set[str], found: str | None
+    members: tuple[EtcdMember, ...], answering: set[str], found: str | None
 ) -> None:
     assert only_silent(members, PODS, answering) == found
 
