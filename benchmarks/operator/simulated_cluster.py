@@ -223,8 +223,8 @@ class Agents:
         if rest == "spec":
             del self.jobs[prefix]
         elif rest.startswith("nodes/"):
-            token = rest.removeprefix("nodes/")
-            job.agents = {s: a for s, a in job.agents.items() if f"{s:04x}.{a.member.incarnation}" != token}
+            key = job.keys.control + rest
+            job.agents = {s: a for s, a in job.agents.items() if job.keys.node(s, a.member.incarnation) != key}
 
     async def _step(self, prefix: str) -> None:
         job = self.jobs[prefix]

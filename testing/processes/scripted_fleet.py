@@ -18,7 +18,7 @@ from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
 from elasticjob_api import constants, keys, records
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SpecRecord, WorkerFailure
-from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_state import Leader, RendezvousState, RoundPhase, decode_leader
 from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Put, Txn
@@ -169,8 +169,9 @@ class ScriptedFleet(Fleet):
 
     def slot_of_leader(self) -> int:
         """Return the slot of the leader."""
-        node = eventually(lambda: _leader(self.endpoint, self.keys), within_s=_TIMEOUT_S, what="a leader")
-        return int(node[:4], 16)
+        leader = eventually(lambda: _leader(self.endpoint, self.keys), within_s=_TIMEOUT_S, what="a leader")
+        assert leader is not None
+        return leader.member.slot
 
     def agent_of(self, slot: int) -> int:
         """Return the agent that occupies a slot."""
@@ -216,12 +217,12 @@ async def _put(endpoint: str, key: str, value: bytes) -> None:
         await client.close()
 
 
-def _leader(endpoint: str, of: Keys) -> str:
-    async def ask() -> str:
+def _leader(endpoint: str, of: Keys) -> Leader | None:
+    async def ask() -> Leader | None:
         client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
         try:
             found = await client.get(of.leader)
-            return "" if found is None else found.value.decode()
+            return None if found is None else decode_leader(found.value)
         finally:
             await client.close()
 
