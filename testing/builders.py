@@ -11,6 +11,8 @@ from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import (
     NodeRecord,
     NodeReport,
+    NodeSamples,
+    Progress,
     SlotOwner,
     SpecRecord,
     WorkerFailure,
@@ -111,6 +113,11 @@ def failures(name: str, record: WorkerFailure) -> dict[FailureKey, FailureEntry]
     key = FailureKey.parse(name)
     assert key is not None
     return {key: FailureEntry(key, record, 1)}
+
+
+def samples(progress: Progress | None = None, *, round_: int = 1, at_s: float = NOW_S, **fields: Any) -> NodeSamples:
+    """Return the samples of an agent."""
+    return NodeSamples(round=round_, progress=progress, time_ns=int(at_s * 1e9), **fields)
 
 
 def membership(*slots: int, round_: int = 1) -> Membership:

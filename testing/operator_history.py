@@ -17,6 +17,7 @@ from elasticjob_api.records import (
     Completion,
     NodeRecord,
     NodeReport,
+    NodeSamples,
     Progress,
     SpecRecord,
     WorkerFailure,
@@ -256,12 +257,13 @@ class OperatorHistory:
         assert node is not None
         assert world is not None
         record = decode(NodeRecord, node.value)
-        workers = tuple(
-            WorkerReport(rank=2 * rank + i, state=state, pid=100 + i, cpu_percent=cpu_percent) for i in range(2)
-        )
+        workers = tuple(WorkerReport(rank=2 * rank + i, state=state, pid=100 + i) for i in range(2))
         report = NodeReport(pod=record.pod, pod_uid=record.pod_uid, round=world.round, group_rank=rank, workers=workers)
-        with_progress = replace(report, progress=progress)
-        await self._put(Put(self.keys.report(member.slot, member.incarnation), encode(with_progress), record.lease))
+        samples = NodeSamples(round=world.round, cpu_percent=(cpu_percent,) * 2, progress=progress)
+        await self._put(
+            Put(self.keys.report(member.slot, member.incarnation), encode(report), record.lease),
+            Put(self.keys.samples(member.slot, member.incarnation), encode(samples), record.lease),
+        )
 
     async def fail_worker(self, slot: int, *, exit_code: int = -9) -> None:
         """Fail a worker of this slot: its agent opens the next round, the leader charges it as the root cause."""

@@ -18,7 +18,19 @@ ROOT = "/elasticjob"
 SLOT_LIMIT = 0x10000
 
 Kind = Literal[
-    "spec", "expected", "world", "closer", "terms", "link", "members", "node", "failure", "done", "gone", "report"
+    "spec",
+    "expected",
+    "world",
+    "closer",
+    "terms",
+    "link",
+    "members",
+    "node",
+    "failure",
+    "done",
+    "gone",
+    "report",
+    "samples",
 ]
 
 _SLOT = "[0-9a-f]{4}"
@@ -34,8 +46,8 @@ _SINGLES: dict[str, Kind] = {
     "c/ctl/terms": "terms",
     "c/ctl/link": "link",
 }
-_MEMBERS: dict[str, Kind] = {"c/nodes": "node", "c/gone": "gone", "r": "report"}
-_MEMBER = re.compile(rf"(c/nodes|c/gone|r)/({_SLOT})\.([0-9a-f]{{8}})")
+_MEMBERS: dict[str, Kind] = {"c/nodes": "node", "c/gone": "gone", "r": "report", "r/samples": "samples"}
+_MEMBER = re.compile(rf"(c/nodes|c/gone|r)/({_SLOT})\.([0-9a-f]{{8}})(/samples|)")
 _FAILURE = re.compile(rf"({_NUMBER})/({_SLOT})\.({_NUMBER})")
 _COMPLETION = re.compile(rf"c/done/({_NUMBER})/({_SLOT})")
 _FAILURES = "c/failures/"
@@ -134,7 +146,7 @@ class Keys:
 
     @property
     def reports(self) -> str:
-        """Return the prefix of all reports."""
+        """Return the prefix of all reports and samples."""
         return f"{self.prefix}/r/"
 
     def node(self, slot: int, incarnation: str) -> str:
@@ -146,8 +158,12 @@ class Keys:
         return f"{self.prefix}/c/gone/{slot:04x}.{incarnation}"
 
     def report(self, slot: int, incarnation: str) -> str:
-        """Return the key of the worker states and samples of one agent; leased."""
+        """Return the key of the worker states of one agent; leased."""
         return f"{self.prefix}/r/{slot:04x}.{incarnation}"
+
+    def samples(self, slot: int, incarnation: str) -> str:
+        """Return the key of the newest samples of one agent; leased. Their changes alone are never urgent."""
+        return f"{self.prefix}/r/{slot:04x}.{incarnation}/samples"
 
     def failure(self, round_: int, slot: int, local_rank: int) -> str:
         """Return the key of one worker's failure in a round."""
@@ -172,8 +188,8 @@ class Keys:
         rest = key[len(self.everything) :]
         if (kind := _SINGLES.get(rest)) is not None:
             return ParsedKey(kind)
-        if match := _MEMBER.fullmatch(rest):
-            return ParsedKey(_MEMBERS[match[1]], slot=int(match[2], 16), incarnation=match[3])
+        if (match := _MEMBER.fullmatch(rest)) and (kind := _MEMBERS.get(match[1] + match[4])) is not None:
+            return ParsedKey(kind, slot=int(match[2], 16), incarnation=match[3])
         if rest.startswith(_FAILURES) and (failure := FailureKey.parse(rest[len(_FAILURES) :])) is not None:
             return ParsedKey("failure", slot=failure.slot, round=failure.round, local_rank=failure.local_rank)
         if match := _COMPLETION.fullmatch(rest):

@@ -7,7 +7,7 @@ etcd may crash a reader. Fields at their default are not written, so an older re
 """
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -218,7 +218,9 @@ class WorkerReport:
     pid: int = 0
     exit_code: int | None = None
     cpu_percent: float | None = None
+    """Only earlier agents write samples here, see `split_samples`."""
     memory_bytes: int | None = None
+    """As `cpu_percent`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,7 @@ class RecoveryTimings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """`P/r/<slot>.<incarnation>`: written on each change of state, with samples in every report period."""
+    """`P/r/<slot>.<incarnation>`: written on each change of state."""
 
     pod: str
     pod_uid: str
@@ -254,12 +256,42 @@ class NodeReport:
     group_rank: int | None = None
     workers: tuple[WorkerReport, ...] = ()
     progress: Progress | None = None
+    """Only earlier agents write samples here, see `split_samples`."""
     restart_count: int = 0
     time_ns: int = 0
+    """As `progress`."""
     stalled_since_ns: int = 0
     """Wall clock since when the workers are suspected to hang; 0 if they are not."""
     recovery: RecoveryTimings | None = None
     """Of `round`, once its workers were started."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSamples:
+    """`P/r/<slot>.<incarnation>/samples`: written with each report, and alone in every report period."""
+
+    round: int
+    cpu_percent: tuple[float | None, ...] = ()
+    """By local rank; 100 is one core. None: the worker was not measured."""
+    memory_bytes: tuple[int | None, ...] = ()
+    """By local rank."""
+    progress: Progress | None = None
+    time_ns: int = 0
+
+
+def split_samples(report: NodeReport) -> tuple[NodeReport, NodeSamples | None]:
+    """Return a report without samples, and the samples that an earlier agent wrote into it."""
+    if not report.time_ns:  # agents that write samples elsewhere write no time here
+        return report, None
+    samples = NodeSamples(
+        round=report.round,
+        cpu_percent=tuple(worker.cpu_percent for worker in report.workers),
+        memory_bytes=tuple(worker.memory_bytes for worker in report.workers),
+        progress=report.progress,
+        time_ns=report.time_ns,
+    )
+    workers = tuple(replace(worker, cpu_percent=None, memory_bytes=None) for worker in report.workers)
+    return replace(report, workers=workers, progress=None, time_ns=0), samples
 
 
 def encode(record: Any) -> bytes:

@@ -20,6 +20,7 @@ from elasticjob_api.records import (
     ExpectedSlots,
     NodeRecord,
     NodeReport,
+    NodeSamples,
     SpecRecord,
     Tombstone,
     TombstoneReason,
@@ -70,6 +71,7 @@ class RendezvousView:
     link_secret_revision: int = 0
     nodes: Mapping[Member, NodeEntry] = field(default_factory=dict)
     reports: Mapping[Member, NodeReport] = field(default_factory=dict)
+    samples: Mapping[Member, NodeSamples] = field(default_factory=dict)
     tombstones: Mapping[Member, Tombstone] = field(default_factory=dict)
     failures: Mapping[FailureKey, FailureEntry] = field(default_factory=dict)
     completions: Mapping[tuple[int, int], Member] = field(default_factory=dict)
@@ -278,6 +280,7 @@ PARSERS: dict[Kind, KeyParser] = {
     "link": KeyParser("link_secret", decode_link_secret, _single),
     "node": KeyParser("nodes", _record(NodeRecord), _node_item),
     "report": KeyParser("reports", _record(NodeReport), _by_member),
+    "samples": KeyParser("samples", _record(NodeSamples), _by_member),
     "gone": KeyParser("tombstones", _record(Tombstone), _by_member),
     "failure": KeyParser("failures", _record(WorkerFailure), _failure_item),
     "done": KeyParser("completions", _record(Completion), _completion_item),
@@ -287,7 +290,7 @@ PARSERS: dict[Kind, KeyParser] = {
 decode_spec: Callable[[bytes], SpecRecord] = functools.lru_cache(maxsize=4)(_record(SpecRecord))
 """Decode a spec. Cached: a map of 1,000 slots takes 10 ms."""
 _AGENT_DECODERS: dict[Kind, Callable[[bytes], Any]] = {
-    **{kind: parser.decode for kind, parser in PARSERS.items() if kind != "report"},
+    **{kind: parser.decode for kind, parser in PARSERS.items() if kind not in {"report", "samples"}},
     "spec": decode_spec,
     # Cached: the leader reads all records again after each change of one.
     "node": functools.lru_cache(maxsize=1 << 14)(_record(NodeRecord)),
@@ -305,7 +308,8 @@ def entry_of(at: ParsedKey, kv: StoredKey, record: Any) -> ViewEntry:
 
 def view_of(entries: Iterable[ViewEntry], **other_fields: Any) -> RendezvousView:
     """Return the view of these keys; `other_fields` are those that no key has."""
-    found: dict[str, Any] = {name: {} for name in ("nodes", "reports", "tombstones", "failures", "completions")}
+    mappings = ("nodes", "reports", "samples", "tombstones", "failures", "completions")
+    found: dict[str, Any] = {name: {} for name in mappings}
     for name, key, value, revision in entries:
         if key is None:
             found |= {name: value, f"{name}_revision": revision}
@@ -315,7 +319,7 @@ def view_of(entries: Iterable[ViewEntry], **other_fields: Any) -> RendezvousView
 
 
 def parse_view(keys: Keys, items: Mapping[str, StoredKey] | Iterable[StoredKey]) -> RendezvousView:
-    """Return the view of an agent: of these keys, without reports."""
+    """Return the view of an agent: of these keys, without reports and samples."""
     entries: list[ViewEntry] = []
     unreadable: list[str] = []
     revisions: dict[str, int] = {}

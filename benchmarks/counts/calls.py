@@ -20,7 +20,7 @@ from elasticjob_agent.rendezvous.protocol.membership import Observations
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.job import ElasticJob
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import NodeRecord, SlotOwner, SpecRecord, WorkerReport, WorkerState
+from elasticjob_api.records import NodeRecord, NodeSamples, SlotOwner, SpecRecord, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, Member, Membership, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import parse_view
 from elasticjob_api.status import JobStatus
@@ -122,6 +122,7 @@ def operator_views(nodes: int) -> Callable[[], Any]:
         keys.rendezvous_state: rendezvous_state.encode_state(running.world),
         **{keys.node(m.slot, m.incarnation): records.encode(node.record) for m, node in running.nodes.items()},
         **{keys.report(m.slot, m.incarnation): records.encode(report) for m, report in running.reports.items()},
+        **{keys.samples(m.slot, m.incarnation): records.encode(samples) for m, samples in running.samples.items()},
     }
     known = JobStore(keys)
     for key, value in values.items():
@@ -133,12 +134,11 @@ def operator_views(nodes: int) -> Callable[[], Any]:
 
 def _running(job: ElasticJob, size: range) -> Any:
     record = spec_record(job, builders.record(), builders.names(size), suspended=False)
-    workers = tuple(
-        WorkerReport(rank=rank, state=WorkerState.HEALTHY, pid=10 + rank, cpu_percent=99.5, memory_bytes=1 << 36)
-        for rank in range(_LOCAL)
-    )
+    workers = tuple(WorkerReport(rank=rank, state=WorkerState.HEALTHY, pid=10 + rank) for rank in range(_LOCAL))
+    used = NodeSamples(round=1, cpu_percent=(99.5,) * _LOCAL, memory_bytes=(1 << 36,) * _LOCAL, time_ns=1)
     reports = {builders.member(slot): replace(builders.report(slot), workers=workers) for slot in size}
-    return builders.running(*size, spec=record, reports=reports)
+    samples = {builders.member(slot): used for slot in size}
+    return builders.running(*size, spec=record, reports=reports, samples=samples)
 
 
 def members_of(count: int) -> tuple[Member, ...]:

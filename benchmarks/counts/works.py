@@ -13,7 +13,15 @@ from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.verdict import decide_verdict
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import FailureKey
-from elasticjob_api.records import NodeRecord, NodeReport, SpecRecord, WorkerFailure, WorkerReport, WorkerState
+from elasticjob_api.records import (
+    NodeRecord,
+    NodeReport,
+    NodeSamples,
+    SpecRecord,
+    WorkerFailure,
+    WorkerReport,
+    WorkerState,
+)
 from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState
 from elasticjob_api.rendezvous_view import FailureEntry, NodeEntry, RendezvousView
 from elasticjob_api.status import JobStatus
@@ -44,6 +52,7 @@ def works() -> dict[str, Work]:
         f"a failure of {FEW} workers is judged": failure_judged(FEW),
         f"a world of {MANY}, there and back": world_copied(MANY),
         f"a report of {LOCAL} workers, there and back": report_copied(LOCAL),
+        f"samples of {LOCAL} workers, there and back": samples_copied(LOCAL),
         f"the operator plans a job of {FEW}, nothing to do": operator_plans(FEW),
         "the operator renders a pod": pod_rendered(),
     }
@@ -84,13 +93,16 @@ def world_copied(nodes: int) -> Work:
 
 
 def report_copied(workers: int) -> Work:
-    """A report is encoded and decoded again."""
-    states = tuple(
-        WorkerReport(rank=rank, state=WorkerState.HEALTHY, pid=100 + rank, cpu_percent=99.5, memory_bytes=1 << 30)
-        for rank in range(workers)
-    )
-    report = NodeReport(pod="job-0-abcde", pod_uid="uid", round=3, group_rank=0, workers=states, time_ns=1)
+    """A report is encoded and decoded again: after each change of a worker's state."""
+    states = tuple(WorkerReport(rank=rank, state=WorkerState.HEALTHY, pid=100 + rank) for rank in range(workers))
+    report = NodeReport(pod="job-0-abcde", pod_uid="uid", round=3, group_rank=0, workers=states)
     return lambda: records.decode(NodeReport, records.encode(report))
+
+
+def samples_copied(workers: int) -> Work:
+    """Samples are encoded and decoded again: in every report period."""
+    samples = NodeSamples(round=3, cpu_percent=(99.5,) * workers, memory_bytes=(1 << 30,) * workers, time_ns=1)
+    return lambda: records.decode(NodeSamples, records.encode(samples))
 
 
 def operator_plans(nodes: int) -> Work:

@@ -1,9 +1,9 @@
 """The rest of the cluster for `make bench-operator`, in one process: a kubelet that reports Running, and all agents.
 
 `python -m benchmarks.operator.simulated_cluster URL CERTIFICATE ETCD CLUSTER`. Every pod becomes Running as soon as it
-appears. The agents' keys are real records in a real etcd. Each agent reports every `reportPeriodSeconds` of its job,
-with fresh samples, rank 0 with progress. A round is active as soon as every slot has its agent. Each agent has one
-lease, never renewed: renewals would only cost etcd. Orders come on stdin; answers are lines of JSON.
+appears. The agents' keys are real records in a real etcd. Each agent writes samples every `reportPeriodSeconds` of its
+job, rank 0 with progress. A round is active as soon as every slot has its agent. Each agent has one lease, never
+renewed: renewals would only cost etcd. Orders come on stdin; answers are lines of JSON.
 
     state             {"created": pods ever, "running": …, "created_at_s": last, "running_at_s": last, "active": jobs}
     hold, release     agents wait, or continue: on a cluster they do not run on the API server's machine
@@ -29,6 +29,7 @@ from elasticjob_api.keys import ROOT, Keys
 from elasticjob_api.records import (
     NodeRecord,
     NodeReport,
+    NodeSamples,
     Progress,
     SpecRecord,
     WorkerReport,
@@ -287,7 +288,7 @@ class Agents:
             heapq.heappush(self._due, entry)
 
     async def _report(self) -> None:
-        """Write every agent's reports at its own times."""
+        """Write every agent's samples at its own times."""
         while True:
             await asyncio.sleep(0.05)
             now_s = time.monotonic()
@@ -299,34 +300,30 @@ class Agents:
                     continue
                 if agent.member not in job.world.members:
                     continue
-                await self._write_report(job, agent, job.world.members.index(agent.member))
+                await self._put(self._put_samples(job, agent, job.world.members.index(agent.member)))
                 entry = (due_s + job.slots.report_period_s, next(self._count), prefix, slot, incarnation)
                 heapq.heappush(self._due, entry)
 
     async def _write_report(self, job: Job, agent: Agent, rank: int) -> None:
-        step = int(time.time() * 10) % STEPS
-        worker = WorkerReport(
-            rank=rank,
-            state=WorkerState.HEALTHY,
-            pid=4242,
-            cpu_percent=round(random.uniform(90.0, 100.0), 1),
-            memory_bytes=random.randrange(10**9, 10**10),
-        )
-        report = NodeReport(
-            pod=agent.pod,
-            pod_uid=agent.uid,
-            round=job.world.round if job.world else 1,
-            group_rank=rank,
-            workers=(worker,),
-            time_ns=time.time_ns(),
-            progress=Progress(step=step, total=STEPS, metrics={"loss": f"{random.random():.4f}"})
-            if rank == 0
-            else None,
-        )
-        await self._put(Put(job.keys.report(agent.member.slot, agent.member.incarnation), encode(report), agent.lease))
+        worker = WorkerReport(rank=rank, state=WorkerState.HEALTHY, pid=4242)
+        round_ = job.world.round if job.world else 1
+        report = NodeReport(pod=agent.pod, pod_uid=agent.uid, round=round_, group_rank=rank, workers=(worker,))
+        key = job.keys.report(agent.member.slot, agent.member.incarnation)
+        await self._put(Put(key, encode(report), agent.lease), self._put_samples(job, agent, rank))
 
-    async def _put(self, put: Put) -> None:
-        await self.etcd.txn(Txn((), (put,)))
+    def _put_samples(self, job: Job, agent: Agent, rank: int) -> Put:
+        progress = Progress(step=int(time.time() * 10) % STEPS, total=STEPS, metrics={"loss": f"{random.random():.4f}"})
+        samples = NodeSamples(
+            round=job.world.round if job.world else 1,
+            cpu_percent=(round(random.uniform(90.0, 100.0), 1),),
+            memory_bytes=(random.randrange(10**9, 10**10),),
+            progress=progress if rank == 0 else None,
+            time_ns=time.time_ns(),
+        )
+        return Put(job.keys.samples(agent.member.slot, agent.member.incarnation), encode(samples), agent.lease)
+
+    async def _put(self, *puts: Put) -> None:
+        await self.etcd.txn(Txn((), puts))
 
     async def finish(self, prefix: str) -> None:
         """End all workers of a job with success."""

@@ -190,7 +190,8 @@ class KubeStack:
 
     def pids(self, keys: Keys) -> dict[int, tuple[int, str]]:
         """Return rank → pid of the worker, and its pod, as the agents report them."""
-        reports = [decode(NodeReport, kv.value) for kv in self.etcd_range(keys.reports).kvs]
+        held = [(keys.parse(kv.key), kv.value) for kv in self.etcd_range(keys.reports).kvs]
+        reports = [decode(NodeReport, value) for at, value in held if at is not None and at.kind == "report"]
         return {w.rank: (w.pid, report.pod) for report in reports for w in report.workers if w.pid}
 
     def patch_pod_status(self, pod: str, status: Mapping[str, Any]) -> None:

@@ -29,6 +29,7 @@ from elasticjob_api.records import (
     ExpectedSlots,
     NodeRecord,
     NodeReport,
+    NodeSamples,
     Progress,
     SpecRecord,
     Tombstone,
@@ -42,7 +43,7 @@ from elasticjob_operator.informers.record_validation import require_size, valida
 _SEAL = Authenticator(b"k" * 32, Peer.DIALS, "f" * 16)
 _HELLO = Hello("/elasticjob/cli/a job", Member(3, "0000000a"), "0123456789abcdef")
 _KEYS = Keys("/elasticjob/c/n/j/u")
-_KINDS = (SpecRecord, ExpectedSlots, NodeRecord, WorkerFailure, Completion, Tombstone, NodeReport)
+_KINDS = (SpecRecord, ExpectedSlots, NodeRecord, WorkerFailure, Completion, Tombstone, NodeReport, NodeSamples)
 _RECORDS = (
     SpecRecord(min=1, max=2, desired=2, slots={0: records.SlotOwner("j-0-abcde")}),
     ExpectedSlots((1, 2)),
@@ -51,6 +52,7 @@ _RECORDS = (
     Completion("0000000a"),
     Tombstone(TombstoneReason.POD_FAILED, "OOMKilled"),
     NodeReport(pod="p", pod_uid="u", round=1, progress=Progress(3, 10, {"loss": "0.1"})),
+    NodeSamples(round=1, cpu_percent=(99.5, None), memory_bytes=(1, None), progress=Progress(3, 10, {"loss": "0.1"})),
 )
 _WORLD = RendezvousState(
     state=RoundPhase.ACTIVE,
@@ -121,8 +123,8 @@ def told(data: bytes) -> None:
         found = read_error_file(path)
     assert len(found.message) <= 1024
     assert 0 <= found.time_ns < 2**63
-    report = NodeReport(pod="p", pod_uid="u", round=1, progress=parse_progress(data))
-    assert records.decode(NodeReport, records.encode(report)) == report
+    samples = NodeSamples(round=1, progress=parse_progress(data))
+    assert records.decode(NodeSamples, records.encode(samples)) == samples
 
 
 def _quick() -> str | None:

@@ -12,12 +12,13 @@ from elasticjob_api import constants
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import NodeReport, decode
+from elasticjob_api.records import NodeReport, NodeSamples, decode
+from elasticjob_api.rendezvous_state import Member
 from elasticjob_cli.local.console import TextStyle
 from elasticjob_cli.local.repeats import RecentOutput, event_line
 from elasticjob_cli.local.run_view import RunView
 from elasticjob_cli.local.summary import describe_code
-from elasticjob_etcd.interface import Etcd
+from elasticjob_etcd.interface import Etcd, KeyValue
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Change, Object, Resource
@@ -117,20 +118,24 @@ def _tone(event: Object) -> TextStyle:
 
 
 async def follow_reports(etcd: Etcd, keys: Keys, view: RunView) -> None:
-    """Keep the agents' reports in the view; a report remains there after its agent has ended."""
+    """Keep the agents' reports and samples in the view; they remain there after their agent has ended."""
     listing = await etcd.range(keys.reports)
     for kv in listing.kvs:
-        _apply_report(kv.value, view)
+        _apply_report(keys, kv, view)
     async for batch in etcd.watch(keys.reports, start_revision=listing.revision + 1):
         for event in batch.events:
             if not event.deleted:
-                _apply_report(event.kv.value, view)
+                _apply_report(keys, event.kv, view)
         view.changed()
 
 
-def _apply_report(value: bytes, view: RunView) -> None:
+def _apply_report(keys: Keys, kv: KeyValue, view: RunView) -> None:
+    at = keys.parse(kv.key)
     try:
-        report = decode(NodeReport, value)
+        if at is not None and at.kind == "samples":
+            view.samples[Member(at.slot or 0, at.incarnation or "")] = decode(NodeSamples, kv.value)
+        elif at is not None:
+            report = decode(NodeReport, kv.value)
+            view.reports[report.pod] = report
     except RecordError:
         return  # the operator, which reads the same record, logs it
-    view.reports[report.pod] = report

@@ -11,7 +11,8 @@ from typing import Any
 
 from elasticjob.lenient_codec import read_known
 from elasticjob_api import constants
-from elasticjob_api.records import NodeReport, WorkerReport, WorkerState
+from elasticjob_api.records import NodeReport, NodeSamples, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.status import LastFailure
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object
@@ -40,6 +41,8 @@ class RunView:
     """Names of deleted pods."""
     reports: dict[str, NodeReport] = field(default_factory=dict)
     """Reports by pod, including those of agents that have ended."""
+    samples: dict[Member, NodeSamples] = field(default_factory=dict)
+    """Samples by session of an agent, including ended ones."""
     running_since_s: float | None = None
     """The time when all workers of a round were first running, on the event loop's clock."""
     _waiters: set["asyncio.Future[None]"] = field(default_factory=set)
@@ -64,8 +67,8 @@ class RunView:
     @property
     def percentage(self) -> int:
         """The share of the work that the training has reported as done, in percent."""
-        # The reports are newer than the status, which is written less often.
-        progress = [report.progress for report in self.reports.values() if report.progress]
+        # The samples are newer than the status, which is written less often.
+        progress = [samples.progress for samples in self.samples.values() if samples.progress]
         shares = [_WHOLE * (p.step or 0) // p.total for p in progress if p.total]
         return max(shares, default=0)
 

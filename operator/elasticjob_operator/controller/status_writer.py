@@ -46,6 +46,9 @@ _node_state = fields_except(NodeStatus, "cpu_percent", "memory_bytes", "rank_cpu
 
 def _differs_only_in_samples(one: JobStatus, other: JobStatus) -> bool:
     """Return whether two statuses differ at most in progress, cpu and memory; other changes are not delayed."""
+    # The keys that have changed cannot decide this. A reconcile has several causes: keys of etcd, pods, time. Its
+    # status has the newest samples after any of them. So after a pod's event a status may differ in samples alone.
+    # After new samples it may differ in more, because time has passed.
     return _job_state(one) == _job_state(other) and [*map(_node_state, one.nodes)] == [*map(_node_state, other.nodes)]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from elasticjob_api import records
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT
-from elasticjob_api.records import NodeReport, SpecRecord, WorkerFailure
+from elasticjob_api.records import NodeReport, NodeSamples, Progress, SpecRecord, WorkerFailure
 from elasticjob_api.rendezvous_state import RendezvousState
 from elasticjob_operator.policy.etcd.quota import REDUCED, report_bytes
 
@@ -44,7 +44,7 @@ def require_size(data: bytes, kind: str) -> None:
 
 
 def require_report(data: bytes, workers: int) -> None:
-    """Raise RecordError if a report has more workers than a node of its job; call this before decoding."""
+    """Raise RecordError if a report or its samples are longer than those of a node; call this before decoding."""
     if len(data) > report_bytes(workers):
         raise RecordError(f"{len(data)} bytes are more than a report of {workers} workers can have")
     if (reported := data.count(b'"rank"')) > workers:  # quotes within a text would be escaped
@@ -61,15 +61,25 @@ def reduced_failure(data: bytes) -> bytes:
     return reduced if len(reduced) <= REDUCED else b""
 
 
-def validate(record: Any, *, job: str) -> None:
-    """Raise RecordError if no agent and no operator could have written this record for the job of this name."""
+def validate(record: Any, *, job: str, workers: int = SLOT_LIMIT) -> None:
+    """Raise RecordError if no agent and no operator could have written this record for the job of this name.
+
+    `workers` is the most that a node of the job has.
+    """
     _require("", record)
     if isinstance(record, SpecRecord):
         _require_slots(record, job)
     if isinstance(record, RendezvousState):
         record.workers_per_node()  # raises RecordError
-    if isinstance(record, NodeReport) and record.progress and len(record.progress.metrics) > _METRICS_LIMIT:
-        raise RecordError(f"{len(record.progress.metrics)} metrics are more than {_METRICS_LIMIT}")
+    if isinstance(record, NodeSamples) and (most := max(len(record.cpu_percent), len(record.memory_bytes))) > workers:
+        raise RecordError(f"{most} workers are more than {workers}")
+    if isinstance(record, (NodeReport, NodeSamples)) and record.progress:
+        _require_metrics(record.progress)
+
+
+def _require_metrics(progress: Progress) -> None:
+    if len(progress.metrics) > _METRICS_LIMIT:
+        raise RecordError(f"{len(progress.metrics)} metrics are more than {_METRICS_LIMIT}")
 
 
 def _require(name: str, value: Any) -> None:

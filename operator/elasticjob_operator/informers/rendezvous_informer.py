@@ -142,8 +142,7 @@ class RendezvousInformer:
         change = ChangeKind.STATE
         if (kv := self._mirror.items.get(etcd_key)) is not None:
             change = known.put(kv)
-            if not known.compares(etcd_key):
-                self._mirror.items[etcd_key] = replace(kv, value=b"")  # the decoded record replaces the bytes
+            self._mirror.items[etcd_key] = replace(kv, value=b"")  # the decoded record replaces the bytes
         else:
             known.drop(etcd_key)
         if known.empty:

@@ -1,7 +1,5 @@
 """The keys of one job, each decoded once when it changes; every plan gets a `RendezvousView` of them.
 
-A report with nothing but newer samples is decoded for the next view: by then a newer report has replaced most of them.
-
 A record that cannot be decoded, or is invalid, is logged with its key and named in the view. Otherwise it counts as
 absent: no content of etcd may crash the operator.
 """
@@ -9,19 +7,17 @@ absent: no content of etcd may crash the operator.
 import heapq
 import logging
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.keys import SLOT_LIMIT, Keys, Kind
-from elasticjob_api.records import NodeReport, WorkerReport
+from elasticjob_api.keys import SLOT_LIMIT, Keys, Kind, ParsedKey
+from elasticjob_api.records import split_samples
 from elasticjob_api.rendezvous_view import PARSERS, RendezvousView, ViewEntry, entry_of, view_of
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.cluster.log_limit import LogRateLimiter, printable
-from elasticjob_operator.informers.record_validation import BYTES_LIMIT, require_report, require_size, validate
-from elasticjob_operator.informers.report_diff import differs_only_in_samples
-from elasticjob_operator.model.compare import fields_except
+from elasticjob_operator.informers.record_validation import require_report, require_size, validate
 
 log = logging.getLogger(__name__)
 
@@ -30,13 +26,15 @@ _NAMED = 8
 
 _KINDS: frozenset[Kind] = frozenset(PARSERS) - {"terms", "link"}
 """The kinds of keys that the operator reads."""
+_OF_REPORTER: frozenset[Kind] = frozenset({"report", "samples"})
+"""The kinds of keys that an agent writes for display only."""
 
 
 class ChangeKind(Enum):
-    """The kind of a change of a key; it decides how soon the job is reconciled."""
+    """The kind of a change; it follows from the key, and decides how soon the job is reconciled."""
 
-    STATE = "state"  # any other change: at once
-    PROGRESS = "soft"  # only progress, cpu, memory or time: after the progress interval
+    STATE = "state"  # any other key: at once
+    PROGRESS = "soft"  # samples: after the progress interval
 
 
 class ReportCallback(Protocol):
@@ -50,20 +48,11 @@ def ignore_report(*, readable: bool) -> None:
     """Do nothing."""
 
 
-@dataclass(slots=True)
-class _Item:
-    kv: KeyValue
+class _Item(NamedTuple):
     kind: Kind
-    entry: ViewEntry
-    is_stale: bool = False
-    """Whether `kv` is valid and newer than `entry`, and not decoded yet; only a report can be."""
-
-    def read(self) -> ViewEntry:
-        """Return the entry, decoded now if it was not yet."""
-        if self.is_stale:
-            self.entry = self.entry._replace(value=PARSERS[self.kind].decode(self.kv.value))
-            self.is_stale = False
-        return self.entry
+    revision: int
+    entries: tuple[ViewEntry, ...]
+    """One; for the report of an earlier agent also that of its samples."""
 
 
 class JobStore:
@@ -97,21 +86,10 @@ class JobStore:
 
     def _put(self, kv: KeyValue) -> ChangeKind:
         before = self._items.get(kv.key)
-        if before is not None and before.kv.mod_revision == kv.mod_revision:
+        if before is not None and before.revision == kv.mod_revision:
             return ChangeKind.PROGRESS  # this version is stored already, and its value may have been dropped
-        if before is not None and before.kind == "report":
-            return self._put_report(before, kv)
         self._store(kv)
-        return ChangeKind.STATE
-
-    def _put_report(self, before: _Item, kv: KeyValue) -> ChangeKind:
-        if len(kv.value) <= BYTES_LIMIT and differs_only_in_samples(before.kv.value, kv.value):
-            before.kv, before.is_stale = kv, True
-            self._on_report(readable=True)
-            return ChangeKind.PROGRESS
-        report = before.read().value
-        self._store(kv)
-        return _change_kind(report, self._items[kv.key].entry.value)
+        return _change_kind(before, self._items.get(kv.key))
 
     def _store(self, kv: KeyValue) -> None:
         self.drop(kv.key)
@@ -120,15 +98,12 @@ class JobStore:
         if at is None or at.kind not in _KINDS:
             return
         require_size(kv.value, at.kind)
-        if at.kind == "report":
+        if at.kind in _OF_REPORTER:
             require_report(kv.value, self.most_workers)
         record = PARSERS[at.kind].decode(kv.value)
-        validate(record, job=self._job)
-        entry = entry_of(at, kv, record)
-        if at.kind != "report":
-            kv = replace(kv, value=b"")  # only reports are compared as bytes
-        self._items[kv.key] = _Item(kv, at.kind, entry)
-        if at.kind == "report":
+        validate(record, job=self._job, workers=self.most_workers)
+        self._items[kv.key] = _Item(at.kind, kv.mod_revision, _entries(at, kv, record))
+        if at.kind in _OF_REPORTER:
             self._on_report(readable=True)
 
     def _reject(self, key: str, reason: str) -> None:
@@ -137,10 +112,6 @@ class JobStore:
         self._unreadable[key] = f"{printable(key)}: {reason}"
         if key.startswith(self._keys.reports):
             self._on_report(readable=False)
-
-    def compares(self, key: str) -> bool:
-        """Return whether the bytes of this key are needed when it changes."""
-        return key in self._items and self._items[key].kind == "report"
 
     def drop(self, key: str) -> None:
         """Remove a deleted key."""
@@ -162,7 +133,7 @@ class JobStore:
             "expected_revision": self._keys.expected,
         }
         return view_of(
-            (item.read() for item in self._items.values()),
+            (entry for item in self._items.values() for entry in item.entries),
             revision=revision,
             unreadable=self._first_unreadable(),
             empty=self.empty,
@@ -176,15 +147,22 @@ class JobStore:
         return (*named, f"and {more} more") if more else tuple(named)
 
 
-def _change_kind(before: NodeReport, after: NodeReport) -> ChangeKind:
-    if _state(before) != _state(after) or _worker_states_of(before) != _worker_states_of(after):
-        return ChangeKind.STATE
-    return ChangeKind.PROGRESS
+def _entries(at: ParsedKey, kv: KeyValue, record: Any) -> tuple[ViewEntry, ...]:
+    if at.kind != "report":
+        return (entry_of(at, kv, record),)
+    report, samples = split_samples(record)
+    entry = entry_of(at, kv, report)
+    return (entry,) if samples is None else (entry, entry_of(replace(at, kind="samples"), kv, samples))
 
 
-_state = fields_except(NodeReport, "workers", "progress", "time_ns")
-_worker_state = fields_except(WorkerReport, "cpu_percent", "memory_bytes")
+def _change_kind(before: _Item | None, after: _Item | None) -> ChangeKind:
+    if after is not None and after.kind == "samples":
+        return ChangeKind.PROGRESS
+    # An earlier agent writes its report again for new samples; an agent of today writes the same report once.
+    if before is not None and after is not None and after.kind == "report" and _value(before) == _value(after):
+        return ChangeKind.PROGRESS
+    return ChangeKind.STATE
 
 
-def _worker_states_of(report: NodeReport) -> list[Any]:
-    return [_worker_state(worker) for worker in report.workers]
+def _value(item: _Item) -> Any:
+    return item.entries[0].value

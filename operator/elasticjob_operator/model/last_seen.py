@@ -1,4 +1,4 @@
-"""Records that the operator remembers after they are deleted: last reports, the pods of members, lost nodes.
+"""Records that the operator remembers after they are deleted: reports, samples, the pods of members, lost nodes.
 
 They let the status show earlier observations. They are lost with the process; then the status that it has written must
 suffice. `policy.status.last_seen` updates them.
@@ -6,7 +6,7 @@ suffice. `policy.status.last_seen` updates them.
 
 from dataclasses import dataclass, field
 
-from elasticjob_api.records import NodeReport, Tombstone
+from elasticjob_api.records import NodeReport, NodeSamples, Tombstone
 from elasticjob_api.rendezvous_state import Member, Membership
 
 
@@ -35,9 +35,10 @@ class LastSeen:
     """The last observations about one job; their size is that of its last two rounds."""
 
     reports: dict[Member, NodeReport] = field(default_factory=dict)
+    samples: dict[Member, NodeSamples] = field(default_factory=dict)
     locations: dict[Member, PodLocation] = field(default_factory=dict)
     lost_nodes: tuple[LostNode, ...] = ()
     """The lost nodes of the last round that lost any."""
     membership: Membership | None = None
-    first_report: NodeReport | None = None
-    """The first report of the last round with progress, from which the speed is measured."""
+    first_samples: NodeSamples | None = None
+    """The first samples of the last round with progress, from which the speed is measured."""

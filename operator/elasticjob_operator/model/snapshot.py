@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from elasticjob_api.job import ElasticJob
-from elasticjob_api.records import NodeReport
+from elasticjob_api.records import NodeSamples
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, RoundStatus
@@ -60,9 +60,9 @@ class JobSnapshot:
         return outdated_pods(self.job, self.pods, self.settings, self.wanted_revision)
 
     @cached_property
-    def reports(self) -> Mapping[Member, NodeReport]:
-        """The last report of each session of the last round, also of those that their agent has removed."""
-        return {**self.job_state.last_seen.reports, **self.view.reports}
+    def samples(self) -> Mapping[Member, NodeSamples]:
+        """The last samples of each session of the last round, also of those that their agent has removed."""
+        return {**self.job_state.last_seen.samples, **self.view.samples}
 
     def owners(self) -> dict[int, SlotPod]:
         """Return the pod of every slot, with its state."""

@@ -11,8 +11,8 @@ from typing import Any
 
 from elasticjob_api import codec
 from elasticjob_api.keys import FailureKey
-from elasticjob_api.records import NodeReport, Progress, WorkerFailure
-from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
+from elasticjob_api.records import NodeSamples, Progress, WorkerFailure
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus, RoundStatus
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.timestamps import from_rfc3339
@@ -23,6 +23,7 @@ TEXT_LIMIT = 1024
 TAIL_LIMIT = 4096
 METRICS_LIMIT = 20
 RANKS_LIMIT = 20_000
+_NO_SAMPLES = NodeSamples(round=0)
 
 Json = dict[str, Any]
 
@@ -68,7 +69,7 @@ def job_details(entry: JobEntry) -> Json:
 def _job_progress(entry: JobEntry) -> Json | None:
     """Return the highest progress that an agent has reported, or that of the status if it is higher."""
     # The status is written less often than agents report, and remains when they have ended.
-    reported = [report.progress for report in entry.view.reports.values() if report.progress is not None]
+    reported = [samples.progress for samples in entry.view.samples.values() if samples.progress is not None]
     live = max((p for p in reported if p.step is not None), key=lambda p: p.step or 0, default=None)
     stored = entry.status.progress
     if live is not None and (stored is None or (live.step or 0) >= (stored.step or 0)):
@@ -84,9 +85,8 @@ def _progress_of(progress: Progress | ProgressStatus) -> Json:
 def _nodes(entry: JobEntry) -> Iterator[Json]:
     """Return nodes with their workers, by rank; nodes without a rank come last."""
     known = {node.pod_name: node for node in entry.status.nodes}
-    reports = {report.pod: report for report in entry.view.reports.values()}
-    ended = bool(entry.status.completion_time)
-    found = [_node(known.get(pod), reports.get(pod), pod, ended=ended) for pod in dict.fromkeys([*known, *reports])]
+    members = {report.pod: member for member, report in entry.view.reports.items()}
+    found = [_node(entry, known.get(pod), members.get(pod), pod) for pod in dict.fromkeys([*known, *members])]
     found.sort(key=lambda node: (node["rank"] is None, node["rank"] or 0, node["name"]))
     left = RANKS_LIMIT
     for node in found:
@@ -96,9 +96,11 @@ def _nodes(entry: JobEntry) -> Iterator[Json]:
         yield node
 
 
-def _node(status: NodeStatus | None, report: NodeReport | None, pod: str, *, ended: bool) -> Json:
+def _node(entry: JobEntry, status: NodeStatus | None, member: Member | None, pod: str) -> Json:
+    report = entry.view.reports[member] if member is not None else None
+    samples = entry.view.samples.get(member, _NO_SAMPLES) if member is not None else _NO_SAMPLES
     reported = letters(report) if report is not None else ""
-    stored = status.ranks if status is not None else ""
+    stored, ended = status.ranks if status is not None else "", bool(entry.status.completion_time)
     workers = report.workers if report is not None else ()
     return {
         "name": status.name if status is not None else pod,
@@ -110,8 +112,8 @@ def _node(status: NodeStatus | None, report: NodeReport | None, pod: str, *, end
         "letters": (stored if ended and stored else reported or stored)[:RANKS_LIMIT],
         "first": workers[0].rank if workers else None,
         "pids": [worker.pid for worker in workers],
-        "cpu": [_number(worker.cpu_percent) for worker in workers],
-        "memory": [worker.memory_bytes for worker in workers],
+        "cpu": [_number(cpu) for cpu in samples.cpu_percent[: len(workers)]],
+        "memory": list(samples.memory_bytes[: len(workers)]),
     }
 
 

@@ -1,4 +1,4 @@
-"""The operator's view of a real etcd with very many reports: they are delivered in batches, and none is missed."""
+"""The operator's view of a real etcd with very many samples: they are delivered in batches, and no report is late."""
 
 import asyncio
 import itertools
@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from elasticjob_api.records import NodeReport, WorkerReport, WorkerState, encode
+from elasticjob_api.records import NodeReport, NodeSamples, WorkerReport, WorkerState, encode
 from elasticjob_etcd.interface import PagedEtcd, Put, Txn
 from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
 from elasticjob_operator.model.job_key import JobKey
@@ -16,7 +16,7 @@ from testing.waiting import aeventually
 
 pytestmark = pytest.mark.etcd
 
-WORKER = WorkerReport(rank=0, state=WorkerState.HEALTHY, pid=7, cpu_percent=1.0, memory_bytes=1)
+WORKER = WorkerReport(rank=0, state=WorkerState.HEALTHY, pid=7)
 REPORT = NodeReport(pod="j-0-a", pod_uid="u", round=1)
 AGENTS = 10
 
@@ -30,7 +30,7 @@ class Changes:
         self.key = JobKey("n", "j", "uid")
         self.cluster = uuid4().hex
         self.revisions: list[int] = []
-        """The revisions of the view at each notice of reports."""
+        """The revisions of the view at each notice of samples."""
         self.news = 0
         self.rendezvous = RendezvousInformer(
             etcd,
@@ -43,19 +43,22 @@ class Changes:
     def _changed(self, _: JobKey) -> None:
         self.news += 1
 
-    async def all_report(self, state: WorkerState = WorkerState.HEALTHY) -> None:
+    async def all_report(self, state: WorkerState) -> None:
         """Write a report of each agent, one by one."""
-        worker = replace(WORKER, state=state)
-        report = replace(REPORT, workers=(worker,), time_ns=next(self._time_ns))
-        await asyncio.gather(*(self._write(slot, report) for slot in range(AGENTS)))
+        value, keys = encode(replace(REPORT, workers=(replace(WORKER, state=state),))), self.key.keys(self.cluster)
+        await self._write(*(Put(keys.report(slot, f"{slot:08x}"), value) for slot in range(AGENTS)))
 
-    async def _write(self, slot: int, report: NodeReport) -> None:
-        put = Put(self.key.keys(self.cluster).report(slot, f"{slot:08x}"), encode(report))
-        await self._etcd.txn(Txn((), (put,)))
+    async def all_sample(self) -> None:
+        """Write samples of each agent, one by one."""
+        value, keys = encode(NodeSamples(round=1, time_ns=next(self._time_ns))), self.key.keys(self.cluster)
+        await self._write(*(Put(keys.samples(slot, f"{slot:08x}"), value) for slot in range(AGENTS)))
+
+    async def _write(self, *puts: Put) -> None:
+        await asyncio.gather(*(self._etcd.txn(Txn((), (put,))) for put in puts))
 
     @property
     def together(self) -> bool:
-        """Return whether several rounds of reports came in one batch."""
+        """Return whether several rounds of samples came in one batch."""
         return any(after - before > 2 * AGENTS for before, after in itertools.pairwise(self.revisions))
 
     @property
@@ -74,10 +77,10 @@ async def changes(etcd: PagedEtcd) -> AsyncIterator[Changes]:
     await asyncio.wait({task})
 
 
-async def test_reports_without_changes_are_batched_and_a_change_is_delivered_at_once(changes: Changes) -> None:
+async def test_samples_are_batched_and_a_change_is_delivered_at_once(changes: Changes) -> None:
     async with asyncio.timeout(30):
         while not changes.together:
-            await changes.all_report()
+            await changes.all_sample()
     news = changes.news
     await changes.all_report(WorkerState.FAILED)
     await aeventually(lambda: changes.states == [WorkerState.FAILED] * AGENTS, what="the news")

@@ -1,17 +1,19 @@
-"""The present operator beside a newer version: its agents' records, its status, and its CRD's fields.
+"""The present operator beside another version: its agents' records, its status, and its CRD's fields.
 
 Records of a newer version are made from those of this version (`testing.newer_version`). The tests check the policy in
 docs/version-skew.md.
 """
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from elasticjob_api import constants
-from elasticjob_api.records import WorkerState
+from elasticjob_api.records import NodeReport, NodeSamples, Progress, WorkerState, decode, encode
 from elasticjob_api.rendezvous_state import Cause, RoundPhase, encode_state
 from elasticjob_etcd.interface import Op, Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
@@ -25,12 +27,35 @@ class NewerAgents(OperatorHistory):
     """A stage whose agents and leader are of a newer version."""
 
     async def _put(self, *ops: Op) -> None:
-        await super()._put(*map(newer_op, ops))
+        # A newer agent may write keys that this operator does not know, as samples once were.
+        reports = [op for op in ops if isinstance(op, Put) and op.key.startswith(self.keys.reports)]
+        unknown = [replace(op, key=f"{op.key}/future") for op in reports]
+        await super()._put(*map(newer_op, [*ops, *unknown]))
+
+
+class EarlierAgents(OperatorHistory):
+    """A stage whose agents write samples into their reports."""
+
+    async def _put(self, *ops: Op) -> None:
+        puts = {op.key: op for op in ops if isinstance(op, Put)}
+        await super()._put(*(_with_samples(op, puts.get(f"{op.key}/samples")) for op in ops if not _is_samples(op)))
+
+
+def _is_samples(op: Op) -> bool:
+    return op.key.endswith("/samples")
+
+
+def _with_samples(op: Op, put: Put | None) -> Op:
+    """Return the report with the samples that a newer agent writes beside it."""
+    if put is None or not isinstance(op, Put):
+        return op
+    report, samples = decode(NodeReport, op.value), decode(NodeSamples, put.value)
+    workers = tuple(replace(w, cpu_percent=cpu) for w, cpu in zip(report.workers, samples.cpu_percent, strict=True))
+    return replace(op, value=encode(replace(report, workers=workers, progress=samples.progress, time_ns=1)))
 
 
 @contextlib.asynccontextmanager
-async def newer_agents(**spec: Any) -> AsyncIterator[OperatorHistory]:
-    stage = NewerAgents()
+async def operated(stage: OperatorHistory, **spec: Any) -> AsyncIterator[OperatorHistory]:
     stage.start_operator()
     try:
         await stage.apply(manifest(**spec))
@@ -40,11 +65,30 @@ async def newer_agents(**spec: Any) -> AsyncIterator[OperatorHistory]:
         await stage.etcd.close()
 
 
+# Earlier agents.
+
+
+async def test_progress_and_cpu_of_earlier_agents_reach_the_status() -> None:
+    async with operated(EarlierAgents(), replicas=1) as stage:
+        await running(stage, 1)
+        [member] = await stage.members()
+        for step in (3, 4):
+            await stage.report(member, 0, WorkerState.HEALTHY, Progress(step=step, total=10), cpu_percent=10.0 * step)
+            await stage.until(f"step {step}", functools.partial(_shows, stage, step, 10 * step))
+        assert [kv.key for kv in stage.etcd.store.range(stage.keys.reports).kvs if kv.key.endswith("/samples")] == []
+
+
+def _shows(stage: OperatorHistory, step: int, cpu: int) -> bool:
+    [node] = stage.status()["nodes"]
+    progress = stage.status().get("progress", {})
+    return (progress.get("step"), node["ranks"], node.get("rankCpuPercent")) == (step, "RR", [cpu, cpu])
+
+
 # Newer agents.
 
 
 async def test_a_job_of_newer_agents_runs_recovers_and_ends() -> None:
-    async with newer_agents(replicas=2) as stage:
+    async with operated(NewerAgents(), replicas=2) as stage:
         await running(stage, 2)
         await stage.until("nodes", lambda: [node.get("ranks") for node in stage.status()["nodes"]] == ["RR", "RR"])
         await stage.fail_worker(1)
@@ -66,7 +110,7 @@ async def test_unknown_values_of_newer_agents_are_shown_as_unknown() -> None:
         await stage.report(world.members[0], 0, WorkerState.HEALTHY)
         await stage.until("the round", lambda: stage.status().get("rendezvousRound") == 2)
         assert [each["cause"] for each in stage.status()["rounds"]] == ["First", "Unknown"]
-        [kv] = stage.etcd.store.range(f"{stage.keys.prefix}/r/").kvs
+        kv, _ = stage.etcd.store.range(stage.keys.reports).kvs
         paused = kv.value.replace(b"HEALTHY", b"PAUSED")
         await stage.etcd.txn(Txn((), (Put(kv.key, paused, kv.lease),)))
         await stage.until("the ranks", lambda: stage.status()["nodes"][0].get("ranks") == "UU")

@@ -27,7 +27,7 @@ def test_single_keys(key: str, kind: str) -> None:
 
 @given(slots, incarnations)
 def test_keys_of_a_stay(slot: int, incarnation: str) -> None:
-    kinds = {"node": KEYS.node, "gone": KEYS.tombstone, "report": KEYS.report}
+    kinds = {"node": KEYS.node, "gone": KEYS.tombstone, "report": KEYS.report, "samples": KEYS.samples}
     parsed = {kind: KEYS.parse(make(slot, incarnation)) for kind, make in kinds.items()}
     assert parsed == {kind: ParsedKey(kind, slot=slot, incarnation=incarnation) for kind in kinds}  # type: ignore[arg-type]  # as above
 
@@ -61,10 +61,12 @@ def test_the_prefix_of_a_round_is_not_that_of_another_that_begins_like_it() -> N
 def test_what_agents_watch_is_the_world_and_the_closer_alone() -> None:
     everything = [
         *(KEYS.spec, KEYS.expected, KEYS.rendezvous_state, KEYS.leader, KEYS.members, KEYS.node(1, "0" * 8)),
-        *(KEYS.tombstone(1, "0" * 8), KEYS.report(1, "0" * 8), KEYS.failure(1, 1, 0), KEYS.completion(1, 1)),
+        *(KEYS.tombstone(1, "0" * 8), KEYS.report(1, "0" * 8), KEYS.samples(1, "0" * 8)),
+        *(KEYS.failure(1, 1, 0), KEYS.completion(1, 1)),
     ]
     assert [key for key in everything if key.startswith(KEYS.ctl)] == [KEYS.rendezvous_state, KEYS.leader]
-    assert [key for key in everything if not key.startswith(KEYS.control)] == [KEYS.report(1, "0" * 8)]
+    reported = [KEYS.report(1, "0" * 8), KEYS.samples(1, "0" * 8)]
+    assert [key for key in everything if not key.startswith(KEYS.control)] == reported
     assert all(key.startswith(KEYS.everything) for key in everything)
 
 

@@ -15,6 +15,7 @@ from elasticjob_api.records import (
     FailureRule,
     NodeRecord,
     NodeReport,
+    NodeSamples,
     Progress,
     RecoveryTimings,
     SlotOwner,
@@ -52,6 +53,11 @@ RECORDS: list[Any] = [
     NodeReport(
         pod="p", pod_uid="u", round=1, group_rank=0, progress=Progress(3, None, {"loss": "0.1"}),
         workers=(WorkerReport(rank=0, state=WorkerState.FAILED, exit_code=0, cpu_percent=12.5, memory_bytes=0),),
+    ),
+    NodeSamples(round=1),
+    NodeSamples(
+        round=1, cpu_percent=(12.5, None), memory_bytes=(None, 0), progress=Progress(3, None, {"loss": "0.1"}),
+        time_ns=2**62,
     ),
 ]  # fmt: skip
 

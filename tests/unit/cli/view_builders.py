@@ -3,7 +3,8 @@
 from typing import Any
 
 from elasticjob_api import constants
-from elasticjob_api.records import NodeReport, Progress, WorkerReport, WorkerState
+from elasticjob_api.records import NodeReport, NodeSamples, Progress, WorkerReport, WorkerState
+from elasticjob_api.rendezvous_state import Member
 from elasticjob_cli.local.run_view import RunView
 
 
@@ -24,11 +25,17 @@ def a_report(pod: str = "j-0-abcde", *, round_: int = 1, ranks: tuple[int, ...] 
     return NodeReport(pod=pod, pod_uid=f"uid-{pod}", round=round_, group_rank=0, workers=workers, **fields)
 
 
-def a_view(*reports: NodeReport, pods: tuple[dict[str, Any], ...] = (), **status: Any) -> RunView:
+def a_view(
+    *reports: NodeReport,
+    pods: tuple[dict[str, Any], ...] = (),
+    progress: tuple[Progress | None, ...] = (),
+    **status: Any,
+) -> RunView:
     """Return a view of a job with this status."""
     view = RunView(job={"metadata": {"name": "j", "namespace": "default"}, "status": status})
     view.pods = {pod["metadata"]["name"]: pod for pod in pods}
     view.reports = {report.pod: report for report in reports}
+    view.samples = {Member(i, "0" * 8): NodeSamples(round=1, progress=each) for i, each in enumerate(progress)}
     return view
 
 

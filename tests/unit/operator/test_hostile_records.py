@@ -35,9 +35,10 @@ MAX_REPLICAS = 4
 JOB = builders.job(min_replicas=1, max_replicas=MAX_REPLICAS, replicas=2, backoff_limit=3)
 PODS = (builders.pod(0), builders.pod(1))
 IDS = Ids(suffix=lambda: "fresh", nonce=lambda: "nonce-01")
-REPORT = builders.report(
-    0, WorkerState.HEALTHY, WorkerState.FAILED, progress=Progress(3, 10, {"loss": "0.1"}), time_ns=10**18
-)
+REPORT = builders.report(0, WorkerState.HEALTHY, WorkerState.FAILED)
+EARLIER = builders.report(1, WorkerState.HEALTHY, progress=Progress(3, 10, {"loss": "0.1"}), time_ns=10**18)
+"""The report of an earlier agent, which has samples."""
+SAMPLES = builders.samples(Progress(3, 10, {"loss": "0.1"}), cpu_percent=(1.5, None), memory_bytes=(1, None))
 FAILURE = WorkerFailure(
     incarnation="000000a0", rank=0, exit_code=-9, message="boom", pod="j-0-a", time_ns=10**18, stderr="x"
 )
@@ -52,6 +53,8 @@ RUNNING: dict[str, bytes] = {
     KEYS.node(0, A0.incarnation): records.encode(builders.node(0).record),
     KEYS.node(1, A1.incarnation): records.encode(builders.node(1).record),
     KEYS.report(0, A0.incarnation): records.encode(REPORT),
+    KEYS.samples(0, A0.incarnation): records.encode(SAMPLES),
+    KEYS.report(1, A1.incarnation): records.encode(EARLIER),
     KEYS.failure(1, 0, 0): records.encode(FAILURE),
     KEYS.completion(1, 1): records.encode(Completion(A1.incarnation)),
     KEYS.tombstone(1, "000000ff"): records.encode(Tombstone(TombstoneReason.POD_FAILED, "OOMKilled")),
@@ -125,7 +128,10 @@ def test_the_records_of_a_running_job_are_all_readable() -> None:
 
 def test_the_operator_and_the_leader_have_the_same_view_of_a_running_job() -> None:
     theirs = parse_view(KEYS, [*keys_of(RUNNING)])
-    assert store_of(RUNNING).view(0) == replace(theirs, reports={A0: REPORT})
+    earlier, samples = records.split_samples(EARLIER)
+    assert samples is not None
+    reported = replace(theirs, reports={A0: REPORT, A1: earlier}, samples={A0: SAMPLES, A1: samples})
+    assert store_of(RUNNING).view(0) == reported
 
 
 @settings(max_examples=300, deadline=None)

@@ -150,17 +150,14 @@ def raw(rendezvous: RendezvousInformer) -> Callable[[str], bytes]:
     return lambda key: rendezvous._mirror.items[key].value  # reads private fields, because their memory is the subject
 
 
-async def test_only_reports_keep_their_bytes_for_comparison(rig: Rig) -> None:
+async def test_no_record_keeps_its_bytes(rig: Rig) -> None:
     rig.allowed[KEY] = allowed_bytes(1, 8)
-    report = encode(builders.report(0))
     async with rig.running():
         rig.put(KEYS.node(0, "00000001"), encode(builders.node(0).record))
-        rig.put(KEYS.report(0, "00000001"), report)
+        rig.put(KEYS.report(0, "00000001"), encode(builders.report(0)))
+        rig.put(KEYS.samples(0, "00000001"), encode(builders.samples()))
         await rig.seen()
-        stored_bytes = raw(rig.rendezvous)
-        assert [
-            stored_bytes(KEYS.spec),
-            stored_bytes(KEYS.node(0, "00000001")),
-            stored_bytes(KEYS.report(0, "00000001")),
-        ] == [b"", b"", report]
-        assert len(rig.rendezvous.view(KEY).nodes) == len(rig.rendezvous.view(KEY).reports) == 1
+        keys = (KEYS.spec, KEYS.node(0, "00000001"), KEYS.report(0, "00000001"), KEYS.samples(0, "00000001"))
+        assert [*map(raw(rig.rendezvous), keys)] == [b""] * 4
+        view = rig.rendezvous.view(KEY)
+        assert (len(view.nodes), len(view.reports), len(view.samples)) == (1, 1, 1)

@@ -31,8 +31,8 @@ USUAL_NPROC, MIN_WORKERS = 8, 64
 KEY_MEMORY = KIB
 """Operator memory for any key in addition to its value: names, revisions, table entries."""
 _LEFT = 1000
-_ENLARGED: dict[Kind, int] = {"spec": 12, "world": 12, "members": 12, "expected": 12, "report": 2}
-"""Factor from bytes in etcd to bytes of memory: text becomes objects; a report is kept as bytes and as a record."""
+_ENLARGED: dict[Kind, int] = {"spec": 12, "world": 12, "members": 12, "expected": 12, "report": 2, "samples": 2}
+"""Factor from bytes in etcd to bytes of memory: text becomes objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def allowed_bytes(nodes: int, nproc: int) -> EtcdQuota:
     ranks = nodes * nproc
     written = 64 * KIB + 32 * KIB * nodes + 80 * KIB * ranks + KIB * _LEFT
     held = min(MAX_BYTES, max(MIN_BYTES, 2 * written))
-    keys = MIN_KEYS + 2 * (7 + 4 * nodes + 2 * ranks)
+    keys = MIN_KEYS + 2 * (7 + 5 * nodes + 2 * ranks)
     bound = _memory_bound(nodes, nproc)
     return EtcdQuota(held, WRITTEN * held, keys, max(MIN_MEMORY, 2 * bound), bound, max(MIN_WORKERS, 2 * nproc))
 
@@ -81,7 +81,7 @@ def _memory_bound(nodes: int, nproc: int) -> int:
 
 
 def report_bytes(workers: int) -> int:
-    """Return the most bytes of a report of this number of workers."""
+    """Return the most bytes of a report of this number of workers, and also of a report and its samples together."""
     return min(64 * KIB, 24 * KIB + 256 * workers)  # JSON may escape its 64 metrics to six times their length
 
 

@@ -16,11 +16,12 @@ T = TypeVar("T")
 def record_view(last_seen: LastSeen, view: RendezvousView, pods: Mapping[str, Pod]) -> None:
     """Record the current view and pods."""
     _record_losses(last_seen, view)
-    if last_seen.first_report is None or last_seen.first_report.round != view.closed_round:
-        last_seen.first_report = furthest(view.reports.values(), view.closed_round)
+    if last_seen.first_samples is None or last_seen.first_samples.round != view.closed_round:
+        last_seen.first_samples = furthest(view.samples.values(), view.closed_round)
     members = last_seen.membership.members if last_seen.membership else ()
     relevant = {*view.nodes, *members, *(lost.member for lost in last_seen.lost_nodes)}
     last_seen.reports = _retain({**last_seen.reports, **view.reports}, relevant)
+    last_seen.samples = _retain({**last_seen.samples, **view.samples}, relevant)
     current = {member: PodLocation(node.record.pod) for member, node in view.nodes.items()}
     known = _retain({**current, **last_seen.locations}, relevant)
     last_seen.locations = {

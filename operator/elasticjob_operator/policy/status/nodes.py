@@ -77,8 +77,8 @@ def _node(
     was_member = slot in round_.slots
     unreported = same_letters("U" if was_member else "P", nproc_per_node(snapshot.job.spec))
     ranks = letters(report) if report else unreported
-    cpu = [worker.cpu_percent for worker in report.workers] if report else []
-    memory = [worker.memory_bytes for worker in report.workers] if report else []
+    samples = snapshot.view.samples.get(membership.member) if membership else None
+    cpu, memory = (samples.cpu_percent[: len(ranks)], samples.memory_bytes[: len(ranks)]) if samples else ((), ())
     return NodeStatus(
         name=f"{snapshot.job.metadata.name}-{slot}",
         pod_name=owner.name,

@@ -61,13 +61,12 @@ def test_a_pod_trains_until_its_trainer_has_ended() -> None:
     assert [pod["metadata"]["name"] for pod in view.training_pods()] == ["both"]
 
 
-def test_progress_is_the_furthest_report() -> None:
-    view = a_view(a_report("a", progress=progress(3, 10)), a_report("b", progress=progress(5, 10)), a_report("c"))
-    assert view.percentage == 50
+def test_progress_is_the_furthest_of_all_nodes() -> None:
+    assert a_view(progress=(progress(3, 10), progress(5, 10), None)).percentage == 50
 
 
 def test_no_progress_is_none() -> None:
-    assert a_view(a_report(progress=progress(3, 0))).percentage == 0
+    assert a_view(progress=(progress(3, 0),)).percentage == 0
 
 
 async def test_waiting_ends_with_the_change_that_was_waited_for() -> None:

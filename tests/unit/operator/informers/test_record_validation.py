@@ -23,6 +23,13 @@ IMPLAUSIBLE = [
     pytest.param(builders.active(0, nprocs="2x99999"), "more than 65536 nodes", id="too many nodes"),
     pytest.param(builders.active(0, nprocs="-2x2"), "run lengths '-2x2' are corrupt", id="negative workers"),
     pytest.param(builders.report(time_ns=-1), "time_ns is -1", id="before all clocks"),
+    pytest.param(builders.samples(memory_bytes=(1, -1)), "memory_bytes is -1", id="negative memory"),
+    pytest.param(builders.samples(cpu_percent=(0.0,) * 9), "9 workers are more than 8", id="samples of many workers"),
+    pytest.param(
+        builders.samples(Progress(metrics={str(n): "" for n in range(65)})),
+        "65 metrics are more than 64",
+        id="metrics in samples",
+    ),
     pytest.param(
         builders.report(progress=Progress(metrics={str(n): "" for n in range(65)})),
         "65 metrics are more than 64",
@@ -34,7 +41,7 @@ IMPLAUSIBLE = [
 @pytest.mark.parametrize(("record", "why"), IMPLAUSIBLE)
 def test_an_impossible_record_is_rejected_with_the_reason(record: Any, why: str) -> None:
     with pytest.raises(RecordError, match=re.escape(why)):
-        validate(record, job="j")
+        validate(record, job="j", workers=8)
 
 
 @pytest.mark.parametrize(("kind", "most"), [("report", 1 << 16), ("node", 1 << 16), ("world", 1 << 20)])

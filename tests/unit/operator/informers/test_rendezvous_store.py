@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import NodeReport, Progress, RecoveryTimings, WorkerReport, WorkerState, encode
+from elasticjob_api.records import (
+    NodeReport,
+    NodeSamples,
+    Progress,
+    RecoveryTimings,
+    WorkerReport,
+    WorkerState,
+    encode,
+)
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.cluster.log_limit import MAX_LINES
 from elasticjob_operator.informers.rendezvous_store import ChangeKind, JobStore
@@ -15,13 +23,19 @@ from testing import builders
 
 REVISIONS = itertools.count(1000)
 KEYS = Keys("/elasticjob/c/n/j/u")
-WORKER = WorkerReport(rank=0, state=WorkerState.HEALTHY, pid=7, cpu_percent=1.0, memory_bytes=1)
-REPORT = NodeReport(pod="j-0-a", pod_uid="u", round=1, workers=(WORKER,), progress=Progress(step=1), time_ns=1)
+KEY = KEYS.report(0, "00000001")
+WORKER = WorkerReport(rank=0, state=WorkerState.HEALTHY, pid=7)
+REPORT = NodeReport(pod="j-0-a", pod_uid="u", round=1, workers=(WORKER,))
+SAMPLES = NodeSamples(round=1, cpu_percent=(1.0,), memory_bytes=(1,), progress=Progress(step=1), time_ns=1)
+EARLIER = replace(
+    REPORT, workers=(replace(WORKER, cpu_percent=1.0, memory_bytes=1),), progress=Progress(step=1), time_ns=1
+)
+"""The same, as an earlier agent writes it."""
 
 
-def put(records: JobStore, report: NodeReport) -> ChangeKind:
-    kv = KeyValue(KEYS.report(0, "00000001"), encode(report), 1, mod_revision=next(REVISIONS), version=1)
-    return records.put(kv)
+def put(records: JobStore, record: NodeReport | NodeSamples) -> ChangeKind:
+    key = KEY if isinstance(record, NodeReport) else KEYS.samples(0, "00000001")
+    return records.put(KeyValue(key, encode(record), 1, mod_revision=next(REVISIONS), version=1))
 
 
 @pytest.fixture
@@ -31,61 +45,67 @@ def store() -> JobStore:
     return records
 
 
-def test_samples_and_time_alone_are_no_change_of_state(store: JobStore) -> None:
-    later = replace(REPORT, time_ns=2, workers=(replace(WORKER, cpu_percent=99.0, memory_bytes=10**9),))
-    assert put(store, later) is ChangeKind.PROGRESS
-    assert list(store.view(3).reports.values()) == [later], "it is known all the same"
+def test_samples_are_no_change_of_state(store: JobStore) -> None:
+    for samples in (SAMPLES, replace(SAMPLES, progress=Progress(step=2), time_ns=2)):
+        assert put(store, samples) is ChangeKind.PROGRESS
+        assert list(store.view(3).samples.values()) == [samples]
+    assert list(store.view(3).reports.values()) == [REPORT]
 
 
-def test_progress_is_no_change_of_state(store: JobStore) -> None:
-    assert put(store, replace(REPORT, progress=Progress(step=2))) is ChangeKind.PROGRESS
+CHANGED = [
+    replace(REPORT, workers=(replace(WORKER, state=WorkerState.FAILED),)),
+    replace(REPORT, workers=(replace(WORKER, pid=8),)),
+    replace(REPORT, workers=()),
+    replace(REPORT, round=2),
+    replace(REPORT, stalled_since_ns=5),
+    replace(REPORT, recovery=RecoveryTimings(stop_s=1.0)),
+]
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        replace(REPORT, workers=(replace(WORKER, state=WorkerState.FAILED),)),
-        replace(REPORT, workers=(replace(WORKER, pid=8),)),
-        replace(REPORT, workers=()),
-        replace(REPORT, round=2),
-        replace(REPORT, stalled_since_ns=5),
-        replace(REPORT, recovery=RecoveryTimings(stop_s=1.0)),
-    ],
-)
-def test_any_other_field_of_a_report_is_a_change_of_state(store: JobStore, changed: NodeReport) -> None:
-    assert put(store, replace(changed, progress=Progress(step=2))) is ChangeKind.STATE
+@pytest.mark.parametrize("changed", CHANGED)
+def test_a_report_is_a_change_of_state(store: JobStore, changed: NodeReport) -> None:
+    assert put(store, changed) is ChangeKind.STATE
+
+
+def test_a_report_of_an_earlier_agent_has_state_and_samples() -> None:
+    records = JobStore(KEYS)
+    assert put(records, EARLIER) is ChangeKind.STATE
+    view = records.view(3)
+    assert (list(view.reports.values()), list(view.samples.values())) == ([REPORT], [SAMPLES])
+    later = replace(EARLIER, progress=Progress(step=2), time_ns=2)
+    assert put(records, later) is ChangeKind.PROGRESS
+    assert list(records.view(3).samples.values()) == [replace(SAMPLES, progress=Progress(step=2), time_ns=2)]
+
+
+@pytest.mark.parametrize("changed", CHANGED)
+def test_any_other_field_of_an_earlier_agents_report_is_a_change_of_state(changed: NodeReport) -> None:
+    records = JobStore(KEYS)
+    put(records, EARLIER)
+    assert put(records, replace(changed, progress=Progress(step=2), time_ns=2)) is ChangeKind.STATE
+
+
+def test_a_deleted_report_of_an_earlier_agent_leaves_no_samples() -> None:
+    records = JobStore(KEYS)
+    put(records, EARLIER)
+    records.drop(KEY)
+    assert (records.view(3).samples, records.empty) == ({}, True)
 
 
 def test_an_unreadable_report_is_a_change_of_state(store: JobStore) -> None:
-    key = KEYS.report(0, "00000001")
-    assert store.put(KeyValue(key, b"{", create_revision=1, mod_revision=3, version=2)) is ChangeKind.STATE
+    assert store.put(KeyValue(KEY, b"{", create_revision=1, mod_revision=3, version=2)) is ChangeKind.STATE
 
 
 def test_any_other_key_is_a_change_of_state(store: JobStore) -> None:
     assert store.put(KeyValue(KEYS.spec, b"{}", create_revision=1, mod_revision=3, version=1)) is ChangeKind.STATE
 
 
-def test_a_report_with_new_samples_is_decoded_for_the_view_in_its_newest_version(
-    store: JobStore,
-) -> None:
-    for memory in (2, 3, 4):
-        assert put(store, replace(REPORT, workers=(replace(WORKER, memory_bytes=memory),))) is ChangeKind.PROGRESS
-    assert [report.workers[0].memory_bytes for report in store.view(3).reports.values()] == [4]
-
-
-def test_a_change_of_state_after_undecoded_reports_is_detected(store: JobStore) -> None:
-    put(store, replace(REPORT, time_ns=2))
-    assert put(store, replace(REPORT, time_ns=3, round=2)) is ChangeKind.STATE
-    assert [report.round for report in store.view(3).reports.values()] == [2]
-
-
-def test_every_report_is_counted_once_decoded_or_not() -> None:
+def test_every_report_and_its_samples_are_counted_once() -> None:
     counted: list[bool] = []
     records = JobStore(KEYS, lambda *, readable: counted.append(readable))
-    for report in (REPORT, replace(REPORT, time_ns=2), replace(REPORT, time_ns=3, round=2)):
-        put(records, report)
-    records.put(KeyValue(KEYS.report(0, "00000001"), b"{", create_revision=1, mod_revision=3, version=2))
-    assert counted == [True, True, True, False]
+    put(records, REPORT)
+    put(records, SAMPLES)
+    records.put(KeyValue(KEYS.samples(0, "00000001"), b"{", create_revision=1, mod_revision=3, version=2))
+    assert counted == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -127,6 +147,14 @@ def test_a_report_with_too_many_workers_is_rejected(workers: int, metrics: dict[
     (message,) = records.view(3).unreadable
     assert why in message
     assert not records.view(3).reports
+
+
+def test_samples_of_too_many_workers_are_rejected(store: JobStore) -> None:
+    store.most_workers = 64
+    put(store, replace(SAMPLES, cpu_percent=(1.0,) * 65))
+    (message,) = store.view(3).unreadable
+    assert "65 workers are more than 64" in message
+    assert not store.view(3).samples
 
 
 def test_foreign_text_cannot_forge_a_log_line(store: JobStore, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from elasticjob_api.constants import Phase
-from elasticjob_api.records import NodeReport, Progress, WorkerFailure, WorkerReport, WorkerState
+from elasticjob_api.records import NodeReport, NodeSamples, Progress, WorkerFailure, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus, WorkerStates
@@ -37,17 +37,19 @@ def world(round_: int = 1, state: RoundPhase = RoundPhase.ACTIVE, nodes: int = 2
 
 def report(slot: int, *, state: WorkerState = WorkerState.HEALTHY, pod: str = "", **fields: Any) -> NodeReport:
     workers = tuple(
-        WorkerReport(
-            rank=slot * PER_NODE + i,
-            state=state,
-            pid=4000 + slot * PER_NODE + i,
-            cpu_percent=20.0 + (slot * 7 + i * 3) % 80,
-            memory_bytes=(1 + (slot + i) % 7) << 30,
-        )
-        for i in range(PER_NODE)
+        WorkerReport(rank=slot * PER_NODE + i, state=state, pid=4000 + slot * PER_NODE + i) for i in range(PER_NODE)
     )
     return NodeReport(
         pod=pod or f"job-{slot}-abcde", pod_uid=f"u{slot}", round=1, group_rank=slot, workers=workers, **fields
+    )
+
+
+def samples(slot: int, progress: Progress | None = None) -> NodeSamples:
+    return NodeSamples(
+        round=1,
+        cpu_percent=tuple(20.0 + (slot * 7 + i * 3) % 80 for i in range(PER_NODE)),
+        memory_bytes=tuple((1 + (slot + i) % 7) << 30 for i in range(PER_NODE)),
+        progress=progress,
     )
 
 
@@ -128,9 +130,8 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
         ),
         conditions=(Condition(type="Running", status="True", reason="AllWorkersRun", message="all workers run"),),
     )
-    reports = {
-        Member(i, f"{i:08x}"): report(i, progress=Progress(4300, 9000, {"loss": "0.0298"})) for i in range(nodes)
-    }
+    reports = {Member(i, f"{i:08x}"): report(i) for i in range(nodes)}
+    sampled = {member: samples(member.slot, Progress(4300, 9000, {"loss": "0.0298"})) for member in reports}
     reports[Member(3, f"{3:08x}")] = report(3, state=WorkerState.FAILED)
     of = key(name)
     last = world(4, nodes=nodes, cause=Cause.NODE_JOINED, message="job-7 joined", root_cause="2/0004.5")
@@ -153,7 +154,7 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
         of,
         obj(now_s),
         status,
-        RendezvousView(world=last, reports=reports, failures=failures("2/0004.5", failure)),
+        RendezvousView(world=last, reports=reports, samples=sampled, failures=failures("2/0004.5", failure)),
         now_s - 59,
     )
 
@@ -188,11 +189,12 @@ def hostile(board: PageState, *, now_s: float = NOW_S) -> None:
         progress=ProgressStatus(step=1, total=2, metrics={bad: bad}),
     )
     at = world(2, cause=Cause.WORKER_FAILED, message=bad, root_cause="1/0000.0")
-    reports = {Member(0, "0" * 8): replace(report(0, pod=bad), progress=Progress(1, 2, {bad: bad}))}
+    reports = {Member(0, "0" * 8): report(0, pod=bad)}
+    sampled = {Member(0, "0" * 8): samples(0, Progress(1, 2, {bad: bad}))}
     board.reconciled(
         key("hostile"),
         obj(now_s),
         status,
-        RendezvousView(world=at, reports=reports, failures=failures("1/0000.0", failure)),
+        RendezvousView(world=at, reports=reports, samples=sampled, failures=failures("1/0000.0", failure)),
         now_s,
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.records import Progress, WorkerReport, WorkerState
+from elasticjob_api.records import Progress
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, ProgressStatus, RoundStatus
@@ -16,7 +16,18 @@ from elasticjob_operator.ui import PageState
 from elasticjob_operator.ui.serialize import METRICS_LIMIT, RANKS_LIMIT, TEXT_LIMIT, job_details, job_row
 from elasticjob_operator.ui.state import MAX_ROUNDS
 from testing.builders import NOW_S
-from tests.unit.operator.ui.page_states import HOSTILE, hostile, key, large, obj, observed, report, small, world
+from tests.unit.operator.ui.page_states import (
+    HOSTILE,
+    hostile,
+    key,
+    large,
+    obj,
+    observed,
+    report,
+    samples,
+    small,
+    world,
+)
 
 
 def noted(*names: str) -> PageState:
@@ -93,9 +104,9 @@ def test_a_large_job_is_complete_and_its_ranks_are_in_order() -> None:
 
 
 def test_progress_is_the_highest_reported_and_remains_after_the_agents_end() -> None:
-    reports = {Member(i, f"{i:08x}"): replace(report(i), progress=Progress(step, 100)) for i, step in enumerate((5, 9))}
+    sampled = {Member(i, f"{i:08x}"): samples(i, Progress(step, 100)) for i, step in enumerate((5, 9))}
     board, status = PageState(), JobStatus(progress=ProgressStatus(step=7, total=100))
-    board.reconciled(key(), obj(), status, RendezvousView(reports=reports), NOW_S)
+    board.reconciled(key(), obj(), status, RendezvousView(samples=sampled), NOW_S)
     assert job_row(board.jobs["team", "job"])["progress"]["step"] == 9
     board.reconciled(key(), obj(), status, RendezvousView(), NOW_S)
     assert job_row(board.jobs["team", "job"])["progress"]["step"] == 7
@@ -176,13 +187,18 @@ def test_two_hundred_jobs_are_a_short_list() -> None:
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
 def test_values_that_are_not_numbers_are_left_out(wrong: float) -> None:
     board = PageState()
-    odd = WorkerReport(rank=0, state=WorkerState.HEALTHY, cpu_percent=wrong)
-    board.reconciled(
-        key(),
-        obj(),
-        JobStatus(),
-        RendezvousView(reports={Member(0, "0" * 8): replace(report(0), workers=(odd,))}),
-        NOW_S,
-    )
+    odd, member = replace(samples(0), cpu_percent=(wrong,)), Member(0, "0" * 8)
+    view = RendezvousView(reports={member: report(0)}, samples={member: odd})
+    board.reconciled(key(), obj(), JobStatus(), view, NOW_S)
     details = job_details(board.jobs["team", "job"])
     assert json.loads(json.dumps(details, allow_nan=False))["ranks"][0]["cpu"] == [None]
+
+
+def test_a_node_has_the_samples_of_its_workers_alone() -> None:
+    board, member = PageState(), Member(0, "0" * 8)
+    short = replace(report(0), workers=report(0).workers[:2])
+    view = RendezvousView(reports={member: short, Member(1, "1" * 8): report(1)}, samples={member: samples(0)})
+    board.reconciled(key(), obj(), JobStatus(), view, NOW_S)
+    sampled, other = job_details(board.jobs["team", "job"])["ranks"]
+    assert (sampled["cpu"], sampled["memory"]) == ([20.0, 23.0], [1 << 30, 2 << 30])
+    assert (other["cpu"], other["memory"]) == ([], [])

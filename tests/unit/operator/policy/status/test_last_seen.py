@@ -14,6 +14,7 @@ from testing.builders import (
     record,
     report,
     running,
+    samples,
     view,
     world,
 )
@@ -34,9 +35,10 @@ def lost(last_seen: LastSeen) -> list[int]:
 
 
 def test_the_report_of_a_member_is_kept_after_its_agent_is_gone() -> None:
-    reported = report(0, WorkerState.SUCCEEDED)
-    last_seen = remembered(running(0, reports={member(0): reported}), running(0, nodes={}))
-    assert last_seen.reports == {member(0): reported}
+    reported, sampled = report(0, WorkerState.SUCCEEDED), samples()
+    before = running(0, reports={member(0): reported}, samples={member(0): sampled})
+    last_seen = remembered(before, running(0, nodes={}))
+    assert (last_seen.reports, last_seen.samples) == ({member(0): reported}, {member(0): sampled})
 
 
 def test_sessions_that_are_gone_and_not_of_the_last_round_are_dropped() -> None:

@@ -3,14 +3,13 @@
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 import pytest
 
 from elasticjob_api import codec
-from elasticjob_api.records import Tombstone, TombstoneReason, WorkerFailure, WorkerReport, WorkerState
+from elasticjob_api.records import Tombstone, TombstoneReason, WorkerFailure, WorkerState
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, NodeStatus
@@ -27,6 +26,7 @@ from testing.builders import (
     record,
     report,
     running,
+    samples,
     seen,
     view,
     world,
@@ -64,25 +64,20 @@ def test_a_running_node_has_its_pod_its_node_its_rank_and_its_workers() -> None:
 
 
 def test_a_node_has_cpu_and_memory_of_its_workers_once_one_was_sampled() -> None:
-    sampled = replace(
-        report(0, H, H),
-        workers=(
-            WorkerReport(rank=0, state=H, cpu_percent=99.6, memory_bytes=1000),
-            WorkerReport(rank=1, state=H, cpu_percent=50.0, memory_bytes=500),
-        ),
-    )
-    entry = only(running(0, reports={member(0): sampled}), pod(0))
+    entry = sampled((99.6, 1000), (50.0, 500))
     assert (entry.cpu_percent, entry.memory_bytes) == (150, 1500)
     assert only(running(0, reports={member(0): report(0, H)}), pod(0)).cpu_percent is None
 
 
-def sampled(*samples: tuple[float | None, int | None]) -> NodeStatus:
+def sampled(*found: tuple[float | None, int | None], workers: int = 0) -> NodeStatus:
     """Return the entry of a node whose workers use this much."""
-    workers = tuple(
-        WorkerReport(rank=rank, state=H, cpu_percent=cpu, memory_bytes=memory)
-        for rank, (cpu, memory) in enumerate(samples)
-    )
-    return only(running(0, reports={member(0): replace(report(0, H), workers=workers)}), pod(0))
+    reported = report(0, *[H] * (workers or len(found)))
+    of_node = samples(cpu_percent=tuple(cpu for cpu, _ in found), memory_bytes=tuple(memory for _, memory in found))
+    return only(running(0, reports={member(0): reported}, samples={member(0): of_node}), pod(0))
+
+
+def test_samples_of_more_workers_than_are_reported_are_left_out() -> None:
+    assert sampled((1.0, 1), (2.0, 2), (4.0, 4), workers=2).rank_cpu_percent == (1, 2)
 
 
 def test_cpu_and_memory_of_each_worker_are_listed_with_0_for_unknown() -> None:

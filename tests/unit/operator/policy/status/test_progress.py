@@ -10,18 +10,15 @@ from elasticjob_api.status import JobStatus, ProgressStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.status.last_seen import record_view
 from elasticjob_operator.policy.status.progress import progress
-from testing.builders import NOW, NOW_S, active, job, member, membership, report, running, seen, view, world
+from testing.builders import NOW, NOW_S, active, job, member, membership, running, samples, seen, view, world
 
 KNOWN = ProgressStatus(step=3)
 
 
 def progress_of(*reports: tuple[Progress | None, int], before: ProgressStatus | None = None) -> ProgressStatus | None:
     """Return the progress of a job in round 2 with these pairs of progress and round."""
-    of_nodes = {
-        member(slot): report(slot, progress=made, round=round_, time_ns=int(NOW_S * 1e9))
-        for slot, (made, round_) in enumerate(reports)
-    }
-    at = view(0, 1, world=active(0, 1, round=2), reports=of_nodes)
+    of_nodes = {member(slot): samples(made, round_=round_) for slot, (made, round_) in enumerate(reports)}
+    at = view(0, 1, world=active(0, 1, round=2), samples=of_nodes)
     return progress(seen(job(status=JobStatus(progress=before)), at))
 
 
@@ -55,10 +52,10 @@ def test_a_percentage_needs_step_and_total_and_stays_within_a_hundred(
 
 def test_the_last_report_of_an_agent_is_the_progress_of_an_ended_job() -> None:
     job_state = JobState()
-    last = report(0, progress=Progress(20, 20), round=2, time_ns=int(NOW_S * 1e9))
+    last = samples(Progress(20, 20), round_=2)
     record_view(
         job_state.last_seen,
-        running(0, world=active(0, round=2), membership=membership(0, round_=2), reports={member(0): last}),
+        running(0, world=active(0, round=2), membership=membership(0, round_=2), samples={member(0): last}),
         {},
     )
     ended = view(nodes={}, world=world(RoundPhase.SUCCEEDED, round=2), membership=membership(0, round_=2))
@@ -70,11 +67,9 @@ def test_the_last_report_of_an_agent_is_the_progress_of_an_ended_job() -> None:
 def remaining(step: int, *, first_step: int = 10, after_s: float = 20.0, first_round: int = 2) -> int | None:
     """Return the estimate for a job of 100 steps whose first report is `after_s` old."""
     job_state = JobState()
-    job_state.last_seen.first_report = report(
-        0, progress=Progress(first_step, 100), round=first_round, time_ns=int(NOW_S * 1e9)
-    )
-    now = report(0, progress=Progress(step, 100), round=2, time_ns=int((NOW_S + after_s) * 1e9))
-    made = progress(seen(job(), view(0, world=active(0, round=2), reports={member(0): now}), job_state=job_state))
+    job_state.last_seen.first_samples = samples(Progress(first_step, 100), round_=first_round)
+    now = samples(Progress(step, 100), round_=2, at_s=NOW_S + after_s)
+    made = progress(seen(job(), view(0, world=active(0, round=2), samples={member(0): now}), job_state=job_state))
     assert made is not None
     return made.estimated_remaining_s
 
