@@ -1,27 +1,29 @@
-"""Worker states and samples of one node, written to `P/r/<slot>.<incarnation>`.
+"""Worker states of one node, written to `P/r/<slot>.<incarnation>`, and samples, written to a key beside it.
 
-A change of state is written at once; changes within 20 ms go together. Samples of memory, cpu and progress are written
-in every report period, and once ten seconds after a change. No decision depends on a report, so a report that cannot
-be written is replaced by the next. A refused report shows that this node's own key is gone.
+A change of state is written at once, with samples; changes within 20 ms go together. Samples of memory, cpu and
+progress alone are written in every report period, and once ten seconds after a change. No decision depends on a
+report, so a report that cannot be written is replaced by the next. A refused report shows that this node's own key is
+gone.
 """
 
 import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from elasticjob_agent.monitoring.recovery_timings import recovery_timings
-from elasticjob_agent.monitoring.usage import Usage, UsageMeter
+from elasticjob_agent.monitoring.usage import UsageMeter
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_agent.rendezvous.member.session import Session
 from elasticjob_agent.rendezvous.protocol import transactions
+from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
 from elasticjob_agent.tracing import Tracer
 from elasticjob_agent.workers.node_workers import NodeWorkers
 from elasticjob_agent.workers.progress import ProgressFifo
-from elasticjob_api.records import NodeReport, RecoveryTimings, WorkerReport, WorkerState
+from elasticjob_api.records import NodeReport, NodeSamples, RecoveryTimings, WorkerReport, WorkerState
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound
 from elasticjob_etcd.interface import Etcd
 
@@ -34,6 +36,15 @@ _FIRST_SAMPLE_S = 10.0
 """Seconds after a change of state to the first sample, which need not wait for the period."""
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _WrittenReport:
+    """The report in etcd, with its writer and its revision."""
+
+    me: SessionKeys
+    report: NodeReport
+    revision: int
 
 
 class Reporter:
@@ -59,6 +70,9 @@ class Reporter:
         self._changed_recently = False
         self._hang_monitor: HangMonitor | None = None
         self._trace = trace
+        self._written: _WrittenReport | None = None
+        """None if the report may have to be written again."""
+        self._stalled_ns = 0
         workers.on_report = self._changed.set
 
     async def run(self) -> None:
@@ -99,8 +113,16 @@ class Reporter:
         group.create_task(self._hang_monitor.run(deadline_s))
 
     async def _write(self, session: Session) -> None:
+        workers = self._workers.reports()
+        report, samples = self._build_report(session, workers), self._build_samples(workers)
+        written = self._find_written(session.me, report)
+        txn = (
+            transactions.report(session.me, report, samples)
+            if written is None
+            else transactions.samples(session.me, samples, written.revision)
+        )
         try:
-            result = await self._etcd.txn(transactions.report(session.me, self._build_report(session)))
+            result = await self._etcd.txn(txn)
         except LeaseNotFound:
             self._session_lost(session)
         except EtcdError as error:
@@ -108,28 +130,46 @@ class Reporter:
             await asyncio.sleep(_RETRY_S)
             self._changed.set()
         else:
-            if not result.succeeded:
+            if result.succeeded:
+                self._written = written or _WrittenReport(session.me, report, result.revision)
+            elif written is None:
                 self._session_lost(session)
+            else:  # etcd has another report, for example that of a restored backup
+                self._written = None
+                self._changed.set()
+
+    def _find_written(self, me: SessionKeys, report: NodeReport) -> _WrittenReport | None:
+        """Return the report in etcd if it is this one."""
+        written = self._written
+        return written if written is not None and (written.me, written.report) == (me, report) else None
 
     def _session_lost(self, session: Session) -> None:
         # A report that was under way while the node joined again concerns the old session only.
         if self._member.session is session:
             self._member.session_lost()
 
-    def _build_report(self, session: Session) -> NodeReport:
-        assignment, workers = self._workers.assignment, self._workers.reports()
-        used = self._meter.measure([worker.pid for worker in workers if worker.state is WorkerState.HEALTHY])
+    def _build_report(self, session: Session, workers: tuple[WorkerReport, ...]) -> NodeReport:
+        assignment = self._workers.assignment
         return NodeReport(
             pod=session.node.pod,
             pod_uid=session.node.pod_uid,
             round=assignment.round if assignment else 0,
             group_rank=assignment.group_rank if assignment else None,
-            workers=tuple(_with_usage(worker, used) for worker in workers),
-            progress=self._progress.last,
+            workers=workers,
             restart_count=assignment.restart_count if assignment else 0,
-            time_ns=self._wall_ns(),
             stalled_since_ns=self._stalled_since_ns(),
             recovery=self._recovery(assignment.round) if assignment else None,
+        )
+
+    def _build_samples(self, workers: tuple[WorkerReport, ...]) -> NodeSamples:
+        used = self._meter.measure([worker.pid for worker in workers if worker.state is WorkerState.HEALTHY])
+        usages = [used.get(worker.pid) if worker.state is WorkerState.HEALTHY else None for worker in workers]
+        return NodeSamples(
+            round=self._workers.assignment.round if self._workers.assignment else 0,
+            cpu_percent=tuple(None if usage is None else usage.cpu_percent for usage in usages),
+            memory_bytes=tuple(None if usage is None else usage.memory_bytes for usage in usages),
+            progress=self._progress.last,
+            time_ns=self._wall_ns(),
         )
 
     def _recovery(self, round_: int) -> RecoveryTimings | None:
@@ -137,11 +177,10 @@ class Reporter:
         return None if started_ns is None else recovery_timings(self._trace.points, round_, started_ns)
 
     def _stalled_since_ns(self) -> int:
+        """Return since when the workers are suspected to hang, the same time for as long as they are; 0 if not."""
         silent_s = self._hang_monitor.stalled_for_s if self._hang_monitor is not None else None
-        return 0 if silent_s is None else self._wall_ns() - int(silent_s * 1e9)
-
-
-def _with_usage(worker: WorkerReport, used: Mapping[int, Usage]) -> WorkerReport:
-    """Return the report with the worker's usage; unchanged if the worker has ended or is not healthy."""
-    use = used.get(worker.pid) if worker.state is WorkerState.HEALTHY else None
-    return worker if use is None else replace(worker, cpu_percent=use.cpu_percent, memory_bytes=use.memory_bytes)
+        if silent_s is None:
+            self._stalled_ns = 0
+        elif not self._stalled_ns:
+            self._stalled_ns = self._wall_ns() - int(silent_s * 1e9)
+        return self._stalled_ns

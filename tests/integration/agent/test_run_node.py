@@ -8,8 +8,8 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,10 +23,10 @@ from elasticjob_agent.workers import log_dir
 from elasticjob_api import keys, records
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
-from elasticjob_api.records import ExpectedSlots, NodeReport, SlotOwner, SpecRecord
+from elasticjob_api.records import ExpectedSlots, NodeReport, NodeSamples, SlotOwner, SpecRecord, WorkerState
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
-from elasticjob_etcd.interface import Put, Txn
+from elasticjob_etcd.interface import Delete, KeyValue, Put, Txn
 from testing.newer_version import newer_record
 from testing.waiting import aeventually
 
@@ -146,38 +146,64 @@ async def test_each_node_logs_its_round_and_why_its_workers_stop(
     assert caplog.text.count("stopping the workers: round 2 is forming: WorkerFailed no more data") == 2
 
 
-async def test_a_new_round_has_no_progress_of_the_one_before(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
-    first = "open(os.environ['ELASTICJOB_PROGRESS'], 'w').write('{\"step\": 7}\\n'); "
-    ends = f"go = pathlib.Path({str(tmp_path / 'go')!r})\nwhile not go.exists(): time.sleep(0.01)\nsys.exit(1)"
-    script = f"MARK; round_ = os.environ['ELASTICJOB_ROUND']\nif round_ == '2': time.sleep(600)\n{first}\n{ends}"
-    node = scripted(etcd_server, tmp_path, script)
+@asynccontextmanager
+async def reporting(node: NodeSettings) -> AsyncIterator[EtcdClient]:
+    """Run a node with one restart, which writes samples ten times a second; return a client of its etcd."""
     own_spec = SpecRecord(min=1, max=1, desired=1, max_restarts=1, report_period_s=0.1)
-    node = replace(node, profile=replace(node.profile, own_spec=own_spec))
-    client = EtcdClient(etcd_server.endpoint)
-    run = asyncio.create_task(run_node(node))
-
-    async def steps() -> set[tuple[int, int | None]]:
-        found = (await client.range(node.profile.keys.reports)).kvs
-        reports = [records.decode(NodeReport, each.value) for each in found]
-        return {(report.round, report.progress.step if report.progress else None) for report in reports}
-
-    async def has_progress() -> bool:
-        return (1, 7) in await steps()
-
-    async def has_none() -> bool:
-        return (2, None) in await steps()
-
+    client = EtcdClient(node.endpoint)
+    run = asyncio.create_task(run_node(replace(node, profile=replace(node.profile, own_spec=own_spec))))
     try:
-        shown: bool = await aeventually(has_progress, within_s=30, what="the progress of round 1")
-        (tmp_path / "go").touch()
-        gone: bool = await aeventually(has_none, within_s=30, what="a report of round 2 without progress")
-        assert shown
-        assert gone
+        yield client
     finally:
         run.cancel()
         with suppress(asyncio.CancelledError):
             await run
         await client.close()
+
+
+async def test_a_new_round_has_no_progress_of_the_one_before(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
+    first = "open(os.environ['ELASTICJOB_PROGRESS'], 'w').write('{\"step\": 7}\\n'); "
+    ends = f"go = pathlib.Path({str(tmp_path / 'go')!r})\nwhile not go.exists(): time.sleep(0.01)\nsys.exit(1)"
+    script = f"MARK; round_ = os.environ['ELASTICJOB_ROUND']\nif round_ == '2': time.sleep(600)\n{first}\n{ends}"
+    node = scripted(etcd_server, tmp_path, script)
+    async with reporting(node) as client:
+
+        async def steps() -> set[tuple[int, int | None]]:
+            found = (await client.range(node.profile.keys.reports)).kvs
+            samples = [records.decode(NodeSamples, kv.value) for kv in found if kv.key.endswith("/samples")]
+            return {(each.round, each.progress.step if each.progress else None) for each in samples}
+
+        async def has_progress() -> bool:
+            return (1, 7) in await steps()
+
+        async def has_none() -> bool:
+            return (2, None) in await steps()
+
+        shown: bool = await aeventually(has_progress, within_s=30, what="the progress of round 1")
+        (tmp_path / "go").touch()
+        gone: bool = await aeventually(has_none, within_s=30, what="samples of round 2 without progress")
+        assert shown
+        assert gone
+
+
+async def test_samples_leave_the_report_as_it_is_and_a_deleted_report_is_written_again(
+    etcd_server: EmbeddedEtcd, tmp_path: Path
+) -> None:
+    node = scripted(etcd_server, tmp_path, "MARK; time.sleep(600)")
+    async with reporting(node) as client:
+
+        async def sampled() -> list[KeyValue]:
+            """Return the report, once samples were written three times after it."""
+            held = sorted((await client.range(node.profile.keys.reports)).kvs, key=lambda kv: kv.key)
+            return held[:1] if len(held) == 2 and held[1].mod_revision >= held[0].mod_revision + 3 else []
+
+        reports: list[KeyValue] = await aeventually(sampled, within_s=30, what="samples without a report")
+        [report] = reports
+        assert records.decode(NodeReport, report.value).workers[0].state is WorkerState.HEALTHY
+        await client.txn(Txn((), (Delete(report.key),)))
+        reports = await aeventually(sampled, within_s=30, what="the report again")
+        [again] = reports
+        assert (again.value, again.lease) == (report.value, report.lease)
 
 
 async def test_a_full_disk_of_the_logs_costs_a_restart_and_is_named(

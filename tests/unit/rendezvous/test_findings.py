@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.records import NodeReport, SpecRecord
+from elasticjob_api.records import NodeReport, NodeSamples, SpecRecord
 from elasticjob_etcd.interface import Delete, Txn
 from tests.unit.rendezvous.sim.job import SimJob
 from tests.unit.rendezvous.sim.play import Play
@@ -151,6 +151,7 @@ def test_finding_10_the_leaders_one_watch_shows_all_that_it_decides_from_and_no_
     others = (keys.tombstone(0, nobody), keys.completion(1, 0), keys.failure(1, 0, 0))
     assert [key for key in (*decides, *others) if not key.startswith(keys.control)] == []
     assert not keys.report(0, nobody).startswith(keys.control)
+    assert not keys.samples(0, nobody).startswith(keys.control)
 
 
 def test_finding_10_a_report_neither_wakes_the_leader_nor_changes_its_decision() -> None:
@@ -158,8 +159,9 @@ def test_finding_10_a_report_neither_wakes_the_leader_nor_changes_its_decision()
     node = made.node("0")
     assert node.session is not None
     assert node.leader_mirror is not None
-    record = NodeReport(pod=node.pod, pod_uid="u", round=1, group_rank=0)
-    assert made.job.store.txn(transactions.report(node.session.me, record)).succeeded
+    record, samples = NodeReport(pod=node.pod, pod_uid="u", round=1, group_rank=0), NodeSamples(round=1)
+    written = made.job.store.txn(transactions.report(node.session.me, record, samples))
+    assert made.job.store.txn(transactions.samples(node.session.me, samples, written.revision)).succeeded
     assert not node.leader_mirror.pending
     assert not node.close_a_round()
 
@@ -170,7 +172,8 @@ def test_finding_8_a_refused_report_makes_an_agent_rejoin_whose_key_was_deleted(
     assert node.session is not None
     made.job.store.txn(Txn((), (Delete(node.session.me.node_key),)))  # its lease is alive: no keeper ever notices
     record = NodeReport(pod=node.pod, pod_uid="u", round=1, group_rank=1)
-    node.lost = not made.job.store.txn(transactions.report(node.session.me, record)).succeeded  # as the reporter does
+    report = transactions.report(node.session.me, record, NodeSamples(round=1))
+    node.lost = not made.job.store.txn(report).succeeded  # as the reporter does
     made.run("turn 1; key 1; settle; is active 1 members=0,1; runs 1 1")
 
 

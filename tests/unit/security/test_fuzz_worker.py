@@ -14,7 +14,7 @@ from elasticjob_agent.workers.error_file import TAIL_BYTES, StderrTail, read_err
 from elasticjob_agent.workers.error_message import MAX_CHARACTERS, error_line, traceback_tail
 from elasticjob_agent.workers.progress import parse_progress
 from elasticjob_api import records
-from elasticjob_api.records import NodeReport
+from elasticjob_api.records import NodeSamples
 from testing.mutations import NOT_FINITE, VALUES, mutate
 
 TOLD = {"message": {"message": "boom", "extraInfo": {"py_callstack": "Traceback …", "timestamp": "1700000000.5"}}}
@@ -52,11 +52,11 @@ def test_any_json_in_an_error_file(file: Path, rng: random.Random, times: int) -
 
 
 def require_small(line: bytes) -> None:
-    """The parsed part of a line of progress fits into a report."""
+    """The parsed part of a line of progress fits into the samples."""
     found = parse_progress(line)
-    report = records.encode(NodeReport(pod="p", pod_uid="u", round=1, progress=found))
-    assert len(report) <= MOST_REPORT_BYTES
-    assert records.decode(NodeReport, report).progress == found
+    samples = records.encode(NodeSamples(round=1, progress=found))
+    assert len(samples) <= MOST_REPORT_BYTES
+    assert records.decode(NodeSamples, samples).progress == found
 
 
 @once

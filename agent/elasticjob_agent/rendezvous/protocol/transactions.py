@@ -17,6 +17,7 @@ from elasticjob_api.records import (
     Completion,
     NodeRecord,
     NodeReport,
+    NodeSamples,
     SpecRecord,
     Tombstone,
     TombstoneReason,
@@ -47,6 +48,11 @@ class SessionKeys:
     def node_key(self) -> str:
         """The key of the session's node record."""
         return self.keys.node(self.member.slot, self.member.incarnation)
+
+    @property
+    def report_key(self) -> str:
+        """The key of the session's report."""
+        return self.keys.report(self.member.slot, self.member.incarnation)
 
     @property
     def owns_key(self) -> Compare:
@@ -164,10 +170,19 @@ def done(me: SessionKeys, observed_revision: int, round_: int) -> Txn:
     )
 
 
-def report(me: SessionKeys, record: NodeReport) -> Txn:
-    """Return the write of the report; a refusal shows the agent that it was evicted."""
-    key = me.keys.report(me.member.slot, me.member.incarnation)
-    return Txn((me.owns_key,), (Put(key, records.encode(record), me.lease),), (Get(me.keys.ctl, prefix=True),))
+def report(me: SessionKeys, report: NodeReport, samples: NodeSamples) -> Txn:
+    """Return the write of the report and its samples; a refusal shows the agent that it was evicted."""
+    put_report = Put(me.report_key, records.encode(report), me.lease)
+    return Txn((me.owns_key,), (put_report, _put_samples(me, samples)), (Get(me.keys.ctl, prefix=True),))
+
+
+def samples(me: SessionKeys, samples: NodeSamples, report_revision: int) -> Txn:
+    """Return the write of samples alone, beside the report as last written.
+
+    A refusal shows that the report has to be written again, or that the agent was evicted.
+    """
+    fences = (me.owns_key, unchanged(me.report_key, report_revision))
+    return Txn(fences, (_put_samples(me, samples),), (Get(me.keys.ctl, prefix=True),))
 
 
 def write_left_tombstone(me: SessionKeys) -> Txn:
@@ -299,6 +314,11 @@ def write_world(
 
 def _put_world(keys: Keys, next_world: RendezvousState) -> Put:
     return Put(keys.rendezvous_state, rendezvous_state.encode_state(next_world))
+
+
+def _put_samples(me: SessionKeys, samples: NodeSamples) -> Put:
+    key = me.keys.samples(me.member.slot, me.member.incarnation)
+    return Put(key, records.encode(samples), me.lease)
 
 
 def _put_failures(me: SessionKeys, failures: Sequence[FailureRecord]) -> list[Op]:

@@ -8,7 +8,7 @@ import pytest
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord, Push, SessionKeys, VersionedNode
 from elasticjob_api import records, rendezvous_state
-from elasticjob_api.records import NodeReport, SpecRecord, Tombstone, TombstoneReason, WorkerFailure
+from elasticjob_api.records import NodeReport, NodeSamples, SpecRecord, Tombstone, TombstoneReason, WorkerFailure
 from elasticjob_api.rendezvous_state import Leader, Member, Membership, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_api.runtime_config import runtime_config_of
@@ -61,6 +61,8 @@ class Scene:
 
 
 FAILURES = [FailureRecord(1, 0, WorkerFailure(incarnation=ME.incarnation, rank=0, exit_code=1))]
+REPORT = NodeReport(pod="pod-1", pod_uid="u", round=1, group_rank=0)
+SAMPLES = NodeSamples(round=1, memory_bytes=(7,))
 Make = Callable[[Scene], Txn]
 
 TXNS: dict[str, Make] = {
@@ -72,7 +74,8 @@ TXNS: dict[str, Make] = {
     "late_failures": lambda s: transactions.late_failures(s.me, FAILURES),
     "leaving": lambda s: transactions.leaving(s.me, s.last(), s.node(leaving=True), is_leader=True),
     "done": lambda s: transactions.done(s.me, s.revision_of(KEYS.rendezvous_state), 1),
-    "report": lambda s: transactions.report(s.me, NodeReport(pod="pod-1", pod_uid="u", round=1, group_rank=0)),
+    "report": lambda s: transactions.report(s.me, REPORT, SAMPLES),
+    "samples": lambda s: transactions.samples(s.me, SAMPLES, s.revision_of(s.me.report_key)),
     "write_world": lambda s: transactions.write_world(
         s.me,
         observed_revision=s.revision_of(KEYS.rendezvous_state),
@@ -239,7 +242,8 @@ def test_all_keys_of_one_session_vanish_with_its_lease_in_one_revision() -> None
     before = scene.store.revision
     scene.store.revoke(scene.me.lease)
     gone = {event.kv.key: event.kv.mod_revision for event in scene.store.events_since(before + 1, KEYS.everything)}
-    keys = {scene.me.node_key, KEYS.leader, KEYS.report(ME.slot, ME.incarnation)}
+    reported = (KEYS.report(ME.slot, ME.incarnation), KEYS.samples(ME.slot, ME.incarnation))
+    keys = {scene.me.node_key, KEYS.leader, *reported}
     assert gone == dict.fromkeys(keys, before + 1)
 
 
@@ -352,3 +356,33 @@ def test_a_report_has_the_lease_of_its_agent() -> None:
     assert kv is not None
     assert kv.lease == scene.me.lease
     assert records.decode(NodeReport, kv.value).workers == ()
+
+
+def test_a_report_and_its_samples_are_written_in_one_revision() -> None:
+    scene = Scene.make()
+    revision = scene.store.txn(TXNS["report"](scene)).revision
+    assert [scene.revision_of(key) for key in (scene.me.report_key, f"{scene.me.report_key}/samples")] == [revision] * 2
+
+
+def test_samples_alone_leave_the_report_as_it_was() -> None:
+    scene = Scene.make()
+    scene.store.txn(TXNS["report"](scene))
+    revision = scene.revision_of(scene.me.report_key)
+    assert scene.store.txn(TXNS["samples"](scene)).succeeded
+    kv = scene.store.get(KEYS.samples(ME.slot, ME.incarnation))
+    assert kv is not None
+    assert (kv.lease, records.decode(NodeSamples, kv.value)) == (scene.me.lease, SAMPLES)
+    assert scene.revision_of(scene.me.report_key) == revision
+
+
+@pytest.mark.parametrize("other", [True, False], ids=["another report", "no report"])
+def test_samples_alone_are_refused_unless_the_report_is_the_last_written(other: bool) -> None:  # noqa: FBT001 -- a column of the table
+    def make(scene: Scene) -> Txn:
+        scene.store.txn(TXNS["report"](scene))
+        return TXNS["samples"](scene)
+
+    def spoil(scene: Scene) -> None:
+        key = scene.me.report_key
+        scene.put(key, records.encode(REPORT), scene.me.lease) if other else scene.delete(key)
+
+    assert refused(make, spoil)
