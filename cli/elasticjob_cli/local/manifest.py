@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from elasticjob_api import constants
-from elasticjob_api.errors import FieldError, InvalidSpec
+from elasticjob_api.errors import CodecError, FieldError, InvalidSpec
 from elasticjob_api.job import ElasticJob, parse_job
 from elasticjob_cli.errors import InvalidManifest
 from elasticjob_cli.local.environment import Machine
@@ -66,7 +66,8 @@ def read_manifest(path: Path) -> Manifest:
     try:
         job = parse_job(value)
     except InvalidSpec as error:
-        raise _invalid(path, document, error.errors) from error
+        is_of_type = isinstance(error.__cause__, CodecError)
+        raise _invalid(path, document, map(_with_cure, error.errors) if is_of_type else error.errors) from error
     if faults := list(_local_errors(job)) or list(reserved_name_errors(job)):
         raise _invalid(path, document, faults)
     return Manifest(path, value, job)
@@ -169,13 +170,13 @@ _CURES = {
 
 
 def _invalid(path: Path, document: yaml.Node, faults: Iterable[FieldError]) -> InvalidManifest:
-    lines = [f"{path}:{_line_of(document, fault.path)}: {_with_cure(fault)}" for fault in faults]
+    lines = [f"{path}:{_line_of(document, fault.path)}: {fault}" for fault in faults]
     return InvalidManifest("\n".join(lines))
 
 
-def _with_cure(fault: FieldError) -> str:
+def _with_cure(fault: FieldError) -> FieldError:
     cure = _CURES.get(fault.path)
-    return str(fault) if cure is None or "must be" in fault.message else f"{fault}; {cure}"
+    return fault if cure is None else FieldError(fault.path, f"{fault.message}; {cure}")
 
 
 def _line(node: yaml.Node) -> int:

@@ -1,13 +1,11 @@
 """Advice for a job, by the reason in its status. It names only commands that exist."""
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 Facts = Mapping[str, Any]
 
 _NOT_STARTED = {126, 127}
-_COMMAND = re.compile(r"command '.*?' (not found|cannot be executed)", re.DOTALL)
 
 _PULL = "check the image's name, the node's access to the registry, and spec.template.spec.imagePullSecrets"
 
@@ -60,7 +58,8 @@ def _of_run(job: _JobContext) -> list[str]:
 def command_cure(spec: Facts, status: Facts) -> str:
     """Return how to correct a command that no node could start; nothing after another failure."""
     failure = status.get("lastFailure") or {}
-    if failure.get("exitCode") not in _NOT_STARTED or not _COMMAND.search(str(failure.get("message") or "")):
+    # A command that never ran has written nothing; the message is the agent's.
+    if failure.get("exitCode") not in _NOT_STARTED or not failure.get("message") or failure.get("stderrTail"):
         return ""
     field = f"spec.template.spec.containers[{_trainer(spec)}].command"
     return f"Correct {field}, its PATH or the image: the node cannot find or execute this program."

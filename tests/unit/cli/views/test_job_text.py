@@ -118,7 +118,8 @@ def test_a_command_that_cannot_be_started_has_its_field_and_cure_in_place_of_its
 
 
 def test_exit_code_127_of_a_shell_is_about_its_script() -> None:
-    failure = {"rank": 0, "podName": "p", "round": 2, "exitCode": 127, "message": "sh: 1: trian.sh: not found"}
+    message = "sh: 1: trian.sh: not found"
+    failure = {"rank": 0, "podName": "p", "round": 2, "exitCode": 127, "message": message, "stderrTail": f"{message}\n"}
     job = a_job(phase="Failed", reason="MaxRestartsExceeded", message="m", lastFailure=failure)
     assert any("logs digits -n team --failed" in line for line in described(job))
 
