@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from elasticjob_api.constants import ConditionType, FailedReason
+from elasticjob_api.job_failure import JobFailure
 from elasticjob_api.records import SlotOwner, SpecRecord
 from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
 from elasticjob_api.status import JobStatus
@@ -22,7 +23,6 @@ from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.lifecycle import state_transitions
 from elasticjob_operator.policy.lifecycle.deadlines import exceeded_deadline
 from elasticjob_operator.policy.lifecycle.failure_batches import batches
-from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 from elasticjob_operator.policy.lifecycle.pod_revisions import has_pods, is_revision_outdated, template_changed_event
 from elasticjob_operator.policy.lifecycle.spec_record import first_record, spec_record
 from elasticjob_operator.policy.slots.assignment import adopt, next_slots, unnamed_pods

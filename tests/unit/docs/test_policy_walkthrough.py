@@ -7,6 +7,7 @@ import pytest
 from elasticjob_api import codec
 from elasticjob_api.constants import FailedReason
 from elasticjob_api.job import ElasticJob
+from elasticjob_api.job_failure import JobFailure
 from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
@@ -15,7 +16,6 @@ from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.model.actions import WriteSpec
 from elasticjob_operator.model.snapshot import JobSnapshot
-from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 from testing.builders import active, ago, job, pod, running, seen, template
 
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from elasticjob_api.constants import FailedReason
 from elasticjob_api.job import ElasticJob
+from elasticjob_api.job_failure import JobFailure
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.text import node_count_text
 from elasticjob_operator.model.timestamps import from_rfc3339
-from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,10 @@ before the suspension gets a verdict. None of them is ever made from a final sta
 
 from dataclasses import replace
 
+from elasticjob_api.job_failure import JobFailure
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, next_round
 from elasticjob_api.rendezvous_view import RendezvousView
-from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 
 
 def suspended_state(world: RendezvousState, nonce: str) -> RendezvousState:

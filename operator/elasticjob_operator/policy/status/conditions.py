@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from elasticjob_api.constants import ConditionType, FailedReason, Phase
+from elasticjob_api.job_failure import failure_of
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from elasticjob_api.status import Condition
 from elasticjob_operator.model.one_line import one_line
@@ -17,7 +18,6 @@ from elasticjob_operator.model.text import node_count_text as _nodes
 from elasticjob_operator.model.text import pluralize
 from elasticjob_operator.policy.etcd.space import FULL
 from elasticjob_operator.policy.lifecycle import unknown_fields
-from elasticjob_operator.policy.lifecycle.job_failure import failure_of
 from elasticjob_operator.policy.slots.lost_pods import reported_unreachable
 from elasticjob_operator.policy.status.pending_reason import INVALID_TEMPLATE, first_pending_reason
 from elasticjob_operator.policy.status.stalled import stalled_since

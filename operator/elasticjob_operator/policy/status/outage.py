@@ -7,12 +7,12 @@ rendezvous state is updated when etcd accepts writes again. All that depends on 
 from dataclasses import replace
 
 from elasticjob_api.constants import ConditionType, Phase
+from elasticjob_api.job_failure import JobFailure
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.text import pluralize
 from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.policy.lifecycle.deadlines import exceeded_active_deadline
-from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 from elasticjob_operator.policy.status.conditions import SUSPENDING, ConditionValue, is_true
 
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import pytest
 
 from elasticjob_api.constants import FailedReason
+from elasticjob_api.job_failure import JobFailure
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.lifecycle import state_transitions
-from elasticjob_operator.policy.lifecycle.job_failure import JobFailure
 from testing.builders import active, member, membership, record, view, world
 
 COUNTED = active(0, 1, round=4, restarts=2, node_losses=1, restart_id="r1", master="10.0.0.1:29500", roles="default*2")

@@ -1,7 +1,7 @@
-"""The operator's verdict that a job has failed, and its text in the rendezvous state.
+"""Why a job has failed, as the rendezvous state has it: by its cause, or as text of the form `reason: sentence`.
 
-The verdict is in the rendezvous state before it is in any status, so that record must preserve its reason. The text has
-the form "reason: sentence".
+The operator's verdict is in the rendezvous state before it is in any status, so that record must preserve its reason.
+The text has it, because operators of other versions read it there, and agents print it.
 """
 
 from dataclasses import dataclass
