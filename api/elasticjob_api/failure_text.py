@@ -1,7 +1,11 @@
 """A worker's failure as text: rank, pod, end, and the last line of its message."""
 
+from typing import TYPE_CHECKING
+
 from elasticjob_api.records import WorkerFailure
-from elasticjob_api.status import LastFailure
+
+if TYPE_CHECKING:
+    from elasticjob_api.status import LastFailure  # no agent needs the status
 
 OOM_KILLED = "OOMKilled"
 """`status.lastFailure.reason` of a worker that the kernel killed because memory was exhausted."""
@@ -17,7 +21,7 @@ def describe_failure(failure: WorkerFailure) -> str:
     return f"rank {failure.rank}{where} {how}{oom}" + (f": {lines[-1][:_MESSAGE_LIMIT]}" if lines else "")
 
 
-def describe_last_failure(failure: LastFailure) -> str:
+def describe_last_failure(failure: "LastFailure") -> str:
     """Return the text of the record that the status has this failure from."""
     record = WorkerFailure(
         incarnation="",
