@@ -17,9 +17,8 @@ _RESERVED_ENV = "ELASTICJOB_"
 
 def validate(job: ElasticJob) -> None:
     """Raise RenderError with every field of the template that conflicts with the operator's additions."""
-    faults = [str(fault) for fault in reserved_name_errors(job)]
-    if faults:
-        raise RenderError("; ".join(faults))
+    if faults := list(reserved_name_errors(job)):
+        raise RenderError("; ".join(map(str, faults)))
 
 
 def reserved_name_errors(job: ElasticJob) -> Iterator[FieldError]:
