@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, cast
 
 import pytest
@@ -13,7 +13,9 @@ from elasticjob_operator.errors import ClusterUnavailable, WatchStale
 from elasticjob_operator.informers import reflector
 from elasticjob_operator.informers.reflector import Reflector
 from elasticjob_operator.informers.retained_jobs import RetainedJobs
+from elasticjob_operator.informers.watch_staleness import DELIVERY_TIMEOUT_S
 from elasticjob_operator.model.cluster_interface import Change, Object, ObjectEvent, Resource
+from testing.clocks.fake_clock import FakeClock
 
 ATTEMPTS = 30
 
@@ -54,8 +56,7 @@ class Source:
 
     def reflector(self, resource: Resource = Resource.POD, **options: Any) -> Reflector:
         """Return a reflector of this source."""
-        retained_jobs = RetainedJobs() if resource is Resource.JOB else None
-        return Reflector(cast("ListWatch", self), resource, retained_jobs=retained_jobs, **options)
+        return Reflector(cast("ListWatch", self), resource, **options)
 
 
 async def events(of: Reflector, count: int) -> list[ObjectEvent]:
@@ -74,8 +75,43 @@ async def test_changes_follow_the_list_from_its_version() -> None:
 
 async def test_only_the_identity_of_a_deleted_job_waits_for_delivery() -> None:
     source = Source(changes=(("DELETED", obj("j", "8", spec={"replicas": 1})),))
-    _, deleted = await events(source.reflector(Resource.JOB), 2)
+    _, deleted = await events(source.reflector(Resource.JOB, retained_jobs=RetainedJobs()), 2)
     assert (deleted.change, deleted.object) == (Change.DELETED, obj("j", "8"))
+
+
+async def relist(of: Reflector, on_list: Callable[[], bool]) -> None:
+    """List again and again while `on_list` is true after a list."""
+    async with asyncio.timeout(20), contextlib.aclosing(of.events()) as stream:
+        async for event in stream:
+            if event.change is Change.SYNCED:
+                if not on_list():
+                    return
+                of.request_list()
+
+
+async def test_a_watch_that_does_not_deliver_a_listed_object_is_stale() -> None:
+    source, clock = Source(), FakeClock()
+
+    def create() -> bool:
+        source.listed = (obj("a"),)
+        clock.now_s += DELIVERY_TIMEOUT_S
+        return True
+
+    with pytest.raises(WatchStale, match="the watch of pods has not shown 1 for 120 s: a"):
+        await relist(source.reflector(clock=clock, relist_delay_s=0.0), create)
+
+
+async def test_the_memory_of_a_job_is_free_once_a_list_lacks_it() -> None:
+    retained, source = RetainedJobs(), Source(obj("j", spec={"replicas": 1}))
+    lists = list[set[str]]()
+
+    def delete() -> bool:
+        lists.append(retained.uids())
+        source.listed = ()
+        return len(lists) < 2
+
+    await relist(source.reflector(Resource.JOB, retained_jobs=retained, relist_delay_s=0.0), delete)
+    assert lists == [{"u-j"}, set()]
 
 
 async def test_an_outage_is_logged_once_for_each_kind_of_error(
