@@ -1,4 +1,4 @@
-"""The address at which other hosts probably reach this one: the address from which it reaches etcd."""
+"""The addresses of this machine: the one at which other hosts probably reach it, and whether a host name is its own."""
 
 import socket
 
@@ -38,3 +38,21 @@ def own_address_for_endpoint(target: str) -> str:
         raise UsageError(f"--rdzv-endpoint {target}: the host is unknown ({error}); check the name") from error
     except OSError as error:
         raise UsageError(f"--rdzv-endpoint {target}: there is no route to it ({error}); set --local-addr") from error
+
+
+def is_local(host: str) -> bool:
+    """Whether `host` has an address of this machine, that is, one that can be bound."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError:  # a name that cannot be resolved yet belongs to another host
+        return False
+    return any(_bindable(family, address) for family, _, _, _, address in found)
+
+
+def _bindable(family: int, address: tuple[object, ...]) -> bool:
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((address[0], 0, *address[2:]))
+        except OSError:
+            return False
+        return True

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from elasticjob_agent.errors import UsageError
 from elasticjob_agent.net.host_port import is_loopback
+from elasticjob_agent.net.own_address import is_local
 from elasticjob_agent.shared_etcd.address import SharedEtcd
-from elasticjob_agent.shared_etcd.listeners import is_local, is_taken, is_trusted, owners
+from elasticjob_agent.shared_etcd.listeners import is_taken, is_trusted, owners
 from elasticjob_etcd.errors import ServerError
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.listening import Listening

@@ -21,6 +21,7 @@ import psutil
 
 from elasticjob_agent.errors import UsageError
 from elasticjob_agent.net.host_port import is_loopback
+from elasticjob_agent.net.own_address import is_local
 from elasticjob_agent.shared_etcd.address import SharedEtcd
 from elasticjob_agent.shared_etcd.endpoint import (
     fall_back_to_port,
@@ -30,7 +31,7 @@ from elasticjob_agent.shared_etcd.endpoint import (
     try_claim,
     warn_of_untrusted,
 )
-from elasticjob_agent.shared_etcd.listeners import is_local, is_taken
+from elasticjob_agent.shared_etcd.listeners import is_taken
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.binary import find_binary, is_of_package
 from elasticjob_etcd.client import EtcdClient

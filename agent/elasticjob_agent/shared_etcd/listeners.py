@@ -14,24 +14,6 @@ _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _STATE_LISTEN = "0A"
 
 
-def is_local(host: str) -> bool:
-    """Whether `host` has an address of this machine, that is, one that can be bound."""
-    try:
-        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
-    except OSError:  # a name that cannot be resolved yet belongs to another host
-        return False
-    return any(_bindable(family, address) for family, _, _, _, address in found)
-
-
-def _bindable(family: int, address: tuple[object, ...]) -> bool:
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        try:
-            probe.bind((address[0], 0, *address[2:]))
-        except OSError:
-            return False
-        return True
-
-
 def is_taken(port: int) -> bool:
     """Whether any process has bound this port of the loopback interface."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
