@@ -82,7 +82,8 @@ def _type(field: Mapping[str, Any]) -> str:
         return f"list of {_type(field['items'])}"
     if "additionalProperties" in field:
         return f"map of {_type(field['additionalProperties'])}"
-    return {"string": "text", "boolean": "true or false"}.get(field["type"], field["type"]) + _bounds(field)
+    kind = str(field["type"])
+    return {"string": "text", "boolean": "true or false"}.get(kind, kind) + _bounds(field)
 
 
 def _bounds(field: Mapping[str, Any]) -> str:

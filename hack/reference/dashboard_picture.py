@@ -231,6 +231,7 @@ async def run(folder: Path, minutes: float) -> None:
         sources = ProbeSources(
             running=lambda: True,
             ready=lambda: True,
+            leads=lambda: True,
             ages=meter.ages,
             metrics=meter.text,
             metrics_type=CONTENT_TYPE,

@@ -36,7 +36,7 @@ def done(*command: object, **environ: str) -> str:
 @pytest.fixture
 def release(tmp_path: Path) -> Path:
     """Return the folder with the archive and the manifest of a release."""
-    done(sys.executable, ROOT / "hack" / "krew" / "build", URI, tmp_path / "release")
+    done(sys.executable, ROOT / "hack" / "krew" / "build.py", URI, tmp_path / "release")
     return tmp_path / "release"
 
 

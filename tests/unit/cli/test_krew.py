@@ -1,4 +1,4 @@
-"""The krew manifest; `hack/krew/build` builds the archive for a release."""
+"""The krew manifest; `hack/krew/build.py` builds the archive for a release."""
 
 import re
 from pathlib import Path

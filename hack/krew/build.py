@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""krew/build URI [FOLDER] — build the archive of `kubectl elasticjob` and the krew manifest of a release.
+"""krew/build.py URI [FOLDER] — build the archive of `kubectl elasticjob` and the krew manifest of a release.
 
 URI is where the archive will be, FOLDER (dist/krew) where both are put. Libraries come from the environment that runs
 this, which `make` pins by hash. Some have compiled parts, so an archive is for this kind of machine and this Python.
@@ -7,9 +7,9 @@ this, which `make` pins by hash. Some have compiled parts, so an archive is for 
 
 import hashlib
 import importlib.metadata
+import platform
 import re
 import shutil
-import platform
 import sys
 import tarfile
 import tempfile
@@ -68,9 +68,9 @@ def sources() -> Iterator[tuple[Path, Path]]:
 def program(root: Path) -> None:
     """Write the program, and its libraries into `lib`."""
     library = root / "lib"
-    for source, place in sources():
-        (library / place).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, library / place)
+    for source, path in sources():
+        (library / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, library / path)
     version = importlib.metadata.version("elasticjob")
     info = library / f"elasticjob-{version}.dist-info"
     info.mkdir()
