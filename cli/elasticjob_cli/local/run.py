@@ -20,6 +20,7 @@ from elasticjob_api import constants
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_cli.errors import CliError, PageNotShown
+from elasticjob_cli.exit_codes import CLOSED_OUTPUT
 from elasticjob_cli.local import followers, shutdown
 from elasticjob_cli.local.console import RunConsole, TextStyle, print_resource
 from elasticjob_cli.local.fault_injector import FaultInjector
@@ -30,7 +31,7 @@ from elasticjob_cli.local.run_dir import RunDir, default_path, make_run_dir
 from elasticjob_cli.local.run_events import save_events
 from elasticjob_cli.local.run_snapshot import as_yaml, save_periodically, write_resource
 from elasticjob_cli.local.run_view import RunView
-from elasticjob_cli.local.signals import CLOSED_OUTPUT, Interrupted, SignalWaiter, StopRequest, kill_everything
+from elasticjob_cli.local.signals import Interrupted, SignalWaiter, StopRequest, kill_everything
 from elasticjob_cli.local.stack import EtcdOptions, LocalStack, build_stack, watch_etcd
 from elasticjob_cli.local.summary import rank_table, summary
 from elasticjob_cli.views.text import pluralize

@@ -14,12 +14,11 @@ from typing import Any, NoReturn, Self, TypeVar
 
 import psutil
 
-from elasticjob_api.exit_codes import ExitCode, exit_code_of
+from elasticjob_api.exit_codes import ExitCode
+from elasticjob_cli.exit_codes import CLOSED_OUTPUT
 
 T = TypeVar("T")
 
-CLOSED_OUTPUT = exit_code_of(-signal.SIGPIPE)
-"""The exit code of a program that SIGPIPE ends."""
 _CODES = {
     signal.SIGINT: ExitCode.INTERRUPTED,
     signal.SIGTERM: ExitCode.LEFT,

@@ -5,7 +5,8 @@ from typing import NoReturn
 
 import pytest
 
-from elasticjob_cli.local.signals import CLOSED_OUTPUT, Interrupted, SignalWaiter
+from elasticjob_cli.exit_codes import CLOSED_OUTPUT
+from elasticjob_cli.local.signals import Interrupted, SignalWaiter
 
 
 def _never(code: int) -> NoReturn:
