@@ -18,6 +18,7 @@ from elasticjob_agent.rendezvous.protocol.ranks import assignment
 from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord, VersionedNode
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import records
+from elasticjob_api.errors import RecordError
 from elasticjob_api.records import NodeRecord
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, next_round
 from elasticjob_etcd.interface import Etcd, Txn, TxnResult
@@ -36,6 +37,7 @@ class StepResult(Enum):
 
     DONE = "done"
     STATE_CHANGED = "the rendezvous state changed"
+    STATE_UNREADABLE = "the rendezvous state has no assignment that can be read"
     KEY_LOST = "the own key is gone"
     RECORD_CHANGED = "an earlier write that was given up took place after all"
 
@@ -103,10 +105,15 @@ class StepExecutor:
 
     async def _start(self, context: StepContext, step: Step) -> StepResult:
         world, session = context.world, context.session
+        try:
+            place = assignment(world, step.group_rank)
+        except RecordError as error:  # no content of etcd may end an agent
+            log.warning("ignored the state of round %d: %s", world.round, error)
+            return StepResult.STATE_UNREADABLE
         # Recorded before the first process exists: (round, nonce) is started only once, whatever happens here.
         session.started, session.failures_reported, session.opened_round = (world.round, world.nonce), 0, ("", 0)
         self._trace.point("starting", world.round)
-        await self._workers.start(assignment(world, step.group_rank), session.runtime_config)
+        await self._workers.start(place, session.runtime_config)
         self._trace.point("started", world.round)
         return StepResult.DONE
 

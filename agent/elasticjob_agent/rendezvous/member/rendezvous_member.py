@@ -255,7 +255,7 @@ class RendezvousMember:
             return
         if result is StepResult.KEY_LOST:
             session.keeper.mark_lost(_KEY_IS_GONE)
-        if result is StepResult.STATE_CHANGED:
+        if result in {StepResult.STATE_CHANGED, StepResult.STATE_UNREADABLE}:
             self._stale_revision = self._last_known.revision  # no decision before the watch shows the new state
 
     # -- a lost lease ----------------------------------------------------------------------------

@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT
 from elasticjob_api.rendezvous_state import Member, RendezvousState, decode_layout
 from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
+
+_MAX_PORT_DIGITS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +68,13 @@ def rank_of(world: RendezvousState, member: Member) -> int | None:
 
 
 def assignment(world: RendezvousState, group_rank: int) -> Assignment:
-    """Return the assignment of the node at `group_rank` of an active state."""
+    """Return the assignment of the node at `group_rank` of an active state; raise RecordError if it has none."""
     runs = _runs(world.nprocs, world.roles)
     nproc, role, _ = _run_of(runs, group_rank)
     same_role = [run for run in runs if run.role == role]
     host, _, port = world.master.rpartition(":")
+    if not (port.isascii() and port.isdigit() and len(port) <= _MAX_PORT_DIGITS):
+        raise RecordError(f"master is {world.master!r:.60}, not host:port")
     return Assignment(
         round=world.round,
         nonce=world.nonce,
@@ -105,7 +110,10 @@ def _runs(nprocs: str, roles: str) -> tuple[_Run, ...]:
 
 
 def _run_of(runs: Sequence[_Run], group_rank: int) -> _Run:
-    return next(run for run in runs if group_rank in run.ranks)
+    for run in runs:
+        if group_rank in run.ranks:
+            return run
+    raise RecordError(f"the node of rank {group_rank} has no workers")
 
 
 def _workers_before(runs: Sequence[_Run], *, before: int | None = None) -> int:

@@ -201,6 +201,26 @@ def test_a_round_counts_as_started_before_its_first_process_exists() -> None:
 
 
 @pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"nprocs": "2x"}, id="no number of workers"),
+        pytest.param({"nprocs": ""}, id="no workers of this node"),
+        pytest.param({"roles": "default*2"}, id="another number of roles"),
+        pytest.param({"master": ""}, id="no master"),
+        pytest.param({"master": "10.0.0.1:x"}, id="no port"),
+    ],
+)
+def test_a_round_with_an_unreadable_layout_is_not_started(
+    fields: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    node, spoilt = Node(), replace(ACTIVE, **fields)  # type: ignore[arg-type]  # all of these fields are texts
+    node.put_world(spoilt)
+    assert node.do(StepKind.START, spoilt) is StepResult.STATE_UNREADABLE
+    assert (node.session.started, node.workers.place) == (None, None)
+    assert "ignored the state of round 1" in caplog.text
+
+
+@pytest.mark.parametrize(
     ("spoil", "result"),
     [
         pytest.param(lambda _: None, StepResult.DONE, id="nothing changed"),
