@@ -172,7 +172,7 @@ class Pods:
 
     def end(self) -> list[int]:
         """Wait until all agents have ended; return their exit codes."""
-        return [agent.wait(timeout=30) for agent in self._agents.values()]
+        return [agent.wait(timeout=scaled(30)) for agent in self._agents.values()]
 
     def close(self) -> None:
         """End all processes that still run."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 WORKER = """
 import json, os, sys, time
@@ -141,7 +141,7 @@ class Fleet:
     def await_ends(self, within_s: float = 20.0) -> list[int]:
         """Wait until all agents have ended; return their exit codes."""
         for agent in self.agents:
-            agent.wait(timeout=within_s)
+            agent.wait(timeout=scaled(within_s))
         return [agent.returncode for agent in self.agents]
 
     def stop(self) -> None:
@@ -151,7 +151,7 @@ class Fleet:
                 agent.send_signal(signal.SIGTERM)
         for agent in self.agents:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                agent.wait(timeout=10)
+                agent.wait(timeout=scaled(10))
             if agent.poll() is None:
                 agent.kill()
                 agent.wait()

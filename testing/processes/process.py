@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from elasticjob_etcd import die_with_parent
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 ROOT = Path(__file__).resolve().parents[2]
 _END_LIMIT_S = 20.0
@@ -61,7 +61,7 @@ class Process:
     def wait(self, within_s: float = _END_LIMIT_S) -> int:
         """Wait for the end; return the exit code. A process that does not end is killed, and that is a failure."""
         try:
-            return self._process.wait(within_s)
+            return self._process.wait(scaled(within_s))
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

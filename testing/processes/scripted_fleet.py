@@ -23,7 +23,7 @@ from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Put, Txn
 from testing.processes.fleet import Fleet
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 _WORKER = Path(__file__).with_name("scripted_worker.py")
 _TIMEOUT_S = 30.0
@@ -129,7 +129,7 @@ class ScriptedFleet(Fleet):
         """End the job with success: these agents (all) exit 0."""
         self.finish()
         wanted = agents or tuple(range(len(self.agents)))
-        codes = {agent: self.agents[agent].wait(timeout=_TIMEOUT_S) for agent in wanted}
+        codes = {agent: self.agents[agent].wait(timeout=scaled(_TIMEOUT_S)) for agent in wanted}
         assert set(codes.values()) == {0}, self.log_of(next(a for a in wanted if codes[a])).read_text()
 
     # -- etcd ------------------------------------------------------------------------------------

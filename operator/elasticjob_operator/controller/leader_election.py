@@ -163,7 +163,8 @@ class LeaderElector:
         if self._candidate.lease is None or self.holder != self._lock.identity:
             return
         with contextlib.suppress(ClusterError, TimeoutError):
-            async with asyncio.timeout(self._timing.retry_period_s):
+            # Later the Lease has expired, and another candidate has it without a release.
+            async with asyncio.timeout(self._timing.lease_duration_s):
                 lease = await self._lock.release()
                 self._candidate = policy.with_written_lease(
                     self._candidate, lease, sent_s=policy.NEVER, now_s=self._clock()

@@ -66,8 +66,7 @@ class EtcdSpaceKeeper:
         members = {member.id: member for member in await maintenance.members()}
         space = await self._observe(maintenance, members)
         revision = space.revision  # keys deleted from now on are left to the next check
-        if not space.full:
-            self._reclaimed = Reclaimed()
+        self._reclaimed = self._reclaimed.before_check(space) if space.full else Reclaimed()
         while (step := next_step(space, self._reclaimed)) is not None:
             await _execute(maintenance, members, step)
             self._reclaimed = self._reclaimed.after(step)

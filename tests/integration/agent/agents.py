@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from testing.waiting import scaled
+
 
 class Agents:
     """The agents of one test; the output of each is in a file."""
@@ -31,7 +33,7 @@ class Agents:
         return self.log(number).read_text()
 
     def ends(self) -> list[int]:
-        return [process.wait(40) for process in self.started]
+        return [process.wait(scaled(40)) for process in self.started]
 
     def close(self) -> None:
         """Kill the agents that still run."""

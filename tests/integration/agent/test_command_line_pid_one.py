@@ -89,7 +89,7 @@ def test_sigterm_reaches_the_agent_once_and_its_exit_code_is_the_containers(
     containers.append(container)
     eventually((tmp_path / "up").exists, within_s=30, what="the worker")
     container.first().send_signal(signal.SIGTERM)
-    assert container.process.wait(30) == 128 + signal.SIGTERM
+    assert container.process.wait(scaled(30)) == 128 + signal.SIGTERM
     assert container.log.read_text().count("got SIGTERM") == 1
 
 
@@ -100,7 +100,7 @@ def test_the_exit_code_of_the_worker_is_the_containers(
 ) -> None:
     container = Container(tmp_path, "sh", "-c", script)
     containers.append(container)
-    assert container.process.wait(30) == code, container.log.read_text()
+    assert container.process.wait(scaled(30)) == code, container.log.read_text()
 
 
 def exit_code_of_init(action: str) -> int:

@@ -9,6 +9,7 @@ import pytest
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.scripted_fleet import ScriptedFleet, scripted_fleet
+from testing.waiting import scaled
 
 pytestmark = pytest.mark.etcd
 
@@ -54,7 +55,7 @@ def test_workers_save_when_a_node_is_preempted(job: ScriptedFleet) -> None:
     job.agents[1].send_signal(signal.SIGTERM)
     all_save(job, 3)
     job.await_round(2, 2)
-    assert job.agents[1].wait(30) == 128 + signal.SIGTERM
+    assert job.agents[1].wait(scaled(30)) == 128 + signal.SIGTERM
     assert job.await_world(RoundPhase.ACTIVE, 2).restarts == 0
 
 

@@ -11,7 +11,7 @@ from elasticjob_api.records import NodeReport
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.fleet import fleet
-from testing.waiting import aeventually
+from testing.waiting import aeventually, scaled
 
 pytestmark = pytest.mark.etcd
 
@@ -46,5 +46,5 @@ async def test_a_hang_is_reported_with_stacks_and_nothing_is_stopped(
         assert "they may hang" in log
         assert "in waits_for_a_peer_that_never_comes" in log
         (tmp_path / "go").touch()
-        assert agent.wait(20) == 0
+        assert agent.wait(scaled(20)) == 0
         assert "restart 1" not in job.log_of(0).read_text()

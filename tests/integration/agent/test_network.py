@@ -13,7 +13,7 @@ from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.network.netns import run_in_own_network
 from testing.network.proxy import Proxy, proxy
 from testing.processes.scripted_fleet import ScriptedFleet, scripted_fleet
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 pytestmark = pytest.mark.etcd
 
@@ -109,7 +109,7 @@ def test_a_node_that_is_cut_off_for_its_isolation_grace_stops_its_workers_and_le
         isolated = begin_with_one_behind(job, way)
         worker = pid_of(job, isolated, 1)
         way.refuse()
-        assert job.agents[isolated].wait(30) == 128 + signal.SIGTERM
+        assert job.agents[isolated].wait(scaled(30)) == 128 + signal.SIGTERM
         assert not psutil.pid_exists(worker)
         assert job.reported(isolated, "etcd has not answered for isolationGraceSeconds")
         job.await_round(2, 2)

@@ -13,7 +13,7 @@ from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.network.proxy import proxy
 from testing.processes.scripted_fleet import ScriptedFleet, scripted_fleet
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 pytestmark = pytest.mark.etcd
 
@@ -41,7 +41,7 @@ def terminate(job: ScriptedFleet, agent: int) -> None:
 
 
 def left(job: ScriptedFleet, agent: int) -> bool:
-    return job.agents[agent].wait(30) == LEFT
+    return job.agents[agent].wait(scaled(30)) == LEFT
 
 
 def nothing_was_charged(job: ScriptedFleet, round_: int) -> bool:

@@ -8,7 +8,7 @@ import pytest
 
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.fleet import Fleet, fleet
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 
 pytestmark = pytest.mark.etcd
 
@@ -56,7 +56,7 @@ def test_an_agent_leaves_on_sigterm_and_the_others_keep_their_order(endpoint: st
         assert [a for a, _ in sorted(job.ranks(2).items(), key=lambda p: p[1])] == [
             a for a, _ in sorted(job.ranks(1).items(), key=lambda p: p[1]) if a != leaver
         ]
-        assert job.agents[leaver].wait(10) == 128 + signal.SIGTERM
+        assert job.agents[leaver].wait(scaled(10)) == 128 + signal.SIGTERM
         assert {p["env"]["TORCHELASTIC_RESTART_COUNT"] for p in job.running(2)} == {"0"}
         all_finish(job, [a for a in range(3) if a != leaver])
         assert job.rounds() == {1, 2}
@@ -90,7 +90,7 @@ def test_replacement_takes_the_vacated_place(endpoint: str, tmp_path: Path) -> N
         job.start_agents(2)
         leaver = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
         job.agents[leaver].send_signal(signal.SIGTERM)
-        job.agents[leaver].wait(10)
+        job.agents[leaver].wait(scaled(10))
         job.start_agent()
         job.await_round(2, 2)
         assert job.ranks(2) == {1 - leaver: [1], 2: [0]}

@@ -162,7 +162,7 @@ def test_functions_are_not_forked_beside_a_connection_to_etcd(
     agents: Fleet, etcd_server: EmbeddedEtcd, run_id: str
 ) -> None:
     agent = start(agents, etcd_server, run_id, low=1, high=1, agent={"start_method": "fork"})
-    assert agent.process.wait(30) == 1
+    assert agent.process.wait(scaled(30)) == 1
     assert "start_method 'fork' cannot be used with a rendezvous over etcd" in agent.log.read_text()
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.spawn import ProcessRaisedException, start_processes
+from testing.waiting import scaled
 from tests.integration.spawn import functions
 from tests.integration.supervisor.launching import Script
 
@@ -29,7 +30,7 @@ def test_b_003_28_no_temporary_file_is_left_by_a_context_that_was_not_joined(tmp
         "from tests.integration.spawn import functions\n"
         "start_processes(functions.raise_if, args=(0,), join=False, start_method='spawn')"
     )
-    assert program.wait(60) == 0
+    assert program.wait(scaled(60)) == 0
     assert list(tmp_path.iterdir()) == []
 
 

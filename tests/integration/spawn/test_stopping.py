@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.spawn import ProcessContext, ProcessExitedException, start_processes
-from testing.waiting import eventually
+from testing.waiting import eventually, scaled
 from tests.integration.spawn import functions
 from tests.integration.supervisor.launching import Script
 
@@ -85,7 +85,7 @@ def test_b_003_19_a_parent_that_dies_as_it_starts_processes_leaves_none(tmp_path
         "functions.record_pid_and_hang, args=(folder,), nprocs=4, join=False, start_method='fork')"
     )
     program = script(_program(tmp_path, body))
-    assert program.wait(60) == -signal.SIGKILL
+    assert program.wait(scaled(60)) == -signal.SIGKILL
 
 
 @pytest.mark.parametrize("method", ["spawn", "fork", "forkserver"])
@@ -107,7 +107,7 @@ def test_b_003_33_an_exit_without_a_join_waits_for_processes_that_are_no_daemons
     program = script(_program(tmp_path, call))
     eventually((tmp_path / "begun 1").exists, within_s=30, what="process 1")
     functions.write(go)
-    assert program.wait(60) == 0
+    assert program.wait(scaled(60)) == 0
     assert done.exists()
 
 
@@ -118,7 +118,7 @@ def test_b_003_33_an_exit_without_a_join_kills_daemons(tmp_path: Path, script: S
         f"start_method={method!r})\n    functions.wait_for(lambda: len(list(folder.glob('leaf ?'))) == 2)"
     )
     program = script(_program(tmp_path, call))
-    assert program.wait(60) == 0
+    assert program.wait(scaled(60)) == 0
     assert [_alive(leaf) for leaf in tmp_path.glob("leaf ?")] == [False, False]
 
 
@@ -129,7 +129,7 @@ def test_b_003_30_a_program_that_ctrl_c_ends_leaves_no_process(tmp_path: Path, s
     leaves = [tmp_path / f"leaf {index}" for index in range(2)]
     eventually(lambda: all(leaf.exists() for leaf in leaves), within_s=30, what="two processes")
     program.send_signal(signal.SIGINT)
-    assert program.wait(60) == -signal.SIGINT
+    assert program.wait(scaled(60)) == -signal.SIGINT
     assert not any(map(_alive, leaves))
 
 

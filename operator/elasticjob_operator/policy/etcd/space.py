@@ -68,6 +68,14 @@ class Reclaimed:
     revision: int = 0
     members: frozenset[int] = frozenset()
 
+    def before_check(self, space: "SpaceUsage") -> "Reclaimed":
+        """Return the steps that count in a new check of `space`.
+
+        A member whose file is mostly free counts as not yet defragmented: its compaction ended after that.
+        """
+        wasteful = {member.id for member in space.members if _has_mostly_free_pages(member)}
+        return Reclaimed(self.revision, self.members - wasteful)
+
     def after(self, step: Step) -> "Reclaimed":
         """Return the steps taken, including this one."""
         match step:
@@ -100,7 +108,11 @@ def _step_before_full(space: SpaceUsage, done: Reclaimed) -> Step | None:
 
 
 def _is_wasteful(space: SpaceUsage, member: MemberStatus) -> bool:
-    return member.db_size > LARGE * _quota(space, member) and member.db_size_in_use < WASTEFUL * member.db_size
+    return member.db_size > LARGE * _quota(space, member) and _has_mostly_free_pages(member)
+
+
+def _has_mostly_free_pages(member: MemberStatus) -> bool:
+    return member.db_size_in_use < WASTEFUL * member.db_size
 
 
 def _quota(space: SpaceUsage, member: MemberStatus) -> int:

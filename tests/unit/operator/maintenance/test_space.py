@@ -88,3 +88,38 @@ async def test_an_alarm_that_is_raised_again_does_not_keep_the_loop_busy() -> No
     etcd.disarm = disarm  # type: ignore[method-assign]
     async with looked_after(etcd):
         await aeventually(lambda: len(disarmed) >= 2, what="another look")
+
+
+async def test_a_member_whose_compaction_ended_after_its_defragmentation_is_defragmented_again() -> None:
+    etcd = FullEtcd(1000, 10, 10)
+    etcd.files[1] = replace(etcd.files[1], db_size_in_use=950)
+    defragmented = etcd.defragment
+
+    async def finish_compaction_late(member: EtcdMember) -> None:
+        if etcd.files[member.id].db_size_in_use == 950:  # the history is still in the file: it keeps its size
+            etcd.files[member.id] = replace(etcd.files[member.id], db_size_in_use=10)
+        else:
+            await defragmented(member)
+
+    etcd.defragment = finish_compaction_late  # type: ignore[method-assign]
+    async with looked_after(etcd):
+        await aeventually(lambda: (etcd.alarms, etcd.sizes()[0]) == (set(), 10), what="the end of the alarm")
+
+
+async def test_a_member_with_little_to_free_is_defragmented_once() -> None:
+    etcd = FullEtcd(1000, 10, 10)
+    etcd.files[1] = replace(etcd.files[1], db_size_in_use=950)
+    checks, defragmented = list[int](), list[int]()
+    full_members = etcd.full_members
+
+    async def count_check() -> frozenset[int]:
+        checks.append(1)
+        return await full_members()
+
+    async def keep_size(member: EtcdMember) -> None:
+        defragmented.append(member.id)
+
+    etcd.full_members, etcd.defragment = count_check, keep_size  # type: ignore[method-assign]
+    async with looked_after(etcd):
+        await aeventually(lambda: len(checks) > 10, what="some checks")
+    assert defragmented == [1]
