@@ -1,4 +1,4 @@
-"""Worker states of one node, written to `P/r/<slot>.<incarnation>`, and samples, written to a key beside it.
+"""Write the worker states of this node to `P/r/<slot>.<incarnation>`, and samples to a key beside it, for the status.
 
 A change of state is written at once, with samples; changes within 20 ms go together. Samples of memory, cpu and
 progress alone are written in every report period, and once ten seconds after a change. No decision depends on a

@@ -4,8 +4,7 @@
 a process that writes its stacks on a signal.
 
 The worker needs no import. Lines that are not JSON objects, or too long, are dropped: progress is for display and must
-never harm a run. The agent keeps the newest progress. It holds a write end itself, so that the FIFO stays open when a
-worker closes it.
+never harm a run. The agent holds a write end itself, so that the FIFO stays open when a worker closes it.
 """
 
 import asyncio

@@ -14,7 +14,7 @@ from elasticjob_etcd.errors import EtcdError, RequestRejected
 from elasticjob_etcd.maintenance import MemberAdmin
 from elasticjob_etcd.members import EtcdMember
 from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer
-from elasticjob_operator.policy.etcd.membership import AddLearner, Promote, Remove, Step, Update, next_step
+from elasticjob_operator.policy.etcd.membership import AddLearner, Promote, RemoveMember, Step, Update, next_step
 from elasticjob_operator.policy.etcd.volumes import only_silent
 
 CHECK_S = 5.0
@@ -94,7 +94,7 @@ class EtcdMemberReplacer:
 
     async def _execute(self, membership: MemberAdmin, step: Step) -> None:
         match step:
-            case Remove(member):
+            case RemoveMember(member):
                 self._log_once(f"etcd's member {member.name} has lost its data: removing it")
                 await membership.remove(member.id)
             case AddLearner(name, peer_url):

@@ -14,7 +14,7 @@ from elasticjob_etcd.members import EtcdMember
 
 
 @dataclass(frozen=True, slots=True)
-class Remove:
+class RemoveMember:
     """Remove a member that has lost its data."""
 
     member: EtcdMember
@@ -43,7 +43,7 @@ class Update:
     peer_url: str
 
 
-Step = Remove | AddLearner | Promote | Update
+Step = RemoveMember | AddLearner | Promote | Update
 
 
 def next_step(members: Sequence[EtcdMember], pods: Mapping[str, str], empty: AbstractSet[str]) -> Step | None:
@@ -60,7 +60,7 @@ def next_step(members: Sequence[EtcdMember], pods: Mapping[str, str], empty: Abs
     for name in sorted(empty & pods.keys()):
         member = by_url.get(pods[name])
         if member is not None and (member.name or not member.is_learner):  # it has started once, or has a vote
-            return Remove(member)
+            return RemoveMember(member)
     learners = [member for member in members if member.is_learner]
     if started := [member for member in learners if member.name]:
         return Promote(started[0])

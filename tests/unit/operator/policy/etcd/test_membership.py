@@ -21,7 +21,7 @@ from elasticjob_etcd.member_policy import (
     decide,
 )
 from elasticjob_etcd.members import EtcdMember
-from elasticjob_operator.policy.etcd.membership import AddLearner, Promote, Remove, Step, Update, next_step
+from elasticjob_operator.policy.etcd.membership import AddLearner, Promote, RemoveMember, Step, Update, next_step
 
 PODS = {f"m{number}": f"http://m{number}:2380" for number in range(3)}
 
@@ -39,13 +39,17 @@ ALONE = replace(A, peer_urls=("http://127.0.0.1:2380",))
     ("members", "empty", "step"),
     [
         pytest.param((A, B, C), set(), None, id="whole"),
-        pytest.param((A, B, C), {"m1"}, Remove(B), id="its data are lost"),
+        pytest.param((A, B, C), {"m1"}, RemoveMember(B), id="its data are lost"),
         pytest.param((A, C), {"m1"}, AddLearner("m1", PODS["m1"]), id="removed"),
         pytest.param((A, C), set(), None, id="not there yet"),
         pytest.param((A, member(1, name="", learns=True), C), {"m1"}, None, id="it will join"),
         pytest.param((A, member(1, learns=True), C), set(), Promote(member(1, learns=True)), id="it has joined"),
-        pytest.param((A, member(1, learns=True), C), {"m1"}, Remove(member(1, learns=True)), id="lost while it learns"),
-        pytest.param((A, member(1, name=""), C), {"m1"}, Remove(member(1, name="")), id="a vote that never started"),
+        pytest.param(
+            (A, member(1, learns=True), C), {"m1"}, RemoveMember(member(1, learns=True)), id="lost while it learns"
+        ),
+        pytest.param(
+            (A, member(1, name=""), C), {"m1"}, RemoveMember(member(1, name="")), id="a vote that never started"
+        ),
         pytest.param((A,), {"m1", "m2"}, AddLearner("m1", PODS["m1"]), id="one at a time"),
         pytest.param((A, member(1, name="", learns=True)), {"m1", "m2"}, None, id="etcd takes one learner at a time"),
         pytest.param((A, B, C), {"foreign"}, None, id="not of ours"),
@@ -238,7 +242,7 @@ class Members(RuleBasedStateMachine):
         members = self.world.clusters[cluster]
         empty = {f"m{pod.number}" for pod in self.world.pods if pod.is_empty}
         match next_step(members, PODS, empty):
-            case Remove(doomed):
+            case RemoveMember(doomed):
                 self.world.agree(cluster, tuple(member for member in members if member.id != doomed.id))
             case AddLearner(_, url):
                 self.world.agree(cluster, (*members, EtcdMember(next(self.ids), "", (), (url,), is_learner=True)))
