@@ -23,15 +23,18 @@ from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState,
 from elasticjob_api.rendezvous_view import FailureEntry, NodeEntry, RendezvousView
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import Condition, JobStatus
+from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.revision import wanted_revision
-from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.model.snapshot import DeletedJob, JobSnapshot, Observation
 from elasticjob_operator.model.timestamps import to_rfc3339
+from elasticjob_operator.planner.derive import derive_snapshot
 from elasticjob_operator.settings import Settings
 
 NOW_S = 1_700_000_000.0
 NOW = to_rfc3339(NOW_S)
+KEY = JobKey("ns", "j", "job-uid")
 SETTINGS = Settings(cluster_id="c", operator_id="op", etcd_endpoints=("etcd-0:2379", "etcd-1:2379"))
 
 
@@ -50,7 +53,7 @@ def spec(**fields: Any) -> JobSpec:
 
 
 def job(*, status: JobStatus | None = None, annotations: Mapping[str, str] | None = None, **fields: Any) -> ElasticJob:
-    meta = Metadata(name="j", namespace="ns", uid="job-uid", generation=7, annotations=annotations or {})
+    meta = Metadata(name=KEY.name, namespace=KEY.namespace, uid=KEY.uid, generation=7, annotations=annotations or {})
     return ElasticJob(metadata=meta, spec=spec(**fields), status=status or JobStatus())
 
 
@@ -138,10 +141,20 @@ def running(*slots: int, **fields: Any) -> RendezvousView:
 
 
 def seen(of: ElasticJob, at: RendezvousView, *pods: Pod, **fields: Any) -> JobSnapshot:
+    """Return the snapshot of an accepted job, derived as the operator does."""
+    observed = observation(at, *pods, **fields)
+    observed.job_state.revision = observed.job_state.revision or wanted_revision(of, observed.settings)
+    return derive_snapshot(observed, of)
+
+
+def observation(at: RendezvousView, *pods: Pod, **fields: Any) -> Observation:
     given = {"job_state": JobState(), "settings": SETTINGS, "now_s": NOW_S, **fields}
     given.setdefault("monotonic_s", given["now_s"])
-    given["job_state"].revision = given["job_state"].revision or wanted_revision(of, given["settings"])
-    return JobSnapshot(job=of, pods=by_name(*pods), view=at, **given)
+    return Observation(key=KEY, pods=by_name(*pods), view=at, **given)
+
+
+def deleted(at: RendezvousView, *pods: Pod, **fields: Any) -> DeletedJob:
+    return DeletedJob(**vars(observation(at, *pods, **fields)))
 
 
 def condition(name: str, status: Any = "True", reason: str = "Because", **fields: Any) -> Condition:

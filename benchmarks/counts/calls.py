@@ -25,9 +25,10 @@ from elasticjob_api.rendezvous_state import Cause, Member, Membership, Rendezvou
 from elasticjob_api.rendezvous_view import parse_view
 from elasticjob_api.status import JobStatus
 from elasticjob_etcd.interface import KeyValue
-from elasticjob_operator.controller.ids import Ids
-from elasticjob_operator.controller.plan import plan as operator_plan
+from elasticjob_operator.controller.ids import random_ids
 from elasticjob_operator.informers.rendezvous_store import JobStore
+from elasticjob_operator.planner.derive import derive_snapshot
+from elasticjob_operator.planner.plan import plan as operator_plan
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from testing import builders
 
@@ -110,8 +111,14 @@ def operator_plans(nodes: int) -> Callable[[], Any]:
     """One reconcile of a job with reports of all nodes; values cached for a reconcile are computed again."""
     size = range(nodes)
     job = builders.job(status=JobStatus(start_time=builders.ago(100)), replicas=nodes, nproc_per_node=_LOCAL)
-    snapshot = builders.seen(job, _running(job, size), *[builders.pod(slot) for slot in size])
-    return lambda: operator_plan(replace(snapshot, view=replace(snapshot.view)), Ids())
+    view, pods = _running(job, size), [builders.pod(slot) for slot in size]
+    job_state = builders.seen(job, view, *pods).job_state
+
+    def run() -> Any:
+        observed = builders.observation(replace(view), *pods, job_state=job_state)
+        return operator_plan(derive_snapshot(observed, job), random_ids())
+
+    return run
 
 
 def operator_views(nodes: int) -> Callable[[], Any]:

@@ -25,12 +25,12 @@ from elasticjob_api.records import (
 from elasticjob_api.rendezvous_state import Member, Membership, RendezvousState
 from elasticjob_api.rendezvous_view import FailureEntry, NodeEntry, RendezvousView
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.controller.ids import Ids
-from elasticjob_operator.controller.plan import plan
+from elasticjob_operator.controller.ids import random_ids
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.model.revision import wanted_revision
+from elasticjob_operator.planner.plan import plan
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from elasticjob_operator.render.disruption_budget import render_disruption_budget
 from elasticjob_operator.render.pod import render_pod
@@ -117,16 +117,17 @@ def operator_plans(nodes: int) -> Work:
         Resource.DISRUPTION_BUDGET: render_disruption_budget(job),
     }
     snapshot = builders.seen(job, builders.running(*size, spec=record), *pods, job_state=job_state)
-    if acts := plan(snapshot, Ids()).actions:
+    if acts := plan(snapshot, random_ids()).actions:
         raise AssertionError(f"nothing was to be done, and the plan is {acts}")
-    return lambda: plan(snapshot, Ids())
+    return lambda: plan(snapshot, random_ids())
 
 
 def pod_rendered() -> Work:
     """The manifest of a job's pod; the hash of the template is made once a reconcile, not once a pod."""
     job = builders.job(replicas=FEW)
     revision = wanted_revision(job, builders.SETTINGS)
-    return lambda: render_pod(PodSource(job, builders.SETTINGS, revision), slot=3, name="j-3-a")
+    source = PodSource(job, builders.SETTINGS, revision)
+    return lambda: render_pod(source, slot=3, name="j-3-a")
 
 
 def _alive(nodes: int) -> dict[Member, NodeEntry]:

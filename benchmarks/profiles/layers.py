@@ -20,7 +20,7 @@ _OF: Mapping[str, str] = {
     r"/elasticjob_agent/rendezvous/": RENDEZVOUS,
     r"/elasticjob_agent/": AGENT,
     r"/elasticjob_api/": RECORDS,
-    r"/elasticjob_operator/(policy|render)/|/elasticjob_operator/controller/plan\.py$": POLICY,
+    r"/elasticjob_operator/(planner|policy|render)/": POLICY,
     r"/elasticjob_operator/(cluster|informers|maintenance)/": CLUSTER,
     r"/elasticjob_operator/": OPERATOR,
 }

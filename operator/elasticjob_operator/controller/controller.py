@@ -14,13 +14,12 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 
 from elasticjob_etcd.interface import PagedEtcd
-from elasticjob_operator.controller import transactions
 from elasticjob_operator.controller.clocks import Clocks
-from elasticjob_operator.controller.deletion_plan import blocks_key_deletion
-from elasticjob_operator.controller.ids import Ids
+from elasticjob_operator.controller.ids import random_ids
+from elasticjob_operator.controller.job_snapshots import Sources
 from elasticjob_operator.controller.leader_election import LeaderElector
 from elasticjob_operator.controller.observer import ReconcileObserver
-from elasticjob_operator.controller.reconciler import Reconciler, Sources
+from elasticjob_operator.controller.reconciler import Reconciler
 from elasticjob_operator.controller.workqueue import WorkQueue
 from elasticjob_operator.informers.caches import JobCache, PodCache
 from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
@@ -31,9 +30,9 @@ from elasticjob_operator.maintenance.space import EtcdSpaceKeeper
 from elasticjob_operator.metrics.recorder import MetricsRecorder
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Change, Cluster, Object, ObjectEvent, Resource, Watch
+from elasticjob_operator.model.ids import Ids
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.policy.etcd.quota import EtcdQuota, unread_quota
-from elasticjob_operator.policy.lifecycle.installation import is_orphaning
 from elasticjob_operator.policy.lifecycle.resync import resync_in_s
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.tls.interface import CertificateIssuer
@@ -92,7 +91,7 @@ class Controller:
         self._pods = PodCache(self._enqueue, self._pod_deleted, self._enqueue_delayed)
         self._rendezvous = self._create_rendezvous_informer()
         self._health = EtcdHealth(etcd, self._health_changed)
-        self._reconciler = self._create_reconciler(ids or Ids(), observer, is_saturated)
+        self._reconciler = self._create_reconciler(ids or random_ids(), observer, is_saturated)
 
     def _create_rendezvous_informer(self) -> RendezvousInformer:
         return RendezvousInformer(
@@ -168,7 +167,7 @@ class Controller:
                 if self._leases is not None:
                     tasks.create_task(self._leases.run(), name="etcd leases")
                 if self._credentials is not None:
-                    work = self._credentials.run(lambda: self._rendezvous.store, self._find_leftovers, self._purge)
+                    work = self._credentials.run(lambda: self._rendezvous.store, self._user_found)
                     tasks.create_task(work, name="credentials")
         finally:
             self._leading = False
@@ -294,19 +293,12 @@ class Controller:
         for key in self._known_keys():
             self._enqueue(key)
 
-    async def _find_leftovers(self, key: JobKey) -> bool:
-        now_s = self._clocks.wall()
-        if not self._is_watched_namespace(key.namespace):
-            return True  # unknown: pods of this namespace are not listed
-        if any(blocks_key_deletion(pod, now_s) for pod in self._pods.of(key).values()):
-            return True
-        found = self._jobs.get(key) or await self._cluster.get(Resource.JOB, key.namespace, key.name)
-        if found is None or objects.uid_of(found) != key.uid:
-            return False
-        return not objects.is_terminating(found) or is_orphaning(found)
-
-    async def _purge(self, key: JobKey) -> None:
-        await self._etcd.txn(transactions.delete_prefix(key.keys(self._settings.cluster_id)))
+    def _user_found(self, key: JobKey) -> None:
+        """Queue a job that is gone, or being deleted, and still has a user in etcd."""
+        obj = self._jobs.get(key)
+        if self._check_watched(key) and (obj is None or objects.is_terminating(obj)):
+            self._reconciler.user_found(key)
+            self._enqueue(key)
 
     async def _sweep(self) -> None:
         while True:

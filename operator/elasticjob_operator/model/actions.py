@@ -156,3 +156,5 @@ class Plan:
     actions: tuple[Action, ...] = ()
     status: JobStatus | None = None
     requeue_in_s: float | None = None
+    is_last: bool = False
+    """Whether nothing of a deleted job is left after the actions."""

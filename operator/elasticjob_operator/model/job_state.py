@@ -74,7 +74,7 @@ class JobState:
     certified: Certified | None = None
     """The last certificate that this process issued."""
     has_user: bool = False
-    """Whether this process has created the job's user in etcd, or has tried to."""
+    """Whether this process has created the job's user in etcd, has tried to, or has found it there."""
     avoided_until_s: dict[str, float] = field(default_factory=dict)
     """Nodes that lost a pod recently; replacements avoid them."""
     slot_histories: Mapping[int, SlotHistory] | None = None
@@ -100,7 +100,7 @@ class JobState:
     """The job's last rounds, newer than any status; None until the first reconcile."""
     installation: str = ""
     """Our installation, once the job's status names it."""
-    is_ignored: Event | None = None
+    foreign_event: Event | None = None
     """The event for a job that belongs to another installation; then no other field is set."""
     revision: Revision | None = None
     """The revision of the current life, as far as this process knows it; new pods get no other one."""

@@ -1,4 +1,4 @@
-"""The input of a plan: one job at one moment."""
+"""The input of a plan: one job at one moment. `planner.derive` makes it from an observation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,25 +9,23 @@ from elasticjob_api.records import NodeSamples
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, RoundStatus
+from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.revision import Revision, wanted_revision
+from elasticjob_operator.model.revision import Revision
 from elasticjob_operator.model.slot_pod import SlotPod
-from elasticjob_operator.policy.slots.outdated_pods import outdated_pods
-from elasticjob_operator.policy.slots.ownership import owners
-from elasticjob_operator.policy.slots.predecessors import slots_with_predecessor
 from elasticjob_operator.settings import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class JobSnapshot:
-    """One job, its pods by name, its rendezvous, and the state of this process.
+class Observation:
+    """One job's pods by name, its rendezvous, and the state of this process.
 
     `now_s` is wall clock time, for comparison with timestamps of the API server. `monotonic_s` is for times in the job
-    state. Derived values are computed once and hold while the job state does not change; `replace` computes them again.
+    state.
     """
 
-    job: ElasticJob
+    key: JobKey
     pods: Mapping[str, Pod]
     view: RendezvousView
     job_state: JobState
@@ -40,6 +38,63 @@ class JobSnapshot:
     """Number of wipes of etcd, which identifies its contents."""
 
     @property
+    def prefix(self) -> str:
+        """The prefix of the job's keys in etcd."""
+        return self.key.keys(self.settings.cluster_id).prefix
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether `view` shows the job's rendezvous as it is now."""
+        return not self.etcd_trouble and not self.view.is_unreadable
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether `view` lacks our own last write."""
+        store, revision = self.job_state.written
+        return store == self.store and self.view.revision < revision
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeletedJob(Observation):
+    """A job that is being deleted, or does not exist in the cache; another one may have its name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejectedJob(Observation):
+    """A job whose manifest is rejected."""
+
+    message: str
+    generation: int
+    status: JobStatus
+    """The last written status."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostPods:
+    """The uids of lost pods, and the time of the next check."""
+
+    uids: frozenset[str]
+    check_at_s: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSnapshot(Observation):
+    """An accepted job that is not being deleted, with the values that several policies need; each is derived once."""
+
+    job: ElasticJob
+    owners: Mapping[int, SlotPod]
+    """The pod of every slot, with its state."""
+    slot_agents: Mapping[int, Member]
+    """Slot → session of the live agent in the slot's own pod."""
+    waiting_slots: Mapping[int, str]
+    """Slot → the pod that has to end before the slot's own pod is created."""
+    lost_pods: LostPods
+    wanted_revision: Revision
+    """The revision that the job would have if it started or resumed now."""
+    outdated_pods: Mapping[str, Pod]
+    """Live pods, by name, of another template or another installation."""
+
+    @property
     def status(self) -> JobStatus:
         """The last written status: our own last write is newer than the cache."""
         return self.job_state.status or self.job.status
@@ -50,42 +105,14 @@ class JobSnapshot:
         return self.status.rounds if self.job_state.rounds is None else self.job_state.rounds
 
     @cached_property
-    def wanted_revision(self) -> Revision:
-        """The revision that the job would have if it started or resumed now."""
-        return wanted_revision(self.job, self.settings)
-
-    @cached_property
-    def outdated_pods(self) -> Mapping[str, Pod]:
-        """Live pods, by name, of another template or another installation."""
-        return outdated_pods(self.job, self.pods, self.settings, self.wanted_revision)
+    def joined_slots(self) -> frozenset[int]:
+        """The slots whose own pod has a live agent."""
+        return frozenset(self.slot_agents)
 
     @cached_property
     def samples(self) -> Mapping[Member, NodeSamples]:
         """The last samples of each session of the last round, also of those that their agent has removed."""
         return {**self.job_state.last_seen.samples, **self.view.samples}
 
-    def owners(self) -> dict[int, SlotPod]:
-        """Return the pod of every slot, with its state."""
-        return self._owners
 
-    def waiting_slots(self) -> Mapping[int, str]:
-        """Return slot → the pod that has to end before the slot's own pod is created."""
-        return self._waiting_slots
-
-    def joined_slots(self) -> frozenset[int]:
-        """Return the slots whose own pod has a live agent."""
-        return self._joined_slots
-
-    @cached_property
-    def _owners(self) -> dict[int, SlotPod]:
-        return owners(self.view.owners(), self.pods, self.job_state, self.monotonic_s)
-
-    @cached_property
-    def _waiting_slots(self) -> Mapping[int, str]:
-        return slots_with_predecessor(self.job.spec, self._owners, self.pods, self.job_state)
-
-    @cached_property
-    def _joined_slots(self) -> frozenset[int]:
-        names = self.view.owners()
-        sessions = ((member, node) for member, node in self.view.nodes.items() if member not in self.view.tombstones)
-        return frozenset(member.slot for member, node in sessions if names.get(member.slot) == node.record.pod)
+Snapshot = JobSnapshot | RejectedJob | DeletedJob

@@ -1,6 +1,6 @@
 """The interface between the controller and the issuer of certificates; a run on one machine has no issuer."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from elasticjob_operator.model.job_key import JobKey
@@ -22,14 +22,8 @@ class CertificateIssuer(Protocol):
     def recheck(self) -> None:
         """Check etcd's users soon, because etcd was listed again and may be another one."""
 
-    async def run(
-        self,
-        store: Callable[[], int],
-        is_there: Callable[[JobKey], Awaitable[bool]],
-        purge: Callable[[JobKey], Awaitable[None]],
-    ) -> None:
-        """Enable authentication in each new etcd, and remove leftovers of deleted jobs, until cancelled.
+    async def run(self, store: Callable[[], int], on_user: Callable[[JobKey], None]) -> None:
+        """Enable authentication in each new etcd, and report each job that has a user there, until cancelled.
 
-        Leftovers are a job's user and, by `purge`, its keys. Raises errors that a retry cannot cure
-        (`RequestRejected`).
+        Raises errors that a retry cannot cure (`RequestRejected`).
         """

@@ -2,7 +2,8 @@
 
 A certificate is issued only once etcd requires one from every client. So authentication is enabled first, and again if
 etcd was replaced by an empty one. The operator cannot read the Secrets that it writes, so after a restart it issues new
-certificates. Users of deleted jobs are found by the names of their roles, and removed.
+certificates. The names of roles show which jobs have users; the controller removes those of deleted
+jobs.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import base64
 import contextlib
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,7 @@ from elasticjob_operator.tls.auth_audit import AuthAudit
 from elasticjob_operator.tls.ca import Issued
 
 SWEEP_S = 3600.0
-"""Time between two searches for users of deleted jobs."""
+"""Time between two lists of users, which show those of deleted jobs."""
 AUDIT_S = 300.0
 """Time between two audits of users and roles."""
 LIFETIME_S = 86400.0
@@ -119,15 +120,10 @@ class JobCertificates:
         """Check etcd's users soon, because etcd was listed again and may be another one."""
         self._recheck_requested.set()
 
-    async def run(
-        self,
-        store: Callable[[], int],
-        is_there: Callable[[JobKey], Awaitable[bool]],
-        purge: Callable[[JobKey], Awaitable[None]],
-    ) -> None:
-        """Enable authentication, audit users, and remove leftovers of deleted jobs, until cancelled.
+    async def run(self, store: Callable[[], int], on_user: Callable[[JobKey], None]) -> None:
+        """Enable authentication, audit users, and report each job that has one, until cancelled.
 
-        Leftovers are a job's user and, by `purge`, its keys. Raises `RequestRejected`.
+        Raises `RequestRejected`.
         """
         backoff, logged = Backoff(random.random), ""
         checks = 0
@@ -139,7 +135,7 @@ class JobCertificates:
                 await self._accounts.enable([self._policy.admin])
                 await self._audit.run()
                 if is_suspicious or not checks % _CHECKS_PER_SWEEP:
-                    await self._sweep(is_there, purge)
+                    await self._report_users(on_user)
             except RequestRejected:
                 raise
             except (EtcdError, ClusterError) as error:
@@ -155,16 +151,10 @@ class JobCertificates:
                 async with asyncio.timeout(AUDIT_S):
                     await self._recheck_requested.wait()
 
-    async def _sweep(
-        self, is_there: Callable[[JobKey], Awaitable[bool]], purge: Callable[[JobKey], Awaitable[None]]
-    ) -> None:
+    async def _report_users(self, on_user: Callable[[JobKey], None]) -> None:
         for role in sorted(await self._accounts.roles()):
-            key = self._key_of(role)
-            if key is not None and not await is_there(key):
-                log.info("%s: the job no longer exists; removing its user and keys from etcd", key)
-                await purge(key)  # before the role is removed, so that a failed attempt is repeated
-                await self.forget(key)
-                await purge(key)  # keys that were written until the user was removed
+            if (key := self._key_of(role)) is not None:
+                on_user(key)
 
     async def _ensure_user(self, key: JobKey) -> None:
         role = self._role(key)

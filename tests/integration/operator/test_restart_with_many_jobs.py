@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
-from elasticjob_operator.controller import reconciler, workqueue
+from elasticjob_operator.controller import job_snapshots, workqueue
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of
 from elasticjob_operator.policy.lifecycle.resync import AT_ONCE, AT_ONCE_EACH
@@ -53,7 +53,7 @@ async def test_a_job_is_reconciled_while_services_and_budgets_of_others_are_appl
         await stage.apply(manifest(f"j{number}", replicas=1))
     await stages[0].until("all pods", lambda: len(cluster.objects(Resource.POD)) == JOBS)
     await stages[0].stop_operator()
-    monkeypatch.setattr(reconciler, "resync_in_s", lambda *_, **__: 1e-3)  # for all jobs at the same time
+    monkeypatch.setattr(job_snapshots, "resync_in_s", lambda *_, **__: 1e-3)  # for all jobs at the same time
     cluster.slow = True
     stages[0].start_operator()
     try:
@@ -75,7 +75,7 @@ async def test_a_service_is_applied_again_while_requests_to_create_pods_of_many_
     await stage.apply(manifest("runs", replicas=1))
     await stage.until("its pod", lambda: len(cluster.objects(Resource.POD)) == 1)
     await stage.stop_operator()
-    monkeypatch.setattr(reconciler, "resync_in_s", lambda *_, **__: 1.0)  # so that the other jobs come first
+    monkeypatch.setattr(job_snapshots, "resync_in_s", lambda *_, **__: 1.0)  # so that the other jobs come first
     cluster.creates = False
     cluster.applied.clear()
     for number in range(AT_ONCE):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from elasticjob_etcd.errors import Unavailable
+from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.controller.controller import Controller
@@ -44,11 +45,12 @@ class SlowCredentials(JobCertificates):
 
 
 @contextlib.asynccontextmanager
-async def operating(cluster: InMemoryCluster, credentials: JobCertificates) -> AsyncIterator[None]:
+async def operating(
+    cluster: InMemoryCluster, credentials: JobCertificates, store: InMemoryStore | None = None
+) -> AsyncIterator[None]:
     settings = replace(SETTINGS, etcd_tls=True)
-    operator = Controller(
-        cluster, InMemoryEtcd(InMemoryStore()), settings, watch=cluster.watch, credentials=credentials
-    )
+    etcd = InMemoryEtcd(store or InMemoryStore())
+    operator = Controller(cluster, etcd, settings, watch=cluster.watch, credentials=credentials)
     running = asyncio.create_task(operator.run())
     yield
     running.cancel()
@@ -68,3 +70,19 @@ async def test_the_user_of_a_job_that_was_deleted_meanwhile_is_removed(
         credentials.go_on.set()
         await aeventually(lambda: set(accounts.of) == {"root"}, what="no user of a job")
         assert set(accounts.prefixes) == {"root"}
+
+
+async def test_a_job_that_was_deleted_without_an_operator_leaves_no_user_and_no_key(cluster: InMemoryCluster) -> None:
+    """Its keys have no spec record, so only the user shows that they are those of this installation."""
+    accounts, store, gone = InMemoryAuth(), InMemoryStore(), JobKey(NAMESPACE, "gone", "uid-gone")
+    keys = gone.keys(SETTINGS.cluster_id)
+    store.txn(Txn((), (Put(keys.link_secret, b"{}"),)))
+    await accounts.enable(["root"])
+    role = f"elasticjob/{SETTINGS.operator_id}/{NAMESPACE}/gone/{gone.uid}"
+    await accounts.add_user(gone.uid, role=role, prefix=keys.everything)
+    credentials = SlowCredentials(cluster, accounts, answer_lost=False)
+    credentials.go_on.set()
+    async with operating(cluster, credentials, store):
+        job = await cluster.create(Resource.JOB, manifest())
+        await aeventually(lambda: set(accounts.of) == {"root", uid_of(job)}, what="the user of the other job alone")
+        await aeventually(lambda: not store.range(keys.everything).kvs, what="no key of the deleted job")

@@ -16,7 +16,6 @@ from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.messages import rpc
 from elasticjob_etcd.permissions import of_folder
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
-from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.tls.active_ca import ActiveCA
 from elasticjob_operator.tls.job_certificates import IssuePolicy, JobCertificates
 from testing.servers.secured_etcd import SecuredEtcd, administrator, bare_channel
@@ -101,7 +100,7 @@ async def test_another_administrator_than_the_operator_loses_the_rights_at_the_n
         guard = JobCertificates(
             vault, root.auth, active_ca, policy=policy, clock=time.time, on_correction=lambda: corrected.append(None)
         )
-        task = asyncio.create_task(guard.run(lambda: 0, is_there, purge))
+        task = asyncio.create_task(guard.run(lambda: 0, lambda _: None))
         mended: bool = await aeventually(lambda: is_as_made(root, attacker), within_s=30, what="every correction")
         assert mended
         task.cancel()
@@ -120,11 +119,3 @@ async def is_as_made(root: EtcdClient, attacker: Job) -> bool:
         and not {"me", "door"} & await root.auth.users()
         and "mine" not in await root.auth.roles()
     )
-
-
-async def is_there(_key: JobKey) -> bool:
-    return True
-
-
-async def purge(_key: JobKey) -> None:
-    pytest.fail("every job is there")

@@ -11,11 +11,11 @@ from elasticjob_api.job_failure import JobFailure
 from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_api.spec import JobSpec
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.controller import spec_plan
-from elasticjob_operator.controller.ids import Ids
-from elasticjob_operator.controller.plan import plan
+from elasticjob_operator.controller.ids import random_ids
 from elasticjob_operator.model.actions import WriteSpec
 from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.planner import spec_plan
+from elasticjob_operator.planner.plan import plan
 from testing.builders import active, ago, job, pod, running, seen, template
 
 
@@ -60,7 +60,7 @@ def limited(most: int | None) -> ElasticJob:
     ("most", "losses", "fails"), [(None, 9, False), (2, 0, False), (2, 2, False), (2, 3, True), (0, 1, True)]
 )
 def test_a_job_fails_after_more_losses_than_it_allows(most: int | None, losses: int, *, fails: bool) -> None:
-    planned = plan(seen(limited(most), running(0, world=active(0, node_losses=losses)), pod(0)), Ids())
+    planned = plan(seen(limited(most), running(0, world=active(0, node_losses=losses)), pod(0)), random_ids())
     written = [action.world for action in planned.actions if isinstance(action, WriteSpec)]
     failed = [world.message for world in written if world is not None and world.state is RoundPhase.FAILED]
     assert failed == ([f"{REASON}: {losses} nodes were lost, more than maxNodeLosses ({most})"] if fails else [])

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from elasticjob_etcd.memory.client import InMemoryEtcd
 from elasticjob_operator.controller.clocks import Clocks
-from elasticjob_operator.controller.ids import Ids
-from elasticjob_operator.controller.reconciler import Reconciler, Sources
+from elasticjob_operator.controller.job_snapshots import Sources
+from elasticjob_operator.controller.reconciler import Reconciler
 from elasticjob_operator.informers.caches import JobCache, PodCache
 from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
 from elasticjob_operator.maintenance.etcd_health import EtcdHealth
 from elasticjob_operator.model.cluster_interface import ObjectEvent, Resource
+from elasticjob_operator.model.ids import Ids
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.settings import Settings
 from tests.unit.operator.gates import Gate, GatedCluster, GatedEtcd

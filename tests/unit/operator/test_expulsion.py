@@ -7,10 +7,10 @@ import pytest
 from elasticjob_api.constants import ConditionType, FailedReason
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.controller.ids import Ids
-from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.model.actions import DeletePods, DeletePrefix, Plan, RemoveEtcdUser
+from elasticjob_operator.model.ids import Ids
 from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.planner.plan import plan
 from elasticjob_operator.policy.status.conditions import is_true
 from testing.builders import SETTINGS, job, pod, record, seen
 

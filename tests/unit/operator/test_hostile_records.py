@@ -21,10 +21,10 @@ from elasticjob_api.records import Completion, Progress, Tombstone, TombstoneRea
 from elasticjob_api.rendezvous_state import encode_membership, encode_state
 from elasticjob_api.rendezvous_view import PARSERS, parse_view
 from elasticjob_etcd.interface import KeyValue
-from elasticjob_operator.controller.ids import Ids
-from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.informers.rendezvous_store import JobStore
 from elasticjob_operator.model.actions import CreatePod, DeletePods, Evict, ForceDelete, Plan, WriteSpec
+from elasticjob_operator.model.ids import Ids
+from elasticjob_operator.planner.plan import plan
 from testing import builders
 from testing.hostile_keys import HOSTILE_KEYS
 from testing.mutations import NOT_FINITE, VALUES, mutate

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from elasticjob_api import constants
 from elasticjob_etcd.interface import KeyValue
 from elasticjob_operator.controller.job_parser import parse
-from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.informers.rendezvous_store import JobStore
 from elasticjob_operator.informers.transform import strip
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.pod import Pod, parse_pod
 from elasticjob_operator.model.pod_source import PodSource
+from elasticjob_operator.planner.plan import plan
 from elasticjob_operator.render.pod import render_pod
 from testing import builders
 from tests.unit.operator.test_hostile_manifests import whole

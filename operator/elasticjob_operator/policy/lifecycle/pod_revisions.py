@@ -40,7 +40,7 @@ def current_revision(snapshot: JobSnapshot) -> Revision | None:
 
 def _learned_revision(snapshot: JobSnapshot) -> Revision | None:
     """Return the revision of the pods in the slot map; that of the status if none of them can exist."""
-    owners = snapshot.owners().values()
+    owners = snapshot.owners.values()
     wanted = snapshot.wanted_revision
     pods = [owner.pod for owner in owners if owner.pod is not None]
     if not pods and any(owner.state in _UNKNOWN for owner in owners):

@@ -6,16 +6,14 @@ strict field validation. Once a round has run, later pods are not: an older API 
 template.
 """
 
-from collections.abc import Mapping
-
-from elasticjob_operator.model.slot_pod import PodState, SlotPod
+from elasticjob_operator.model.slot_pod import PodState
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import from_rfc3339
 
 
-def must_validate_template(snapshot: JobSnapshot, owners: Mapping[int, SlotPod]) -> bool:
+def must_validate_template(snapshot: JobSnapshot) -> bool:
     """Return whether no slot has or had a pod, and no round has run since the start or resume."""
-    if any(owner.state not in {PodState.PENDING_CREATE, PodState.NEVER_CREATED} for owner in owners.values()):
+    if any(owner.state not in {PodState.PENDING_CREATE, PodState.NEVER_CREATED} for owner in snapshot.owners.values()):
         return False
     started_s, round_s = from_rfc3339(snapshot.status.start_time), from_rfc3339(snapshot.status.last_rendezvous_time)
     return round_s is None or started_s is None or round_s < started_s

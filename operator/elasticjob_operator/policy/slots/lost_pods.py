@@ -7,20 +7,11 @@ startupDeadlineSeconds applies to the whole job. An agent has joined if this pro
 status lists a round of the pod, because an earlier process may have observed it (`joined.py`).
 """
 
-from dataclasses import dataclass
-
 from elasticjob_api.spec import JobSpec
 from elasticjob_operator.model.job_state import JobState
+from elasticjob_operator.model.snapshot import LostPods
 from elasticjob_operator.policy.slots.expected import EXPECTED_FOR_S
 from elasticjob_operator.policy.slots.unreachable_agents import CHECK_AGAIN_S
-
-
-@dataclass(frozen=True, slots=True)
-class LostPods:
-    """The uids of lost pods, and the time of the next check."""
-
-    uids: frozenset[str]
-    check_at_s: float | None
 
 
 def lost_pods(spec: JobSpec, job_state: JobState, monotonic_s: float) -> LostPods:

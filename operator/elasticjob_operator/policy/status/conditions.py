@@ -137,7 +137,7 @@ def _not_running(snapshot: JobSnapshot, world: RendezvousState | None) -> tuple[
 def _start(snapshot: JobSnapshot) -> tuple[str, str]:
     running = [pod for pod in snapshot.pods.values() if pod.running]
     if running:
-        return Phase.STARTING, f"{len(snapshot.joined_slots())} of {_nodes(snapshot.job.spec.desired_nodes)} joined"
+        return Phase.STARTING, f"{len(snapshot.joined_slots)} of {_nodes(snapshot.job.spec.desired_nodes)} joined"
     pending = first_pending_reason(snapshot)
     return Phase.PENDING, pending.message if pending else "waiting for pods"
 

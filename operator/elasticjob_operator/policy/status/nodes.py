@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from elasticjob_api import codec
 from elasticjob_api.job import nproc_per_node
+from elasticjob_api.records import NodeRecord
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_api.status import NodeStatus
 from elasticjob_operator.model.slot_pod import SlotPod
@@ -32,18 +33,8 @@ def node_statuses(snapshot: JobSnapshot) -> tuple[NodeStatus, ...]:
     world = snapshot.view.world
     if world is not None and world.state.is_final:
         return tuple(_last_nodes(snapshot, world))
-    memberships, round_ = _memberships(snapshot), _active_round(snapshot)
-    return tuple(
-        _node(snapshot, slot, owner, memberships.get(slot), round_) for slot, owner in sorted(snapshot.owners().items())
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Membership:
-    """The live agent of a slot's own pod."""
-
-    member: Member
-    leaving: bool
+    round_ = _active_round(snapshot)
+    return tuple(_node(snapshot, slot, owner, round_) for slot, owner in sorted(snapshot.owners.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,31 +51,22 @@ def _active_round(snapshot: JobSnapshot) -> _Round:
     return _Round(ranks, frozenset(member.slot for member in members))
 
 
-def _memberships(snapshot: JobSnapshot) -> dict[int, _Membership]:
-    names = snapshot.view.owners()
-    found: dict[int, _Membership] = {}
-    for member, node in sorted(snapshot.view.nodes.items(), key=lambda item: item[1].create_revision):
-        if names.get(member.slot) == node.record.pod and member not in snapshot.view.tombstones:
-            found[member.slot] = _Membership(member, node.record.leaving)
-    return found
-
-
-def _node(
-    snapshot: JobSnapshot, slot: int, owner: SlotPod, membership: _Membership | None, round_: _Round
-) -> NodeStatus:
-    rank = round_.ranks.get(membership.member) if membership else None
-    report = snapshot.view.reports.get(membership.member) if membership else None
+def _node(snapshot: JobSnapshot, slot: int, owner: SlotPod, round_: _Round) -> NodeStatus:
+    agent = snapshot.slot_agents.get(slot)
+    rank = round_.ranks.get(agent) if agent else None
+    report = snapshot.view.reports.get(agent) if agent else None
+    session = snapshot.view.nodes[agent].record if agent else None
     was_member = slot in round_.slots
     unreported = same_letters("U" if was_member else "P", nproc_per_node(snapshot.job.spec))
     ranks = letters(report) if report else unreported
-    samples = snapshot.view.samples.get(membership.member) if membership else None
+    samples = snapshot.view.samples.get(agent) if agent else None
     cpu, memory = (samples.cpu_percent[: len(ranks)], samples.memory_bytes[: len(ranks)]) if samples else ((), ())
     return NodeStatus(
         name=f"{snapshot.job.metadata.name}-{slot}",
         pod_name=owner.name,
         node_name=owner.pod.node_name if owner.pod else "",
         rank=rank,
-        state=_state(owner, membership, rank, ranks, lost=was_member and membership is None),
+        state=_state(owner, session, rank, ranks, lost=was_member and agent is None),
         ranks=ranks,
         reason=owner.pod.reason if owner.pod else "",
         cpu_percent=_total(cpu, _INT32),
@@ -118,11 +100,11 @@ def _clamp(samples: Sequence[float], most: int) -> tuple[int, ...]:
     return tuple(map(round, samples))
 
 
-def _state(owner: SlotPod, membership: _Membership | None, rank: int | None, ranks: str, *, lost: bool) -> str:
-    if membership is None:
+def _state(owner: SlotPod, session: NodeRecord | None, rank: int | None, ranks: str, *, lost: bool) -> str:
+    if session is None:
         running = owner.pod is not None and owner.pod.phase == "Running"
         return "Lost" if lost else ("Joining" if running else "Pending")
-    if membership.leaving:
+    if session.leaving:
         return "Stopping"
     return "Waiting" if rank is None else _state_of_member(ranks)
 

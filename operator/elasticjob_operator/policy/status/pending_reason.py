@@ -41,10 +41,10 @@ def first_pending_reason(snapshot: JobSnapshot) -> PendingReason | None:
 
 
 def _waits_for_predecessor(snapshot: JobSnapshot) -> PendingReason | None:
-    slot = min(snapshot.waiting_slots(), default=None)
+    slot = min(snapshot.waiting_slots, default=None)
     if slot is None:
         return None
-    name = snapshot.waiting_slots()[slot]
+    name = snapshot.waiting_slots[slot]
     pod = snapshot.pods.get(name)
     where = f" on node {pod.node_name}" if pod is not None and pod.node_name else ""
     message = f"slot {slot} waits for pod {name}{where} to end before it gets a new one (podReplacementPolicy Failed)"
@@ -56,7 +56,7 @@ def _waiting(snapshot: JobSnapshot) -> PendingReason | None:
     """Return the reason of the first waiting slot; it has the end of the wait, so that the message stays the same."""
     due, owners, histories = (
         backing_off(snapshot.job_state.slot_histories, snapshot.monotonic_s),
-        snapshot.owners(),
+        snapshot.owners,
         snapshot.job_state.slot_histories or {},
     )
     slot = min(due.keys() & owners.keys(), default=None)

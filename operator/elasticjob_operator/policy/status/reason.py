@@ -78,7 +78,7 @@ def _from_waiting(snapshot: JobSnapshot, by_type: dict[str, Condition]) -> tuple
 
 def _below_min(snapshot: JobSnapshot) -> str:
     """Return a message if a job that has run has too few nodes now; it waits as long as its deadlines allow."""
-    lowest, joined = snapshot.job.spec.effective_min, len(snapshot.joined_slots())
+    lowest, joined = snapshot.job.spec.effective_min, len(snapshot.joined_slots)
     return f"{joined} of at least {node_count_text(lowest)} have joined" if joined < lowest else ""
 
 

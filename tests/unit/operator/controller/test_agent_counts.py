@@ -45,7 +45,7 @@ def test_a_new_leadership_counts_no_agents_of_an_earlier_one() -> None:
         model.start_pod(pod)
     model.quiesce()
     reconciler = model.process.reconciler
-    assert reconciler._agents != AgentCounts()
+    assert reconciler._snapshots._agents != AgentCounts()
     reconciler.reset()
-    assert reconciler._agents == AgentCounts()
+    assert reconciler._snapshots._agents == AgentCounts()
     model.close()

@@ -5,23 +5,23 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.controller.deletion_plan import plan_deletion
-from elasticjob_operator.controller.ids import Ids
-from elasticjob_operator.controller.plan import plan
+from elasticjob_operator.controller.ids import random_ids
 from elasticjob_operator.model.actions import Action, CreatePod, DeletePrefix, IssueCertificate, RemoveEtcdUser
 from elasticjob_operator.model.job_state import Certified, JobState
 from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.planner.deletion_plan import plan_deletion
+from elasticjob_operator.planner.plan import plan
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from elasticjob_operator.render.pod import render_pod
 from elasticjob_operator.render.secret import secret_name
-from testing.builders import NOW_S, SETTINGS, ago, job, names, record, running, seen, view
+from testing.builders import NOW_S, SETTINGS, ago, deleted, job, names, record, running, seen, view
 
 TLS = replace(SETTINGS, etcd_tls=True)
 
 
 def planned(observed: JobSnapshot) -> list[Action]:
-    return list(plan(observed, Ids()).actions)
+    return list(plan(observed, random_ids()).actions)
 
 
 def observed(certified: Certified | None, *, tls: bool = True, store: int = 0) -> JobSnapshot:
@@ -56,16 +56,16 @@ def test_certificates_are_issued_when_they_are_due(certified: Certified, store: 
 
 
 def test_the_job_is_reconciled_when_the_next_certificate_is_due() -> None:
-    assert plan(observed(Certified(0, NOW_S + 1)), Ids()).requeue_in_s == 1
+    assert plan(observed(Certified(0, NOW_S + 1)), random_ids()).requeue_in_s == 1
 
 
 def test_without_tls_there_is_no_certificate_and_no_user_to_remove() -> None:
     assert not any(isinstance(action, IssueCertificate) for action in planned(observed(None, tls=False)))
-    assert plan_deletion(running(0), {}, SETTINGS, now_s=NOW_S).actions == (DeletePrefix(),)
+    assert plan_deletion(deleted(running(0))).actions == (DeletePrefix(),)
 
 
 def test_the_user_is_removed_before_the_prefix_so_that_a_failure_is_retried() -> None:
-    assert plan_deletion(running(0), {}, TLS, now_s=NOW_S).actions == (RemoveEtcdUser(), DeletePrefix())
+    assert plan_deletion(deleted(running(0), settings=TLS)).actions == (RemoveEtcdUser(), DeletePrefix())
 
 
 def test_the_trainer_has_the_files_and_their_path_in_its_environment() -> None:

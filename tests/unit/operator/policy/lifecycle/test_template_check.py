@@ -1,5 +1,6 @@
 """Which pod is created with strict validation of its template."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from testing.builders import ago, job, seen, view
 
 def is_strict(*states: PodState, **status: Any) -> bool:
     owners = {slot: SlotPod(f"j-{slot}-a", state) for slot, state in enumerate(states)}
-    return must_validate_template(seen(job(status=JobStatus(**status)), view()), owners)
+    return must_validate_template(replace(seen(job(status=JobStatus(**status)), view()), owners=owners))
 
 
 def test_the_first_pod_of_a_job_is_created_strictly() -> None:

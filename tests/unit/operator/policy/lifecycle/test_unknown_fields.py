@@ -9,10 +9,10 @@ from elasticjob_api.constants import ConditionType, EventReason
 from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.controller.ids import Ids
-from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.model.actions import CreatePod, WriteSpec
+from elasticjob_operator.model.ids import Ids
 from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.planner.plan import plan
 from elasticjob_operator.policy.lifecycle.unknown_fields import describe, is_waiting
 from elasticjob_operator.policy.status.build import next_status
 from elasticjob_operator.policy.status.events import events

@@ -2,7 +2,8 @@
 
 from elasticjob_api.spec import Rendezvous
 from elasticjob_operator.model.job_state import JobState
-from elasticjob_operator.policy.slots.lost_pods import LostPods, lost_pods
+from elasticjob_operator.model.snapshot import LostPods
+from elasticjob_operator.policy.slots.lost_pods import lost_pods
 from testing.builders import NOW_S, spec
 
 SPEC = spec(lost_pod_timeout_s=30.0, rendezvous=Rendezvous(join_timeout_s=600.0))

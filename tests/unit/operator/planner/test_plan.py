@@ -14,8 +14,6 @@ from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.spec import CleanPodPolicy
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.controller.ids import Ids
-from elasticjob_operator.controller.plan import plan
 from elasticjob_operator.model.actions import (
     Action,
     Apply,
@@ -31,9 +29,12 @@ from elasticjob_operator.model.actions import (
 )
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.failed_creation import FailedCreation
+from elasticjob_operator.model.ids import Ids
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.slot_history import SlotHistory
+from elasticjob_operator.model.snapshot import RejectedJob
+from elasticjob_operator.planner.plan import plan
 from elasticjob_operator.policy.lifecycle.spec_record import spec_record
 from elasticjob_operator.render.disruption_budget import render_disruption_budget
 from elasticjob_operator.render.pod import render_pod
@@ -43,11 +44,13 @@ from testing.builders import (
     active,
     ago,
     condition,
+    deleted,
     job,
     member,
     membership,
     names,
     nodes,
+    observation,
     pod,
     record,
     seen,
@@ -76,6 +79,20 @@ def planned(
     if applied:
         known.applied = {Resource.SERVICE: render_service(of), Resource.DISRUPTION_BUDGET: render_disruption_budget(of)}
     return plan(seen(of, at, *pods, job_state=known), ids())
+
+
+def test_a_rejected_job_gets_a_status_with_the_reason_and_keeps_its_pods() -> None:
+    observed = observation(view(0), pod(0))
+    rejected = RejectedJob(**vars(observed), message="spec.replicas: 0", generation=8, status=JobStatus(restarts=1))
+    made = plan(rejected, ids())
+    assert (made.actions, made.requeue_in_s) == ((), None)
+    assert made.status is not None
+    assert (made.status.reason, made.status.message) == ("InvalidSpec", "spec.replicas: 0")
+    assert (made.status.restarts, made.status.observed_generation) == (1, 8)
+
+
+def test_a_deleted_job_is_planned_by_the_same_function() -> None:
+    assert of(plan(deleted(view(0), pod(0)), ids()), DeletePods)
 
 
 def body_of(creation: CreatePod) -> dict[str, Any]:

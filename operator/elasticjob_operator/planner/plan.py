@@ -1,4 +1,4 @@
-"""The planner of one job: from a snapshot to actions, a status, and the time of the next reconcile.
+"""The planner of every job, deleted or not: from a snapshot to actions, a status, and the time of the next reconcile.
 
 A plan depends on state alone, never on the event that queued the job. A plan of its own result has no actions. A plan
 either writes the spec or acts on the slot map that is written. Pods are created and deleted only for a slot map that
@@ -10,8 +10,6 @@ from typing import Any
 
 from elasticjob_api.bootstrap import bootstrap_of
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.controller.ids import Ids
-from elasticjob_operator.controller.spec_plan import plan_final_spec, plan_spec
 from elasticjob_operator.model.actions import (
     Action,
     Apply,
@@ -27,12 +25,16 @@ from elasticjob_operator.model.actions import (
     WriteExpected,
 )
 from elasticjob_operator.model.cluster_interface import Resource
+from elasticjob_operator.model.ids import Ids
 from elasticjob_operator.model.job_state import NOTHING, REQUEST_TIMEOUT_S, WATCH_DEADLINE_S
 from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.model.revision import Revision
-from elasticjob_operator.model.slot_pod import PodState, SlotPod
-from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.model.slot_pod import PodState
+from elasticjob_operator.model.snapshot import DeletedJob, JobSnapshot, RejectedJob, Snapshot
+from elasticjob_operator.model.timestamps import to_rfc3339
+from elasticjob_operator.planner.deletion_plan import plan_deletion, plan_quota_violation
+from elasticjob_operator.planner.spec_plan import plan_final_spec, plan_spec
 from elasticjob_operator.policy.lifecycle.certificates import first_certificate, renewal_s, renewed_certificate
 from elasticjob_operator.policy.lifecycle.deadlines import next_active_deadline_s, next_deadline_s
 from elasticjob_operator.policy.lifecycle.pod_cleanup import cleanup_at_s, pods_to_delete
@@ -43,12 +45,11 @@ from elasticjob_operator.policy.lifecycle.unknown_fields import is_waiting
 from elasticjob_operator.policy.slots.creation_backoff import is_paused
 from elasticjob_operator.policy.slots.eviction import evictions
 from elasticjob_operator.policy.slots.expected import EXPECTED_FOR_S, expected_slots, must_rewrite
-from elasticjob_operator.policy.slots.lost_pods import lost_pods
 from elasticjob_operator.policy.slots.node_avoidance import avoided_nodes
 from elasticjob_operator.policy.slots.replacement_backoff import backing_off
 from elasticjob_operator.policy.slots.retained_pods import retained_pods
 from elasticjob_operator.policy.slots.stuck_pods import StuckPods, stuck_pods
-from elasticjob_operator.policy.status.build import is_finished, next_status
+from elasticjob_operator.policy.status.build import is_finished, next_status, rejected_status
 from elasticjob_operator.policy.status.status_expiry import status_expires_at_s
 from elasticjob_operator.render.disruption_budget import has_disruption_budget, render_disruption_budget
 from elasticjob_operator.render.service import render_service
@@ -57,21 +58,38 @@ _STATUS_VISIBLE_S = 1.0
 """Time after which a job's status has been written if the API server responds."""
 
 
-def plan(snapshot: JobSnapshot, ids: Ids) -> Plan:
-    """Return the next plan for an accepted job that is not being deleted."""
+def plan(snapshot: Snapshot, ids: Ids) -> Plan:
+    """Return the next plan of a job that is deleted, rejected or accepted."""
+    match snapshot:
+        case DeletedJob():
+            return plan_deletion(snapshot)
+        case RejectedJob():
+            return _plan_rejected(snapshot)
+        case JobSnapshot():
+            return _plan_accepted(snapshot, ids)
+
+
+def _plan_rejected(job: RejectedJob) -> Plan:
+    status = rejected_status(job.status, job.message, now=to_rfc3339(job.now_s), generation=job.generation)
+    # The job's pods still run, with its certificate, so its quota still applies.
+    return Plan(actions=plan_quota_violation(job), status=status)
+
+
+def _plan_accepted(snapshot: JobSnapshot, ids: Ids) -> Plan:
     status = next_status(snapshot)
-    if snapshot.etcd_trouble or snapshot.view.is_unreadable:
+    if not snapshot.is_readable:
         return _plan_without_etcd(snapshot, status)
     if snapshot.view.quota_violation and not snapshot.view.empty:
         return _quota_exceeded(snapshot, status)
     if is_finished(status):
         final = plan_final_spec(snapshot, status, ids)
         return _plan_finished(snapshot, status) if final is None else Plan(actions=(final,), status=status)
+    stuck, forced = _stuck_actions(snapshot)
     if is_waiting(snapshot):
-        stuck, forced = _stuck_actions(snapshot)
         return Plan(actions=forced, status=status, requeue_in_s=stuck.next_in_s)
-    actions = tuple(_actions(snapshot, status, ids))
-    return Plan(actions=actions, status=status, requeue_in_s=_requeue_after_s(snapshot, status))
+    actions = (*first_certificate(snapshot), *forced, *_actions(snapshot, status, ids))
+    again_s = _earliest_s(_requeue_after_s(snapshot, status), stuck.next_in_s)
+    return Plan(actions=actions, status=status, requeue_in_s=again_s)
 
 
 def _plan_without_etcd(snapshot: JobSnapshot, status: JobStatus) -> Plan:
@@ -120,27 +138,25 @@ def _stuck_actions(snapshot: JobSnapshot) -> tuple[StuckPods, tuple[ForceDelete,
 
 
 def _actions(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> Iterator[Action]:
-    yield from first_certificate(snapshot)
-    yield from _stuck_actions(snapshot)[1]
     judged = evictions(snapshot.view, snapshot.pods, snapshot.job_state)
     yield from judged.evict
     if (change := plan_spec(snapshot, status, ids)) is not None:
         yield change
         return
-    owners = snapshot.owners()
+    owners = snapshot.owners
     unknown = {owner.name for owner in owners.values() if owner.state is PodState.UNKNOWN}
     names = sorted(unknown.union(judged.get_pods))
     yield from (GetPod(name, judged.get_pods.get(name, frozenset())) for name in names)
-    yield from _creations(snapshot, owners)
-    yield from _deletions(snapshot, owners)
-    yield from _expectations(snapshot, owners)
+    yield from _creations(snapshot)
+    yield from _deletions(snapshot)
+    yield from _expectations(snapshot)
     if owners and _resync(snapshot):  # last: pods must not depend on its success
         yield from _disruption_budget(snapshot)
     yield from renewed_certificate(snapshot)
 
 
-def _creations(snapshot: JobSnapshot, owners: dict[int, SlotPod]) -> Iterator[Action]:
-    waiting_slots = snapshot.waiting_slots()
+def _creations(snapshot: JobSnapshot) -> Iterator[Action]:
+    owners, waiting_slots = snapshot.owners, snapshot.waiting_slots
     to_create = {slot: owner.name for slot, owner in owners.items() if owner.state is PodState.PENDING_CREATE}
     missing = {slot: name for slot, name in to_create.items() if slot not in waiting_slots}
     if missing or (owners and _resync(snapshot)):
@@ -150,7 +166,7 @@ def _creations(snapshot: JobSnapshot, owners: dict[int, SlotPod]) -> Iterator[Ac
         return  # the revision of new pods depends on existing pods, which may not all be known yet
     if missing and not is_paused(snapshot.job_state.failed_creation, snapshot.monotonic_s):
         source = _pod_source(snapshot, revision)
-        first = min(missing) if must_validate_template(snapshot, owners) else None
+        first = min(missing) if must_validate_template(snapshot) else None
         creations = sorted(missing.items())
         yield from (CreatePod(name, slot, source, strict=slot == first) for slot, name in creations)
 
@@ -177,13 +193,14 @@ def _applied(snapshot: JobSnapshot, resource: Resource, body: Mapping[str, Any])
         yield Apply(resource, body)
 
 
-def _deletions(snapshot: JobSnapshot, owners: dict[int, SlotPod]) -> Iterator[Action]:
+def _deletions(snapshot: JobSnapshot) -> Iterator[Action]:
     """Return the deletion of pods that the slot map does not name, except for some failed ones (`retained_pods`).
 
     The executor reads the spec again before it deletes them. If a job that is not suspended has no slot map, only pods
     of another template are deleted; the others will be adopted. A restored slot map is older than the pods. So while a
     slot's own pod may not exist, live pods of that slot are kept.
     """
+    owners = snapshot.owners
     named = {owner.name for owner in owners.values()}
     unclear = {slot for slot, owner in owners.items() if owner.state in {PodState.UNKNOWN, PodState.ABSENT}}
     outdated = snapshot.outdated_pods
@@ -195,9 +212,9 @@ def _deletions(snapshot: JobSnapshot, owners: dict[int, SlotPod]) -> Iterator[Ac
     yield from _deletion((pod for pod in unnamed if pod.name not in retained), snapshot.view.spec_revision)
 
 
-def _expectations(snapshot: JobSnapshot, owners: dict[int, SlotPod]) -> Iterator[Action]:
-    joined = snapshot.joined_slots()
-    coming = {slot: owner for slot, owner in owners.items() if slot not in snapshot.waiting_slots()}
+def _expectations(snapshot: JobSnapshot) -> Iterator[Action]:
+    joined = snapshot.joined_slots
+    coming = {slot: owner for slot, owner in snapshot.owners.items() if slot not in snapshot.waiting_slots}
     refused = snapshot.job_state.failed_creation is not None
     wanted = expected_slots(coming, joined=joined, now_s=snapshot.now_s, refused=refused)
     if snapshot.view.spec is not None and must_rewrite(snapshot.view.expected, wanted, joined=joined):
@@ -210,18 +227,18 @@ def _requeue_after_s(snapshot: JobSnapshot, status: JobStatus) -> float | None:
     deadline_s = next_deadline_s(snapshot.job, status, snapshot.view, snapshot.now_s)
     wall = _seconds_until(snapshot.now_s, deadline_s, renewal_s(snapshot), *expected)
     coming = [since_s + WATCH_DEADLINE_S for since_s in snapshot.job_state.created_at_s.values()]
-    lost_s = lost_pods(snapshot.job.spec, snapshot.job_state, snapshot.monotonic_s).check_at_s
+    lost_s = snapshot.lost_pods.check_at_s
     resync_s = None if _resync(snapshot) else snapshot.job_state.resync_at_s
     failed = snapshot.job_state.failed_creation
     creation_s = None if failed is None else failed.retry_at_s
     held_back = backing_off(snapshot.job_state.slot_histories, snapshot.monotonic_s).values()
     landed = (
         [sent_s + REQUEST_TIMEOUT_S for _, sent_s in snapshot.job_state.sent_creations.values()]
-        if snapshot.waiting_slots()
+        if snapshot.waiting_slots
         else []
     )
     monotonic = _seconds_until(snapshot.monotonic_s, lost_s, resync_s, creation_s, *coming, *held_back, *landed)
-    return _earliest_s(*wall, *monotonic, _stuck_actions(snapshot)[0].next_in_s)
+    return _earliest_s(*wall, *monotonic)
 
 
 def _seconds_until(now_s: float, *moments_s: float | None) -> list[float]:

@@ -13,9 +13,9 @@ from elasticjob_api.job_failure import JobFailure
 from elasticjob_api.records import SlotOwner, SpecRecord
 from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
 from elasticjob_api.status import JobStatus
-from elasticjob_operator.controller.ids import Ids
 from elasticjob_operator.model.actions import WriteSpec
 from elasticjob_operator.model.event import Event
+from elasticjob_operator.model.ids import Ids
 from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.text import pluralize
@@ -27,7 +27,6 @@ from elasticjob_operator.policy.lifecycle.pod_revisions import has_pods, is_revi
 from elasticjob_operator.policy.lifecycle.spec_record import first_record, spec_record
 from elasticjob_operator.policy.slots.assignment import adopt, next_slots, unnamed_pods
 from elasticjob_operator.policy.slots.expected import expected_slots
-from elasticjob_operator.policy.slots.lost_pods import lost_pods
 from elasticjob_operator.policy.slots.replacement import (
     PodDecisions,
     decide_pods,
@@ -87,16 +86,14 @@ def plan_final_spec(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> Write
 
 
 def _pod_decisions(snapshot: JobSnapshot) -> PodDecisions:
-    lost = lost_pods(snapshot.job.spec, snapshot.job_state, snapshot.monotonic_s)
     later = frozenset(backing_off(snapshot.job_state.slot_histories, snapshot.monotonic_s))
-    return decide_pods(
-        snapshot.job.spec, snapshot.owners(), retained=snapshot.view.completed_slots(), lost=lost.uids, later=later
-    )
+    retained, lost = snapshot.view.completed_slots(), snapshot.lost_pods.uids
+    return decide_pods(snapshot.job.spec, snapshot.owners, retained=retained, lost=lost, later=later)
 
 
 def _failure(context: SpecContext) -> JobFailure | None:
     """Return the failure that the operator decides: by a failure rule, by the budget, or by a deadline; or None."""
-    spec, owners = context.snapshot.job.spec, context.snapshot.owners()
+    spec, owners = context.snapshot.job.spec, context.snapshot.owners
     if context.decisions.failing_slots:
         owner = owners[context.decisions.failing_slots[0]]
         return JobFailure(
@@ -177,7 +174,7 @@ def _update(context: SpecContext) -> WriteSpec | None:
         current,
         wanted=wanted,
         dropped=context.decisions.removed_slots,
-        with_agent=snapshot.joined_slots(),
+        with_agent=snapshot.joined_slots,
         new_name=context.new_name,
         unnamed=_unnamed_pods(context),
     )
@@ -197,18 +194,18 @@ def _unnamed_pods(context: SpecContext) -> dict[int, str]:
     pods = {
         name: pod for name, pod in snapshot.pods.items() if name not in outdated and (is_restored or pod.uid in agents)
     }
-    return unnamed_pods(pods, context.snapshot.owners(), since_s=from_rfc3339(context.status.start_time))
+    return unnamed_pods(pods, context.snapshot.owners, since_s=from_rfc3339(context.status.start_time))
 
 
 def _events(context: SpecContext, record: SpecRecord, slots: frozenset[int]) -> Iterator[Event]:
     replaced = {slot: decision for slot, decision in context.decisions.by_slot.items() if slot in slots}
     left = max(0, context.snapshot.job.spec.backoff_limit - record.replacements)
-    return describe_replacements(context.snapshot.owners(), replaced, charged=_charged_failures(context), left=left)
+    return describe_replacements(context.snapshot.owners, replaced, charged=_charged_failures(context), left=left)
 
 
 def _expected(snapshot: JobSnapshot, slots: Mapping[int, SlotOwner], fresh: frozenset[int]) -> frozenset[int]:
     refused = snapshot.job_state.failed_creation is not None
-    soon = expected_slots(snapshot.owners(), joined=snapshot.joined_slots(), now_s=snapshot.now_s, refused=refused)
+    soon = expected_slots(snapshot.owners, joined=snapshot.joined_slots, now_s=snapshot.now_s, refused=refused)
     return (frozenset() if refused else fresh) | (soon & frozenset(slots))
 
 
@@ -220,7 +217,7 @@ def _record(context: SpecContext, slots: Mapping[int, SlotOwner], *, suspended: 
 
 def _charged_failures(context: SpecContext) -> int:
     """Return how much the pods that fail now add to the count of failures."""
-    snapshot, owners = context.snapshot, context.snapshot.owners()
+    snapshot, owners = context.snapshot, context.snapshot.owners
     failing = [pod for slot in context.decisions.counted_slots if (pod := owners[slot].pod) is not None]
     before = failed_before(snapshot.pods.values(), named={owner.name for owner in owners.values()})
     return batches(failing, (pod for pod in before if is_counted(snapshot.job.spec, pod)))
