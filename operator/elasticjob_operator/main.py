@@ -33,6 +33,7 @@ from elasticjob_operator.log_format import log_to_stderr
 from elasticjob_operator.maintenance.leases import EtcdLeaseSweeper
 from elasticjob_operator.maintenance.membership import EtcdMemberReplacer
 from elasticjob_operator.maintenance.space import EtcdSpaceKeeper
+from elasticjob_operator.maintenance.tasks import EtcdTasks
 from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer
 from elasticjob_operator.metrics.prometheus import CONTENT_TYPE, PrometheusRecorder
 from elasticjob_operator.model.cluster_interface import Cluster
@@ -217,10 +218,12 @@ async def _prepare(
         metrics=meter,
         observer=page_state,
         credentials=secured.credentials(cluster, etcd, options, settings, meter),
-        space=_space(options, secured.endpoint),
-        leases=_leases(options, secured.endpoint, meter),
+        etcd_tasks=EtcdTasks(
+            space=_space(options, secured.endpoint),
+            leases=_leases(options, secured.endpoint, meter),
+            membership=_membership(options, secured.endpoint, cluster),
+        ),
         elector=elector,
-        membership=_membership(options, secured.endpoint, cluster),
         is_saturated=connection.is_saturated,
         is_watched=list_watch.has_listed,
     )

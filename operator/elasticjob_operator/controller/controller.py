@@ -24,13 +24,10 @@ from elasticjob_operator.controller.workqueue import WorkQueue
 from elasticjob_operator.informers.caches import JobCache, PodCache
 from elasticjob_operator.informers.rendezvous_informer import RendezvousInformer
 from elasticjob_operator.maintenance.etcd_health import EtcdHealth
-from elasticjob_operator.maintenance.leases import EtcdLeaseSweeper
-from elasticjob_operator.maintenance.membership import EtcdMemberReplacer
-from elasticjob_operator.maintenance.space import EtcdSpaceKeeper
+from elasticjob_operator.maintenance.tasks import EtcdTasks
 from elasticjob_operator.metrics.recorder import MetricsRecorder
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Change, Cluster, Object, ObjectEvent, Resource, Watch
-from elasticjob_operator.model.ids import Ids
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.policy.etcd.quota import EtcdQuota, unread_quota
 from elasticjob_operator.policy.lifecycle.resync import resync_in_s
@@ -55,15 +52,11 @@ class Controller:
         settings: Settings,
         *,
         watch: Watch,
-        clocks: Clocks | None = None,
-        ids: Ids | None = None,
         metrics: MetricsRecorder | None = None,
         observer: ReconcileObserver | None = None,
         credentials: CertificateIssuer | None = None,
-        space: EtcdSpaceKeeper | None = None,
-        leases: EtcdLeaseSweeper | None = None,
+        etcd_tasks: EtcdTasks | None = None,
         elector: LeaderElector | None = None,
-        membership: EtcdMemberReplacer | None = None,
         is_saturated: Callable[[], bool] = lambda: False,
         is_watched: Callable[[str], bool] = lambda _: True,
     ) -> None:
@@ -73,9 +66,9 @@ class Controller:
         become watched later, at the end of a list.
         """
         self._cluster, self._etcd, self._settings = cluster, etcd, settings
-        self._clocks, self._meter = clocks or Clocks(), metrics or MetricsRecorder()
+        self._meter = metrics or MetricsRecorder()
         self._credentials, self._elector = credentials, elector
-        self._space, self._leases, self._membership = space, leases, membership
+        self._etcd_tasks = etcd_tasks or EtcdTasks()
         self._watch_objects, self._is_watched_namespace = watch, is_watched
         self._skipped_namespaces: set[str] = set()
         """Namespaces that were not watched when something changed there."""
@@ -91,7 +84,7 @@ class Controller:
         self._pods = PodCache(self._enqueue, self._pod_deleted, self._enqueue_delayed)
         self._rendezvous = self._create_rendezvous_informer()
         self._health = EtcdHealth(etcd, self._health_changed)
-        self._reconciler = self._create_reconciler(ids or random_ids(), observer, is_saturated)
+        self._reconciler = self._create_reconciler(observer, is_saturated)
 
     def _create_rendezvous_informer(self) -> RendezvousInformer:
         return RendezvousInformer(
@@ -105,17 +98,15 @@ class Controller:
             memory=self._settings.records_memory,
         )
 
-    def _create_reconciler(
-        self, ids: Ids, observer: ReconcileObserver | None, is_saturated: Callable[[], bool]
-    ) -> Reconciler:
+    def _create_reconciler(self, observer: ReconcileObserver | None, is_saturated: Callable[[], bool]) -> Reconciler:
         sources = Sources(jobs=self._jobs, pods=self._pods, rendezvous=self._rendezvous, health=self._health)
         return Reconciler(
             cluster=self._cluster,
             etcd=self._etcd,
             settings=self._settings,
             sources=sources,
-            clocks=self._clocks,
-            ids=ids,
+            clocks=Clocks(),
+            ids=random_ids(),
             metrics=self._meter,
             observer=observer,
             credentials=self._credentials,
@@ -160,12 +151,7 @@ class Controller:
             self._queue.open()
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._sweep(), name="sweep")
-                if self._membership is not None:
-                    tasks.create_task(self._membership.run(), name="etcd membership")
-                if self._space is not None:
-                    tasks.create_task(self._space.run(), name="etcd space")
-                if self._leases is not None:
-                    tasks.create_task(self._leases.run(), name="etcd leases")
+                self._etcd_tasks.start(tasks)
                 if self._credentials is not None:
                     work = self._credentials.run(lambda: self._rendezvous.store, self._user_found)
                     tasks.create_task(work, name="credentials")
@@ -281,8 +267,8 @@ class Controller:
             self._queue.add_after(key, self._progress_due_s[key] - now_s)
 
     def _health_changed(self) -> None:
-        if self._space is not None and self._health.is_full:
-            self._space.check_now()
+        if self._etcd_tasks.space is not None and self._health.is_full:
+            self._etcd_tasks.space.check_now()
         self._enqueue_all()
 
     def _enqueue_all(self) -> None:

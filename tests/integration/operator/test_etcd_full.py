@@ -14,6 +14,7 @@ from elasticjob_etcd.maintenance import EtcdMaintenance
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.controller.controller import Controller
 from elasticjob_operator.maintenance.space import EtcdSpaceKeeper
+from elasticjob_operator.maintenance.tasks import EtcdTasks
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
 from testing.operator_history import NAMESPACE, SETTINGS, manifest
@@ -33,7 +34,8 @@ class Site:
         self.cluster = InMemoryCluster()
         endpoint = etcd.endpoint
         self.space = EtcdSpaceKeeper(lambda: EtcdMaintenance.connect(endpoint), quota=QUOTA, check_when_full_s=0.2)
-        self.operator = Controller(self.cluster, etcd, SETTINGS, watch=self.cluster.watch, space=self.space)
+        tasks = EtcdTasks(space=self.space)
+        self.operator = Controller(self.cluster, etcd, SETTINGS, watch=self.cluster.watch, etcd_tasks=tasks)
 
     @property
     def pods(self) -> set[str]:

@@ -16,6 +16,7 @@ from elasticjob_api.keys import Keys, Kind
 from elasticjob_etcd.interface import Txn
 from elasticjob_operator.controller import controller
 from elasticjob_operator.controller import transactions as operator_txns
+from elasticjob_operator.maintenance import tasks as maintenance_tasks
 from elasticjob_operator.model.actions import Action
 
 ROOT = Path(__file__).parents[3]
@@ -106,7 +107,7 @@ def test_the_agent_s_page_has_the_tasks_of_its_loop() -> None:
 
 
 def test_the_operator_s_page_has_each_of_its_tasks() -> None:
-    made = set(TASK.findall(inspect.getsource(controller)))
+    made = set(TASK.findall(inspect.getsource(controller) + inspect.getsource(maintenance_tasks)))
     assert made
     assert made - set(rows("operator")) == set()
 
