@@ -24,11 +24,10 @@ from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMembe
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import constants
 from elasticjob_api.bootstrap import decode_bootstrap
-from elasticjob_api.keys import Keys
+from elasticjob_api.keys import FailureKey, Keys
 from elasticjob_api.records import WorkerFailure
 from elasticjob_api.runtime_config import RuntimeConfig
 from elasticjob_etcd import channel
@@ -48,7 +47,7 @@ class QuickWorkers:
 
     def __init__(self, on_start: Callable[[int], None]) -> None:
         self.phase = Workers.NONE
-        self.failures: list[FailureRecord] = []
+        self.failures: dict[FailureKey, WorkerFailure] = {}
         self.on_change: Callable[[], None] = lambda: None
         self._on_start = on_start
         self._place: Assignment | None = None
@@ -58,7 +57,7 @@ class QuickWorkers:
         """They run."""
         if not config.stop_signal:
             raise AssertionError("workers are started by terms")
-        self.phase, self.failures, self._place = Workers.RUNNING, [], assignment
+        self.phase, self.failures, self._place = Workers.RUNNING, {}, assignment
         self._on_start(assignment.round)
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
@@ -77,8 +76,8 @@ class QuickWorkers:
         """Let one worker fail by itself."""
         if self._place is None:
             raise AssertionError("a worker that never ran cannot fail")
-        failure = WorkerFailure(incarnation="", rank=self._place.base_rank, exit_code=1)
-        self.failures = [FailureRecord(self._place.round, 0, failure)]
+        failure = WorkerFailure(incarnation=self._place.member.incarnation, rank=self._place.base_rank, exit_code=1)
+        self.failures = {self._place.failure_key(0): failure}
         self.phase = Workers.FAILED
         self.on_change()
 

@@ -14,7 +14,7 @@ from elasticjob_agent.rendezvous.job_rendezvous import LocalFailure, StopOrder
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
+from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import WorkerFailure
 from elasticjob_api.runtime_config import RuntimeConfig
 
@@ -27,7 +27,7 @@ class ThreadedWorkers:
     def __init__(self, *, renew_master_port: Renew, pod: str, host: str, wall_ns: Callable[[], int]) -> None:
         """Create this inside the loop; `wall_ns` gives failures a time for users, and nothing else."""
         self.phase = Workers.NONE
-        self.failures: list[FailureRecord] = []
+        self.failures: dict[FailureKey, WorkerFailure] = {}
         self.on_change: Callable[[], None] = lambda: None
         self._loop = asyncio.get_running_loop()
         self._renew = renew_master_port
@@ -44,7 +44,7 @@ class ThreadedWorkers:
 
     async def start(self, assignment: Assignment, _config: RuntimeConfig) -> None:
         """Offer the round to the agent."""
-        self.phase, self.failures, self._assignment, self._closed = Workers.RUNNING, [], assignment, False
+        self.phase, self.failures, self._assignment, self._closed = Workers.RUNNING, {}, assignment, False
         with self._rounds:
             self._offered, self._stop_order = assignment, None
         self._notify()
@@ -87,13 +87,13 @@ class ThreadedWorkers:
     def _report_failures(self, assignment: Assignment, failures: Sequence[LocalFailure]) -> None:
         if assignment is not self._assignment or self.phase in {Workers.NONE, Workers.SUCCEEDED}:
             return  # about a round that has ended
-        self.failures += [FailureRecord(assignment.round, f.local_rank, self._record(assignment, f)) for f in failures]
+        self.failures |= {assignment.failure_key(f.local_rank): self._record(assignment, f) for f in failures}
         # Also while the workers are being stopped: their own failures are reported before this node is ready.
         self._set_phase(Workers.FAILED if self.phase is Workers.RUNNING else self.phase)
 
     def _record(self, assignment: Assignment, failed: LocalFailure) -> WorkerFailure:
         return WorkerFailure(
-            incarnation="",
+            incarnation=assignment.member.incarnation,
             rank=assignment.base_rank + failed.local_rank,
             exit_code=failed.exit_code,
             signal=failed.signal,

@@ -7,7 +7,6 @@ the monotonic clock of this node; the wall clock is only shown to users.
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from elasticjob_agent.host import oom
 from elasticjob_agent.host.oom import OomCounter
@@ -28,19 +27,6 @@ _IN_USE = re.compile(r"EADDRINUSE|address (is )?already in use", re.IGNORECASE)
 _CLOCK_SLACK_NS = 10**9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExitedWorker:
-    """One worker that has exited, with its error report."""
-
-    rank: int
-    pid: int
-    exit: Exit
-    started_at_ns: int
-    """Wall clock."""
-    error_file: ErrorFileContents
-    tail: StderrTail
-
-
 class FailureRecorder:
     """Makes the failure records of one node's workers; it must be notified of each start."""
 
@@ -51,39 +37,48 @@ class FailureRecorder:
         self._memory = memory
         self._has_progress = has_progress
         self._started_s = 0.0
-        self._assignment: Assignment | None = None
 
-    def round_started(self, assignment: Assignment, now_s: float) -> None:
-        """Record that the workers of `assignment` start at `now_s` (monotonic seconds)."""
-        self._assignment, self._started_s = assignment, now_s
+    def round_started(self, now_s: float) -> None:
+        """Record that the workers of a round start at `now_s` (monotonic seconds)."""
+        self._started_s = now_s
         self._memory.take_baseline()
 
-    def record(self, exited: ExitedWorker) -> WorkerFailure:
-        """Return the record of a worker that has exited."""
-        end = exited.exit
-        message = exited.error_file.message or self._message_of(exited)
+    def record(
+        self,
+        assignment: Assignment,
+        local_rank: int,
+        end: Exit,
+        *,
+        pid: int,
+        started_at_ns: int,
+        reported: ErrorFileContents,
+        tail: StderrTail,
+    ) -> WorkerFailure:
+        """Return the record of a worker that has exited; `started_at_ns` is its start by the wall clock."""
+        rank = assignment.base_rank + local_rank
+        message = reported.message or _message_of(end, tail)
         return WorkerFailure(
-            incarnation="",
-            rank=exited.rank,
+            incarnation=assignment.member.incarnation,
+            rank=rank,
             exit_code=end.code,
             signal=end.signal_name or "",
             message=message or ("core dumped" if end.core_dumped else ""),
             pod=self._pod,
             host=self._host,
-            pid=exited.pid,
-            time_ns=_when_ns(exited),
+            pid=pid,
+            time_ns=_when_ns(reported, started_at_ns, end.wall_ns),
             stopped_by_agent=end.stopped_by_us,
             oom=oom.may_be_oom(end.code, message) and not end.stopped_by_us and self._memory.has_grown(),
             startup=self._is_startup(end, message),
-            port_taken=self._is_port_conflict(exited, message),
-            stderr=exited.tail.text,
+            port_taken=rank == 0 and _is_port_conflict(f"{message}\n{tail.text}", assignment.master_port),
+            stderr=tail.text,
         )
 
-    def record_start_error(self, rank: int, error: StartError, time_ns: int) -> WorkerFailure:
-        """Return the record of a worker that could not be started."""
+    def record_start_error(self, assignment: Assignment, error: StartError, time_ns: int) -> WorkerFailure:
+        """Return the record of workers that could not be started."""
         return WorkerFailure(
-            incarnation="",
-            rank=rank,
+            incarnation=assignment.member.incarnation,
+            rank=assignment.base_rank,
             exit_code=error.exit_code,
             message=str(error),
             pod=self._pod,
@@ -92,31 +87,28 @@ class FailureRecorder:
             startup=True,
         )
 
-    @staticmethod
-    def _message_of(exited: ExitedWorker) -> str:
-        """Return the reason from the end of stderr; for a worker that we stopped, an exception that came before."""
-        end, tail = exited.exit, exited.tail
-        if not end.stopped_by_us:
-            return error_line(tail.text) if end.code > 0 else ""
-        return traceback_tail(tail.text) if end.at_s - tail.at_s < ERROR_FILE_SLACK_S else ""
-
     def _is_startup(self, end: Exit, message: str) -> bool:
         """Whether the worker failed to start: no progress, and an early end or an error of an import."""
         if self._has_progress():
             return False
         return end.at_s - self._started_s < STARTUP_FAILURE_S or _NOT_STARTED.search(message) is not None
 
-    def _is_port_conflict(self, exited: ExitedWorker, message: str) -> bool:
-        """Whether rank 0, which alone binds MASTER_PORT, found it in use; other ports do not count."""
-        text = f"{message}\n{exited.tail.text}"
-        if self._assignment is None or exited.rank != 0 or not _IN_USE.search(text):
-            return False
-        number = self._assignment.master_port
-        return re.search(rf"\b{number}\b", text) is not None or has_listener(number)
+
+def _message_of(end: Exit, tail: StderrTail) -> str:
+    """Return the reason from the end of stderr; for a worker that we stopped, an exception that came before."""
+    if not end.stopped_by_us:
+        return error_line(tail.text) if end.code > 0 else ""
+    return traceback_tail(tail.text) if end.at_s - tail.at_s < ERROR_FILE_SLACK_S else ""
 
 
-def _when_ns(exited: ExitedWorker) -> int:
+def _is_port_conflict(text: str, master_port: int) -> bool:
+    """Whether rank 0, which alone binds MASTER_PORT, found it in use; other ports do not count."""
+    if not _IN_USE.search(text):
+        return False
+    return re.search(rf"\b{master_port}\b", text) is not None or has_listener(master_port)
+
+
+def _when_ns(reported: ErrorFileContents, started_ns: int, end_ns: int) -> int:
     """Return the time at which the error was caught, if the error file has a plausible one; else the time of exit."""
-    reported_ns, end_ns = exited.error_file.time_ns, exited.exit.wall_ns
-    is_plausible = exited.started_at_ns - _CLOCK_SLACK_NS <= reported_ns <= end_ns + _CLOCK_SLACK_NS
-    return reported_ns if is_plausible else end_ns
+    is_plausible = started_ns - _CLOCK_SLACK_NS <= reported.time_ns <= end_ns + _CLOCK_SLACK_NS
+    return reported.time_ns if is_plausible else end_ns

@@ -22,17 +22,17 @@ from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.protocol.root_cause import is_own_failure
-from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Supervisor
 from elasticjob_agent.workers import error_file
 from elasticjob_agent.workers import log_dir as logs
 from elasticjob_agent.workers.cpu_binding import cpus_of_rank
 from elasticjob_agent.workers.env import WorkerPaths, worker_environment
-from elasticjob_agent.workers.failure_recorder import ExitedWorker, FailureRecorder
+from elasticjob_agent.workers.failure_recorder import FailureRecorder
 from elasticjob_agent.workers.macros import fill_in_local_rank
 from elasticjob_agent.workers.output import DEFAULT_OUTPUT, Output
 from elasticjob_agent.workers.progress import ProgressFifo
-from elasticjob_api.records import WorkerReport, WorkerState
+from elasticjob_api.keys import FailureKey
+from elasticjob_api.records import WorkerFailure, WorkerReport, WorkerState
 from elasticjob_api.runtime_config import RuntimeConfig
 
 _MAX_TAILS = 16
@@ -107,7 +107,7 @@ class NodeWorkers:
         self._starting: asyncio.Task[None] | None = None
         self._error: BaseException | None = None
         self._phase = Workers.NONE
-        self.failures: list[FailureRecord] = []
+        self.failures: dict[FailureKey, WorkerFailure] = {}
         self.on_change: Callable[[], None] = lambda: None
         self.on_report: Callable[[], None] = lambda: None
 
@@ -137,10 +137,10 @@ class NodeWorkers:
     async def start(self, assignment: Assignment, config: RuntimeConfig) -> None:
         """Begin to start all workers of `assignment`, without waiting; a worker that cannot start makes it FAILED."""
         # An exec may hang on a dead file system, and this node must still be able to leave. So this does not wait.
-        self._assignment, self.failures, self._workers, self._stopping = assignment, [], [], False
+        self._assignment, self.failures, self._workers, self._stopping = assignment, {}, [], False
         self._port.release()
         self._progress.forget()
-        self._failure_recorder.round_started(assignment, time.monotonic())
+        self._failure_recorder.round_started(time.monotonic())
         self._phase = Workers.RUNNING
         log.info(
             "rendezvous complete: round %d, node %d of %d, master %s:%d",
@@ -203,8 +203,8 @@ class NodeWorkers:
         return command, files, tail
 
     def _start_failed(self, assignment: Assignment, error: StartError) -> None:
-        failure = self._failure_recorder.record_start_error(assignment.base_rank, error, self._wall_ns())
-        self.failures = [FailureRecord(assignment.round, 0, failure)]
+        failure = self._failure_recorder.record_start_error(assignment, error, self._wall_ns())
+        self.failures = {assignment.failure_key(0): failure}
         if self._phase is Workers.RUNNING:
             self._phase = Workers.FAILED
         self._changed()
@@ -231,26 +231,24 @@ class NodeWorkers:
             return
         if not end.stopped_by_us:
             await asyncio.wait([worker.child.drained], timeout=_STDERR_DRAIN_S)
-        failure = self._failure_recorder.record(self._exited_worker(worker, end))
+        failure = self._failure_recorder.record(
+            assignment,
+            worker.local_rank,
+            end,
+            pid=worker.child.pid,
+            started_at_ns=worker.child.started_at_ns,
+            reported=error_file.read_error_file(worker.files.error_file),
+            tail=worker.tail,
+        )
         if end.stopped_by_us and not is_own_failure(failure):
             self.on_report()
             return
         if len(self.failures) >= _MAX_TAILS:
             failure = replace(failure, stderr="")
-        self.failures.append(FailureRecord(assignment.round, worker.local_rank, failure))
+        self.failures[assignment.failure_key(worker.local_rank)] = failure
         if self._phase is Workers.RUNNING:
             self._phase = Workers.FAILED
         self._changed()
-
-    def _exited_worker(self, worker: _Worker, end: Exit) -> ExitedWorker:
-        return ExitedWorker(
-            rank=worker.rank,
-            pid=worker.child.pid,
-            exit=end,
-            started_at_ns=worker.child.started_at_ns,
-            error_file=error_file.read_error_file(worker.files.error_file),
-            tail=worker.tail,
-        )
 
     async def _record_success(self) -> None:
         await self._supervisor.sweep([worker.child for worker in self._workers])

@@ -18,6 +18,7 @@ from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
 from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_api.records import SpecRecord, WorkerFailure
+from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.runtime_config import runtime_config_of
 from testing.waiting import aeventually
 
@@ -25,6 +26,7 @@ CONFIG = runtime_config_of(SpecRecord(min=1, max=1, desired=1))
 PLACE = Assignment(
     round=1,
     nonce="n",
+    member=Member(0, "0000000a"),
     group_rank=0,
     group_world_size=1,
     nproc=1,
@@ -87,7 +89,7 @@ async def started(workers: NodeWorkers, folder: Path, nproc: int = 1) -> None:
 async def stopped(workers: NodeWorkers, grace_s: float = 20.0, signal_name: str = "SIGTERM") -> list[WorkerFailure]:
     workers.stop(grace_s=grace_s, signal_name=signal_name)
     await aeventually(lambda: workers.phase is Workers.NONE, within_s=30, what="their end")
-    return [failed.failure for failed in workers.failures]
+    return list(workers.failures.values())
 
 
 async def test_a_worker_that_ends_of_our_signal_has_no_failure(make: Make, tmp_path: Path) -> None:
@@ -140,7 +142,7 @@ async def test_a_failure_keeps_the_end_of_stderr(make: Make) -> None:
     workers = make("sys.stderr.write('x' * 9000 + '\\nValueError: boom\\n'); sys.exit(3)")
     await workers.start(PLACE, CONFIG)
     await aeventually(lambda: workers.phase is Workers.FAILED, within_s=30, what="its failure")
-    failure = workers.failures[0].failure
+    [failure] = workers.failures.values()
     assert (failure.exit_code, failure.message) == (3, "ValueError: boom")
     assert failure.stderr.endswith("xxx\nValueError: boom")
     assert len(failure.stderr) <= 4096
@@ -156,7 +158,7 @@ async def test_an_out_of_memory_kill_is_recorded(make: Make, tmp_path: Path, kil
     counter.write_text(f"oom_kill {kills}\n")
     os.kill(workers.reports()[0].pid, signal.SIGKILL)
     await aeventually(lambda: workers.phase is Workers.FAILED, within_s=30, what="its failure")
-    failure = workers.failures[0].failure
+    [failure] = workers.failures.values()
     assert (failure.signal, failure.oom) == ("SIGKILL", kills == 1)
     await stopped(workers)
 

@@ -17,6 +17,7 @@ from elasticjob_agent.supervisor import Supervisor
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
 from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_api.failure_text import describe_failure
+from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import WorkerFailure, encode
 from elasticjob_api.rendezvous_state import (
     Cause,
@@ -95,11 +96,11 @@ class Walk:
             )
             await workers.start(replace(place, nproc=1), runtime_config_of(spec))
             await aeventually(lambda: workers.phase is Workers.FAILED, within_s=30, what="the failure")
-            [failed] = workers.failures
+            [failure] = workers.failures.values()
         finally:
             await supervisor.close()
             progress.close()
-        return replace(failed.failure, incarnation=node.member.incarnation)
+        return failure
 
     def _job(self, pod: str) -> WorkerTemplate:
         return WorkerTemplate(
@@ -120,7 +121,7 @@ class Walk:
         [node] = view.nodes.values()
         opened = next_round(world, f"open{world.round}", Cause.WORKER_FAILED, describe_failure(record))
         me = transactions.SessionKeys(self.stage.keys, node.member, node.record.lease)
-        failures = [transactions.FailureRecord(world.round, 0, record)]
+        failures = {FailureKey(world.round, node.member.slot, 0): record}
         result = await self.stage.etcd.txn(transactions.open_round(me, view.world_revision, opened, failures))
         assert result.succeeded
         return self.stage.keys.failure(world.round, node.member.slot, 0).removeprefix(self.stage.keys.prefix)

@@ -12,10 +12,9 @@ from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import records
-from elasticjob_api.keys import Keys
+from elasticjob_api.keys import FailureKey, Keys
 from elasticjob_api.records import SlotOwner, SpecRecord, WorkerFailure
 from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView, parse_view
@@ -33,7 +32,7 @@ class ScriptedWorkers:
     def __init__(self) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self.phase = Workers.NONE
-        self.failures: list[FailureRecord] = []
+        self.failures: dict[FailureKey, WorkerFailure] = {}
         self.starts: list[Assignment] = []
         self.stops = 0
         self.last_stop_order: tuple[float, str] = (-1.0, "")
@@ -45,7 +44,7 @@ class ScriptedWorkers:
         assert self.phase in {Workers.NONE, Workers.SUCCEEDED}
         assert len(self.starts) <= config.max_restarts + 10
         self.starts.append(assignment)
-        self.failures = []
+        self.failures = {}
         self._become(Workers.RUNNING)
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
@@ -72,8 +71,12 @@ class ScriptedWorkers:
     def fail(self, exit_code: int = 1) -> None:
         """Let one worker fail by itself."""
         place = self.starts[-1]
-        failure = WorkerFailure(incarnation="", rank=place.base_rank, exit_code=exit_code, message=f"exit {exit_code}")
-        self.failures.append(FailureRecord(place.round, 0, failure))
+        self.failures[place.failure_key(0)] = WorkerFailure(
+            incarnation=place.member.incarnation,
+            rank=place.base_rank,
+            exit_code=exit_code,
+            message=f"exit {exit_code}",
+        )
         self._become(Workers.FAILED)
 
     def finish(self) -> None:

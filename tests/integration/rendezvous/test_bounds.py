@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
-from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
 from elasticjob_api.records import WorkerFailure
 from tests.integration.rendezvous.conftest import MakeGroup
 from tests.integration.rendezvous.member_group import ScriptedWorkers
@@ -29,12 +28,15 @@ def fail_all(workers: ScriptedWorkers, count: int) -> None:
     """Let so many workers of one node fail at once, each with the largest message."""
     place = workers.starts[-1]
     worst = WorkerFailure(
-        incarnation="", rank=place.base_rank, exit_code=1, message="\U0001f4a9" * 1024, stderr="\x01" * 4096
+        incarnation=place.member.incarnation,
+        rank=place.base_rank,
+        exit_code=1,
+        message="\U0001f4a9" * 1024,
+        stderr="\x01" * 4096,
     )
-    failures = [
-        FailureRecord(place.round, local, replace(worst, rank=place.base_rank + local)) for local in range(count)
-    ]
-    workers.failures += failures
+    workers.failures |= {
+        place.failure_key(local): replace(worst, rank=place.base_rank + local) for local in range(count)
+    }
     workers.phase = Workers.FAILED
     workers.on_change()
 

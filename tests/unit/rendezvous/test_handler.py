@@ -148,7 +148,7 @@ def test_a_report_about_an_older_round_does_not_affect_the_next(job: Job) -> Non
     proxy.stopped(old)
     proxy.succeeded(old)
     job.loop.submit(asyncio.sleep(0)).result(20)
-    assert (proxy.phase, proxy.failures) == (Workers.RUNNING, [])
+    assert (proxy.phase, proxy.failures) == (Workers.RUNNING, {})
 
 
 def test_a_node_that_waits_for_the_others_can_leave(job: Job) -> None:

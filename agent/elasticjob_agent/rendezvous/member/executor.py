@@ -4,6 +4,7 @@ The answer to a refused transaction shows which compare failed. If the state cha
 the watch shows the new one. If the own key is gone, the session has ended.
 """
 
+import itertools
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.interfaces import WorkersPort
 from elasticjob_agent.rendezvous.protocol.member_plan import Step, StepKind
 from elasticjob_agent.rendezvous.protocol.ranks import assignment
-from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord, VersionedNode
+from elasticjob_agent.rendezvous.protocol.transactions import VersionedNode
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import records
 from elasticjob_api.errors import RecordError
@@ -152,12 +153,10 @@ class StepExecutor:
         return result
 
     async def _report_late_failures(self, context: StepContext, _step: Step) -> StepResult:
-        session, failures = context.session, list(self._workers.failures)
-        until = session.failures_reported + _MAX_FAILURES
-        unreported = [
-            replace(f, failure=replace(f.failure, late=True)) for f in failures[session.failures_reported : until]
-        ]
-        result = await self._commit(context, transactions.late_failures(session.me, _reported(session, unreported)))
+        session, begin = context.session, context.session.failures_reported
+        failures = itertools.islice(self._workers.failures.items(), begin, begin + _MAX_FAILURES)
+        unreported = {key: replace(failure, late=True) for key, failure in failures}
+        result = await self._commit(context, transactions.late_failures(session.me, unreported))
         if result is StepResult.DONE:
             session.failures_reported += len(unreported)
         return result
@@ -171,18 +170,18 @@ class StepExecutor:
     # -- rounds that this node opens -------------------------------------------------------------
 
     async def _open_failed(self, context: StepContext, _step: Step) -> StepResult:
-        world, session, failures = context.world, context.session, self._workers.failures[:_MAX_FAILURES]
-        self._trace.record("failed", world.round, failures[0].failure.time_ns)
+        world, session = context.world, context.session
+        failures = dict(itertools.islice(self._workers.failures.items(), _MAX_FAILURES))
+        first = next(iter(failures.values()))
+        self._trace.record("failed", world.round, first.time_ns)
         self._trace.point("detected", world.round)
         # If the answer is lost, the nonce in the watch shows that this node opened the round. A second try has the same
         # nonce: the first may have taken place, and then these failures are not late.
         if not session.opened_round[0]:
             session.opened_round = self._draw(), len(failures)
         nonce, _ = session.opened_round
-        opened = next_round(world, nonce, Cause.WORKER_FAILED, failures[0].failure.message)
-        result = await self._commit(
-            context, transactions.open_round(session.me, context.revision, opened, _reported(session, failures))
-        )
+        opened = next_round(world, nonce, Cause.WORKER_FAILED, first.message)
+        result = await self._commit(context, transactions.open_round(session.me, context.revision, opened, failures))
         if result is StepResult.DONE:
             session.failures_reported = len(failures)
             self._trace.point("proposed", world.round + 1)
@@ -207,8 +206,3 @@ def _reason(context: StepContext, txn: Txn, rejected: TxnResult) -> StepResult:
         return StepResult.STATE_CHANGED
     moved = own is not None and own.lease == me.lease and own.mod_revision != context.session.last.revision
     return StepResult.RECORD_CHANGED if moved else StepResult.KEY_LOST
-
-
-def _reported(session: Session, failures: list[FailureRecord]) -> list[FailureRecord]:
-    """Return the failures with the session's incarnation, which the workers do not know."""
-    return [replace(f, failure=replace(f.failure, incarnation=session.me.member.incarnation)) for f in failures]

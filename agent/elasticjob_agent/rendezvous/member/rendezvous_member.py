@@ -27,11 +27,10 @@ from elasticjob_agent.rendezvous.protocol import mass_loss_grace, transactions
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome, WorkersPort
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_agent.rendezvous.protocol.member_plan import MemberState, Step, StepKind, Workers, next_step
-from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
+from elasticjob_agent.rendezvous.protocol.transactions import Failures
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode, exit_code_of
-from elasticjob_api.keys import FailureKey
 from elasticjob_api.link_secret import decode_link_secret
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, RendezvousState
@@ -337,7 +336,7 @@ class RendezvousMember:
             return Outcome(step.code, "the job was deleted" if world is None else world.cause.value, world)
         if world is None:
             raise AssertionError("a failed job has a world")
-        return Outcome(_failed_code(world, session, self._workers.failures), world.message, world)
+        return Outcome(_failed_code(world, self._workers.failures), world.message, world)
 
     async def _delete_stale(self, revision: int) -> None:
         """Without an operator the last agent that exits deletes the finished run; after a crash the next run does."""
@@ -353,11 +352,9 @@ class RendezvousMember:
             log.warning("could not delete the finished run: %s", error)
 
 
-def _failed_code(world: RendezvousState, session: Session, failures: list[FailureRecord]) -> int:
+def _failed_code(world: RendezvousState, failures: Failures) -> int:
     """Return the root cause's own exit code if it was a worker of this node, else the code for its peers."""
     if world.cause is Cause.JOIN_TIMEOUT:
         return ExitCode.JOIN_TIMEOUT
-    for failed in failures:
-        if world.root_failure == FailureKey(failed.round, session.me.member.slot, failed.local_rank):
-            return exit_code_of(failed.failure.exit_code)
-    return ExitCode.PEER_FAILED
+    own = failures.get(world.root_failure) if world.root_failure is not None else None
+    return ExitCode.PEER_FAILED if own is None else exit_code_of(own.exit_code)

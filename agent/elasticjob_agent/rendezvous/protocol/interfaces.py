@@ -1,12 +1,13 @@
 """The interfaces between the rendezvous and its node: the workers and the outcome."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
+from elasticjob_api.keys import FailureKey
+from elasticjob_api.records import WorkerFailure
 from elasticjob_api.rendezvous_state import RendezvousState
 from elasticjob_api.runtime_config import RuntimeConfig
 
@@ -22,7 +23,7 @@ class WorkersPort(Protocol):
         """The state of the group."""
 
     @property
-    def failures(self) -> list[FailureRecord]:
+    def failures(self) -> Mapping[FailureKey, WorkerFailure]:
         """Failures that no stop of ours caused, since the last start, in order."""
 
     async def start(self, assignment: Assignment, config: RuntimeConfig) -> None:

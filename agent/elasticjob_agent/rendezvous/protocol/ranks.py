@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.keys import SLOT_LIMIT
+from elasticjob_api.keys import SLOT_LIMIT, FailureKey
 from elasticjob_api.rendezvous_state import Member, RendezvousState, decode_layout
 from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
 
@@ -25,6 +25,7 @@ class Assignment:
 
     round: int
     nonce: str
+    member: Member
     group_rank: int
     group_world_size: int
     nproc: int
@@ -36,6 +37,10 @@ class Assignment:
     master_addr: str
     master_port: int
     restart_count: int
+
+    def failure_key(self, local_rank: int) -> FailureKey:
+        """Return the key of a failure of this worker of the node."""
+        return FailureKey(self.round, self.member.slot, local_rank)
 
 
 def sort_nodes(view: RendezvousView, nodes: Sequence[NodeEntry]) -> list[NodeEntry]:
@@ -78,6 +83,7 @@ def assignment(world: RendezvousState, group_rank: int) -> Assignment:
     return Assignment(
         round=world.round,
         nonce=world.nonce,
+        member=world.members[group_rank],
         group_rank=group_rank,
         group_world_size=runs[-1].ranks.stop,
         nproc=nproc,

@@ -7,11 +7,11 @@ a write that was given up and takes place late never undoes a newer one. The els
 agent learns the cause in the same request.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from elasticjob_api import records, rendezvous_state
-from elasticjob_api.keys import Keys
+from elasticjob_api.keys import FailureKey, Keys
 from elasticjob_api.link_secret import encode_link_secret
 from elasticjob_api.records import (
     Completion,
@@ -26,6 +26,9 @@ from elasticjob_api.records import (
 from elasticjob_api.rendezvous_state import Leader, Member, Membership, RendezvousState, RoundPhase
 from elasticjob_api.runtime_config import RuntimeConfig, encode_runtime_config
 from elasticjob_etcd.interface import Compare, Delete, Get, Op, Put, Txn, absent, leased, unchanged
+
+Failures = Mapping[FailureKey, WorkerFailure]
+"""Failures of workers, as they are written, by the names of their keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +76,6 @@ class SessionKeys:
         return Put(self.node_key, records.encode(node), self.lease)
 
 
-@dataclass(frozen=True, slots=True)
-class FailureRecord:
-    """A failure to be recorded, and its place in the job."""
-
-    round: int
-    local_rank: int
-    failure: WorkerFailure
-
-
 def create_spec(keys: Keys, spec: SpecRecord) -> Txn:
     """Return the write of the spec by the first agent of a job without an operator."""
     return Txn((absent(keys.spec),), (Put(keys.spec, records.encode(spec)),))
@@ -121,11 +115,9 @@ def ready(me: SessionKeys, last: VersionedNode, node: NodeRecord) -> Txn:
     return Txn(me.unchanged_since(last), (me.put_node(node),), me.on_conflict_reads)
 
 
-def open_round(
-    me: SessionKeys, observed_revision: int, next_world: RendezvousState, failures: Sequence[FailureRecord]
-) -> Txn:
+def open_round(me: SessionKeys, observed_revision: int, next_world: RendezvousState, failures: Failures) -> Txn:
     """Return the write that opens the next round, with the failures that cause it."""
-    ops = (_put_world(me.keys, next_world), *_put_failures(me, failures))
+    ops = (_put_world(me.keys, next_world), *_put_failures(me.keys, failures))
     return Txn(
         (unchanged(me.keys.rendezvous_state, observed_revision), me.owns_key), ops, (Get(me.keys.ctl, prefix=True),)
     )
@@ -147,9 +139,9 @@ def open_leaving(
     )
 
 
-def late_failures(me: SessionKeys, failures: Sequence[FailureRecord]) -> Txn:
+def late_failures(me: SessionKeys, failures: Failures) -> Txn:
     """Return the write of failures after another agent opened the round: they count for the root cause only."""
-    return Txn((me.owns_key,), tuple(_put_failures(me, failures)), (Get(me.keys.ctl, prefix=True),))
+    return Txn((me.owns_key,), _put_failures(me.keys, failures), (Get(me.keys.ctl, prefix=True),))
 
 
 def leaving(me: SessionKeys, last: VersionedNode, node: NodeRecord, *, is_leader: bool) -> Txn:
@@ -321,5 +313,8 @@ def _put_samples(me: SessionKeys, samples: NodeSamples) -> Put:
     return Put(key, records.encode(samples), me.lease)
 
 
-def _put_failures(me: SessionKeys, failures: Sequence[FailureRecord]) -> list[Op]:
-    return [Put(me.keys.failure(f.round, me.member.slot, f.local_rank), records.encode(f.failure)) for f in failures]
+def _put_failures(keys: Keys, failures: Failures) -> tuple[Op, ...]:
+    return tuple(
+        Put(keys.failure(key.round, key.slot, key.local_rank), records.encode(failure))
+        for key, failure in failures.items()
+    )

@@ -7,10 +7,12 @@ import pytest
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.workers.env import WorkerPaths, worker_environment
 from elasticjob_api import constants
+from elasticjob_api.rendezvous_state import Member
 
 PLACE = Assignment(
     round=5,
     nonce="n",
+    member=Member(0, "0000000a"),
     group_rank=1,
     group_world_size=3,
     nproc=2,

@@ -17,10 +17,10 @@ from elasticjob_agent.workers.error_file import ErrorFileContents, StderrTail
 from elasticjob_agent.workers.failure_recorder import (
     ERROR_FILE_SLACK_S,
     STARTUP_FAILURE_S,
-    ExitedWorker,
     FailureRecorder,
 )
 from elasticjob_api.records import WorkerFailure
+from elasticjob_api.rendezvous_state import Member
 
 HOST = "127.0.0.1"
 START_NS = 1_700_000_000_000_000_000
@@ -28,6 +28,7 @@ IN_USE = b"OSError: [Errno 98] Address already in use\n"
 PLACE = Assignment(
     round=1,
     nonce="n",
+    member=Member(0, "0000000a"),
     group_rank=0,
     group_world_size=1,
     nproc=2,
@@ -57,7 +58,7 @@ class Case:
             memory=OomCounter(self.folder),
             has_progress=lambda: self.has_progress,
         )
-        self.recorder.round_started(PLACE, 100.0)
+        self.recorder.round_started(100.0)
 
     def kills(self, count: int) -> None:
         """Set the kills that the cgroup counts."""
@@ -72,8 +73,15 @@ class Case:
         end = Exit(code=code, at_s=100 + after_s, wall_ns=at_ns, stopped_by_us=by_us, core_dumped=dumped)
         tail = StderrTail(b"", clock=lambda: end.at_s - quiet_s)
         tail.add(stderr)
-        plain = ExitedWorker(rank=0, pid=7, exit=end, started_at_ns=START_NS, error_file=ErrorFileContents(), tail=tail)
-        return self.recorder.record(replace(plain, **fields))
+        return self.recorder.record(
+            replace(PLACE, master_port=fields.pop("master_port", PLACE.master_port)),
+            fields.pop("local_rank", 0),
+            end,
+            pid=7,
+            started_at_ns=START_NS,
+            reported=fields.pop("error_file", ErrorFileContents()),
+            tail=tail,
+        )
 
 
 @pytest.fixture
@@ -133,7 +141,9 @@ def test_a_late_import_error_without_progress_is_a_failed_start(case: Case) -> N
 
 
 def test_a_command_that_is_missing_never_started(case: Case) -> None:
-    failure = case.recorder.record_start_error(3, CommandNotFound("rank 3: no such command"), START_NS)
+    failure = case.recorder.record_start_error(
+        replace(PLACE, base_rank=3), CommandNotFound("rank 3: no such command"), START_NS
+    )
     assert (failure.rank, failure.exit_code, failure.startup, failure.pid) == (3, 127, True, 0)
 
 
@@ -147,7 +157,7 @@ def test_a_kill_after_a_counted_one_is_out_of_memory(case: Case) -> None:
 
 def test_kills_of_the_round_before_do_not_count(case: Case) -> None:
     case.kills(1)
-    case.recorder.round_started(PLACE, 200.0)
+    case.recorder.round_started(200.0)
     assert not case.failure(-9).oom
 
 
@@ -164,16 +174,14 @@ def test_rank_0_that_names_the_port_found_it_in_use(case: Case) -> None:
 
 def test_rank_0_that_names_no_port_needs_a_listener_there(case: Case) -> None:
     with listening() as port:
-        case.recorder.round_started(replace(PLACE, master_port=port), 100.0)
-        assert case.failure(1, stderr=IN_USE).port_taken
-    assert not case.failure(1, stderr=IN_USE).port_taken
+        assert case.failure(1, stderr=IN_USE, master_port=port).port_taken
+    assert not case.failure(1, stderr=IN_USE, master_port=port).port_taken
 
 
 def test_another_rank_or_error_is_no_port_conflict(case: Case) -> None:
     with listening() as port:
-        case.recorder.round_started(replace(PLACE, master_port=port), 100.0)
-        assert not case.failure(1, stderr=IN_USE, rank=1).port_taken
-        assert not case.failure(1, stderr=b"ValueError: x\n").port_taken
+        assert not case.failure(1, stderr=IN_USE, master_port=port, local_rank=1).port_taken
+        assert not case.failure(1, stderr=b"ValueError: x\n", master_port=port).port_taken
 
 
 FULL_DISK = (

@@ -10,6 +10,7 @@ from elasticjob_agent.supervisor import FileSink, Inherit, LineSink, Null
 from elasticjob_agent.workers.log_dir import WorkerLogs
 from elasticjob_agent.workers.output import Output, filter_lines
 from elasticjob_api import log_layout
+from elasticjob_api.rendezvous_state import Member
 
 FILES = WorkerLogs(Path("/logs/round_1/2"))
 
@@ -19,6 +20,7 @@ def place(nproc: int) -> Assignment:
     return Assignment(
         round=1,
         nonce="00000000",
+        member=Member(0, "0000000a"),
         group_rank=1,
         group_world_size=2,
         nproc=nproc,

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import pytest
 
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord, Push, SessionKeys, VersionedNode
+from elasticjob_agent.rendezvous.protocol.transactions import Push, SessionKeys, VersionedNode
 from elasticjob_api import records, rendezvous_state
+from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import NodeReport, NodeSamples, SpecRecord, Tombstone, TombstoneReason, WorkerFailure
 from elasticjob_api.rendezvous_state import Leader, Member, Membership, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView, parse_view
@@ -60,7 +61,7 @@ class Scene:
         return parse_view(KEYS, self.store.range(KEYS.everything).kvs)
 
 
-FAILURES = [FailureRecord(1, 0, WorkerFailure(incarnation=ME.incarnation, rank=0, exit_code=1))]
+FAILURES = {FailureKey(1, ME.slot, 0): WorkerFailure(incarnation=ME.incarnation, rank=0, exit_code=1)}
 REPORT = NodeReport(pod="pod-1", pod_uid="u", round=1, group_rank=0)
 SAMPLES = NodeSamples(round=1, memory_bytes=(7,))
 Make = Callable[[Scene], Txn]

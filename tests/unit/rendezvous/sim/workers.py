@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import FailureRecord
+from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import WorkerFailure
 from elasticjob_api.runtime_config import RuntimeConfig
 
@@ -17,7 +17,7 @@ class SimWorkers:
     def __init__(self, on_start: Callable[[Assignment], None]) -> None:
         self.on_change: Callable[[], None] = lambda: None
         self.phase = Workers.NONE
-        self.failures: list[FailureRecord] = []
+        self.failures: dict[FailureKey, WorkerFailure] = {}
         self.place: Assignment | None = None
         self.wedged = False
         self.port = 20000
@@ -33,7 +33,7 @@ class SimWorkers:
         assert not self.alive, "started beside workers that still run"
         assert config.graceful_shutdown_s >= 0
         self._on_start(assignment)
-        self.place, self.failures, self.phase = assignment, [], Workers.RUNNING
+        self.place, self.failures, self.phase = assignment, {}, Workers.RUNNING
 
     def stop(self, *, grace_s: float, signal_name: str) -> None:
         assert grace_s >= 0
@@ -52,8 +52,9 @@ class SimWorkers:
         """Let one more worker fail by itself; at most two can."""
         if self.phase not in {Workers.RUNNING, Workers.FAILED} or self.place is None or len(self.failures) > 1:
             return False
-        failure = WorkerFailure(incarnation="", rank=self.place.base_rank, exit_code=exit_code, message="boom")
-        self.failures.append(FailureRecord(self.place.round, len(self.failures), failure))
+        member, rank = self.place.member, self.place.base_rank
+        failure = WorkerFailure(incarnation=member.incarnation, rank=rank, exit_code=exit_code, message="boom")
+        self.failures[self.place.failure_key(len(self.failures))] = failure
         self.phase = Workers.FAILED
         return True
 
