@@ -12,9 +12,9 @@ SECRET_BYTES = 32
 _FORM = re.compile(rb"1 ([0-9a-f]{64})")
 
 
-def new_link_secret(draw: Callable[[], str]) -> bytes:
-    """Return a new secret; `draw` returns eight random hex digits at a time."""
-    return bytes.fromhex("".join(draw() for _ in range(SECRET_BYTES // 4)))
+def new_link_secret(random_hex: Callable[[], str]) -> bytes:
+    """Return a new secret; `random_hex` returns eight random hex digits at a time."""
+    return bytes.fromhex("".join(random_hex() for _ in range(SECRET_BYTES // 4)))
 
 
 def encode_link_secret(secret: bytes) -> bytes:

@@ -120,7 +120,7 @@ class Members:
             identity=identity,
             workers=workers,
             clock=time.monotonic,
-            draw=lambda: secrets.token_hex(4),
+            random_hex=lambda: secrets.token_hex(4),
             trace=Tracer(None, ""),
         )
 

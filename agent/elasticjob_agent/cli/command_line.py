@@ -39,7 +39,7 @@ async def run_from_command_line(
 
         outcome = await run_node_until(wait_etcd_exited(server), settings, received)
         if isinstance(backend, SharedEtcd) and outcome.world is not None:
-            await wait_for_others(settings.profile.keys, server)
+            await wait_for_others(settings.identity.keys, server)
         return outcome
 
 

@@ -44,7 +44,7 @@ def from_command_line(
     identity = _identity(namespace, environment, conf, spec=spec, targets=targets, backend=backend)
     return NodeSettings(
         endpoint=Endpoint(targets, ca_cert=conf.ca_cert, cert=conf.cert, key=conf.key),
-        profile=replace(identity, keys=Keys(keys.cli_prefix(run_id))),
+        identity=replace(identity, keys=Keys(keys.cli_prefix(run_id))),
         argv=values.worker_argv(namespace, environment.get("PYTHON_EXEC") or sys.executable),
         environment=dict(environment),
         run_id=run_id,

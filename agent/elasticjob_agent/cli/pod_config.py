@@ -53,7 +53,7 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
     )
     return NodeSettings(
         endpoint=_endpoint(tuple(need(constants.ENV_ENDPOINTS).split(",")), environment.get(constants.ENV_ETCD_TLS)),
-        profile=identity,
+        identity=identity,
         argv=(namespace.script, *namespace.script_args),
         environment=dict(environment),
         run_id=environment.get(constants.ENV_JOB_UID) or need(constants.ENV_JOB),

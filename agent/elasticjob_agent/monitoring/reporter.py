@@ -19,7 +19,7 @@ from elasticjob_agent.monitoring.usage import UsageMeter
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_agent.rendezvous.member.session import Session
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_agent.tracing import Tracer
 from elasticjob_agent.workers.node_workers import NodeWorkers
 from elasticjob_agent.workers.progress import ProgressFifo
@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 class _WrittenReport:
     """The report in etcd, with its writer and its revision."""
 
-    me: SessionKeys
+    me: SessionIdentity
     report: NodeReport
     revision: int
 
@@ -138,7 +138,7 @@ class Reporter:
                 self._written = None
                 self._changed.set()
 
-    def _find_written(self, me: SessionKeys, report: NodeReport) -> _WrittenReport | None:
+    def _find_written(self, me: SessionIdentity, report: NodeReport) -> _WrittenReport | None:
         """Return the report in etcd if it is this one."""
         written = self._written
         return written if written is not None and (written.me, written.report) == (me, report) else None

@@ -43,7 +43,7 @@ class NodeSettings:
     """All settings of one agent."""
 
     endpoint: Endpoint
-    profile: NodeIdentity
+    identity: NodeIdentity
     argv: tuple[str, ...]
     environment: dict[str, str]
     run_id: str
@@ -74,7 +74,7 @@ async def run_node(settings: NodeSettings, received_signals: list[signal.Signals
     """
     supervisor = Supervisor.begin()  # it starts while this node joins
     consoles = Console(1), Console(2)
-    trace = Tracer(settings.trace, settings.profile.pod)
+    trace = Tracer(settings.trace, settings.identity.pod)
     progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}")
     port = _master_port(settings)
     etcd = EtcdClient(settings.endpoint)
@@ -126,10 +126,10 @@ async def run_node_until(
 def _member(settings: NodeSettings, etcd: Etcd, workers: NodeWorkers, trace: Tracer) -> RendezvousMember:
     return RendezvousMember(
         etcd=etcd,
-        identity=settings.profile,
+        identity=settings.identity,
         workers=workers,
         clock=time.monotonic,
-        draw=lambda: secrets.token_hex(4),
+        random_hex=lambda: secrets.token_hex(4),
         trace=trace,
         join_timeout_s=settings.join_timeout_s,
     )
@@ -141,8 +141,8 @@ def _worker_template(settings: NodeSettings, consoles: tuple[Console, Console]) 
         environment=settings.environment,
         cwd=settings.cwd,
         run_id=settings.run_id,
-        pod=settings.profile.pod,
-        host=settings.profile.host,
+        pod=settings.identity.pod,
+        host=settings.identity.host,
         log_dir=settings.log_dir,
         stdout=consoles[0].write,
         stderr=consoles[1].write,
@@ -153,7 +153,7 @@ def _worker_template(settings: NodeSettings, consoles: tuple[Console, Console]) 
 
 
 def _master_port(settings: NodeSettings) -> ReservedPort:
-    address = settings.profile.address
+    address = settings.identity.address
     return ReservedPort(address) if settings.fixed_port is None else FixedPort(address, settings.fixed_port)
 
 

@@ -49,26 +49,26 @@ def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
         finally:
             await client.close()
 
-    def profile(node: NodeInfo) -> NodeIdentity:
-        return _profile(params, node, node.local_addr or address)
+    def make_identity(node: NodeInfo) -> NodeIdentity:
+        return _identity(params, node, node.local_addr or address)
 
     return EtcdRendezvousHandler(
         HandlerDeps(
             loop=background(),
             connect=connect,
-            profile=profile,
+            make_identity=make_identity,
             port=ReservedPort(address),
             run_id=params.run_id,
             clock=time.monotonic,
             wall_ns=time.time_ns,
-            draw=lambda: secrets.token_hex(4),
+            random_hex=lambda: secrets.token_hex(4),
             trace=Tracer(os.environ.get(constants.ENV_TRACE), f"{socket.gethostname()}-{os.getpid()}"),
             join_timeout_s=join_timeout_s,
         )
     )
 
 
-def _profile(params: RendezvousParameters, node: NodeInfo, address: str) -> NodeIdentity:
+def _identity(params: RendezvousParameters, node: NodeInfo, address: str) -> NodeIdentity:
     host, timeouts = socket.gethostname(), _timeouts(params)
     spec = SpecRecord(
         min=params.min_nodes,

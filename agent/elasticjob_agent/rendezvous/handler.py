@@ -66,12 +66,12 @@ class HandlerDeps:
     loop: EventLoop
     connect: Callable[[], AbstractAsyncContextManager[Etcd]]
     """Called inside the loop."""
-    profile: Callable[[NodeInfo], NodeIdentity]
+    make_identity: Callable[[NodeInfo], NodeIdentity]
     port: Port
     run_id: str
     clock: Callable[[], float]
     wall_ns: Callable[[], int]
-    draw: Callable[[], str]
+    random_hex: Callable[[], str]
     """Returns eight random hex digits."""
     trace: Tracer
     join_timeout_s: float = 600.0
@@ -206,7 +206,7 @@ class EtcdRendezvousHandler(JobRendezvous):
             return self._mailbox
         if self._node_info is None:
             raise RendezvousStateError("this node has no identity yet: call offer() before next_rendezvous()")
-        identity = self._deps.profile(self._node_info)
+        identity = self._deps.make_identity(self._node_info)
         self._mailbox = self._deps.loop.submit(self._make_mailbox(identity)).result()
         self._mailbox.listen(self._on_change)
         self._run_task = self._deps.loop.submit(self._run_member(identity, self._mailbox))
@@ -236,7 +236,7 @@ class EtcdRendezvousHandler(JobRendezvous):
             identity=identity,
             workers=mailbox,
             clock=self._deps.clock,
-            draw=self._deps.draw,
+            random_hex=self._deps.random_hex,
             trace=self._deps.trace,
             join_timeout_s=self._deps.join_timeout_s,
         )

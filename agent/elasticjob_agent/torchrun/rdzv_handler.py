@@ -101,12 +101,12 @@ class TorchrunRendezvous:
         return HandlerDeps(
             loop=self._background,
             connect=self._connection,
-            profile=lambda _offer: identity,
+            make_identity=lambda _offer: identity,
             port=ReservedPort(identity.address),
             run_id=run_id,
             clock=time.monotonic,
             wall_ns=time.time_ns,
-            draw=lambda: secrets.token_hex(4),
+            random_hex=lambda: secrets.token_hex(4),
             trace=Tracer(os.environ.get(constants.ENV_TRACE), identity.pod),
             join_timeout_s=join_timeout_s,
         )

@@ -74,12 +74,12 @@ async def run_driver(call: LaunchRequest, context: CallContext) -> dict[int, Any
             nprocs=call.spec.nprocs,
         )
         try:
-            async with _connect_first(endpoint, call, where, settings.profile.keys):
+            async with _connect_first(endpoint, call, where, settings.identity.keys):
                 outcome = await _run_node(settings, result_server, context, server)
         finally:
             await result_server.close()
         if server and outcome.world is not None:
-            await wait_for_others(settings.profile.keys, server)
+            await wait_for_others(settings.identity.keys, server)
     return _results_or_error(outcome, result_server)
 
 

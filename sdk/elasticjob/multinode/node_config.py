@@ -56,7 +56,7 @@ def node_settings(
     main_thread = threading.current_thread() is threading.main_thread()
     return NodeSettings(
         endpoint=endpoint,
-        profile=_identity(spec, address, nprocs),
+        identity=_identity(spec, address, nprocs),
         argv=(sys.executable, "-P", "-c", _COMMAND),
         environment={**_without_secret(os.environ), ENV_CALL: str(file)},
         run_id=spec.run_id,

@@ -65,7 +65,7 @@ def one_node(endpoint: EmbeddedEtcd, folder: Path) -> NodeSettings:
     )
     return NodeSettings(
         endpoint=endpoint.endpoint,
-        profile=identity,
+        identity=identity,
         argv=("true",),
         environment=dict(os.environ),
         run_id=run_id,
@@ -87,7 +87,7 @@ def scripted(endpoint: EmbeddedEtcd, folder: Path, script: str, *, nproc: int = 
     mark = f"pathlib.Path({str(folder)!r}, 'started-' + os.environ['RANK']).touch(); "
     node = one_node(endpoint, folder)
     argv = (sys.executable, "-S", "-c", begin + script.replace("MARK; ", mark))
-    return replace(node, argv=argv, profile=replace(node.profile, nproc=nproc))
+    return replace(node, argv=argv, identity=replace(node.identity, nproc=nproc))
 
 
 async def all_started(folder: Path, count: int) -> None:
@@ -138,8 +138,8 @@ async def test_each_node_logs_its_round_and_why_its_workers_stop(
     caplog.set_level("INFO")
     one = scripted(etcd_server, tmp_path, script)
     spec = SpecRecord(min=2, max=2, desired=2, max_restarts=0)
-    one = replace(one, profile=replace(one.profile, own_spec=spec))
-    two = replace(one, profile=replace(one.profile, pod="pod-2", pod_uid="2"))
+    one = replace(one, identity=replace(one.identity, own_spec=spec))
+    two = replace(one, identity=replace(one.identity, pod="pod-2", pod_uid="2"))
     await asyncio.gather(run_node(one), run_node(two))
     for number in (0, 1):
         assert f"rendezvous complete: round 1, node {number} of 2, master 127.0.0.1:" in caplog.text
@@ -151,7 +151,7 @@ async def reporting(node: NodeSettings) -> AsyncIterator[EtcdClient]:
     """Run a node with one restart, which writes samples ten times a second; return a client of its etcd."""
     own_spec = SpecRecord(min=1, max=1, desired=1, max_restarts=1, report_period_s=0.1)
     client = EtcdClient(node.endpoint)
-    run = asyncio.create_task(run_node(replace(node, profile=replace(node.profile, own_spec=own_spec))))
+    run = asyncio.create_task(run_node(replace(node, identity=replace(node.identity, own_spec=own_spec))))
     try:
         yield client
     finally:
@@ -169,7 +169,7 @@ async def test_a_new_round_has_no_progress_of_the_one_before(etcd_server: Embedd
     async with reporting(node) as client:
 
         async def steps() -> set[tuple[int, int | None]]:
-            found = (await client.range(node.profile.keys.reports)).kvs
+            found = (await client.range(node.identity.keys.reports)).kvs
             samples = [records.decode(NodeSamples, kv.value) for kv in found if kv.key.endswith("/samples")]
             return {(each.round, each.progress.step if each.progress else None) for each in samples}
 
@@ -194,7 +194,7 @@ async def test_samples_leave_the_report_as_it_is_and_a_deleted_report_is_written
 
         async def sampled() -> list[KeyValue]:
             """Return the report, once samples were written three times after it."""
-            held = sorted((await client.range(node.profile.keys.reports)).kvs, key=lambda kv: kv.key)
+            held = sorted((await client.range(node.identity.keys.reports)).kvs, key=lambda kv: kv.key)
             return held[:1] if len(held) == 2 and held[1].mod_revision >= held[0].mod_revision + 3 else []
 
         reports: list[KeyValue] = await aeventually(sampled, within_s=30, what="samples without a report")
@@ -221,7 +221,7 @@ async def test_a_full_disk_of_the_logs_costs_a_restart_and_is_named(
 
     def allowed(restarts: int) -> NodeSettings:
         own_spec = SpecRecord(min=1, max=1, desired=1, max_restarts=restarts)
-        return replace(node, profile=replace(node.profile, own_spec=own_spec))
+        return replace(node, identity=replace(node.identity, own_spec=own_spec))
 
     outcome = await run_node(allowed(0))
     assert "exited with code 126: not started: [Errno 28] No space left on device" in outcome.detail
@@ -256,14 +256,14 @@ async def test_a_node_runs_to_its_end_with_records_of_a_newer_operator(
     etcd_server: EmbeddedEtcd, tmp_path: Path
 ) -> None:
     node = one_node(etcd_server, tmp_path)
-    identity = replace(node.profile, own_spec=None, slot=0)
+    identity = replace(node.identity, own_spec=None, slot=0)
     spec = SpecRecord(min=1, max=1, desired=1, operator="op", slots={0: SlotOwner(identity.pod)})
     written = {identity.keys.spec: spec, identity.keys.expected: ExpectedSlots((0,))}
     client = EtcdClient(etcd_server.endpoint)
     try:
         puts = tuple(Put(key, newer_record(records.encode(record))) for key, record in written.items())
         await client.txn(Txn((), puts))
-        outcome = await run_node(replace(node, profile=identity))
+        outcome = await run_node(replace(node, identity=identity))
     finally:
         await client.close()
     assert outcome.code == ExitCode.OK

@@ -10,7 +10,7 @@ from pathlib import Path
 from elasticjob_agent.host.oom import OomCounter
 from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, plan
+from elasticjob_agent.rendezvous.protocol.leader_plan import WriteState, plan
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import assignment
 from elasticjob_agent.supervisor import Supervisor
@@ -120,7 +120,7 @@ class Walk:
         world, view = self.world(), self.view()
         [node] = view.nodes.values()
         opened = next_round(world, f"open{world.round}", Cause.WORKER_FAILED, describe_failure(record))
-        me = transactions.SessionKeys(self.stage.keys, node.member, node.record.lease)
+        me = transactions.SessionIdentity(self.stage.keys, node.member, node.record.lease)
         failures = {FailureKey(world.round, node.member.slot, 0): record}
         result = await self.stage.etcd.txn(transactions.open_round(me, view.world_revision, opened, failures))
         assert result.succeeded
@@ -135,7 +135,7 @@ class Walk:
         await self.stage.etcd.txn(Txn((), (Put(key, encode(ready), node.record.lease),)))
         for attempt in range(MOST_WRITES):
             decision = plan(self.view(), observed_at(1000.0), f"nonce-{round_}-{attempt}")
-            if not isinstance(decision, WriteWorld):
+            if not isinstance(decision, WriteState):
                 return
             await self.write(decision.world)
         raise AssertionError("the leader writes without an end")

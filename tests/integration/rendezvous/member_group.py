@@ -157,7 +157,7 @@ class MemberGroup:
             identity=identity,
             workers=workers,
             clock=asyncio.get_running_loop().time,
-            draw=lambda: f"{next(draws):08x}",
+            random_hex=lambda: f"{next(draws):08x}",
             trace=Tracer(None, ""),
         )
         return GroupMember(etcd, workers, member, asyncio.create_task(member.run(), name=f"member {number}"))

@@ -18,7 +18,7 @@ from elasticjob_agent.rendezvous.member.link_listener import MAX_UNAUTHENTICATED
 from elasticjob_agent.rendezvous.protocol import link_handshake
 from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address, Authenticator, Hello, Peer
-from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import NodeRecord
@@ -34,7 +34,7 @@ HOST = "127.0.0.1"
 _draws = itertools.count(0x1000)
 
 
-def draw() -> str:
+def random_hex() -> str:
     return f"{next(_draws):08x}"
 
 
@@ -51,7 +51,7 @@ class Nodes:
 
     async def listen(self, slot: int = 1) -> Address:
         """Open one more listener."""
-        listener = LinkListener(HOST, draw=draw, on_end=lambda peer: self.ended.append(peer.member))
+        listener = LinkListener(HOST, random_hex=random_hex, on_end=lambda peer: self.ended.append(peer.member))
         await listener.open()
         listener.key = KEY
         listener.set_identity(JOB, member(slot))
@@ -85,8 +85,8 @@ async def nodes() -> AsyncIterator[Nodes]:
 async def links() -> AsyncIterator[LeaderLinks]:
     """Return a leader's links, which are closed at the end."""
     clock = asyncio.get_running_loop().time
-    me = SessionKeys(Keys(JOB), CLOSER, 1)
-    made = LeaderLinks(me=me, clock=clock, draw=draw, trace=Tracer(None, ""), on_proof=lambda: None)
+    me = SessionIdentity(Keys(JOB), CLOSER, 1)
+    made = LeaderLinks(me=me, clock=clock, random_hex=random_hex, trace=Tracer(None, ""), on_proof=lambda: None)
     yield made
     await made.close()
 
@@ -111,13 +111,13 @@ async def serve() -> AsyncIterator[Serve]:
 async def test_the_dialed_node_answers_with_its_own_hello(nodes: Nodes) -> None:
     result = await dial(await nodes.listen(), MINE, member(1), KEY)
     assert result.outcome is DialOutcome.PEER
-    result.hang_up()
+    result.close()
 
 
 async def test_the_dialed_node_reports_which_link_ended(nodes: Nodes) -> None:
     result = await dial(await nodes.listen(), MINE, member(1), KEY)
     assert nodes.ended == []
-    result.hang_up()
+    result.close()
     await aeventually(lambda: nodes.ended == [CLOSER])
 
 
@@ -143,7 +143,7 @@ async def test_a_link_is_not_a_socket_that_connected_to_itself(nodes: Nodes) -> 
     result = await dial(await nodes.listen(), MINE, member(1), KEY)
     assert result.writer is not None
     assert not is_own(result.writer)
-    result.hang_up()
+    result.close()
 
 
 @pytest.mark.parametrize("data", [b"", b"HTTP/1.1 400\r\n", b"x" * 100_000, b"\n", b"\xff\n"])
@@ -178,7 +178,7 @@ async def test_a_stranger_is_dropped_and_does_no_harm(nodes: Nodes, data: bytes)
     writer.close()
     result = await dial(address, MINE, member(1), KEY)
     assert (result.outcome, nodes.ended) == (DialOutcome.PEER, [])
-    result.hang_up()
+    result.close()
 
 
 async def test_a_flood_of_silent_strangers_finds_few_places_and_blocks_no_agent(nodes: Nodes) -> None:
@@ -193,8 +193,8 @@ async def test_a_flood_of_silent_strangers_finds_few_places_and_blocks_no_agent(
         writer.transport.abort()
         with contextlib.suppress(ConnectionError):
             await task
-    before.hang_up()
-    after.hang_up()
+    before.close()
+    after.close()
     await aeventually(lambda: nodes.ended == [CLOSER] * 2)
 
 
@@ -273,7 +273,7 @@ def test_a_stranger_receives_at_most_a_challenge(pieces: list[bytes]) -> None:
         assert (await replies_to(address, *pieces, b"\n")).count(b"\n") <= 1
         result = await dial(address, MINE, member(1), KEY)
         assert (result.outcome, nodes.ended) == (DialOutcome.PEER, [])
-        result.hang_up()
+        result.close()
         await nodes.listeners[member(1)].close()
 
     asyncio.run(run())
@@ -296,7 +296,7 @@ async def test_a_connection_at_the_moment_of_the_end_is_closed(nodes: Nodes) -> 
 
 
 async def test_before_its_join_a_node_answers_no_dial() -> None:
-    listener = LinkListener(HOST, draw=draw, on_end=lambda _: None)
+    listener = LinkListener(HOST, random_hex=random_hex, on_end=lambda _: None)
     listener.key = KEY
     await listener.open()
     assert listener.address is not None
@@ -305,7 +305,7 @@ async def test_before_its_join_a_node_answers_no_dial() -> None:
 
 
 async def test_an_address_of_another_host_means_no_link_and_no_failure() -> None:
-    listener = LinkListener("192.0.2.1", draw=draw, on_end=lambda _: None)
+    listener = LinkListener("192.0.2.1", random_hex=random_hex, on_end=lambda _: None)
     await listener.open()
     assert listener.address is None
     await listener.close()

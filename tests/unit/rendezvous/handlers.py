@@ -97,12 +97,12 @@ class Job:
             HandlerDeps(
                 loop=self.loop,
                 connect=self._connect,
-                profile=lambda node: self._profile(number, node),
+                make_identity=lambda node: self._identity(number, node),
                 port=Port(20000 + 1000 * number),
                 run_id="run",
                 clock=time.monotonic,
                 wall_ns=time.time_ns,
-                draw=lambda: f"{next(draws):08x}",
+                random_hex=lambda: f"{next(draws):08x}",
                 trace=Tracer(None, ""),
                 join_timeout_s=join_timeout_s,
             )
@@ -110,7 +110,7 @@ class Job:
         self.handlers.append(made)
         return made
 
-    def _profile(self, number: int, node: NodeInfo) -> NodeIdentity:
+    def _identity(self, number: int, node: NodeInfo) -> NodeIdentity:
         return NodeIdentity(
             keys=Keys("/test/handlers"),
             pod=f"pod-{number}",

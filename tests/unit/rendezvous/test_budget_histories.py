@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_agent.rendezvous.protocol.leader_plan import Wait, WriteWorld, plan
+from elasticjob_agent.rendezvous.protocol.leader_plan import Wait, WriteState, plan
 from elasticjob_agent.rendezvous.protocol.restart_backoff import restart_delay_s
 from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
 from elasticjob_agent.rendezvous.protocol.verdict import PORT_RETRIES
@@ -66,7 +66,7 @@ class JobHistory:
             assert decision.until_s is not None
             self.now_s = decision.until_s
         else:
-            assert isinstance(decision, WriteWorld)
+            assert isinstance(decision, WriteState)
             self.world = replace(decision.world, nonce="n")
             self.clock.record(self.world.charged_failures, self.now_s)
 

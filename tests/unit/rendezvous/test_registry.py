@@ -63,7 +63,7 @@ def test_an_unknown_host_of_etcd_is_a_connection_error() -> None:
 def test_etcd_options_are_in_the_spec_of_the_first_node() -> None:
     params = etcd(join_timeout="60", last_call_timeout=2, keep_alive="3", node_rank="4")
     node = NodeInfo(role="ps", local_world_size=5, max_restarts=7)
-    identity = etcd_backend._profile(params, node, "10.0.0.1")
+    identity = etcd_backend._identity(params, node, "10.0.0.1")
     spec = identity.own_spec
     assert spec is not None
     assert (spec.min, spec.max, spec.max_restarts, spec.join_timeout_s, spec.last_call_timeout_s) == (
@@ -79,12 +79,12 @@ def test_etcd_options_are_in_the_spec_of_the_first_node() -> None:
 @pytest.mark.parametrize(("options", "last_call_s"), [({}, 1.0), ({"last_call_timeout": "0"}, 0.0)])
 def test_the_last_call_timeout_can_be_zero(options: dict[str, str], last_call_s: float) -> None:
     node = NodeInfo(role="r", local_world_size=1, max_restarts=0)
-    spec = etcd_backend._profile(etcd(**options), node, "10.0.0.1").own_spec
+    spec = etcd_backend._identity(etcd(**options), node, "10.0.0.1").own_spec
     assert spec is not None
     assert spec.last_call_timeout_s == last_call_s
 
 
 def test_two_nodes_of_one_process_have_different_pods() -> None:
     node = NodeInfo(role="r", local_world_size=1, max_restarts=0)
-    one, other = (etcd_backend._profile(etcd(), node, "10.0.0.1") for _ in range(2))
+    one, other = (etcd_backend._identity(etcd(), node, "10.0.0.1") for _ in range(2))
     assert (one.pod == other.pod, one.pod_uid == other.pod_uid) == (False, False)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, WriteWorld, plan
+from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, WriteState, plan
 from elasticjob_api import rendezvous_view
 from elasticjob_api.records import TombstoneReason
 from elasticjob_api.rendezvous_state import decode_state, encode_state
@@ -34,7 +34,7 @@ RECORDS = sorted(key for key, value in HELD.items() if value.startswith(b"{"))
 def next_act(key: str, value: bytes) -> Decision:
     """The closer's decision with this in that place; if it writes a world, one that can be read again."""
     decision = plan(a_job().put_raw(key, value).build(), observed_at(100.0), "fresh")
-    if isinstance(decision, WriteWorld):
+    if isinstance(decision, WriteState):
         assert decode_state(encode_state(decision.world)) == decision.world
     return decision
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.leader.observations import ObservationClock
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.leader_plan import WriteWorld, pending_push, plan
-from elasticjob_agent.rendezvous.protocol.transactions import FirstState, Push, SessionKeys
+from elasticjob_agent.rendezvous.protocol.leader_plan import WriteState, pending_push, plan
+from elasticjob_agent.rendezvous.protocol.transactions import FirstState, Push, SessionIdentity
 from elasticjob_api.link_secret import new_link_secret
 from elasticjob_api.rendezvous_state import RendezvousState
 from elasticjob_api.rendezvous_view import parse_view
@@ -23,10 +23,10 @@ class Campaign:
     """The campaign of one session of an agent."""
 
     etcd: Etcd
-    me: SessionKeys
+    me: SessionIdentity
     link: str
     """The address of this node's listener; empty if there is none."""
-    draw: Callable[[], str]
+    random_hex: Callable[[], str]
     """Returns eight random hex digits."""
 
     async def run(self, *, is_new: bool) -> RendezvousState | None:
@@ -45,8 +45,8 @@ class Campaign:
     def _first(self, spec: KeyValue | None) -> FirstState | None:
         """Return what a leader would write if there were only this spec; the transaction compares that this is so."""
         view = parse_view(self.me.keys, () if spec is None else (spec,))
-        decision = plan(view, ObservationClock().update(view, now_s=0.0), self.draw())
-        if view.spec is None or not isinstance(decision, WriteWorld):
+        decision = plan(view, ObservationClock().update(view, now_s=0.0), self.random_hex())
+        if view.spec is None or not isinstance(decision, WriteState):
             return None
-        push = Push(pending_push(view).runtime_config, new_link_secret(self.draw))
+        push = Push(pending_push(view).runtime_config, new_link_secret(self.random_hex))
         return FirstState(decision.world, view.spec_revision, push, is_operated=view.spec.operator is not None)

@@ -25,7 +25,7 @@ class DialResult:
     reader: asyncio.StreamReader | None = None
     writer: asyncio.StreamWriter | None = None
 
-    def hang_up(self) -> None:
+    def close(self) -> None:
         """Close the link, if there is one."""
         if self.writer is not None:
             self.writer.transport.abort()

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from elasticjob_agent.rendezvous.leader.campaign import Campaign
 from elasticjob_agent.rendezvous.leader.round_leader import RoundLeader
 from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
-from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.errors import RecordError
 from elasticjob_api.rendezvous_state import Leader, Member, RendezvousState, decode_leader
@@ -41,7 +41,7 @@ class Election:
         *,
         etcd: Etcd,
         clock: Callable[[], float],
-        nonce: Callable[[], str],
+        random_hex: Callable[[], str],
         trace: Tracer,
         wake: Callable[[], None],
     ) -> None:
@@ -55,7 +55,7 @@ class Election:
         self.lease_doubt_until: Callable[[], float] = lambda: 0.0
         self._etcd = etcd
         self._clock = clock
-        self._nonce = nonce
+        self._random_hex = random_hex
         self._trace = trace
         self._wake = wake
         self._failure_ages = FailureAgeClock()
@@ -67,7 +67,7 @@ class Election:
         """The time of this node's campaign, unless another is elected before."""
         self._campaign_task: asyncio.Task[None] | None = None
         self._leading_task: asyncio.Task[None] | None = None
-        self._leading_as: SessionKeys | None = None
+        self._leading_as: SessionIdentity | None = None
         self._loop: RoundLeader | None = None
 
     @property
@@ -75,7 +75,7 @@ class Election:
         """Whether this node leads now."""
         return self._leading_task is not None
 
-    async def update(self, me: SessionKeys, leader: KeyValue | None, *, may_campaign: bool) -> None:
+    async def update(self, me: SessionIdentity, leader: KeyValue | None, *, may_campaign: bool) -> None:
         """Take in the leader key as the watch shows it."""
         elected, predecessor = leader_in(leader), self._last
         if elected is not None:
@@ -100,7 +100,7 @@ class Election:
         self._is_new = False
         self._failure_ages.record(world.charged_failures, self._clock())
 
-    async def _lead(self, me: SessionKeys, predecessor: Member | None) -> None:
+    async def _lead(self, me: SessionIdentity, predecessor: Member | None) -> None:
         if self._leading_task is not None and self._leading_as == me:
             if self._leading_task.done():
                 self._leading_task.result()  # a fault of ours ends the agent: it is never ignored
@@ -111,7 +111,7 @@ class Election:
             etcd=self._etcd,
             me=me,
             clock=self._clock,
-            nonce=self._nonce,
+            random_hex=self._random_hex,
             trace=self._trace,
             failure_ages=self._failure_ages,
             settle_until_s=self.settle_until_s,
@@ -121,7 +121,7 @@ class Election:
         self._leading_task = asyncio.create_task(self._loop.run(), name="leader")
         self._leading_task.add_done_callback(lambda _: self._wake())
 
-    def _start_campaign(self, me: SessionKeys) -> None:
+    def _start_campaign(self, me: SessionIdentity) -> None:
         self._delay = None
         self._campaign_task = asyncio.create_task(self._campaign(me), name="campaign for leader")
 
@@ -132,8 +132,8 @@ class Election:
         await _cancel(self._campaign_task)
         self._campaign_task = None
 
-    async def _campaign(self, me: SessionKeys) -> None:
-        campaign = Campaign(self._etcd, me, self.link, self._nonce)
+    async def _campaign(self, me: SessionIdentity) -> None:
+        campaign = Campaign(self._etcd, me, self.link, self._random_hex)
         while True:
             try:
                 opened = await campaign.run(is_new=self._is_new and not self.settle_until_s)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from elasticjob_agent.rendezvous.leader import dial
 from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome, Link, LinkStep, adopt, first_step, next_step
 from elasticjob_agent.rendezvous.protocol.link_handshake import PORTS, Address, Hello
-from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.rendezvous_state import Member, RoundPhase
 from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
@@ -30,15 +30,15 @@ class LeaderLinks:
     def __init__(
         self,
         *,
-        me: SessionKeys,
+        me: SessionIdentity,
         clock: Callable[[], float],
-        draw: Callable[[], str],
+        random_hex: Callable[[], str],
         trace: Tracer,
         on_proof: Callable[[], None],
     ) -> None:
         self._me = me
         self._clock = clock
-        self._draw = draw
+        self._random_hex = random_hex
         self._trace = trace
         self._on_proof = on_proof
         self._tasks: dict[Member, asyncio.Task[None]] = {}
@@ -112,7 +112,7 @@ class LeaderLinks:
             log.debug("no lasting link to %s; the lease of slot %d decides", address, member.slot)
 
     async def _dial(self, member: Member, address: Address, key: bytes) -> dial.DialResult:
-        mine = Hello(self._me.keys.prefix, self._me.member, self._draw() + self._draw())
+        mine = Hello(self._me.keys.prefix, self._me.member, self._random_hex() + self._random_hex())
         async with self._dial_slots:
             return await dial.dial(address, mine, member, key)
 
@@ -121,7 +121,7 @@ class LeaderLinks:
         try:
             await dial.wait_ended(reader)
         finally:
-            result.hang_up()
+            result.close()
         return next_step(link, DialOutcome.ENDED, lasted_s=self._clock() - since_s)
 
     async def close(self) -> None:

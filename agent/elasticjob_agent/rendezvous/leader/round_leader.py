@@ -19,12 +19,12 @@ from elasticjob_agent.rendezvous.protocol.leader_plan import (
     Evict,
     PushConfig,
     Wait,
-    WriteWorld,
+    WriteState,
     pending_push,
     plan,
 )
 from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
-from elasticjob_agent.rendezvous.protocol.transactions import Push, SessionKeys
+from elasticjob_agent.rendezvous.protocol.transactions import Push, SessionIdentity
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.link_secret import new_link_secret
 from elasticjob_api.records import Tombstone, TombstoneReason
@@ -51,9 +51,9 @@ class RoundLeader:
         self,
         *,
         etcd: Etcd,
-        me: SessionKeys,
+        me: SessionIdentity,
         clock: Callable[[], float],
-        nonce: Callable[[], str],
+        random_hex: Callable[[], str],
         trace: Tracer,
         failure_ages: FailureAgeClock | None = None,
         settle_until_s: float = 0.0,
@@ -69,13 +69,13 @@ class RoundLeader:
         self._etcd = etcd
         self._me = me
         self._clock = clock
-        self._nonce = nonce
+        self._random_hex = random_hex
         self._trace = trace
         self._lease_doubt_until = lease_doubt_until
         self._observations = ObservationClock(failure_ages, settle_until_s=settle_until_s)
         self._coalesce_s = COALESCE_S
         self._wake = asyncio.Event()
-        self._links = LeaderLinks(me=me, clock=clock, draw=nonce, trace=trace, on_proof=self._wake.set)
+        self._links = LeaderLinks(me=me, clock=clock, random_hex=random_hex, trace=trace, on_proof=self._wake.set)
         self._logged_unreadable: set[str] = set()
 
     async def run(self) -> None:
@@ -98,7 +98,7 @@ class RoundLeader:
         observed = self._observations.update(
             view, self._clock(), proved=self._links.proved, lease_doubt_until_s=self._lease_doubt_until()
         )
-        decision = plan(view, observed, self._nonce())
+        decision = plan(view, observed, self._random_hex())
         self._coalesce_s = coalesce_s(self._clock() - began_s)
         await self._next_change(await self._execute(view, decision))
 
@@ -124,10 +124,10 @@ class RoundLeader:
             log.warning("leader could not write, trying again from what the watch shows: %s", error)
         return self._clock() + _RETRY_S
 
-    async def _write(self, view: RendezvousView, decision: WriteWorld) -> None:
+    async def _write(self, view: RendezvousView, decision: WriteState) -> None:
         world = decision.world
         garbage = self._stale_keys(view, world) if world.state is RoundPhase.ACTIVE else []
-        txn = transactions.write_world(
+        txn = transactions.write_state(
             self._me,
             observed_revision=view.world_revision,
             spec_revision=view.spec_revision,
@@ -149,7 +149,7 @@ class RoundLeader:
         return _old_rounds(self._me, view, world.round) + _old_tombstones(self._me, view, {*world.members, *spare})
 
     def _pending_push(self, pending: PushConfig) -> Push:
-        return Push(pending.runtime_config, new_link_secret(self._nonce) if pending.link_key else None)
+        return Push(pending.runtime_config, new_link_secret(self._random_hex) if pending.link_key else None)
 
     async def _evict(self, view: RendezvousView, decision: Evict) -> None:
         member = decision.member
@@ -181,14 +181,14 @@ def coalesce_s(planned_s: float) -> float:
     return min(max(COALESCE_S, 2 * planned_s), MAX_COALESCE_S)
 
 
-def _old_rounds(me: SessionKeys, view: RendezvousView, current_round: int) -> list[str]:
+def _old_rounds(me: SessionIdentity, view: RendezvousView, current_round: int) -> list[str]:
     """Return the prefixes of rounds before the last one: no decision needs their records."""
     rounds = {failure.round for failure in view.failures} | {round_ for round_, _ in view.completions}
     old = sorted(round_ for round_ in rounds if round_ < current_round - 1)
     return [prefix for r in old for prefix in (me.keys.failures(r), me.keys.completions(r))]
 
 
-def _old_tombstones(me: SessionKeys, view: RendezvousView, needed: set[Member]) -> list[str]:
+def _old_tombstones(me: SessionIdentity, view: RendezvousView, needed: set[Member]) -> list[str]:
     """Return the keys of the oldest tombstones that no agent needs: of members without a key that the last round lacks.
 
     If such an agent returns, it finds that the state has changed. It joins again, or finds that another pod owns its

@@ -63,11 +63,11 @@ class StepExecutor:
     """Executes one step at a time."""
 
     def __init__(
-        self, *, etcd: Etcd, workers: WorkersPort, draw: Callable[[], str], trace: Tracer, election: Election
+        self, *, etcd: Etcd, workers: WorkersPort, random_hex: Callable[[], str], trace: Tracer, election: Election
     ) -> None:
         self._etcd = etcd
         self._workers = workers
-        self._draw = draw
+        self._random_hex = random_hex
         self._trace = trace
         self._election = election
         self._handlers: dict[StepKind, Callable[[StepContext, Step], Awaitable[StepResult]]] = {
@@ -178,7 +178,7 @@ class StepExecutor:
         # If the answer is lost, the nonce in the watch shows that this node opened the round. A second try has the same
         # nonce: the first may have taken place, and then these failures are not late.
         if not session.opened_round[0]:
-            session.opened_round = self._draw(), len(failures)
+            session.opened_round = self._random_hex(), len(failures)
         nonce, _ = session.opened_round
         opened = next_round(world, nonce, Cause.WORKER_FAILED, first.message)
         result = await self._commit(context, transactions.open_round(session.me, context.revision, opened, failures))
@@ -190,7 +190,7 @@ class StepExecutor:
     async def _open_leaving(self, context: StepContext, _step: Step) -> StepResult:
         world, session = context.world, context.session
         node = replace(session.node, leaving=True)
-        opened = next_round(world, self._draw(), Cause.NODE_LEFT, f"{node.pod} leaves")
+        opened = next_round(world, self._random_hex(), Cause.NODE_LEFT, f"{node.pod} leaves")
         is_leader = self._election.is_leader
         txn = transactions.open_leaving(session.me, context.revision, opened, session.last, node, is_leader=is_leader)
         return await self._commit_node(context, txn, node)

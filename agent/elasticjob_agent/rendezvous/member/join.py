@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from elasticjob_agent.rendezvous.errors import NoSpec, Superseded
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.last_known_state import is_newer
-from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity, VersionedNode
 from elasticjob_api import records
 from elasticjob_api.bootstrap import Bootstrap, bootstrap_of
 from elasticjob_api.errors import RecordError
@@ -73,7 +73,7 @@ class JobRequirements:
 class JoinResult:
     """A session that has begun."""
 
-    me: SessionKeys
+    me: SessionIdentity
     last: VersionedNode
     requirements: JobRequirements
     ctl: Range
@@ -91,7 +91,7 @@ class Ports:
 
 
 async def join(
-    etcd: Etcd, identity: NodeIdentity, *, ports: Ports, draw: Callable[[], str], watching: Watching | None = None
+    etcd: Etcd, identity: NodeIdentity, *, ports: Ports, random_hex: Callable[[], str], watching: Watching | None = None
 ) -> JoinResult:
     """Begin a session; `watching` waits for the watch of its state.
 
@@ -102,7 +102,7 @@ async def join(
         if identity.own_spec is not None:
             wanted = replace(identity.own_spec, keep_alive_s=identity.lease_ttl_s)
             await _begin_without_operator(etcd, identity.keys, wanted, clears=identity.may_clear_finished_run)
-        result = await _try_join(etcd, identity, ports, draw=draw, watching=watching)
+        result = await _try_join(etcd, identity, ports, random_hex=random_hex, watching=watching)
         if result is not None:
             return result
         identity = replace(identity, bootstrap=None)  # the spec may have changed since: read it now
@@ -121,7 +121,7 @@ async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: SpecRecord, *, c
 
 
 async def _try_join(
-    etcd: Etcd, identity: NodeIdentity, ports: Ports, *, draw: Callable[[], str], watching: Watching | None
+    etcd: Etcd, identity: NodeIdentity, ports: Ports, *, random_hex: Callable[[], str], watching: Watching | None
 ) -> JoinResult | None:
     keys = identity.keys
     requirements = (
@@ -131,7 +131,7 @@ async def _try_join(
         return None
     slot = identity.slot if identity.slot is not None else await _free_slot(etcd, keys)
     lease = await etcd.lease_grant(requirements.bootstrap.keep_alive_s)
-    me = SessionKeys(keys, Member(slot, draw()), lease.id)
+    me = SessionIdentity(keys, Member(slot, random_hex()), lease.id)
     node = _node(identity, me, ports)
     is_given = identity.slot is not None
     if watching is not None:
@@ -169,7 +169,7 @@ async def _requirements(etcd: Etcd, identity: NodeIdentity) -> JobRequirements |
     return JobRequirements(bootstrap_of(spec, found.mod_revision), spec if spec.operator is None else None)
 
 
-def _node(identity: NodeIdentity, me: SessionKeys, ports: Ports) -> NodeRecord:
+def _node(identity: NodeIdentity, me: SessionIdentity, ports: Ports) -> NodeRecord:
     return NodeRecord(
         pod=identity.pod,
         pod_uid=identity.pod_uid,
@@ -216,14 +216,14 @@ def _no_spec(keys: Keys) -> str:
 
 async def rejoin(
     etcd: Etcd,
-    me: SessionKeys,
+    me: SessionIdentity,
     node: NodeRecord,
     *,
     operated: bool,
     started: tuple[int, str] | None,
     lease_ttl_s: float,
     remembered: RendezvousState | None = None,
-) -> tuple[SessionKeys, VersionedNode] | None:
+) -> tuple[SessionIdentity, VersionedNode] | None:
     """Return the same session, under a new lease if needed; None when the job has continued without it.
 
     Its workers are not touched. Raises Superseded when the session was evicted for good, and EtcdError when etcd does
@@ -255,10 +255,10 @@ def is_still_member(world: RendezvousState, member: Member, started: tuple[int, 
 
 
 async def _put_back(
-    etcd: Etcd, me: SessionKeys, node: NodeRecord, *, world_revision: int, lease_ttl_s: float, operated: bool
-) -> tuple[SessionKeys, VersionedNode] | None:
+    etcd: Etcd, me: SessionIdentity, node: NodeRecord, *, world_revision: int, lease_ttl_s: float, operated: bool
+) -> tuple[SessionIdentity, VersionedNode] | None:
     lease = await etcd.lease_grant(lease_ttl_s)
-    renewed = SessionKeys(me.keys, me.member, lease.id)
+    renewed = SessionIdentity(me.keys, me.member, lease.id)
     record = replace(node, lease=lease.id)
     result = await etcd.txn(transactions.put_back(renewed, record, world_revision))
     # Without an operator another node may have taken the slot meanwhile. Its key is older now, so it owns the slot.

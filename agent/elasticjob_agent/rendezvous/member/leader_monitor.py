@@ -13,7 +13,7 @@ from elasticjob_agent.rendezvous.leader import dial
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.crash_proof import DialOutcome, Link, next_step
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address, Hello, parse_address
-from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Leader
@@ -28,17 +28,17 @@ log = logging.getLogger(__name__)
 class LeaderMonitor:
     """Monitors the current leader."""
 
-    def __init__(self, *, etcd: Etcd, draw: Callable[[], str], trace: Tracer) -> None:
+    def __init__(self, *, etcd: Etcd, random_hex: Callable[[], str], trace: Tracer) -> None:
         self._etcd = etcd
-        self._draw = draw
+        self._random_hex = random_hex
         self._trace = trace
-        self._me: SessionKeys | None = None
+        self._me: SessionIdentity | None = None
         self._leader: Leader | None = None
         self._lease = 0
         self._key: bytes | None = None
         self._probe_task: asyncio.Task[None] | None = None
 
-    def update(self, me: SessionKeys, leader: Leader | None, lease: int, key: bytes | None = None) -> None:
+    def update(self, me: SessionIdentity, leader: Leader | None, lease: int, key: bytes | None = None) -> None:
         """Take in the leader that the watch shows, the lease of its key, and the key of the job's links."""
         self._key = key
         if (leader, lease) != (self._leader, self._lease) and self._probe_task is not None:
@@ -57,19 +57,19 @@ class LeaderMonitor:
         if is_leaders and address is not None and (self._probe_task is None or self._probe_task.done()):
             self._probe_task = asyncio.create_task(self._probe(me, leader, address, key), name="probe of the leader")
 
-    async def _probe(self, me: SessionKeys, leader: Leader, address: Address, key: bytes) -> None:
+    async def _probe(self, me: SessionIdentity, leader: Leader, address: Address, key: bytes) -> None:
         next_ = next_step(Link(), DialOutcome.ENDED)
         await asyncio.sleep(me.member.slot * STAGGER_S)
         while next_.dial_in_s is not None:
             await asyncio.sleep(next_.dial_in_s)
-            mine = Hello(me.keys.prefix, me.member, self._draw() + self._draw())
+            mine = Hello(me.keys.prefix, me.member, self._random_hex() + self._random_hex())
             result = await dial.dial(address, mine, leader.member, key)
-            result.hang_up()
+            result.close()
             next_ = next_step(next_.link, result.outcome)
         if next_.is_crashed:
             await self._evict(me, leader)
 
-    async def _evict(self, me: SessionKeys, leader: Leader) -> None:
+    async def _evict(self, me: SessionIdentity, leader: Leader) -> None:
         log.warning("the leader, slot %d (%s), is gone: evicting it", leader.member.slot, leader.member.incarnation)
         self._trace.point("closer proved gone", 0)
         txn = transactions.evict_leader(me, leader.member, self._lease, Tombstone(TombstoneReason.REFUSED))

@@ -32,10 +32,10 @@ log = logging.getLogger(__name__)
 class LinkListener:
     """Listens on `host`; without a port (`address` None) there are no links, and the lease alone decides."""
 
-    def __init__(self, host: str, *, draw: Callable[[], str], on_end: Callable[[Hello], None]) -> None:
-        """`on_end` gets each link that had its hello; `draw` returns eight random hex digits."""
+    def __init__(self, host: str, *, random_hex: Callable[[], str], on_end: Callable[[Hello], None]) -> None:
+        """`on_end` gets each link that had its hello; `random_hex` returns eight random hex digits."""
         self._host = host
-        self._draw = draw
+        self._random_hex = random_hex
         self._on_end = on_end
         self._me: tuple[str, Member] | None = None
         self.key: bytes | None = None
@@ -95,7 +95,7 @@ class LinkListener:
             writer.transport.abort()
 
     def _nonce(self) -> str:
-        return self._draw() + self._draw()
+        return self._random_hex() + self._random_hex()
 
     async def _handshake(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, key: bytes) -> Hello | None:
         challenge = self._nonce()

@@ -21,7 +21,7 @@ from elasticjob_agent.rendezvous.member.session import (
     TRANSIENT_ERRORS,
     Session,
     SessionFactory,
-    returning,
+    next_identity,
 )
 from elasticjob_agent.rendezvous.protocol import mass_loss_grace, transactions
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome, WorkersPort
@@ -53,22 +53,24 @@ class RendezvousMember:
         identity: NodeIdentity,
         workers: WorkersPort,
         clock: Callable[[], float],
-        draw: Callable[[], str],
+        random_hex: Callable[[], str],
         trace: Tracer,
         join_timeout_s: float = 600.0,
     ) -> None:
-        """`draw` returns eight random hex digits, `clock` monotonic seconds."""
+        """`random_hex` returns eight random hex digits, `clock` monotonic seconds."""
         self._etcd = etcd
-        self._profile = identity
+        self._identity = identity
         self._keys = identity.keys
         self._workers = workers
-        self._draw = draw
+        self._random_hex = random_hex
         self._trace = trace
         self._join_timeout_s = join_timeout_s
         self._wake = asyncio.Event()
-        self._election = Election(etcd=etcd, clock=clock, nonce=draw, trace=trace, wake=self._wake.set)
-        self._executor = StepExecutor(etcd=etcd, workers=workers, draw=draw, trace=trace, election=self._election)
-        self._leader_monitor = LeaderMonitor(etcd=etcd, draw=draw, trace=trace)
+        self._election = Election(etcd=etcd, clock=clock, random_hex=random_hex, trace=trace, wake=self._wake.set)
+        self._executor = StepExecutor(
+            etcd=etcd, workers=workers, random_hex=random_hex, trace=trace, election=self._election
+        )
+        self._leader_monitor = LeaderMonitor(etcd=etcd, random_hex=random_hex, trace=trace)
         self._leave_requested = False
         self._clock = clock
         self._last_known = LastKnownState()
@@ -79,7 +81,7 @@ class RendezvousMember:
         self._rejoined_s = -math.inf
         self._election.lease_doubt_until = self._lease_doubt_until
         self.session: Session | None = None
-        self.on_world: Callable[[RendezvousState], None] = lambda _world: None
+        self.on_state: Callable[[RendezvousState], None] = lambda _world: None
         workers.on_change = self._wake.set
 
     def request_leave(self) -> None:
@@ -94,7 +96,9 @@ class RendezvousMember:
 
     async def run(self) -> Outcome:
         """Take part until the job ends or this node leaves; raise RendezvousError, EtcdError."""
-        self._listener = LinkListener(self._profile.address, draw=self._draw, on_end=self._leader_monitor.link_ended)
+        self._listener = LinkListener(
+            self._identity.address, random_hex=self._random_hex, on_end=self._leader_monitor.link_ended
+        )
         try:
             await self._open_link()
             async with Mirror(self._etcd, self._keys.ctl, seed_later=True, on_change=self._wake.set) as mirror:
@@ -117,9 +121,9 @@ class RendezvousMember:
         self._election.link = "" if address is None else str(address)
         self._sessions = SessionFactory(
             etcd=self._etcd,
-            identity=self._profile,
+            identity=self._identity,
             clock=self._clock,
-            draw=self._draw,
+            random_hex=self._random_hex,
             link_port=0 if address is None else address.port,
         )
 
@@ -132,14 +136,14 @@ class RendezvousMember:
             if self.session is not None:
                 await self.session.close()
 
-    async def _open_session(self, profile: Callable[[], NodeIdentity] | None = None) -> Session | None:
+    async def _open_session(self, make_identity: Callable[[], NodeIdentity] | None = None) -> Session | None:
         session = await self._sessions.open(
             master_port=self._workers.renew_master_port(),
             timeout_s=self._join_timeout_s,
             cancelled=lambda: self._leave_requested,
             watching=self._mirror.wait_watching,
-            profile=profile,
-            is_over=None if profile is None else lambda: self._last_known.deleted,
+            make_identity=make_identity,
+            is_over=None if make_identity is None else lambda: self._last_known.deleted,
         )
         self.session = session
         if session is not None:
@@ -191,7 +195,7 @@ class RendezvousMember:
         if is_news and (world := self._last_known.world) is not None:
             self._election.observe(world)
             self._trace.point(SAW[world.state], world.round)
-            self.on_world(world)
+            self.on_state(world)
 
     def _apply_pushed(self, session: Session) -> None:
         """Take in what the leader has pushed besides the state; an unreadable record counts as unchanged."""
@@ -290,13 +294,13 @@ class RendezvousMember:
         if self._leave_requested:
             return False
         self._store_was_reset = False
-        return await self._open_session(lambda: self._returning(session.requirements.own)) is not None
+        return await self._open_session(lambda: self._next_identity(session.requirements.own)) is not None
 
-    def _returning(self, own_spec: SpecRecord | None) -> NodeIdentity:
+    def _next_identity(self, own_spec: SpecRecord | None) -> NodeIdentity:
         """Return the identity for the next session; etcd may have been wiped, or the job deleted, in the meantime."""
         self._observe_same_store()
-        return returning(
-            self._profile, self._last_known, own_spec, resets=self._mirror.store_reset, known_resets=self._store_resets
+        return next_identity(
+            self._identity, self._last_known, own_spec, resets=self._mirror.store_reset, known_resets=self._store_resets
         )
 
     def _observe_same_store(self) -> None:

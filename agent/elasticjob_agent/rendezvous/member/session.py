@@ -14,7 +14,7 @@ from elasticjob_agent.rendezvous.member import join, store_reset
 from elasticjob_agent.rendezvous.member.join import JobRequirements, NodeIdentity, Ports, Watching
 from elasticjob_agent.rendezvous.member.store_reset import SessionSnapshot
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
-from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity, VersionedNode
 from elasticjob_api.records import NodeRecord, SpecRecord
 from elasticjob_api.rendezvous_state import RendezvousState
 from elasticjob_api.runtime_config import RuntimeConfig, decode_runtime_config
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 class Session:
     """One session with its state."""
 
-    me: SessionKeys
+    me: SessionIdentity
     last: VersionedNode
     requirements: JobRequirements
     """As they were when this node joined."""
@@ -95,7 +95,7 @@ class Session:
             done_round=self.done_round,
         )
 
-    def resume_as(self, back: tuple[SessionKeys, VersionedNode], *, was_reset: bool) -> None:
+    def resume_as(self, back: tuple[SessionIdentity, VersionedNode], *, was_reset: bool) -> None:
         """Continue the session under a new lease."""
         self.me, self.last = back
         if was_reset:
@@ -107,7 +107,7 @@ class Session:
         await self.keeper.close()
 
 
-def returning(
+def next_identity(
     first: NodeIdentity, last_known: LastKnownState, own_spec: SpecRecord | None, *, resets: int, known_resets: int
 ) -> NodeIdentity:
     """Return the identity of a node that was in the job before, for its next session.
@@ -130,7 +130,7 @@ class SessionFactory:
     etcd: Etcd
     identity: NodeIdentity
     clock: Callable[[], float]
-    draw: Callable[[], str]
+    random_hex: Callable[[], str]
     link_port: int = 0
     """The port of the node's link listener; 0 if there is none."""
 
@@ -141,20 +141,23 @@ class SessionFactory:
         timeout_s: float,
         cancelled: Callable[[], bool],
         watching: Watching | None = None,
-        profile: Callable[[], NodeIdentity] | None = None,
+        make_identity: Callable[[], NodeIdentity] | None = None,
         is_over: Callable[[], bool] | None = None,
     ) -> Session | None:
         """Begin a session, with `watching` for its state; return None if `cancelled` returns True first.
 
-        Raises Unreachable, Superseded. Each attempt calls `profile`, because the watch may have changed it. A missing
-        spec is the end after a while, and at once if `is_over`: by default if no operator gave this node its slot.
+        Raises Unreachable, Superseded. Each attempt calls `make_identity`, because the watch may have changed it. A
+        missing spec is the end after a while, and at once if `is_over`: by default if no operator gave this node its
+        slot.
         """
         is_over = is_over or (lambda: self.identity.slot is None)
         ports = Ports(master_port, self.link_port)
         start_s = logged_s = self.clock()
         while not cancelled():
             try:
-                return await self._open_once(ports, self.identity if profile is None else profile(), watching)
+                return await self._open_once(
+                    ports, self.identity if make_identity is None else make_identity(), watching
+                )
             except TRANSIENT_ERRORS as error:
                 now_s = self.clock()
                 if now_s - start_s >= timeout_s:
@@ -173,7 +176,7 @@ class SessionFactory:
         return None
 
     async def _open_once(self, ports: Ports, identity: NodeIdentity, watching: Watching | None) -> Session:
-        result = await join.join(self.etcd, identity, ports=ports, draw=self.draw, watching=watching)
+        result = await join.join(self.etcd, identity, ports=ports, random_hex=self.random_hex, watching=watching)
         keeper = LeaseKeeper(self.etcd, result.lease, self.clock)
         return Session(me=result.me, last=result.last, requirements=result.requirements, ctl=result.ctl, keeper=keeper)
 

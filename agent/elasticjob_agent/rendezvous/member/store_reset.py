@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from elasticjob_agent.rendezvous.member.join import is_still_member
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState, is_newer
-from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity, VersionedNode
 from elasticjob_api import records
 from elasticjob_api.records import Completion, NodeRecord, SpecRecord
 from elasticjob_api.rendezvous_state import RendezvousState, encode_membership, encode_state
@@ -23,7 +23,7 @@ from elasticjob_etcd.interface import Etcd, Op, Put, Txn, reads_of, unchanged
 class SessionSnapshot:
     """One session's knowledge of itself and of the state, independent of etcd."""
 
-    me: SessionKeys
+    me: SessionIdentity
     node: NodeRecord
     keep_alive_s: float
     own_spec: SpecRecord | None
@@ -33,7 +33,7 @@ class SessionSnapshot:
     done_round: int
 
 
-async def restore(etcd: Etcd, snapshot: SessionSnapshot) -> tuple[SessionKeys, VersionedNode] | None:
+async def restore(etcd: Etcd, snapshot: SessionSnapshot) -> tuple[SessionIdentity, VersionedNode] | None:
     """Write back; return the session under a new lease, or None if the node must join again. Raises EtcdError."""
     if snapshot.own_spec is not None:
         await etcd.txn(transactions.create_spec(snapshot.me.keys, snapshot.own_spec))
@@ -58,9 +58,9 @@ def _is_member(snapshot: SessionSnapshot, view: RendezvousView, world: Rendezvou
 
 async def _put_back(
     etcd: Etcd, snapshot: SessionSnapshot, view: RendezvousView
-) -> tuple[SessionKeys, VersionedNode] | None:
+) -> tuple[SessionIdentity, VersionedNode] | None:
     lease = await etcd.lease_grant(snapshot.keep_alive_s)
-    renewed = SessionKeys(snapshot.me.keys, snapshot.me.member, lease.id)
+    renewed = SessionIdentity(snapshot.me.keys, snapshot.me.member, lease.id)
     record = replace(snapshot.node, lease=lease.id)
     result = await etcd.txn(_write_back(snapshot, view, (renewed.put_node(record), *_done_record(snapshot))))
     # A restored store may know the old lease; no key of this node has it any more. Otherwise the new lease is revoked.

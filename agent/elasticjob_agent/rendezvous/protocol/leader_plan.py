@@ -32,7 +32,7 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteWorld:
+class WriteState:
     """Compare and swap this state; an active one also writes `P/c/members` and deletes records of old rounds."""
 
     world: RendezvousState
@@ -57,7 +57,7 @@ class PushConfig:
     """Whether a key for the agents' links must be generated, because there is none yet."""
 
 
-Decision = Wait | WriteWorld | Evict | PushConfig
+Decision = Wait | WriteState | Evict | PushConfig
 
 
 def plan(view: RendezvousView, observed: Observations, nonce: str) -> Decision:
@@ -108,7 +108,7 @@ def _idle_state(spec: SpecRecord, world: RendezvousState | None) -> str | None:
 def _plan_first(view: RendezvousView, spec: SpecRecord, observed: Observations, nonce: str) -> Decision:
     if view.world_revision:
         return Wait(reason="the rendezvous state cannot be read")
-    return Wait(reason="the job was deleted") if observed.state_was_observed else WriteWorld(_first_state(spec, nonce))
+    return Wait(reason="the job was deleted") if observed.state_was_observed else WriteState(_first_state(spec, nonce))
 
 
 def _first_state(spec: SpecRecord, nonce: str) -> RendezvousState:
@@ -133,11 +133,11 @@ def _plan_active(
     view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
 ) -> Decision:
     if round_triggers.all_completed(view, spec, world):
-        return WriteWorld(replace(world, state=RoundPhase.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, message=""))
+        return WriteState(replace(world, state=RoundPhase.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, message=""))
     reason = round_triggers.find_trigger(view, spec, world, grace_members=observed.loss_grace.members)
     if reason is not None:
         opened = next_round(world, nonce, reason.cause, reason.detail, restart_id=spec.restart_id)
-        return WriteWorld(replace(opened, loss_grace_spent=observed.loss_grace.is_over))
+        return WriteState(replace(opened, loss_grace_spent=observed.loss_grace.is_over))
     if observed.loss_grace.until_s is not None:
         return _in_loss_grace(observed.loss_grace)
     return _plan_joiners(view, spec, world, observed, nonce)
@@ -160,7 +160,7 @@ def _plan_joiners(
     until = since + spec.scale_up_delay_s
     if round_triggers.joiners_fill(view, spec, world) or observed.now_s >= until:
         detail = ", ".join(node.record.pod for node in new) + " joined"
-        return WriteWorld(next_round(world, nonce, Cause.NODE_JOINED, detail, restart_id=spec.restart_id))
+        return WriteState(next_round(world, nonce, Cause.NODE_JOINED, detail, restart_id=spec.restart_id))
     return Wait(until, "waiting for more joiners")
 
 
@@ -180,15 +180,15 @@ def _plan_closing(
     """Decide on a round whose members have all stopped: the verdict first, then the membership."""
     judged = _with_verdict(view, spec, world, observed, nonce)
     if judged.state.is_final:
-        return WriteWorld(judged)
+        return WriteState(judged)
     close = restart_backoff.delay_round(spec, judged, forming_since_s=observed.forming_since_s, now_s=observed.now_s)
     close = close or membership.decide(view, spec, world.round, observed)
     if close.nodes is not None:
-        return WriteWorld(_active_state(spec, judged, close.nodes, nonce))
+        return WriteState(_active_state(spec, judged, close.nodes, nonce))
     if not world.has_verdict and view.membership is not None:
-        return WriteWorld(judged)
+        return WriteState(judged)
     if spec.operator is None and close.until_s is not None and observed.now_s >= close.until_s:
-        return WriteWorld(_join_timeout(view, spec, judged, nonce))
+        return WriteState(_join_timeout(view, spec, judged, nonce))
     return Wait(close.until_s, close.reason)
 
 

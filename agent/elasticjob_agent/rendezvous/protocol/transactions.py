@@ -40,7 +40,7 @@ class VersionedNode:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionKeys:
+class SessionIdentity:
     """The identity of a writer: one session of one agent."""
 
     keys: Keys
@@ -81,7 +81,7 @@ def create_spec(keys: Keys, spec: SpecRecord) -> Txn:
     return Txn((absent(keys.spec),), (Put(keys.spec, records.encode(spec)),))
 
 
-def join(me: SessionKeys, node: NodeRecord, *, spec_revision: int, slot_is_given: bool = False) -> Txn:
+def join(me: SessionIdentity, node: NodeRecord, *, spec_revision: int, slot_is_given: bool = False) -> Txn:
     """Return the creation of the node key under the spec as it was read; it also reads the prefix that is watched next.
 
     It reads all nodes only if the agent chose its slot itself. With N joiners that would be N² nodes, as would the
@@ -93,7 +93,7 @@ def join(me: SessionKeys, node: NodeRecord, *, spec_revision: int, slot_is_given
     return Txn(fences, (me.put_node(node), Get(me.keys.ctl, prefix=True), *nodes))
 
 
-def put_back(me: SessionKeys, node: NodeRecord, world_revision: int) -> Txn:
+def put_back(me: SessionIdentity, node: NodeRecord, world_revision: int) -> Txn:
     """Return the write of the same key under a new lease, if the state is unchanged and the session has no tombstone.
 
     It reads all nodes, to find the owner of the slot.
@@ -103,28 +103,28 @@ def put_back(me: SessionKeys, node: NodeRecord, world_revision: int) -> Txn:
     return Txn(fences, (me.put_node(node), Get(me.keys.nodes, prefix=True)), (Get(me.keys.ctl, prefix=True),))
 
 
-def read_after_reset(me: SessionKeys) -> Txn:
+def read_after_reset(me: SessionIdentity) -> Txn:
     """Return the reads of a wiped or restored store: state, members, the session's tombstone, all nodes."""
     tombstone = Get(me.keys.tombstone(me.member.slot, me.member.incarnation))
     reads = (Get(me.keys.ctl, prefix=True), Get(me.keys.members), tombstone, Get(me.keys.nodes, prefix=True))
     return Txn((), reads)
 
 
-def ready(me: SessionKeys, last: VersionedNode, node: NodeRecord) -> Txn:
+def ready(me: SessionIdentity, last: VersionedNode, node: NodeRecord) -> Txn:
     """Return the write of `ready`; it stays true for ever, so only the own record is compared."""
     return Txn(me.unchanged_since(last), (me.put_node(node),), me.on_conflict_reads)
 
 
-def open_round(me: SessionKeys, observed_revision: int, next_world: RendezvousState, failures: Failures) -> Txn:
+def open_round(me: SessionIdentity, observed_revision: int, next_world: RendezvousState, failures: Failures) -> Txn:
     """Return the write that opens the next round, with the failures that cause it."""
-    ops = (_put_world(me.keys, next_world), *_put_failures(me.keys, failures))
+    ops = (_put_state(me.keys, next_world), *_put_failures(me.keys, failures))
     return Txn(
         (unchanged(me.keys.rendezvous_state, observed_revision), me.owns_key), ops, (Get(me.keys.ctl, prefix=True),)
     )
 
 
 def open_leaving(
-    me: SessionKeys,
+    me: SessionIdentity,
     observed_revision: int,
     next_world: RendezvousState,
     last: VersionedNode,
@@ -133,18 +133,18 @@ def open_leaving(
     is_leader: bool,
 ) -> Txn:
     """Return the write that opens the next round because this member leaves (`node` has `leaving`)."""
-    ops = (_put_world(me.keys, next_world), *leaving(me, last, node, is_leader=is_leader).success)
+    ops = (_put_state(me.keys, next_world), *leaving(me, last, node, is_leader=is_leader).success)
     return Txn(
         (unchanged(me.keys.rendezvous_state, observed_revision), *me.unchanged_since(last)), ops, me.on_conflict_reads
     )
 
 
-def late_failures(me: SessionKeys, failures: Failures) -> Txn:
+def late_failures(me: SessionIdentity, failures: Failures) -> Txn:
     """Return the write of failures after another agent opened the round: they count for the root cause only."""
     return Txn((me.owns_key,), _put_failures(me.keys, failures), (Get(me.keys.ctl, prefix=True),))
 
 
-def leaving(me: SessionKeys, last: VersionedNode, node: NodeRecord, *, is_leader: bool) -> Txn:
+def leaving(me: SessionIdentity, last: VersionedNode, node: NodeRecord, *, is_leader: bool) -> Txn:
     """Return the write of `leaving`, which also resigns as leader; it opens no round."""
     ops: tuple[Op, ...] = (me.put_node(node),)
     if is_leader:
@@ -152,7 +152,7 @@ def leaving(me: SessionKeys, last: VersionedNode, node: NodeRecord, *, is_leader
     return Txn(me.unchanged_since(last), ops, me.on_conflict_reads)
 
 
-def done(me: SessionKeys, observed_revision: int, round_: int) -> Txn:
+def done(me: SessionIdentity, observed_revision: int, round_: int) -> Txn:
     """Return the record that all workers of this member exited with code 0 in this round."""
     record = Put(me.keys.completion(round_, me.member.slot), records.encode(Completion(me.member.incarnation)))
     return Txn(
@@ -162,13 +162,13 @@ def done(me: SessionKeys, observed_revision: int, round_: int) -> Txn:
     )
 
 
-def report(me: SessionKeys, report: NodeReport, samples: NodeSamples) -> Txn:
+def report(me: SessionIdentity, report: NodeReport, samples: NodeSamples) -> Txn:
     """Return the write of the report and its samples; a refusal shows the agent that it was evicted."""
     put_report = Put(me.report_key, records.encode(report), me.lease)
     return Txn((me.owns_key,), (put_report, _put_samples(me, samples)), (Get(me.keys.ctl, prefix=True),))
 
 
-def samples(me: SessionKeys, samples: NodeSamples, report_revision: int) -> Txn:
+def samples(me: SessionIdentity, samples: NodeSamples, report_revision: int) -> Txn:
     """Return the write of samples alone, beside the report as last written.
 
     A refusal shows that the report has to be written again, or that the agent was evicted.
@@ -177,7 +177,7 @@ def samples(me: SessionKeys, samples: NodeSamples, report_revision: int) -> Txn:
     return Txn(fences, (_put_samples(me, samples),), (Get(me.keys.ctl, prefix=True),))
 
 
-def write_left_tombstone(me: SessionKeys) -> Txn:
+def write_left_tombstone(me: SessionIdentity) -> Txn:
     """Return the tombstone `left`, written before the lease is revoked; an existing tombstone remains."""
     tombstone_key = me.keys.tombstone(me.member.slot, me.member.incarnation)
     return Txn(
@@ -185,7 +185,7 @@ def write_left_tombstone(me: SessionKeys) -> Txn:
     )
 
 
-def evict(me: SessionKeys, observed_revision: int, member: Member, tombstone: Tombstone) -> Txn:
+def evict(me: SessionIdentity, observed_revision: int, member: Member, tombstone: Tombstone) -> Txn:
     """Return the leader's tombstone for `member`, which was found late in this state; an existing one remains.
 
     The else branch reads the existing tombstone, if there is one, before `P/c/ctl/`.
@@ -202,7 +202,7 @@ def evict(me: SessionKeys, observed_revision: int, member: Member, tombstone: To
     )
 
 
-def evict_leader(me: SessionKeys, leader: Member, lease: int, tombstone: Tombstone) -> Txn:
+def evict_leader(me: SessionIdentity, leader: Member, lease: int, tombstone: Tombstone) -> Txn:
     """Return a member's tombstone for the leader, if it still leads; an existing tombstone remains.
 
     The state is not compared: that a process is gone is true in every state. The else branch reads the existing
@@ -258,10 +258,10 @@ class FirstState:
 
     def puts(self, keys: Keys) -> tuple[Put, ...]:
         """Return the writes of the state and of the push."""
-        return _put_world(keys, self.world), *self.push.puts(keys)
+        return _put_state(keys, self.world), *self.push.puts(keys)
 
 
-def campaign(me: SessionKeys, link: str, first: FirstState | None = None) -> Txn:
+def campaign(me: SessionIdentity, link: str, first: FirstState | None = None) -> Txn:
     """Return the candidacy as leader: the first one wins. `first` is written too, if the job never had a state."""
     value = rendezvous_state.encode_leader(Leader(me.member, link))
     fences, puts = ((), ()) if first is None else (first.fences(me.keys), first.puts(me.keys))
@@ -269,14 +269,14 @@ def campaign(me: SessionKeys, link: str, first: FirstState | None = None) -> Txn
     return Txn((absent(me.keys.leader), me.owns_key, *fences), (candidacy, *puts), (Get(me.keys.ctl, prefix=True),))
 
 
-def push(me: SessionKeys, spec_revision: int, push: Push) -> Txn:
+def push(me: SessionIdentity, spec_revision: int, push: Push) -> Txn:
     """Return the write of a push; the state is not compared, because a push is true in every state."""
     fences = (unchanged(me.keys.spec, spec_revision), me.owns_key, leased(me.keys.leader, me.lease))
     return Txn((*fences, *push.fences(me.keys)), push.puts(me.keys), (Get(me.keys.ctl, prefix=True),))
 
 
-def write_world(
-    me: SessionKeys,
+def write_state(
+    me: SessionIdentity,
     *,
     observed_revision: int,
     spec_revision: int,
@@ -295,7 +295,7 @@ def write_world(
         leased(me.keys.leader, me.lease),
         *push.fences(me.keys),
     )
-    ops: list[Op] = [_put_world(me.keys, next_world)]
+    ops: list[Op] = [_put_state(me.keys, next_world)]
     if next_world.state is RoundPhase.ACTIVE:
         membership = Membership(next_world.round, next_world.members)
         ops.append(Put(me.keys.members, rendezvous_state.encode_membership(membership)))
@@ -304,11 +304,11 @@ def write_world(
     return Txn(fences, tuple(ops), (Get(me.keys.ctl, prefix=True),))
 
 
-def _put_world(keys: Keys, next_world: RendezvousState) -> Put:
+def _put_state(keys: Keys, next_world: RendezvousState) -> Put:
     return Put(keys.rendezvous_state, rendezvous_state.encode_state(next_world))
 
 
-def _put_samples(me: SessionKeys, samples: NodeSamples) -> Put:
+def _put_samples(me: SessionIdentity, samples: NodeSamples) -> Put:
     key = me.keys.samples(me.member.slot, me.member.incarnation)
     return Put(key, records.encode(samples), me.lease)
 

@@ -26,7 +26,7 @@ ETCD = "--rdzv-backend etcd --rdzv-endpoint 127.0.0.1 --rdzv-id r"
 
 
 def test_an_elastic_job() -> None:
-    spec = made(f"{ETCD} --nnodes 2:4 --max-restarts 3 --rdzv-conf join_timeout=9").profile.own_spec
+    spec = made(f"{ETCD} --nnodes 2:4 --max-restarts 3 --rdzv-conf join_timeout=9").identity.own_spec
     assert spec is not None
     assert (spec.min, spec.max, spec.desired, spec.max_restarts, spec.join_timeout_s) == (2, 4, 4, 3, 9.0)
 
@@ -35,36 +35,36 @@ def test_an_elastic_job() -> None:
     ("conf", "last_call_s"), [("join_timeout=9", 1.0), ("last_call_timeout=7", 7.0), ("last_call_timeout=0", 0.0)]
 )
 def test_the_last_call_timeout_can_be_set(conf: str, last_call_s: float) -> None:
-    spec = made(f"{ETCD} --rdzv-conf {conf}").profile.own_spec
+    spec = made(f"{ETCD} --rdzv-conf {conf}").identity.own_spec
     assert spec is not None
     assert spec.last_call_timeout_s == last_call_s
 
 
 def test_restart_window_and_backoff_can_be_set() -> None:
-    spec = made(f"{ETCD} --rdzv-conf restart_window=60,backoff=0,backoff_max=9").profile.own_spec
+    spec = made(f"{ETCD} --rdzv-conf restart_window=60,backoff=0,backoff_max=9").identity.own_spec
     assert spec is not None
     assert (spec.restart_window_s, spec.backoff_initial_s, spec.backoff_max_s) == (60.0, 0.0, 9.0)
-    plain = made(ETCD).profile.own_spec
+    plain = made(ETCD).identity.own_spec
     assert plain is not None
     assert (plain.restart_window_s, plain.backoff_initial_s, plain.backoff_max_s) == (0.0, 1.0, 300.0)
 
 
 def test_a_static_job_needs_all_nodes_and_the_slot_is_the_node_rank() -> None:
     static = made("--nnodes 2:4 --node-rank 3 --master-addr 127.0.0.1 --master-port 7 --nproc-per-node 2")
-    spec = static.profile.own_spec
+    spec = static.identity.own_spec
     assert spec is not None
-    assert (spec.min, spec.max, static.profile.slot, static.fixed_port) == (4, 4, 3, 7)
+    assert (spec.min, spec.max, static.identity.slot, static.fixed_port) == (4, 4, 3, 7)
 
 
 def test_node_rank_0_of_a_static_job_has_the_address_that_the_user_gave() -> None:
     line = "--nnodes 2 --master-addr localhost --master-port 7 --node-rank"
-    assert (made(f"{line} 0").profile.address, made(f"{line} 1").profile.address) == ("localhost", "127.0.0.1")
+    assert (made(f"{line} 0").identity.address, made(f"{line} 1").identity.address) == ("localhost", "127.0.0.1")
 
 
 def test_node_rank_is_the_slot_with_etcd_and_has_no_effect_with_c10d() -> None:
-    assert made(f"{ETCD} --node-rank 5").profile.slot == 5
-    assert made(f"{ETCD}").profile.slot is None
-    assert made("--rdzv-backend c10d --rdzv-endpoint 127.0.0.1:1 --node-rank 5").profile.slot is None
+    assert made(f"{ETCD} --node-rank 5").identity.slot == 5
+    assert made(f"{ETCD}").identity.slot is None
+    assert made("--rdzv-backend c10d --rdzv-endpoint 127.0.0.1:1 --node-rank 5").identity.slot is None
 
 
 def test_a_standalone_run_without_a_name_gets_a_unique_one() -> None:
@@ -84,7 +84,7 @@ def test_a_standalone_run_without_a_name_gets_a_unique_one() -> None:
 def test_the_stop_grace_comes_from_the_option_or_a_variable(
     line: str, environment: dict[str, str], seconds: float
 ) -> None:
-    spec = made(line, **environment).profile.own_spec
+    spec = made(line, **environment).identity.own_spec
     assert spec is not None
     assert spec.graceful_shutdown_s == seconds
 

@@ -58,8 +58,8 @@ def test_in_a_pod_the_agent_gets_the_bootstrap_of_the_operator() -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
     bootstrap = bootstrap_of(SpecRecord(min=1, max=1, desired=1, keep_alive_s=9.0), 7)
     with_bootstrap = {**POD, constants.ENV_SPEC: encode_bootstrap(bootstrap)}
-    assert from_pod(namespace, with_bootstrap, LOGS).profile.bootstrap == bootstrap
-    assert from_pod(namespace, POD, LOGS).profile.bootstrap is None
+    assert from_pod(namespace, with_bootstrap, LOGS).identity.bootstrap == bootstrap
+    assert from_pod(namespace, POD, LOGS).identity.bootstrap is None
 
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, 600.0), ("", 600.0), ("5", 5.0), ("1.5", 1.5)])
@@ -80,5 +80,5 @@ def test_in_a_pod_an_invalid_bootstrap_is_logged_and_the_spec_is_read_from_etcd(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
-    assert from_pod(namespace, {**POD, constants.ENV_SPEC: "7 6.0 2 what"}, LOGS).profile.bootstrap is None
+    assert from_pod(namespace, {**POD, constants.ENV_SPEC: "7 6.0 2 what"}, LOGS).identity.bootstrap is None
     assert "ignored ELASTICJOB_SPEC, the agent reads the spec from etcd instead: " in caplog.text

@@ -7,7 +7,7 @@ import pytest
 
 from elasticjob_agent.rendezvous.leader.campaign import Campaign
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.records import ExpectedSlots, SpecRecord
 from elasticjob_api.rendezvous_state import Leader, Member, RendezvousState, RoundPhase
@@ -27,7 +27,7 @@ class Scene:
 
     def __init__(self, spec: SpecRecord = SPEC) -> None:
         self.store = InMemoryStore()
-        self.me = SessionKeys(KEYS, ME, self.store.grant(6.0).id)
+        self.me = SessionIdentity(KEYS, ME, self.store.grant(6.0).id)
         self.put(KEYS.spec, records.encode(spec))
         self.put(self.me.node_key, records.encode(a_node(0, lease=self.me.lease)), self.me.lease)
 

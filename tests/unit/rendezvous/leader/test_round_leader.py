@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from elasticjob_agent.rendezvous.leader.round_leader import COALESCE_S, MAX_COALESCE_S, RoundLeader, coalesce_s
-from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SpecRecord, encode
@@ -20,9 +20,9 @@ KEYS = Keys("/elasticjob/test")
 async def test_a_cancelled_leader_ends_also_if_a_change_arrives_at_that_moment(ticks: int) -> None:
     store = InMemoryStore()
     etcd, other = InMemoryEtcd(store), InMemoryEtcd(store)
-    me = SessionKeys(KEYS, Member(0, "00000000"), 1)
+    me = SessionIdentity(KEYS, Member(0, "00000000"), 1)
     loop = RoundLeader(
-        etcd=etcd, me=me, clock=asyncio.get_running_loop().time, nonce=lambda: "0" * 8, trace=Tracer(None, "")
+        etcd=etcd, me=me, clock=asyncio.get_running_loop().time, random_hex=lambda: "0" * 8, trace=Tracer(None, "")
     )
     # It does not lead, so its write is refused, and it waits for the next change for a limited time.
     await other.txn(Txn((), (Put(KEYS.spec, encode(SpecRecord(min=1, max=1, desired=1))),)))

@@ -13,7 +13,7 @@ from elasticjob_agent.rendezvous.member.session import Session
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.member_plan import Step, StepKind
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity, VersionedNode
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import rendezvous_state
 from elasticjob_api.bootstrap import bootstrap_of
@@ -63,7 +63,7 @@ class Node:
         self.store = InMemoryStore()
         self.etcd = SlowEtcd(self.store)
         self.workers = SimWorkers(_forget)
-        me = SessionKeys(KEYS, ME, self.store.grant(6.0).id)
+        me = SessionIdentity(KEYS, ME, self.store.grant(6.0).id)
         node, spec = a_node(0, lease=me.lease), SpecRecord(min=1, max=1, desired=1)
         joined = self.store.txn(transactions.join(me, node, spec_revision=0))
         last = VersionedNode(node, joined.revision)
@@ -73,7 +73,7 @@ class Node:
         self._acts = StepExecutor(
             etcd=self.etcd,
             workers=self.workers,
-            draw=lambda: next(drawn),
+            random_hex=lambda: next(drawn),
             trace=Tracer(None, ""),
             election=cast("Election", _NobodyCloses()),
         )

@@ -21,7 +21,7 @@ PORTS = Ports(master=1, link=4321)
 
 
 async def join(store: InMemoryStore, identity: NodeIdentity) -> JoinResult:
-    return await joining.join(InMemoryEtcd(store), identity, ports=PORTS, draw=lambda: "0000000a")
+    return await joining.join(InMemoryEtcd(store), identity, ports=PORTS, random_hex=lambda: "0000000a")
 
 
 async def test_the_first_agent_without_an_operator_writes_its_own_keep_alive_time_into_the_spec() -> None:
@@ -80,7 +80,7 @@ async def test_the_spec_can_change_while_a_node_joins() -> None:
     before = replace(SPEC, keep_alive_s=6.0, operator="op", slots={1: SlotOwner("pod-0")})
     store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
     etcd = ChangingSpec(store, replace(before, keep_alive_s=20.0))
-    joined = await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, draw=lambda: "0000000a")
+    joined = await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, random_hex=lambda: "0000000a")
     assert (joined.requirements.bootstrap.keep_alive_s, joined.lease.ttl_s) == (20.0, 20.0)
     assert [kv.lease for kv in store.range(KEYS.nodes).kvs] == [joined.me.lease]
 
@@ -91,7 +91,7 @@ async def test_a_node_does_not_join_with_a_slot_that_was_reassigned_meanwhile() 
     store.txn(Txn((), (Put(KEYS.spec, records.encode(before)),)))
     etcd = ChangingSpec(store, replace(before, slots={1: SlotOwner("pod-9")}))
     with pytest.raises(Superseded):
-        await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, draw=lambda: "0000000a")
+        await joining.join(etcd, replace(PROFILE, slot=1), ports=PORTS, random_hex=lambda: "0000000a")
     assert store.range(KEYS.nodes).kvs == ()
 
 
@@ -135,7 +135,7 @@ OWNED = replace(SPEC, operator="op", slots={1: SlotOwner("pod-0")}, keep_alive_s
 async def test_a_pod_with_a_bootstrap_joins_without_a_read_of_the_spec() -> None:
     store = InMemoryStore()
     etcd, identity = RecordingEtcd(store), with_bootstrap(store, OWNED)
-    joined = await joining.join(etcd, identity, ports=PORTS, draw=lambda: "0000000a")
+    joined = await joining.join(etcd, identity, ports=PORTS, random_hex=lambda: "0000000a")
     assert etcd.requests == ["grant 20.0", "txn"]
     assert (joined.lease.ttl_s, joined.requirements.is_operated) == (20.0, True)
     assert joined.requirements.bootstrap.runtime_config.graceful_shutdown_s == 77.0
@@ -148,7 +148,7 @@ async def test_the_key_is_written_and_the_state_is_read_when_the_watch_is_establ
     async def watching() -> None:
         etcd.requests.append("watching")
 
-    await joining.join(etcd, identity, ports=PORTS, draw=lambda: "0000000a", watching=watching)
+    await joining.join(etcd, identity, ports=PORTS, random_hex=lambda: "0000000a", watching=watching)
     assert etcd.requests == ["grant 20.0", "watching", "txn"]
 
 
@@ -156,7 +156,7 @@ async def test_a_bootstrap_of_an_older_spec_is_ignored() -> None:
     store = InMemoryStore()
     etcd, identity = RecordingEtcd(store), with_bootstrap(store, OWNED)
     with_bootstrap(store, replace(OWNED, keep_alive_s=9.0, graceful_shutdown_s=1.0))
-    joined = await joining.join(etcd, identity, ports=PORTS, draw=lambda: "0000000a")
+    joined = await joining.join(etcd, identity, ports=PORTS, random_hex=lambda: "0000000a")
     assert etcd.requests == ["grant 20.0", "txn", "revoke", f"get {KEYS.spec}", "grant 9.0", "txn"]
     assert (joined.lease.ttl_s, joined.requirements.bootstrap.runtime_config.graceful_shutdown_s) == (9.0, 1.0)
     assert [kv.lease for kv in store.range(KEYS.nodes).kvs] == [joined.me.lease]
@@ -167,7 +167,7 @@ async def test_a_pod_that_was_replaced_since_its_bootstrap_leaves_no_key_and_no_
     etcd, identity = RecordingEtcd(store), with_bootstrap(store, OWNED)
     at = store.txn(Txn((), (Put(KEYS.spec, records.encode(replace(OWNED, slots={1: SlotOwner("pod-9")}))),)))
     with pytest.raises(Superseded, match=r"slot 1 belongs to pod-9, not to pod-0"):
-        await joining.join(etcd, identity, ports=PORTS, draw=lambda: "0000000a")
+        await joining.join(etcd, identity, ports=PORTS, random_hex=lambda: "0000000a")
     assert store.range(KEYS.everything).revision == at.revision
     assert etcd.requests == ["grant 20.0", "txn", "revoke", f"get {KEYS.spec}"]
 

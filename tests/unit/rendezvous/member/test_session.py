@@ -8,7 +8,7 @@ import pytest
 
 from elasticjob_agent.rendezvous.errors import NoSpec
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
-from elasticjob_agent.rendezvous.member.session import SPEC_TIMEOUT_S, Session, SessionFactory, returning
+from elasticjob_agent.rendezvous.member.session import SPEC_TIMEOUT_S, Session, SessionFactory, next_identity
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_api import records
 from elasticjob_api.keys import Keys
@@ -27,7 +27,7 @@ GIVEN = NodeIdentity(
 def session_factory(store: InMemoryStore, identity: NodeIdentity, *, second_s: float) -> SessionFactory:
     clock = itertools.count(0.0, second_s)
     return SessionFactory(
-        etcd=InMemoryEtcd(store), identity=identity, clock=lambda: next(clock), draw=lambda: "0000000a"
+        etcd=InMemoryEtcd(store), identity=identity, clock=lambda: next(clock), random_hex=lambda: "0000000a"
     )
 
 
@@ -55,7 +55,11 @@ async def test_an_agent_that_returns_before_its_watch_shows_the_wipe_waits_and_w
     unknown = replace(GIVEN, slot=None, may_clear_finished_run=False)
     identities = iter((unknown, replace(unknown, own_spec=wanted)))  # the watch shows the wipe between two attempts
     session = await session_factory(store, unknown, second_s=0.01).open(
-        master_port=1, timeout_s=600.0, cancelled=lambda: False, profile=lambda: next(identities), is_over=lambda: False
+        master_port=1,
+        timeout_s=600.0,
+        cancelled=lambda: False,
+        make_identity=lambda: next(identities),
+        is_over=lambda: False,
     )
     assert session is not None
     await session.close()
@@ -90,7 +94,7 @@ ALONE = replace(GIVEN, slot=None, own_spec=replace(OWN, max=2))
 def test_a_returning_agent_begins_a_job_only_where_none_can_have_ended(
     world: RendezvousState | None, resets: int, known_resets: int, writes: SpecRecord | None, *, observed_here: bool
 ) -> None:
-    identity = returning(
+    identity = next_identity(
         ALONE, LastKnownState(world=world, observed_here=observed_here), OWN, resets=resets, known_resets=known_resets
     )
     assert (identity.own_spec, identity.may_clear_finished_run) == (writes, False)

@@ -10,7 +10,7 @@ from elasticjob_agent.rendezvous.protocol.leader_plan import (
     Evict,
     PushConfig,
     Wait,
-    WriteWorld,
+    WriteState,
     pending_push,
     plan,
 )
@@ -28,7 +28,7 @@ def next_act(job: ViewBuilder, now_s: float = 0.0, **when: Any) -> Decision:
 
 def written(job: ViewBuilder, now_s: float = 0.0, **when: Any) -> RendezvousState:
     decision = next_act(job, now_s, **when)
-    assert isinstance(decision, WriteWorld), decision
+    assert isinstance(decision, WriteState), decision
     assert decision.world.nonce == NONCE
     return decision.world
 

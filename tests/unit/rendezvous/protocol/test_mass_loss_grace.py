@@ -4,7 +4,7 @@ import pytest
 
 from elasticjob_agent.rendezvous.leader.observations import ObservationClock
 from elasticjob_agent.rendezvous.protocol import mass_loss_grace
-from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, Wait, WriteWorld, plan
+from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, Wait, WriteState, plan
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import MIN_GRACE_S, LossGrace, LossGraceTimer
 from elasticjob_api.records import TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, RoundPhase
@@ -136,7 +136,7 @@ def test_no_round_opens_for_them_during_the_grace_and_the_next_state_has_it_spen
     waiting = act(job.lost(1).lost(2), 10.0, observations)
     assert waiting == Wait(16.0, "loss grace: 2 members are unreachable, and nothing proves them gone")
     opened = act(job, 16.0, observations)
-    assert isinstance(opened, WriteWorld)
+    assert isinstance(opened, WriteState)
     assert (opened.world.cause, opened.world.loss_grace_spent) == (Cause.NODE_LOST, True)
 
 
@@ -147,7 +147,7 @@ def test_no_round_closes_without_them_during_the_grace() -> None:
         16.0, "loss grace: 2 members are unreachable, and nothing proves them gone"
     )
     closed = act(job, 16.0, observations)
-    assert isinstance(closed, WriteWorld)
+    assert isinstance(closed, WriteState)
     assert (closed.world.state, closed.world.node_losses, closed.world.loss_grace_spent) == (
         RoundPhase.ACTIVE,
         1,
@@ -160,7 +160,7 @@ def test_another_leader_does_not_repeat_the_grace_of_a_round_that_waits_for_memb
     job.forming(2).nodes(0, 3, ready=2)
     act(job, 0.0, observations)
     opened = act(job, 6.0, observations)
-    assert isinstance(opened, WriteWorld)
+    assert isinstance(opened, WriteState)
     assert (opened.world.state, opened.world.has_verdict, opened.world.loss_grace_spent) == (
         RoundPhase.FORMING,
         True,
@@ -171,13 +171,13 @@ def test_another_leader_does_not_repeat_the_grace_of_a_round_that_waits_for_memb
 def test_another_member_that_leaves_or_is_proved_to_be_gone_opens_the_round_meanwhile() -> None:
     observations, job = ObservationClock(), running().lost(1).lost(2).node(3, ready=1, leaving=True)
     opened = act(job, 0.0, observations)
-    assert isinstance(opened, WriteWorld)
+    assert isinstance(opened, WriteState)
     assert (opened.world.cause, opened.world.loss_grace_spent) == (Cause.NODE_LEFT, False)
 
 
 def test_a_single_loss_has_no_grace() -> None:
     opened = act(running().lost(1), 0.0, ObservationClock())
-    assert isinstance(opened, WriteWorld)
+    assert isinstance(opened, WriteState)
     assert opened.world.cause is Cause.NODE_LOST
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.rendezvous.protocol import restart_backoff
-from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, Wait, WriteWorld, plan
+from elasticjob_agent.rendezvous.protocol.leader_plan import Decision, Wait, WriteState, plan
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from tests.unit.rendezvous.views import ViewBuilder, observed_at, view_builder
@@ -58,7 +58,7 @@ def decide(job: ViewBuilder, now_s: float = 0.0) -> Decision:
 
 
 def world(decision: Decision) -> RendezvousState:
-    assert isinstance(decision, WriteWorld)
+    assert isinstance(decision, WriteState)
     return decision.world
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.transactions import Push, SessionKeys, VersionedNode
+from elasticjob_agent.rendezvous.protocol.transactions import Push, SessionIdentity, VersionedNode
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import NodeReport, NodeSamples, SpecRecord, Tombstone, TombstoneReason, WorkerFailure
@@ -28,12 +28,12 @@ class Scene:
     """A store in which one node has joined, leads, and runs round 1."""
 
     store: InMemoryStore
-    me: SessionKeys
+    me: SessionIdentity
 
     @classmethod
     def make(cls) -> "Scene":
         store = InMemoryStore()
-        scene = cls(store, SessionKeys(KEYS, ME, store.grant(6.0).id))
+        scene = cls(store, SessionIdentity(KEYS, ME, store.grant(6.0).id))
         store.txn(transactions.create_spec(KEYS, SPEC))
         store.txn(transactions.join(scene.me, scene.node(), spec_revision=scene.revision_of(KEYS.spec)))
         scene.put(KEYS.rendezvous_state, rendezvous_state.encode_state(ACTIVE))
@@ -77,7 +77,7 @@ TXNS: dict[str, Make] = {
     "done": lambda s: transactions.done(s.me, s.revision_of(KEYS.rendezvous_state), 1),
     "report": lambda s: transactions.report(s.me, REPORT, SAMPLES),
     "samples": lambda s: transactions.samples(s.me, SAMPLES, s.revision_of(s.me.report_key)),
-    "write_world": lambda s: transactions.write_world(
+    "write_state": lambda s: transactions.write_state(
         s.me,
         observed_revision=s.revision_of(KEYS.rendezvous_state),
         spec_revision=s.revision_of(KEYS.spec),
@@ -88,9 +88,9 @@ TXNS: dict[str, Make] = {
         s.me, s.revision_of(KEYS.rendezvous_state), Member(0, "b" * 8), Tombstone(TombstoneReason.WEDGED)
     ),
 }
-OF_THE_WORLD = ["open_round", "open_leaving", "done", "write_world", "evict"]
+OF_THE_WORLD = ["open_round", "open_leaving", "done", "write_state", "evict"]
 OF_THE_NODE = ["ready", "open_leaving", "leaving"]
-OF_THE_CLOSER = ["write_world", "tell", "evict"]
+OF_THE_CLOSER = ["write_state", "tell", "evict"]
 
 
 def refused(make: Make, spoil: Callable[[Scene], None]) -> bool:
@@ -164,7 +164,7 @@ def test_a_refusal_returns_the_own_record(name: str) -> None:
     assert scene.me.node_key in {kv.key for kv in reads_of(scene.store.txn(txn))}
 
 
-@pytest.mark.parametrize("name", ["write_world", "tell"])
+@pytest.mark.parametrize("name", ["write_state", "tell"])
 def test_a_write_that_depends_on_the_spec_is_refused_once_it_has_changed(name: str) -> None:
     assert refused(TXNS[name], lambda scene: scene.put(KEYS.spec, records.encode(SPEC)))
 
@@ -183,7 +183,7 @@ def test_a_refusal_returns_the_state_and_the_leader(name: str) -> None:
 
 def test_join_reads_the_watched_prefix_and_all_that_the_choice_of_a_slot_needs() -> None:
     scene = Scene.make()
-    newcomer = SessionKeys(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
+    newcomer = SessionIdentity(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
     result = scene.store.txn(transactions.join(newcomer, a_node(2), spec_revision=scene.revision_of(KEYS.spec)))
     read = {kv.key for kv in reads_of(result)}
     assert result.succeeded
@@ -192,7 +192,7 @@ def test_join_reads_the_watched_prefix_and_all_that_the_choice_of_a_slot_needs()
 
 def test_join_with_a_given_slot_reads_no_nodes() -> None:
     scene = Scene.make()
-    newcomer = SessionKeys(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
+    newcomer = SessionIdentity(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
     spec = scene.revision_of(KEYS.spec)
     result = scene.store.txn(transactions.join(newcomer, a_node(2), spec_revision=spec, slot_is_given=True))
     assert {kv.key for kv in reads_of(result)} == {KEYS.leader, KEYS.rendezvous_state}
@@ -208,7 +208,7 @@ def test_join_with_a_given_slot_reads_no_nodes() -> None:
 )
 def test_join_is_refused_and_leaves_nothing_behind(key: str) -> None:
     scene = Scene.make()
-    newcomer = SessionKeys(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
+    newcomer = SessionIdentity(KEYS, Member(2, "0000000c"), scene.store.grant(6.0).id)
     txn = transactions.join(newcomer, a_node(2), spec_revision=scene.revision_of(KEYS.spec))
     scene.put(key, b"")
     assert not scene.store.txn(txn).succeeded
@@ -233,7 +233,7 @@ def test_put_back_succeeds_only_if_nothing_else_has_changed(spoil: Callable[[Sce
     revision = scene.revision_of(KEYS.rendezvous_state)
     scene.store.expire(scene.me.lease)
     spoil(scene)
-    again = SessionKeys(KEYS, ME, scene.store.grant(6.0).id)
+    again = SessionIdentity(KEYS, ME, scene.store.grant(6.0).id)
     assert scene.store.txn(transactions.put_back(again, a_node(1, lease=again.lease), revision)).succeeded is succeeds
 
 
@@ -302,12 +302,12 @@ def test_active_is_written_with_its_members_and_only_forming_leaves_them() -> No
     scene = Scene.make()
     revision, spec = scene.revision_of(KEYS.rendezvous_state), scene.revision_of(KEYS.spec)
     scene.store.txn(
-        transactions.write_world(scene.me, observed_revision=revision, spec_revision=spec, next_world=ACTIVE)
+        transactions.write_state(scene.me, observed_revision=revision, spec_revision=spec, next_world=ACTIVE)
     )
     assert scene.view().membership == Membership(1, (ME,))
     assert scene.view().membership_revision == scene.view().world_revision
     before = scene.view().membership_revision
-    scene.store.txn(TXNS["write_world"](scene))
+    scene.store.txn(TXNS["write_state"](scene))
     assert scene.view().membership_revision == before
 
 
@@ -317,7 +317,7 @@ def test_closing_a_round_deletes_the_given_records_and_no_others() -> None:
         scene.put(KEYS.completion(round_, 0), records.encode(records.Completion("b" * 8)))
     garbage = [KEYS.completions(1), KEYS.failures(1)]
     revision, spec = scene.revision_of(KEYS.rendezvous_state), scene.revision_of(KEYS.spec)
-    txn = transactions.write_world(
+    txn = transactions.write_state(
         scene.me, observed_revision=revision, spec_revision=spec, next_world=ACTIVE, garbage=garbage
     )
     assert scene.store.txn(txn).succeeded

@@ -53,7 +53,7 @@ class SimJob:
         else:
             self.store.txn(Txn((), (Put(self.keys.spec, records.encode(spec)),)))
 
-    def draw(self) -> str:
+    def random_hex(self) -> str:
         """Return eight hex digits that were never drawn before."""
         self._draws += 1
         return f"{self._draws:08x}"
@@ -288,7 +288,7 @@ class SimJob:
 
     def restart(self) -> bool:
         """Request a restart."""
-        return self._write_spec(replace(self.spec, restart_id=self.draw()))
+        return self._write_spec(replace(self.spec, restart_id=self.random_hex()))
 
     def change(self, *, stop_grace_s: float) -> bool:
         """Change a field that applies to running workers."""
@@ -299,7 +299,7 @@ class SimJob:
         spec, now = self.spec, self.world
         if spec.suspended:
             return False
-        halted = None if now is None else replace(now, state=RoundPhase.SUSPENDED, nonce=self.draw(), members=())
+        halted = None if now is None else replace(now, state=RoundPhase.SUSPENDED, nonce=self.random_hex(), members=())
         return self._write_spec(replace(spec, suspended=True, slots={}), halted)
 
     def resume(self) -> bool:
@@ -309,7 +309,7 @@ class SimJob:
             return False
         opened = None
         if now is not None and now.state is RoundPhase.SUSPENDED:
-            opened = replace(next_round(now, self.draw(), Cause.RESUMED), has_verdict=True)
+            opened = replace(next_round(now, self.random_hex(), Cause.RESUMED), has_verdict=True)
         return self._write_spec(self._filled(replace(spec, suspended=False, slots={})), opened)
 
     # -- the fair run ----------------------------------------------------------------------------

@@ -15,14 +15,14 @@ from elasticjob_agent.rendezvous.member import join, store_reset
 from elasticjob_agent.rendezvous.member.executor import StepContext, StepExecutor, StepResult
 from elasticjob_agent.rendezvous.member.join import NodeIdentity, Ports
 from elasticjob_agent.rendezvous.member.leader_monitor import LeaderMonitor
-from elasticjob_agent.rendezvous.member.session import TRANSIENT_ERRORS, Session, returning
+from elasticjob_agent.rendezvous.member.session import TRANSIENT_ERRORS, Session, next_identity
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
-from elasticjob_agent.rendezvous.protocol.leader_plan import Evict, Wait, WriteWorld, plan
+from elasticjob_agent.rendezvous.protocol.leader_plan import Evict, Wait, WriteState, plan
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import MIN_GRACE_S
 from elasticjob_agent.rendezvous.protocol.member_plan import MemberState, Step, StepKind, Workers, next_step
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
-from elasticjob_agent.rendezvous.protocol.transactions import SessionKeys, VersionedNode
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity, VersionedNode
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.bootstrap import Bootstrap
 from elasticjob_api.exit_codes import ExitCode
@@ -74,7 +74,7 @@ class SimNode:
         self.wait_until_s: float | None = None
         self.running_as: Member | None = None
         self.saw_final = False
-        self._closing_as: SessionKeys | None = None
+        self._closing_as: SessionIdentity | None = None
         self._anew = False
         self.last_known = LastKnownState()
         self.known_resets = 0
@@ -83,7 +83,7 @@ class SimNode:
         self._quiet_until_s = self.shaken_until_s = 0.0
         self._newest_started = 0
         self._election = _ElectionState()
-        self._profile = NodeIdentity(
+        self._identity = NodeIdentity(
             keys=job.keys,
             pod=pod,
             pod_uid=f"uid of {pod}",
@@ -98,7 +98,7 @@ class SimNode:
         self._acts = StepExecutor(
             etcd=self.etcd,
             workers=self.workers,
-            draw=job.draw,
+            random_hex=job.random_hex,
             trace=_NO_TRACE,
             election=cast("Election", self._election),
         )
@@ -179,9 +179,9 @@ class SimNode:
         if self.leave_requested or (self.mirror is None and self.job.ended):
             self._end(ExitCode.LEFT)
             return True
-        identity = self._profile if self.mirror is None else self._returning(self.mirror)
+        identity = self._identity if self.mirror is None else self._next_identity(self.mirror)
         ports = Ports(self.workers.renew_master_port())
-        joined = now(join.join(self.etcd, identity, ports=ports, draw=self.job.draw))
+        joined = now(join.join(self.etcd, identity, ports=ports, random_hex=self.job.random_hex))
         keeper = cast("LeaseKeeper", None)
         self.session = Session(
             me=joined.me, last=joined.last, requirements=joined.requirements, ctl=joined.ctl, keeper=keeper
@@ -191,10 +191,14 @@ class SimNode:
         self.lost = self.wiped = False
         return True
 
-    def _returning(self, mirror: LateMirror) -> NodeIdentity:
+    def _next_identity(self, mirror: LateMirror) -> NodeIdentity:
         self._observe_same_store(mirror)
-        return returning(
-            self._profile, self.last_known, self._profile.own_spec, resets=mirror.wiped, known_resets=self.known_resets
+        return next_identity(
+            self._identity,
+            self.last_known,
+            self._identity.own_spec,
+            resets=mirror.wiped,
+            known_resets=self.known_resets,
         )
 
     def _observe_same_store(self, mirror: LateMirror) -> None:
@@ -276,7 +280,7 @@ class SimNode:
         self._anew = True
         return True
 
-    def _restore(self, session: Session) -> tuple[SessionKeys, VersionedNode] | None:
+    def _restore(self, session: Session) -> tuple[SessionIdentity, VersionedNode] | None:
         if self.wiped:
             return now(store_reset.restore(self.etcd, session.snapshot(self.last_known)))
         operated, started, ttl_s = session.requirements.is_operated, session.started, session.keep_alive_s
@@ -347,14 +351,14 @@ class SimNode:
         self._resign()
         self.is_candidate = self.is_candidate or (kv is None and not self.leave_requested)
 
-    def _serve(self, me: SessionKeys) -> None:
+    def _serve(self, me: SessionIdentity) -> None:
         if self.leading is not None and self._closing_as == me:
             return
         self.leading = RoundLeader(
             etcd=self.etcd,
             me=me,
             clock=lambda: self.job.now_s,
-            nonce=self.job.draw,
+            random_hex=self.job.random_hex,
             trace=_NO_TRACE,
             settle_until_s=self._quiet_until_s,
             lease_doubt_until=lambda: self.shaken_until_s,
@@ -378,7 +382,7 @@ class SimNode:
         if not self.alive or not self.is_candidate or self.session is None:
             return False
         try:
-            attempt = Campaign(self.etcd, self.session.me, "", self.job.draw)
+            attempt = Campaign(self.etcd, self.session.me, "", self.job.random_hex)
             now(attempt.run(is_new=self.last_known.world is None and not self._quiet_until_s))
         except Crashed:
             self.kill()
@@ -395,7 +399,7 @@ class SimNode:
         leader = None if kv is None else decode_leader(kv.value)
         if kv is None or leader is None or leader.member == self.session.me.member:
             return False
-        monitor = LeaderMonitor(etcd=self.etcd, draw=self.job.draw, trace=_NO_TRACE)
+        monitor = LeaderMonitor(etcd=self.etcd, random_hex=self.job.random_hex, trace=_NO_TRACE)
         monitor.update(self.session.me, leader, kv.lease)
         before = set(self.job.view().nodes)
         try:
@@ -414,10 +418,10 @@ class SimNode:
         observed = self.leading._observations.update(
             view, self.job.now_s, proved=self.proved, lease_doubt_until_s=self.shaken_until_s
         )
-        decision = plan(view, observed, self.job.draw())
+        decision = plan(view, observed, self.job.random_hex())
         if observed.loss_grace.until_s is not None:
             self.job.check_loss_grace(view, in_doubt=self.job.now_s < self.shaken_until_s)
-        if isinstance(decision, WriteWorld):
+        if isinstance(decision, WriteState):
             self.job.check_write(view, decision.world)
         before = set(self.job.view().nodes)
         try:
