@@ -42,8 +42,9 @@ def main() -> None:
     from elasticjob_agent.container_init import run_as_init_if_pid1  # noqa: PLC0415 -- see above
 
     run_as_init_if_pid1()
-    from elasticjob_agent.cli.run import run  # noqa: PLC0415 -- see above
+    from elasticjob_agent.cli.main import load_command  # noqa: PLC0415 -- see above
 
+    run = load_command()
     sys.exit(run(arguments, container_environment(os.environ)))
 
 
