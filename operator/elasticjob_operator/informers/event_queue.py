@@ -7,10 +7,13 @@ to time to list again.
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from typing import TypeVar
 
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import ObjectEvent
+
+T = TypeVar("T")
 
 
 class EventQueue:
@@ -23,6 +26,8 @@ class EventQueue:
         self._timer: asyncio.TimerHandle | None = None
         self._is_stale: asyncio.TimerHandle | None = None
         self._failure: BaseException | None = None
+        self._list_limit: asyncio.Timeout | None = None
+        """The limit of the wait for an item of a list; `fail` lets it expire."""
 
     async def get(self) -> ObjectEvent | None:
         """Wait for the next event and return it; None requests a list.
@@ -36,6 +41,23 @@ class EventQueue:
             await self._arrived.wait()
         return self._waiting.popitem(last=False)[1]
 
+    async def next_of(self, items: AsyncGenerator[T, None]) -> T | None:
+        """Return the next item of a list, or None after the last one.
+
+        Raises the error of `fail` at once: a list may be retried for as long as the watches fail.
+        """
+        if self._failure is not None:
+            raise self._failure
+        try:
+            async with asyncio.timeout(None) as self._list_limit:
+                return await anext(items, None)
+        except TimeoutError:
+            if self._failure is None:
+                raise
+            raise self._failure from None
+        finally:
+            self._list_limit = None
+
     def put(self, event: ObjectEvent) -> None:
         """Add an event; it replaces a waiting older one of the same object."""
         obj = event.object
@@ -45,6 +67,8 @@ class EventQueue:
         """Raise the error to the reader: no further event may come."""
         self._failure = error
         self._arrived.set()
+        if self._list_limit is not None and not self._list_limit.expired():
+            self._list_limit.reschedule(0.0)
 
     def relist_in(self, delay_s: float) -> None:
         """Request a list in `delay_s` seconds; of several requests the earliest counts."""

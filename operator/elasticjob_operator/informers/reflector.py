@@ -75,7 +75,7 @@ class Reflector:
             while True:
                 listed, result = list[Object](), ListResult()
                 async with contextlib.aclosing(self._list(listed, result)) as events:
-                    async for event in events:
+                    while (event := await self._queue.next_of(events)) is not None:
                         yield event
                 missed_deletions = result.was_interrupted and not watches
                 if not watches:

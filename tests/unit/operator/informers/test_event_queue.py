@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import AsyncGenerator
 
 import pytest
 
@@ -64,6 +65,32 @@ async def test_an_error_ends_the_wait_of_the_reader() -> None:
     queue.fail(WatchStale("gone"))
     with pytest.raises(WatchStale):
         await waiting
+
+
+async def test_an_error_ends_the_wait_for_a_list_at_once_or_before_it_begins() -> None:
+    queue, listed = EventQueue(), asyncio.Event()
+
+    async def items() -> AsyncGenerator[str]:
+        yield "a"
+        await listed.wait()
+
+    listing = items()
+    assert await queue.next_of(listing) == "a"
+    waiting = asyncio.create_task(queue.next_of(listing))
+    await asyncio.sleep(0)
+    queue.fail(WatchStale("gone"))
+    with pytest.raises(WatchStale):
+        await waiting
+    with pytest.raises(WatchStale):
+        await queue.next_of(items())
+
+
+async def test_a_list_without_an_error_is_read_to_its_end() -> None:
+    async def items() -> AsyncGenerator[str]:
+        yield "a"
+
+    queue, listing = EventQueue(), items()
+    assert [await queue.next_of(listing) for _ in range(2)] == ["a", None]
 
 
 async def test_a_closed_queue_requests_no_list() -> None:

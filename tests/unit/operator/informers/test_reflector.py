@@ -136,6 +136,38 @@ async def test_a_deleted_crd_ends_the_events() -> None:
         await events(source.reflector(), 3)
 
 
+class ListOutage(Source):
+    """An API server whose second list never ends; its watch fails meanwhile."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(obj("a"))
+        self.error = error
+        self.lists = 0
+        self.is_listing = asyncio.Event()
+
+    async def list(self, resource: Resource, result: ListResult) -> AsyncGenerator[Object]:
+        self.lists += 1
+        if self.lists > 1:
+            self.is_listing.set()
+            await asyncio.Event().wait()
+        async for each in super().list(resource, result):
+            yield each
+
+    async def watch(self, *_of: object) -> AsyncGenerator[tuple[str, Object]]:
+        yield "CONNECTED", {}
+        await self.is_listing.wait()
+        yield "DELETED", obj("a", "8")
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"), [(KindNotFound("404"), WatchStale), (ValueError("no JSON"), ValueError)], ids=["crd", "fault"]
+)
+async def test_a_watch_that_fails_during_a_list_ends_the_events(error: Exception, raised: type[Exception]) -> None:
+    with pytest.raises(raised, match=str(error)):
+        await relist(ListOutage(error).reflector(relist_delay_s=0.0), lambda: True)
+
+
 async def test_no_watch_remains_after_the_last_event() -> None:
     before = asyncio.all_tasks()
     await events(Source(changes=(("ADDED", obj("a")),)).reflector(), 2)
