@@ -38,7 +38,7 @@ class JobClaims:
     async def claim(self, key: JobKey, obj: Object, job_state: JobState) -> Object | None:
         """Claim the job unless that was done, and return it with every field that is needed.
 
-        None if it has changed or does not exist any more.
+        None if it has changed, does not exist any more, or was found to be in deletion: the watch then queues it.
         """
         if objects.is_too_large(obj):  # not claimed: each write of such a job costs the API server seconds
             return obj
@@ -49,7 +49,8 @@ class JobClaims:
         # The cache drops most fields of a job whose status shows its end. This operator has not written that end, so
         # the job may have to continue: read it whole.
         found = await self._cluster.get(Resource.JOB, key.namespace, key.name)
-        return found if found is not None and objects.uid_of(found) == key.uid else None
+        is_usable = found is not None and objects.uid_of(found) == key.uid and not objects.is_terminating(found)
+        return found if is_usable else None
 
     async def _write_claim(self, key: JobKey, obj: Object, job_state: JobState) -> Object | None:
         """Return the job once its status names this installation; None if it has changed meanwhile."""

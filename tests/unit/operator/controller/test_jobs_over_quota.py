@@ -61,6 +61,21 @@ def test_a_job_that_a_user_marked_as_ended_continues_with_its_whole_spec(model: 
     assert model.status()["phase"] == "Pending"
 
 
+def test_a_job_that_is_read_whole_while_it_is_orphaned_keeps_its_pods(model: Model) -> None:
+    for _ in range(2):
+        deliver(model, model.job)
+        model.process.deliver(Resource.POD)
+    obj = model.job_object()
+    assert obj is not None
+    orphaned = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": [objects.ORPHAN_FINALIZER]}
+    model.cluster._store(Resource.JOB, {**obj, "metadata": {**obj["metadata"], **orphaned}})
+    deliver(model, minimal_job({**obj, "status": {**obj["status"], "completionTime": "2026-01-01T00:00:00Z"}}))
+    assert [objects.is_terminating(pod) for pod in model.pods()] == [False, False]
+    spec = model.spec()
+    assert spec is not None
+    assert len(spec.slots) == 2
+
+
 def test_a_job_over_the_quota_can_be_suspended_and_resumed_with_its_own_command(model: Model) -> None:
     for _ in range(3):
         deliver(model, model.job)
