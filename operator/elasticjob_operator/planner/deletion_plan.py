@@ -25,11 +25,15 @@ def plan_deletion(job: DeletedJob) -> Plan:
     if doomed := {pod.name: pod.uid for pod in pods.values() if not pod.terminating}:
         # Only in the observed version: a user who orphans a job removes the job's name from its pods, which then stay.
         actions.append(DeletePods(doomed, None, {name: pods[name].version for name in doomed}))
-    awaited = _awaited_pods(job, pods)
     has_own_keys = not view.empty and (bool(job.job_state.installation) or _is_ours_by_spec(job))
-    if has_own_keys or job.job_state.has_user:
+    # Another installation may have taken over a job of which we only have the user, so its pods are awaited too.
+    has_only_user = job.job_state.has_user and not has_own_keys
+    awaited = _awaited_pods(job, job.pods if has_only_user else pods)
+    if has_own_keys:
         actions += _finish_rendezvous(job, awaited)
-    is_last = view.empty and not pods
+    elif has_only_user and not awaited:
+        actions += _purge(job)
+    is_last = view.empty and not pods and not (has_only_user and awaited)
     return Plan(actions=tuple(actions), requeue_in_s=_requeue_after_s(job, awaited), is_last=is_last)
 
 
@@ -75,13 +79,17 @@ def _requeue_after_s(job: DeletedJob, awaited: Sequence[Pod]) -> float | None:
 def _finish_rendezvous(job: DeletedJob, awaited: Sequence[Pod]) -> tuple[Action, ...]:
     view = job.view
     if not awaited or view.quota_violation:
-        # A new process acts on keys whose spec record names it, and on users. Other keys must not outlive the user.
-        only_by_user = job.job_state.has_user and not view.empty and not _is_ours_by_spec(job)
-        return (*((DeletePrefix(),) if only_by_user else ()), *_last_actions(job.settings))
+        return _purge(job)
     if view.spec is None or not view.spec.slots or view.is_final:
         return ()
     record = without_slots(view.spec)
     return (WriteSpec(record=record, spec_revision=view.spec_revision, world_revision=view.world_revision),)
+
+
+def _purge(job: DeletedJob) -> tuple[Action, ...]:
+    # A new process acts on keys whose spec record names it, and on users. Other keys must not outlive the user.
+    only_by_user = job.job_state.has_user and not job.view.empty and not _is_ours_by_spec(job)
+    return (*((DeletePrefix(),) if only_by_user else ()), *_last_actions(job.settings))
 
 
 def _last_actions(settings: Settings) -> tuple[Action, ...]:

@@ -92,6 +92,29 @@ def test_pods_of_another_installation_are_left_and_not_awaited() -> None:
     assert plan_deletion(deleted(RendezvousView(), pod(0), settings=here, job_state=left_alone)).actions == ()
 
 
+def test_a_user_is_removed_when_no_pod_of_any_installation_may_use_it() -> None:
+    """Keys that the user alone proves to be ours may be those of a newer installation, which took the job over."""
+    here, user = replace(TLS, installation="here", operator_id="another"), JobState(has_user=True)
+    running_there = pod(0, installation="there", terminating=True, grace_ends_s=NOW_S)
+    for at in (running(0), replace(running(0), quota_violation="it holds too much"), RendezvousView()):
+        made = plan_deletion(deleted(at, running_there, settings=here, job_state=user))
+        assert made == Plan(requeue_in_s=10.0, is_last=False)
+        later = deleted(at, running_there, settings=here, job_state=user, now_s=NOW_S + 10)
+        assert plan_deletion(later).actions[-2:] == (RemoveEtcdUser(), DeletePrefix())
+
+
+def test_the_map_of_another_installation_is_not_emptied() -> None:
+    made = plan_deletion(
+        deleted(
+            running(0),
+            pod(0, terminating=True),
+            settings=replace(ANOTHER, etcd_tls=True),
+            job_state=JobState(has_user=True),
+        )
+    )
+    assert made.actions == ()
+
+
 def test_a_user_without_keys_is_removed_and_the_job_then_forgotten() -> None:
     made = plan_deletion(deleted(RendezvousView(), settings=TLS, job_state=JobState(has_user=True)))
     assert made == Plan(actions=(RemoveEtcdUser(), DeletePrefix()), is_last=True)
