@@ -12,11 +12,13 @@ AGENT_PREFIX = "elasticjob-agent: "
 """The beginning of each line that the agent itself writes."""
 _ROUND = "round_"
 
+_MAX_DIGITS = 9  # `int` refuses more than 4,300 digits, and a worker may write any
+_NUMBER = rf"(\d{{1,{_MAX_DIGITS}}})"
 # No pattern is compiled before its first use: an agent only writes.
-_PREFIX = r"\[rank(\d+)\] "
-_ANY_PREFIXES = r"(?:\[rank\d+\]:? ?)*"
-_AGENT_END = rf"{AGENT_PREFIX}.* \(exit code (\d+)\)\s*"
-_LOG_FILE = rf"(?:.*/)?{_ROUND}(\d+)/(\d+)/(stdout|stderr)\.log"
+_PREFIX = rf"\[rank{_NUMBER}\] "
+_ANY_PREFIXES = rf"(?:\[rank{_NUMBER}\]:? ?)*"
+_AGENT_END = rf"{AGENT_PREFIX}.* \(exit code {_NUMBER}\)\s*"
+_LOG_FILE = rf"(?:.*/)?{_ROUND}{_NUMBER}/{_NUMBER}/(stdout|stderr)\.log"
 
 
 def rank_mark(rank: int) -> str:
@@ -59,7 +61,8 @@ def worker_folder(round_: int, rank: int) -> str:
 def round_of(folder_name: str) -> int | None:
     """Return the round whose files are in a folder of this name; None for any other folder."""
     number = folder_name.removeprefix(_ROUND)
-    return int(number) if number != folder_name and number.isdecimal() else None
+    is_round = number != folder_name and number.isdecimal() and len(number) <= _MAX_DIGITS
+    return int(number) if is_round else None
 
 
 def parse_log_file(path: str) -> tuple[int, int, str] | None:

@@ -29,6 +29,16 @@ def test_a_written_log_file_is_found(name: str) -> None:
     assert log_layout.round_of(path.parent.parent.name) == 3
 
 
+def test_a_number_of_more_than_nine_digits_is_no_rank_round_or_code() -> None:
+    number = "1" * 5000
+    assert log_layout.split_line(f"[rank{number}] x") == (None, f"[rank{number}] x")
+    assert log_layout.without_ranks(f"[rank{number}] x") == f"[rank{number}] x"
+    assert log_layout.parse_agent_end(f"{log_layout.AGENT_PREFIX}x (exit code {number})") is None
+    assert log_layout.parse_log_file(f"round_{number}/0/stdout.log") is None
+    assert log_layout.parse_log_file(f"round_0/{number}/stdout.log") is None
+    assert log_layout.round_of(f"round_{number}") is None
+
+
 @pytest.mark.parametrize(
     "path", ["round_3/17/error.json", "round_x/1/stdout.log", "around_3/1/stdout.log", "3/1/stdout.log"]
 )
