@@ -116,6 +116,11 @@ class RendezvousState:
     members: tuple[Member, ...] = ()
 
     @property
+    def is_failure_stop(self) -> bool:
+        """Whether a failure opened this round: its workers hang in a collective, and get a short grace."""
+        return self.cause in {Cause.WORKER_FAILED, Cause.NODE_LOST}
+
+    @property
     def summary(self) -> str:
         """Return round, phase and cause as text."""
         return f"round {self.round} is {self.state.value}: {self.cause.value} {self.message}".rstrip()

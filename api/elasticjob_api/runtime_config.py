@@ -26,11 +26,6 @@ class RuntimeConfig:
     progress_deadline_s: float
     isolation_grace_s: float | None = None
 
-    @property
-    def failure_stop_grace_s(self) -> float:
-        """Return the grace of workers that stop because of a failure: never longer than that of a planned stop."""
-        return min(self.failure_grace_s, self.graceful_shutdown_s)
-
     def apply(self, spec: SpecRecord) -> SpecRecord:
         """Return `spec` with these values; the same object if it has them already."""
         new = {name: value for name in _NAMES if (value := getattr(self, name)) != getattr(spec, name)}
@@ -38,6 +33,11 @@ class RuntimeConfig:
 
 
 _NAMES = tuple(each.name for each in fields(RuntimeConfig))
+
+
+def failure_stop_grace_s(config: RuntimeConfig | SpecRecord) -> float:
+    """Return the grace of workers that stop because of a failure: never longer than that of a planned stop."""
+    return min(config.failure_grace_s, config.graceful_shutdown_s)
 
 
 def runtime_config_of(spec: SpecRecord) -> RuntimeConfig:

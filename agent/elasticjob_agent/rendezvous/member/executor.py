@@ -22,6 +22,7 @@ from elasticjob_api import records
 from elasticjob_api.errors import RecordError
 from elasticjob_api.records import NodeRecord
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, next_round
+from elasticjob_api.runtime_config import failure_stop_grace_s
 from elasticjob_etcd.interface import Etcd, Txn, TxnResult
 
 log = logging.getLogger(__name__)
@@ -128,7 +129,7 @@ class StepExecutor:
     def stop(self, session: Session, *, fast: bool) -> None:
         """Begin to stop the workers, with the short grace or the user's."""
         config = session.runtime_config
-        grace_s = config.failure_stop_grace_s if fast else config.graceful_shutdown_s
+        grace_s = failure_stop_grace_s(config) if fast else config.graceful_shutdown_s
         self._workers.stop(grace_s=grace_s, signal_name=config.stop_signal)
 
     # -- reports ---------------------------------------------------------------------------------

@@ -14,13 +14,10 @@ from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_api.records import SpecRecord, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase, encode_layout, next_round
 from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
-from elasticjob_api.runtime_config import RuntimeConfig, runtime_config_of
+from elasticjob_api.runtime_config import RuntimeConfig, failure_stop_grace_s, runtime_config_of
 
 STOP_MARGIN_S = 10.0
 """Seconds after the workers' grace until a node that is not ready is evicted as wedged."""
-
-FAILURE_STOP_GRACE = {Cause.WORKER_FAILED, Cause.NODE_LOST}
-"""Causes after which the other workers hang in a collective: they get the short grace, not the user's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,8 +200,8 @@ def _await_barrier(spec: SpecRecord, world: RendezvousState, observed: Observati
 
 def _grace_s(spec: SpecRecord, world: RendezvousState, node: NodeEntry) -> float:
     """Return the seconds that this node's workers get to stop; a leaving node always has the user's grace."""
-    short = world.cause in FAILURE_STOP_GRACE and not node.record.leaving
-    return spec.failure_grace_s if short else spec.graceful_shutdown_s
+    short = world.is_failure_stop and not node.record.leaving
+    return failure_stop_grace_s(spec) if short else spec.graceful_shutdown_s
 
 
 def _with_verdict(

@@ -9,7 +9,6 @@ round. So its peers stop at once while its own workers still save.
 from dataclasses import dataclass
 from enum import Enum
 
-from elasticjob_agent.rendezvous.protocol.leader_plan import FAILURE_STOP_GRACE
 from elasticjob_agent.rendezvous.protocol.ranks import rank_of
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.records import NO_ROUND
@@ -125,7 +124,7 @@ def _suspended(s: MemberState, _world: RendezvousState) -> Step:
 
 def _form(s: MemberState, world: RendezvousState) -> Step:
     if s.workers in _ALIVE | {Workers.STOPPING}:
-        return _stop_then(s, WAIT, fast=world.cause in FAILURE_STOP_GRACE)
+        return _stop_then(s, WAIT, fast=world.is_failure_stop)
     if s.unreported_failures:
         return Step(StepKind.REPORT_LATE_FAILURES)
     if s.ready == NO_ROUND and world.cause is Cause.FIRST:

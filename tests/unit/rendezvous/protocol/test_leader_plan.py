@@ -196,6 +196,12 @@ def test_a_node_that_is_not_ready_at_the_stop_deadline_is_evicted_as_wedged(caus
     assert next_act(job, deadline_s, forming_since_s=100.0) == Evict(member(1), 101, TombstoneReason.WEDGED)
 
 
+def test_after_a_failure_the_deadline_has_the_grace_of_a_planned_stop_if_that_is_shorter() -> None:
+    job = stopped(failure_grace_s=5.0, graceful_shutdown_s=1.0).node(1, ready=1).forming(2, cause=Cause.WORKER_FAILED)
+    assert waiting(job, 10.99).until_s == 1.0 + STOP_MARGIN_S
+    assert next_act(job, 1.0 + STOP_MARGIN_S) == Evict(member(1), 101, TombstoneReason.WEDGED)
+
+
 def test_a_leaving_node_keeps_the_users_grace_when_a_failure_opens_the_round() -> None:
     job = stopped(failure_grace_s=5.0, graceful_shutdown_s=30.0).node(1, ready=1, leaving=True)
     job.forming(2, cause=Cause.WORKER_FAILED)
