@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 _LOCAL_RANK = re.compile(r"(\$?)\$(?:local_rank(?![A-Za-z0-9_])|\{local_rank\})")
-_BRACED = re.compile(r"\$\{(\w+)\}")
+_BRACED = re.compile(r"\$(?:\$|\{(\w+)\})")
 
 
 def fill_in_local_rank(argument: str, local_rank: int) -> str:
@@ -13,5 +13,9 @@ def fill_in_local_rank(argument: str, local_rank: int) -> str:
 
 
 def fill_in(template: str, values: Mapping[str, object]) -> str:
-    """Return the text with the value of each known `${name}`; every other `$…` stays."""
-    return _BRACED.sub(lambda found: str(values[found[1]]) if found[1] in values else found[0], template)
+    """Return the text with the value of each known `${name}`, and `$` for `$$`; every other `$…` stays."""
+
+    def value(found: re.Match[str]) -> str:
+        return "$" if found[0] == "$$" else str(values.get(found[1], found[0]))
+
+    return _BRACED.sub(value, template)

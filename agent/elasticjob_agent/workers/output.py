@@ -67,15 +67,17 @@ class Output:
         )
 
     def prefix(self, assignment: Assignment, local_rank: int) -> bytes:
-        """Return the prefix of a worker's lines on the console; empty for a single worker without --tee."""
-        if assignment.nproc == 1 and not (self.tee.stdout(local_rank) or self.tee.stderr(local_rank)):
-            return b""
+        """Return the prefix of a worker's lines on the console.
+
+        A single worker without --tee has none but the template of the command line, as in torchrun.
+        """
         rank = assignment.base_rank + local_rank
-        own = log_layout.line_prefix(rank)
-        if self.prefix_template is None:
-            return own.encode()
         values = {"role_name": assignment.role, "rank": rank, "local_rank": local_rank}
-        return ((own if self.keeps_rank else "") + fill_in(self.prefix_template, values)).encode()
+        text = fill_in(self.prefix_template or "", values)
+        if self.prefix_template is not None and not self.keeps_rank:
+            return text.encode()
+        is_alone = assignment.nproc == 1 and not (self.tee.stdout(local_rank) or self.tee.stderr(local_rank))
+        return b"" if is_alone else f"{log_layout.line_prefix(rank)}{text}".encode()
 
     def stdout(self, assignment: Assignment, local_rank: int, files: WorkerLogs, write: Write) -> Sink:
         """Return the destination of a worker's stdout; a single worker inherits the console, which can be a tty."""

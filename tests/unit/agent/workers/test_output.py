@@ -107,8 +107,12 @@ def test_a_template_in_a_pod_comes_after_the_rank() -> None:
     assert log_layout.split_line(f"{prefix}loss 0.1") == (3, "[trainer]: loss 0.1")
 
 
-def test_a_template_does_not_change_the_lines_of_a_single_worker() -> None:
-    assert output(template="x ").prefix(place(1), 0) == b""
+def test_a_template_of_the_command_line_is_in_front_of_the_lines_of_a_single_worker_too() -> None:
+    assert output(template="x ").prefix(place(1), 0) == b"x "
+
+
+def test_a_template_in_a_pod_does_not_change_the_lines_of_a_single_worker() -> None:
+    assert Output(prefix_template="x ", keeps_rank=True).prefix(place(1), 0) == b""
 
 
 def test_lines_with_a_wanted_word_are_copied(tmp_path: Path) -> None:
