@@ -18,11 +18,13 @@ from urllib.parse import quote, unquote
 
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import SLOT_LIMIT, FailureKey
+from elasticjob_api.one_line import one_line
 
 MEMBER_BYTES = 12
 _MAGIC = "w1"
 _SAFE = ":.,-_/x*[]"
 _WORKERS_MARK, _ROLE_MARK = "x", "*"
+_LOGGED_MESSAGE = 200
 
 T = TypeVar("T")
 
@@ -122,8 +124,12 @@ class RendezvousState:
 
     @property
     def summary(self) -> str:
-        """Return round, phase and cause as text."""
-        return f"round {self.round} is {self.state.value}: {self.cause.value} {self.message}".rstrip()
+        """Return round, phase and cause in one line for the log."""
+        # The worker itself has written its failure, and the agent's last line has the reason of the end.
+        is_of_worker = self.state is RoundPhase.FORMING and self.cause is Cause.WORKER_FAILED
+        is_logged = is_of_worker or self.state.is_final
+        message = "" if is_logged else one_line(self.message, _LOGGED_MESSAGE)
+        return f"round {self.round} is {self.state.value}: {self.cause.value} {message}".rstrip()
 
     @property
     def order(self) -> tuple[int, int]:

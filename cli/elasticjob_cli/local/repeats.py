@@ -12,8 +12,8 @@ from elasticjob_api import log_layout
 from elasticjob_api.constants import EventReason
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.failure_text import describe_last_failure
+from elasticjob_api.one_line import one_line
 from elasticjob_api.status import LastFailure
-from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.policy.status.events import worker_failed_text
 
 _OWN_ENDS = {ExitCode.SUPERSEDED, ExitCode.JOB_DELETED, ExitCode.JOIN_TIMEOUT, ExitCode.UNAVAILABLE, ExitCode.INTERNAL}

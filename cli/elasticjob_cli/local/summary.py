@@ -8,11 +8,11 @@ from typing import Any
 
 from elasticjob_api import constants
 from elasticjob_api.failure_text import describe_last_failure
+from elasticjob_api.one_line import one_line
 from elasticjob_cli.local.run_view import ReportedWorker, RunView
 from elasticjob_cli.views.advice import command_cure
 from elasticjob_cli.views.job_text import failure_text
 from elasticjob_cli.views.text import align, pluralize
-from elasticjob_operator.model.one_line import one_line
 
 _MAX_ROWS = 64
 _SUCCEEDED = "C"

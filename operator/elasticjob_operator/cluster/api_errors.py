@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from elasticjob_api.one_line import one_line
 from elasticjob_operator.errors import (
     AlreadyExists,
     ClusterError,
@@ -17,7 +18,6 @@ from elasticjob_operator.errors import (
     InvalidObject,
     RetryLater,
 )
-from elasticjob_operator.model.one_line import one_line
 
 FIRST_ERROR = 400
 _NOT_FOUND, _GONE = 404, 410

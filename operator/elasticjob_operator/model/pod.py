@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_api import constants
+from elasticjob_api.one_line import one_line
 from elasticjob_operator.model import objects, pod_constants
 from elasticjob_operator.model.compare import fields_except
-from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.model.timestamps import from_rfc3339
 
 _DISRUPTED_REASONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLost", "Shutdown", "Terminated"})

@@ -4,10 +4,10 @@ import hashlib
 from typing import Any
 
 from elasticjob_api import constants
+from elasticjob_api.one_line import one_line
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object
 from elasticjob_operator.model.event import Event
-from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.model.timestamps import to_rfc3339
 
 COMPONENT = "elasticjob-operator"

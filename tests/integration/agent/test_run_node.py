@@ -143,7 +143,7 @@ async def test_each_node_logs_its_round_and_why_its_workers_stop(
     await asyncio.gather(run_node(one), run_node(two))
     for number in (0, 1):
         assert f"rendezvous complete: round 1, node {number} of 2, master 127.0.0.1:" in caplog.text
-    assert caplog.text.count("stopping the workers: round 2 is forming: WorkerFailed no more data") == 2
+    assert caplog.text.count("stopping the workers: round 2 is forming: WorkerFailed\n") == 2
 
 
 @asynccontextmanager

@@ -225,3 +225,23 @@ def test_opening_a_round_charges_nothing_and_keeps_the_counters() -> None:
         restart_id="r", cause=Cause.NODE_LEFT, message="pod-0 leaves",
     )  # fmt: skip
     assert next_round(last, "new", Cause.NODE_LEFT, "pod-0 leaves") == expected
+
+
+def test_the_summary_is_one_bounded_line_without_control_characters() -> None:
+    state = replace(PLAIN, cause=Cause.OPERATOR, message="a\n[rank7] \x1b[2J" + "b" * 10_000)
+    assert state.summary.startswith("round 7 is active: Operator a [rank7]  [2Jb")
+    assert state.summary.isprintable()
+    assert len(state.summary) < 300
+
+
+def test_the_summary_of_the_round_after_a_failure_has_the_verdict() -> None:
+    state = replace(PLAIN, cause=Cause.WORKER_FAILED, message="rank 1 exited with code 1; next attempt in 2 s")
+    assert state.summary == f"round 7 is active: WorkerFailed {state.message}"
+
+
+@pytest.mark.parametrize(
+    ("phase", "cause"), [(RoundPhase.FORMING, Cause.WORKER_FAILED), (RoundPhase.FAILED, Cause.JOIN_TIMEOUT)]
+)
+def test_the_summary_has_no_message_that_other_lines_have(phase: RoundPhase, cause: Cause) -> None:
+    state = replace(PLAIN, state=phase, cause=cause, message="boom")
+    assert state.summary == f"round 7 is {phase.value}: {cause.value}"

@@ -10,9 +10,9 @@ from typing import Literal
 
 from elasticjob_api.constants import ConditionType, FailedReason, Phase
 from elasticjob_api.job_failure import failure_of
+from elasticjob_api.one_line import one_line
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from elasticjob_api.status import Condition
-from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.text import node_count_text as _nodes
 from elasticjob_operator.model.text import pluralize

@@ -9,11 +9,11 @@ before it are missing.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from elasticjob_api.one_line import one_line
 from elasticjob_api.rendezvous_state import Member, RendezvousState
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.slot_ranges import format_slots
 from elasticjob_api.status import RoundStatus
-from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.model.timestamps import to_rfc3339_ms
 
 MAX_ROUNDS = 32

@@ -3,9 +3,9 @@
 import pytest
 
 from elasticjob_api.constants import EventReason
+from elasticjob_api.one_line import one_line
 from elasticjob_api.status import LastFailure
 from elasticjob_cli.local.repeats import RecentOutput, event_line, is_end_of_job
-from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.policy.status.events import worker_failed_text
 
 _SAID = "rank 3 on j-1-abcde exited with code 1: ValueError: no; maxRestarts 1 is used up"

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from elasticjob_api.constants import EventReason
+from elasticjob_api.one_line import one_line
 from elasticjob_operator.cluster.api_errors import error_from_response
 from elasticjob_operator.model.event import Event
-from elasticjob_operator.model.one_line import one_line
 from elasticjob_operator.model.pod import parse_pod
 from elasticjob_operator.render.event import render_event
 

@@ -136,6 +136,29 @@ def test_a_node_that_does_not_lead_logs_why_it_stops_its_workers(caplog: pytest.
     assert caplog.messages == ["stopping the workers: round 2 is forming: NodeLost pod-3 is gone"]
 
 
+@pytest.mark.parametrize(
+    ("state", "line"),
+    [
+        (
+            replace(FORMING, cause=Cause.WORKER_FAILED, message="Traceback\n[rank7] ValueError: no"),
+            "stopping the workers: round 2 is forming: WorkerFailed",
+        ),
+        (
+            replace(FORMING, state=RoundPhase.FAILED, cause=Cause.MAX_RESTARTS, message="rank 7 exited with code 1"),
+            "stopping the workers: round 2 is failed: MaxRestartsExceeded",
+        ),
+    ],
+)
+def test_a_node_does_not_log_a_failure_that_other_lines_have(
+    state: RendezvousState, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = Node()
+    node.run_round_1()
+    caplog.set_level("INFO")
+    node.do(StepKind.STOP, state)
+    assert caplog.messages == [line]
+
+
 @pytest.mark.parametrize("do", [StepKind.OPEN_FAILED, StepKind.REPORT_LATE_FAILURES])
 def test_a_failure_during_the_report_of_others_is_reported_later(do: StepKind) -> None:
     node = Node()
