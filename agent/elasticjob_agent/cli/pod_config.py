@@ -17,6 +17,7 @@ from elasticjob_api import constants
 from elasticjob_api.bootstrap import Bootstrap, decode_bootstrap
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys
+from elasticjob_api.one_line import one_line
 from elasticjob_etcd.interface import Endpoint
 
 _KEEP_ALIVE_S = 6.0
@@ -61,7 +62,7 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         join_timeout_s=_join_timeout_s(environment),
         trace=environment.get(constants.ENV_TRACE),
         termination_log=environment.get(constants.ENV_TERMINATION_LOG),
-        output=Output(prefix_template=environment.get(PREFIX_TEMPLATE), keeps_rank=True),
+        output=Output(prefix_template=_prefix_template(environment), keeps_rank=True),
         cpus=parse_binding(namespace.numa_binding, identity.nproc, environment),
     )
 
@@ -76,6 +77,12 @@ def _join_timeout_s(environment: Mapping[str, str]) -> float:
     if not 0 < seconds < float("inf"):
         raise UsageError(f"{constants.ENV_JOIN_TIMEOUT} is {text!r}; it must be a number of seconds above 0")
     return seconds
+
+
+def _prefix_template(environment: Mapping[str, str]) -> str | None:
+    """Return the template as one line: a line break in it would forge lines of other ranks."""
+    template = environment.get(PREFIX_TEMPLATE)
+    return None if template is None else one_line(template.rstrip("\r\n"))  # a block of YAML ends with a line break
 
 
 def _bootstrap(environment: Mapping[str, str]) -> Bootstrap | None:

@@ -54,6 +54,17 @@ def test_in_a_pod_the_template_of_a_prefix_leaves_the_rank_in_front() -> None:
     assert (made.prefix_template, made.keeps_rank) == ("${role_name}: ", True)
 
 
+@pytest.mark.parametrize(
+    ("template", "prefix"), [("a\n[rank7] \x1b[2J", "a [rank7]  [2J"), ("${rank}: \n", "${rank}: "), (" a", " a")]
+)
+def test_in_a_pod_the_template_of_a_prefix_is_one_line_without_control_characters(template: str, prefix: str) -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    made = from_pod(namespace, {**POD, PREFIX_TEMPLATE: template}, LOGS).output
+    assert made.prefix_template is not None
+    assert made.prefix_template.isprintable()
+    assert made.prefix_template == prefix
+
+
 def test_in_a_pod_the_agent_gets_the_bootstrap_of_the_operator() -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
     bootstrap = bootstrap_of(SpecRecord(min=1, max=1, desired=1, keep_alive_s=9.0), 7)
