@@ -5,7 +5,6 @@ import json
 import pytest
 
 from elasticjob_api.constants import EventReason
-from elasticjob_api.one_line import one_line
 from elasticjob_operator.cluster.api_errors import error_from_response
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.pod import parse_pod
@@ -50,10 +49,3 @@ def test_an_error_of_the_api_server_is_printable() -> None:
 def test_the_message_of_an_event_is_printable() -> None:
     event = Event(EventReason.INVALID_SPEC, HOSTILE)
     assert render_event({"metadata": {"name": "j"}}, event, first_s=0.0, last_s=0.0)["message"].isprintable()
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"), [("a  b", "a  b"), ("a\n\n b", "a b"), ("ü…", "ü…"), ("", ""), ("abc", "ab")]
-)
-def test_printable_text_is_only_truncated(text: str, shown: str) -> None:
-    assert one_line(text, 2 if text == "abc" else None) == shown
