@@ -38,10 +38,10 @@ class ChangeKind(Enum):
 
 
 class ReportCallback(Protocol):
-    """A function that is called for every report."""
+    """A function that is called for each write of samples, alone or with a report, and for each unreadable key."""
 
     def __call__(self, *, readable: bool) -> None:
-        """Take note of a report, and whether it could be decoded."""
+        """Count a report; `readable` is whether it could be decoded."""
 
 
 def ignore_report(*, readable: bool) -> None:
@@ -102,8 +102,10 @@ class JobStore:
             require_report(kv.value, self.most_workers)
         record = PARSERS[at.kind].decode(kv.value)
         validate(record, job=self._job, workers=self.most_workers)
-        self._items[kv.key] = _Item(at.kind, kv.mod_revision, _entries(at, kv, record))
-        if at.kind in _OF_REPORTER:
+        entries = _entries(at, kv, record)
+        self._items[kv.key] = _Item(at.kind, kv.mod_revision, entries)
+        # An agent writes samples with each report, and an earlier agent within it: a change is counted once.
+        if at.kind == "samples" or len(entries) > 1:
             self._on_report(readable=True)
 
     def _reject(self, key: str, reason: str) -> None:

@@ -99,13 +99,17 @@ def test_any_other_key_is_a_change_of_state(store: JobStore) -> None:
     assert store.put(KeyValue(KEYS.spec, b"{}", create_revision=1, mod_revision=3, version=1)) is ChangeKind.STATE
 
 
-def test_every_report_and_its_samples_are_counted_once() -> None:
+def test_a_report_with_its_samples_is_counted_once() -> None:
     counted: list[bool] = []
     records = JobStore(KEYS, lambda *, readable: counted.append(readable))
     put(records, REPORT)
     put(records, SAMPLES)
+    assert counted == [True]
+    put(records, replace(SAMPLES, time_ns=2))
+    put(records, EARLIER)
+    assert counted == [True] * 3, "samples alone, and a report of an earlier agent, count too"
     records.put(KeyValue(KEYS.samples(0, "00000001"), b"{", create_revision=1, mod_revision=3, version=2))
-    assert counted == [True, True, False]
+    assert counted == [True, True, True, False]
 
 
 @pytest.mark.parametrize(
