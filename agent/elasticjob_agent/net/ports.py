@@ -108,8 +108,8 @@ def free_port() -> int:
         return port.acquire()
 
 
-def has_listener(number: int) -> bool:
-    """Whether a process listens on this port at any address, so that rank 0 cannot bind it on all addresses."""
+def is_taken(number: int) -> bool:
+    """Whether rank 0 cannot bind this port on all addresses: another socket listens on it or holds it."""
     try:
         with _bind(_ALL, number, reuse=True) as probe:
             probe.listen()

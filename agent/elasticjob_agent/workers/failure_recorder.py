@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from elasticjob_agent.host import oom
 from elasticjob_agent.host.oom import OomCounter
-from elasticjob_agent.net.ports import has_listener
+from elasticjob_agent.net.ports import is_taken
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import Exit, StartError
 from elasticjob_agent.workers.error_file import ErrorFileContents, StderrTail
@@ -105,7 +105,7 @@ def _is_port_conflict(text: str, master_port: int) -> bool:
     """Whether rank 0, which alone binds MASTER_PORT, found it in use; other ports do not count."""
     if not _IN_USE.search(text):
         return False
-    return re.search(rf"\b{master_port}\b", text) is not None or has_listener(master_port)
+    return re.search(rf"\b{master_port}\b", text) is not None or is_taken(master_port)
 
 
 def _when_ns(reported: ErrorFileContents, started_ns: int, end_ns: int) -> int:

@@ -19,7 +19,7 @@ from elasticjob_agent.net.ports import (
     candidates,
     ephemeral_range,
     free_port,
-    has_listener,
+    is_taken,
 )
 
 HOST = "127.0.0.1"
@@ -137,11 +137,18 @@ def test_a_second_release_has_no_effect(port: ReservedPort) -> None:
     port.release()
 
 
-def test_a_process_that_listens_is_found_and_one_that_does_not_is_not() -> None:
+def test_a_port_on_which_a_process_listens_is_taken() -> None:
     with socket.create_server((HOST, 0)) as server:
         number = server.getsockname()[1]
-        assert has_listener(number)
-    assert not has_listener(number)
+        assert is_taken(number)
+    assert not is_taken(number)
+
+
+def test_a_port_that_is_held_is_taken_until_its_release(port: ReservedPort) -> None:
+    number = port.acquire()
+    assert is_taken(number)
+    port.release()
+    assert not is_taken(number)
 
 
 def test_a_fixed_port_is_the_same_in_every_round_and_held_until_its_release() -> None:
