@@ -15,8 +15,11 @@ from elasticjob_api.job import read_status, status_to_dict
 from elasticjob_operator.policy.lifecycle.spec_record import first_record, spec_record
 from testing import builders
 
-GOLDEN = json.loads((Path(__file__).parent / "golden" / "v0.1.json").read_text())
+FOLDER = Path(__file__).parent / "golden"
+GOLDEN = json.loads((FOLDER / "v0.1.json").read_text())
 """All records of version 0.1, each at its shortest and with every field. A later version adds a file of its own."""
+SINCE_GOLDEN = json.loads((FOLDER / "unreleased.json").read_text())
+"""The records that are new since then."""
 CLASSES: dict[str, type[Any]] = {
     "Slots": records.SpecRecord,
     "Expected": records.ExpectedSlots,
@@ -25,11 +28,14 @@ CLASSES: dict[str, type[Any]] = {
     "Done": records.Completion,
     "Gone": records.Tombstone,
     "Report": records.NodeReport,
+    "Samples": records.NodeSamples,
 }
 """The records by the names that the file has."""
 
 
-@pytest.mark.parametrize("golden", GOLDEN["records"], ids=lambda golden: f"{golden['class']} {golden['data']:.40}")
+@pytest.mark.parametrize(
+    "golden", GOLDEN["records"] + SINCE_GOLDEN["records"], ids=lambda golden: f"{golden['class']} {golden['data']:.40}"
+)
 def test_a_record_is_read_and_written_as_by_the_earlier_version(golden: dict[str, str]) -> None:
     cls = CLASSES[golden["class"]]
     assert records.encode(records.decode(cls, golden["data"].encode())).decode() == golden["data"]

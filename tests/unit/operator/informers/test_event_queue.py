@@ -94,12 +94,19 @@ async def test_a_list_without_an_error_is_read_to_its_end() -> None:
 
 
 async def test_a_closed_queue_requests_no_list() -> None:
-    queue = EventQueue()
+    queue, due, asked = EventQueue(), asyncio.Event(), asyncio.Event()
+
+    def doubt() -> bool:
+        asked.set()
+        return False
+
     queue.relist_in(0.0)
+    queue.relist_if_in(0.0, doubt)
     queue.close()
+    asyncio.get_running_loop().call_later(0.0, due.set)  # after the requests above
+    await due.wait()
     queue.put(event("a"))
-    await asyncio.sleep(0)
-    assert [await queue.get(), len(queue._waiting)] == [event("a"), 0]
+    assert [await queue.get(), len(queue._waiting), asked.is_set()] == [event("a"), 0, False]
 
 
 async def test_several_requests_make_one_list() -> None:

@@ -33,7 +33,7 @@ def test_the_record_has_the_allowed_sizes_for_a_leader_with_missing_nodes() -> N
     assert spec_record(job(), BEFORE, {}, suspended=False).replica_step == 0
 
 
-def test_slots_are_written_in_hex() -> None:
+def test_a_slot_is_a_number_in_the_record() -> None:
     assert set(spec_record(job(), BEFORE, names([26]), suspended=False).slots) == {26}
 
 
