@@ -1,7 +1,7 @@
-"""Batching of reports without a change of state: the watch pauses, and etcd then delivers many of them at once.
+"""Batching of samples: the watch pauses, and etcd then delivers many of them at once.
 
-A thousand jobs send about 170 reports a second, and a wake-up for each costs more than handling it. Other changes are
-not delayed for long. Batching begins when only such reports arrived for a while. It ends with the first change of
+A thousand jobs write about 170 samples a second, and a wake-up for each costs more than handling it. Other changes are
+not delayed for long. Batching begins when only samples arrived for a while. It ends with the first change of
 another kind, and with each write of this operator, because the reconciler waits for its delivery.
 """
 
@@ -20,7 +20,7 @@ WINDOW_S = 1.0
 
 
 class WatchBatcher:
-    """Decides whether the watch may pause to batch reports; `clock` is monotonic, in seconds."""
+    """Decides whether the watch may pause to batch samples; `clock` is monotonic, in seconds."""
 
     def __init__(self, clock: Callable[[], float], *, batch_delay_s: float = BATCH_DELAY_S) -> None:
         self._clock = clock
@@ -31,9 +31,9 @@ class WatchBatcher:
         self._is_busy = False
         self._flush_requested = asyncio.Event()
 
-    def count(self, reports: int) -> None:
-        """Count reports without a change of state."""
-        self._count += reports
+    def count(self, samples: int) -> None:
+        """Count changes of samples alone."""
+        self._count += samples
         now_s = self._clock()
         if (took_s := now_s - self._since_s) >= WINDOW_S:
             self._is_busy = self._count >= BUSY_PER_SECOND * took_s
