@@ -21,7 +21,7 @@ async def serving_liveness(environment: Mapping[str, str]) -> AsyncIterator[None
     if not environment.get(ENV_HEALTH_CHECK_PORT):
         yield
         return
-    from elasticjob_agent.server import health  # noqa: PLC0415  # an HTTP server, which few agents need
+    from elasticjob_agent.net import health  # noqa: PLC0415  # an HTTP server, which few agents need
 
     beat_s = time.monotonic()
 

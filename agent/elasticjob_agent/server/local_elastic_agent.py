@@ -239,7 +239,7 @@ class LocalElasticAgent(SimpleElasticAgent):
         if self._health_check_server is not None:
             self._health_check_server.start()
         elif TORCHELASTIC_HEALTH_CHECK_PORT in os.environ:
-            from elasticjob_agent.server import health  # noqa: PLC0415 - few agents need the import of an HTTP server
+            from elasticjob_agent.net import health  # noqa: PLC0415 - few agents need the import of an HTTP server
 
             self._health_check_server = health.start_from_environment(self._is_alive, os.environ)
 

@@ -4,7 +4,7 @@ import http.client
 
 import pytest
 
-from elasticjob_agent.server import health
+from elasticjob_agent.net import health
 
 
 def ask(port: int) -> int:
