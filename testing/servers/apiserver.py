@@ -231,3 +231,9 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+def await_crd(server: ApiServer, name: str) -> None:
+    """Wait until the CRD is served; at first it has no conditions at all, and `kubectl wait` fails."""
+    wait = ("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+    eventually(lambda: server.kubectl(*wait).returncode == 0, within_s=30, what=f"CRD {name} established", pause_s=0.2)

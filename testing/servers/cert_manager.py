@@ -16,9 +16,8 @@ from typing import Any
 from elasticjob_etcd import die_with_parent
 from testing.kube.service_accounts import apply
 from testing.kube.stack import SYSTEM
-from testing.servers.apiserver import ROOT, ApiServer
+from testing.servers.apiserver import ROOT, ApiServer, await_crd
 from testing.waiting import eventually, scaled
-from tests.integration.kube.conftest import await_crd
 
 MODULE = "github.com/cert-manager/cert-manager@v1.21.2"
 SUM = "h1:UWgoYM+KLNtRlqmoWOKjKBOBUPVHeepQ6/ac3ERJW68="

@@ -21,8 +21,8 @@ from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.kube.namespace import Namespace
 from testing.kube.shared_objects import restored
 from testing.kube.stack import RBAC, KubeStack, service_account_token
-from testing.servers.apiserver import ApiServer, KubeToolsError, Programs, kube_programs
-from tests.integration.kube.conftest import CRD, await_crd
+from testing.servers.apiserver import ApiServer, KubeToolsError, Programs, await_crd, kube_programs
+from tests.integration.kube.conftest import CRD
 
 _PROGRAMS = pytest.StashKey[Programs | KubeToolsError]()
 _numbers = itertools.count(1)

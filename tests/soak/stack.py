@@ -14,9 +14,9 @@ from testing.kube.namespace import Namespace
 from testing.kube.stack import RBAC, KubeStack, service_account_token
 from testing.network.proxy import Proxy, proxy
 from testing.processes.process import Process
-from testing.servers.apiserver import ApiServer, kube_programs
+from testing.servers.apiserver import ApiServer, await_crd, kube_programs
 from testing.servers.etcds import OwnEtcd, http_get
-from tests.integration.kube.conftest import CRD, await_crd
+from tests.integration.kube.conftest import CRD
 from tests.soak.leaks import strays
 
 

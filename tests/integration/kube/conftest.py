@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from testing.servers.apiserver import ROOT, ApiServer
-from testing.waiting import eventually, scaled
+from testing.waiting import scaled
 
 _BUILD_S = 900.0
 """Seconds for a first use of Helm, which may have to be built from source."""
@@ -17,12 +17,6 @@ _BUILD_S = 900.0
 Helm = Callable[..., str]
 
 CRD = Path(__file__).resolve().parents[3] / "crds" / "elasticjob.yaml"
-
-
-def await_crd(server: ApiServer, name: str) -> None:
-    """Wait until the CRD is served; at first it has no conditions at all, and `kubectl wait` fails."""
-    wait = ("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
-    eventually(lambda: server.kubectl(*wait).returncode == 0, within_s=30, what=f"CRD {name} established", pause_s=0.2)
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from testing.kube.jobs import waiting_job
 from testing.kube.manifests import ELASTIC
 from testing.kube.namespace import Namespace
 from testing.kube.stack import KubeStack
-from testing.servers.apiserver import ApiServer
-from tests.integration.kube.conftest import CRD, await_crd
+from testing.servers.apiserver import ApiServer, await_crd
+from tests.integration.kube.conftest import CRD
 
 pytestmark = pytest.mark.kube
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from testing.servers.apiserver import ApiServer, Programs
-from tests.integration.kube.conftest import await_crd
+from testing.servers.apiserver import ApiServer, Programs, await_crd
 
 pytestmark = pytest.mark.kube
 

@@ -22,8 +22,8 @@ from testing.kube.jobs import waiting_job
 from testing.kube.manifests import MINIMAL
 from testing.kube.namespace import Namespace
 from testing.kube.stack import RBAC, KubeStack, service_account_token
-from testing.servers.apiserver import ApiServer, Programs
-from tests.integration.kube.conftest import CRD, await_crd
+from testing.servers.apiserver import ApiServer, Programs, await_crd
+from tests.integration.kube.conftest import CRD
 
 pytestmark = pytest.mark.kube
 

@@ -16,9 +16,9 @@ from testing.kube.namespace import Namespace
 from testing.kube.stack import RBAC, SYSTEM, KubeStack
 from testing.kube.tls_stack import Release
 from testing.processes.process import Process
-from testing.servers.apiserver import ApiServer, Programs
+from testing.servers.apiserver import ApiServer, Programs, await_crd
 from testing.servers.secured_etcd import SecuredEtcd, program
-from tests.integration.kube.conftest import CRD, await_crd
+from tests.integration.kube.conftest import CRD
 
 pytestmark = [pytest.mark.kube, pytest.mark.nightly, pytest.mark.timeout(1000)]
 
