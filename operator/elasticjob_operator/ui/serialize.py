@@ -16,6 +16,7 @@ from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, Roun
 from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus, RoundStatus
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.timestamps import from_rfc3339
+from elasticjob_operator.policy.status.highest_progress import samples_at_highest_step
 from elasticjob_operator.policy.status.worker_states import letters
 from elasticjob_operator.ui.state import JobEntry
 
@@ -67,14 +68,11 @@ def job_details(entry: JobEntry) -> Json:
 
 
 def _job_progress(entry: JobEntry) -> Json | None:
-    """Return the highest progress that an agent has reported, or that of the status if it is higher."""
+    """Return the progress that agents have reported in the last round, or else that of the status."""
     # The status is written less often than agents report, and remains when they have ended.
-    reported = [samples.progress for samples in entry.view.samples.values() if samples.progress is not None]
-    live = max((p for p in reported if p.step is not None), key=lambda p: p.step or 0, default=None)
-    stored = entry.status.progress
-    if live is not None and (stored is None or (live.step or 0) >= (stored.step or 0)):
-        return _progress_of(live)
-    return _progress_of(stored) if stored is not None else None
+    samples = samples_at_highest_step(entry.view.samples.values(), entry.view.closed_round)
+    newest = samples.progress if samples is not None else entry.status.progress
+    return _progress_of(newest) if newest is not None else None
 
 
 def _progress_of(progress: Progress | ProgressStatus) -> Json:

@@ -7,7 +7,7 @@ from elasticjob_api.rendezvous_state import Member, Membership, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.model.last_seen import LastSeen, PodLocation
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.policy.status.furthest_progress import furthest
+from elasticjob_operator.policy.status.highest_progress import samples_at_highest_step
 from elasticjob_operator.policy.status.lost_nodes import lost_nodes
 
 T = TypeVar("T")
@@ -17,7 +17,7 @@ def record_view(last_seen: LastSeen, view: RendezvousView, pods: Mapping[str, Po
     """Record the current view and pods."""
     _record_losses(last_seen, view)
     if last_seen.first_samples is None or last_seen.first_samples.round != view.closed_round:
-        last_seen.first_samples = furthest(view.samples.values(), view.closed_round)
+        last_seen.first_samples = samples_at_highest_step(view.samples.values(), view.closed_round)
     members = last_seen.membership.members if last_seen.membership else ()
     relevant = {*view.nodes, *members, *(lost.member for lost in last_seen.lost_nodes)}
     last_seen.reports = _retain({**last_seen.reports, **view.reports}, relevant)

@@ -8,15 +8,15 @@ from elasticjob_api.records import NodeSamples, Progress
 from elasticjob_api.status import ProgressStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import to_rfc3339
-from elasticjob_operator.policy.status.furthest_progress import furthest
+from elasticjob_operator.policy.status.highest_progress import samples_at_highest_step
 
 _PERCENT = 100
 _NS = 1e9
 
 
 def progress(snapshot: JobSnapshot) -> ProgressStatus | None:
-    """Return the furthest progress among the samples of the last round, or that in the status."""
-    samples = furthest(snapshot.samples.values(), snapshot.view.closed_round)
+    """Return the progress of the samples with the highest step of the last round, or that in the status."""
+    samples = samples_at_highest_step(snapshot.samples.values(), snapshot.view.closed_round)
     if samples is None or samples.progress is None:
         return snapshot.status.progress
     newest = samples.progress

@@ -44,9 +44,9 @@ def report(slot: int, *, state: WorkerState = WorkerState.HEALTHY, pod: str = ""
     )
 
 
-def samples(slot: int, progress: Progress | None = None) -> NodeSamples:
+def samples(slot: int, progress: Progress | None = None, *, round_: int = 1) -> NodeSamples:
     return NodeSamples(
-        round=1,
+        round=round_,
         cpu_percent=tuple(20.0 + (slot * 7 + i * 3) % 80 for i in range(PER_NODE)),
         memory_bytes=tuple((1 + (slot + i) % 7) << 30 for i in range(PER_NODE)),
         progress=progress,
@@ -131,7 +131,7 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
         conditions=(Condition(type="Running", status="True", reason="AllWorkersRun", message="all workers run"),),
     )
     reports = {Member(i, f"{i:08x}"): report(i) for i in range(nodes)}
-    sampled = {member: samples(member.slot, Progress(4300, 9000, {"loss": "0.0298"})) for member in reports}
+    sampled = {member: samples(member.slot, Progress(4300, 9000, {"loss": "0.0298"}), round_=4) for member in reports}
     reports[Member(3, f"{3:08x}")] = report(3, state=WorkerState.FAILED)
     of = key(name)
     last = world(4, nodes=nodes, cause=Cause.NODE_JOINED, message="job-7 joined", root_cause="2/0004.5")

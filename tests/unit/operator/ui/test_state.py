@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.records import Progress
-from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_state import Cause, Member, Membership, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, ProgressStatus, RoundStatus
 from elasticjob_operator.ui import PageState
@@ -103,13 +103,26 @@ def test_a_large_job_is_complete_and_its_ranks_are_in_order() -> None:
     assert len(json.dumps(details)) < 100_000
 
 
+def shown_step(stored: int, *reported: tuple[int, int]) -> int | None:
+    """Return the step on the page of a job in round 2 whose agents reported these pairs of step and round."""
+    sampled = {
+        Member(i, f"{i:08x}"): samples(i, Progress(step, 100), round_=round_)
+        for i, (step, round_) in enumerate(reported)
+    }
+    board, status = PageState(), JobStatus(progress=ProgressStatus(step=stored, total=100))
+    board.reconciled(key(), obj(), status, RendezvousView(membership=Membership(2, ()), samples=sampled), NOW_S)
+    found: int | None = job_row(board.jobs["team", "job"])["progress"]["step"]
+    return found
+
+
 def test_progress_is_the_highest_reported_and_remains_after_the_agents_end() -> None:
-    sampled = {Member(i, f"{i:08x}"): samples(i, Progress(step, 100)) for i, step in enumerate((5, 9))}
-    board, status = PageState(), JobStatus(progress=ProgressStatus(step=7, total=100))
-    board.reconciled(key(), obj(), status, RendezvousView(samples=sampled), NOW_S)
-    assert job_row(board.jobs["team", "job"])["progress"]["step"] == 9
-    board.reconciled(key(), obj(), status, RendezvousView(), NOW_S)
-    assert job_row(board.jobs["team", "job"])["progress"]["step"] == 7
+    assert shown_step(7, (5, 2), (9, 2)) == 9
+    assert shown_step(7) == 7
+
+
+def test_progress_is_of_the_round_that_the_status_shows() -> None:
+    assert shown_step(7, (5, 2), (9, 1)) == 5, "as in status.progress, also after the training resumed at a lower step"
+    assert shown_step(7, (9, 1)) == 7
 
 
 def test_the_size_of_a_job_on_the_page_is_limited() -> None:

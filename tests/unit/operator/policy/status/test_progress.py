@@ -1,4 +1,4 @@
-"""`status.progress`: the furthest progress that a worker of this round reported."""
+"""`status.progress`: the highest step that a worker of this round reported."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def test_the_progress_that_a_worker_reported_has_its_time() -> None:
     assert made == ProgressStatus(step=5, total=20, percentage=25, metrics={"loss": "0.3"}, last_updated_time=NOW)
 
 
-def test_the_furthest_of_several_reports_counts() -> None:
+def test_the_highest_step_of_several_reports_counts() -> None:
     made = progress_of((Progress(5), 2), (Progress(9), 2), (Progress(None), 2))
     assert made is not None
     assert made.step == 9
