@@ -87,7 +87,7 @@ class EtcdClient:
 
     def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         """Yield every change under `prefix` from `start_revision` on; see the protocol."""
-        since = self._connection.identity.epoch()
+        since = self._connection.store_epoch.epoch()
         return watch(self._connection, prefix, start_revision=start_revision, since=since, rng=self._rng)
 
     async def lease_grant(self, ttl_s: float) -> Lease:

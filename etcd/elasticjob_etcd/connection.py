@@ -32,7 +32,7 @@ class Connection:
     def __init__(self, endpoint: Endpoint) -> None:
         self.timeout_s = endpoint.timeout_s
         self.where = ",".join(endpoint.targets)
-        self.identity = StoreEpochTracker()
+        self.store_epoch = StoreEpochTracker()
         self._endpoint = endpoint
         self._closed = False
         self._answered = False
@@ -109,7 +109,7 @@ class Connection:
     async def call(self, method: Any, request: Any, *, tried: str) -> Any:
         """Make one unary call within the endpoint's `timeout_s`; return its answer, or raise an `EtcdError`."""
         self.require_open()
-        sent, channel = self.identity.epoch(), self.channel
+        sent, channel = self.store_epoch.epoch(), self.channel
         try:
             response = await self._call_retrying_auth(method, request)
         except grpc.RpcError as error:
@@ -118,7 +118,7 @@ class Connection:
             self.reraise_if_ended(channel)
             raise
         self._answered = True
-        self.identity.check(response.header.cluster_id, response.header.revision, sent)
+        self.store_epoch.check(response.header.cluster_id, response.header.revision, sent)
         return response
 
     async def _call_retrying_auth(self, method: Any, request: Any) -> Any:

@@ -55,7 +55,7 @@ class KeepAliveStream:
             stream.cancel()
 
     async def _exchange(self, lease_id: int) -> float:
-        sent = self._connection.identity.epoch()
+        sent = self._connection.store_epoch.epoch()
         stream = self._stream or self._connection.open_stream(
             self._connection.lease.LeaseKeepAlive, tried=_TRIED, wait_for_ready=False
         )
@@ -68,7 +68,7 @@ class KeepAliveStream:
             stream.cancel()
             raise
         self._stream = stream  # reused only after a complete exchange
-        self._connection.identity.check_cluster(response.header.cluster_id, sent)
+        self._connection.store_epoch.check_cluster(response.header.cluster_id, sent)
         return float(response.TTL)
 
 

@@ -34,7 +34,7 @@ class Mirror:
     Entering waits for the first list, however long etcd takes. It does not wait if `initial` is that list, or with
     `seed_later`, which requires a call of `seed`. Until then `items` is empty, and the watch is already established.
     `on_change` is called after every change of `items`, and when the mirror ended by itself (`failure` is set then); it
-    must not raise. `store_reset` counts the observed wipes.
+    must not raise. `store_resets` counts the observed wipes.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Mirror:
         self.prefix = prefix
         self.items: dict[str, KeyValue] = {}
         self.revision = 0
-        self.store_reset = 0
+        self.store_resets = 0
         self.on_change = on_change
         self._etcd = etcd
         self._backoff = Backoff(rng)
@@ -196,7 +196,7 @@ class Mirror:
     def _replace_all(self, listed: Range, *, after_wipe: bool = False) -> None:
         self.items = {kv.key: kv for kv in listed.kvs}
         self.revision = listed.revision
-        self.store_reset += after_wipe
+        self.store_resets += after_wipe
         self._unreported_reset = self._unreported_reset or after_wipe
         self._backoff.reset()
         self._notify()

@@ -64,7 +64,7 @@ class _WatchStream:
 
     async def begin(self) -> None:
         """Open a stream and wait until etcd confirms the watch; raise as `Etcd.watch` does."""
-        known = self._connection.identity.epoch()
+        known = self._connection.store_epoch.epoch()
         self._stream = self._connection.open_stream(
             self._connection.watch.Watch, tried=self._tried, wait_for_ready=True
         )
@@ -96,7 +96,7 @@ class _WatchStream:
         events = tuple(watch_event(event) for event in response.events)
         revision = events[-1].kv.mod_revision
         self._next_revision = revision + 1
-        self._connection.identity.observe(revision)
+        self._connection.store_epoch.observe(revision)
         return WatchBatch(events, revision)
 
     def end(self) -> None:
@@ -106,7 +106,7 @@ class _WatchStream:
             self._stream = None
 
     def _check(self, response: Any) -> Any:
-        self._connection.identity.check_cluster(response.header.cluster_id, self._since)
+        self._connection.store_epoch.check_cluster(response.header.cluster_id, self._since)
         if response.canceled:
             raise from_watch_cancel(response, tried=self._tried, where=self._connection.where)
         return response

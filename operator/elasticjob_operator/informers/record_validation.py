@@ -24,10 +24,10 @@ BYTES_LIMIT = 1 << 16
 """Bytes of a record that one node writes; a report of 500 workers has half as many."""
 
 _INT32 = 1 << 31
-_MAX_LENGTH = {"time_ns", "stalled_since_ns", "lease", "memory_bytes", "step", "total", "pid"}
+_INT64_FIELDS = {"time_ns", "stalled_since_ns", "lease", "memory_bytes", "step", "total", "pid"}
 """Fields with numbers of up to 63 bits, such as leases of etcd; others have 32 bits in the status."""
 _TEXT_LIMIT = 8192
-_MAX_LENGTHS = {"charged_failures": 1 << 16, "nprocs": 1 << 19, "roles": 1 << 19}
+_TEXT_LIMITS = {"charged_failures": 1 << 16, "nprocs": 1 << 19, "roles": 1 << 19}
 _METRICS_LIMIT = 64
 _REDUCED_MESSAGE = 128
 """Characters of a reduced message; each is at most six bytes of JSON."""
@@ -109,12 +109,12 @@ def _checked_fields(kind: type) -> tuple[str, ...]:
 
 
 def _require_text(name: str, value: str) -> None:
-    if len(value) > _MAX_LENGTHS.get(name, _TEXT_LIMIT):
+    if len(value) > _TEXT_LIMITS.get(name, _TEXT_LIMIT):
         raise RecordError(f"{name} has {len(value)} characters")
 
 
 def _require_number(name: str, value: int) -> None:
-    limit, lowest = (1 << 63, 0) if name in _MAX_LENGTH else (_INT32, 0 if name in _NOT_NEGATIVE else -_INT32)
+    limit, lowest = (1 << 63, 0) if name in _INT64_FIELDS else (_INT32, 0 if name in _NOT_NEGATIVE else -_INT32)
     if not lowest <= value < limit:
         raise RecordError(f"{name} is {value}")
 

@@ -73,7 +73,7 @@ class RendezvousInformer:
     @property
     def store(self) -> int:
         """Number of the store; it grows with each wipe."""
-        return self._mirror.store_reset
+        return self._mirror.store_resets
 
     @property
     def revision(self) -> int:

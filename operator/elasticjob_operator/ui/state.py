@@ -24,7 +24,7 @@ MAX_FAILURES = 20
 MAX_ROUNDS = 200
 _MAX_DELETED = 1000
 
-MemberAt = tuple[str, str]
+NamespacedName = tuple[str, str]
 """Namespace and name of a job; of two successive jobs with one name, the newer is shown."""
 
 
@@ -53,8 +53,8 @@ class PageState(ReconcileObserver):
     def __init__(self) -> None:
         self.version = 0
         """A number that grows with every change."""
-        self.jobs: dict[MemberAt, JobEntry] = {}
-        self._deleted: deque[tuple[int, MemberAt]] = deque(maxlen=_MAX_DELETED)
+        self.jobs: dict[NamespacedName, JobEntry] = {}
+        self._deleted: deque[tuple[int, NamespacedName]] = deque(maxlen=_MAX_DELETED)
         self._waiters: set[asyncio.Future[None]] = set()
 
     def reconciled(self, key: JobKey, obj: Object, status: JobStatus, view: RendezvousView, now_s: float) -> None:
@@ -85,7 +85,7 @@ class PageState(ReconcileObserver):
             del self.jobs[namespaced_name]
             self._deleted.append((self._changed(), namespaced_name))
 
-    def since(self, version: int) -> tuple[list[JobEntry], list[MemberAt]] | None:
+    def since(self, version: int) -> tuple[list[JobEntry], list[NamespacedName]] | None:
         """Return the changed and the deleted jobs since `version`; None if deletions since then are no longer known."""
         if self._deleted and len(self._deleted) == _MAX_DELETED and self._deleted[0][0] > version:
             return None

@@ -174,7 +174,7 @@ async def test_a_mirror_misses_no_write_in_a_flood_of_compactions(victim: Job, c
         await aeventually(lambda: len(mirror.items) == 30, what="all keys in the mirror")
         newest = {kv.key: kv.value for kv in (await victim.etcd.range(victim.keys.everything)).kvs}
         await aeventually(lambda: {k: kv.value for k, kv in mirror.items.items()} == newest, what="the last values")
-        assert mirror.store_reset == 0
+        assert mirror.store_resets == 0
 
 
 async def test_the_operators_view_survives_a_flood_of_compactions(

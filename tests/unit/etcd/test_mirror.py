@@ -87,7 +87,7 @@ async def test_after_a_compaction_deletions_are_seen_as_missing_keys(store: InMe
         store.compact(put(store, "q"))
         etcd.reconnect()
         assert await reach(mirror, 5) == ["p/b", "p/c"]
-        assert mirror.store_reset == 0
+        assert mirror.store_resets == 0
         assert await reach(mirror, put(store, "p/d")) == ["p/b", "p/c", "p/d"]
 
 
@@ -99,7 +99,7 @@ async def test_a_wipe_is_reported_once_when_the_new_store_is_listed(store: InMem
         put(store, "p/new")
         with pytest.raises(StoreReset, match="p/ was listed again at revision 2"):
             await mirror.wait_change(seen)
-        assert (sorted(mirror.items), mirror.store_reset) == (["p/new"], 1)
+        assert (sorted(mirror.items), mirror.store_resets) == (["p/new"], 1)
         assert await reach(mirror, put(store, "p/later")) == ["p/later", "p/new"]
 
 
@@ -112,7 +112,7 @@ async def test_nothing_that_is_left_after_a_compaction_is_a_deletion(store: InMe
         store.compact(put(store, "q"))
         etcd.reconnect()
         assert await reach(mirror, 4) == []
-        assert mirror.store_reset == 0
+        assert mirror.store_resets == 0
 
 
 async def test_where_it_is_asked_for_nothing_that_is_left_after_a_compaction_is_taken_for_a_wipe(
@@ -130,7 +130,7 @@ async def test_where_it_is_asked_for_nothing_that_is_left_after_a_compaction_is_
         put(store, "p/a")
         delete(store, "p/a")
         assert await reach(mirror, 6) == []
-        assert mirror.store_reset == 1, "a deletion that was watched is one"
+        assert mirror.store_resets == 1, "a deletion that was watched is one"
 
 
 class Incomplete(InMemoryEtcd):
@@ -154,7 +154,7 @@ async def test_nothing_that_is_left_after_a_list_for_another_reason_is_a_deletio
     async with Mirror(Incomplete(store), "p/", empty_is_reset=True) as mirror:
         put(store, "p/a")
         assert await reach(mirror, 3) == []
-        assert mirror.store_reset == 0
+        assert mirror.store_resets == 0
 
 
 async def test_entering_waits_for_etcd_however_long_it_takes(store: InMemoryStore) -> None:

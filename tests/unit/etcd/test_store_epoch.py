@@ -9,10 +9,10 @@ CLUSTER, OTHER = 0xA, 0xB
 
 
 def known(revision: int) -> StoreEpochTracker:
-    """An identity that has seen `revision` of CLUSTER."""
-    identity = StoreEpochTracker()
-    identity.check(CLUSTER, revision, identity.epoch())
-    return identity
+    """Return a tracker that has observed `revision` of CLUSTER."""
+    tracker = StoreEpochTracker()
+    tracker.check(CLUSTER, revision, tracker.epoch())
+    return tracker
 
 
 def test_the_first_answer_is_taken_as_it_is() -> None:
@@ -20,43 +20,43 @@ def test_the_first_answer_is_taken_as_it_is() -> None:
 
 
 def test_answers_that_overtook_each_other_are_no_wipe() -> None:
-    identity = known(7)
-    slow, fast = identity.epoch(), identity.epoch()
-    identity.check(CLUSTER, 9, fast)
-    identity.check(CLUSTER, 8, slow)
-    assert identity.epoch().revision == 9
+    tracker = known(7)
+    slow, fast = tracker.epoch(), tracker.epoch()
+    tracker.check(CLUSTER, 9, fast)
+    tracker.check(CLUSTER, 8, slow)
+    assert tracker.epoch().revision == 9
 
 
 @pytest.mark.parametrize(("cluster_id", "revision"), [(CLUSTER, 6), (OTHER, 8)], ids=["older", "other cluster"])
 def test_another_store_is_reported_once_and_then_accepted(cluster_id: int, revision: int) -> None:
-    identity = known(7)
+    tracker = known(7)
     with pytest.raises(StoreReset):
-        identity.check(cluster_id, revision, identity.epoch())
-    identity.check(cluster_id, revision, identity.epoch())
-    assert identity.epoch().generation == 1
+        tracker.check(cluster_id, revision, tracker.epoch())
+    tracker.check(cluster_id, revision, tracker.epoch())
+    assert tracker.epoch().generation == 1
 
 
 def test_every_call_in_flight_over_a_wipe_gets_the_error() -> None:
-    identity = known(7)
-    first, second, third = (identity.epoch() for _ in range(3))
+    tracker = known(7)
+    first, second, third = (tracker.epoch() for _ in range(3))
     with pytest.raises(StoreReset):
-        identity.check(OTHER, 1, first)
+        tracker.check(OTHER, 1, first)
     with pytest.raises(StoreReset):
-        identity.check(OTHER, 900, second)
+        tracker.check(OTHER, 900, second)
     with pytest.raises(StoreReset):
-        identity.check(CLUSTER, 7, third)  # a late answer of the old store is not taken for the new one's
-    identity.check(OTHER, 2, identity.epoch())
+        tracker.check(CLUSTER, 7, third)  # a late answer of the old store is not taken for the new one's
+    tracker.check(OTHER, 2, tracker.epoch())
 
 
 def test_a_stream_whose_member_lags_behind_is_no_wipe() -> None:
-    identity = known(7)
-    identity.check_cluster(CLUSTER, identity.epoch())
+    tracker = known(7)
+    tracker.check_cluster(CLUSTER, tracker.epoch())
     with pytest.raises(StoreReset):
-        identity.check_cluster(OTHER, identity.epoch())
+        tracker.check_cluster(OTHER, tracker.epoch())
 
 
 def test_what_was_watched_counts_as_known() -> None:
-    identity = known(7)
-    identity.observe(12)
+    tracker = known(7)
+    tracker.observe(12)
     with pytest.raises(StoreReset, match="revision 11 after 12"):
-        identity.check(CLUSTER, 11, identity.epoch())
+        tracker.check(CLUSTER, 11, tracker.epoch())

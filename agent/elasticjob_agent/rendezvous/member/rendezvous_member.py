@@ -208,9 +208,9 @@ class RendezvousMember:
 
     def _on_store_reset(self, session: Session) -> None:
         """Begin the recovery from a wipe: all agents rejoin, and no round opens or closes for one lease period."""
-        if self._mirror.store_reset == self._store_resets:
+        if self._mirror.store_resets == self._store_resets:
             return
-        self._store_resets = self._mirror.store_reset
+        self._store_resets = self._mirror.store_resets
         self._last_known.store_reset()
         self._stale_revision = None
         self._settle_until_s = self._election.settle_until_s = self._clock() + session.keep_alive_s
@@ -300,12 +300,16 @@ class RendezvousMember:
         """Return the identity for the next session; etcd may have been wiped, or the job deleted, in the meantime."""
         self._observe_same_store()
         return next_identity(
-            self._identity, self._last_known, own_spec, resets=self._mirror.store_reset, known_resets=self._store_resets
+            self._identity,
+            self._last_known,
+            own_spec,
+            resets=self._mirror.store_resets,
+            known_resets=self._store_resets,
         )
 
     def _observe_same_store(self) -> None:
         """Take in the newest state, unless there was a wipe: the next session detects that and writes back."""
-        if self._mirror.store_reset == self._store_resets:
+        if self._mirror.store_resets == self._store_resets:
             self._observe()
 
     async def _stop_workers(self, *, fast: bool) -> None:
