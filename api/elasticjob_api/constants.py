@@ -1,4 +1,7 @@
-"""Every name that other programs use: labels, annotations, environment, conditions, reasons. Each is here once."""
+"""Every name that other programs use: labels, annotations, environment, conditions, reasons. Each is here once.
+
+The end has the defaults that the spec and the records share.
+"""
 
 from enum import StrEnum
 
@@ -127,3 +130,9 @@ class EventReason(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     UNKNOWN_FIELDS = "UnknownFields"
     OWNED_BY_ANOTHER = "OwnedByAnother"
+
+
+JOIN_TIMEOUT_S = 600.0
+"""Default of `joinTimeoutSeconds`."""
+KEEP_ALIVE_S = 6.0
+"""Default of `keepAliveSeconds`, the lease of an agent."""

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from elasticjob_api import codec, slot_map
+from elasticjob_api.constants import JOIN_TIMEOUT_S, KEEP_ALIVE_S
 from elasticjob_api.errors import CodecError, RecordError
 from elasticjob_api.replica_sizes import ReplicaSizes
 
@@ -61,7 +62,7 @@ class SpecRecord:
     max_restarts: int = 3
     failure_rules: tuple[FailureRule, ...] = ()
     success_policy: str = "AllWorkers"
-    join_timeout_s: float = 600.0
+    join_timeout_s: float = JOIN_TIMEOUT_S
     last_call_timeout_s: float = field(default=5.0, metadata=codec.named("lastCallSeconds"))
     scale_up_delay_s: float = 10.0
     failure_grace_s: float = 5.0
@@ -71,7 +72,7 @@ class SpecRecord:
     restart_id: str = ""
     suspended: bool = False
     replacements: int = 0
-    keep_alive_s: float = 6.0
+    keep_alive_s: float = KEEP_ALIVE_S
     """`rendezvous.keepAliveSeconds`: the lease of an agent; without a refresh for so long it counts as gone."""
     replica_step: int = 0
     """`replicaStep`: a round has `min` nodes and a multiple of this more; 0: any number."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
+from elasticjob_api.constants import JOIN_TIMEOUT_S, KEEP_ALIVE_S
 from elasticjob_api.replica_sizes import ReplicaSizes
 
 
@@ -47,11 +48,11 @@ class AgentMode(StrEnum):
 class Rendezvous:
     """Timeouts of the rendezvous."""
 
-    join_timeout_s: float = 600.0
+    join_timeout_s: float = JOIN_TIMEOUT_S
     """How long too few nodes wait without an operator before the job fails; with an operator, its deadlines decide."""
     last_call_timeout_s: float = 5.0
     """How long a round with at least minReplicas waits for pods that the operator expects soon."""
-    keep_alive_s: float = 6.0
+    keep_alive_s: float = KEEP_ALIVE_S
     """Life of a node's lease after its last refresh: how long a silent node counts as alive (2 at least)."""
 
 

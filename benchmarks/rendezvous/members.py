@@ -111,7 +111,6 @@ class Members:
             host=f"host-{slot}",
             address="127.0.0.1",
             nproc=8,
-            lease_ttl_s=LEASE_TTL_S,
             slot=slot,
             bootstrap=self._brief,
         )

@@ -22,11 +22,10 @@ from elasticjob_agent.shared_etcd.address import SharedEtcd
 from elasticjob_agent.workers.cpu_binding import parse_binding
 from elasticjob_agent.workers.output import PREFIX_TEMPLATE, Output
 from elasticjob_api import constants, keys
+from elasticjob_api.constants import JOIN_TIMEOUT_S, KEEP_ALIVE_S
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.interface import Endpoint
-
-_KEEP_ALIVE_S = 6.0
 
 
 def from_command_line(
@@ -41,7 +40,7 @@ def from_command_line(
     conf = rdzv_conf.parse_conf(namespace.rdzv_conf)
     spec = _spec(namespace, environment, conf, static=_is_static(backend))
     run_id = _run_id(namespace, backend)
-    identity = _identity(namespace, environment, conf, spec=spec, targets=targets, backend=backend)
+    identity = _identity(namespace, environment, spec=spec, targets=targets, backend=backend)
     return NodeSettings(
         endpoint=Endpoint(targets, ca_cert=conf.ca_cert, cert=conf.cert, key=conf.key),
         identity=replace(identity, keys=Keys(keys.cli_prefix(run_id))),
@@ -67,10 +66,11 @@ def _spec(namespace: argparse.Namespace, environment: Mapping[str, str], conf: R
         max=nodes.max,
         desired=nodes.max,
         max_restarts=values.parse_positive_int("max-restarts", namespace.max_restarts),
-        join_timeout_s=conf.join_timeout_s or 600.0,
+        join_timeout_s=conf.join_timeout_s or JOIN_TIMEOUT_S,
         last_call_timeout_s=LAST_CALL_TIMEOUT_S if conf.last_call_timeout_s is None else conf.last_call_timeout_s,
         scale_up_delay_s=1.0,
         graceful_shutdown_s=_stop_grace_s(namespace, environment),
+        keep_alive_s=conf.keep_alive_s or KEEP_ALIVE_S,
         progress_deadline_s=conf.progress_deadline_s or 0.0,
         restart_window_s=conf.restart_window_s or 0.0,
         backoff_initial_s=1.0 if conf.backoff_initial_s is None else conf.backoff_initial_s,
@@ -81,7 +81,6 @@ def _spec(namespace: argparse.Namespace, environment: Mapping[str, str], conf: R
 def _identity(
     namespace: argparse.Namespace,
     environment: Mapping[str, str],
-    conf: RdzvConf,
     *,
     spec: SpecRecord,
     targets: tuple[str, ...],
@@ -96,7 +95,6 @@ def _identity(
         address=_address(namespace, targets, backend),
         nproc=values.parse_nproc(namespace.nproc_per_node, environment),
         role=namespace.role,
-        lease_ttl_s=conf.keep_alive_s or _KEEP_ALIVE_S,
         slot=_slot(namespace, backend),
         own_spec=spec,
     )

@@ -15,13 +15,11 @@ from elasticjob_agent.workers.cpu_binding import parse_binding
 from elasticjob_agent.workers.output import PREFIX_TEMPLATE, Output
 from elasticjob_api import constants
 from elasticjob_api.bootstrap import Bootstrap, decode_bootstrap
+from elasticjob_api.constants import JOIN_TIMEOUT_S
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys
 from elasticjob_api.one_line import one_line
 from elasticjob_etcd.interface import Endpoint
-
-_KEEP_ALIVE_S = 6.0
-_JOIN_TIMEOUT_S = 600.0
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +46,6 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         host=environment.get(constants.ENV_NODE_NAME) or socket.gethostname(),
         address=_pod_address(environment, need(constants.ENV_POD_IP)),
         nproc=int(need(constants.ENV_NPROC)),
-        lease_ttl_s=_KEEP_ALIVE_S,
         slot=int(need(constants.ENV_SLOT)),
         bootstrap=_bootstrap(environment),
     )
@@ -71,7 +68,7 @@ def _join_timeout_s(environment: Mapping[str, str]) -> float:
     """Return the manifest's joinTimeoutSeconds, or the default if an older operator does not pass it."""
     text = environment.get(constants.ENV_JOIN_TIMEOUT)
     try:
-        seconds = float(text) if text else _JOIN_TIMEOUT_S
+        seconds = float(text) if text else JOIN_TIMEOUT_S
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):

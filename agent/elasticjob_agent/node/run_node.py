@@ -27,6 +27,7 @@ from elasticjob_agent.tracing import Tracer
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
 from elasticjob_agent.workers.output import DEFAULT_OUTPUT, Output
 from elasticjob_agent.workers.progress import ProgressFifo
+from elasticjob_api.constants import JOIN_TIMEOUT_S
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Etcd
@@ -48,7 +49,7 @@ class NodeSettings:
     environment: dict[str, str]
     run_id: str
     log_dir: Path
-    join_timeout_s: float = 600.0
+    join_timeout_s: float = JOIN_TIMEOUT_S
     cwd: str | None = None
     trace: str | None = None
     termination_log: str | None = None

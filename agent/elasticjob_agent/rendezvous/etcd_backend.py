@@ -24,13 +24,14 @@ from elasticjob_agent.rendezvous.protocol.membership import LAST_CALL_TIMEOUT_S
 from elasticjob_agent.supervisor.background_loop import background
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import constants, keys
+from elasticjob_api.constants import JOIN_TIMEOUT_S, KEEP_ALIVE_S
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Etcd
 
 _PORT = 2379
-_JOIN_TIMEOUT_S, _LEASE_TTL_S, _SCALE_UP_DELAY_S = 600.0, 6.0, 1.0
+_SCALE_UP_DELAY_S = 1.0
 
 
 def create(params: RendezvousParameters) -> EtcdRendezvousHandler:
@@ -78,6 +79,7 @@ def _identity(params: RendezvousParameters, node: NodeInfo, address: str) -> Nod
         join_timeout_s=timeouts.join_s,
         last_call_timeout_s=timeouts.last_call_timeout_s,
         scale_up_delay_s=_SCALE_UP_DELAY_S,
+        keep_alive_s=timeouts.keep_alive_s,
     )
     return NodeIdentity(
         keys=Keys(keys.cli_prefix(params.run_id)),
@@ -87,7 +89,6 @@ def _identity(params: RendezvousParameters, node: NodeInfo, address: str) -> Nod
         address=address,
         nproc=node.local_world_size,
         role=node.role,
-        lease_ttl_s=timeouts.keep_alive_s,
         slot=params.get_as_int("node_rank"),
         own_spec=spec,
     )
@@ -109,9 +110,9 @@ class _Timeouts(NamedTuple):
 
 def _timeouts(params: RendezvousParameters) -> _Timeouts:
     return _Timeouts(
-        join_s=_seconds(params, "join_timeout", _JOIN_TIMEOUT_S),
+        join_s=_seconds(params, "join_timeout", JOIN_TIMEOUT_S),
         last_call_timeout_s=_seconds(params, "last_call_timeout", LAST_CALL_TIMEOUT_S, or_none=True),
-        keep_alive_s=_seconds(params, "keep_alive", _LEASE_TTL_S),
+        keep_alive_s=_seconds(params, "keep_alive", KEEP_ALIVE_S),
     )
 
 

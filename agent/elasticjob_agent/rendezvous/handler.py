@@ -29,6 +29,7 @@ from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.worker_mailbox import ThreadedWorkers
 from elasticjob_agent.tracing import Tracer
+from elasticjob_api.constants import JOIN_TIMEOUT_S
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_etcd.errors import EtcdError
@@ -74,7 +75,7 @@ class HandlerDeps:
     random_hex: Callable[[], str]
     """Returns eight random hex digits."""
     trace: Tracer
-    join_timeout_s: float = 600.0
+    join_timeout_s: float = JOIN_TIMEOUT_S
 
 
 class EtcdRendezvousHandler(JobRendezvous):

@@ -34,6 +34,7 @@ from elasticjob_agent.supervisor.background_loop import Background, background
 from elasticjob_agent.torchrun.round_store import RoundEnded, RoundStore
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import constants
+from elasticjob_api.constants import JOIN_TIMEOUT_S, KEEP_ALIVE_S
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.client import EtcdClient
@@ -41,7 +42,6 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Delete, Endpoint, Etcd, Txn
 
 BACKEND = "elasticjob"
-_LEASE_TTL_S = 6.0
 _NO_LIMIT = 1 << 30
 _EXIT_BARRIER = "torchelastic/agent/terminal_state"
 _LEAVE_TIMEOUT_S = 10.0
@@ -65,9 +65,10 @@ def create(parameters: Any) -> "TorchrunRendezvous":
         max=parameters.max_nodes,
         desired=parameters.max_nodes,
         max_restarts=_NO_LIMIT,
-        join_timeout_s=conf.join_timeout_s or 600.0,
+        join_timeout_s=conf.join_timeout_s or JOIN_TIMEOUT_S,
         last_call_timeout_s=LAST_CALL_TIMEOUT_S if conf.last_call_timeout_s is None else conf.last_call_timeout_s,
         scale_up_delay_s=1.0,
+        keep_alive_s=conf.keep_alive_s or KEEP_ALIVE_S,
     )
     identity = NodeIdentity(
         keys=keys,
@@ -76,7 +77,6 @@ def create(parameters: Any) -> "TorchrunRendezvous":
         host=socket.gethostname(),
         address=address,
         nproc=1,  # torch's agent does not pass its number; it counts workers itself, through the store
-        lease_ttl_s=conf.keep_alive_s or _LEASE_TTL_S,
         own_spec=spec,
     )
     endpoint = Endpoint(targets, ca_cert=conf.ca_cert, cert=conf.cert, key=conf.key)
@@ -97,7 +97,7 @@ class TorchrunRendezvous:
         atexit.register(self._leave)
 
     def _deps(self, identity: NodeIdentity, run_id: str) -> HandlerDeps:
-        join_timeout_s = identity.own_spec.join_timeout_s if identity.own_spec else 600.0
+        join_timeout_s = identity.own_spec.join_timeout_s if identity.own_spec else JOIN_TIMEOUT_S
         return HandlerDeps(
             loop=self._background,
             connect=self._connection,

@@ -13,7 +13,7 @@ from elasticjob.errors import CallFailed, NoRendezvous, TooFewNodes
 from elasticjob.multinode import protocol
 from elasticjob.multinode.authentication import call_key
 from elasticjob.multinode.discovery import invitation_key
-from elasticjob.multinode.node_config import KEEP_ALIVE_S, CallContext, call_spec, node_settings, rendezvous_address
+from elasticjob.multinode.node_config import CallContext, call_spec, node_settings, rendezvous_address
 from elasticjob.multinode.result_server import LOOPBACK, ResultServer
 from elasticjob_agent.net.host_port import is_loopback
 from elasticjob_agent.net.own_address import own_address_for_endpoint
@@ -23,6 +23,7 @@ from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.shared_etcd.address import SharedEtcd
 from elasticjob_agent.shared_etcd.lifetime import shared_etcd, wait_etcd_exited, wait_for_others
 from elasticjob_api import records
+from elasticjob_api.constants import KEEP_ALIVE_S
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.client import EtcdClient

@@ -23,9 +23,8 @@ from elasticjob_agent.launch import MainProcessError
 from elasticjob_agent.rendezvous.errors import RendezvousError
 from elasticjob_agent.rendezvous.node_range import parse_nnodes
 from elasticjob_agent.supervisor import SupervisorError
+from elasticjob_api.constants import JOIN_TIMEOUT_S
 from elasticjob_etcd.errors import EtcdError
-
-JOIN_TIMEOUT_S = 600.0
 
 T = TypeVar("T")
 

@@ -22,7 +22,6 @@ from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.interface import Endpoint
 
-KEEP_ALIVE_S = 6.0
 _SCALE_UP_DELAY_S = 1.0
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP)
 _COMMAND = "from elasticjob.multinode.call_worker import main; main()"
@@ -80,7 +79,6 @@ def call_spec(spec: CallSpec) -> SpecRecord:
         max_restarts=spec.max_restarts,
         join_timeout_s=spec.join_timeout_s,
         last_call_timeout_s=spec.last_call_timeout_s,
-        keep_alive_s=KEEP_ALIVE_S,
         scale_up_delay_s=_SCALE_UP_DELAY_S,
     )
 
@@ -94,7 +92,6 @@ def _identity(spec: CallSpec, address: str, nprocs: int) -> NodeIdentity:
         host=host,
         address=address,
         nproc=nprocs,
-        lease_ttl_s=KEEP_ALIVE_S,
     )
 
 

@@ -60,7 +60,6 @@ def one_node(endpoint: EmbeddedEtcd, folder: Path) -> NodeSettings:
         host="host",
         address="127.0.0.1",
         nproc=1,
-        lease_ttl_s=6.0,
         own_spec=SpecRecord(min=1, max=1, desired=1),
     )
     return NodeSettings(

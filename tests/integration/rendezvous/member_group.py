@@ -127,7 +127,7 @@ class MemberGroup:
     group_members: list[GroupMember] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.spec = replace(self.spec, last_call_timeout_s=LAST_CALL_TIMEOUT_S)
+        self.spec = replace(self.spec, last_call_timeout_s=LAST_CALL_TIMEOUT_S, keep_alive_s=self.lease_ttl_s)
         self.keys = Keys(self.prefix.rstrip("/"))
         self.observer = self.connect()
 
@@ -148,7 +148,6 @@ class MemberGroup:
             host=f"host-{number}",
             address="127.0.0.1",
             nproc=2,
-            lease_ttl_s=self.lease_ttl_s,
             slot=slot if is_operated else None,
             own_spec=None if is_operated else self.spec,
         )
@@ -193,7 +192,7 @@ class MemberGroup:
     async def operate(self) -> None:
         """Write the spec as an operator does, also after a wipe; members that join later have its slots."""
         owners = {slot: SlotOwner(f"pod-{slot}") for slot in range(self.spec.max)}
-        self.spec = replace(self.spec, operator="op", slots=owners, keep_alive_s=self.lease_ttl_s)
+        self.spec = replace(self.spec, operator="op", slots=owners)
         await self.observer.txn(Txn((), (Put(self.keys.spec, records.encode(self.spec)),)))
 
     async def set_replicas(self, **changes: Any) -> None:

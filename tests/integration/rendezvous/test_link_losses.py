@@ -62,8 +62,8 @@ async def test_a_leader_and_a_member_that_crash_at_once_are_both_detected(group:
 async def test_after_a_leader_that_left_in_order_a_refused_dial_is_no_proof(group: MemberGroup) -> None:
     leader = await linked(group)
     deaf, other = [peer for peer in group.group_members if peer is not leader]
-    assert leader.member._election._loop is not None
-    await leader.member._election._loop._links.close()
+    assert leader.member._election._round_leader is not None
+    await leader.member._election._round_leader._links.close()
     await deaf.member._listener.close()  # its process runs, and its port refuses
     leader.member.request_leave()
     await group.running(2, deaf, other)
@@ -72,8 +72,8 @@ async def test_after_a_leader_that_left_in_order_a_refused_dial_is_no_proof(grou
 
 async def test_a_leader_that_resigns_and_lives_is_not_evicted(group: MemberGroup) -> None:
     leader = await linked(group)
-    assert leader.member._election._loop is not None
-    await leader.member._election._loop._links.close()
+    assert leader.member._election._round_leader is not None
+    await leader.member._election._round_leader._links.close()
     others = [peer for peer in group.group_members if peer is not leader]
     await aeventually(lambda: not any(peer.member._listener._links for peer in others), within_s=20)
     await aeventually(lambda: all(_has_probed(peer) for peer in others), within_s=20, what="all have probed")

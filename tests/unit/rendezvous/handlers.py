@@ -119,7 +119,6 @@ class Job:
             address="127.0.0.1",
             nproc=node.local_world_size,
             role=node.role,
-            lease_ttl_s=6.0,
             own_spec=self.spec,
         )
 

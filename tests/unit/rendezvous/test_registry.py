@@ -73,7 +73,7 @@ def test_etcd_options_are_in_the_spec_of_the_first_node() -> None:
         60.0,
         2.0,
     )
-    assert (identity.nproc, identity.role, identity.lease_ttl_s, identity.slot) == (5, "ps", 3.0, 4)
+    assert (identity.nproc, identity.role, spec.keep_alive_s, identity.slot) == (5, "ps", 3.0, 4)
 
 
 @pytest.mark.parametrize(("options", "last_call_s"), [({}, 1.0), ({"last_call_timeout": "0"}, 0.0)])

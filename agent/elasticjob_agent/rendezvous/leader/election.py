@@ -68,7 +68,7 @@ class Election:
         self._campaign_task: asyncio.Task[None] | None = None
         self._leading_task: asyncio.Task[None] | None = None
         self._leading_as: SessionIdentity | None = None
-        self._loop: RoundLeader | None = None
+        self._round_leader: RoundLeader | None = None
 
     @property
     def is_leader(self) -> bool:
@@ -107,7 +107,7 @@ class Election:
             return
         await self._resign()
         self._leading_as = me
-        self._loop = RoundLeader(
+        self._round_leader = RoundLeader(
             etcd=self._etcd,
             me=me,
             clock=self._clock,
@@ -118,7 +118,7 @@ class Election:
             lease_doubt_until=self.lease_doubt_until,
             predecessor=predecessor,
         )
-        self._leading_task = asyncio.create_task(self._loop.run(), name="leader")
+        self._leading_task = asyncio.create_task(self._round_leader.run(), name="leader")
         self._leading_task.add_done_callback(lambda _: self._wake())
 
     def _start_campaign(self, me: SessionIdentity) -> None:
@@ -147,7 +147,7 @@ class Election:
 
     async def _resign(self) -> None:
         await _cancel(self._leading_task)
-        self._leading_task = self._leading_as = self._loop = None
+        self._leading_task = self._leading_as = self._round_leader = None
 
     async def close(self) -> None:
         """Stop campaigning and leading; idempotent."""

@@ -21,9 +21,8 @@ class ObservationClock:
         failure_ages: FailureAgeClock | None = None,
         *,
         settle_until_s: float = 0.0,
-        lease_doubt_until_s: float = 0.0,
     ) -> None:
-        """`failure_ages` is the node's, with states from before its election; see `Observations`, `LossGraceTimer`."""
+        """`failure_ages` is the node's, with states from before its election; see `Observations`."""
         self._settle_until_s = settle_until_s
         self._state_was_observed = self._spec_was_observed = False
         self._failure_ages = failure_ages or FailureAgeClock()
@@ -33,7 +32,7 @@ class ObservationClock:
         self._newest_key_s = 0.0
         self._enough_since_s: float | None = None
         self._joiner_since_s: float | None = None
-        self._loss_grace = LossGraceTimer(lease_doubt_until_s=lease_doubt_until_s)
+        self._loss_grace = LossGraceTimer()
 
     def update(
         self,

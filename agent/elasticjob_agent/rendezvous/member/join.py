@@ -42,8 +42,6 @@ class NodeIdentity:
     host: str
     address: str
     nproc: int
-    lease_ttl_s: float
-    """The job's spec has priority over it; without an operator the first agent writes it into the spec."""
     role: str = "default"
     slot: int | None = None
     """The slot that the operator gave; None: the lowest free one is taken."""
@@ -100,8 +98,9 @@ async def join(
     """
     while True:
         if identity.own_spec is not None:
-            wanted = replace(identity.own_spec, keep_alive_s=identity.lease_ttl_s)
-            await _begin_without_operator(etcd, identity.keys, wanted, clears=identity.may_clear_finished_run)
+            await _begin_without_operator(
+                etcd, identity.keys, identity.own_spec, clears=identity.may_clear_finished_run
+            )
         result = await _try_join(etcd, identity, ports, random_hex=random_hex, watching=watching)
         if result is not None:
             return result

@@ -29,6 +29,7 @@ from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_agent.rendezvous.protocol.member_plan import MemberState, Step, StepKind, Workers, next_step
 from elasticjob_agent.rendezvous.protocol.transactions import Failures
 from elasticjob_agent.tracing import Tracer
+from elasticjob_api.constants import JOIN_TIMEOUT_S
 from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode, exit_code_of
 from elasticjob_api.link_secret import decode_link_secret
@@ -55,7 +56,7 @@ class RendezvousMember:
         clock: Callable[[], float],
         random_hex: Callable[[], str],
         trace: Tracer,
-        join_timeout_s: float = 600.0,
+        join_timeout_s: float = JOIN_TIMEOUT_S,
     ) -> None:
         """`random_hex` returns eight random hex digits, `clock` monotonic seconds."""
         self._etcd = etcd

@@ -16,7 +16,7 @@ from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 
 KEYS = Keys("/elasticjob/test")
 SPEC = SpecRecord(min=1, max=2, desired=2)
-PROFILE = NodeIdentity(keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0)
+PROFILE = NodeIdentity(keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1)
 PORTS = Ports(master=1, link=4321)
 
 
@@ -26,7 +26,7 @@ async def join(store: InMemoryStore, identity: NodeIdentity) -> JoinResult:
 
 async def test_the_first_agent_without_an_operator_writes_its_own_keep_alive_time_into_the_spec() -> None:
     store = InMemoryStore()
-    joined = await join(store, replace(PROFILE, lease_ttl_s=9.0, own_spec=SPEC))
+    joined = await join(store, replace(PROFILE, own_spec=replace(SPEC, keep_alive_s=9.0)))
     assert (joined.lease.ttl_s, joined.requirements.bootstrap.keep_alive_s) == (9.0, 9.0)
     assert store.keep_alive(joined.me.lease) == 9.0
 

@@ -19,9 +19,7 @@ from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 
 KEYS = Keys("/elasticjob/test")
 SPEC = SpecRecord(min=1, max=2, desired=2, operator="op", slots={1: SlotOwner("pod-0")})
-GIVEN = NodeIdentity(
-    keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, lease_ttl_s=6.0, slot=1
-)
+GIVEN = NodeIdentity(keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, slot=1)
 
 
 def session_factory(store: InMemoryStore, identity: NodeIdentity, *, second_s: float) -> SessionFactory:

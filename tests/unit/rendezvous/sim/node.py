@@ -90,7 +90,6 @@ class SimNode:
             host=pod,
             address="10.0.0.1",
             nproc=2,
-            lease_ttl_s=6.0,
             slot=slot,
             bootstrap=brief,
             own_spec=own_spec,
