@@ -13,7 +13,7 @@ from pathlib import Path
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_operator.metrics.job_health import AgentHealth, TimeBucket
 from elasticjob_operator.metrics.prometheus import PrometheusRecorder
-from elasticjob_operator.policy.lifecycle.installation import LeftAloneReason
+from elasticjob_operator.policy.lifecycle.installation import UnmanagedReason
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reference" / "metrics.md"
@@ -57,9 +57,9 @@ def _values() -> Iterator[str]:
     }
     for label, values in known.items():
         yield f"| `{label}` | {', '.join(f'`{value}`' for value in values)} |"
-    left_alone = ", ".join(f"`{reason}`" for reason in _all(LeftAloneReason))
+    unmanaged = ", ".join(f"`{reason}`" for reason in _all(UnmanagedReason))
     failed = "of `elasticjob_failed_total`: that of the condition Failed"
-    yield f"| `reason` | of `elasticjob_left_alone`: {left_alone}; {failed} |"
+    yield f"| `reason` | of `elasticjob_left_alone`: {unmanaged}; {failed} |"
     yield "| `namespace` | the jobs' |"
 
 

@@ -209,26 +209,26 @@ async def _prepare(
     log.info(
         "watching %s; keys begin with /elasticjob/%s/", ", ".join(namespaces) or "all namespaces", settings.cluster_id
     )
-    meter, page_state = PrometheusRecorder(), PageState() if options.ui else None
+    recorder, page_state = PrometheusRecorder(), PageState() if options.ui else None
     operator = Controller(
         cluster,
         etcd,
         settings,
         watch=watch_with(list_watch, jobs_memory=options.jobs_memory),
-        metrics=meter,
+        metrics=recorder,
         observer=page_state,
-        credentials=secured.credentials(cluster, etcd, options, settings, meter),
+        credentials=secured.credentials(cluster, etcd, options, settings, recorder),
         etcd_tasks=EtcdTasks(
             space=_space(options, secured.endpoint),
-            leases=_leases(options, secured.endpoint, meter),
+            leases=_leases(options, secured.endpoint, recorder),
             membership=_membership(options, secured.endpoint, cluster),
         ),
         elector=elector,
         is_saturated=connection.is_saturated,
         is_watched=list_watch.has_listed,
     )
-    meter.serve_state(operator.phases, operator.depth, lambda: operator.is_leader, operator.left_alone)
-    await opened.enter_async_context(_probes(options.liveness, task, operator, meter))
+    recorder.serve_state(operator.phases, operator.depth, lambda: operator.is_leader, operator.unmanaged)
+    await opened.enter_async_context(_probes(options.liveness, task, operator, recorder))
     await opened.enter_async_context(_web_page(options.ui, page_state))
     return operator.run()
 
@@ -297,14 +297,14 @@ def _volumes(options: argparse.Namespace, cluster: Cluster) -> EtcdVolumeReplace
     )
 
 
-def _leases(options: argparse.Namespace, endpoint: Endpoint, meter: PrometheusRecorder) -> EtcdLeaseSweeper | None:
+def _leases(options: argparse.Namespace, endpoint: Endpoint, recorder: PrometheusRecorder) -> EtcdLeaseSweeper | None:
     if options.etcd_quota_bytes is None:
         return None
-    return EtcdLeaseSweeper(lambda: EtcdLeaseAdmin.connect(endpoint), meter.etcd_leases_revoked)
+    return EtcdLeaseSweeper(lambda: EtcdLeaseAdmin.connect(endpoint), recorder.etcd_leases_revoked)
 
 
 def _probes(
-    url: str | None, operator_task: OperatorTask, operator: Controller, meter: PrometheusRecorder
+    url: str | None, operator_task: OperatorTask, operator: Controller, recorder: PrometheusRecorder
 ) -> contextlib.AbstractAsyncContextManager[object]:
     if url is None:
         return contextlib.nullcontext()
@@ -314,8 +314,8 @@ def _probes(
             running=lambda: operator_task.is_alive,
             ready=lambda: operator.ready,
             leads=lambda: operator.is_leader,
-            ages=meter.ages,
-            metrics=meter.text,
+            ages=recorder.ages,
+            metrics=recorder.text,
             metrics_type=CONTENT_TYPE,
         ),
     )

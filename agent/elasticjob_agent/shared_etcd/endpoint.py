@@ -104,8 +104,8 @@ async def untrusted_reason(address: SharedEtcd) -> str:
     """Return why the server at the port is not trusted as the job's etcd, with the cures; empty if there is none."""
     if not address.or_there or not is_loopback(address.host) or is_trusted(address.port):
         return ""
-    if strangers := sorted(owners(address.port) - {os.geteuid(), 0}):
-        uids = ", ".join(str(uid) for uid in strangers)
+    if other_owners := sorted(owners(address.port) - {os.geteuid(), 0}):
+        uids = ", ".join(str(uid) for uid in other_owners)
         return f"the server at {address.target} belongs to the user with uid {uids} and is not trusted; {_CURES}"
     if await _probe(address):
         unknown = "no listener there is known to belong to this user or root, so it is not trusted"

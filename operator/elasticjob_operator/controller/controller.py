@@ -66,7 +66,7 @@ class Controller:
         become watched later, at the end of a list.
         """
         self._cluster, self._etcd, self._settings = cluster, etcd, settings
-        self._meter = metrics or MetricsRecorder()
+        self._metrics = metrics or MetricsRecorder()
         self._credentials, self._elector = credentials, elector
         self._etcd_tasks = etcd_tasks or EtcdTasks()
         self._watch_objects, self._is_watched_namespace = watch, is_watched
@@ -107,7 +107,7 @@ class Controller:
             sources=sources,
             clocks=Clocks(),
             ids=random_ids(),
-            metrics=self._meter,
+            metrics=self._metrics,
             observer=observer,
             credentials=self._credentials,
             is_saturated=is_saturated,
@@ -164,7 +164,7 @@ class Controller:
         async with contextlib.aclosing(self._watch_objects(resource)) as stream:
             async for event in stream:
                 apply(event)
-                self._meter.watch_event(resource)
+                self._metrics.watch_event(resource)
                 if event.change is Change.SYNCED:
                     listed.set()
                     self._enqueue_skipped()
@@ -185,9 +185,9 @@ class Controller:
             return Counter()
         return Counter((job.namespace, phase) for job, phase in self._jobs.phases())
 
-    def left_alone(self) -> Counter[tuple[str, str]]:
-        """Return the number of jobs that are left alone, by namespace and reason; empty unless this process leads."""
-        return self._reconciler.left_alone()
+    def unmanaged(self) -> Counter[tuple[str, str]]:
+        """Return the number of unmanaged jobs by namespace and reason; empty unless this process leads."""
+        return self._reconciler.unmanaged()
 
     def depth(self) -> int:
         """Return the number of jobs that wait for a reconcile or are being reconciled."""
@@ -202,7 +202,7 @@ class Controller:
             delay_s = await self._reconciler.reconcile(key)
             failed = False
         finally:
-            self._meter.reconciled(took_s=time.monotonic() - began_s, failed=failed)
+            self._metrics.reconciled(took_s=time.monotonic() - began_s, failed=failed)
         return delay_s
 
     def _min_interval_s(self, key: JobKey) -> float:
@@ -238,7 +238,7 @@ class Controller:
 
     def _report(self, *, readable: bool) -> None:
         if self._leading:
-            self._meter.report(readable=readable)
+            self._metrics.report(readable=readable)
 
     def _pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
         self._reconciler.pod_deleted(key, name, uid)

@@ -179,8 +179,10 @@ class ActionExecutor:
     async def _delete_pods(self, context: ReconcileContext, action: act.DeletePods) -> None:
         if action.spec_revision is not None and await self._spec_revision(context) != action.spec_revision:
             return  # the slot map is newer than the plan; its arrival queues the job
-        doomed = ((name, uid, action.versions.get(name)) for name, uid in action.pods.items())
-        await asyncio.gather(*(self._delete_pod(context, name, uid, version=version) for name, uid, version in doomed))
+        to_delete = ((name, uid, action.versions.get(name)) for name, uid in action.pods.items())
+        await asyncio.gather(
+            *(self._delete_pod(context, name, uid, version=version) for name, uid, version in to_delete)
+        )
 
     async def _delete_pod(
         self,

@@ -9,7 +9,7 @@ from elasticjob_operator.model.cluster_interface import Cluster, Object, Resourc
 from elasticjob_operator.model.finished_job import has_ended
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState
-from elasticjob_operator.policy.lifecycle.installation import FIELD, LeftAloneReason, Ownership, is_managed, ownership
+from elasticjob_operator.policy.lifecycle.installation import FIELD, Ownership, UnmanagedReason, is_managed, ownership
 from elasticjob_operator.policy.status.build import is_finished
 from elasticjob_operator.settings import Settings
 
@@ -24,12 +24,12 @@ class JobClaims:
         self._pods = pods
         self._settings = settings
 
-    def left_alone_reason(self, key: JobKey, obj: Object, *, claimed: bool) -> LeftAloneReason | None:
+    def unmanaged_reason(self, key: JobKey, obj: Object, *, claimed: bool) -> UnmanagedReason | None:
         """Return why another controller or installation acts on the job; None if this one does or may do so."""
         if not is_managed(obj, self._settings.manager_name):
-            return LeftAloneReason.MANAGED_BY_ANOTHER
+            return UnmanagedReason.MANAGED_BY_ANOTHER
         is_foreign = self._ownership(key, obj, claimed=claimed) is Ownership.FOREIGN
-        return LeftAloneReason.OWNED_BY_ANOTHER if is_foreign else None
+        return UnmanagedReason.OWNED_BY_ANOTHER if is_foreign else None
 
     def _ownership(self, key: JobKey, obj: Object, *, claimed: bool) -> Ownership:
         pods, prefix = self._pods.of(key).values(), key.keys(self._settings.cluster_id).prefix

@@ -60,7 +60,7 @@ class JobSnapshots:
         self._sources = sources
         self._settings = settings
         self._clocks = clocks
-        self._meter = metrics
+        self._metrics = metrics
         self._observer = observer
         self.apply_limiter = ApplyLimiter()
         self._parsers: defaultdict[JobKey, CachingJobParser] = defaultdict(CachingJobParser)
@@ -70,7 +70,7 @@ class JobSnapshots:
         """Forget a job that no longer exists, or that another installation owns."""
         self._parsers.pop(key, None)
         self._agents.forget(key)
-        self._meter.job_health(key, None)
+        self._metrics.job_health(key, None)
         self._observer.deleted(key)
 
     def take(self, key: JobKey, obj: Object | None, job_state: JobState) -> Snapshot | None:
@@ -143,8 +143,8 @@ class JobSnapshots:
         in_status, tracker = snapshot.status.rendezvous_round, snapshot.job_state.recovery
         active, recovered = tracker.record(snapshot.view, in_status=in_status)
         if active is not None:
-            self._meter.round_active(snapshot.key, active.cause)
+            self._metrics.round_active(snapshot.key, active.cause)
         if recovered is not None:
-            self._meter.recovered(recovered)
+            self._metrics.recovered(recovered)
             self._observer.recovered(snapshot.key, recovered)
-        self._meter.job_health(snapshot.key, job_health(snapshot))
+        self._metrics.job_health(snapshot.key, job_health(snapshot))

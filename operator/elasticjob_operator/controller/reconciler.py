@@ -25,7 +25,7 @@ from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import WATCH_DEADLINE_S, JobState
 from elasticjob_operator.model.snapshot import DeletedJob, Snapshot
 from elasticjob_operator.planner.plan import plan
-from elasticjob_operator.policy.lifecycle.installation import LeftAloneReason, is_orphaning, owned_by_another
+from elasticjob_operator.policy.lifecycle.installation import UnmanagedReason, is_orphaning, owned_by_another
 from elasticjob_operator.settings import Settings
 from elasticjob_operator.tls.interface import CertificateIssuer
 
@@ -86,7 +86,7 @@ class Reconciler:
             is_saturated=is_saturated,
         )
         self._job_states: dict[JobKey, JobState] = {}
-        self._left_alone: dict[JobKey, LeftAloneReason] = {}
+        self._unmanaged: dict[JobKey, UnmanagedReason] = {}
 
     def reset(self) -> None:
         """Forget everything that an earlier leadership recorded; no reconcile may be running."""
@@ -94,12 +94,12 @@ class Reconciler:
         for key in self._job_states:
             self._snapshots.forget(key)
         self._job_states.clear()
-        self._left_alone.clear()
+        self._unmanaged.clear()
         self._status_writer.reset()
 
-    def left_alone(self) -> Counter[tuple[str, str]]:
-        """Return the number of jobs that are left alone, by namespace and reason."""
-        return Counter((key.namespace, reason.value) for key, reason in self._left_alone.items())
+    def unmanaged(self) -> Counter[tuple[str, str]]:
+        """Return the number of unmanaged jobs by namespace and reason."""
+        return Counter((key.namespace, reason.value) for key, reason in self._unmanaged.items())
 
     def pod_deleted(self, key: JobKey, name: str, uid: str) -> None:
         """Record that the watch reported the deletion of a pod, the only proof that needs no request."""
@@ -137,12 +137,12 @@ class Reconciler:
         Raises errors after which the queue should retry.
         """
         obj = self._sources.jobs.get(key)
-        self._left_alone.pop(key, None)
+        self._unmanaged.pop(key, None)
         if obj is not None:
             if is_orphaning(obj):
                 return None
-            if (reason := self._left_alone_reason(key, obj)) is not None:
-                await self._leave_alone(key, obj, reason)
+            if (reason := self._unmanaged_reason(key, obj)) is not None:
+                await self._ignore(key, obj, reason)
                 return None
             if not objects.is_terminating(obj):
                 obj = await self._claims.claim(key, obj, self._state_of(key))
@@ -162,15 +162,15 @@ class Reconciler:
     def _state_of(self, key: JobKey) -> JobState:
         return self._job_states.setdefault(key, JobState())
 
-    def _left_alone_reason(self, key: JobKey, obj: Object) -> LeftAloneReason | None:
+    def _unmanaged_reason(self, key: JobKey, obj: Object) -> UnmanagedReason | None:
         known = self._job_states.get(key)
-        return self._claims.left_alone_reason(key, obj, claimed=known is not None and bool(known.installation))
+        return self._claims.unmanaged_reason(key, obj, claimed=known is not None and bool(known.installation))
 
-    async def _leave_alone(self, key: JobKey, obj: Object, reason: LeftAloneReason) -> None:
-        """Record that the job is left alone; the first time write an event, if another installation owns it."""
-        self._left_alone[key] = reason
+    async def _ignore(self, key: JobKey, obj: Object, reason: UnmanagedReason) -> None:
+        """Record that the job is unmanaged; the first time write an event, if another installation owns it."""
+        self._unmanaged[key] = reason
         event = owned_by_another(obj, self._settings.installation)
-        if reason is not LeftAloneReason.OWNED_BY_ANOTHER or self._state_of(key).foreign_event == event:
+        if reason is not UnmanagedReason.OWNED_BY_ANOTHER or self._state_of(key).foreign_event == event:
             return
         self._snapshots.forget(key)
         # State from the time when this installation owned the job is no longer valid.

@@ -67,7 +67,7 @@ class StatusWriter:
     ) -> None:
         self._jobs = jobs
         self._is_saturated = is_saturated
-        self._meter = metrics
+        self._metrics = metrics
         self._settings = settings
         self._cluster = cluster
         self._clocks = clocks
@@ -113,7 +113,7 @@ class StatusWriter:
     def _measure(self, key: JobKey, obj: Object, before: JobStatus, after: JobStatus) -> None:
         created_s = from_rfc3339(objects.metadata(obj).get("creationTimestamp"))
         age_s = None if created_s is None else max(0.0, self._clocks.wall() - created_s)
-        self._meter.status_written(key, before, after, age_s=age_s)
+        self._metrics.status_written(key, before, after, age_s=age_s)
 
     async def _correct(self, key: JobKey, obj: Object, job_state: JobState, status: JobStatus) -> float | None:
         """Write the status again if the API server has another one: a late write of an ended process, or of a user.

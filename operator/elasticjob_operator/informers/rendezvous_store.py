@@ -34,7 +34,7 @@ class ChangeKind(Enum):
     """The kind of a change; it follows from the key, and decides how soon the job is reconciled."""
 
     STATE = "state"  # any other key: at once
-    PROGRESS = "soft"  # samples: after the progress interval
+    PROGRESS = "progress"  # samples: after the progress interval
 
 
 class ReportCallback(Protocol):

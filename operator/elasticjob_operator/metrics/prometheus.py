@@ -98,7 +98,7 @@ class PrometheusRecorder(MetricsRecorder):
         phases: Phases,
         depth: Callable[[], int],
         leads: Callable[[], bool] = lambda: True,
-        left_alone: Phases = dict,
+        unmanaged: Phases = dict,
     ) -> None:
         """Register the gauges that are computed at each scrape.
 
@@ -106,10 +106,10 @@ class PrometheusRecorder(MetricsRecorder):
             phases: the number of jobs by namespace and phase.
             depth: the number of jobs that wait for a reconcile or are being reconciled.
             leads: whether this process leads.
-            left_alone: the number of jobs that are left alone, by namespace and reason.
+            unmanaged: the number of unmanaged jobs by namespace and reason.
         """
         self.labels |= _NOW_LABELS
-        self._registry.register(_CurrentState(phases, left_alone, depth, leads, ages=self.ages, goodput=self._goodput))
+        self._registry.register(_CurrentState(phases, unmanaged, depth, leads, ages=self.ages, goodput=self._goodput))
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -189,7 +189,7 @@ class _CurrentState(Collector):
     def __init__(
         self,
         phases: Phases,
-        left_alone: Phases,
+        unmanaged: Phases,
         depth: Callable[[], int],
         leads: Callable[[], bool],
         *,
@@ -197,7 +197,7 @@ class _CurrentState(Collector):
         goodput: Goodput,
     ) -> None:
         self._leads = leads
-        self._left_alone = left_alone
+        self._unmanaged = unmanaged
         self._goodput = goodput
         self._phases = phases
         self._depth = depth
@@ -214,7 +214,7 @@ class _CurrentState(Collector):
             "Jobs for which this installation does nothing, by reason.",
             labels=_NOW_LABELS["elasticjob_left_alone"],
         )
-        for (namespace, reason), count in sorted(self._left_alone().items()):
+        for (namespace, reason), count in sorted(self._unmanaged().items()):
             others.add_metric([namespace, reason], count)
         yield others
         ages = GaugeMetricFamily(

@@ -31,10 +31,10 @@ WATCH_DEADLINE_S = 5.0
 class NameState(Enum):
     """The state of a pod name whose pod is in no cache."""
 
-    EXPECTED = "ours"  # written by this process, and certainly not created yet
-    CREATED = "coming"  # it exists; the watch will deliver it
-    UNKNOWN = "doubtful"  # written by another process, or the creation had no answer: read it
-    ABSENT = "vanished"  # it existed and is gone: the slot needs another name
+    EXPECTED = "expected"  # written by this process, and certainly not created yet
+    CREATED = "created"  # it exists; the watch will deliver it
+    UNKNOWN = "unknown"  # written by another process, or the creation had no answer: read it
+    ABSENT = "absent"  # it existed and is gone: the slot needs another name
     NEVER_CREATED = "never created"  # its creation failed without an answer: the slot needs another name
 
 

@@ -9,14 +9,14 @@ from elasticjob_operator.model.pod import Pod
 class PodState(Enum):
     """The state of a slot's pod."""
 
-    PENDING_CREATE = "to create"  # this process wrote the name and has not created the pod yet
-    CREATED = "coming"  # created, but not in the cache yet
-    UNKNOWN = "to look"  # not known: read it from the API server
+    PENDING_CREATE = "pending create"  # this process wrote the name and has not created the pod yet
+    CREATED = "created"  # created, but not in the cache yet
+    UNKNOWN = "unknown"  # not known: read it from the API server
     LIVE = "live"
     TERMINATING = "terminating"
     FAILED = "failed"
     COMPLETED = "completed"  # its containers succeeded before the job ended
-    ABSENT = "gone"
+    ABSENT = "absent"
     NEVER_CREATED = "never created"  # the request to create it failed; its name is not reused
 
 

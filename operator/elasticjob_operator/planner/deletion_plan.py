@@ -22,9 +22,9 @@ def plan_deletion(job: DeletedJob) -> Plan:
     """Return the next actions; the caller carries them out only if the API server has no such job either."""
     view, pods = job.view, _own_pods(job)
     actions: list[Action] = []
-    if doomed := {pod.name: pod.uid for pod in pods.values() if not pod.terminating}:
+    if to_delete := {pod.name: pod.uid for pod in pods.values() if not pod.terminating}:
         # Only in the observed version: a user who orphans a job removes the job's name from its pods, which then stay.
-        actions.append(DeletePods(doomed, None, {name: pods[name].version for name in doomed}))
+        actions.append(DeletePods(to_delete, None, {name: pods[name].version for name in to_delete}))
     has_own_keys = not view.empty and (bool(job.job_state.installation) or _is_ours_by_spec(job))
     # Another installation may have taken over a job of which we only have the user, so its pods are awaited too.
     has_only_user = job.job_state.has_user and not has_own_keys

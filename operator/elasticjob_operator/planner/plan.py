@@ -106,8 +106,8 @@ def _plan_without_etcd(snapshot: JobSnapshot, status: JobStatus) -> Plan:
 
 def _deletion(pods: Iterable[Pod], spec_revision: int | None = None) -> tuple[DeletePods, ...]:
     """Return the deletion of those pods that are not terminating yet."""
-    doomed = {pod.name: pod.uid for pod in pods if not pod.terminating}
-    return (DeletePods(doomed, spec_revision),) if doomed else ()
+    to_delete = {pod.name: pod.uid for pod in pods if not pod.terminating}
+    return (DeletePods(to_delete, spec_revision),) if to_delete else ()
 
 
 def _quota_exceeded(snapshot: JobSnapshot, status: JobStatus) -> Plan:
@@ -214,9 +214,9 @@ def _deletions(snapshot: JobSnapshot) -> Iterator[Action]:
 
 def _expectations(snapshot: JobSnapshot) -> Iterator[Action]:
     joined = snapshot.joined_slots
-    coming = {slot: owner for slot, owner in snapshot.owners.items() if slot not in snapshot.waiting_slots}
+    owners = {slot: owner for slot, owner in snapshot.owners.items() if slot not in snapshot.waiting_slots}
     refused = snapshot.job_state.failed_creation is not None
-    wanted = expected_slots(coming, joined=joined, now_s=snapshot.now_s, refused=refused)
+    wanted = expected_slots(owners, joined=joined, now_s=snapshot.now_s, refused=refused)
     if snapshot.view.spec is not None and must_rewrite(snapshot.view.expected, wanted, joined=joined):
         yield WriteExpected(wanted, snapshot.view.spec_revision)
 
@@ -226,18 +226,20 @@ def _requeue_after_s(snapshot: JobSnapshot, status: JobStatus) -> float | None:
     expected = [pod.created_s + EXPECTED_FOR_S for pod in snapshot.pods.values() if pod.is_live]
     deadline_s = next_deadline_s(snapshot.job, status, snapshot.view, snapshot.now_s)
     wall = _seconds_until(snapshot.now_s, deadline_s, renewal_s(snapshot), *expected)
-    coming = [since_s + WATCH_DEADLINE_S for since_s in snapshot.job_state.created_at_s.values()]
+    watch_deadlines_s = [since_s + WATCH_DEADLINE_S for since_s in snapshot.job_state.created_at_s.values()]
     lost_s = snapshot.lost_pods.check_at_s
     resync_s = None if _resync(snapshot) else snapshot.job_state.resync_at_s
     failed = snapshot.job_state.failed_creation
     creation_s = None if failed is None else failed.retry_at_s
-    held_back = backing_off(snapshot.job_state.slot_histories, snapshot.monotonic_s).values()
-    landed = (
+    retries_s = backing_off(snapshot.job_state.slot_histories, snapshot.monotonic_s).values()
+    timeouts_s = (
         [sent_s + REQUEST_TIMEOUT_S for _, sent_s in snapshot.job_state.sent_creations.values()]
         if snapshot.waiting_slots
         else []
     )
-    monotonic = _seconds_until(snapshot.monotonic_s, lost_s, resync_s, creation_s, *coming, *held_back, *landed)
+    monotonic = _seconds_until(
+        snapshot.monotonic_s, lost_s, resync_s, creation_s, *watch_deadlines_s, *retries_s, *timeouts_s
+    )
     return _earliest_s(*wall, *monotonic)
 
 

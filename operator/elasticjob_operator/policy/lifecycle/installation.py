@@ -22,12 +22,12 @@ FIELD = "installation"
 class Ownership(Enum):
     """The relation of this installation to a job."""
 
-    OWNED = "ours"
+    OWNED = "owned"
     UNCLAIMED = "unclaimed"  # this installation may claim it
-    FOREIGN = "another's"  # this installation writes nothing
+    FOREIGN = "foreign"  # this installation writes nothing
 
 
-class LeftAloneReason(StrEnum):
+class UnmanagedReason(StrEnum):
     """The reason why this installation ignores a job."""
 
     OWNED_BY_ANOTHER = EventReason.OWNED_BY_ANOTHER.value

@@ -29,8 +29,8 @@ def first_pending_reason(snapshot: JobSnapshot) -> PendingReason | None:
         return PendingReason(INVALID_TEMPLATE if refused.invalid else NOT_CREATED, refused.message)
     if snapshot.job_state.failed_creation_reason:
         return PendingReason(NOT_CREATED, snapshot.job_state.failed_creation_reason)
-    if (held_back := _waiting(snapshot)) is not None:
-        return held_back
+    if (backoff := _waiting(snapshot)) is not None:
+        return backoff
     if (waits := _waits_for_predecessor(snapshot)) is not None:
         return waits
     pods = (pod for _, pod in sorted(snapshot.pods.items()) if pod.is_live and pod.is_blocked)

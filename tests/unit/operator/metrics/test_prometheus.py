@@ -72,11 +72,11 @@ def test_jobs_are_counted_by_phase_at_each_scrape() -> None:
     assert "elasticjob_phase{" not in meter.text().decode()
 
 
-def test_jobs_that_are_left_alone_are_counted_by_reason_at_each_scrape() -> None:
-    meter, left_alone = PrometheusRecorder(), {("team", "OwnedByAnother"): 2}
-    meter.serve_state(dict, lambda: 0, left_alone=lambda: left_alone)
+def test_unmanaged_jobs_are_counted_by_reason_at_each_scrape() -> None:
+    meter, unmanaged = PrometheusRecorder(), {("team", "OwnedByAnother"): 2}
+    meter.serve_state(dict, lambda: 0, unmanaged=lambda: unmanaged)
     assert 'elasticjob_left_alone{namespace="team",reason="OwnedByAnother"} 2.0' in meter.text().decode()
-    left_alone.clear()
+    unmanaged.clear()
     assert "elasticjob_left_alone{" not in meter.text().decode()
 
 

@@ -1,4 +1,4 @@
-"""The count of jobs that an installation leaves alone."""
+"""The count of jobs that another installation or controller acts on."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,7 +22,7 @@ def count(model: Model, **fields: Any) -> dict[tuple[str, str], int]:
         model.process.jobs._jobs[model.key] = {**model.job, **fields}
     model.begin_reconcile()
     model.finish_reconcile()
-    return dict(model.process.reconciler.left_alone())
+    return dict(model.process.reconciler.unmanaged())
 
 
 def test_a_job_of_another_installation_is_counted_until_it_is_handed_over(model: Model) -> None:
@@ -41,4 +41,4 @@ def test_a_job_of_another_controller_is_counted_until_it_is_deleted(model: Model
 def test_a_new_leadership_counts_from_zero(model: Model) -> None:
     assert count(model, status={"installation": "there"})
     model.process.reconciler.reset()
-    assert not model.process.reconciler.left_alone()
+    assert not model.process.reconciler.unmanaged()
