@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from elasticjob_operator.errors import Conflict
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource, SecretStore
-from elasticjob_operator.policy.leader_election import Lease
+from elasticjob_operator.model.lease import Lease
 
 API_VERSION = "coordination.k8s.io/v1"
 _MAX_DURATION_S = 1.0

@@ -9,6 +9,8 @@ take over. A request of the former leader that is still in flight then does no h
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from elasticjob_operator.model.lease import Lease
+
 NEVER = float("-inf")
 
 
@@ -22,16 +24,6 @@ class ElectionTiming:
     """A leader stops this long after it sent its last confirmed renewal."""
     retry_period_s: float = 1.0
     """Between two renewals, and between two reads by a candidate that does not lead."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lease:
-    """The fields of a Lease that decide, as last read; its times are left out."""
-
-    holder: str
-    duration_s: float
-    version: str
-    """The resourceVersion, which changes with every renewal."""
 
 
 class ElectionStep(Enum):

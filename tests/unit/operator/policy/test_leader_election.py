@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from elasticjob_operator.model.lease import Lease
 from elasticjob_operator.policy.leader_election import (
     Candidate,
     ElectionStep,
     ElectionTiming,
-    Lease,
     after_no_answer,
     expires_s,
     is_leader,
