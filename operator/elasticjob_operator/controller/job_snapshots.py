@@ -8,6 +8,7 @@ from elasticjob_api.job import ElasticJob
 from elasticjob_operator.controller.agent_counts import AgentCounts
 from elasticjob_operator.controller.clocks import Clocks
 from elasticjob_operator.controller.job_parser import CachingJobParser, read_status
+from elasticjob_operator.controller.job_state_update import record_observation, record_slots
 from elasticjob_operator.controller.observer import ReconcileObserver
 from elasticjob_operator.errors import RenderError
 from elasticjob_operator.informers.caches import JobCache, PodCache
@@ -21,7 +22,6 @@ from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.snapshot import DeletedJob, JobSnapshot, Observation, RejectedJob, Snapshot
 from elasticjob_operator.planner.derive import derive_snapshot
-from elasticjob_operator.planner.job_memory import record_observation, record_slots
 from elasticjob_operator.policy.etcd.quota import quota
 from elasticjob_operator.policy.lifecycle.resync import LATER_S, ApplyLimiter, is_due, is_unverified, resync_in_s
 from elasticjob_operator.policy.slots.unreachable_agents import no_longer_exempt, silences, unreachable_pods
