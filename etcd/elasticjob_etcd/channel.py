@@ -1,7 +1,8 @@
 """Open the gRPC channel of an `Endpoint`, for `connection` alone: target, credentials, and options against stalls.
 
-The module owns nothing after `open_channel` has returned. Each option prevents a failure that was observed. Without
-them a watch on a stalled etcd receives nothing for ever, and a large read ends as an error.
+`open_channel` keeps nothing of a channel. The import registers a hook for forks, because gRPC does not survive one.
+Each option prevents a failure that was observed. Without them a watch on a stalled etcd receives nothing for ever, and
+a large read ends as an error.
 """
 
 import ipaddress

@@ -1,4 +1,4 @@
-"""The API server's audit log: an account's requests and their answers."""
+"""The API server's audit log, its policy, and the permissions of roles to compare it with."""
 
 import json
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Used = frozenset[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Audit:
-    """The log of one API server, which must be started with `flags`."""
+    """The log of one API server, started with `flags`. The constructor writes the policy into the folder."""
 
     folder: Path
 

@@ -6,7 +6,7 @@ from elasticjob_operator.errors import Conflict, Forbidden
 from elasticjob_operator.informers.caches import PodCache
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Cluster, Object, Resource
-from elasticjob_operator.model.finished_job import has_ended
+from elasticjob_operator.model.job_end import has_ended
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.lifecycle.installation import FIELD, Ownership, UnmanagedReason, is_managed, ownership

@@ -6,7 +6,8 @@ from elasticjob_api.job_size import size_of
 from elasticjob_operator.informers.transform import MAX_STATUS_BYTES, head, status_memory, with_minimal_status
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object
-from elasticjob_operator.model.finished_job import has_ended, is_to_stop, minimal_job
+from elasticjob_operator.model.job_end import has_ended, is_to_stop
+from elasticjob_operator.model.minimal_job import minimal_job
 from elasticjob_operator.policy.lifecycle.job_memory_quota import JobMemoryQuota
 
 JOBS_MEMORY = 128 << 20

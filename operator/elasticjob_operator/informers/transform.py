@@ -13,7 +13,8 @@ from elasticjob_api import constants
 from elasticjob_api.job_size import size_of
 from elasticjob_operator.model import objects, pod_constants
 from elasticjob_operator.model.cluster_interface import Object, Resource
-from elasticjob_operator.model.finished_job import FINAL_CONDITIONS, has_ended, minimal_job
+from elasticjob_operator.model.job_end import FINAL_CONDITIONS, has_ended
+from elasticjob_operator.model.minimal_job import minimal_job
 
 _METADATA = (
     *("name", "namespace", "uid", "resourceVersion", "generation", "labels", "ownerReferences"),

@@ -8,7 +8,7 @@ from elasticjob_api.constants import ConditionType
 from elasticjob_operator.informers.transform import head
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
-from elasticjob_operator.model.finished_job import minimal_job
+from elasticjob_operator.model.minimal_job import minimal_job
 from tests.unit.operator.cluster_model import Model
 
 

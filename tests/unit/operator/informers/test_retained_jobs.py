@@ -9,7 +9,7 @@ from elasticjob_operator.informers.retained_jobs import RetainedJobs
 from elasticjob_operator.informers.transform import status_memory, strip
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
-from elasticjob_operator.model.finished_job import has_ended
+from elasticjob_operator.model.job_end import has_ended
 from elasticjob_operator.policy.etcd.quota import quota
 from elasticjob_operator.policy.lifecycle.ttl import expires_at_s
 from elasticjob_operator.policy.status.build import is_finished

@@ -1,4 +1,4 @@
-"""The part of an ended job that is kept: its status, and the fields that decide when the job and its pods are deleted.
+"""The part of a job that is kept in memory once it has ended: its status, and the fields that decide its deletion.
 
 Thousands of ended jobs may exist for years, and none is started again. So they use none of the memory for running jobs.
 The part is also enough to suspend a job that does not fit into the memory.
@@ -8,44 +8,16 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from elasticjob_api import codec, constants, validation
-from elasticjob_api.constants import ConditionType
+from elasticjob_api import codec, validation
 from elasticjob_api.job_size import size_of
 from elasticjob_api.spec import JobSpec
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object
 
-FINAL_CONDITIONS = frozenset({ConditionType.COMPLETE, ConditionType.FAILED})
 _FIELDS = frozenset({codec.json_name(field.name) for field in fields(JobSpec)}) - {"template"}
 _MAX_FIELD_BYTES = 2 << 10
 """Most bytes of memory of one field."""
 _MAX_LIMITS = 8
-
-
-def has_ended(job: Mapping[str, Any]) -> bool:
-    """Return whether the stored status has ended and was written for this very object."""
-    status = job.get("status")
-    if not isinstance(status, dict):
-        return False
-    if status.get("selector") not in {None, "", f"{constants.LABEL_JOB_UID}={objects.uid_of(job)}"}:
-        return False
-    given = status.get("conditions")
-    found = [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []
-    is_final = any(each.get("type") in FINAL_CONDITIONS and each.get("status") == "True" for each in found)
-    return is_final or bool(status.get("completionTime"))
-
-
-def is_to_stop(job: Mapping[str, Any]) -> bool:
-    """Return whether the job is suspended and may have pods.
-
-    It may if an operator has started it, or has written a condition `Suspended`.
-    """
-    spec, status = job.get("spec"), job.get("status")
-    if not isinstance(spec, dict) or spec.get("suspend") is not True or not isinstance(status, dict):
-        return False
-    given = status.get("conditions")
-    types = [each.get("type") for each in given if isinstance(each, dict)] if isinstance(given, list) else []
-    return bool(status.get("startTime")) or ConditionType.SUSPENDED in types
 
 
 def minimal_job(job: Object) -> Object:
