@@ -85,13 +85,13 @@ def members(*slots: int) -> tuple[Member, ...]:
     return tuple(member(slot) for slot in slots)
 
 
-def world(state: RoundPhase = RoundPhase.FORMING, **fields: Any) -> RendezvousState:
-    return RendezvousState(**{"state": state, "round": 1, "nonce": "n1", **fields})
+def state(phase: RoundPhase = RoundPhase.FORMING, **fields: Any) -> RendezvousState:
+    return RendezvousState(**{"phase": phase, "round": 1, "nonce": "n1", **fields})
 
 
 def active(*slots: int, **fields: Any) -> RendezvousState:
     """Return an active round of these slots, in rank order, with two workers each."""
-    return world(RoundPhase.ACTIVE, members=members(*slots), **{"nprocs": f"2x{len(slots)}", **fields})
+    return state(RoundPhase.ACTIVE, members=members(*slots), **{"nprocs": f"2x{len(slots)}", **fields})
 
 
 def node(slot: int = 0, *, revision: int = 1, **fields: Any) -> NodeEntry:
@@ -131,13 +131,13 @@ def view(*slots: int, **fields: Any) -> RendezvousView:
     """Return a view in which the slots' pods have live agents; the given records exist."""
     given: dict[str, Any] = {"spec": record(*slots), "nodes": nodes(*slots), **fields}
     given.setdefault("spec_revision", 5 if given["spec"] is not None else 0)
-    given.setdefault("world_revision", 6 if given.get("world") is not None else 0)
+    given.setdefault("state_revision", 6 if given.get("state") is not None else 0)
     return RendezvousView(revision=10, empty=False, **given)
 
 
 def running(*slots: int, **fields: Any) -> RendezvousView:
     """Return the view of a job whose first round runs with these slots."""
-    return view(*slots, **{"world": active(*slots), "membership": membership(*slots), **fields})
+    return view(*slots, **{"state": active(*slots), "membership": membership(*slots), **fields})
 
 
 def seen(of: ElasticJob, at: RendezvousView, *pods: Pod, **fields: Any) -> JobSnapshot:

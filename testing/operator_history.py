@@ -149,7 +149,7 @@ class OperatorHistory:
     def condition(self, name: str) -> dict[str, Any]:
         return next((c for c in self.status().get("conditions", []) if c["type"] == name), {})
 
-    def world(self) -> RendezvousState | None:
+    def state(self) -> RendezvousState | None:
         kv = self.etcd.store.get(self.keys.rendezvous_state)
         return decode_state(kv.value) if kv else None
 
@@ -221,8 +221,8 @@ class OperatorHistory:
     async def close_round(self, cause: Cause = Cause.FIRST) -> RendezvousState:
         """Make a round active with all agents that have joined and own their slot."""
         members = await self.members()
-        world = self.world() or RendezvousState(state=RoundPhase.FORMING, round=0, nonce="")
-        active = replace(world, state=RoundPhase.ACTIVE, round=world.round + 1, nonce=next(self._nonces), cause=cause)
+        state = self.state() or RendezvousState(phase=RoundPhase.FORMING, round=0, nonce="")
+        active = replace(state, phase=RoundPhase.ACTIVE, round=state.round + 1, nonce=next(self._nonces), cause=cause)
         active = replace(active, members=members, nprocs=f"2x{len(members)}", master="127.0.0.1:1")
         membership = encode_membership(Membership(active.round, members))
         await self._put(Put(self.keys.rendezvous_state, encode_state(active)), Put(self.keys.members, membership))
@@ -253,13 +253,13 @@ class OperatorHistory:
         cpu_percent: float | None = None,
     ) -> None:
         node = self.etcd.store.get(self.keys.node(member.slot, member.incarnation))
-        world = self.world()
+        now = self.state()
         assert node is not None
-        assert world is not None
+        assert now is not None
         record = decode(NodeRecord, node.value)
         workers = tuple(WorkerReport(rank=2 * rank + i, state=state, pid=100 + i) for i in range(2))
-        report = NodeReport(pod=record.pod, pod_uid=record.pod_uid, round=world.round, group_rank=rank, workers=workers)
-        samples = NodeSamples(round=world.round, cpu_percent=(cpu_percent,) * 2, progress=progress)
+        report = NodeReport(pod=record.pod, pod_uid=record.pod_uid, round=now.round, group_rank=rank, workers=workers)
+        samples = NodeSamples(round=now.round, cpu_percent=(cpu_percent,) * 2, progress=progress)
         await self._put(
             Put(self.keys.report(member.slot, member.incarnation), encode(report), record.lease),
             Put(self.keys.samples(member.slot, member.incarnation), encode(samples), record.lease),
@@ -267,36 +267,36 @@ class OperatorHistory:
 
     async def fail_worker(self, slot: int, *, exit_code: int = -9) -> None:
         """Fail a worker of this slot: its agent opens the next round, the leader charges it as the root cause."""
-        world = self.world()
-        assert world is not None
-        member = next(m for m in world.members if m.slot == slot)
+        state = self.state()
+        assert state is not None
+        member = next(m for m in state.members if m.slot == slot)
         failure = WorkerFailure(incarnation=member.incarnation, rank=0, exit_code=exit_code, signal="SIGKILL", pod="p")
         forming = replace(
-            world,
-            state=RoundPhase.FORMING,
-            round=world.round + 1,
+            state,
+            phase=RoundPhase.FORMING,
+            round=state.round + 1,
             nonce=next(self._nonces),
             cause=Cause.WORKER_FAILED,
-            restarts=world.restarts + 1,
-            root_cause=str(FailureKey(world.round, slot, 0)),
+            restarts=state.restarts + 1,
+            root_cause=str(FailureKey(state.round, slot, 0)),
             members=(),
             nprocs="",
         )
-        key = self.keys.failure(world.round, slot, 0)
+        key = self.keys.failure(state.round, slot, 0)
         await self._put(Put(key, encode(failure)), Put(self.keys.rendezvous_state, encode_state(forming)))
 
     async def finish(self, *slots: int) -> None:
         """Write the completions of these members."""
-        world = self.world()
-        assert world is not None
-        for member in (m for m in world.members if m.slot in slots):
-            await self._put(Put(self.keys.completion(world.round, member.slot), encode(Completion(member.incarnation))))
+        state = self.state()
+        assert state is not None
+        for member in (m for m in state.members if m.slot in slots):
+            await self._put(Put(self.keys.completion(state.round, member.slot), encode(Completion(member.incarnation))))
 
-    async def end(self, state: RoundPhase, cause: Cause, detail: str = "") -> None:
+    async def end(self, phase: RoundPhase, cause: Cause, detail: str = "") -> None:
         """Write a final state, as the leader does."""
-        world = self.world()
-        assert world is not None
-        final = replace(world, state=state, nonce=next(self._nonces), cause=cause, message=detail)
+        state = self.state()
+        assert state is not None
+        final = replace(state, phase=phase, nonce=next(self._nonces), cause=cause, message=detail)
         await self._put(Put(self.keys.rendezvous_state, encode_state(final)))
 
     async def wipe(self) -> None:

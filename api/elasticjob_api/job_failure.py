@@ -29,11 +29,11 @@ class JobFailure:
         return f"{self.reason}: {self.message}"
 
 
-def failure_of(world: RendezvousState) -> JobFailure:
+def failure_of(state: RendezvousState) -> JobFailure:
     """Return the failure in a failed rendezvous state; the operator or the leader may have written it."""
-    if world.cause is not Cause.OPERATOR:
-        return JobFailure(_BY_CAUSE.get(world.cause, FailedReason.MAX_RESTARTS), world.message)
-    reason, _, message = world.message.partition(": ")
+    if state.cause is not Cause.OPERATOR:
+        return JobFailure(_BY_CAUSE.get(state.cause, FailedReason.MAX_RESTARTS), state.message)
+    reason, _, message = state.message.partition(": ")
     if reason not in set(FailedReason):
-        return JobFailure(FailedReason.BELOW_MIN, world.message)
+        return JobFailure(FailedReason.BELOW_MIN, state.message)
     return JobFailure(FailedReason(reason), message)

@@ -86,7 +86,7 @@ class Member:
 class RendezvousState:
     """The state of a job's rendezvous; written by compare-and-swap only (docs/architecture/rendezvous.md)."""
 
-    state: RoundPhase
+    phase: RoundPhase
     round: int
     nonce: str
     restarts: int = 0
@@ -126,15 +126,15 @@ class RendezvousState:
     def summary(self) -> str:
         """Return round, phase and cause in one line for the log."""
         # The worker itself has written its failure, and the agent's last line has the reason of the end.
-        is_of_worker = self.state is RoundPhase.FORMING and self.cause is Cause.WORKER_FAILED
-        is_logged = is_of_worker or self.state.is_final
+        is_of_worker = self.phase is RoundPhase.FORMING and self.cause is Cause.WORKER_FAILED
+        is_logged = is_of_worker or self.phase.is_final
         message = "" if is_logged else one_line(self.message, _LOGGED_MESSAGE)
-        return f"round {self.round} is {self.state.value}: {self.cause.value} {message}".rstrip()
+        return f"round {self.round} is {self.phase.value}: {self.cause.value} {message}".rstrip()
 
     @property
     def order(self) -> tuple[int, int]:
         """Return the pair that never decreases, except by a wipe."""
-        return self.round, list(RoundPhase).index(self.state)
+        return self.round, list(RoundPhase).index(self.phase)
 
     @property
     def root_failure(self) -> FailureKey | None:
@@ -147,22 +147,22 @@ class RendezvousState:
 
 
 def next_round(
-    world: RendezvousState, nonce: str, cause: Cause, message: str = "", *, restart_id: str | None = None
+    state: RendezvousState, nonce: str, cause: Cause, message: str = "", *, restart_id: str | None = None
 ) -> RendezvousState:
-    """Return the state that opens the round after `world`, with the same counters."""
+    """Return the state that opens the round after `state`, with the same counters."""
     return RendezvousState(
-        state=RoundPhase.FORMING,
-        round=world.round + 1,
+        phase=RoundPhase.FORMING,
+        round=state.round + 1,
         nonce=nonce,
-        restarts=world.restarts,
-        node_losses=world.node_losses,
+        restarts=state.restarts,
+        node_losses=state.node_losses,
         cause=cause,
         message=message,
-        root_cause=world.root_cause,
-        restart_id=world.restart_id if restart_id is None else restart_id,
-        startup_failures=world.startup_failures,
-        port_retries=world.port_retries,
-        charged_failures=world.charged_failures,
+        root_cause=state.root_cause,
+        restart_id=state.restart_id if restart_id is None else restart_id,
+        startup_failures=state.startup_failures,
+        port_retries=state.port_retries,
+        charged_failures=state.charged_failures,
     )
 
 
@@ -172,6 +172,7 @@ _INTS = _ALWAYS | {"strikes", "port_retries"}
 
 
 _WIRE = {
+    "phase": "state",
     "node_losses": "losses",
     "message": "detail",
     "root_cause": "root",

@@ -59,8 +59,8 @@ class RendezvousView:
     revision: int = 0
     spec: SpecRecord | None = None
     spec_revision: int = 0
-    world: RendezvousState | None = None
-    world_revision: int = 0
+    state: RendezvousState | None = None
+    state_revision: int = 0
     membership: Membership | None = None
     membership_revision: int = 0
     expected: frozenset[int] = frozenset()
@@ -85,12 +85,12 @@ class RendezvousView:
     @property
     def is_final(self) -> bool:
         """Whether the rendezvous has ended, or is being ended."""
-        return bool(self.quota_violation) or (self.world is not None and self.world.state.is_final)
+        return bool(self.quota_violation) or (self.state is not None and self.state.phase.is_final)
 
     @property
     def active_state(self) -> RendezvousState | None:
         """The rendezvous state if a round is active."""
-        return self.world if self.world is not None and self.world.state is RoundPhase.ACTIVE else None
+        return self.state if self.state is not None and self.state.phase is RoundPhase.ACTIVE else None
 
     @property
     def closed_round(self) -> int:
@@ -102,7 +102,7 @@ class RendezvousView:
     @property
     def is_unreadable(self) -> bool:
         """Whether the spec record or the rendezvous state exists and cannot be decoded, so that no plan may be made."""
-        return (self.spec is None and self.spec_revision != 0) or (self.world is None and self.world_revision != 0)
+        return (self.spec is None and self.spec_revision != 0) or (self.state is None and self.state_revision != 0)
 
     def has_completed(self, round_: int, member: Member) -> bool:
         """Return whether all workers of this member exited with code 0 in this round."""
@@ -165,8 +165,8 @@ class RendezvousView:
 
     @cached_property
     def _completed_slots(self) -> frozenset[int]:
-        world = self.active_state
-        return frozenset(m.slot for m in world.members if self.has_completed(world.round, m)) if world else frozenset()
+        state = self.active_state
+        return frozenset(m.slot for m in state.members if self.has_completed(state.round, m)) if state else frozenset()
 
     def live_members(self) -> tuple[Member, ...]:
         """Return the members of the active round that have a live lease or have finished, in rank order."""
@@ -174,13 +174,13 @@ class RendezvousView:
 
     @cached_property
     def _live_members(self) -> tuple[Member, ...]:
-        world = self.active_state
-        if world is None:
+        state = self.active_state
+        if state is None:
             return ()
         return tuple(
             member
-            for member in world.members
-            if (member in self.nodes and member not in self.tombstones) or self.has_completed(world.round, member)
+            for member in state.members
+            if (member in self.nodes and member not in self.tombstones) or self.has_completed(state.round, member)
         )
 
     def agents(self) -> Mapping[str, Member]:
@@ -274,7 +274,7 @@ def _expected_item(_at: ParsedKey, _kv: StoredKey, record: ExpectedSlots) -> tup
 PARSERS: dict[Kind, KeyParser] = {
     "spec": KeyParser("spec", _record(SpecRecord), _single),
     "expected": KeyParser("expected", _record(ExpectedSlots), _expected_item),
-    "world": KeyParser("world", rendezvous_state.decode_state, _single),
+    "world": KeyParser("state", rendezvous_state.decode_state, _single),
     "members": KeyParser("membership", rendezvous_state.decode_membership, _single),
     "terms": KeyParser("runtime_config", decode_runtime_config, _single),
     "link": KeyParser("link_secret", decode_link_secret, _single),

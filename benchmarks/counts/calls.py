@@ -101,7 +101,7 @@ def member_places(nodes: int) -> Callable[[], Any]:
     def run() -> Any:
         rendezvous_state.decode_state.cache_clear()
         now = rendezvous_state.decode_state(data)
-        step = next_step(MemberState(me=members[-1], world=now))
+        step = next_step(MemberState(me=members[-1], state=now))
         return ranks.assignment(now, step.group_rank)
 
     return run
@@ -126,7 +126,7 @@ def operator_views(nodes: int) -> Callable[[], Any]:
     running, keys = _running(builders.job(replicas=nodes), range(nodes)), Keys("/elasticjob/bench/ns/j/uid")
     values = {
         keys.spec: records.encode(running.spec),
-        keys.rendezvous_state: rendezvous_state.encode_state(running.world),
+        keys.rendezvous_state: rendezvous_state.encode_state(running.state),
         **{keys.node(m.slot, m.incarnation): records.encode(node.record) for m, node in running.nodes.items()},
         **{keys.report(m.slot, m.incarnation): records.encode(report) for m, report in running.reports.items()},
         **{keys.samples(m.slot, m.incarnation): records.encode(samples) for m, samples in running.samples.items()},
@@ -157,7 +157,7 @@ def active(members: tuple[Member, ...]) -> RendezvousState:
     """Return an active round of these members."""
     nprocs, roles = rendezvous_state.encode_layout((_LOCAL, "default") for _ in members)
     return RendezvousState(
-        state=RoundPhase.ACTIVE,
+        phase=RoundPhase.ACTIVE,
         round=1,
         nonce="1" * 8,
         members=members,
@@ -174,12 +174,12 @@ def _node(member: Member, ready: int = 1) -> NodeRecord:
     )
 
 
-def _items(members: tuple[Member, ...], state: RoundPhase) -> dict[str, KeyValue]:
+def _items(members: tuple[Member, ...], phase: RoundPhase) -> dict[str, KeyValue]:
     owners = {member.slot: SlotOwner(pod=f"pod-{member.slot}") for member in members}
     count = len(members)
     spec = SpecRecord(min=count, max=count, desired=count, slots=owners, operator="benchmark")
-    forming = RendezvousState(state=RoundPhase.FORMING, round=2, nonce="2" * 8, cause=Cause.WORKER_FAILED)
-    now = active(members) if state is RoundPhase.ACTIVE else forming
+    forming = RendezvousState(phase=RoundPhase.FORMING, round=2, nonce="2" * 8, cause=Cause.WORKER_FAILED)
+    now = active(members) if phase is RoundPhase.ACTIVE else forming
     values = {
         _KEYS.spec: records.encode(spec),
         _KEYS.rendezvous_state: rendezvous_state.encode_state(now),

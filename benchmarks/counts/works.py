@@ -50,7 +50,7 @@ def works() -> dict[str, Work]:
         f"a member takes its place among {MANY}": member_places(MANY),
         f"ranks of {FEW} nodes": ranks_assigned(FEW),
         f"a failure of {FEW} workers is judged": failure_judged(FEW),
-        f"a world of {MANY}, there and back": world_copied(MANY),
+        f"a state of {MANY} members, there and back": state_copied(MANY),
         f"a report of {LOCAL} workers, there and back": report_copied(LOCAL),
         f"samples of {LOCAL} workers, there and back": samples_copied(LOCAL),
         f"the operator plans a job of {FEW}, nothing to do": operator_plans(FEW),
@@ -81,7 +81,7 @@ def _failure(member: Member) -> WorkerFailure:
     )
 
 
-def world_copied(nodes: int) -> Work:
+def state_copied(nodes: int) -> Work:
     """A state is encoded and decoded again."""
     now = active(members_of(nodes))
 

@@ -76,8 +76,8 @@ class Job:
 
     keys: Keys
     slots: SpecRecord | None = None
-    world: RendezvousState | None = None
-    world_revision: int = 0
+    state: RendezvousState | None = None
+    state_revision: int = 0
     agents: dict[int, Agent] = field(default_factory=dict)
     dirty: bool = False
 
@@ -168,7 +168,7 @@ class Agents:
     @property
     def active(self) -> int:
         """Return the number of jobs whose round is active."""
-        return sum(job.world is not None and job.world.state is RoundPhase.ACTIVE for job in self.jobs.values())
+        return sum(job.state is not None and job.state.phase is RoundPhase.ACTIVE for job in self.jobs.values())
 
     def check(self) -> None:
         """Handle a change of the mirror: only specs, states and deleted node keys matter."""
@@ -209,7 +209,7 @@ class Agents:
             self._job(prefix).slots = decode(SpecRecord, kv.value)
         elif rest == "ctl/world":
             job = self._job(prefix)
-            job.world, job.world_revision = decode_state(kv.value), kv.mod_revision
+            job.state, job.state_revision = decode_state(kv.value), kv.mod_revision
         else:
             return
         self._dirty.add(prefix)
@@ -232,7 +232,7 @@ class Agents:
         if job.slots is None or self.kubelet is None:
             return
         namespace = prefix.split("/")[3]
-        ended = job.world is not None and job.world.state.is_final
+        ended = job.state is not None and job.state.phase.is_final
         owners = {} if ended else {slot: owner.pod for slot, owner in job.slots.slots.items()}
         for slot, agent in list(job.agents.items()):
             if owners.get(slot) != agent.pod:
@@ -244,7 +244,7 @@ class Agents:
         members = tuple(agent.member for _, agent in sorted(job.agents.items()))
         if not members or len(members) < len(owners) or job.slots.suspended:
             return
-        if job.world is None or job.world.state is not RoundPhase.ACTIVE or job.world.members != members:
+        if job.state is None or job.state.phase is not RoundPhase.ACTIVE or job.state.members != members:
             await self._activate(job, members)
 
     async def _join(self, job: Job, slot: int, pod: str, uid: str) -> None:
@@ -258,11 +258,11 @@ class Agents:
         job.agents[slot] = agent
 
     async def _activate(self, job: Job, members: tuple[Member, ...]) -> None:
-        before = job.world
-        round_ = 1 if before is None else before.round + (before.state is RoundPhase.ACTIVE)
-        base = before or RendezvousState(state=RoundPhase.FORMING, round=round_, nonce="")
-        world = RendezvousState(
-            state=RoundPhase.ACTIVE,
+        before = job.state
+        round_ = 1 if before is None else before.round + (before.phase is RoundPhase.ACTIVE)
+        base = before or RendezvousState(phase=RoundPhase.FORMING, round=round_, nonce="")
+        state = RendezvousState(
+            phase=RoundPhase.ACTIVE,
             round=round_,
             nonce=secrets.token_hex(8),
             node_losses=base.node_losses,
@@ -273,13 +273,13 @@ class Agents:
             members=members,
         )
         ops: list[Op] = [
-            Put(job.keys.rendezvous_state, encode_state(world)),
+            Put(job.keys.rendezvous_state, encode_state(state)),
             Put(job.keys.members, encode_membership(Membership(round_, members))),
         ]
-        result = await self.etcd.txn(Txn((unchanged(job.keys.rendezvous_state, job.world_revision),), tuple(ops)))
+        result = await self.etcd.txn(Txn((unchanged(job.keys.rendezvous_state, job.state_revision),), tuple(ops)))
         if not result.succeeded:
             return  # the change that won wakes this task
-        job.world, job.world_revision = world, result.revision
+        job.state, job.state_revision = state, result.revision
         for rank, member in enumerate(members):
             await self._write_report(job, job.agents[member.slot], rank)
             period_s = job.slots.report_period_s if job.slots else 60.0
@@ -296,17 +296,17 @@ class Agents:
                 due_s, _, prefix, slot, incarnation = heapq.heappop(self._due)
                 job = self.jobs.get(prefix)
                 agent = job.agents.get(slot) if job else None
-                if not job or not agent or agent.member.incarnation != incarnation or not job.world or not job.slots:
+                if not job or not agent or agent.member.incarnation != incarnation or not job.state or not job.slots:
                     continue
-                if agent.member not in job.world.members:
+                if agent.member not in job.state.members:
                     continue
-                await self._put(self._put_samples(job, agent, job.world.members.index(agent.member)))
+                await self._put(self._put_samples(job, agent, job.state.members.index(agent.member)))
                 entry = (due_s + job.slots.report_period_s, next(self._count), prefix, slot, incarnation)
                 heapq.heappush(self._due, entry)
 
     async def _write_report(self, job: Job, agent: Agent, rank: int) -> None:
         worker = WorkerReport(rank=rank, state=WorkerState.HEALTHY, pid=4242)
-        round_ = job.world.round if job.world else 1
+        round_ = job.state.round if job.state else 1
         report = NodeReport(pod=agent.pod, pod_uid=agent.uid, round=round_, group_rank=rank, workers=(worker,))
         key = job.keys.report(agent.member.slot, agent.member.incarnation)
         await self._put(Put(key, encode(report), agent.lease), self._put_samples(job, agent, rank))
@@ -314,7 +314,7 @@ class Agents:
     def _put_samples(self, job: Job, agent: Agent, rank: int) -> Put:
         progress = Progress(step=int(time.time() * 10) % STEPS, total=STEPS, metrics={"loss": f"{random.random():.4f}"})
         samples = NodeSamples(
-            round=job.world.round if job.world else 1,
+            round=job.state.round if job.state else 1,
             cpu_percent=(round(random.uniform(90.0, 100.0), 1),),
             memory_bytes=(random.randrange(10**9, 10**10),),
             progress=progress if rank == 0 else None,
@@ -328,12 +328,12 @@ class Agents:
     async def finish(self, prefix: str) -> None:
         """End all workers of a job with success."""
         job = self.jobs[prefix]
-        if job.world is not None and job.world.state is RoundPhase.ACTIVE:
-            world = RendezvousState(
-                state=RoundPhase.SUCCEEDED, round=job.world.round, nonce=secrets.token_hex(8), cause=Cause.SUCCEEDED
+        if job.state is not None and job.state.phase is RoundPhase.ACTIVE:
+            state = RendezvousState(
+                phase=RoundPhase.SUCCEEDED, round=job.state.round, nonce=secrets.token_hex(8), cause=Cause.SUCCEEDED
             )
-            ops = (Put(job.keys.rendezvous_state, encode_state(world)), Delete(job.keys.reports, prefix=True))
-            await self.etcd.txn(Txn((unchanged(job.keys.rendezvous_state, job.world_revision),), ops))
+            ops = (Put(job.keys.rendezvous_state, encode_state(state)), Delete(job.keys.reports, prefix=True))
+            await self.etcd.txn(Txn((unchanged(job.keys.rendezvous_state, job.state_revision),), ops))
 
 
 async def orders(kubelet: Kubelet, agents: Agents) -> None:

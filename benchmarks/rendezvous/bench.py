@@ -151,22 +151,22 @@ def floor(server: Server, nodes: int, samples: Samples, first: str = FIRST) -> N
         phase, begin_us = Phase(server, children), time.time_ns() // 1000
         for child in children:
             child.order("go")
-        first_us = _world(server, keys, children, "joined", b"active1 " + members)
+        first_us = _put_state(server, keys, children, "joined", b"active1 " + members)
         add(samples, (first, FLOOR, nodes), (first_us - begin_us) / 1e6, phase)
         if first != FIRST:
             return
         phase = Phase(server, children)
         begin_us = asyncio.run(put(server.endpoint, keys.rendezvous_state, b"forming2 ")).at_us
-        next_us = _world(server, keys, children, "stopped", b"active2 " + members)
+        next_us = _put_state(server, keys, children, "stopped", b"active2 " + members)
         add(samples, (NEXT, FLOOR, nodes), (next_us - begin_us) / 1e6, phase)
 
 
-def _world(server: Server, keys: Keys, children: Sequence[Child], after: str, world: bytes) -> int:
+def _put_state(server: Server, keys: Keys, children: Sequence[Child], after: str, state: bytes) -> int:
     """Write a state when all have reported `after`; return the time at which the last member has received it."""
     for child in children:
         child.receive(after)
-    asyncio.run(put(server.endpoint, keys.rendezvous_state, world))
-    return max(child.started_us(int(world[6:7])) for child in children)
+    asyncio.run(put(server.endpoint, keys.rendezvous_state, state))
+    return max(child.started_us(int(state[6:7])) for child in children)
 
 
 def secure(server: Server, nodes: int, lease_s: float, samples: Samples) -> None:

@@ -57,13 +57,13 @@ class BareMembers:
             for event in (await watch.read()).events:
                 await self._saw(event.kv.value, kv, rpc.TxnRequest(success=[write]))
 
-    async def _saw(self, world: bytes, kv: Any, ready: Any) -> None:
-        state = world.partition(b" ")[0].decode()
-        if state.startswith("forming"):
+    async def _saw(self, state: bytes, kv: Any, ready: Any) -> None:
+        name = state.partition(b" ")[0].decode()
+        if name.startswith("forming"):
             await kv.Txn(ready)
             self._note("stopped")
         else:
-            self._note(state)
+            self._note(name)
 
     def _note(self, what: str) -> None:
         self._counts[what] = self._counts.get(what, 0) + 1

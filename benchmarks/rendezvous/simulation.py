@@ -15,7 +15,7 @@ from benchmarks.report.results import OURS, Series, format_value
 
 TRIPS = 3
 """Requests of a join, one after the other: watch, lease, key."""
-WORLD_BYTES = 12
+MEMBER_BYTES = 12
 """A member of the state, which is sent to every member."""
 
 
@@ -87,21 +87,21 @@ def simulate(nodes: int, costs: Costs, place: Place) -> Simulated:
         if trip + 1 < TRIPS:
             heapq.heappush(steps, (done_s, node, trip + 1))
         joined_s = max(joined_s, done_s)
-    world_s = _world(nodes, place)
-    first_s = joined_s + costs.plan.at(nodes) + world_s + place_s
+    state_s = _state_s(nodes, place)
+    first_s = joined_s + costs.plan.at(nodes) + state_s + place_s
     busy = {
         "etcd's processor": nodes * (costs.etcd_join_s + member_s) / place.cores / first_s,
-        "etcd's network": nodes * (join_bytes + WORLD_BYTES * nodes) * byte_s / first_s,
+        "etcd's network": nodes * (join_bytes + MEMBER_BYTES * nodes) * byte_s / first_s,
         "the closer": costs.plan.at(nodes) / first_s,
     }
     ready_s = nodes * (costs.etcd_ready_s + (costs.member_ready_s if place.shared else 0.0)) / place.cores
-    next_s = 3 * place.trip_s + max(ready_s, place_s) + 2 * costs.plan.at(nodes) + world_s + place_s
+    next_s = 3 * place.trip_s + max(ready_s, place_s) + 2 * costs.plan.at(nodes) + state_s + place_s
     return Simulated(first_s, next_s, busy)
 
 
-def _world(nodes: int, place: Place) -> float:
+def _state_s(nodes: int, place: Place) -> float:
     """Return the time until the last watcher has the state."""
-    return nodes * WORLD_BYTES * nodes * 8 / place.gbit_s / 1e9 + place.trip_s
+    return nodes * MEMBER_BYTES * nodes * 8 / place.gbit_s / 1e9 + place.trip_s
 
 
 def costs_of(series: Sequence[Series]) -> Costs | None:
@@ -125,7 +125,7 @@ def costs_of(series: Sequence[Series]) -> Costs | None:
         member_ready_s=member_ready_s,
         plan=plan,
         place=place,
-        join_bytes=Line(sent.base, max(0.0, sent.slope - WORLD_BYTES)),
+        join_bytes=Line(sent.base, max(0.0, sent.slope - MEMBER_BYTES)),
     )
 
 

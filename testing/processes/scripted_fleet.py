@@ -143,26 +143,26 @@ class ScriptedFleet(Fleet):
         """Return all records of the job in etcd."""
         return asyncio.run(_view(self.endpoint, self.keys))
 
-    def world(self) -> RendezvousState | None:
+    def state(self) -> RendezvousState | None:
         """Return the current state."""
-        return self.view().world
+        return self.view().state
 
-    def await_world(self, state: RoundPhase, round_: int) -> RendezvousState:
-        """Wait for this state, and return it."""
+    def await_state(self, phase: RoundPhase, round_: int) -> RendezvousState:
+        """Wait for the state of this phase and round, and return it."""
 
         def seen() -> RendezvousState | None:
-            world = self.world()
-            return world if world is not None and (world.state, world.round) == (state, round_) else None
+            state = self.state()
+            return state if state is not None and (state.phase, state.round) == (phase, round_) else None
 
-        found = eventually(seen, within_s=_TIMEOUT_S, what=f"{state.value} {round_}", pause_s=0.05)
+        found = eventually(seen, within_s=_TIMEOUT_S, what=f"{phase.value} {round_}", pause_s=0.05)
         assert found is not None
         return found
 
     def root_cause(self, round_: int) -> WorkerFailure:
         """Return the verdict's cause of that round's end; valid until the next round ends."""
         view = self.view()
-        assert view.world is not None
-        root = view.world.root_failure
+        assert view.state is not None
+        root = view.state.root_failure
         assert root is not None, "nothing is named as the cause"
         assert root.round == round_, f"{root} is named as the cause of round {round_}'s end"
         return view.failures[root].failure

@@ -54,8 +54,8 @@ _RECORDS = (
     NodeReport(pod="p", pod_uid="u", round=1, progress=Progress(3, 10, {"loss": "0.1"})),
     NodeSamples(round=1, cpu_percent=(99.5, None), memory_bytes=(1, None), progress=Progress(3, 10, {"loss": "0.1"})),
 )
-_WORLD = RendezvousState(
-    state=RoundPhase.ACTIVE,
+_STATE = RendezvousState(
+    phase=RoundPhase.ACTIVE,
     round=3,
     nonce="n",
     charged_failures="1:0,5",
@@ -138,7 +138,7 @@ TARGETS = {
         stored,
         (
             *(records.encode(record) for record in _RECORDS),
-            rendezvous_state.encode_state(_WORLD),
+            rendezvous_state.encode_state(_STATE),
             encode_link_secret(b"k" * 32),
             b"c/failures/1/0000.0",
         ),

@@ -38,7 +38,7 @@ async def run_from_command_line(
         from elasticjob_agent.shared_etcd.lifetime import wait_etcd_exited, wait_for_others  # noqa: PLC0415  # as below
 
         outcome = await run_node_until(wait_etcd_exited(server), settings, received)
-        if isinstance(backend, SharedEtcd) and outcome.world is not None:
+        if isinstance(backend, SharedEtcd) and outcome.state is not None:
             await wait_for_others(settings.identity.keys, server)
         return outcome
 

@@ -14,11 +14,11 @@ from elasticjob_operator.model.actions import Evict, WriteExpected, WriteSpec
 def write_spec(keys: Keys, action: WriteSpec) -> Txn:
     """Return the write of a spec, with the rendezvous state and the expected slots that belong to it."""
     puts: list[Op] = [Put(keys.spec, encode(action.record))]
-    if action.world is not None:
-        puts.append(Put(keys.rendezvous_state, encode_state(action.world)))
+    if action.state is not None:
+        puts.append(Put(keys.rendezvous_state, encode_state(action.state)))
     if action.expected is not None:
         puts.append(_put_expected(keys, action.expected))
-    compares = (unchanged(keys.spec, action.spec_revision), unchanged(keys.rendezvous_state, action.world_revision))
+    compares = (unchanged(keys.spec, action.spec_revision), unchanged(keys.rendezvous_state, action.state_revision))
     return Txn(compares, tuple(puts))
 
 

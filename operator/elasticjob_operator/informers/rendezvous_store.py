@@ -130,7 +130,7 @@ class JobStore:
         """Return a view of all records, as of `revision`."""
         singles = {
             "spec_revision": self._keys.spec,
-            "world_revision": self._keys.rendezvous_state,
+            "state_revision": self._keys.rendezvous_state,
             "membership_revision": self._keys.members,
             "expected_revision": self._keys.expected,
         }

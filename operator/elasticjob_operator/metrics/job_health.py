@@ -44,11 +44,11 @@ def job_health(snapshot: JobSnapshot) -> JobHealth:
 
 
 def _time_bucket(snapshot: JobSnapshot) -> TimeBucket | None:
-    state = snapshot.view.world
+    state = snapshot.view.state
     if (
         snapshot.job.spec.suspend
         or snapshot.view.is_final
-        or (state is not None and state.state is RoundPhase.SUSPENDED)
+        or (state is not None and state.phase is RoundPhase.SUSPENDED)
     ):
         return None
     if snapshot.view.active_state is not None:

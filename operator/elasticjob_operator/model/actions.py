@@ -80,8 +80,8 @@ class WriteSpec:
 
     record: SpecRecord
     spec_revision: int
-    world_revision: int
-    world: RendezvousState | None = None
+    state_revision: int
+    state: RendezvousState | None = None
     expected: frozenset[int] | None = None
     expected_pods: frozenset[str] = frozenset()
     """Pod names that no slot map had before."""

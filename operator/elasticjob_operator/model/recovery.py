@@ -48,24 +48,24 @@ class RecoveryTracker:
 
         `in_status` is the last round in the status. It is used at the first call only.
         """
-        world = view.active_state
+        state = view.active_state
         if self._round is None:
             self._round = in_status
-        if world is None:
+        if state is None:
             return None, None
-        news = world if world.round != self._round else None
-        if world.round != self._round:
-            self._round, self._forming = world.round, news is not None
-        return news, self._sample(view, world) if self._forming else None
+        news = state if state.round != self._round else None
+        if state.round != self._round:
+            self._round, self._forming = state.round, news is not None
+        return news, self._sample(view, state) if self._forming else None
 
-    def _sample(self, view: RendezvousView, world: RendezvousState) -> RecoverySample | None:
-        reports = [view.reports.get(member) for member in world.members]
-        reported = [report.recovery for report in reports if report is not None and report.round == world.round]
+    def _sample(self, view: RendezvousView, state: RendezvousState) -> RecoverySample | None:
+        reports = [view.reports.get(member) for member in state.members]
+        reported = [report.recovery for report in reports if report is not None and report.round == state.round]
         complete = [recovery for recovery in reported if recovery is not None]
-        if len(complete) < len(world.members):
+        if len(complete) < len(state.members):
             return None
         self._forming = False
-        return RecoverySample(world.round, world.cause, step_durations(complete))
+        return RecoverySample(state.round, state.cause, step_durations(complete))
 
 
 def step_durations(timings: Iterable[RecoveryTimings]) -> dict[str, float]:

@@ -83,7 +83,7 @@ def _finish_rendezvous(job: DeletedJob, awaited: Sequence[Pod]) -> tuple[Action,
     if view.spec is None or not view.spec.slots or view.is_final:
         return ()
     record = without_slots(view.spec)
-    return (WriteSpec(record=record, spec_revision=view.spec_revision, world_revision=view.world_revision),)
+    return (WriteSpec(record=record, spec_revision=view.spec_revision, state_revision=view.state_revision),)
 
 
 def _purge(job: DeletedJob) -> tuple[Action, ...]:

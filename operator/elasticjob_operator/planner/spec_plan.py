@@ -78,7 +78,7 @@ def plan_final_spec(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> Write
     """Return the write of a final state for a job that failed while etcd did not respond; its agents then exit."""
     view = snapshot.view
     failed = next((c for c in status.conditions if c.type == ConditionType.FAILED and c.status == "True"), None)
-    if failed is None or view.spec is None or (view.world is not None and view.world.state.is_final):
+    if failed is None or view.spec is None or (view.state is not None and view.state.phase.is_final):
         return None
     context = SpecContext(snapshot, status, ids, view.spec, PodDecisions({}))
     reason = FailedReason(failed.reason) if failed.reason in set(FailedReason) else FailedReason.DEADLINE
@@ -121,23 +121,23 @@ def _describe_pod(owner: SlotPod) -> str:
 
 def _fail(context: SpecContext, failure: JobFailure) -> WriteSpec:
     record = _record(context, {}, suspended=False)
-    world = state_transitions.failed_state(context.snapshot.view.world, context.previous, failure, context.ids.nonce())
-    return _write(context, record, world)
+    state = state_transitions.failed_state(context.snapshot.view.state, context.previous, failure, context.ids.nonce())
+    return _write(context, record, state)
 
 
 def _plan_suspended(context: SpecContext) -> WriteSpec | None:
     view = context.snapshot.view
-    if view.spec is None and view.world is None:
+    if view.spec is None and view.state is None:
         return None  # a job that is created suspended has no keys at all
     record = _record(context, {}, suspended=True)
-    if state_transitions.finished_before_suspension(view) and view.world is not None:
-        return _write(context, record, state_transitions.succeeded_state(view.world, context.ids.nonce()))
+    if state_transitions.finished_before_suspension(view) and view.state is not None:
+        return _write(context, record, state_transitions.succeeded_state(view.state, context.ids.nonce()))
     if record == view.spec:
         return None
-    world = view.world
-    if world is None or world.state is RoundPhase.SUSPENDED:
+    state = view.state
+    if state is None or state.phase is RoundPhase.SUSPENDED:
         return _write(context, record, None)
-    return _write(context, record, state_transitions.suspended_state(world, context.ids.nonce()))
+    return _write(context, record, state_transitions.suspended_state(state, context.ids.nonce()))
 
 
 def _end_pod_revision(context: SpecContext) -> WriteSpec | None:
@@ -150,16 +150,16 @@ def _create(context: SpecContext) -> WriteSpec:
     """Return the first slot map of a job, or the first after a suspension; all of its slots are expected."""
     view, wanted = context.snapshot.view, context.snapshot.job.spec.desired_nodes
     # After a suspension no earlier pod is adopted: its agent would still be in an old round.
-    pods = context.snapshot.pods if view.spec is None and not _is_suspended(view.world) else {}
+    pods = context.snapshot.pods if view.spec is None and not _is_suspended(view.state) else {}
     slots = adopt(pods, wanted=wanted, new_name=context.new_name)
     record = _record(context, slots, suspended=False)
-    world = view.world
-    opened = state_transitions.resumed_state(world, context.ids.nonce()) if world and _is_suspended(world) else None
+    state = view.state
+    opened = state_transitions.resumed_state(state, context.ids.nonce()) if state and _is_suspended(state) else None
     return _write(context, record, opened, expected=frozenset(slots))
 
 
-def _is_suspended(world: RendezvousState | None) -> bool:
-    return world is not None and world.state is RoundPhase.SUSPENDED
+def _is_suspended(state: RendezvousState | None) -> bool:
+    return state is not None and state.phase is RoundPhase.SUSPENDED
 
 
 def _update(context: SpecContext) -> WriteSpec | None:
@@ -224,14 +224,14 @@ def _charged_failures(context: SpecContext) -> int:
 
 
 def _write(
-    context: SpecContext, record: SpecRecord, world: RendezvousState | None, *, expected: frozenset[int] | None = None
+    context: SpecContext, record: SpecRecord, state: RendezvousState | None, *, expected: frozenset[int] | None = None
 ) -> WriteSpec:
     named = set(context.snapshot.view.owners().values()) | set(context.snapshot.pods)
     return WriteSpec(
         record=record,
         spec_revision=context.snapshot.view.spec_revision,
-        world_revision=context.snapshot.view.world_revision,
-        world=world,
+        state_revision=context.snapshot.view.state_revision,
+        state=state,
         expected=expected,
         expected_pods=frozenset(owner.pod for owner in record.slots.values() if owner.pod not in named),
     )

@@ -117,11 +117,11 @@ def _node(entry: JobEntry, status: NodeStatus | None, member: Member | None, pod
 
 def _rounds(entry: JobEntry) -> Iterator[Json]:
     """Yield the rounds of the status, and the current one if it has not been active; `end` is the state after it."""
-    world, rounds = entry.view.world, sorted(entry.rounds.values(), key=lambda each: each.round)
-    if world is not None and world.round in entry.opened_s.keys() - entry.rounds.keys():
-        ended = entry.status.completion_time if world.state.is_final else ""
-        cause, message = world.cause.value, world.message
-        rounds.append(RoundStatus(round=world.round, start_time="", end_time=ended, cause=cause, message=message))
+    state, rounds = entry.view.state, sorted(entry.rounds.values(), key=lambda each: each.round)
+    if state is not None and state.round in entry.opened_s.keys() - entry.rounds.keys():
+        ended = entry.status.completion_time if state.phase.is_final else ""
+        cause, message = state.cause.value, state.message
+        rounds.append(RoundStatus(round=state.round, start_time="", end_time=ended, cause=cause, message=message))
     for each, successor in zip_longest(rounds, rounds[1:]):
         yield {
             "round": each.round,
@@ -130,18 +130,18 @@ def _rounds(entry: JobEntry) -> Iterator[Json]:
             "opened": entry.opened_s.get(each.round),
             "active": from_rfc3339(each.start_time),
             "ended": from_rfc3339(each.end_time),
-            "end": _phase_after(each, successor, world),
+            "end": _phase_after(each, successor, state),
             "nodes": each.nodes,
             "workers": each.workers,
             "steps": dict(entry.steps.get(each.round, {})),
         }
 
 
-def _phase_after(each: RoundStatus, successor: RoundStatus | None, world: RendezvousState | None) -> str:
+def _phase_after(each: RoundStatus, successor: RoundStatus | None, state: RendezvousState | None) -> str:
     if successor is not None:
         is_resumed = successor.cause == Cause.RESUMED.value
         return str(RoundPhase.SUSPENDED.value if is_resumed else RoundPhase.FORMING.value)
-    return str(world.state.value) if world is not None and each.end_time else ""
+    return str(state.phase.value) if state is not None and each.end_time else ""
 
 
 def _last_failure(status: JobStatus) -> Json | None:

@@ -64,8 +64,8 @@ class PageState(ReconcileObserver):
         if entry is None or entry.key != key:
             entry = self.jobs[namespaced_name] = JobEntry(key=key, obj=obj, status=status, view=view, version=0)
         entry.obj, entry.status, entry.view = obj, status, view
-        if view.world is not None and view.world.state is RoundPhase.FORMING:
-            entry.opened_s.setdefault(view.world.round, now_s)
+        if view.state is not None and view.state.phase is RoundPhase.FORMING:
+            entry.opened_s.setdefault(view.state.round, now_s)
         entry.rounds.update((each.round, each) for each in status.rounds)
         for known in (entry.rounds, entry.opened_s, entry.steps):
             _drop_oldest(known)
@@ -117,7 +117,7 @@ def _drop_oldest(by_round: dict[int, Any]) -> None:
 
 def _recent_failures(view: RendezvousView) -> dict[FailureKey, WorkerFailure]:
     """Return the failures of the newest round that has any, the root cause first."""
-    root = view.world.root_failure if view.world is not None else None
+    root = view.state.root_failure if view.state is not None else None
     newest = max(key.round for key in view.failures)
     keys = [key for key in sorted(view.failures) if key == root or key.round == newest]
     keys.sort(key=lambda key: key != root)

@@ -79,7 +79,7 @@ async def run_driver(call: LaunchRequest, context: CallContext) -> dict[int, Any
                 outcome = await _run_node(settings, result_server, context, server)
         finally:
             await result_server.close()
-        if server and outcome.world is not None:
+        if server and outcome.state is not None:
             await wait_for_others(settings.identity.keys, server)
     return _results_or_error(outcome, result_server)
 
@@ -111,7 +111,7 @@ async def _run_node(
     except Superseded as error:  # the other nodes ended the call without this one
         result_server.finish_call()
         return Outcome(ExitCode.FAILED if result_server.failures() else ExitCode.OK, str(error))
-    if outcome.world is not None and outcome.world.state.is_final:
+    if outcome.state is not None and outcome.state.phase.is_final:
         result_server.finish_call()
     return outcome
 
@@ -119,7 +119,7 @@ async def _run_node(
 def _results_or_error(outcome: Outcome, server: ResultServer) -> dict[int, Any]:
     if outcome.code != ExitCode.OK:
         fail(outcome, server)
-    round_ = server.last_round if outcome.world is None else outcome.world.round
+    round_ = server.last_round if outcome.state is None else outcome.state.round
     found = server.results(round_)
     if found is None:
         raise CallFailed(f"results of round {round_} are missing, although it succeeded ({outcome.detail})", {})

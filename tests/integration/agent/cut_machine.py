@@ -30,7 +30,7 @@ def start_there(job: ScriptedFleet, line: NetworkNamespace) -> int:
 def begin(job: ScriptedFleet, line: NetworkNamespace, *, leader: str) -> int:
     """Start three nodes in round 1, with the leader here or there. Return the number of the agent there."""
     first = start_there(job, line) if leader == "there" else start_here(job)
-    job.await_world(RoundPhase.FORMING, 1)
+    job.await_state(RoundPhase.FORMING, 1)
     there = first if leader == "there" else start_there(job, line)
     for _ in range(3 - len(job.agents)):
         start_here(job)
@@ -45,10 +45,10 @@ def back_in_time(job: ScriptedFleet, line: NetworkNamespace, leader: str) -> Non
     here = next(ranks[0] for agent, ranks in job.ranks(1).items() if agent != there)
     line.disconnect()
     job.give_orders(1, {str(here): {"exit": 1}})
-    job.await_world(RoundPhase.FORMING, 2)
+    job.await_state(RoundPhase.FORMING, 2)
     line.connect()
     job.await_round(2, 3)
-    assert (job.restarts(2), job.await_world(RoundPhase.ACTIVE, 2).node_losses) == ({"1"}, 0)
+    assert (job.restarts(2), job.await_state(RoundPhase.ACTIVE, 2).node_losses) == ({"1"}, 0)
     job.all_finish()
     assert job.rounds() == {1, 2}
 
@@ -65,8 +65,8 @@ def left_behind(job: ScriptedFleet, line: NetworkNamespace, leader: str) -> None
     line.connect()
     job.await_round(3, 3)
     assert not psutil.pid_exists(worker)
-    world = job.await_world(RoundPhase.ACTIVE, 3)
-    assert (world.restarts, world.node_losses) == (0, 1)
+    state = job.await_state(RoundPhase.ACTIVE, 3)
+    assert (state.restarts, state.node_losses) == (0, 1)
     job.all_finish()
 
 

@@ -60,8 +60,8 @@ def test_workers_with_progress_are_always_restarted_at_once(endpoint: str, tmp_p
         for round_ in (1, 2, 3):
             job.give_orders(round_, {"0": {"exit": 1}})
             job.await_round(round_ + 1, 1)
-            world = job.await_world(RoundPhase.ACTIVE, round_ + 1)
-            assert (world.startup_failures, world.restarts) == (0, round_)
+            state = job.await_state(RoundPhase.ACTIVE, round_ + 1)
+            assert (state.startup_failures, state.restarts) == (0, round_)
         job.all_finish()
 
 
@@ -109,6 +109,6 @@ def test_a_lost_node_is_counted_separately(endpoint: str, tmp_path: Path) -> Non
         job.begin(3)
         job.agents[2].kill()
         job.await_round(2, 2)
-        world = job.await_world(RoundPhase.ACTIVE, 2)
-        assert (world.restarts, world.node_losses, world.cause) == (0, 1, Cause.NODE_LOST)
+        state = job.await_state(RoundPhase.ACTIVE, 2)
+        assert (state.restarts, state.node_losses, state.cause) == (0, 1, Cause.NODE_LOST)
         job.all_finish(0, 1)

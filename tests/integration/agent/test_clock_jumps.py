@@ -72,7 +72,7 @@ def test_a_jump_while_a_round_runs_loses_no_node(job: ScriptedFleet, clock: Jump
     assert not any(job.reported(agent, LOST) for agent in range(2))
     job.give_orders(1, {"1": {"exit": 1}})
     job.await_round(2, 2)
-    assert (job.restarts(2), job.await_world(RoundPhase.ACTIVE, 2).node_losses) == ({"1"}, 0)
+    assert (job.restarts(2), job.await_state(RoundPhase.ACTIVE, 2).node_losses) == ({"1"}, 0)
     job.all_finish()
     assert job.rounds() == {1, 2}
 
@@ -80,7 +80,7 @@ def test_a_jump_while_a_round_runs_loses_no_node(job: ScriptedFleet, clock: Jump
 def test_a_jump_while_the_first_round_forms_ends_no_wait(job: ScriptedFleet, clock: JumpingWallClock) -> None:
     job.environment = clock.environment
     job.run_scripted()
-    job.await_world(RoundPhase.FORMING, 1)
+    job.await_state(RoundPhase.FORMING, 1)
     clock.jump_to(DAYS)
     job.set_replicas(max_restarts=7)
     outlive_a_lease()
@@ -108,5 +108,5 @@ def test_a_jump_while_workers_save_evicts_no_node(
         clock.jump_to(-DAYS)
         job.start_rounds()
         job.await_round(2, 2)
-        assert (job.view().tombstones, job.await_world(RoundPhase.ACTIVE, 2).node_losses) == ({}, 0)
+        assert (job.view().tombstones, job.await_state(RoundPhase.ACTIVE, 2).node_losses) == ({}, 0)
         job.all_finish()

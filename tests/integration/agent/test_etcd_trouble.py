@@ -45,8 +45,8 @@ def continues(job: ScriptedFleet, at: str | None = None) -> None:
     assert all(psutil.pid_exists(pid) for pid in job.pids(1))
     job.give_orders(1, {"1": {"exit": 1}})
     job.await_round(2, 3)
-    world = job.await_world(RoundPhase.ACTIVE, 2)
-    assert (world.restarts, world.node_losses) == (1, 0)
+    state = job.await_state(RoundPhase.ACTIVE, 2)
+    assert (state.restarts, state.node_losses) == (1, 0)
     job.all_finish()
     assert job.rounds() == {1, 2}
 
@@ -76,8 +76,8 @@ def test_a_failure_during_a_stall_of_etcd_is_recorded_and_charged_afterwards(tmp
             owner = next(agent for agent, ranks in job.ranks(1).items() if ranks == [0])
             job.await_reported(owner, "could not open a round for a failed worker, trying again")
         job.await_round(2, 3)
-        world = job.await_world(RoundPhase.ACTIVE, 2)
-        assert (world.restarts, world.node_losses) == (1, 0)
+        state = job.await_state(RoundPhase.ACTIVE, 2)
+        assert (state.restarts, state.node_losses) == (1, 0)
         job.all_finish()
         assert job.rounds() == {1, 2}
 
@@ -115,7 +115,7 @@ def test_a_watch_whose_revisions_were_compacted_lists_again(tmp_path: Path) -> N
         way.refuse()
         job.set_replicas(max_restarts=7)
         job.give_orders(1, {"0": {"exit": 1}})
-        job.await_world(RoundPhase.FORMING, 2)
+        job.await_state(RoundPhase.FORMING, 2)
         job.set_replicas(max_restarts=8)
         etcd.compact()
         way.restore()
@@ -136,8 +136,8 @@ def test_a_full_etcd_refuses_a_failure_and_it_is_written_later(tmp_path: Path) -
         job.await_reported(owner, "could not open a round for a failed worker, trying again")
         etcd.clear()
         job.await_round(2, 3)
-        world = job.await_world(RoundPhase.ACTIVE, 2)
-        assert (world.restarts, world.node_losses) == (1, 0)
+        state = job.await_state(RoundPhase.ACTIVE, 2)
+        assert (state.restarts, state.node_losses) == (1, 0)
         job.all_finish()
 
 

@@ -39,7 +39,7 @@ def test_workers_save_when_a_node_joins(job: ScriptedFleet) -> None:
     job.run_scripted()
     all_save(job, 2)
     job.await_round(2, 3)
-    assert job.await_world(RoundPhase.ACTIVE, 2).cause is Cause.NODE_JOINED
+    assert job.await_state(RoundPhase.ACTIVE, 2).cause is Cause.NODE_JOINED
 
 
 def test_workers_save_when_the_job_shrinks(job: ScriptedFleet) -> None:
@@ -47,7 +47,7 @@ def test_workers_save_when_the_job_shrinks(job: ScriptedFleet) -> None:
     job.set_replicas(desired=2)
     all_save(job, 3)
     job.await_round(2, 2)
-    assert job.await_world(RoundPhase.ACTIVE, 2).cause is Cause.SCALED_DOWN
+    assert job.await_state(RoundPhase.ACTIVE, 2).cause is Cause.SCALED_DOWN
 
 
 def test_workers_save_when_a_node_is_preempted(job: ScriptedFleet) -> None:
@@ -56,7 +56,7 @@ def test_workers_save_when_a_node_is_preempted(job: ScriptedFleet) -> None:
     all_save(job, 3)
     job.await_round(2, 2)
     assert job.agents[1].wait(scaled(30)) == 128 + signal.SIGTERM
-    assert job.await_world(RoundPhase.ACTIVE, 2).restarts == 0
+    assert job.await_state(RoundPhase.ACTIVE, 2).restarts == 0
 
 
 def test_after_a_failure_saving_workers_get_only_the_short_grace(job: ScriptedFleet) -> None:

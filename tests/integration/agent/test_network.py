@@ -56,11 +56,11 @@ def test_a_short_cut_loses_no_node(endpoint: str, way: Proxy, tmp_path: Path, fa
         another = next(ranks[0] for agent, ranks in job.ranks(1).items() if agent != behind)
         getattr(way, fault)()
         job.give_orders(1, {str(another): {"exit": 1}})
-        job.await_world(RoundPhase.FORMING, 2)
+        job.await_state(RoundPhase.FORMING, 2)
         way.restore()
         job.await_round(2, 3)
         assert job.restarts(2) == {"1"}
-        assert job.await_world(RoundPhase.ACTIVE, 2).node_losses == 0
+        assert job.await_state(RoundPhase.ACTIVE, 2).node_losses == 0
         job.all_finish()
         assert job.rounds() == {1, 2}
 
@@ -96,8 +96,8 @@ def test_a_node_that_was_cut_off_too_long_stops_its_workers_and_joins_again(
         way.restore()
         job.await_round(3, 3)
         assert not psutil.pid_exists(worker)
-        world = job.await_world(RoundPhase.ACTIVE, 3)
-        assert (world.restarts, world.node_losses) == (0, 1)
+        state = job.await_state(RoundPhase.ACTIVE, 3)
+        assert (state.restarts, state.node_losses) == (0, 1)
         job.all_finish()
 
 
@@ -125,7 +125,7 @@ def test_an_agent_that_was_suspended_until_its_replacement_is_fenced_off_and_wai
         suspended = job.agent_of(1)
         worker = pid_of(job, suspended, 1)
         os.kill(job.agents[suspended].pid, signal.SIGSTOP)
-        job.await_world(RoundPhase.FORMING, 2)
+        job.await_state(RoundPhase.FORMING, 2)
         replacement = job.run_scripted()
         job.await_round(2, 2)
         assert job.ranks(2) == {1 - suspended: [0], replacement: [1]}

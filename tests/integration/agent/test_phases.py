@@ -108,10 +108,10 @@ def test_sigterm_while_workers_are_being_started(job: ScriptedFleet) -> None:
     nodes(job, 2)
     with suspended(fork_server_of(job, held)):
         job.run_scripted()
-        job.await_world(RoundPhase.ACTIVE, 1)
+        job.await_state(RoundPhase.ACTIVE, 1)
         job.set_replicas(min=2)
         terminate(job, held)
-        job.await_world(RoundPhase.FORMING, 2)
+        job.await_state(RoundPhase.FORMING, 2)
     assert left(job, held)
     job.await_round(2, 2)
     assert nothing_was_charged(job, 2)
@@ -189,7 +189,7 @@ def test_the_leader_is_killed_while_workers_are_being_started(job: ScriptedFleet
     leader = job.agent_of(job.slot_of_leader())
     with suspended(fork_server_of(job, leader)):
         job.run_scripted()
-        job.await_world(RoundPhase.ACTIVE, 1)
+        job.await_state(RoundPhase.ACTIVE, 1)
         job.set_replicas(min=2)
         kill_leader(job)
         job.await_round(2, 2)
@@ -201,8 +201,8 @@ def test_the_leader_is_killed_while_workers_run(job: ScriptedFleet) -> None:
     job.begin(3)
     _, others = kill_leader(job)
     job.await_round(2, 2)
-    world = job.await_world(RoundPhase.ACTIVE, 2)
-    assert (world.restarts, world.node_losses) == (0, 1)
+    state = job.await_state(RoundPhase.ACTIVE, 2)
+    assert (state.restarts, state.node_losses) == (0, 1)
     job.all_finish(*others)
     assert job.rounds() == {1, 2}
 
@@ -230,14 +230,14 @@ def test_the_leader_is_killed_after_its_verdict_and_there_is_no_second_verdict(
         for round_ in (1, 2):
             job.await_round(round_, 3)
             job.give_orders(round_, {"*": {"exit": 1}})
-        job.await_world(RoundPhase.FORMING, 3)
-        eventually(lambda: getattr(job.world(), "has_verdict", False), within_s=30, what="the verdict", pause_s=0.05)
+        job.await_state(RoundPhase.FORMING, 3)
+        eventually(lambda: getattr(job.state(), "has_verdict", False), within_s=30, what="the verdict", pause_s=0.05)
         _, others = kill_leader(job)
         nodes(job, 2)
         job.set_replicas(backoff_initial_s=0.0)
         job.await_round(3, 2)
-        world = job.await_world(RoundPhase.ACTIVE, 3)
-        assert (world.restarts, world.node_losses) == (2, 0)
+        state = job.await_state(RoundPhase.ACTIVE, 3)
+        assert (state.restarts, state.node_losses) == (2, 0)
         job.all_finish(*others)
 
 

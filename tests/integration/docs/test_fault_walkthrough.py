@@ -72,16 +72,16 @@ class Walk:
     def __init__(self, stage: OperatorHistory, folder: Path) -> None:
         self.stage, self.folder = stage, folder
 
-    def world(self) -> RendezvousState:
+    def state(self) -> RendezvousState:
         """The state of the rendezvous."""
-        found = self.stage.world()
+        found = self.stage.state()
         assert found is not None
         return found
 
     async def failure(self) -> WorkerFailure:
         """Steps 1 and 2: a worker raises an error, and the agent makes a record of it."""
-        world, [node] = self.world(), self.view().nodes.values()
-        place = assignment(world, 0)
+        state, [node] = self.state(), self.view().nodes.values()
+        place = assignment(state, 0)
         spec = self.stage.spec()
         assert spec is not None
         supervisor, progress = await Supervisor.create(), ProgressFifo(self.folder / "progress")
@@ -117,19 +117,19 @@ class Walk:
 
     async def open_round(self, record: WorkerFailure) -> str:
         """Step 3: the agent writes the record and opens the next round; return the key of the record."""
-        world, view = self.world(), self.view()
+        state, view = self.state(), self.view()
         [node] = view.nodes.values()
-        opened = next_round(world, f"open{world.round}", Cause.WORKER_FAILED, describe_failure(record))
+        opened = next_round(state, f"open{state.round}", Cause.WORKER_FAILED, describe_failure(record))
         me = transactions.SessionIdentity(self.stage.keys, node.member, node.record.lease)
-        failures = {FailureKey(world.round, node.member.slot, 0): record}
-        result = await self.stage.etcd.txn(transactions.open_round(me, view.world_revision, opened, failures))
+        failures = {FailureKey(state.round, node.member.slot, 0): record}
+        result = await self.stage.etcd.txn(transactions.open_round(me, view.state_revision, opened, failures))
         assert result.succeeded
-        return self.stage.keys.failure(world.round, node.member.slot, 0).removeprefix(self.stage.keys.prefix)
+        return self.stage.keys.failure(state.round, node.member.slot, 0).removeprefix(self.stage.keys.prefix)
 
     async def lead(self) -> None:
         """Steps 4 and 5: the node is ready, and the leader plans and writes until it has nothing more to write."""
-        world, [node] = self.stage.world(), self.view().nodes.values()
-        round_ = world.round if world else 0
+        state, [node] = self.stage.state(), self.view().nodes.values()
+        round_ = state.round if state else 0
         key = self.stage.keys.node(node.member.slot, node.member.incarnation)
         ready = replace(node.record, ready=round_, master_port=29876, nproc=1)
         await self.stage.etcd.txn(Txn((), (Put(key, encode(ready), node.record.lease),)))
@@ -137,14 +137,14 @@ class Walk:
             decision = plan(self.view(), observed_at(1000.0), f"nonce-{round_}-{attempt}")
             if not isinstance(decision, WriteState):
                 return
-            await self.write(decision.world)
+            await self.write(decision.state)
         raise AssertionError("the leader writes without an end")
 
-    async def write(self, world: RendezvousState) -> None:
+    async def write(self, state: RendezvousState) -> None:
         """Write a state as the leader does."""
-        puts: list[Op] = [Put(self.stage.keys.rendezvous_state, encode_state(world))]
-        if world.members:
-            puts.append(Put(self.stage.keys.members, encode_membership(Membership(world.round, world.members))))
+        puts: list[Op] = [Put(self.stage.keys.rendezvous_state, encode_state(state))]
+        if state.members:
+            puts.append(Put(self.stage.keys.members, encode_membership(Membership(state.round, state.members))))
         await self.stage.etcd.txn(Txn((), tuple(puts)))
 
     def view(self) -> RendezvousView:
@@ -153,9 +153,9 @@ class Walk:
         return parse_view(self.stage.keys, {kv.key: kv for kv in found})
 
 
-def state(world: RendezvousState) -> str:
+def spelled(state: RendezvousState) -> str:
     """Return a state as the pages spell it."""
-    return world.state.value if world.state.is_final else f"{world.state.value}({world.round})"
+    return state.phase.value if state.phase.is_final else f"{state.phase.value}({state.round})"
 
 
 async def test_the_page_has_the_value_of_each_step(tmp_path: Path) -> None:
@@ -168,10 +168,10 @@ async def test_the_page_has_the_value_of_each_step(tmp_path: Path) -> None:
         found["1"] = [str(record.exit_code)]
         found["2"] = [record.message]
         key = await walk.open_round(record)
-        found["3"] = [f"P{key}", state(walk.world()), walk.world().cause.value]
+        found["3"] = [f"P{key}", spelled(walk.state()), walk.state().cause.value]
         await walk.lead()
-        found["4"] = [str(walk.world().restarts), walk.world().root_cause]
-        found["5"] = [state(walk.world())]
+        found["4"] = [str(walk.state().restarts), walk.state().root_cause]
+        found["5"] = [spelled(walk.state())]
         await stage.until("the failure", lambda: "lastFailure" in stage.status())
         status = stage.status()
         failure = status["lastFailure"]
@@ -183,7 +183,7 @@ async def test_the_page_has_the_value_of_each_step(tmp_path: Path) -> None:
         await walk.lead()
         await stage.until("the end", lambda: stage.condition("Failed").get("status") == "True")
         condition = stage.condition("Failed")
-        found["8"] = [state(walk.world()), condition["type"], condition["reason"]]
+        found["8"] = [spelled(walk.state()), condition["type"], condition["reason"]]
     on_the_page = values()
     assert found == {step: on_the_page.get(step) for step in found}
 

@@ -39,8 +39,8 @@ def test_a_job_on_ipv6_runs_and_recovers(rig: KubeStack) -> None:
     rig.running(nodes=2, round_=1)
     assert {pod["status"]["podIP"] for pod in rig.pods()} == {"::1"}
     keys = rig.keys()
-    [world] = rig.etcd_range(keys.rendezvous_state).kvs
-    assert decode_state(world.value).master.startswith("[::1]:")
+    [state] = rig.etcd_range(keys.rendezvous_state).kvs
+    assert decode_state(state.value).master.startswith("[::1]:")
     rig.until("both workers", lambda: all(path.exists() and path.read_text() for path in told))
     assert [path.read_text() for path in told] == ["::1", "::1"]
 

@@ -15,14 +15,14 @@ from tests.integration.kube.test_operator_changes import agent_of
 pytestmark = pytest.mark.kube
 
 
-def world_of(rig: KubeStack) -> Any:
+def state_of(rig: KubeStack) -> Any:
     found = rig.etcd_range(rig.keys().rendezvous_state).kvs
     return decode_state(found[0].value)
 
 
 def active(rig: KubeStack, *, round_: int, nodes: int) -> bool:
-    world = world_of(rig)
-    return (world.state, world.round, len(world.members)) == (RoundPhase.ACTIVE, round_, nodes)
+    state = state_of(rig)
+    return (state.phase, state.round, len(state.members)) == (RoundPhase.ACTIVE, round_, nodes)
 
 
 def workers_of(rig: KubeStack, nodes: int) -> dict[int, tuple[int, str]]:

@@ -40,11 +40,11 @@ def report_trainer_ended(rig: KubeStack, pod: str, exit_code: int) -> None:
 
 def write_success(rig: KubeStack) -> None:
     """Write the success of a round of one, as its leader does."""
-    world = RendezvousState(state=RoundPhase.SUCCEEDED, round=1, nonce="n", cause=Cause.SUCCEEDED)
+    state = RendezvousState(phase=RoundPhase.SUCCEEDED, round=1, nonce="n", cause=Cause.SUCCEEDED)
 
     async def write() -> None:
         client = EtcdClient(rig.etcd)
-        await client.txn(Txn((), (Put(rig.keys().rendezvous_state, encode_state(world)),)))
+        await client.txn(Txn((), (Put(rig.keys().rendezvous_state, encode_state(state)),)))
         await client.close()
 
     asyncio.run(write())

@@ -127,14 +127,14 @@ async def test_suspending_frees_all_pods_and_resuming_opens_the_next_round_with_
         await stage.until("no pods", lambda: not stage.pods())
         await stage.confirm_deletions()
         await stage.until("phase Suspended", lambda: stage.status()["phase"] == "Suspended")
-        world = stage.world()
-        assert world is not None
-        assert (world.state, world.round) == (RoundPhase.SUSPENDED, 1)
+        state = stage.state()
+        assert state is not None
+        assert (state.phase, state.round) == (RoundPhase.SUSPENDED, 1)
         await stage.scale(suspend=False)
         await stage.until("2 pods", lambda: len(stage.pods()) == 2)
-        resumed = stage.world()
+        resumed = stage.state()
         assert resumed is not None
-        assert (resumed.state, resumed.round, resumed.has_verdict) == (RoundPhase.FORMING, 2, True)
+        assert (resumed.phase, resumed.round, resumed.has_verdict) == (RoundPhase.FORMING, 2, True)
         assert not before & stage.pod_names()
 
 
@@ -183,10 +183,10 @@ async def test_more_failed_pods_than_the_backoff_limit_fail_the_job() -> None:
         await stage.end_pod(stage.pod(0), exit_code=1)
         await stage.until("phase Failed", lambda: stage.status()["phase"] == "Failed")
         assert stage.condition("Failed")["reason"] == "BackoffLimitExceeded"
-        world, spec = stage.world(), stage.spec()
-        assert world is not None
+        state, spec = stage.state(), stage.spec()
+        assert state is not None
         assert spec is not None
-        assert (world.state, spec.slots) == (RoundPhase.FAILED, {})
+        assert (state.phase, spec.slots) == (RoundPhase.FAILED, {})
 
 
 async def test_deleting_the_job_leaves_neither_pod_nor_key() -> None:

@@ -103,11 +103,11 @@ async def test_a_job_of_newer_agents_runs_recovers_and_ends() -> None:
 async def test_unknown_values_of_newer_agents_are_shown_as_unknown() -> None:
     async with operator_history(replicas=1) as stage:
         await running(stage, 1)
-        world = stage.world()
-        assert world is not None
-        text = encode_state(world).replace(b"cause=First", b"cause=Replaced")
+        state = stage.state()
+        assert state is not None
+        text = encode_state(state).replace(b"cause=First", b"cause=Replaced")
         await stage.etcd.txn(Txn((), (Put(stage.keys.rendezvous_state, text.replace(b"round=1", b"round=2")),)))
-        await stage.report(world.members[0], 0, WorkerState.HEALTHY)
+        await stage.report(state.members[0], 0, WorkerState.HEALTHY)
         await stage.until("the round", lambda: stage.status().get("rendezvousRound") == 2)
         assert [each["cause"] for each in stage.status()["rounds"]] == ["First", "Unknown"]
         kv, _ = stage.etcd.store.range(stage.keys.reports).kvs

@@ -165,29 +165,29 @@ class MemberGroup:
         """Return all keys of the job, decoded."""
         return parse_view(self.keys, (await self.observer.range(self.keys.everything)).kvs)
 
-    async def world(self, state: RoundPhase, round_: int) -> RendezvousState:
+    async def state(self, phase: RoundPhase, round_: int) -> RendezvousState:
         """Wait for this phase and round, and return the state."""
 
         async def seen() -> RendezvousState | None:
             self._raise_faults()
             try:
-                world = (await self.view()).world
+                state = (await self.view()).state
             except (Unavailable, StoreReset):
                 return None  # etcd does not answer the test either
-            return world if world is not None and (world.state, world.round) == (state, round_) else None
+            return state if state is not None and (state.phase, state.round) == (phase, round_) else None
 
-        return await aeventually(_found(seen), within_s=20, what=f"{state.value} {round_}")
+        return await aeventually(_found(seen), within_s=20, what=f"{phase.value} {round_}")
 
     async def running(self, round_: int, *peers: GroupMember) -> RendezvousState:
         """Wait until all given members, or else all members, run this round."""
         group = peers or tuple(self.group_members)
-        world = await self.world(RoundPhase.ACTIVE, round_)
+        state = await self.state(RoundPhase.ACTIVE, round_)
         await aeventually(
             lambda: all(m.workers.rounds[-1:] == [round_] and m.workers.phase is Workers.RUNNING for m in group),
             within_s=20,
             what=f"all run round {round_}",
         )
-        return world
+        return state
 
     async def operate(self) -> None:
         """Write the spec as an operator does, also after a wipe; members that join later have its slots."""
@@ -217,10 +217,10 @@ class MemberGroup:
         assert peer is not None
         return peer
 
-    def members_by_rank(self, world: RendezvousState) -> list[GroupMember]:
+    def members_by_rank(self, state: RendezvousState) -> list[GroupMember]:
         """Return the members of a round in rank order."""
         here = {peer.member.session.me.member: peer for peer in self.group_members if peer.member.session is not None}
-        return [here[member] for member in world.members]
+        return [here[member] for member in state.members]
 
     def _raise_faults(self) -> None:
         for peer in self.group_members:

@@ -48,8 +48,8 @@ async def test_failures_of_all_workers_of_a_large_node_are_written_in_parts(make
     peers = group.join(2)
     await group.running(1)
     fail_all(peers[0].workers, count)
-    world = await group.running(2)
+    state = await group.running(2)
     failures = (await group.view()).failures_of(1)
-    assert world.restarts == 1
+    assert state.restarts == 1
     assert len(failures) == count
     assert sorted({failure.failure.late for failure in failures}) == [False, True]

@@ -59,7 +59,7 @@ class Nodes:
         assert listener.address is not None
         return listener.address
 
-    def view(self, state: RoundPhase = RoundPhase.ACTIVE) -> RendezvousView:
+    def view(self, phase: RoundPhase = RoundPhase.ACTIVE) -> RendezvousView:
         """Return a view with all of them as live nodes of a round."""
         live: dict[Member, NodeEntry] = {}
         for who, listener in self.listeners.items():
@@ -68,8 +68,8 @@ class Nodes:
                 pod="", pod_uid="", lease=1, host="", address=HOST, nproc=1, link_port=listener.address.port
             )
             live[who] = NodeEntry(who, record, 1)
-        world = RendezvousState(state=state, round=1, nonce="n")
-        return RendezvousView(world=world, link_secret=KEY, nodes=live)
+        state = RendezvousState(phase=phase, round=1, nonce="n")
+        return RendezvousView(state=state, link_secret=KEY, nodes=live)
 
 
 @pytest.fixture

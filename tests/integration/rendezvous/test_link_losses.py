@@ -37,8 +37,8 @@ async def test_a_member_that_crashes_is_detected_by_its_link(group: MemberGroup)
     gone = victim.member.session
     assert gone is not None
     await victim.crash()
-    world = await group.running(2, leader, *others)
-    assert (world.cause, world.node_losses) == (Cause.NODE_LOST, 1)
+    state = await group.running(2, leader, *others)
+    assert (state.cause, state.node_losses) == (Cause.NODE_LOST, 1)
     assert (await group.view()).tombstones[gone.me.member].reason is TombstoneReason.REFUSED
 
 
@@ -46,8 +46,8 @@ async def test_a_leader_that_crashes_is_detected_by_its_members(group: MemberGro
     leader = await linked(group)
     others = [peer for peer in group.group_members if peer is not leader]
     await leader.crash()
-    world = await group.running(2, *others)
-    assert (world.cause, world.node_losses) == (Cause.NODE_LOST, 1)
+    state = await group.running(2, *others)
+    assert (state.cause, state.node_losses) == (Cause.NODE_LOST, 1)
 
 
 async def test_a_leader_and_a_member_that_crash_at_once_are_both_detected(group: MemberGroup) -> None:
@@ -55,8 +55,8 @@ async def test_a_leader_and_a_member_that_crash_at_once_are_both_detected(group:
     leader = await linked(group)
     victim, survivor = [peer for peer in group.group_members if peer is not leader]
     await asyncio.gather(leader.crash(), victim.crash())
-    world = await group.running(2, survivor)
-    assert (world.cause, world.node_losses, len(world.members)) == (Cause.NODE_LOST, 1, 1)
+    state = await group.running(2, survivor)
+    assert (state.cause, state.node_losses, len(state.members)) == (Cause.NODE_LOST, 1, 1)
 
 
 async def test_after_a_leader_that_left_in_order_a_refused_dial_is_no_proof(group: MemberGroup) -> None:
@@ -98,8 +98,8 @@ class _LateEnd(InMemoryEtcd):
     async def watch(self, prefix: str, *, start_revision: int) -> AsyncGenerator[WatchBatch, None]:
         self._closes |= prefix.endswith("/c/")
         async for batch in super().watch(prefix, start_revision=start_revision):
-            worlds = [event.kv.value for event in batch.events if event.kv.key.endswith("/c/ctl/world")]
-            if self._closes and any(decode_state(world).state.is_final for world in worlds):
+            states = [event.kv.value for event in batch.events if event.kv.key.endswith("/c/ctl/world")]
+            if self._closes and any(decode_state(state).phase.is_final for state in states):
                 await self._end_shown.wait()
             yield batch
 

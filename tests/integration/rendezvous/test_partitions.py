@@ -88,8 +88,8 @@ async def test_a_failure_during_an_outage_is_charged_after_it(long_leases: Membe
     peers[0].workers.fail()
     await aeventually(lambda: is_lost(peers[0]), what="its lease is given up")
     connect(*peers)
-    world = await long_leases.running(2)
-    assert (world.restarts, world.node_losses) == (1, 0)
+    state = await long_leases.running(2)
+    assert (state.restarts, state.node_losses) == (1, 0)
 
 
 async def test_a_member_that_leaves_during_an_outage_reports_it_after_the_outage_while_it_stops() -> None:
@@ -137,8 +137,8 @@ class FullEtcd(InMemoryEtcd):
     """An etcd that refuses every rendezvous state after the first."""
 
     async def txn(self, txn: Txn) -> TxnResult:
-        world = next((op.key for op in txn.success if isinstance(op, Put) and op.key.endswith("/ctl/world")), None)
-        if world is not None and await self.get(world) is not None:
+        state = next((op.key for op in txn.success if isinstance(op, Put) and op.key.endswith("/ctl/world")), None)
+        if state is not None and await self.get(state) is not None:
             raise RequestRejected("transaction: mvcc: database space exceeded")
         return await super().txn(txn)
 

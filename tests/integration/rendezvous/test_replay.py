@@ -55,7 +55,7 @@ def played(kind: type[JobMachine], seed: int, store: SimStore) -> Outcome:
     except AssertionError as error:
         error.add_note("\n".join([f"seed {seed}:", *history]))
         raise
-    return machine.job.checker.worlds, {kv.key: kv.value for kv in store.range("").kvs}
+    return machine.job.checker.states, {kv.key: kv.value for kv in store.range("").kvs}
 
 
 def both(seed: int) -> list[tuple[type[JobMachine], int]]:

@@ -17,22 +17,22 @@ def rounds(*peers: GroupMember) -> list[list[int]]:
 async def test_three_members_join_and_each_has_its_ranks(make_group: MakeGroup) -> None:
     group = make_group(3, 3)
     group.join(3)
-    world = await group.running(1)
-    peers = group.members_by_rank(world)
+    state = await group.running(1)
+    peers = group.members_by_rank(state)
     places = [peer.workers.starts[0] for peer in peers]
     assert [(p.group_rank, p.base_rank, p.world_size) for p in places] == [(0, 0, 6), (1, 2, 6), (2, 4, 6)]
-    assert {f"{p.master_addr}:{p.master_port}" for p in places} == {world.master}
-    assert (world.restarts, world.node_losses, world.cause) == (0, 0, Cause.FIRST)
+    assert {f"{p.master_addr}:{p.master_port}" for p in places} == {state.master}
+    assert (state.restarts, state.node_losses, state.cause) == (0, 0, Cause.FIRST)
 
 
 async def test_the_leader_of_a_new_job_and_the_first_state_are_written_in_one_revision(make_group: MakeGroup) -> None:
     group = make_group(2, 2)
     group.join()
-    await group.world(RoundPhase.FORMING, 1)
-    leader, world = await group.observer.get(group.keys.leader), await group.observer.get(group.keys.rendezvous_state)
+    await group.state(RoundPhase.FORMING, 1)
+    leader, state = await group.observer.get(group.keys.leader), await group.observer.get(group.keys.rendezvous_state)
     assert leader is not None
-    assert world is not None
-    assert leader.mod_revision == world.mod_revision
+    assert state is not None
+    assert leader.mod_revision == state.mod_revision
 
 
 async def test_a_worker_failure_is_one_new_round_of_the_same_members_charged_once(make_group: MakeGroup) -> None:
@@ -40,9 +40,9 @@ async def test_a_worker_failure_is_one_new_round_of_the_same_members_charged_onc
     peers = group.join(3)
     before = await group.running(1)
     peers[1].workers.fail()
-    world = await group.running(2)
-    assert (world.members, world.restarts, world.node_losses) == (before.members, 1, 0)
-    assert world.master != before.master
+    state = await group.running(2)
+    assert (state.members, state.restarts, state.node_losses) == (before.members, 1, 0)
+    assert state.master != before.master
     assert {peer.workers.starts[-1].restart_count for peer in peers} == {1}
     assert await group.finish(*peers) == [0, 0, 0]
     assert rounds(*peers) == [[1, 2]] * 3
@@ -54,8 +54,8 @@ async def test_failures_on_all_nodes_at_once_are_one_restart(make_group: MakeGro
     await group.running(1)
     for peer in peers:
         peer.workers.fail()
-    world = await group.running(2)
-    assert (world.restarts, world.node_losses) == (1, 0)
+    state = await group.running(2)
+    assert (state.restarts, state.node_losses) == (1, 0)
     assert await group.finish(*peers) == [0, 0, 0]
 
 
@@ -65,10 +65,10 @@ async def test_a_leave_costs_one_round_and_nothing_is_counted(make_group: MakeGr
     before = await group.running(1)
     first, leaver, last = group.members_by_rank(before)
     leaver.member.request_leave()
-    world = await group.running(2, first, last)
+    state = await group.running(2, first, last)
     assert await leaver.end() == ExitCode.LEFT
-    assert (world.restarts, world.node_losses, world.cause) == (0, 0, Cause.NODE_LEFT)
-    assert group.members_by_rank(world) == [first, last]
+    assert (state.restarts, state.node_losses, state.cause) == (0, 0, Cause.NODE_LEFT)
+    assert group.members_by_rank(state) == [first, last]
     assert await group.finish(first, last) == [0, 0]
     assert rounds(first, leaver, last) == [[1, 2], [1], [1, 2]]
 
@@ -80,7 +80,7 @@ async def test_no_member_runs_the_next_round_before_a_leaving_member_has_stopped
     leaver.workers.slow = True
     leaver.member.request_leave()
     await aeventually(lambda: (leaver.workers.phase, stayer.workers.phase) == (Workers.STOPPING, Workers.NONE))
-    assert (await group.world(RoundPhase.FORMING, 2)).members == ()
+    assert (await group.state(RoundPhase.FORMING, 2)).members == ()
     leaver.workers.let_stop()
     await group.running(2, stayer)
     assert rounds(stayer, leaver) == [[1, 2], [1]]
@@ -91,8 +91,8 @@ async def test_a_crashed_member_is_a_loss_and_never_a_restart(make_group: MakeGr
     group.join(3)
     first, second, victim = group.members_by_rank(await group.running(1))
     await victim.crash()
-    world = await group.running(2, first, second)
-    assert (world.restarts, world.node_losses, world.cause) == (0, 1, Cause.NODE_LOST)
+    state = await group.running(2, first, second)
+    assert (state.restarts, state.node_losses, state.cause) == (0, 1, Cause.NODE_LOST)
     assert await group.finish(first, second) == [0, 0]
     assert rounds(first, second) == [[1, 2]] * 2
 
@@ -103,8 +103,8 @@ async def test_failures_because_of_a_crash_are_not_charged_even_if_they_are_firs
     survivor, victim = group.members_by_rank(await group.running(1))
     await victim.crash()
     survivor.workers.fail()
-    world = await group.running(2, survivor)
-    assert (world.restarts, world.node_losses) == (0, 1)
+    state = await group.running(2, survivor)
+    assert (state.restarts, state.node_losses) == (0, 1)
 
 
 async def test_workers_are_stopped_by_the_current_spec_and_not_by_that_of_the_join(make_group: MakeGroup) -> None:
@@ -130,9 +130,9 @@ async def test_a_joiner_costs_one_round_and_gets_the_last_rank(make_group: MakeG
     before = await group.running(1)
     old = group.members_by_rank(before)
     (joiner,) = group.join()
-    world = await group.running(2)
-    assert group.members_by_rank(world) == [*old, joiner]
-    assert (world.restarts, world.cause) == (0, Cause.NODE_JOINED)
+    state = await group.running(2)
+    assert group.members_by_rank(state) == [*old, joiner]
+    assert (state.restarts, state.cause) == (0, Cause.NODE_JOINED)
     assert await group.finish(*old, joiner) == [0, 0, 0]
     assert rounds(*old, joiner) == [[1, 2], [1, 2], [2]]
 
@@ -200,8 +200,8 @@ async def test_another_member_leads_after_a_leader_crashes(make_group: MakeGroup
     leader = await group.leader()
     await leader.crash()
     others = [peer for peer in peers if peer is not leader]
-    world = await group.running(2, *others)
-    assert world.node_losses == 1
+    state = await group.running(2, *others)
+    assert state.node_losses == 1
     others[0].workers.fail()
     assert (await group.running(3, *others)).restarts == 1
     assert await group.finish(*others) == [0, 0]
@@ -236,8 +236,8 @@ async def test_all_keys_of_a_finished_run_are_deleted_and_its_name_can_be_used_a
 async def test_members_that_start_at_the_same_moment_get_different_slots(make_group: MakeGroup) -> None:
     group = make_group(8, 8)
     group.join(8)
-    world = await group.running(1)
-    assert [member.slot for member in world.members] == list(range(8))
+    state = await group.running(1)
+    assert [member.slot for member in state.members] == list(range(8))
     assert sorted(p.base_rank for peer in group.group_members for p in peer.workers.starts) == list(range(0, 16, 2))
 
 
@@ -278,8 +278,8 @@ async def test_a_member_that_returns_too_late_joins_again_and_nothing_is_charged
     await aeventually(lambda: lost.workers.stops, within_s=20)
     await aeventually(lambda: all(peer.workers.phase is Workers.RUNNING for peer in peers), within_s=20)
     view = await group.view()
-    assert view.world is not None
-    assert (view.world.restarts, view.world.node_losses) == (0, 1)
+    assert view.state is not None
+    assert (view.state.restarts, view.state.node_losses) == (0, 1)
     assert await group.finish(*peers) == [0, 0, 0]
 
 
@@ -291,7 +291,7 @@ async def test_a_wedged_member_is_evicted_and_joins_again_when_its_workers_have_
     other = next(peer for peer in peers if peer is not leader)
     other.workers.slow = True
     leader.workers.fail()
-    await group.world(RoundPhase.FORMING, 2)
+    await group.state(RoundPhase.FORMING, 2)
     await revoke(group, other)
     await group.running(2, leader)
     assert other.workers.phase is Workers.STOPPING

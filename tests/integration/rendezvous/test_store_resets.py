@@ -72,9 +72,9 @@ class Site:
                 view = await self.group.view()
             except EtcdError:
                 return False  # etcd does not answer the test either
-            world = view.world
+            state = view.state
             here = {peer.member.session.me.member for peer in peers if peer.member.session is not None}
-            return world is not None and world.round == round_ and len(here) > 0 and here <= view.nodes.keys()
+            return state is not None and state.round == round_ and len(here) > 0 and here <= view.nodes.keys()
 
         all_are_back: bool = await aeventually(back, within_s=30, what="all have rejoined")
         assert all_are_back
@@ -127,10 +127,10 @@ async def test_a_restart_of_etcd_changes_nothing(site: Site) -> None:
 
 
 async def test_a_wipe_costs_no_round_and_no_worker(site: Site) -> None:
-    before = await site.group.world(RoundPhase.ACTIVE, 1)
+    before = await site.group.state(RoundPhase.ACTIVE, 1)
     await site.start("another")
     await site.all_back(1, *site.group.group_members)
-    assert (await site.group.world(RoundPhase.ACTIVE, 1)) == before
+    assert (await site.group.state(RoundPhase.ACTIVE, 1)) == before
     assert untouched(*site.group.group_members)
     assert await site.group.finish(*site.group.group_members) == [0, 0]
 
@@ -153,8 +153,8 @@ async def test_charges_from_before_a_wipe_remain_and_a_failure_after_it_is_charg
     await site.all_back(2, first, second)
     second.workers.fail()
     await site.group.running(3)
-    world = await site.group.world(RoundPhase.ACTIVE, 3)
-    assert (world.restarts, world.node_losses) == (2, 0)
+    state = await site.group.state(RoundPhase.ACTIVE, 3)
+    assert (state.restarts, state.node_losses) == (2, 0)
 
 
 async def test_a_member_lost_together_with_the_store_is_detected_when_the_time_to_rejoin_is_over(site: Site) -> None:
@@ -162,8 +162,8 @@ async def test_a_member_lost_together_with_the_store_is_detected_when_the_time_t
     (other,) = [peer for peer in site.group.group_members if peer is not leader]
     await other.crash()
     await site.start("another")
-    world = await site.group.running(2, leader)
-    assert (world.restarts, len(world.members)) == (0, 1)
+    state = await site.group.running(2, leader)
+    assert (state.restarts, len(state.members)) == (0, 1)
 
 
 async def test_a_member_whose_workers_stop_while_the_store_is_lost_continues_from_its_last_known_state(

@@ -88,8 +88,8 @@ async def require_undisturbed(crew: MemberGroup, storm: Act) -> None:
             crew.group_members[1].workers.fail()
             await crew.running(round_)
             await more()
-    world = await crew.running(3)
-    assert (world.restarts, world.node_losses) == (2, 0)
+    state = await crew.running(3)
+    assert (state.restarts, state.node_losses) == (2, 0)
     assert [mate.lease for mate in crew.group_members] == leases
 
 
@@ -189,7 +189,7 @@ async def test_the_operators_view_survives_a_flood_of_compactions(
             crew.group_members[0].workers.fail()
             await crew.running(2)
         seen = await aeventually(
-            lambda: (world := view.view(key).world) is not None and world.round == 2 and world, what="round 2"
+            lambda: (state := view.view(key).state) is not None and state.round == 2 and state, what="round 2"
         )
         assert seen
         assert view.store == 0, "no wipe was seen"

@@ -42,11 +42,11 @@ def test_a_record_is_read_and_written_as_by_the_earlier_version(golden: dict[str
 
 
 @pytest.mark.parametrize("golden", GOLDEN["worlds"])
-def test_a_world_is_read_and_written_as_by_the_earlier_version(golden: str) -> None:
+def test_a_state_is_read_and_written_as_by_the_earlier_version(golden: str) -> None:
     assert rendezvous_state.encode_state(rendezvous_state.decode_state(golden.encode())).decode() == golden
 
 
-def test_what_stands_beside_the_world_is_read_and_written_as_by_the_earlier_version() -> None:
+def test_what_stands_beside_the_state_is_read_and_written_as_by_the_earlier_version() -> None:
     membership = rendezvous_state.decode_membership(GOLDEN["membership"].encode())
     assert rendezvous_state.encode_membership(membership).decode() == GOLDEN["membership"]
     for closer in GOLDEN["closers"]:

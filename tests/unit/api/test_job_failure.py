@@ -9,7 +9,7 @@ from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 
 def failed(cause: Cause, message: str) -> RendezvousState:
     """Return the state of a job that failed for this cause."""
-    return RendezvousState(state=RoundPhase.FAILED, round=2, nonce="n", cause=cause, message=message)
+    return RendezvousState(phase=RoundPhase.FAILED, round=2, nonce="n", cause=cause, message=message)
 
 
 @pytest.mark.parametrize("reason", FailedReason)

@@ -58,7 +58,7 @@ def test_the_prefix_of_a_round_is_not_that_of_another_that_begins_like_it() -> N
     assert not KEYS.failure(11, 0, 0).startswith(KEYS.failures(1))
 
 
-def test_what_agents_watch_is_the_world_and_the_closer_alone() -> None:
+def test_what_agents_watch_is_the_state_and_the_closer_alone() -> None:
     everything = [
         *(KEYS.spec, KEYS.expected, KEYS.rendezvous_state, KEYS.leader, KEYS.members, KEYS.node(1, "0" * 8)),
         *(KEYS.tombstone(1, "0" * 8), KEYS.report(1, "0" * 8), KEYS.samples(1, "0" * 8)),

@@ -1,4 +1,4 @@
-"""The world and its neighbours in compact form: there and back, and refused when corrupt."""
+"""The state and its neighbours in compact form: there and back, and refused when corrupt."""
 
 from dataclasses import fields, replace
 
@@ -33,9 +33,9 @@ members = st.builds(
     Member, st.integers(0, 0xFFFF), st.text("0123456789abcdef", min_size=8, max_size=8)
 )  # four and eight hex digits
 texts = st.text()
-worlds = st.builds(
+states = st.builds(
     RendezvousState,
-    state=st.sampled_from(RoundPhase),
+    phase=st.sampled_from(RoundPhase),
     round=st.integers(0),
     nonce=st.text(min_size=1),
     restarts=st.integers(0),
@@ -56,17 +56,17 @@ worlds = st.builds(
 )
 
 A, B = Member(0x12, "0000000a"), Member(0xFFFF, "deadbeef")
-PLAIN = RendezvousState(state=RoundPhase.ACTIVE, round=7, nonce="n", members=(A, B))
+PLAIN = RendezvousState(phase=RoundPhase.ACTIVE, round=7, nonce="n", members=(A, B))
 
 
-@given(worlds)
-def test_a_world_comes_back_as_it_was_whatever_is_in_it(world: RendezvousState) -> None:
-    assert decode_state(encode_state(world)) == world
+@given(states)
+def test_a_state_comes_back_as_it_was_whatever_is_in_it(state: RendezvousState) -> None:
+    assert decode_state(encode_state(state)) == state
 
 
-@given(worlds, st.sampled_from([f.name for f in fields(RendezvousState) if f.name != "members"]))
-def test_each_field_of_a_world_is_carried_by_itself(world: RendezvousState, name: str) -> None:
-    other = replace(PLAIN, **{name: getattr(world, name)})
+@given(states, st.sampled_from([f.name for f in fields(RendezvousState) if f.name != "members"]))
+def test_each_field_of_a_state_is_carried_by_itself(state: RendezvousState, name: str) -> None:
+    other = replace(PLAIN, **{name: getattr(state, name)})
     assert decode_state(encode_state(other)) == other
 
 
@@ -88,8 +88,8 @@ def test_a_word_of_a_newer_version_is_ignored() -> None:
 
 
 def test_a_cause_of_a_newer_version_is_unknown() -> None:
-    world = decode_state(b"w1 state=active round=1 nonce=n cause=Replaced detail=why\n")
-    assert (world.cause, world.message) == (Cause.UNKNOWN, "why")
+    state = decode_state(b"w1 state=active round=1 nonce=n cause=Replaced detail=why\n")
+    assert (state.cause, state.message) == (Cause.UNKNOWN, "why")
 
 
 def test_what_a_newer_version_adds_to_a_closer_or_a_membership_is_ignored() -> None:
@@ -115,13 +115,13 @@ def test_what_a_newer_version_adds_to_a_closer_or_a_membership_is_ignored() -> N
         pytest.param(b"w1 state=active round=1 nonce=n\n0001000000\xc3\xa9", id="members that are not ASCII"),
     ],
 )
-def test_a_corrupt_world_is_a_record_error(data: bytes) -> None:
+def test_a_corrupt_state_is_a_record_error(data: bytes) -> None:
     with pytest.raises(RecordError):
         decode_state(data)
 
 
 @given(st.binary())
-def test_any_bytes_are_a_world_or_a_record_error(data: bytes) -> None:
+def test_any_bytes_are_a_state_or_a_record_error(data: bytes) -> None:
     for decode in (decode_state, decode_membership):
         try:
             decode(data)
@@ -161,14 +161,14 @@ def test_a_corrupt_membership_is_a_record_error(data: bytes) -> None:
         decode_membership(data)
 
 
-def test_the_order_of_worlds_is_by_round_and_then_by_state() -> None:
-    states = [RoundPhase.FORMING, RoundPhase.ACTIVE, RoundPhase.SUSPENDED, RoundPhase.SUCCEEDED, RoundPhase.FAILED]
-    grown = [replace(PLAIN, round=round_, state=state).order for round_ in (1, 2) for state in states]
+def test_the_order_of_states_is_by_round_and_then_by_phase() -> None:
+    phases = [RoundPhase.FORMING, RoundPhase.ACTIVE, RoundPhase.SUSPENDED, RoundPhase.SUCCEEDED, RoundPhase.FAILED]
+    grown = [replace(PLAIN, round=round_, phase=phase).order for round_ in (1, 2) for phase in phases]
     assert sorted(set(grown)) == grown
 
 
 def test_only_the_two_ends_are_final() -> None:
-    assert [state for state in RoundPhase if state.is_final] == [RoundPhase.SUCCEEDED, RoundPhase.FAILED]
+    assert [phase for phase in RoundPhase if phase.is_final] == [RoundPhase.SUCCEEDED, RoundPhase.FAILED]
 
 
 @given(st.lists(st.tuples(st.integers(0, 0xFFFF), st.text())))
@@ -217,11 +217,11 @@ def test_the_root_failure_is_named_like_its_key(text: str, key: FailureKey | Non
 
 def test_opening_a_round_charges_nothing_and_keeps_the_counters() -> None:
     last = RendezvousState(
-        state=RoundPhase.ACTIVE, round=4, nonce="old", restarts=2, node_losses=1, root_cause="3/0000.0", restart_id="r",
+        phase=RoundPhase.ACTIVE, round=4, nonce="old", restarts=2, node_losses=1, root_cause="3/0000.0", restart_id="r",
         has_verdict=True, master="h:1", nprocs="1x1", roles="a*1", members=(Member(0, "0" * 8),),
     )  # fmt: skip
     expected = RendezvousState(
-        state=RoundPhase.FORMING, round=5, nonce="new", restarts=2, node_losses=1, root_cause="3/0000.0",
+        phase=RoundPhase.FORMING, round=5, nonce="new", restarts=2, node_losses=1, root_cause="3/0000.0",
         restart_id="r", cause=Cause.NODE_LEFT, message="pod-0 leaves",
     )  # fmt: skip
     assert next_round(last, "new", Cause.NODE_LEFT, "pod-0 leaves") == expected
@@ -243,5 +243,5 @@ def test_the_summary_of_the_round_after_a_failure_has_the_verdict() -> None:
     ("phase", "cause"), [(RoundPhase.FORMING, Cause.WORKER_FAILED), (RoundPhase.FAILED, Cause.JOIN_TIMEOUT)]
 )
 def test_the_summary_has_no_message_that_other_lines_have(phase: RoundPhase, cause: Cause) -> None:
-    state = replace(PLAIN, state=phase, cause=cause, message="boom")
+    state = replace(PLAIN, phase=phase, cause=cause, message="boom")
     assert state.summary == f"round 7 is {phase.value}: {cause.value}"

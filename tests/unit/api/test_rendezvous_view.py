@@ -20,8 +20,8 @@ def a_full_view() -> ViewBuilder:
 def test_every_kind_of_record_is_read() -> None:
     job = a_full_view()
     view = job.build()
-    assert view.world is not None
-    assert (view.world.state, view.world.members) == (RoundPhase.ACTIVE, (member(0), member(1)))
+    assert view.state is not None
+    assert (view.state.phase, view.state.members) == (RoundPhase.ACTIVE, (member(0), member(1)))
     assert view.membership == Membership(3, (member(0), member(1)))
     assert view.expected == {2}
     assert {live.member: live.record for live in view.nodes.values()} == {member(0): a_node(0), member(1): a_node(1)}
@@ -43,7 +43,7 @@ def test_additions_of_a_newer_version_to_any_record_change_nothing() -> None:
 def test_revisions_are_those_of_the_keys() -> None:
     job = a_full_view()
     view = job.build()
-    names = {"spec": KEYS.spec, "world": KEYS.rendezvous_state, "membership": KEYS.members, "expected": KEYS.expected}
+    names = {"spec": KEYS.spec, "state": KEYS.rendezvous_state, "membership": KEYS.members, "expected": KEYS.expected}
     revisions = {name: getattr(view, f"{name}_revision") for name in names}
     assert revisions == {name: job.items[key].mod_revision for name, key in names.items()}
     assert len(set(revisions.values())) == 4
@@ -51,14 +51,14 @@ def test_revisions_are_those_of_the_keys() -> None:
 
 def test_a_missing_key_has_revision_0() -> None:
     view = parse_view(KEYS, [])
-    assert (view.spec_revision, view.world_revision, view.membership_revision, view.expected_revision) == (0, 0, 0, 0)
+    assert (view.spec_revision, view.state_revision, view.membership_revision, view.expected_revision) == (0, 0, 0, 0)
 
 
 CORRUPT = [b"", b"nonsense", b"\xff\xfe\x00", b"{}", b'{"v":2}', b'{"v":1,"slots":7,"reason":7}', b"w9 state=active\n"]
 PLACES = {
     "spec": KEYS.spec,
     "expected": KEYS.expected,
-    "world": KEYS.rendezvous_state,
+    "state": KEYS.rendezvous_state,
     "members": KEYS.members,
     "node": KEYS.node(9, "0" * 8),
     "gone": KEYS.tombstone(9, "0" * 8),
@@ -80,7 +80,7 @@ def test_a_corrupt_record_is_left_out_and_reported_without_loss_of_others(place:
 
 def test_an_unreadable_state_still_has_its_revision() -> None:
     job = view_builder().put_raw(KEYS.rendezvous_state, b"nonsense")
-    assert job.build().world_revision == job.revision
+    assert job.build().state_revision == job.revision
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ REASON = FailedReason.BELOW_MIN
 
 def too_many_losses(of: JobSnapshot) -> JobFailure | None:
     """Return the failure of a job that lost more nodes than its spec allows."""
-    spec, state = of.job.spec, of.view.world
+    spec, state = of.job.spec, of.view.state
     assert isinstance(spec, Spec)
     if spec.max_node_losses is None or state is None or state.node_losses <= spec.max_node_losses:
         return None
@@ -60,7 +60,7 @@ def limited(most: int | None) -> ElasticJob:
     ("most", "losses", "fails"), [(None, 9, False), (2, 0, False), (2, 2, False), (2, 3, True), (0, 1, True)]
 )
 def test_a_job_fails_after_more_losses_than_it_allows(most: int | None, losses: int, *, fails: bool) -> None:
-    planned = plan(seen(limited(most), running(0, world=active(0, node_losses=losses)), pod(0)), random_ids())
-    written = [action.world for action in planned.actions if isinstance(action, WriteSpec)]
-    failed = [world.message for world in written if world is not None and world.state is RoundPhase.FAILED]
+    planned = plan(seen(limited(most), running(0, state=active(0, node_losses=losses)), pod(0)), random_ids())
+    written = [action.state for action in planned.actions if isinstance(action, WriteSpec)]
+    failed = [state.message for state in written if state is not None and state.phase is RoundPhase.FAILED]
     assert failed == ([f"{REASON}: {losses} nodes were lost, more than maxNodeLosses ({most})"] if fails else [])

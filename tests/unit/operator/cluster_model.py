@@ -293,7 +293,7 @@ class Model:
         kv = self.store.get(self.keys.spec)
         return decode(SpecRecord, kv.value) if kv else None
 
-    def world(self) -> RendezvousState | None:
+    def state(self) -> RendezvousState | None:
         kv = self.store.get(self.keys.rendezvous_state)
         return decode_state(kv.value) if kv else None
 
@@ -303,23 +303,23 @@ class Model:
 
     def close_round(self) -> None:
         """Form a round of the agents that joined and own a slot, if they are enough."""
-        spec, world = self.spec(), self.world()
+        spec, state = self.spec(), self.state()
         if (
             spec is None
             or spec.suspended
-            or (world is not None and world.state not in {RoundPhase.ACTIVE, RoundPhase.FORMING})
+            or (state is not None and state.phase not in {RoundPhase.ACTIVE, RoundPhase.FORMING})
         ):
             return
         members = tuple(sorted(self._joined(spec)))
         if len(members) < spec.min:
             return
-        before = world or RendezvousState(state=RoundPhase.FORMING, round=max(1, spec.first_round), nonce="")
-        round_ = before.round + (before.state is RoundPhase.ACTIVE)
-        active = replace(before, state=RoundPhase.ACTIVE, round=round_, nonce=next(self.nonces), members=members)
+        before = state or RendezvousState(phase=RoundPhase.FORMING, round=max(1, spec.first_round), nonce="")
+        round_ = before.round + (before.phase is RoundPhase.ACTIVE)
+        active = replace(before, phase=RoundPhase.ACTIVE, round=round_, nonce=next(self.nonces), members=members)
         membership = encode_membership(Membership(round_, members))
         nprocs = f"1x{len(members)}"
-        world_put = Put(self.keys.rendezvous_state, encode_state(replace(active, nprocs=nprocs)))
-        self._put(world_put, Put(self.keys.members, membership))
+        state_put = Put(self.keys.rendezvous_state, encode_state(replace(active, nprocs=nprocs)))
+        self._put(state_put, Put(self.keys.members, membership))
         self.closed_at_s[round_] = self.now_s + self.wrong_by_s
         for member in members:
             self._report(member, round_, WorkerState.HEALTHY)
@@ -340,44 +340,44 @@ class Model:
                 yield Member(parsed.slot or 0, parsed.incarnation or "")
 
     def fail_worker(self) -> None:
-        world = self.world()
-        if world is not None and world.state is RoundPhase.ACTIVE:
-            self._fail_worker(world)
+        state = self.state()
+        if state is not None and state.phase is RoundPhase.ACTIVE:
+            self._fail_worker(state)
 
-    def _fail_worker(self, world: RendezvousState) -> None:
-        member = world.members[0]
+    def _fail_worker(self, state: RendezvousState) -> None:
+        member = state.members[0]
         failure = WorkerFailure(incarnation=member.incarnation, rank=0, exit_code=1)
-        root = str(FailureKey(world.round, member.slot, 0))
-        opened = replace(world, state=RoundPhase.FORMING, round=world.round + 1, nonce=next(self.nonces), members=())
-        opened = replace(opened, cause=Cause.WORKER_FAILED, restarts=world.restarts + 1, root_cause=root, nprocs="")
-        self._report(member, world.round, WorkerState.FAILED)
-        key = self.keys.failure(world.round, member.slot, 0)
+        root = str(FailureKey(state.round, member.slot, 0))
+        opened = replace(state, phase=RoundPhase.FORMING, round=state.round + 1, nonce=next(self.nonces), members=())
+        opened = replace(opened, cause=Cause.WORKER_FAILED, restarts=state.restarts + 1, root_cause=root, nprocs="")
+        self._report(member, state.round, WorkerState.FAILED)
+        key = self.keys.failure(state.round, member.slot, 0)
         self._put(Put(key, encode(failure)), Put(self.keys.rendezvous_state, encode_state(opened)))
 
     def finish_all(self) -> None:
         """Complete all members; there is no leader that writes the success."""
-        world = self.world()
-        for member in world.members if world is not None else ():
+        state = self.state()
+        for member in state.members if state is not None else ():
             self._put(
                 Put(
-                    self.keys.completion(world.round if world else 0, member.slot),
+                    self.keys.completion(state.round if state else 0, member.slot),
                     encode(Completion(member.incarnation)),
                 )
             )
 
     def finish_member(self, index: int) -> None:
         """Let a member's workers exit with 0; after the last member the job has succeeded."""
-        world = self.world()
-        if world is None or world.state is not RoundPhase.ACTIVE:
+        state = self.state()
+        if state is None or state.phase is not RoundPhase.ACTIVE:
             return
-        member = world.members[index % len(world.members)]
-        self._report(member, world.round, WorkerState.SUCCEEDED)
-        self._put(Put(self.keys.completion(world.round, member.slot), encode(Completion(member.incarnation))))
+        member = state.members[index % len(state.members)]
+        self._report(member, state.round, WorkerState.SUCCEEDED)
+        self._put(Put(self.keys.completion(state.round, member.slot), encode(Completion(member.incarnation))))
         dones = {
-            kv.key: decode(Completion, kv.value) for kv in self.store.range(self.keys.completions(world.round)).kvs
+            kv.key: decode(Completion, kv.value) for kv in self.store.range(self.keys.completions(state.round)).kvs
         }
-        if {self.keys.completion(world.round, m.slot): Completion(m.incarnation) for m in world.members} == dones:
-            ended = replace(world, state=RoundPhase.SUCCEEDED, nonce=next(self.nonces), cause=Cause.SUCCEEDED)
+        if {self.keys.completion(state.round, m.slot): Completion(m.incarnation) for m in state.members} == dones:
+            ended = replace(state, phase=RoundPhase.SUCCEEDED, nonce=next(self.nonces), cause=Cause.SUCCEEDED)
             self._put(Put(self.keys.rendezvous_state, encode_state(ended)))
 
     def is_done(self, round_: int, member: Member) -> bool:
@@ -442,8 +442,8 @@ class Model:
         """Return whether a slot has no pod because of its back-off; a refused pod does not count."""
         if self.cluster.refusal is not None:
             return False
-        world, live = self.world(), {name_of(pod) for pod in self.pods() if is_live(pod)}
-        return (world is None or not world.state.is_final) and not self.named() <= live
+        state, live = self.state(), {name_of(pod) for pod in self.pods() if is_live(pod)}
+        return (state is None or not state.phase.is_final) and not self.named() <= live
 
 
 async def _turns() -> None:

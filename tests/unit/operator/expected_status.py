@@ -24,26 +24,26 @@ def check(model: Model) -> None:
     obj = model.job_object()
     if obj is None:
         return
-    status, world = obj["status"], model.world()
+    status, state = obj["status"], model.state()
     assert _check_reported(status, _from_pods(model, obj)) == _from_pods(model, obj)
     spec = model.spec()
     if spec is not None:
         assert status["podReplacements"] == spec.replacements
-    if world is not None:
-        assert _check_reported(status, _from_state(model, world)) == _from_state(model, world)
+    if state is not None:
+        assert _check_reported(status, _from_state(model, state)) == _from_state(model, state)
         conditions = {c["type"]: c["status"] == "True" for c in status["conditions"]}
-        wanted = _conditions(model, obj, world)
+        wanted = _conditions(model, obj, state)
         assert _check_reported(conditions, wanted) == wanted
-        _check_workers(model, status, world)
-        _check_times(model, obj, world)
+        _check_workers(model, status, state)
+        _check_times(model, obj, state)
 
 
-def _check_times(model: Model, obj: dict[str, Any], world: RendezvousState) -> None:
+def _check_times(model: Model, obj: dict[str, Any], state: RendezvousState) -> None:
     status = obj["status"]
-    assert bool(status.get("completionTime")) == world.state.is_final
-    assert bool(status.get("startTime")) == (world.state.is_final or not obj["spec"].get("suspend"))
-    if world.state is RoundPhase.ACTIVE:
-        assert status["lastRendezvousTime"] >= to_rfc3339(model.closed_at_s[world.round])
+    assert bool(status.get("completionTime")) == state.phase.is_final
+    assert bool(status.get("startTime")) == (state.phase.is_final or not obj["spec"].get("suspend"))
+    if state.phase is RoundPhase.ACTIVE:
+        assert status["lastRendezvousTime"] >= to_rfc3339(model.closed_at_s[state.round])
 
 
 def _check_reported(status: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
@@ -61,53 +61,53 @@ def _from_pods(model: Model, obj: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _live_members(model: Model, world: RendezvousState) -> int:
+def _live_members(model: Model, state: RendezvousState) -> int:
     """Return the members of the active round that have a key or have finished."""
-    if world.state is not RoundPhase.ACTIVE:
+    if state.phase is not RoundPhase.ACTIVE:
         return 0
     keys = {kv.key for kv in model.store.range(model.keys.everything).kvs}
     return sum(
-        model.keys.node(member.slot, member.incarnation) in keys or model.is_done(world.round, member)
-        for member in world.members
+        model.keys.node(member.slot, member.incarnation) in keys or model.is_done(state.round, member)
+        for member in state.members
     )
 
 
-def _from_state(model: Model, world: RendezvousState) -> dict[str, Any]:
-    fields: dict[str, Any] = {"restarts": world.restarts, "nodeLosses": world.node_losses, "readyReplicas": 0}
-    if world.state is RoundPhase.ACTIVE:
-        size = _live_members(model, world)  # one worker each
-        fields |= {"readyReplicas": size, "worldSize": size, "rendezvousRound": world.round}
+def _from_state(model: Model, state: RendezvousState) -> dict[str, Any]:
+    fields: dict[str, Any] = {"restarts": state.restarts, "nodeLosses": state.node_losses, "readyReplicas": 0}
+    if state.phase is RoundPhase.ACTIVE:
+        size = _live_members(model, state)  # one worker each
+        fields |= {"readyReplicas": size, "worldSize": size, "rendezvousRound": state.round}
     return fields
 
 
-def _conditions(model: Model, obj: dict[str, Any], world: RendezvousState) -> dict[str, bool]:
-    members = _live_members(model, world)
-    suspended = bool(obj["spec"].get("suspend")) and not world.state.is_final
+def _conditions(model: Model, obj: dict[str, Any], state: RendezvousState) -> dict[str, bool]:
+    members = _live_members(model, state)
+    suspended = bool(obj["spec"].get("suspend")) and not state.phase.is_final
     return {
         "Accepted": True,
         "Suspended": suspended and not model.pods(),
-        "Running": world.state is RoundPhase.ACTIVE and members > 0,
+        "Running": state.phase is RoundPhase.ACTIVE and members > 0,
         "QuorumReached": members >= obj["spec"].get("minReplicas", 1),
-        "Degraded": world.state is RoundPhase.ACTIVE and members < obj["spec"].get("replicas", 1),
-        "Complete": world.state is RoundPhase.SUCCEEDED,
-        "Failed": world.state is RoundPhase.FAILED,
+        "Degraded": state.phase is RoundPhase.ACTIVE and members < obj["spec"].get("replicas", 1),
+        "Complete": state.phase is RoundPhase.SUCCEEDED,
+        "Failed": state.phase is RoundPhase.FAILED,
         "RendezvousUnavailable": False,
     }
 
 
-def _check_workers(model: Model, status: dict[str, Any], world: RendezvousState) -> None:
+def _check_workers(model: Model, status: dict[str, Any], state: RendezvousState) -> None:
     counts = {field: status["workerStates"].get(field, 0) for field in _FIELDS.values()}
     nodes = {node["name"]: node["ranks"] for node in status.get("nodes", [])}
     letter_counts = Counter("".join(nodes.values()))
     assert counts == {field: letter_counts[letter] for letter, field in _FIELDS.items()}
-    if world.state is RoundPhase.SUCCEEDED:
+    if state.phase is RoundPhase.SUCCEEDED:
         assert set(letter_counts) <= {"C"}
-    elif world.state.is_final:
+    elif state.phase.is_final:
         assert not set(letter_counts) & set("PRU")
     else:
-        assert nodes == {f"j-{slot}": letter for slot, letter in letters(model, world).items()}
+        assert nodes == {f"j-{slot}": letter for slot, letter in letters(model, state).items()}
         ranks = {node["name"]: node.get("rank") for node in status.get("nodes", [])}
-        assert ranks == {f"j-{slot}": rank for slot, rank in _ranks(model, world).items()}
+        assert ranks == {f"j-{slot}": rank for slot, rank in _ranks(model, state).items()}
 
 
 def _memberships(model: Model) -> dict[int, Member | None]:
@@ -128,9 +128,9 @@ def _member(keys: Keys, key: str) -> Member:
     return Member(parsed.slot or 0, parsed.incarnation or "")
 
 
-def letters(model: Model, world: RendezvousState) -> dict[int, str]:
+def letters(model: Model, state: RendezvousState) -> dict[int, str]:
     """Return slot → the letter of its only worker."""
-    members = {m.slot for m in world.members} if world.state is RoundPhase.ACTIVE else set()
+    members = {m.slot for m in state.members} if state.phase is RoundPhase.ACTIVE else set()
     return {slot: _letter(model, stay, lost=slot in members) for slot, stay in _memberships(model).items()}
 
 
@@ -142,6 +142,6 @@ def _letter(model: Model, stay: Member | None, *, lost: bool) -> str:
     return _LETTERS[worker.state]
 
 
-def _ranks(model: Model, world: RendezvousState) -> dict[int, int | None]:
-    members = list(world.members) if world.state is RoundPhase.ACTIVE else []
+def _ranks(model: Model, state: RendezvousState) -> dict[int, int | None]:
+    members = list(state.members) if state.phase is RoundPhase.ACTIVE else []
     return {slot: members.index(stay) if stay in members else None for slot, stay in _memberships(model).items()}

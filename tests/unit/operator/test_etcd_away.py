@@ -42,8 +42,8 @@ def conditions(model: Model) -> dict[str, str]:
     return {c["type"]: c["status"] for c in model.status()["conditions"]}
 
 
-def world(model: Model) -> Any:
-    found = model.world()
+def state(model: Model) -> Any:
+    found = model.state()
     assert found is not None
     return found
 
@@ -64,9 +64,9 @@ def test_a_job_is_suspended_while_etcd_is_away_and_its_state_follows(model: Mode
     assert (conditions(model)["Suspended"], conditions(model)["Running"]) == ("True", "False")
     assert (model.status()["phase"], model.status().get("readyReplicas", 0)) == ("Suspended", 0)
     assert model.status().get("startTime", "") == ""
-    assert world(model).state is RoundPhase.ACTIVE
+    assert state(model).phase is RoundPhase.ACTIVE
     come_back(model)
-    assert world(model).state is RoundPhase.SUSPENDED
+    assert state(model).phase is RoundPhase.SUSPENDED
     assert model.named() == set()
     model.patch(suspend=False)
     model.quiesce()
@@ -124,7 +124,7 @@ def test_a_deadline_ends_a_job_while_etcd_is_away_and_its_state_follows() -> Non
         work(model)
         assert [is_live(pod) for pod in model.pods()] == [False, False]
         come_back(model)
-        assert (world(model).state, world(model).message.partition(":")[0]) == (RoundPhase.FAILED, "DeadlineExceeded")
+        assert (state(model).phase, state(model).message.partition(":")[0]) == (RoundPhase.FAILED, "DeadlineExceeded")
         assert (model.named(), model.status()["completionTime"]) == (set(), status["completionTime"])
     finally:
         model.close()

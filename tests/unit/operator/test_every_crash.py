@@ -83,16 +83,16 @@ class DyingModel(Model):
 
     def outcome(self) -> dict[str, Any]:
         """Return the parts of the outcome that no crash may change; names and uids may."""
-        status, world, spec = self.status(), self.world(), self.spec()
+        status, state, spec = self.status(), self.state(), self.spec()
         assert spec is not None
-        assert world is not None
+        assert state is not None
         assert {name_of(pod) for pod in self.pods() if is_live(pod)} == self.named()
         assert set(self.cluster.created.values()) == {1}
         counts = ("restarts", "nodeLosses", "podReplacements", "rendezvousRound", "worldSize", "workerStates")
         return {
             "phase": status["phase"],
-            "round": world.round,
-            "state": world.state,
+            "round": state.round,
+            "state": state.phase,
             "slots": sorted(spec.slots),
             **{name: status[name] for name in counts},
         }

@@ -121,9 +121,9 @@ def test_suspending_a_job_whose_members_have_all_finished_completes_it(model: Mo
     model.finish_all()
     model.patch(suspend=True)
     model.quiesce()
-    ended = model.world()
+    ended = model.state()
     assert ended is not None
-    assert ended.state is RoundPhase.SUCCEEDED
+    assert ended.phase is RoundPhase.SUCCEEDED
     assert model.status()["phase"] == "Succeeded"
 
 
@@ -200,9 +200,9 @@ def test_17_a_job_without_agents_can_be_suspended_and_its_old_rounds_do_not_cont
         model.expire(pod)  # no agent is left that could write the state
     model.patch(suspend=True)
     model.quiesce()
-    suspended = model.world()
+    suspended = model.state()
     assert suspended is not None
-    assert (suspended.state, model.named()) == (RoundPhase.SUSPENDED, set())
+    assert (suspended.phase, model.named()) == (RoundPhase.SUSPENDED, set())
     model.patch(suspend=False)
     model.quiesce()
     assert not before & model.named()
@@ -291,7 +291,7 @@ def test_28_a_pod_under_a_job_that_is_being_deleted_is_not_created_again(model: 
 @pytest.mark.parametrize("seen_each", [True, False], ids=["each is seen", "only the last is seen"])
 def test_43_alternating_scales_stop_no_member_and_leave_nothing_behind(model: Model, *, seen_each: bool) -> None:
     running(model)
-    members, round_, created = live_names(model), model.world(), sum(model.cluster.created.values())
+    members, round_, created = live_names(model), model.state(), sum(model.cluster.created.values())
     for _ in range(10):
         for replicas in (3, 2):  # the third pod never joins: it is in no round
             model.patch(replicas=replicas)
@@ -302,7 +302,7 @@ def test_43_alternating_scales_stop_no_member_and_leave_nothing_behind(model: Mo
         if not is_live(pod):
             model.confirm_deletion(pod)
     model.quiesce()
-    assert model.world() == round_, "nothing was opened, so no worker was stopped"
+    assert model.state() == round_, "nothing was opened, so no worker was stopped"
     spec = model.spec()
     assert spec is not None
     assert spec.desired == 2

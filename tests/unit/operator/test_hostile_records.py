@@ -154,7 +154,7 @@ def test_hostile_bytes_in_state_and_members(rng: random.Random, key: str) -> Non
     require_harmless(planned({**RUNNING, key: bytes(data)}))
 
 
-HOSTILE_WORLDS = (
+HOSTILE_STATES = (
     {"nprocs": "2x999999999999"},
     {"nprocs": "abcx2"},
     {"nprocs": "999999999999999999999x2"},
@@ -168,11 +168,11 @@ HOSTILE_WORLDS = (
 )
 
 
-@pytest.mark.parametrize("world", HOSTILE_WORLDS, ids=lambda world: next(iter(world)))
-def test_hostile_claims_of_a_state(world: dict[str, Any]) -> None:
-    fields = {name: value for name, value in world.items() if name != "members"}
+@pytest.mark.parametrize("state", HOSTILE_STATES, ids=lambda state: next(iter(state)))
+def test_hostile_claims_of_a_state(state: dict[str, Any]) -> None:
+    fields = {name: value for name, value in state.items() if name != "members"}
     active = builders.active(0, 1, **fields)
-    if "members" in world:
+    if "members" in state:
         active = builders.active(*([0] * 60_000))
     require_harmless(planned({**RUNNING, KEYS.rendezvous_state: encode_state(active)}))
 

@@ -248,22 +248,22 @@ class ReconcileMachine(RuleBasedStateMachine):
 
     @invariant()
     def an_active_round_has_one_owner_a_slot(self) -> None:
-        world = self.model.world()
-        slots = [member.slot for member in world.members] if world is not None else []
+        state = self.model.state()
+        slots = [member.slot for member in state.members] if state is not None else []
         assert len(set(slots)) == len(slots)
 
     @invariant()
     def nothing_is_written_after_a_final_state_13(self) -> None:
-        world, spec = self.model.store.get(self.model.keys.rendezvous_state), self.model.store.get(self.model.keys.spec)
-        decoded = self.model.world()
-        if world is not None and spec is not None and decoded is not None and decoded.state.is_final:
-            assert spec.mod_revision <= world.mod_revision
+        state, spec = self.model.store.get(self.model.keys.rendezvous_state), self.model.store.get(self.model.keys.spec)
+        decoded = self.model.state()
+        if state is not None and spec is not None and decoded is not None and decoded.phase.is_final:
+            assert spec.mod_revision <= state.mod_revision
 
     @invariant()
     def the_state_is_suspended_exactly_with_the_spec_13(self) -> None:
-        world, spec = self.model.world(), self.model.spec()
-        if world is not None and spec is not None and not world.state.is_final:
-            assert (world.state is RoundPhase.SUSPENDED) == spec.suspended
+        state, spec = self.model.state(), self.model.spec()
+        if state is not None and spec is not None and not state.phase.is_final:
+            assert (state.phase is RoundPhase.SUSPENDED) == spec.suspended
 
     @invariant()
     def replacements_count_failed_pods_once_and_never_fall_14(self) -> None:
@@ -413,12 +413,12 @@ class ReconcileMachine(RuleBasedStateMachine):
         assert budget["spec"]["minAvailable"] == lowest
 
     def _finished_members(self) -> set[tuple[int, str]]:
-        world = self.model.world()
-        if world is None or world.state is not RoundPhase.ACTIVE:
+        state = self.model.state()
+        if state is None or state.phase is not RoundPhase.ACTIVE:
             return set()
-        keys = {kv.key for kv in self.model.store.range(self.model.keys.completions(world.round)).kvs}
+        keys = {kv.key for kv in self.model.store.range(self.model.keys.completions(state.round)).kvs}
         return {
-            (m.slot, m.incarnation) for m in world.members if self.model.keys.completion(world.round, m.slot) in keys
+            (m.slot, m.incarnation) for m in state.members if self.model.keys.completion(state.round, m.slot) in keys
         }
 
 

@@ -30,56 +30,56 @@ class JobHistory:
     ports: int = 0
 
     def __post_init__(self) -> None:
-        self.world = RendezvousState(state=RoundPhase.ACTIVE, round=1, nonce="n", members=MEMBERS)
+        self.state = RendezvousState(phase=RoundPhase.ACTIVE, round=1, nonce="n", members=MEMBERS)
 
     def end_of_round(self, how: str, after_s: float) -> None:
         """End the round so; then the leader acts until the next one is active, or until the job ends."""
         self.now_s += after_s
         cause = {"lost": Cause.NODE_LOST, "planned": Cause.NODE_JOINED}.get(how, Cause.WORKER_FAILED)
-        before, start_s = self.world, self.now_s
-        self.world = next_round(before, "opened", cause)
+        before, start_s = self.state, self.now_s
+        self.state = next_round(before, "opened", cause)
         for _ in range(4):
-            if self.world.state is not RoundPhase.FORMING:
+            if self.state.phase is not RoundPhase.FORMING:
                 break
             self._act(self._view(how), start_s)
-        assert self.world.state in {RoundPhase.ACTIVE, RoundPhase.FAILED}, "the leader does not finish"
+        assert self.state.phase in {RoundPhase.ACTIVE, RoundPhase.FAILED}, "the leader does not finish"
         self._check(how, before, start_s)
 
     def _view(self, how: str) -> ViewBuilder:
         job = (
             ViewBuilder(self.spec)
-            .put_raw(KEYS.rendezvous_state, encode_state(self.world))
-            .members(self.world.round - 1, 0, 1)
+            .put_raw(KEYS.rendezvous_state, encode_state(self.state))
+            .members(self.state.round - 1, 0, 1)
         )
-        job.nodes(0, 1, ready=self.world.round)
+        job.nodes(0, 1, ready=self.state.round)
         if how == "lost":
             return job.tombstone(1, TombstoneReason.LEFT).lost(1).node(1, incarnation="f" * 8)
         if how == "planned":
             return job
         words = {"startup": how == "startup", "port_taken": how == "port", "message": how}
-        return job.failure(self.world.round - 1, 0, 0, **words)
+        return job.failure(self.state.round - 1, 0, 0, **words)
 
     def _act(self, job: ViewBuilder, start_s: float) -> None:
-        charges_s = self.clock.record(self.world.charged_failures, self.now_s)
+        charges_s = self.clock.record(self.state.charged_failures, self.now_s)
         decision = plan(job.build(), observed_at(self.now_s, forming_since_s=start_s, charged_ages_s=charges_s), "n")
         if isinstance(decision, Wait):
             assert decision.until_s is not None
             self.now_s = decision.until_s
         else:
             assert isinstance(decision, WriteState)
-            self.world = replace(decision.world, nonce="n")
-            self.clock.record(self.world.charged_failures, self.now_s)
+            self.state = replace(decision.state, nonce="n")
+            self.clock.record(self.state.charged_failures, self.now_s)
 
     def _check(self, how: str, before: RendezvousState, start_s: float) -> None:
         self.ports = self.ports + 1 if how == "port" else 0
         free = how in {"lost", "planned"} or (how == "port" and self.ports <= PORT_RETRIES)
         self.strikes = self.strikes + 1 if how == "startup" else 0
-        if self.world.state is RoundPhase.FAILED:
+        if self.state.phase is RoundPhase.FAILED:
             assert not free, f"{how} has ended the job"
             assert self._young(start_s, TENTH_S) >= self.spec.max_restarts, "ended before the restarts were used up"
             return
-        assert self.world.restarts - before.restarts == (0 if free else 1)
-        assert self.world.startup_failures == self.strikes
+        assert self.state.restarts - before.restarts == (0 if free else 1)
+        assert self.state.startup_failures == self.strikes
         assert self.now_s - start_s == pytest.approx(restart_delay_s(self.spec, self.strikes)) or self.strikes <= 1
         if not free:
             assert self._young(start_s, -TENTH_S) < self.spec.max_restarts, "continued after the restarts were used up"
@@ -109,5 +109,5 @@ SPECS = st.builds(
 def test_charges_delays_and_the_end_follow_the_spec(spec: SpecRecord, ends: list[tuple[str, float]]) -> None:
     history = JobHistory(spec)
     for how, after_s in ends:
-        if history.world.state is RoundPhase.ACTIVE:
+        if history.state.phase is RoundPhase.ACTIVE:
             history.end_of_round(how, after_s)

@@ -26,7 +26,7 @@ MERGED, ONE_BY_ONE, IN_PAIRS = None, 1, 2
 class End:
     """The part of the end that does not depend on the timing."""
 
-    state: RoundPhase
+    phase: RoundPhase
     restarts: int
     losses: int
     size: int
@@ -63,9 +63,9 @@ def end_of(history: History, at_once: int | None, seed: int = 0) -> End:
             node.turn()
         job.settle()
     job.check_running()
-    assert job.world is not None
+    assert job.state is not None
     running = sum(node.workers.alive for node in job.running())
-    return End(job.world.state, job.world.restarts, job.world.node_losses, len(job.world.members), running)
+    return End(job.state.phase, job.state.restarts, job.state.node_losses, len(job.state.members), running)
 
 
 @settings(max_examples=2000 if NIGHTLY else 12)

@@ -335,7 +335,7 @@ def test_finding_7_new_agents_wait_before_they_begin_at_a_far_higher_round() -> 
         kill 0; kill 1; wipe; operate; operate; go 2; go 3; campaign 2; go 2; look; close; wait 5; close
     """
     made = play(history, operator=OPERATOR)
-    assert made.job.world is None
+    assert made.job.state is None
     made.run("wait 2; close; is forming 1001; settle; is active 1001 members=2,3")
 
 

@@ -285,7 +285,7 @@ class JobMachine(RuleBasedStateMachine):
         job = self.job
         job.provide()
         job.settle()
-        assert job.ended or job.is_running(), f"8: nothing runs: {job.world}"
+        assert job.ended or job.is_running(), f"8: nothing runs: {job.state}"
         job.check_idempotent()
         job.check_tombstones_are_used()
         job.check_runtime_config_is_known()
@@ -293,8 +293,8 @@ class JobMachine(RuleBasedStateMachine):
             job.finish()
         job.settle()
         job.check_ends()
-        if job.world is not None and job.world.state is not RoundPhase.FAILED and not job.checker.wipes:
-            assert job.world.round <= 1 + job.disturbances, f"7: {job.world.round} rounds"
+        if job.state is not None and job.state.phase is not RoundPhase.FAILED and not job.checker.wipes:
+            assert job.state.round <= 1 + job.disturbances, f"7: {job.state.round} rounds"
 
 
 class AgentsAlone(JobMachine):

@@ -106,19 +106,19 @@ class ViewBuilder:
         """Let the operator expect pods in these slots."""
         return self._put(KEYS.expected, records.encode(ExpectedSlots(slots)))
 
-    def world(self, state: RoundPhase, round_: int, **fields: Any) -> Self:
+    def state(self, phase: RoundPhase, round_: int, **fields: Any) -> Self:
         """Write any rendezvous state."""
-        value = RendezvousState(state=state, round=round_, nonce=fields.pop("nonce", f"nonce{round_}"), **fields)
+        value = RendezvousState(phase=phase, round=round_, nonce=fields.pop("nonce", f"nonce{round_}"), **fields)
         return self._put(KEYS.rendezvous_state, rendezvous_state.encode_state(value))
 
     def forming(self, round_: int, **fields: Any) -> Self:
         """Write a forming round."""
-        return self.world(RoundPhase.FORMING, round_, **fields)
+        return self.state(RoundPhase.FORMING, round_, **fields)
 
     def active(self, round_: int, *slots: int, **fields: Any) -> Self:
         """Write an active round with the members in these slots, and `P/c/members`."""
         members = tuple(member(slot) for slot in slots)
-        self.world(RoundPhase.ACTIVE, round_, members=members, **fields)
+        self.state(RoundPhase.ACTIVE, round_, members=members, **fields)
         return self.members(round_, *slots)
 
     def members(self, round_: int, *slots: int) -> Self:

@@ -32,10 +32,10 @@ RECORDS = sorted(key for key, value in HELD.items() if value.startswith(b"{"))
 
 
 def next_act(key: str, value: bytes) -> Decision:
-    """The closer's decision with this in that place; if it writes a world, one that can be read again."""
+    """The closer's decision with this in that place; if it writes a state, one that can be read again."""
     decision = plan(a_job().put_raw(key, value).build(), observed_at(100.0), "fresh")
     if isinstance(decision, WriteState):
-        assert decode_state(encode_state(decision.world)) == decision.world
+        assert decode_state(encode_state(decision.state)) == decision.state
     return decision
 
 

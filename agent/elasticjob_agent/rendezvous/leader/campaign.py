@@ -38,7 +38,7 @@ class Campaign:
         if is_new and (first := self._first(await self.etcd.get(self.me.keys.spec))) is not None:
             result = await self.etcd.txn(transactions.campaign(self.me, self.link, first))
             if result.succeeded:
-                return first.world
+                return first.state
         await self.etcd.txn(transactions.campaign(self.me, self.link))
         return None
 
@@ -49,4 +49,4 @@ class Campaign:
         if view.spec is None or not isinstance(decision, WriteState):
             return None
         push = Push(pending_push(view).runtime_config, new_link_secret(self.random_hex))
-        return FirstState(decision.world, view.spec_revision, push, is_operated=view.spec.operator is not None)
+        return FirstState(decision.state, view.spec_revision, push, is_operated=view.spec.operator is not None)

@@ -95,10 +95,10 @@ class Election:
             wait_s = campaign_delay_s(me.member.slot, is_first=self._last is None)
             self._delay = asyncio.get_running_loop().call_later(wait_s, self._start_campaign, me)
 
-    def observe(self, world: RendezvousState) -> None:
+    def observe(self, state: RendezvousState) -> None:
         """Take in each rendezvous state: a leader must know how long ago failures were charged."""
         self._is_new = False
-        self._failure_ages.record(world.charged_failures, self._clock())
+        self._failure_ages.record(state.charged_failures, self._clock())
 
     async def _lead(self, me: SessionIdentity, predecessor: Member | None) -> None:
         if self._leading_task is not None and self._leading_as == me:
@@ -142,7 +142,7 @@ class Election:
                 await asyncio.sleep(_RETRY_S)
             else:
                 if opened is not None:
-                    self._trace.point(LEADER_WROTE[opened.state], opened.round)
+                    self._trace.point(LEADER_WROTE[opened.phase], opened.round)
                 return
 
     async def _resign(self) -> None:

@@ -57,7 +57,7 @@ class LeaderLinks:
         """
         self._key = view.link_secret
         self.proved &= view.nodes.keys()
-        has_ended = view.world is not None and view.world.state.is_final
+        has_ended = view.state is not None and view.state.phase.is_final
         wanted = set() if has_ended else view.nodes.keys()  # after the end all agents exit: that is no loss
         for member in self._tasks.keys() - wanted:
             self._tasks.pop(member).cancel()
@@ -67,7 +67,7 @@ class LeaderLinks:
             for node in self._unlinked(view, set(view.membership.members)):
                 self._start_link(node, adopt())
         self._has_begun = True
-        if view.world is not None and view.world.state is RoundPhase.ACTIVE:
+        if view.state is not None and view.state.phase is RoundPhase.ACTIVE:
             crowd = self._unlinked(view, view.nodes.keys())
             for node in crowd:
                 self._start_link(node, first_step(members=len(crowd)))

@@ -58,7 +58,7 @@ class ObservationClock:
             newest_key_s=self._newest_key_s,
             enough_since_s=self._enough_since_s,
             joiner_since_s=self._joiner_since_s,
-            charged_ages_s=self._failure_ages.record(view.world.charged_failures if view.world else "", now_s),
+            charged_ages_s=self._failure_ages.record(view.state.charged_failures if view.state else "", now_s),
             crashed=proved,
             loss_grace=self._loss_grace.update(view, now_s),
             settle_until_s=self._settle_until_s,
@@ -68,14 +68,14 @@ class ObservationClock:
     def _update_settle(self, view: RendezvousView, now_s: float) -> None:
         first = view.spec is not None and not self._spec_was_observed
         self._spec_was_observed = self._spec_was_observed or view.spec is not None
-        self._state_was_observed = self._state_was_observed or bool(view.world_revision)
-        if first and view.spec is not None and view.spec.first_round > 1 and not view.world_revision:
+        self._state_was_observed = self._state_was_observed or bool(view.state_revision)
+        if first and view.spec is not None and view.spec.first_round > 1 and not view.state_revision:
             # The operator reports that there were rounds before: agents that remember them may be about to rejoin.
             self._settle_until_s = max(self._settle_until_s, now_s + view.spec.keep_alive_s)
 
     def _update_round(self, view: RendezvousView, now_s: float) -> None:
         # A verdict in forming(r) does not begin another round: its clock goes on.
-        current = (view.world.round, view.world.state is RoundPhase.ACTIVE) if view.world else None
+        current = (view.state.round, view.state.phase is RoundPhase.ACTIVE) if view.state else None
         if current != self._round:
             self._round, self._round_since_s = current, now_s
             self._enough_since_s = self._joiner_since_s = None
@@ -92,6 +92,6 @@ def _has_enough(view: RendezvousView) -> bool:
 
 
 def _has_joiner(view: RendezvousView) -> bool:
-    if view.spec is None or view.world is None or view.world.state is not RoundPhase.ACTIVE:
+    if view.spec is None or view.state is None or view.state.phase is not RoundPhase.ACTIVE:
         return False
-    return bool(round_triggers.joiners(view, view.spec, view.world))
+    return bool(round_triggers.joiners(view, view.spec, view.state))

@@ -125,28 +125,28 @@ class RoundLeader:
         return self._clock() + _RETRY_S
 
     async def _write(self, view: RendezvousView, decision: WriteState) -> None:
-        world = decision.world
-        garbage = self._stale_keys(view, world) if world.state is RoundPhase.ACTIVE else []
+        state = decision.state
+        garbage = self._stale_keys(view, state) if state.phase is RoundPhase.ACTIVE else []
         txn = transactions.write_state(
             self._me,
-            observed_revision=view.world_revision,
+            observed_revision=view.state_revision,
             spec_revision=view.spec_revision,
-            next_world=world,
+            next_state=state,
             garbage=garbage,
             push=self._pending_push(pending_push(view)),
         )
-        if world.state.is_final:
+        if state.phase.is_final:
             self._links.close_all()  # its own watch may show the end last: an agent that has exited by then is no loss
         result = await self._etcd.txn(txn)
         if result.succeeded:
-            self._trace.point(LEADER_WROTE[world.state], world.round)
-            if world.cause is Cause.NODE_LOST and (view.world is None or view.world.round < world.round):
-                self._trace.point("opened for a loss", world.round)
-            log.info("%s", world.summary)
+            self._trace.point(LEADER_WROTE[state.phase], state.round)
+            if state.cause is Cause.NODE_LOST and (view.state is None or view.state.round < state.round):
+                self._trace.point("opened for a loss", state.round)
+            log.info("%s", state.summary)
 
-    def _stale_keys(self, view: RendezvousView, world: RendezvousState) -> list[str]:
+    def _stale_keys(self, view: RendezvousView, state: RendezvousState) -> list[str]:
         spare = () if self._predecessor is None else (self._predecessor,)
-        return _old_rounds(self._me, view, world.round) + _old_tombstones(self._me, view, {*world.members, *spare})
+        return _old_rounds(self._me, view, state.round) + _old_tombstones(self._me, view, {*state.members, *spare})
 
     def _pending_push(self, pending: PushConfig) -> Push:
         return Push(pending.runtime_config, new_link_secret(self._random_hex) if pending.link_key else None)
@@ -154,7 +154,7 @@ class RoundLeader:
     async def _evict(self, view: RendezvousView, decision: Evict) -> None:
         member = decision.member
         if member not in view.tombstones:
-            txn = transactions.evict(self._me, view.world_revision, member, Tombstone(decision.reason))
+            txn = transactions.evict(self._me, view.state_revision, member, Tombstone(decision.reason))
             result = await self._etcd.txn(txn)
             if not result.succeeded and not result.reads[0]:
                 return  # the state changed, or another agent leads: the member may be ready now

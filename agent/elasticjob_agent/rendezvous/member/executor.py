@@ -49,15 +49,15 @@ class StepContext:
     """The state that a step was planned from."""
 
     session: Session
-    world_or_none: RendezvousState | None
+    state_or_none: RendezvousState | None
     revision: int
 
     @property
-    def world(self) -> RendezvousState:
+    def state(self) -> RendezvousState:
         """The rendezvous state; a step that needs one is never planned without."""
-        if self.world_or_none is None:
+        if self.state_or_none is None:
             raise AssertionError("a step that needs a rendezvous state was planned without one")
-        return self.world_or_none
+        return self.state_or_none
 
 
 class StepExecutor:
@@ -106,23 +106,23 @@ class StepExecutor:
     # -- workers ---------------------------------------------------------------------------------
 
     async def _start(self, context: StepContext, step: Step) -> StepResult:
-        world, session = context.world, context.session
+        state, session = context.state, context.session
         try:
-            place = assignment(world, step.group_rank)
+            place = assignment(state, step.group_rank)
         except RecordError as error:  # no content of etcd may end an agent
-            log.warning("ignored the state of round %d: %s", world.round, error)
+            log.warning("ignored the state of round %d: %s", state.round, error)
             return StepResult.STATE_UNREADABLE
         # Recorded before the first process exists: (round, nonce) is started only once, whatever happens here.
-        session.started, session.failures_reported, session.opened_round = (world.round, world.nonce), 0, ("", 0)
-        self._trace.point("starting", world.round)
+        session.started, session.failures_reported, session.opened_round = (state.round, state.nonce), 0, ("", 0)
+        self._trace.point("starting", state.round)
         await self._workers.start(place, session.runtime_config)
-        self._trace.point("started", world.round)
+        self._trace.point("started", state.round)
         return StepResult.DONE
 
     async def _stop(self, context: StepContext, step: Step) -> StepResult:
-        self._trace.point("stopping", context.world_or_none.round if context.world_or_none else 0)
-        world = context.world_or_none
-        log.info("stopping the workers: %s", "the job was deleted" if world is None else world.summary)
+        self._trace.point("stopping", context.state_or_none.round if context.state_or_none else 0)
+        state = context.state_or_none
+        log.info("stopping the workers: %s", "the job was deleted" if state is None else state.summary)
         self.stop(context.session, fast=step.kind is StepKind.STOP_FAST)
         return StepResult.DONE
 
@@ -135,22 +135,22 @@ class StepExecutor:
     # -- reports ---------------------------------------------------------------------------------
 
     async def _report_ready(self, context: StepContext, _step: Step) -> StepResult:
-        world, session = context.world, context.session
-        self._trace.point("stopped", world.round)
+        state, session = context.state, context.session
+        self._trace.point("stopped", state.round)
         # A new port after each round. A port that no round used remains: a leader may have published it.
         port = session.node.master_port if session.started is None else self._workers.renew_master_port()
-        node = replace(session.node, ready=world.round, master_port=port)
+        node = replace(session.node, ready=state.round, master_port=port)
         result = await self._commit_node(context, transactions.ready(session.me, session.last, node), node)
         if result is StepResult.DONE:
-            self._trace.point("ready", world.round)
+            self._trace.point("ready", state.round)
         return result
 
     async def _report_done(self, context: StepContext, _step: Step) -> StepResult:
-        world, session = context.world, context.session
-        result = await self._commit(context, transactions.done(session.me, context.revision, world.round))
+        state, session = context.state, context.session
+        result = await self._commit(context, transactions.done(session.me, context.revision, state.round))
         if result is StepResult.DONE:
-            session.done_round = world.round
-            self._trace.point("done", world.round)
+            session.done_round = state.round
+            self._trace.point("done", state.round)
         return result
 
     async def _report_late_failures(self, context: StepContext, _step: Step) -> StepResult:
@@ -171,27 +171,27 @@ class StepExecutor:
     # -- rounds that this node opens -------------------------------------------------------------
 
     async def _open_failed(self, context: StepContext, _step: Step) -> StepResult:
-        world, session = context.world, context.session
+        state, session = context.state, context.session
         failures = dict(itertools.islice(self._workers.failures.items(), _MAX_FAILURES))
         first = next(iter(failures.values()))
-        self._trace.record("failed", world.round, first.time_ns)
-        self._trace.point("detected", world.round)
+        self._trace.record("failed", state.round, first.time_ns)
+        self._trace.point("detected", state.round)
         # If the answer is lost, the nonce in the watch shows that this node opened the round. A second try has the same
         # nonce: the first may have taken place, and then these failures are not late.
         if not session.opened_round[0]:
             session.opened_round = self._random_hex(), len(failures)
         nonce, _ = session.opened_round
-        opened = next_round(world, nonce, Cause.WORKER_FAILED, first.message)
+        opened = next_round(state, nonce, Cause.WORKER_FAILED, first.message)
         result = await self._commit(context, transactions.open_round(session.me, context.revision, opened, failures))
         if result is StepResult.DONE:
             session.failures_reported = len(failures)
-            self._trace.point("proposed", world.round + 1)
+            self._trace.point("proposed", state.round + 1)
         return result
 
     async def _open_leaving(self, context: StepContext, _step: Step) -> StepResult:
-        world, session = context.world, context.session
+        state, session = context.state, context.session
         node = replace(session.node, leaving=True)
-        opened = next_round(world, self._random_hex(), Cause.NODE_LEFT, f"{node.pod} leaves")
+        opened = next_round(state, self._random_hex(), Cause.NODE_LEFT, f"{node.pod} leaves")
         is_leader = self._election.is_leader
         txn = transactions.open_leaving(session.me, context.revision, opened, session.last, node, is_leader=is_leader)
         return await self._commit_node(context, txn, node)
@@ -201,8 +201,8 @@ def _reason(context: StepContext, txn: Txn, rejected: TxnResult) -> StepResult:
     """Return which compare failed; the state first, because the node waits for it and finds the rest then."""
     me = context.session.me
     now = {kv.key: kv for read in rejected.reads for kv in read}
-    world, own = now.get(me.keys.rendezvous_state), now.get(me.node_key)
-    revision = world.mod_revision if world is not None else 0
+    state, own = now.get(me.keys.rendezvous_state), now.get(me.node_key)
+    revision = state.mod_revision if state is not None else 0
     if revision != context.revision and any(compare.key == me.keys.rendezvous_state for compare in txn.compares):
         return StepResult.STATE_CHANGED
     moved = own is not None and own.lease == me.lease and own.mod_revision != context.session.last.revision

@@ -111,10 +111,10 @@ async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: SpecRecord, *, c
     """Delete a finished run of the same id without nodes, and write the spec if there is none."""
     found = await etcd.range(keys.everything)
     view = parse_view(keys, found.kvs)
-    if clears and view.world is not None and view.world.state.is_final and not view.nodes:
+    if clears and view.state is not None and view.state.phase.is_final and not view.nodes:
         log.info("deleting the finished run under %s", keys.prefix)
         await etcd.txn(
-            Txn((unchanged(keys.rendezvous_state, view.world_revision),), (Delete(keys.everything, prefix=True),))
+            Txn((unchanged(keys.rendezvous_state, view.state_revision),), (Delete(keys.everything, prefix=True),))
         )
     await etcd.txn(transactions.create_spec(keys, spec))
 
@@ -237,29 +237,29 @@ async def rejoin(
         # Only answers were lost. No other agent writes this key: it has the last record written, and the current lease.
         return replace(me, lease=key.lease), VersionedNode(records.decode(NodeRecord, key.value), key.mod_revision)
     found = await etcd.get(me.keys.rendezvous_state)
-    world = None if found is None else decode_state(found.value)
-    if is_newer(remembered, world):
+    state = None if found is None else decode_state(found.value)
+    if is_newer(remembered, state):
         what = f"{me.keys.rendezvous_state} is missing or older than before"
         raise StoreReset(f"{what}; either etcd was wiped or the job was deleted")
-    if found is None or world is None or tombstone_kv is not None or not is_still_member(world, me.member, started):
+    if found is None or state is None or tombstone_kv is not None or not is_still_member(state, me.member, started):
         return None
     return await _put_back(
-        etcd, me, node, world_revision=found.mod_revision, lease_ttl_s=lease_ttl_s, operated=operated
+        etcd, me, node, state_revision=found.mod_revision, lease_ttl_s=lease_ttl_s, operated=operated
     )
 
 
-def is_still_member(world: RendezvousState, member: Member, started: tuple[int, str] | None) -> bool:
+def is_still_member(state: RendezvousState, member: Member, started: tuple[int, str] | None) -> bool:
     """Whether nothing has changed for this member: its workers are those of the active round."""
-    return world.state is RoundPhase.ACTIVE and started == (world.round, world.nonce) and member in world.members
+    return state.phase is RoundPhase.ACTIVE and started == (state.round, state.nonce) and member in state.members
 
 
 async def _put_back(
-    etcd: Etcd, me: SessionIdentity, node: NodeRecord, *, world_revision: int, lease_ttl_s: float, operated: bool
+    etcd: Etcd, me: SessionIdentity, node: NodeRecord, *, state_revision: int, lease_ttl_s: float, operated: bool
 ) -> tuple[SessionIdentity, VersionedNode] | None:
     lease = await etcd.lease_grant(lease_ttl_s)
     renewed = SessionIdentity(me.keys, me.member, lease.id)
     record = replace(node, lease=lease.id)
-    result = await etcd.txn(transactions.put_back(renewed, record, world_revision))
+    result = await etcd.txn(transactions.put_back(renewed, record, state_revision))
     # Without an operator another node may have taken the slot meanwhile. Its key is older now, so it owns the slot.
     if result.succeeded and (operated or _is_oldest(parse_view(me.keys, _flatten(result)), me.member)):
         return renewed, VersionedNode(record, result.revision)

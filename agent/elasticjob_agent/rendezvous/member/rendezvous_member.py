@@ -82,7 +82,7 @@ class RendezvousMember:
         self._rejoined_s = -math.inf
         self._election.lease_doubt_until = self._lease_doubt_until
         self.session: Session | None = None
-        self.on_state: Callable[[RendezvousState], None] = lambda _world: None
+        self.on_state: Callable[[RendezvousState], None] = lambda _state: None
         workers.on_change = self._wake.set
 
     def request_leave(self) -> None:
@@ -193,10 +193,10 @@ class RendezvousMember:
         except RecordError as error:
             log.warning("ignored %s: %s", self._keys.rendezvous_state, error)
             return
-        if is_news and (world := self._last_known.world) is not None:
-            self._election.observe(world)
-            self._trace.point(SAW[world.state], world.round)
-            self.on_state(world)
+        if is_news and (state := self._last_known.state) is not None:
+            self._election.observe(state)
+            self._trace.point(SAW[state.phase], state.round)
+            self.on_state(state)
 
     def _apply_pushed(self, session: Session) -> None:
         """Take in what the leader has pushed besides the state; an unreadable record counts as unchanged."""
@@ -217,7 +217,7 @@ class RendezvousMember:
         self._settle_until_s = self._election.settle_until_s = self._clock() + session.keep_alive_s
         asyncio.get_running_loop().call_later(session.keep_alive_s, self._wake.set)
         log.warning("etcd was wiped or restored; writing back what this node knows")
-        self._trace.point("wiped", self._last_known.world.round if self._last_known.world else 0)
+        self._trace.point("wiped", self._last_known.state.round if self._last_known.state else 0)
         self._store_was_reset = True
         session.keeper.mark_lost("etcd was wiped or restored")
 
@@ -229,10 +229,10 @@ class RendezvousMember:
         return max(self._rejoined_s, self.session.keeper.stalled_at_s) + timeout_s
 
     def _member_state(self, session: Session) -> MemberState:
-        session.observe(self._last_known.world)
+        session.observe(self._last_known.state)
         return MemberState(
             me=session.me.member,
-            world=self._last_known.world,
+            state=self._last_known.state,
             deleted=self._last_known.deleted,
             workers=self._workers.phase,
             started=session.started,
@@ -248,7 +248,7 @@ class RendezvousMember:
     async def _execute(self, session: Session, step: Step) -> None:
         try:
             result = await self._executor.execute(
-                StepContext(session, self._last_known.world, self._last_known.revision), step
+                StepContext(session, self._last_known.state, self._last_known.revision), step
             )
         except TRANSIENT_ERRORS as error:
             log.warning("could not %s, trying again: %s", step.kind.value, error)
@@ -267,7 +267,7 @@ class RendezvousMember:
     async def _recover(self, session: Session) -> bool:
         """Rejoin, or stop the workers and join again; return False if the node is to leave meanwhile."""
         log.warning("lost the lease of this session (%s); rejoining", session.keeper.reason)
-        self._trace.point("lost", self._last_known.world.round if self._last_known.world else 0)
+        self._trace.point("lost", self._last_known.state.round if self._last_known.state else 0)
         await self._election.close()
         logged_s = -math.inf
         while not self._leave_requested:
@@ -335,17 +335,17 @@ class RendezvousMember:
         return Outcome(ExitCode.LEFT, "left in order")
 
     async def _exit(self, session: Session, step: Step) -> Outcome:
-        world = self._last_known.world
+        state = self._last_known.state
         await self._election.close()
         await self._sessions.revoke(session)
         self.session = None
-        if not session.requirements.is_operated and world is not None:
+        if not session.requirements.is_operated and state is not None:
             await self._delete_stale(self._last_known.revision)
         if step.code is not None:
-            return Outcome(step.code, "the job was deleted" if world is None else world.cause.value, world)
-        if world is None:
-            raise AssertionError("a failed job has a world")
-        return Outcome(_failed_code(world, self._workers.failures), world.message, world)
+            return Outcome(step.code, "the job was deleted" if state is None else state.cause.value, state)
+        if state is None:
+            raise AssertionError("a failed job has a state")
+        return Outcome(_failed_code(state, self._workers.failures), state.message, state)
 
     async def _delete_stale(self, revision: int) -> None:
         """Without an operator the last agent that exits deletes the finished run; after a crash the next run does."""
@@ -361,9 +361,9 @@ class RendezvousMember:
             log.warning("could not delete the finished run: %s", error)
 
 
-def _failed_code(world: RendezvousState, failures: Failures) -> int:
+def _failed_code(state: RendezvousState, failures: Failures) -> int:
     """Return the root cause's own exit code if it was a worker of this node, else the code for its peers."""
-    if world.cause is Cause.JOIN_TIMEOUT:
+    if state.cause is Cause.JOIN_TIMEOUT:
         return ExitCode.JOIN_TIMEOUT
-    own = failures.get(world.root_failure) if world.root_failure is not None else None
+    own = failures.get(state.root_failure) if state.root_failure is not None else None
     return ExitCode.PEER_FAILED if own is None else exit_code_of(own.exit_code)

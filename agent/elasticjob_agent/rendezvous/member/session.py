@@ -71,10 +71,10 @@ class Session:
         """The seconds for which the job lets an agent be silent."""
         return self.requirements.bootstrap.keep_alive_s
 
-    def observe(self, world: RendezvousState | None) -> None:
+    def observe(self, state: RendezvousState | None) -> None:
         """Take in the state: if it is the one that this node opened, its failures are reported."""
         nonce, reported = self.opened_round
-        if world is not None and nonce and world.nonce == nonce:
+        if state is not None and nonce and state.nonce == nonce:
             self.failures_reported = max(self.failures_reported, reported)
 
     def apply_config(self, config: KeyValue | None) -> None:
@@ -192,7 +192,7 @@ class SessionFactory:
                 operated=session.requirements.is_operated,
                 started=session.started,
                 lease_ttl_s=session.keep_alive_s,
-                remembered=last_known.world,
+                remembered=last_known.state,
             )
         if back is None:
             return False

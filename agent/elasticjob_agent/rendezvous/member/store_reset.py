@@ -40,20 +40,20 @@ async def restore(etcd: Etcd, snapshot: SessionSnapshot) -> tuple[SessionIdentit
     while True:
         read = await etcd.txn(transactions.read_after_reset(snapshot.me))
         view = parse_view(snapshot.me.keys, reads_of(read))
-        world = snapshot.last_known.world if is_newer(snapshot.last_known.world, view.world) else view.world
-        if world is None or not _is_member(snapshot, view, world):
+        state = snapshot.last_known.state if is_newer(snapshot.last_known.state, view.state) else view.state
+        if state is None or not _is_member(snapshot, view, state):
             if (await etcd.txn(_write_back(snapshot, view, ()))).succeeded:
                 return None
         elif (back := await _put_back(etcd, snapshot, view)) is not None:
             return back
 
 
-def _is_member(snapshot: SessionSnapshot, view: RendezvousView, world: RendezvousState) -> bool:
+def _is_member(snapshot: SessionSnapshot, view: RendezvousView, state: RendezvousState) -> bool:
     """Whether the state in force names this member, it has no tombstone, and no other node owns its slot."""
     member = snapshot.me.member
     others = [node for node in view.nodes if node.slot == member.slot and node != member]
     taken = snapshot.own_spec is not None and bool(others)
-    return member not in view.tombstones and not taken and is_still_member(world, member, snapshot.started)
+    return member not in view.tombstones and not taken and is_still_member(state, member, snapshot.started)
 
 
 async def _put_back(
@@ -79,10 +79,10 @@ def _write_back(snapshot: SessionSnapshot, view: RendezvousView, own: tuple[Op, 
     """Return the write of all that is remembered and missing, if nothing has changed since it was read."""
     keys, last_known = snapshot.me.keys, snapshot.last_known
     ops: list[Op] = []
-    if last_known.world is not None and is_newer(last_known.world, view.world):
-        ops.append(Put(keys.rendezvous_state, encode_state(last_known.world)))
+    if last_known.state is not None and is_newer(last_known.state, view.state):
+        ops.append(Put(keys.rendezvous_state, encode_state(last_known.state)))
     known = 0 if view.membership is None else view.membership.round
     if last_known.membership is not None and last_known.membership.round > known:
         ops.append(Put(keys.members, encode_membership(last_known.membership)))
-    fences = (unchanged(keys.rendezvous_state, view.world_revision), unchanged(keys.members, view.membership_revision))
+    fences = (unchanged(keys.rendezvous_state, view.state_revision), unchanged(keys.members, view.membership_revision))
     return Txn(fences, (*ops, *own))

@@ -42,4 +42,4 @@ class Outcome:
 
     code: int
     detail: str
-    world: RendezvousState | None = None
+    state: RendezvousState | None = None

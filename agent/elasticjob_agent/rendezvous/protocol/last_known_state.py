@@ -27,10 +27,10 @@ def is_newer(mine: RendezvousState | None, theirs: RendezvousState | None) -> bo
 class LastKnownState:
     """The knowledge that one node has of the rendezvous state."""
 
-    world: RendezvousState | None = None
+    state: RendezvousState | None = None
     """The newest state received; None before the first, and after the job was deleted."""
     revision: int = NO_STATE
-    """The revision of `world` in the current store."""
+    """The revision of `state` in the current store."""
     membership: Membership | None = None
     """The members of the last active round that was received."""
     deleted: bool = False
@@ -40,7 +40,7 @@ class LastKnownState:
     @property
     def ended(self) -> bool:
         """Whether a final state was received, or the job was deleted."""
-        return self.deleted or (self.world is not None and self.world.state.is_final)
+        return self.deleted or (self.state is not None and self.state.phase.is_final)
 
     def observe(self, kv: KeyValue | None) -> bool:
         """Take in the state's key as the watch shows it, and return whether it changed. Raises RecordError."""
@@ -58,16 +58,16 @@ class LastKnownState:
 
     def _observe_state(self, shown: RendezvousState, revision: int) -> bool:
         self.observed_here = True
-        if is_newer(self.world, shown):
+        if is_newer(self.state, shown):
             return False  # a slower agent wrote it back; it is overwritten soon
-        self.world, self.revision = shown, revision
-        if shown.state is RoundPhase.ACTIVE:
+        self.state, self.revision = shown, revision
+        if shown.phase is RoundPhase.ACTIVE:
             self.membership = Membership(shown.round, shown.members)
         return True
 
     def _observe_none(self) -> bool:
         if self.observed_here:
-            self.world, self.revision, self.deleted = None, NO_STATE, True
+            self.state, self.revision, self.deleted = None, NO_STATE, True
         return self.observed_here
 
     def store_reset(self) -> None:

@@ -32,7 +32,7 @@ class Wait:
 class WriteState:
     """Compare and swap this state; an active one also writes `P/c/members` and deletes records of old rounds."""
 
-    world: RendezvousState
+    state: RendezvousState
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +59,15 @@ Decision = Wait | WriteState | Evict | PushConfig
 
 def plan(view: RendezvousView, observed: Observations, nonce: str) -> Decision:
     """Return the leader's next decision."""
-    spec, world = view.spec, view.world
+    spec, state = view.spec, view.state
     if spec is None:
         return Wait(reason="no spec yet")
-    if idle := _idle_state(spec, world):
+    if idle := _idle_state(spec, state):
         return Wait(reason=idle)
     if observed.now_s < observed.settle_until_s:
         return Wait(observed.settle_until_s, "etcd was wiped: agents get time to rejoin")
-    decision = _plan_rounds(view, spec, world, observed, nonce)
-    if isinstance(decision, Wait) and world is not None and (pending := pending_push(view)) != PushConfig():
+    decision = _plan_rounds(view, spec, state, observed, nonce)
+    if isinstance(decision, Wait) and state is not None and (pending := pending_push(view)) != PushConfig():
         return pending
     return decision
 
@@ -83,27 +83,27 @@ def pending_push(view: RendezvousView) -> PushConfig:
 
 
 def _plan_rounds(
-    view: RendezvousView, spec: SpecRecord, world: RendezvousState | None, observed: Observations, nonce: str
+    view: RendezvousView, spec: SpecRecord, state: RendezvousState | None, observed: Observations, nonce: str
 ) -> Decision:
     if (eviction := _next_eviction(view, observed)) is not None:
         return eviction
-    if world is None:
+    if state is None:
         return _plan_first(view, spec, observed, nonce)
-    plan_state = _plan_active if world.state is RoundPhase.ACTIVE else _plan_forming
-    return plan_state(view, spec, world, observed, nonce)
+    plan_state = _plan_active if state.phase is RoundPhase.ACTIVE else _plan_forming
+    return plan_state(view, spec, state, observed, nonce)
 
 
-def _idle_state(spec: SpecRecord, world: RendezvousState | None) -> str | None:
+def _idle_state(spec: SpecRecord, state: RendezvousState | None) -> str | None:
     """Return why the leader writes nothing at all; None if it may write."""
-    if world is not None and world.state.is_final:
+    if state is not None and state.phase.is_final:
         return "the job has ended"
-    if spec.suspended or (world is not None and world.state is RoundPhase.SUSPENDED):
+    if spec.suspended or (state is not None and state.phase is RoundPhase.SUSPENDED):
         return "suspended"
     return None
 
 
 def _plan_first(view: RendezvousView, spec: SpecRecord, observed: Observations, nonce: str) -> Decision:
-    if view.world_revision:
+    if view.state_revision:
         return Wait(reason="the rendezvous state cannot be read")
     return Wait(reason="the job was deleted") if observed.state_was_observed else WriteState(_first_state(spec, nonce))
 
@@ -112,7 +112,7 @@ def _first_state(spec: SpecRecord, nonce: str) -> RendezvousState:
     round_ = max(1, spec.first_round)
     restarts, restart_id = spec.first_restarts, spec.restart_id
     return RendezvousState(
-        state=RoundPhase.FORMING, round=round_, nonce=nonce, restarts=restarts, restart_id=restart_id
+        phase=RoundPhase.FORMING, round=round_, nonce=nonce, restarts=restarts, restart_id=restart_id
     )
 
 
@@ -127,17 +127,17 @@ def _next_eviction(view: RendezvousView, observed: Observations) -> Evict | None
 
 
 def _plan_active(
-    view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
+    view: RendezvousView, spec: SpecRecord, state: RendezvousState, observed: Observations, nonce: str
 ) -> Decision:
-    if round_triggers.all_completed(view, spec, world):
-        return WriteState(replace(world, state=RoundPhase.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, message=""))
-    reason = round_triggers.find_trigger(view, spec, world, grace_members=observed.loss_grace.members)
+    if round_triggers.all_completed(view, spec, state):
+        return WriteState(replace(state, phase=RoundPhase.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, message=""))
+    reason = round_triggers.find_trigger(view, spec, state, grace_members=observed.loss_grace.members)
     if reason is not None:
-        opened = next_round(world, nonce, reason.cause, reason.detail, restart_id=spec.restart_id)
+        opened = next_round(state, nonce, reason.cause, reason.detail, restart_id=spec.restart_id)
         return WriteState(replace(opened, loss_grace_spent=observed.loss_grace.is_over))
     if observed.loss_grace.until_s is not None:
         return _in_loss_grace(observed.loss_grace)
-    return _plan_joiners(view, spec, world, observed, nonce)
+    return _plan_joiners(view, spec, state, observed, nonce)
 
 
 def _in_loss_grace(loss_grace: LossGrace) -> Wait:
@@ -148,49 +148,49 @@ def _in_loss_grace(loss_grace: LossGrace) -> Wait:
 
 
 def _plan_joiners(
-    view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
+    view: RendezvousView, spec: SpecRecord, state: RendezvousState, observed: Observations, nonce: str
 ) -> Decision:
-    new = round_triggers.joiners(view, spec, world)
+    new = round_triggers.joiners(view, spec, state)
     if not new:
         return Wait(reason="running")
     since = observed.now_s if observed.joiner_since_s is None else observed.joiner_since_s
     until = since + spec.scale_up_delay_s
-    if round_triggers.joiners_fill(view, spec, world) or observed.now_s >= until:
+    if round_triggers.joiners_fill(view, spec, state) or observed.now_s >= until:
         detail = ", ".join(node.record.pod for node in new) + " joined"
-        return WriteState(next_round(world, nonce, Cause.NODE_JOINED, detail, restart_id=spec.restart_id))
+        return WriteState(next_round(state, nonce, Cause.NODE_JOINED, detail, restart_id=spec.restart_id))
     return Wait(until, "waiting for more joiners")
 
 
 def _plan_forming(
-    view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
+    view: RendezvousView, spec: SpecRecord, state: RendezvousState, observed: Observations, nonce: str
 ) -> Decision:
-    if late := membership.not_ready(view, world.round):
-        return _await_barrier(spec, world, observed, late)
+    if late := membership.not_ready(view, state.round):
+        return _await_barrier(spec, state, observed, late)
     if observed.loss_grace.until_s is not None:
         return _in_loss_grace(observed.loss_grace)
-    return _plan_closing(view, spec, world, observed, nonce)
+    return _plan_closing(view, spec, state, observed, nonce)
 
 
 def _plan_closing(
-    view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
+    view: RendezvousView, spec: SpecRecord, state: RendezvousState, observed: Observations, nonce: str
 ) -> Decision:
     """Decide on a round whose members have all stopped: the verdict first, then the membership."""
-    judged = _with_verdict(view, spec, world, observed, nonce)
-    if judged.state.is_final:
+    judged = _with_verdict(view, spec, state, observed, nonce)
+    if judged.phase.is_final:
         return WriteState(judged)
     close = restart_backoff.delay_round(spec, judged, forming_since_s=observed.forming_since_s, now_s=observed.now_s)
-    close = close or membership.decide(view, spec, world.round, observed)
+    close = close or membership.decide(view, spec, state.round, observed)
     if close.nodes is not None:
         return WriteState(_active_state(spec, judged, close.nodes, nonce))
-    if not world.has_verdict and view.membership is not None:
+    if not state.has_verdict and view.membership is not None:
         return WriteState(judged)
     if spec.operator is None and close.until_s is not None and observed.now_s >= close.until_s:
         return WriteState(_join_timeout(view, spec, judged, nonce))
     return Wait(close.until_s, close.reason)
 
 
-def _await_barrier(spec: SpecRecord, world: RendezvousState, observed: Observations, late: list[NodeEntry]) -> Decision:
-    deadlines = [(observed.forming_since_s + _grace_s(spec, world, node) + STOP_MARGIN_S, node) for node in late]
+def _await_barrier(spec: SpecRecord, state: RendezvousState, observed: Observations, late: list[NodeEntry]) -> Decision:
+    deadlines = [(observed.forming_since_s + _grace_s(spec, state, node) + STOP_MARGIN_S, node) for node in late]
     until, first = min(deadlines, key=lambda deadline: deadline[0])
     if observed.now_s < until:
         names = ", ".join(node.record.pod for node in late[:3])
@@ -198,55 +198,55 @@ def _await_barrier(spec: SpecRecord, world: RendezvousState, observed: Observati
     return Evict(first.member, first.record.lease, TombstoneReason.WEDGED)
 
 
-def _grace_s(spec: SpecRecord, world: RendezvousState, node: NodeEntry) -> float:
+def _grace_s(spec: SpecRecord, state: RendezvousState, node: NodeEntry) -> float:
     """Return the seconds that this node's workers get to stop; a leaving node always has the user's grace."""
-    short = world.is_failure_stop and not node.record.leaving
+    short = state.is_failure_stop and not node.record.leaving
     return failure_stop_grace_s(spec) if short else spec.graceful_shutdown_s
 
 
 def _with_verdict(
-    view: RendezvousView, spec: SpecRecord, world: RendezvousState, observed: Observations, nonce: str
+    view: RendezvousView, spec: SpecRecord, state: RendezvousState, observed: Observations, nonce: str
 ) -> RendezvousState:
     """Return the state with the verdict on the last membership; unchanged if it has one."""
-    if world.has_verdict or view.membership is None:
-        return world
-    result = verdict.decide_verdict(view, spec, _restart_counts(world, observed))
+    if state.has_verdict or view.membership is None:
+        return state
+    result = verdict.decide_verdict(view, spec, _restart_counts(state, observed))
     judged = replace(
-        world,
+        state,
         nonce=nonce,
         has_verdict=True,
-        loss_grace_spent=world.loss_grace_spent or observed.loss_grace.is_over,
-        restarts=world.restarts + result.restarts,
-        node_losses=world.node_losses + result.node_losses,
-        root_cause=str(result.root_cause.key) if result.root_cause else world.root_cause,
-        message=result.message if result.message and world.cause is Cause.WORKER_FAILED else world.message,
+        loss_grace_spent=state.loss_grace_spent or observed.loss_grace.is_over,
+        restarts=state.restarts + result.restarts,
+        node_losses=state.node_losses + result.node_losses,
+        root_cause=str(result.root_cause.key) if result.root_cause else state.root_cause,
+        message=result.message if result.message and state.cause is Cause.WORKER_FAILED else state.message,
         startup_failures=result.startup_failures,
         port_retries=result.port_retries,
         charged_failures=result.charged_failures,
     )
     if result.failed is None:
         return judged
-    return replace(judged, state=RoundPhase.FAILED, cause=result.failed, message=result.message)
+    return replace(judged, phase=RoundPhase.FAILED, cause=result.failed, message=result.message)
 
 
-def _restart_counts(world: RendezvousState, observed: Observations) -> RestartCounts:
+def _restart_counts(state: RendezvousState, observed: Observations) -> RestartCounts:
     return RestartCounts(
-        round=world.round,
-        restarts=world.restarts,
-        startup_failures=world.startup_failures,
-        port_retries=world.port_retries,
-        charged_failures=world.charged_failures,
+        round=state.round,
+        restarts=state.restarts,
+        startup_failures=state.startup_failures,
+        port_retries=state.port_retries,
+        charged_failures=state.charged_failures,
         charged_ages_s=observed.charged_ages_s,
     )
 
 
 def _active_state(
-    spec: SpecRecord, world: RendezvousState, nodes: tuple[NodeEntry, ...], nonce: str
+    spec: SpecRecord, state: RendezvousState, nodes: tuple[NodeEntry, ...], nonce: str
 ) -> RendezvousState:
     nprocs, roles = encode_layout((node.record.nproc, node.record.role) for node in nodes)
     return replace(
-        world,
-        state=RoundPhase.ACTIVE,
+        state,
+        phase=RoundPhase.ACTIVE,
         nonce=nonce,
         has_verdict=False,
         loss_grace_spent=False,
@@ -258,7 +258,7 @@ def _active_state(
     )
 
 
-def _join_timeout(view: RendezvousView, spec: SpecRecord, world: RendezvousState, nonce: str) -> RendezvousState:
+def _join_timeout(view: RendezvousView, spec: SpecRecord, state: RendezvousState, nonce: str) -> RendezvousState:
     missing = membership.describe_missing(view, spec)
     detail = f"fewer than {spec.min} nodes within {spec.join_timeout_s:g} s; missing: {missing}"
-    return replace(world, state=RoundPhase.FAILED, nonce=nonce, cause=Cause.JOIN_TIMEOUT, message=detail)
+    return replace(state, phase=RoundPhase.FAILED, nonce=nonce, cause=Cause.JOIN_TIMEOUT, message=detail)

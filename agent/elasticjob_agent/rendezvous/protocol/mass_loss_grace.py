@@ -77,7 +77,7 @@ class LossGraceTimer:
             self.since_s = None  # all are back: the next stall of etcd starts another grace
         in_doubt = bool(unreachable) and now_s < self.lease_doubt_until_s
         suspicious = in_doubt or is_mass_loss(view, unreachable, self.known)
-        if view.world and view.world.loss_grace_spent:
+        if view.state and view.state.loss_grace_spent:
             return LossGrace()  # after a wipe the flag may be written back while this leader waits
         if self.since_s is None and suspicious:
             self.since_s = now_s

@@ -33,7 +33,7 @@ class MemberState:
     """All that a node's next step depends on."""
 
     me: Member
-    world: RendezvousState | None
+    state: RendezvousState | None
     deleted: bool = False
     """Whether a state was received once and is gone from the same store: the job was deleted."""
     workers: Workers = Workers.NONE
@@ -88,14 +88,14 @@ def next_step(s: MemberState) -> Step:
     """Return the one step to take now."""
     if s.deleted:
         return _stop_then(s, Step(StepKind.EXIT, code=ExitCode.JOB_DELETED), fast=True)
-    if s.world is not None and s.world.state.is_final:
-        code = ExitCode.OK if s.world.state is RoundPhase.SUCCEEDED else None
+    if s.state is not None and s.state.phase.is_final:
+        code = ExitCode.OK if s.state.phase is RoundPhase.SUCCEEDED else None
         return _stop_then(s, Step(StepKind.EXIT, code=code), fast=True)
     if s.leave_requested:
         return _leave(s)
-    if s.world is None:
+    if s.state is None:
         return WAIT
-    return _BY_STATE[s.world.state](s, s.world)
+    return _BY_STATE[s.state.phase](s, s.state)
 
 
 def _stop_then(s: MemberState, then: Step, *, fast: bool) -> Step:
@@ -113,35 +113,35 @@ def _leave(s: MemberState) -> Step:
 
 def _runs_its_round(s: MemberState) -> bool:
     """Whether this is a member of the active round that is not done: its leave opens the next round."""
-    if s.world is None or s.world.state is not RoundPhase.ACTIVE:
+    if s.state is None or s.state.phase is not RoundPhase.ACTIVE:
         return False
-    return rank_of(s.world, s.me) is not None and s.done_round != s.world.round
+    return rank_of(s.state, s.me) is not None and s.done_round != s.state.round
 
 
-def _suspended(s: MemberState, _world: RendezvousState) -> Step:
+def _suspended(s: MemberState, _state: RendezvousState) -> Step:
     return _stop_then(s, WAIT, fast=False)
 
 
-def _form(s: MemberState, world: RendezvousState) -> Step:
+def _form(s: MemberState, state: RendezvousState) -> Step:
     if s.workers in _ALIVE | {Workers.STOPPING}:
-        return _stop_then(s, WAIT, fast=world.is_failure_stop)
+        return _stop_then(s, WAIT, fast=state.is_failure_stop)
     if s.unreported_failures:
         return Step(StepKind.REPORT_LATE_FAILURES)
-    if s.ready == NO_ROUND and world.cause is Cause.FIRST:
+    if s.ready == NO_ROUND and state.cause is Cause.FIRST:
         return WAIT  # an idle node is ready: no round yet could have named it
-    return WAIT if s.ready == world.round else Step(StepKind.REPORT_READY)
+    return WAIT if s.ready == state.round else Step(StepKind.REPORT_READY)
 
 
-def _run(s: MemberState, world: RendezvousState) -> Step:
-    rank = rank_of(world, s.me)
-    current = s.started == (world.round, world.nonce)
+def _run(s: MemberState, state: RendezvousState) -> Step:
+    rank = rank_of(state, s.me)
+    current = s.started == (state.round, state.nonce)
     if rank is None or (not current and s.workers in _ALIVE | {Workers.STOPPING}):
         return _stop_then(s, WAIT, fast=True)
     if not current:
         return Step(StepKind.START, group_rank=rank)
     if s.workers is Workers.FAILED and s.unreported_failures:
         return WAIT if s.settling else Step(StepKind.OPEN_FAILED)
-    if s.workers is Workers.SUCCEEDED and s.done_round != world.round:
+    if s.workers is Workers.SUCCEEDED and s.done_round != state.round:
         return Step(StepKind.REPORT_DONE)
     return WAIT
 

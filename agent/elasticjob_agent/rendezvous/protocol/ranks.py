@@ -61,29 +61,29 @@ def master_of(node: NodeEntry) -> str:
     return f"[{address}]:{node.record.master_port}" if ":" in address else f"{address}:{node.record.master_port}"
 
 
-def rank_of(world: RendezvousState, member: Member) -> int | None:
+def rank_of(state: RendezvousState, member: Member) -> int | None:
     """Return the group rank of `member`; None if it is not in the round.
 
     Most members have their slot as rank, so that place is tried first.
     """
-    members, slot = world.members, member.slot
+    members, slot = state.members, member.slot
     if slot < len(members) and members[slot] == member:
         return slot
     return next((rank for rank, other in enumerate(members) if other.slot == slot and other == member), None)
 
 
-def assignment(world: RendezvousState, group_rank: int) -> Assignment:
+def assignment(state: RendezvousState, group_rank: int) -> Assignment:
     """Return the assignment of the node at `group_rank` of an active state; raise RecordError if it has none."""
-    runs = _runs(world.nprocs, world.roles)
+    runs = _runs(state.nprocs, state.roles)
     nproc, role, _ = _run_of(runs, group_rank)
     same_role = [run for run in runs if run.role == role]
-    host, _, port = world.master.rpartition(":")
+    host, _, port = state.master.rpartition(":")
     if not (port.isascii() and port.isdigit() and len(port) <= _MAX_PORT_DIGITS):
-        raise RecordError(f"master is {world.master!r:.60}, not host:port")
+        raise RecordError(f"master is {state.master!r:.60}, not host:port")
     return Assignment(
-        round=world.round,
-        nonce=world.nonce,
-        member=world.members[group_rank],
+        round=state.round,
+        nonce=state.nonce,
+        member=state.members[group_rank],
         group_rank=group_rank,
         group_world_size=runs[-1].ranks.stop,
         nproc=nproc,
@@ -94,7 +94,7 @@ def assignment(world: RendezvousState, group_rank: int) -> Assignment:
         role_world_size=_workers_before(same_role),
         master_addr=host.strip("[]"),
         master_port=int(port),
-        restart_count=world.restarts,
+        restart_count=state.restarts,
     )
 
 

@@ -21,27 +21,27 @@ class Trigger:
     detail: str
 
 
-def all_completed(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> bool:
+def all_completed(view: RendezvousView, spec: SpecRecord, state: RendezvousState) -> bool:
     """Whether every member is done, or one with that success policy."""
-    done = [view.has_completed(world.round, member) for member in world.members]
+    done = [view.has_completed(state.round, member) for member in state.members]
     return any(done) if spec.success_policy == "AnyWorker" else all(done)
 
 
 def find_trigger(
-    view: RendezvousView, spec: SpecRecord, world: RendezvousState, *, grace_members: frozenset[Member] = frozenset()
+    view: RendezvousView, spec: SpecRecord, state: RendezvousState, *, grace_members: frozenset[Member] = frozenset()
 ) -> Trigger | None:
     """Return a reason to end the active round now, joiners apart; `grace_members` get time to come back."""
     owned = view.current_nodes()
-    for member in world.members:
-        if member in grace_members or view.has_completed(world.round, member):
+    for member in state.members:
+        if member in grace_members or view.has_completed(state.round, member):
             continue
-        if (trigger := _missing(view, owned, world.round, member)) is not None:
+        if (trigger := _missing(view, owned, state.round, member)) is not None:
             return trigger
-    if spec.restart_id != world.restart_id:
+    if spec.restart_id != state.restart_id:
         return Trigger(Cause.RESTART_REQUESTED, f"restart {spec.restart_id} was requested")
     wanted = spec.sizes.largest(spec.target_size)  # 0 if no number is allowed
-    if 0 < wanted < len(world.members) and not _any_completed(view, world):
-        return Trigger(Cause.SCALED_DOWN, f"{wanted} of {len(world.members)} nodes are wanted")
+    if 0 < wanted < len(state.members) and not _any_completed(view, state):
+        return Trigger(Cause.SCALED_DOWN, f"{wanted} of {len(state.members)} nodes are wanted")
     return None
 
 
@@ -66,21 +66,21 @@ def _lost_slot(view: RendezvousView, member: Member, name: str) -> Trigger:
     return Trigger(Cause.NODE_LEFT, f"{name} is replaced by {by}")
 
 
-def joiners(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> list[NodeEntry]:
+def joiners(view: RendezvousView, spec: SpecRecord, state: RendezvousState) -> list[NodeEntry]:
     """Return the nodes outside the active round that a new round would include."""
-    if _any_completed(view, world):
+    if _any_completed(view, state):
         return []
-    owned, inside = view.current_nodes(), set(world.members)
+    owned, inside = view.current_nodes(), set(state.members)
     waiting = [n for m, n in owned.items() if m not in inside and not n.record.leaving and m not in view.tombstones]
-    count = spec.sizes.largest(min(len(world.members) + len(waiting), spec.target_size))
-    room = count - len(world.members)
+    count = spec.sizes.largest(min(len(state.members) + len(waiting), spec.target_size))
+    room = count - len(state.members)
     return sorted(waiting, key=lambda node: node.member.slot)[: max(room, 0)]
 
 
-def joiners_fill(view: RendezvousView, spec: SpecRecord, world: RendezvousState) -> bool:
+def joiners_fill(view: RendezvousView, spec: SpecRecord, state: RendezvousState) -> bool:
     """Whether the joiners bring the round to the desired size, so that waiting gains nothing."""
-    return len(world.members) + len(joiners(view, spec, world)) >= spec.target_size
+    return len(state.members) + len(joiners(view, spec, state)) >= spec.target_size
 
 
-def _any_completed(view: RendezvousView, world: RendezvousState) -> bool:
-    return any(view.has_completed(world.round, member) for member in world.members)
+def _any_completed(view: RendezvousView, state: RendezvousState) -> bool:
+    return any(view.has_completed(state.round, member) for member in state.members)

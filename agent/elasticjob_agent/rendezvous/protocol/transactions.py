@@ -93,13 +93,13 @@ def join(me: SessionIdentity, node: NodeRecord, *, spec_revision: int, slot_is_g
     return Txn(fences, (me.put_node(node), Get(me.keys.ctl, prefix=True), *nodes))
 
 
-def put_back(me: SessionIdentity, node: NodeRecord, world_revision: int) -> Txn:
+def put_back(me: SessionIdentity, node: NodeRecord, state_revision: int) -> Txn:
     """Return the write of the same key under a new lease, if the state is unchanged and the session has no tombstone.
 
     It reads all nodes, to find the owner of the slot.
     """
     tombstone_key = me.keys.tombstone(me.member.slot, me.member.incarnation)
-    fences = (absent(me.node_key), absent(tombstone_key), unchanged(me.keys.rendezvous_state, world_revision))
+    fences = (absent(me.node_key), absent(tombstone_key), unchanged(me.keys.rendezvous_state, state_revision))
     return Txn(fences, (me.put_node(node), Get(me.keys.nodes, prefix=True)), (Get(me.keys.ctl, prefix=True),))
 
 
@@ -115,9 +115,9 @@ def ready(me: SessionIdentity, last: VersionedNode, node: NodeRecord) -> Txn:
     return Txn(me.unchanged_since(last), (me.put_node(node),), me.on_conflict_reads)
 
 
-def open_round(me: SessionIdentity, observed_revision: int, next_world: RendezvousState, failures: Failures) -> Txn:
+def open_round(me: SessionIdentity, observed_revision: int, next_state: RendezvousState, failures: Failures) -> Txn:
     """Return the write that opens the next round, with the failures that cause it."""
-    ops = (_put_state(me.keys, next_world), *_put_failures(me.keys, failures))
+    ops = (_put_state(me.keys, next_state), *_put_failures(me.keys, failures))
     return Txn(
         (unchanged(me.keys.rendezvous_state, observed_revision), me.owns_key), ops, (Get(me.keys.ctl, prefix=True),)
     )
@@ -126,14 +126,14 @@ def open_round(me: SessionIdentity, observed_revision: int, next_world: Rendezvo
 def open_leaving(
     me: SessionIdentity,
     observed_revision: int,
-    next_world: RendezvousState,
+    next_state: RendezvousState,
     last: VersionedNode,
     node: NodeRecord,
     *,
     is_leader: bool,
 ) -> Txn:
     """Return the write that opens the next round because this member leaves (`node` has `leaving`)."""
-    ops = (_put_state(me.keys, next_world), *leaving(me, last, node, is_leader=is_leader).success)
+    ops = (_put_state(me.keys, next_state), *leaving(me, last, node, is_leader=is_leader).success)
     return Txn(
         (unchanged(me.keys.rendezvous_state, observed_revision), *me.unchanged_since(last)), ops, me.on_conflict_reads
     )
@@ -244,7 +244,7 @@ NO_PUSH = Push()
 class FirstState:
     """The first state of a job, from its spec at one revision."""
 
-    world: RendezvousState
+    state: RendezvousState
     spec_revision: int
     push: Push
     is_operated: bool
@@ -258,7 +258,7 @@ class FirstState:
 
     def puts(self, keys: Keys) -> tuple[Put, ...]:
         """Return the writes of the state and of the push."""
-        return _put_state(keys, self.world), *self.push.puts(keys)
+        return _put_state(keys, self.state), *self.push.puts(keys)
 
 
 def campaign(me: SessionIdentity, link: str, first: FirstState | None = None) -> Txn:
@@ -280,7 +280,7 @@ def write_state(
     *,
     observed_revision: int,
     spec_revision: int,
-    next_world: RendezvousState,
+    next_state: RendezvousState,
     garbage: Iterable[str] = (),
     push: Push = NO_PUSH,
 ) -> Txn:
@@ -295,17 +295,17 @@ def write_state(
         leased(me.keys.leader, me.lease),
         *push.fences(me.keys),
     )
-    ops: list[Op] = [_put_state(me.keys, next_world)]
-    if next_world.state is RoundPhase.ACTIVE:
-        membership = Membership(next_world.round, next_world.members)
+    ops: list[Op] = [_put_state(me.keys, next_state)]
+    if next_state.phase is RoundPhase.ACTIVE:
+        membership = Membership(next_state.round, next_state.members)
         ops.append(Put(me.keys.members, rendezvous_state.encode_membership(membership)))
     ops.extend(Delete(key, prefix=True) for key in garbage)
     ops.extend(push.puts(me.keys))
     return Txn(fences, tuple(ops), (Get(me.keys.ctl, prefix=True),))
 
 
-def _put_state(keys: Keys, next_world: RendezvousState) -> Put:
-    return Put(keys.rendezvous_state, rendezvous_state.encode_state(next_world))
+def _put_state(keys: Keys, next_state: RendezvousState) -> Put:
+    return Put(keys.rendezvous_state, rendezvous_state.encode_state(next_state))
 
 
 def _put_samples(me: SessionIdentity, samples: NodeSamples) -> Put:

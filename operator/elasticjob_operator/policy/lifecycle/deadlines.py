@@ -71,12 +71,12 @@ def _has_had_quorum(status: JobStatus, view: RendezvousView, lowest: int, since_
 
     The rendezvous shows it now, or the status has recorded it (etcd may have been wiped).
     """
-    world = view.world
-    if world is not None and world.state is RoundPhase.FORMING and world.cause is Cause.RESUMED:
+    state = view.state
+    if state is not None and state.phase is RoundPhase.FORMING and state.cause is Cause.RESUMED:
         return False
     if view.completed_slots():
         return True  # a round with a finished member keeps its size
-    members = world.members if world is not None and world.members else view.membership and view.membership.members
+    members = state.members if state is not None and state.members else view.membership and view.membership.members
     if members:
         return len(members) >= lowest
     last_s = from_rfc3339(status.last_rendezvous_time)

@@ -12,45 +12,45 @@ from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, 
 from elasticjob_api.rendezvous_view import RendezvousView
 
 
-def suspended_state(world: RendezvousState, nonce: str) -> RendezvousState:
+def suspended_state(state: RendezvousState, nonce: str) -> RendezvousState:
     """Return the state of a suspended job: the same round without members."""
-    return replace(_without_members(world), state=RoundPhase.SUSPENDED, nonce=nonce, cause=Cause.SUSPENDED, message="")
+    return replace(_without_members(state), phase=RoundPhase.SUSPENDED, nonce=nonce, cause=Cause.SUSPENDED, message="")
 
 
-def resumed_state(world: RendezvousState, nonce: str) -> RendezvousState:
+def resumed_state(state: RendezvousState, nonce: str) -> RendezvousState:
     """Return the state of a resumed job: the next round, which needs no verdict about earlier ones."""
-    return replace(next_round(world, nonce, Cause.RESUMED), has_verdict=True)
+    return replace(next_round(state, nonce, Cause.RESUMED), has_verdict=True)
 
 
-def succeeded_state(world: RendezvousState, nonce: str) -> RendezvousState:
+def succeeded_state(state: RendezvousState, nonce: str) -> RendezvousState:
     """Return the final state of a job that had finished when it was suspended."""
-    return replace(_without_members(world), state=RoundPhase.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, message="")
+    return replace(_without_members(state), phase=RoundPhase.SUCCEEDED, nonce=nonce, cause=Cause.SUCCEEDED, message="")
 
 
-def failed_state(world: RendezvousState | None, spec: SpecRecord, failure: JobFailure, nonce: str) -> RendezvousState:
+def failed_state(state: RendezvousState | None, spec: SpecRecord, failure: JobFailure, nonce: str) -> RendezvousState:
     """Return the final state for the operator's verdict; a job without a state gets its first and last one."""
     base = (
-        _without_members(world)
-        if world
-        else RendezvousState(state=RoundPhase.FORMING, round=max(1, spec.first_round), nonce=nonce)
+        _without_members(state)
+        if state
+        else RendezvousState(phase=RoundPhase.FORMING, round=max(1, spec.first_round), nonce=nonce)
     )
-    restarts = world.restarts if world else spec.first_restarts
-    ended = replace(base, state=RoundPhase.FAILED, nonce=nonce, restarts=restarts)
+    restarts = state.restarts if state else spec.first_restarts
+    ended = replace(base, phase=RoundPhase.FAILED, nonce=nonce, restarts=restarts)
     return replace(ended, cause=Cause.OPERATOR, message=failure.detail)
 
 
-def _without_members(world: RendezvousState) -> RendezvousState:
-    return replace(world, members=(), master="", nprocs="", roles="")
+def _without_members(state: RendezvousState) -> RendezvousState:
+    return replace(state, members=(), master="", nprocs="", roles="")
 
 
 def finished_before_suspension(view: RendezvousView) -> bool:
     """Return whether every member of the suspended round had finished, so that nothing is left to resume."""
-    world, membership = view.world, view.membership
+    state, membership = view.state, view.membership
     if (
-        world is None
-        or world.state is not RoundPhase.SUSPENDED
+        state is None
+        or state.phase is not RoundPhase.SUSPENDED
         or membership is None
-        or membership.round != world.round
+        or membership.round != state.round
     ):
         return False
-    return bool(membership.members) and all(view.has_completed(world.round, member) for member in membership.members)
+    return bool(membership.members) and all(view.has_completed(state.round, member) for member in membership.members)

@@ -107,7 +107,7 @@ def _with_times(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
 
 
 def _with_rendezvous(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
-    view, world = snapshot.view, snapshot.view.world
+    view, state = snapshot.view, snapshot.view.state
     nodes = node_statuses(snapshot)
     shown, truncated = within_limit(nodes)
     replacements = view.spec.replacements if view.spec else 0
@@ -117,9 +117,9 @@ def _with_rendezvous(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
         rendezvous_round=max(status.rendezvous_round, view.closed_round),
         world_size=_world_size(status, view, nodes),
         last_rendezvous_time=_last_rendezvous_time(status, snapshot),
-        restarts=max(status.restarts, world.restarts if world else 0),
+        restarts=max(status.restarts, state.restarts if state else 0),
         restarts_count_towards_max=_counters(snapshot),
-        node_losses=max(status.node_losses, world.node_losses if world else 0),
+        node_losses=max(status.node_losses, state.node_losses if state else 0),
         pod_replacements=max(status.pod_replacements, replacements),
         worker_states=count_letters(nodes),
         nodes=shown,
@@ -134,26 +134,26 @@ def _with_rendezvous(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
 
 def _world_size(status: JobStatus, view: RendezvousView, nodes: Iterable[NodeStatus]) -> int:
     """Return the workers of the active round, or of the last round if the job has ended."""
-    world = view.world
-    if world is None:
+    state = view.state
+    if state is None:
         return 0
     # The state of a failed job has no members any more.
     live = set(view.live_members())
-    sizes = zip(world.members, world.workers_per_node(), strict=False)
+    sizes = zip(state.members, state.workers_per_node(), strict=False)
     size = sum(workers for member, workers in sizes if member in live)
-    if size or not world.state.is_final:
+    if size or not state.phase.is_final:
         return size
     return sum(len(node.ranks) for node in nodes) if view.membership else status.world_size
 
 
 def _counters(snapshot: JobSnapshot) -> int:
     """Return the worker failures that count against maxRestarts; without restartWindowSeconds all of them count."""
-    world = snapshot.view.world
-    if world is None:
+    state = snapshot.view.state
+    if state is None:
         return snapshot.status.restarts_count_towards_max
     if not snapshot.job.spec.restart_window_s:
-        return max(snapshot.status.restarts, world.restarts)
-    return len(charged_ages_s(world.charged_failures))
+        return max(snapshot.status.restarts, state.restarts)
+    return len(charged_ages_s(state.charged_failures))
 
 
 def _last_rendezvous_time(status: JobStatus, snapshot: JobSnapshot) -> str:

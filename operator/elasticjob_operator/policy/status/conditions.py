@@ -99,39 +99,39 @@ def _quorum(snapshot: JobSnapshot) -> ConditionValue:
 
 
 def _running(snapshot: JobSnapshot) -> ConditionValue:
-    world = snapshot.view.world
-    if world is not None and world.state is RoundPhase.ACTIVE:
+    state = snapshot.view.state
+    if state is not None and state.phase is RoundPhase.ACTIVE:
         live = len(snapshot.view.live_members())
         if not live and any(pod.running for pod in snapshot.pods.values()):
-            return ConditionValue("Unknown", ConditionType.AGENTS_UNREACHABLE, _unsupported(world))
+            return ConditionValue("Unknown", ConditionType.AGENTS_UNREACHABLE, _unsupported(state))
         if not live:
-            return ConditionValue("False", Phase.RESTARTING, f"round {world.round} has no live member")
-        why = f", after: {world.message}" if world.message else ""
-        return ConditionValue("True", "RoundActive", f"round {world.round} runs with {_nodes(live)}{why}")
-    reason, message = _not_running(snapshot, world)
+            return ConditionValue("False", Phase.RESTARTING, f"round {state.round} has no live member")
+        why = f", after: {state.message}" if state.message else ""
+        return ConditionValue("True", "RoundActive", f"round {state.round} runs with {_nodes(live)}{why}")
+    reason, message = _not_running(snapshot, state)
     return ConditionValue("False", reason, message)
 
 
-def _unsupported(world: RendezvousState) -> str:
+def _unsupported(state: RendezvousState) -> str:
     """Return the message for an active round of which no member has a lease."""
-    size = _nodes(len(world.members))
-    return f"round {world.round} ({size}): no agent has a lease in etcd any more; the workers may continue to train"
+    size = _nodes(len(state.members))
+    return f"round {state.round} ({size}): no agent has a lease in etcd any more; the workers may continue to train"
 
 
-def _not_running(snapshot: JobSnapshot, world: RendezvousState | None) -> tuple[str, str]:
+def _not_running(snapshot: JobSnapshot, state: RendezvousState | None) -> tuple[str, str]:
     """Return reason and message while no round is active; the reason is the name of the phase where one fits."""
     if snapshot.view.is_final:
         return "Finished", ""
     if snapshot.job.spec.suspend:
         suspended = _suspended(snapshot)
         return (Phase.SUSPENDED, "") if suspended.is_true else (SUSPENDING, suspended.message)
-    if world is not None and world.state is RoundPhase.SUSPENDED:
+    if state is not None and state.phase is RoundPhase.SUSPENDED:
         return _start(snapshot)  # the next reconcile resumes it
-    if world is None or world.cause in STARTING:
+    if state is None or state.cause in STARTING:
         return _start(snapshot)
-    if world.cause in _RESIZING:
-        return Phase.RESIZING, world.message
-    return Phase.RESTARTING, world.message
+    if state.cause in _RESIZING:
+        return Phase.RESIZING, state.message
+    return Phase.RESTARTING, state.message
 
 
 def _start(snapshot: JobSnapshot) -> tuple[str, str]:
@@ -193,9 +193,9 @@ def _unreachable(snapshot: JobSnapshot) -> ConditionValue:
 
 
 def _complete(snapshot: JobSnapshot) -> ConditionValue:
-    world = snapshot.view.world
-    if world is not None and world.state is RoundPhase.SUCCEEDED:
-        return ConditionValue("True", "AllWorkersSucceeded", f"all workers of round {world.round} exited with code 0")
+    state = snapshot.view.state
+    if state is not None and state.phase is RoundPhase.SUCCEEDED:
+        return ConditionValue("True", "AllWorkersSucceeded", f"all workers of round {state.round} exited with code 0")
     return ConditionValue("False", "NotComplete")
 
 
@@ -204,10 +204,10 @@ def _failed(snapshot: JobSnapshot) -> ConditionValue:
         return ConditionValue(
             "True", FailedReason.FOOTPRINT, f"the job's certificate is misused: {snapshot.view.quota_violation}"
         )
-    world = snapshot.view.world
-    if world is None or world.state is not RoundPhase.FAILED:
+    state = snapshot.view.state
+    if state is None or state.phase is not RoundPhase.FAILED:
         return ConditionValue("False", "NotFailed")
-    failure = failure_of(world)
+    failure = failure_of(state)
     return ConditionValue("True", failure.reason, failure.message)
 
 

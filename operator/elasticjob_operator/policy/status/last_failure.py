@@ -18,15 +18,15 @@ _NS = 1e9
 
 def last_failure(snapshot: JobSnapshot) -> LastFailure | None:
     """Return the root cause of the last round with a verdict, or the one known before."""
-    world, before = snapshot.view.world, snapshot.status.last_failure
-    if world is not None and world.node_losses > snapshot.status.node_losses:
+    state, before = snapshot.view.state, snapshot.status.last_failure
+    if state is not None and state.node_losses > snapshot.status.node_losses:
         return from_node_loss(snapshot) or before
-    root = world.root_failure if world else None
+    root = state.root_failure if state else None
     entry = snapshot.view.failures.get(root) if root else None
-    if world is None or root is None or entry is None:
+    if state is None or root is None or entry is None:
         return with_pod_exit(before, snapshot.pods)
     # The round after it ended by a loss, and the record is not deleted yet.
-    if before is not None and root.round < before.round < world.round:
+    if before is not None and root.round < before.round < state.round:
         return with_pod_exit(before, snapshot.pods)
     failure = entry.failure
     pod = snapshot.pods.get(failure.pod)

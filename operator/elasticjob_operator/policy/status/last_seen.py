@@ -30,12 +30,12 @@ def record_view(last_seen: LastSeen, view: RendezvousView, pods: Mapping[str, Po
 
 
 def _record_losses(last_seen: LastSeen, view: RendezvousView) -> None:
-    before, after, world = last_seen.membership, view.membership, view.world
+    before, after, state = last_seen.membership, view.membership, view.state
     if before and after and after.round > before.round:
         _record_lost_since(last_seen, view, before)  # unless it was recorded while that round formed
-    if after and world and world.state is RoundPhase.FORMING and not world.has_verdict:
+    if after and state and state.phase is RoundPhase.FORMING and not state.has_verdict:
         last_seen.lost_nodes = lost_nodes(view, after) or last_seen.lost_nodes
-    elif after and world and world.state is RoundPhase.FORMING:
+    elif after and state and state.phase is RoundPhase.FORMING:
         _record_lost_since(last_seen, view, after)
     last_seen.membership = after
 

@@ -30,9 +30,9 @@ _MAX_BYTES, _MAX_BYTES_PER_RANK = 2048, 34
 
 def node_statuses(snapshot: JobSnapshot) -> tuple[NodeStatus, ...]:
     """Return an entry for every node of the job, by slot."""
-    world = snapshot.view.world
-    if world is not None and world.state.is_final:
-        return tuple(_last_nodes(snapshot, world))
+    state = snapshot.view.state
+    if state is not None and state.phase.is_final:
+        return tuple(_last_nodes(snapshot, state))
     round_ = _active_round(snapshot)
     return tuple(_node(snapshot, slot, owner, round_) for slot, owner in sorted(snapshot.owners.items()))
 
@@ -115,16 +115,16 @@ def _state_of_member(ranks: str) -> str:
     return {"R": "Running", "CR": "Running", "C": "Succeeded"}.get("".join(sorted(set(ranks))), "Starting")
 
 
-def _last_nodes(snapshot: JobSnapshot, world: RendezvousState) -> Iterable[NodeStatus]:
+def _last_nodes(snapshot: JobSnapshot, state: RendezvousState) -> Iterable[NodeStatus]:
     before = {node.name: node for node in snapshot.status.nodes}
     members = snapshot.view.membership.members if snapshot.view.membership else ()
     by_name = {f"{snapshot.job.metadata.name}-{member.slot}": (rank, member) for rank, member in enumerate(members)}
     if not by_name:
-        return [_final(node, world, node.ranks) for node in before.values()]
+        return [_final(node, state, node.ranks) for node in before.values()]
     failed = _failed(snapshot)
     last = sorted(by_name.items(), key=_by_slot)
     nodes = ((ranked[1].slot, _last_node(snapshot, name, ranked, before.get(name))) for name, ranked in last)
-    return [_final(node, world, _with_failures(node.ranks, failed.get(slot))) for slot, node in nodes]
+    return [_final(node, state, _with_failures(node.ranks, failed.get(slot))) for slot, node in nodes]
 
 
 def _by_slot(item: tuple[str, tuple[int, Member]]) -> int:
@@ -161,11 +161,11 @@ def _with_failures(ranks: str, failed: AbstractSet[int] | None) -> str:
     return "".join("F" if i in failed else letter for i, letter in enumerate(ranks))
 
 
-def _final(node: NodeStatus, world: RendezvousState, ranks: str) -> NodeStatus:
-    succeeded = world.state is RoundPhase.SUCCEEDED
+def _final(node: NodeStatus, state: RendezvousState, ranks: str) -> NodeStatus:
+    succeeded = state.phase is RoundPhase.SUCCEEDED
     final = final_letters(ranks, succeeded=succeeded)
-    state = "Succeeded" if succeeded else ("Failed" if "F" in final else "Stopped")
-    return replace(node, state=state, ranks=final, reason="")
+    ended = "Succeeded" if succeeded else ("Failed" if "F" in final else "Stopped")
+    return replace(node, state=ended, ranks=final, reason="")
 
 
 def within_limit(nodes: tuple[NodeStatus, ...], limit: int = BYTES_LIMIT) -> tuple[tuple[NodeStatus, ...], bool]:

@@ -65,15 +65,15 @@ def _from_waiting(snapshot: JobSnapshot, by_type: dict[str, Condition]) -> tuple
     """Return the reason while no round is active: the problem of a pod comes before the cause of the round."""
     if (pending := first_pending_reason(snapshot)) is not None:
         return pending.reason, pending.message
-    world, running = snapshot.view.world, by_type.get(ConditionType.RUNNING)
+    state, running = snapshot.view.state, by_type.get(ConditionType.RUNNING)
     message = running.message if running else ""
     if running is not None and running.status == "Unknown":
         return running.reason, message
-    if world is None or world.cause in STARTING:
+    if state is None or state.cause in STARTING:
         return "", message
     if below := _below_min(snapshot):
         return FailedReason.BELOW_MIN, f"{below}; {message}" if message else below
-    return world.cause.value, message
+    return state.cause.value, message
 
 
 def _below_min(snapshot: JobSnapshot) -> str:

@@ -28,18 +28,18 @@ def update_rounds(before: tuple[RoundStatus, ...], view: RendezvousView, now_s: 
     active = view.active_state
     if active is not None and before and before[-1].round == active.round and not before[-1].end_time:
         return before
-    if view.world is None:
+    if view.state is None:
         return before  # etcd was wiped: it has no record of the current round
     ended = tuple(each if each.end_time else replace(each, end_time=to_rfc3339_ms(now_s)) for each in before)
     if active is None:
-        return (*ended, *_passed(ended, view, view.world, to_rfc3339_ms(now_s)))[-MAX_ROUNDS:]
+        return (*ended, *_passed(ended, view, view.state, to_rfc3339_ms(now_s)))[-MAX_ROUNDS:]
     if any(each.round == active.round for each in before):
         return ended
     return (*ended, _started_round(active, now_s))[-MAX_ROUNDS:]
 
 
 def _passed(
-    known: tuple[RoundStatus, ...], view: RendezvousView, world: RendezvousState, now: str
+    known: tuple[RoundStatus, ...], view: RendezvousView, state: RendezvousState, now: str
 ) -> Iterator[RoundStatus]:
     """Yield the last active round if it began and ended since the last observation."""
     last = view.membership
@@ -50,20 +50,20 @@ def _passed(
         start_time=now,
         end_time=now,
         nodes=len(last.members),
-        workers=sum(world.workers_per_node()) if world.members == last.members else 0,
+        workers=sum(state.workers_per_node()) if state.members == last.members else 0,
         slots=slots_text(last.members),
     )
 
 
-def _started_round(world: RendezvousState, now_s: float) -> RoundStatus:
+def _started_round(state: RendezvousState, now_s: float) -> RoundStatus:
     return RoundStatus(
-        round=world.round,
+        round=state.round,
         start_time=to_rfc3339_ms(now_s),
-        cause=world.cause.value,
-        message=one_line(world.message, MESSAGE_LIMIT),
-        nodes=len(world.members),
-        workers=sum(world.workers_per_node()),
-        slots=slots_text(world.members),
+        cause=state.cause.value,
+        message=one_line(state.message, MESSAGE_LIMIT),
+        nodes=len(state.members),
+        workers=sum(state.workers_per_node()),
+        slots=slots_text(state.members),
     )
 
 

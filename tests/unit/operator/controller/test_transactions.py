@@ -6,10 +6,10 @@ from elasticjob_api.rendezvous_state import RoundPhase, decode_state
 from elasticjob_etcd.interface import Delete, Put, Txn, absent, unchanged
 from elasticjob_operator.controller import transactions
 from elasticjob_operator.model.actions import Evict, WriteExpected, WriteSpec
-from testing.builders import member, record, world
+from testing.builders import member, record, state
 
 KEYS = Keys("/elasticjob/c/ns/j/u")
-WRITE = WriteSpec(record=record(0), spec_revision=5, world_revision=6)
+WRITE = WriteSpec(record=record(0), spec_revision=5, state_revision=6)
 
 
 def puts(txn: Txn) -> dict[str, bytes]:
@@ -24,7 +24,7 @@ def test_a_write_of_the_spec_compares_the_planned_revisions_of_spec_and_state() 
 
 
 def test_a_first_write_compares_that_neither_spec_nor_state_exists() -> None:
-    first = WriteSpec(record=record(0), spec_revision=0, world_revision=0)
+    first = WriteSpec(record=record(0), spec_revision=0, state_revision=0)
     # A mod_revision of 0 is that of no key.
     assert transactions.write_spec(KEYS, first).compares == (
         unchanged(KEYS.spec, 0),
@@ -38,9 +38,9 @@ def test_a_write_of_the_spec_alone_writes_no_other_key() -> None:
 
 
 def test_spec_state_and_expected_are_written_in_one_transaction() -> None:
-    suspended = world(RoundPhase.SUSPENDED)
+    suspended = state(RoundPhase.SUSPENDED)
     action = WriteSpec(
-        record=record(0), spec_revision=5, world_revision=6, world=suspended, expected=frozenset({2, 0})
+        record=record(0), spec_revision=5, state_revision=6, state=suspended, expected=frozenset({2, 0})
     )  # fmt: skip
     written = puts(transactions.write_spec(KEYS, action))
     assert decode_state(written[KEYS.rendezvous_state]) == suspended

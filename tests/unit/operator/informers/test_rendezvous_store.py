@@ -115,10 +115,8 @@ def test_a_report_with_its_samples_is_counted_once() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        pytest.param(
-            KEYS.rendezvous_state, b"w1 state=draining round=1 nonce=n\n", id="a world of a state that is not known"
-        ),
-        pytest.param(KEYS.rendezvous_state, b"w2 \n", id="a world of another version"),
+        pytest.param(KEYS.rendezvous_state, b"w1 state=draining round=1 nonce=n\n", id="a state of an unknown phase"),
+        pytest.param(KEYS.rendezvous_state, b"w2 \n", id="a state of another version"),
         pytest.param(KEYS.spec, b'{"v":2}', id="a spec of another version"),
     ],
 )

@@ -11,7 +11,7 @@ from elasticjob_operator.metrics.goodput import Goodput
 from elasticjob_operator.metrics.job_health import AgentHealth, JobHealth, TimeBucket, job_health
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState
-from testing.builders import job, member, membership, node, pod, report, running, seen, view, world
+from testing.builders import job, member, membership, node, pod, report, running, seen, state, view
 
 KEY = JobKey("team", "digits", "u")
 
@@ -19,14 +19,14 @@ KEY = JobKey("team", "digits", "u")
 @pytest.mark.parametrize(
     ("at", "spent"),
     [
-        pytest.param(view(0), TimeBucket.WAITING, id="no world yet"),
-        pytest.param(view(0, world=world()), TimeBucket.WAITING, id="the first round forms"),
+        pytest.param(view(0), TimeBucket.WAITING, id="no state yet"),
+        pytest.param(view(0, state=state()), TimeBucket.WAITING, id="the first round forms"),
         pytest.param(running(0), TimeBucket.ACTIVE, id="a round is active"),
         pytest.param(
-            view(0, world=world(round=2), membership=membership(0)), TimeBucket.FORMING, id="between two rounds"
+            view(0, state=state(round=2), membership=membership(0)), TimeBucket.FORMING, id="between two rounds"
         ),
-        pytest.param(view(0, world=world(RoundPhase.SUSPENDED)), None, id="suspended"),
-        pytest.param(view(0, world=world(RoundPhase.SUCCEEDED, cause=Cause.SUCCEEDED)), None, id="ended"),
+        pytest.param(view(0, state=state(RoundPhase.SUSPENDED)), None, id="suspended"),
+        pytest.param(view(0, state=state(RoundPhase.SUCCEEDED, cause=Cause.SUCCEEDED)), None, id="ended"),
     ],
 )
 def test_time_counts_for_the_state_of_the_job(at: RendezvousView, spent: TimeBucket | None) -> None:

@@ -9,9 +9,9 @@ from elasticjob_api.records import RecoveryTimings, WorkerState
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.model.recovery import RecoverySample, RecoveryTracker, step_durations
-from testing.builders import active, member, report, view, world
+from testing.builders import active, member, report, state, view
 
-FORMING = view(0, 1, world=world(round=2, cause=Cause.WORKER_FAILED))
+FORMING = view(0, 1, state=state(round=2, cause=Cause.WORKER_FAILED))
 ACTIVE = active(0, 1, round=2, cause=Cause.WORKER_FAILED)
 QUICK, SLOW = (
     RecoveryTimings(stop_s=0.1, agree_s=0.4, start_s=0.01),
@@ -24,7 +24,7 @@ def reported(*timings: RecoveryTimings | None, round_: int = 2) -> RendezvousVie
         member(slot): replace(report(slot, WorkerState.HEALTHY), round=round_, recovery=recovery)
         for slot, recovery in enumerate(timings)
     }
-    return view(0, 1, world=ACTIVE, reports=reports)
+    return view(0, 1, state=ACTIVE, reports=reports)
 
 
 def forming_tracker() -> RecoveryTracker:

@@ -10,7 +10,7 @@ from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.planner.deletion_plan import plan_deletion, plan_quota_violation
 from elasticjob_operator.policy.lifecycle.spec_record import without_slots
-from testing.builders import NOW_S, SETTINGS, deleted, observation, pod, record, running, view, world
+from testing.builders import NOW_S, SETTINGS, deleted, observation, pod, record, running, state, view
 
 TLS = replace(SETTINGS, etcd_tls=True)
 ANOTHER = replace(SETTINGS, operator_id="another")
@@ -22,7 +22,7 @@ def test_pods_are_deleted_and_slots_emptied_before_the_keys() -> None:
     made = plan_deletion(deleted(at, pod(0), pod(1, terminating=True)))
     assert made.actions == (
         DeletePods({"j-0-a": "uid-j-0-a"}, None, {"j-0-a": ""}),
-        WriteSpec(record=without_slots(at.spec), spec_revision=5, world_revision=6),
+        WriteSpec(record=without_slots(at.spec), spec_revision=5, state_revision=6),
     )
 
 
@@ -33,7 +33,7 @@ def test_an_emptied_map_owns_no_slot_and_is_written_once() -> None:
 
 
 def test_the_map_of_an_ended_job_is_not_changed() -> None:
-    at = running(0, world=world(RoundPhase.SUCCEEDED, cause=Cause.SUCCEEDED))
+    at = running(0, state=state(RoundPhase.SUCCEEDED, cause=Cause.SUCCEEDED))
     assert plan_deletion(deleted(at, pod(0, terminating=True))).actions == ()
 
 
@@ -49,7 +49,7 @@ def test_keys_of_another_installation_are_left_with_or_without_pods() -> None:
 
 def test_keys_that_no_operator_has_written_are_left() -> None:
     assert plan_deletion(deleted(view(spec=record(0, operator=None)))).actions == ()
-    assert plan_deletion(deleted(view(spec=None, world=world()))).actions == ()
+    assert plan_deletion(deleted(view(spec=None, state=state()))).actions == ()
 
 
 def test_with_certificates_a_pod_is_awaited_for_its_grace_period_only() -> None:
@@ -78,7 +78,7 @@ def test_a_deleted_job_over_its_quota_loses_its_certificate_while_its_pods_exist
 
 
 def test_a_claimed_job_is_ours_even_with_an_invalid_map() -> None:
-    spoilt, claimed = view(spec=None, world=world()), JobState(installation="here")
+    spoilt, claimed = view(spec=None, state=state()), JobState(installation="here")
     made = plan_deletion(deleted(spoilt, settings=TLS, job_state=claimed))
     assert made.actions == (RemoveEtcdUser(), DeletePrefix())
     assert plan_deletion(deleted(replace(spoilt, empty=True), settings=TLS, job_state=claimed)).actions == ()
@@ -124,7 +124,7 @@ def test_a_user_without_keys_is_removed_and_the_job_then_forgotten() -> None:
 
 def test_keys_that_only_a_user_proves_to_be_ours_are_deleted_before_it_and_after_it() -> None:
     """A failed attempt is repeated while the user exists; what it wrote until its removal is deleted last."""
-    strange = view(spec=None, world=world())
+    strange = view(spec=None, state=state())
     made = plan_deletion(deleted(strange, settings=TLS, job_state=JobState(has_user=True)))
     assert made.actions == (DeletePrefix(), RemoveEtcdUser(), DeletePrefix())
     made = plan_deletion(deleted(running(0), settings=TLS, job_state=JobState(has_user=True)))

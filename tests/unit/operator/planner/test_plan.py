@@ -54,8 +54,8 @@ from testing.builders import (
     pod,
     record,
     seen,
+    state,
     view,
-    world,
 )
 
 A = TypeVar("A", bound=Action)
@@ -110,7 +110,7 @@ def written(*slots: int, before: SpecRecord | None = None, suspended: bool = Fal
 
 def at_rest(*slots: int, **fields: Any) -> RendezvousView:
     """Return a job of two nodes with a correct record and an active round."""
-    given = {"spec": written(0, 1, replicas=2), "world": active(*slots), "membership": membership(*slots), **fields}
+    given = {"spec": written(0, 1, replicas=2), "state": active(*slots), "membership": membership(*slots), **fields}
     return view(*slots, **given)
 
 
@@ -131,7 +131,7 @@ def test_a_new_job_gets_its_map_before_any_pod() -> None:
     assert [type(action) for action in made.actions] == [WriteSpec]
     write = the_write(made)
     assert pods_of(write.record) == {0: "j-0-new0", 1: "j-1-new1"}
-    assert (write.spec_revision, write.world_revision, write.world) == (0, 0, None)
+    assert (write.spec_revision, write.state_revision, write.state) == (0, 0, None)
     assert write.expected_pods == {"j-0-new0", "j-1-new1"}
 
 
@@ -251,7 +251,7 @@ def test_a_failed_pod_is_evicted_and_replaced_and_counted_in_one_write() -> None
         frozenset({1}),
         frozenset({"j-1-new0"}),
     )
-    assert (write.spec_revision, write.world_revision, write.world) == (5, 6, None)
+    assert (write.spec_revision, write.state_revision, write.state) == (5, 6, None)
 
 
 def test_a_terminating_pod_is_replaced_at_once_and_its_agent_is_left_alone() -> None:
@@ -316,7 +316,7 @@ def test_a_requested_restart_is_copied_into_the_record() -> None:
     asked = job(status=STARTED, annotations={"elasticjob.io/restart": "r7"}, replicas=2)
     made = plan(seen(asked, at_rest(0, 1), pod(0), pod(1)), ids())
     assert the_write(made).record.restart_id == "r7"
-    assert the_write(made).world is None
+    assert the_write(made).state is None
 
 
 # Suspension.
@@ -325,12 +325,12 @@ def test_a_requested_restart_is_copied_into_the_record() -> None:
 def test_suspending_empties_the_slots_and_suspends_the_state_in_one_write() -> None:
     write = the_write(planned(at_rest(0, 1), pod(0), pod(1), replicas=2, suspend=True))
     assert (write.record.suspended, write.record.slots) == (True, {})
-    assert write.world is not None
-    assert (write.world.state, write.world.round) == (RoundPhase.SUSPENDED, 1)
+    assert write.state is not None
+    assert (write.state.phase, write.state.round) == (RoundPhase.SUSPENDED, 1)
 
 
 def test_an_absent_state_stays_absent_when_a_job_is_suspended() -> None:
-    assert the_write(planned(view(0, nodes={}), suspend=True)).world is None
+    assert the_write(planned(view(0, nodes={}), suspend=True)).state is None
 
 
 def test_a_job_that_is_created_suspended_gets_no_keys_and_no_pods() -> None:
@@ -339,7 +339,7 @@ def test_a_job_that_is_created_suspended_gets_no_keys_and_no_pods() -> None:
 
 def suspended_view(**fields: Any) -> RendezvousView:
     spec = written(replicas=2, suspended=True)
-    return view(**{"spec": spec, "world": world(RoundPhase.SUSPENDED), "membership": membership(0, 1), **fields})
+    return view(**{"spec": spec, "state": state(RoundPhase.SUSPENDED), "membership": membership(0, 1), **fields})
 
 
 def test_a_suspended_jobs_pods_are_deleted() -> None:
@@ -351,15 +351,15 @@ def test_resuming_takes_new_names_only_and_opens_the_next_round() -> None:
     write = the_write(planned(suspended_view(), pod(0, terminating=True), pod(1), replicas=2))
     assert pods_of(write.record) == {0: "j-0-new0", 1: "j-1-new1"}
     assert (write.record.suspended, write.expected) == (False, frozenset({0, 1}))
-    assert write.world is not None
-    assert (write.world.state, write.world.round, write.world.cause) == (RoundPhase.FORMING, 2, Cause.RESUMED)
+    assert write.state is not None
+    assert (write.state.phase, write.state.round, write.state.cause) == (RoundPhase.FORMING, 2, Cause.RESUMED)
 
 
 def test_a_job_that_had_finished_when_it_was_suspended_has_succeeded() -> None:
     dones = {(1, slot): member(slot) for slot in (0, 1)}
     write = the_write(planned(suspended_view(completions=dones), replicas=2, suspend=True))
-    assert write.world is not None
-    assert write.world.state is RoundPhase.SUCCEEDED
+    assert write.state is not None
+    assert write.state.phase is RoundPhase.SUCCEEDED
 
 
 # Failures.
@@ -368,9 +368,9 @@ def test_a_job_that_had_finished_when_it_was_suspended_has_succeeded() -> None:
 def failure(made: Plan) -> str:
     """Return the verdict in the only write of this plan, which must empty the slots."""
     write = the_write(made)
-    assert write.world is not None
-    assert (write.world.state, write.world.cause, write.record.slots) == (RoundPhase.FAILED, Cause.OPERATOR, {})
-    return write.world.message
+    assert write.state is not None
+    assert (write.state.phase, write.state.cause, write.record.slots) == (RoundPhase.FAILED, Cause.OPERATOR, {})
+    return write.state.message
 
 
 def test_more_failed_pods_than_backoff_limit_fail_the_job_and_name_the_last() -> None:
@@ -384,7 +384,7 @@ def test_more_failed_pods_than_backoff_limit_fail_the_job_and_name_the_last() ->
 def test_as_many_failed_pods_as_backoff_limit_are_replaced() -> None:
     at = at_rest(0, 1, spec=written(0, 1, before=record(replacements=1), replicas=2))
     made = planned(at, pod(0), pod(1, phase="Failed"), replicas=2, backoff_limit=2)
-    assert the_write(made).world is None
+    assert the_write(made).state is None
 
 
 @pytest.mark.parametrize(("after_s", "broken"), [(99.0, True), (101.0, False)])
@@ -434,9 +434,9 @@ def test_nothing_is_created_or_written_for_an_ended_job(at: RendezvousView) -> N
     assert made.actions == ()
 
 
-@pytest.mark.parametrize("state", [RoundPhase.SUCCEEDED, RoundPhase.FAILED])
-def test_a_final_state_is_never_overwritten(state: RoundPhase) -> None:
-    made = planned(at_rest(0, 1, world=world(state, cause=Cause.MAX_RESTARTS)), replicas=3)
+@pytest.mark.parametrize("phase", [RoundPhase.SUCCEEDED, RoundPhase.FAILED])
+def test_a_final_state_is_never_overwritten(phase: RoundPhase) -> None:
+    made = planned(at_rest(0, 1, state=state(phase, cause=Cause.MAX_RESTARTS)), replicas=3)
     assert made.actions == ()
 
 
@@ -464,7 +464,7 @@ def test_the_node_of_a_stuck_pod_is_checked() -> None:
 def test_a_terminating_pod_is_checked_in_time_even_after_the_end() -> None:
     ended = JobStatus(start_time=ago(9), completion_time=ago(0), conditions=(condition("Complete"),))
     slow = pod(0, terminating=True, grace_ends_s=NOW_S + 5)
-    made = planned(view(0, world=world(RoundPhase.SUCCEEDED)), slow, status=ended, clean_pod_policy=CleanPodPolicy.NONE)
+    made = planned(view(0, state=state(RoundPhase.SUCCEEDED)), slow, status=ended, clean_pod_policy=CleanPodPolicy.NONE)
     assert (made.actions, made.requeue_in_s) == ((), 305)
 
 

@@ -28,10 +28,10 @@ def obj(now_s: float = NOW_S) -> dict[str, Any]:
     return {"metadata": {"creationTimestamp": to_rfc3339(now_s - 3600)}}
 
 
-def world(round_: int = 1, state: RoundPhase = RoundPhase.ACTIVE, nodes: int = 2, **fields: Any) -> RendezvousState:
-    members = tuple(Member(slot, f"{slot:08x}") for slot in range(nodes)) if state is RoundPhase.ACTIVE else ()
+def state(round_: int = 1, phase: RoundPhase = RoundPhase.ACTIVE, nodes: int = 2, **fields: Any) -> RendezvousState:
+    members = tuple(Member(slot, f"{slot:08x}") for slot in range(nodes)) if phase is RoundPhase.ACTIVE else ()
     return RendezvousState(
-        state=state, round=round_, nonce="n", members=members, nprocs=f"{PER_NODE}x{nodes}", **fields
+        phase=phase, round=round_, nonce="n", members=members, nprocs=f"{PER_NODE}x{nodes}", **fields
     )
 
 
@@ -77,7 +77,7 @@ def small(board: PageState, count: int, *, now_s: float = NOW_S) -> None:
             progress=ProgressStatus(step=i * 7 % 100, total=100),
         )
         board.reconciled(
-            key(f"train-{i:03d}"), obj(now_s - 60 * i), status, RendezvousView(world=world(1 + i % 5)), now_s
+            key(f"train-{i:03d}"), obj(now_s - 60 * i), status, RendezvousView(state=state(1 + i % 5)), now_s
         )
 
 
@@ -134,19 +134,19 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
     sampled = {member: samples(member.slot, Progress(4300, 9000, {"loss": "0.0298"}), round_=4) for member in reports}
     reports[Member(3, f"{3:08x}")] = report(3, state=WorkerState.FAILED)
     of = key(name)
-    last = world(4, nodes=nodes, cause=Cause.NODE_JOINED, message="job-7 joined", root_cause="2/0004.5")
+    last = state(4, nodes=nodes, cause=Cause.NODE_JOINED, message="job-7 joined", root_cause="2/0004.5")
     history: list[tuple[float, RendezvousState]] = [
-        (900, world(1, RoundPhase.FORMING)),
-        (890, world(1, nodes=nodes)),
-        (420, world(2, RoundPhase.FORMING, cause=Cause.NODE_LOST, message="job-7 was lost")),
-        (418, world(2, nodes=nodes - 1, cause=Cause.NODE_LOST, message="job-7 was lost")),
-        (100, world(3, RoundPhase.FORMING, cause=Cause.WORKER_FAILED, message="rank 37 was killed by SIGSEGV")),
-        (99.6, world(3, nodes=nodes - 1, cause=Cause.WORKER_FAILED, message="rank 37 was killed by SIGSEGV")),
-        (60, world(4, RoundPhase.FORMING, cause=Cause.NODE_JOINED, message="job-7 joined")),
+        (900, state(1, RoundPhase.FORMING)),
+        (890, state(1, nodes=nodes)),
+        (420, state(2, RoundPhase.FORMING, cause=Cause.NODE_LOST, message="job-7 was lost")),
+        (418, state(2, nodes=nodes - 1, cause=Cause.NODE_LOST, message="job-7 was lost")),
+        (100, state(3, RoundPhase.FORMING, cause=Cause.WORKER_FAILED, message="rank 37 was killed by SIGSEGV")),
+        (99.6, state(3, nodes=nodes - 1, cause=Cause.WORKER_FAILED, message="rank 37 was killed by SIGSEGV")),
+        (60, state(4, RoundPhase.FORMING, cause=Cause.NODE_JOINED, message="job-7 joined")),
         (59, last),
     ]
     for ago_s, at in history:
-        status = observed(board, of, status, RendezvousView(world=at), now_s - ago_s)
+        status = observed(board, of, status, RendezvousView(state=at), now_s - ago_s)
     board.recovered(
         of, RecoverySample(3, Cause.WORKER_FAILED, {"detect": 0.01, "stop": 0.3, "agree": 0.02, "start": 0.08})
     )
@@ -154,7 +154,7 @@ def large(board: PageState, *, name: str = "large", ranks: int = 1000, now_s: fl
         of,
         obj(now_s),
         status,
-        RendezvousView(world=last, reports=reports, samples=sampled, failures=failures("2/0004.5", failure)),
+        RendezvousView(state=last, reports=reports, samples=sampled, failures=failures("2/0004.5", failure)),
         now_s - 59,
     )
 
@@ -188,13 +188,13 @@ def hostile(board: PageState, *, now_s: float = NOW_S) -> None:
         conditions=(Condition(type=bad, status="True", reason=bad, message=bad),),
         progress=ProgressStatus(step=1, total=2, metrics={bad: bad}),
     )
-    at = world(2, cause=Cause.WORKER_FAILED, message=bad, root_cause="1/0000.0")
+    at = state(2, cause=Cause.WORKER_FAILED, message=bad, root_cause="1/0000.0")
     reports = {Member(0, "0" * 8): report(0, pod=bad)}
     sampled = {Member(0, "0" * 8): samples(0, Progress(1, 2, {bad: bad}))}
     board.reconciled(
         key("hostile"),
         obj(now_s),
         status,
-        RendezvousView(world=at, reports=reports, samples=sampled, failures=failures("1/0000.0", failure)),
+        RendezvousView(state=at, reports=reports, samples=sampled, failures=failures("1/0000.0", failure)),
         now_s,
     )

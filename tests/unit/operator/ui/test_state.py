@@ -26,7 +26,7 @@ from tests.unit.operator.ui.page_states import (
     report,
     samples,
     small,
-    world,
+    state,
 )
 
 
@@ -61,7 +61,7 @@ def test_a_deleted_job_is_reported_until_a_successor_replaces_it() -> None:
 
 def test_the_deletion_of_an_earlier_job_keeps_its_successor() -> None:
     board = noted("a")
-    board.reconciled(key("a", uid="other"), obj(), JobStatus(), RendezvousView(world=world()), NOW_S)
+    board.reconciled(key("a", uid="other"), obj(), JobStatus(), RendezvousView(state=state()), NOW_S)
     board.deleted(key("a"))
     assert board.jobs["team", "a"].key.uid == "other"
 
@@ -87,7 +87,7 @@ async def test_a_change_wakes_each_waiting_client() -> None:
 def test_failures_remain_after_etcd_has_deleted_them() -> None:
     board = PageState()
     large(board)
-    board.reconciled(key("large"), obj(), JobStatus(), RendezvousView(world=world(5)), NOW_S)
+    board.reconciled(key("large"), obj(), JobStatus(), RendezvousView(state=state(5)), NOW_S)
     [failure] = job_details(board.jobs["team", "large"])["failures"]
     assert failure["name"] == "2/0004.5"
     assert failure["tail"].endswith("Segmentation fault\n")
@@ -130,8 +130,8 @@ def test_the_size_of_a_job_on_the_page_is_limited() -> None:
     progress = ProgressStatus(step=1, metrics={f"m{i}": long for i in range(1000)})
     status = JobStatus(reason=long, message=long, progress=progress)
     reports = {Member(i, f"{i:08x}"): report(i, pod=f"p{i}") for i in range(RANKS_LIMIT // 8 + 50)}
-    forming = replace(world(1, RoundPhase.FORMING), message=long)
-    board.reconciled(key(), obj(), status, RendezvousView(world=forming, reports=reports), NOW_S)
+    forming = replace(state(1, RoundPhase.FORMING), message=long)
+    board.reconciled(key(), obj(), status, RendezvousView(state=forming, reports=reports), NOW_S)
     details = job_details(board.jobs["team", "job"])
     assert (len(details["reason"]), len(details["rounds"][0]["detail"])) == (TEXT_LIMIT, TEXT_LIMIT)
     assert len(details["progress"]["metrics"]) == METRICS_LIMIT
@@ -148,7 +148,7 @@ def test_texts_of_a_job_are_unchanged_in_json() -> None:
 def test_the_cause_of_a_round_is_that_of_the_status() -> None:
     board, failed = PageState(), "rank 0 on j-0-a was killed by SIGKILL"
     status = JobStatus(rounds=(RoundStatus(round=1, start_time="", message=failed),))
-    board.reconciled(key(), obj(), status, RendezvousView(world=world()), NOW_S)
+    board.reconciled(key(), obj(), status, RendezvousView(state=state()), NOW_S)
     assert job_details(board.jobs["team", "job"])["rounds"][0]["detail"] == failed
 
 
@@ -156,14 +156,14 @@ def rounds_of(*history: tuple[float, RendezvousState]) -> list[dict[str, Any]]:
     """Return the rounds on the page after these states at these times."""
     board, status = PageState(), JobStatus()
     for now_s, at in history:
-        status = observed(board, key(), status, RendezvousView(world=at), now_s)
+        status = observed(board, key(), status, RendezvousView(state=at), now_s)
     rounds: list[dict[str, Any]] = job_details(board.jobs["team", "job"])["rounds"]
     return rounds
 
 
 def test_a_round_forms_becomes_active_and_ends_with_the_next() -> None:
-    again = world(2, RoundPhase.FORMING, cause=Cause.WORKER_FAILED, message="rank 3 raised")
-    first, second = rounds_of((10.0, world(1, RoundPhase.FORMING)), (11.0, world(1)), (20.0, again))
+    again = state(2, RoundPhase.FORMING, cause=Cause.WORKER_FAILED, message="rank 3 raised")
+    first, second = rounds_of((10.0, state(1, RoundPhase.FORMING)), (11.0, state(1)), (20.0, again))
     assert [first[name] for name in ("opened", "active", "ended", "end")] == [10.0, 11.0, 20.0, "forming"]
     assert (first["nodes"], first["workers"]) == (2, 16)
     assert [second[name] for name in ("cause", "detail", "active", "end")] == [
@@ -176,18 +176,18 @@ def test_a_round_forms_becomes_active_and_ends_with_the_next() -> None:
 
 def test_a_round_that_ended_with_the_suspension_is_followed_by_it() -> None:
     first, second = rounds_of(
-        (1.0, world(1)), (5.0, world(1, RoundPhase.SUSPENDED)), (9.0, world(2, cause=Cause.RESUMED))
+        (1.0, state(1)), (5.0, state(1, RoundPhase.SUSPENDED)), (9.0, state(2, cause=Cause.RESUMED))
     )
     assert [(each["ended"], each["end"]) for each in (first, second)] == [(5.0, "suspended"), (None, "")]
 
 
 def test_the_last_round_ends_as_the_job_does() -> None:
-    [only] = rounds_of((1.0, world(1)), (9.0, world(1, RoundPhase.SUCCEEDED)))
+    [only] = rounds_of((1.0, state(1)), (9.0, state(1, RoundPhase.SUCCEEDED)))
     assert (only["ended"], only["end"]) == (9.0, "succeeded")
 
 
 def test_rounds_that_have_left_the_status_remain_up_to_a_limit() -> None:
-    rounds = rounds_of(*((float(number), world(number)) for number in range(1, MAX_ROUNDS + 10)))
+    rounds = rounds_of(*((float(number), state(number)) for number in range(1, MAX_ROUNDS + 10)))
     assert (len(rounds), rounds[0]["round"]) == (MAX_ROUNDS, 10)
 
 

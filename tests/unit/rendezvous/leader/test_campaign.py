@@ -55,14 +55,14 @@ async def test_in_a_new_job_the_leader_key_and_the_first_state_are_written_in_on
     scene = Scene()
     opened = await scene.campaign()
     view, kv = scene.view(), scene.store.get(KEYS.leader)
-    assert opened == view.world
+    assert opened == view.state
     assert opened is not None
-    assert (opened.state, opened.round, opened.restarts, opened.restart_id) == (RoundPhase.FORMING, 1, 2, "r7")
+    assert (opened.phase, opened.round, opened.restarts, opened.restart_id) == (RoundPhase.FORMING, 1, 2, "r7")
     assert (view.runtime_config, len(view.link_secret or b"")) == (runtime_config_of(SPEC), 32)
     assert scene.leader == Leader(ME, "10.0.0.1:7")
     assert kv is not None
     assert kv.lease == scene.me.lease
-    assert {kv.mod_revision, view.world_revision, view.runtime_config_revision, view.link_secret_revision} == {
+    assert {kv.mod_revision, view.state_revision, view.runtime_config_revision, view.link_secret_revision} == {
         kv.mod_revision
     }
 
@@ -70,7 +70,7 @@ async def test_in_a_new_job_the_leader_key_and_the_first_state_are_written_in_on
 EXISTS = {
     "a state": (
         KEYS.rendezvous_state,
-        rendezvous_state.encode_state(RendezvousState(state=RoundPhase.ACTIVE, round=3, nonce="n", members=(ME,))),
+        rendezvous_state.encode_state(RendezvousState(phase=RoundPhase.ACTIVE, round=3, nonce="n", members=(ME,))),
     ),
     "an unreadable state": (KEYS.rendezvous_state, b"?"),
     "a key of the links": (KEYS.link_secret, b"1 " + b"ab" * 32),
@@ -98,34 +98,34 @@ SPECS = {
 async def test_such_a_spec_opens_no_round_at_once(name: str) -> None:
     scene = Scene(SPECS[name])
     assert await scene.campaign() is None
-    assert (scene.view().world, scene.leader) == (None, Leader(ME, "10.0.0.1:7"))
+    assert (scene.view().state, scene.leader) == (None, Leader(ME, "10.0.0.1:7"))
 
 
 async def test_an_unreadable_spec_opens_no_round() -> None:
     scene = Scene()
     scene.put(KEYS.spec, b"?")
     assert await scene.campaign() is None
-    assert (scene.view().world, scene.leader) == (None, Leader(ME, "10.0.0.1:7"))
+    assert (scene.view().state, scene.leader) == (None, Leader(ME, "10.0.0.1:7"))
 
 
 async def test_without_a_spec_no_round_is_opened() -> None:
     scene = Scene()
     scene.delete(KEYS.spec)
     assert await scene.campaign() is None
-    assert scene.view().world is None
+    assert scene.view().state is None
 
 
 async def test_an_agent_that_has_seen_a_state_opens_no_round_where_it_is_gone() -> None:
     scene = Scene()
     assert await scene.campaign(is_new=False) is None
-    assert (scene.view().world, scene.leader) == (None, Leader(ME, "10.0.0.1:7"))
+    assert (scene.view().state, scene.leader) == (None, Leader(ME, "10.0.0.1:7"))
 
 
 async def test_a_spec_that_an_operator_has_emptied_opens_no_round() -> None:
     scene = Scene()
     scene.put(KEYS.expected, records.encode(ExpectedSlots()))
     assert await scene.campaign() is None
-    assert (scene.view().world, scene.leader) == (None, Leader(ME, "10.0.0.1:7"))
+    assert (scene.view().state, scene.leader) == (None, Leader(ME, "10.0.0.1:7"))
 
 
 async def test_expected_slots_of_an_operator_do_not_prevent_the_first_round() -> None:
@@ -146,14 +146,14 @@ async def test_nothing_is_written_where_another_agent_leads() -> None:
     other = Member(1, "0000000b")
     scene.put(KEYS.leader, rendezvous_state.encode_leader(Leader(other, "")))
     assert await scene.campaign() is None
-    assert (scene.view().world, scene.leader) == (None, Leader(other, ""))
+    assert (scene.view().state, scene.leader) == (None, Leader(other, ""))
 
 
 async def test_an_agent_without_its_key_writes_nothing() -> None:
     scene = Scene()
     scene.store.expire(scene.me.lease)
     assert await scene.campaign() is None
-    assert (scene.view().world, scene.leader) == (None, None)
+    assert (scene.view().state, scene.leader) == (None, None)
 
 
 def test_a_spec_that_has_changed_since_its_read_opens_no_round() -> None:
@@ -161,9 +161,9 @@ def test_a_spec_that_has_changed_since_its_read_opens_no_round() -> None:
     kv = scene.store.get(KEYS.spec)
     assert kv is not None
     scene.put(KEYS.spec, records.encode(replace(SPEC, desired=1)))
-    opened = RendezvousState(state=RoundPhase.FORMING, round=1, nonce="n")
+    opened = RendezvousState(phase=RoundPhase.FORMING, round=1, nonce="n")
     first = transactions.FirstState(
         opened, kv.mod_revision, transactions.Push(runtime_config_of(SPEC), b"k" * 32), is_operated=False
     )
     assert not scene.store.txn(transactions.campaign(scene.me, "", first)).succeeded
-    assert (scene.view().world, scene.leader) == (None, None)
+    assert (scene.view().state, scene.leader) == (None, None)

@@ -30,7 +30,7 @@ from tests.unit.rendezvous.views import KEYS, a_node
 
 ME = Member(0, "0000000a")
 ACTIVE = RendezvousState(
-    state=RoundPhase.ACTIVE,
+    phase=RoundPhase.ACTIVE,
     round=1,
     nonce="n1",
     members=(ME,),
@@ -38,7 +38,7 @@ ACTIVE = RendezvousState(
     nprocs="2x1",
     roles="default*1",
 )
-FORMING = RendezvousState(state=RoundPhase.FORMING, round=2, nonce="n2")
+FORMING = RendezvousState(phase=RoundPhase.FORMING, round=2, nonce="n2")
 
 
 class SlowEtcd(SimEtcd):
@@ -78,7 +78,7 @@ class Node:
             election=cast("Election", _NobodyCloses()),
         )
 
-    def put_world(self, value: RendezvousState) -> None:
+    def put_state(self, value: RendezvousState) -> None:
         self.store.txn(Txn((), (Put(KEYS.rendezvous_state, rendezvous_state.encode_state(value)),)))
 
     def do(self, do: StepKind, state: RendezvousState, revision: int | None = None) -> StepResult:
@@ -88,7 +88,7 @@ class Node:
         return now(self._acts.execute(context, Step(do, group_rank=0)))
 
     def run_round_1(self) -> None:
-        self.put_world(ACTIVE)
+        self.put_state(ACTIVE)
         self.do(StepKind.START, ACTIVE)
 
     def failures(self) -> dict[str, bool]:
@@ -144,7 +144,7 @@ def test_a_node_that_does_not_lead_logs_why_it_stops_its_workers(caplog: pytest.
             "stopping the workers: round 2 is forming: WorkerFailed",
         ),
         (
-            replace(FORMING, state=RoundPhase.FAILED, cause=Cause.MAX_RESTARTS, message="rank 7 exited with code 1"),
+            replace(FORMING, phase=RoundPhase.FAILED, cause=Cause.MAX_RESTARTS, message="rank 7 exited with code 1"),
             "stopping the workers: round 2 is failed: MaxRestartsExceeded",
         ),
     ],
@@ -173,7 +173,7 @@ def test_a_failure_during_the_report_of_others_is_reported_later(do: StepKind) -
 
 def test_an_idle_node_keeps_the_port_that_a_leader_may_have_published() -> None:
     node = Node()
-    node.put_world(FORMING)
+    node.put_state(FORMING)
     port = node.session.node.master_port
     assert node.do(StepKind.REPORT_READY, FORMING) is StepResult.DONE
     assert (node.session.node.ready, node.session.node.master_port) == (2, port)
@@ -183,7 +183,7 @@ def test_an_idle_node_keeps_the_port_that_a_leader_may_have_published() -> None:
 def test_a_late_write_of_the_own_record_never_undoes_a_newer_one(do: StepKind) -> None:
     node = Node()
     node.run_round_1()
-    node.put_world(FORMING)
+    node.put_state(FORMING)
     node.etcd.faults = [Fault.LATE]
     with pytest.raises(Unavailable):
         node.do(StepKind.REPORT_READY, FORMING)
@@ -196,7 +196,7 @@ def test_a_late_write_of_the_own_record_never_undoes_a_newer_one(do: StepKind) -
 def test_the_next_write_detects_a_write_of_the_own_record_with_a_lost_answer() -> None:
     node = Node()
     node.run_round_1()
-    node.put_world(FORMING)
+    node.put_state(FORMING)
     node.etcd.faults = [Fault.ANSWER_LOST]
     with pytest.raises(Unavailable):
         node.do(StepKind.REPORT_READY, FORMING)
@@ -209,14 +209,14 @@ def test_the_next_write_detects_a_write_of_the_own_record_with_a_lost_answer() -
 def test_a_node_that_ran_reserves_a_new_port() -> None:
     node = Node()
     node.run_round_1()
-    node.put_world(FORMING)
+    node.put_state(FORMING)
     assert node.do(StepKind.REPORT_READY, FORMING) is StepResult.DONE
     assert node.session.node.master_port == node.workers.port
 
 
 def test_a_round_counts_as_started_before_its_first_process_exists() -> None:
     node = Node()
-    node.put_world(ACTIVE)
+    node.put_state(ACTIVE)
     node.workers.phase = node.workers.phase.RUNNING
     with pytest.raises(AssertionError, match="beside workers"):
         node.do(StepKind.START, ACTIVE)
@@ -237,7 +237,7 @@ def test_a_round_with_an_unreadable_layout_is_not_started(
     fields: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     node, spoilt = Node(), replace(ACTIVE, **fields)  # type: ignore[arg-type]  # all of these fields are texts
-    node.put_world(spoilt)
+    node.put_state(spoilt)
     assert node.do(StepKind.START, spoilt) is StepResult.STATE_UNREADABLE
     assert (node.session.started, node.workers.place) == (None, None)
     assert "ignored the state of round 1" in caplog.text
@@ -247,7 +247,7 @@ def test_a_round_with_an_unreadable_layout_is_not_started(
     ("spoil", "result"),
     [
         pytest.param(lambda _: None, StepResult.DONE, id="nothing changed"),
-        pytest.param(lambda n: n.put_world(FORMING), StepResult.STATE_CHANGED, id="the state changed"),
+        pytest.param(lambda n: n.put_state(FORMING), StepResult.STATE_CHANGED, id="the state changed"),
         pytest.param(lambda n: n.store.expire(n.session.me.lease), StepResult.KEY_LOST, id="the lease ran out"),
     ],
 )

@@ -71,13 +71,13 @@ async def test_an_agent_that_returns_to_a_deleted_job_does_not_wait() -> None:
         )
 
 
-NEWEST = RendezvousState(state=RoundPhase.ACTIVE, round=3, nonce="0000000c")
+NEWEST = RendezvousState(phase=RoundPhase.ACTIVE, round=3, nonce="0000000c")
 OWN = SpecRecord(min=1, max=1, desired=1)
 ALONE = replace(GIVEN, slot=None, own_spec=replace(OWN, max=2))
 
 
 @pytest.mark.parametrize(
-    ("world", "observed_here", "resets", "known_resets", "writes"),
+    ("state", "observed_here", "resets", "known_resets", "writes"),
     [
         (NEWEST, True, 0, 0, None),
         (NEWEST, True, 2, 2, None),
@@ -90,10 +90,10 @@ ALONE = replace(GIVEN, slot=None, own_spec=replace(OWN, max=2))
     ids=["it runs", "it runs again", "it was deleted", "wiped now", "wiped before", "before any state", "no state yet"],
 )
 def test_a_returning_agent_begins_a_job_only_where_none_can_have_ended(
-    world: RendezvousState | None, resets: int, known_resets: int, writes: SpecRecord | None, *, observed_here: bool
+    state: RendezvousState | None, resets: int, known_resets: int, writes: SpecRecord | None, *, observed_here: bool
 ) -> None:
     identity = next_identity(
-        ALONE, LastKnownState(world=world, observed_here=observed_here), OWN, resets=resets, known_resets=known_resets
+        ALONE, LastKnownState(state=state, observed_here=observed_here), OWN, resets=resets, known_resets=known_resets
     )
     assert (identity.own_spec, identity.may_clear_finished_run) == (writes, False)
 

@@ -29,8 +29,8 @@ def next_act(job: ViewBuilder, now_s: float = 0.0, **when: Any) -> Decision:
 def written(job: ViewBuilder, now_s: float = 0.0, **when: Any) -> RendezvousState:
     decision = next_act(job, now_s, **when)
     assert isinstance(decision, WriteState), decision
-    assert decision.world.nonce == NONCE
-    return decision.world
+    assert decision.state.nonce == NONCE
+    return decision.state
 
 
 def waiting(job: ViewBuilder, now_s: float = 0.0, **when: Any) -> Wait:
@@ -57,14 +57,14 @@ def stopped(**spec: Any) -> ViewBuilder:
         pytest.param(view_builder(suspended=True).nodes(0), "suspended", id="suspended before it began"),
         pytest.param(running(suspended=True).lost(1), "suspended", id="suspended"),
         pytest.param(
-            view_builder().nodes(0).world(RoundPhase.SUSPENDED, 4), "suspended", id="until the operator resumes"
+            view_builder().nodes(0).state(RoundPhase.SUSPENDED, 4), "suspended", id="until the operator resumes"
         ),
         pytest.param(
-            running().completion(1, 0, 1, 2).world(RoundPhase.FAILED, 1),
+            running().completion(1, 0, 1, 2).state(RoundPhase.FAILED, 1),
             "the job has ended",
             id="after it failed",
         ),
-        pytest.param(running().lost(1).world(RoundPhase.SUCCEEDED, 1), "the job has ended", id="after it succeeded"),
+        pytest.param(running().lost(1).state(RoundPhase.SUCCEEDED, 1), "the job has ended", id="after it succeeded"),
     ],
 )
 def test_the_leader_writes_nothing(job: ViewBuilder, why: str) -> None:
@@ -96,7 +96,7 @@ def test_a_changed_spec_of_a_job_that_lives_is_pushed() -> None:
 
 
 def test_a_round_is_opened_before_a_push() -> None:
-    assert written(running().unpushed(graceful_shutdown_s=90.0).lost(1)).state is RoundPhase.FORMING
+    assert written(running().unpushed(graceful_shutdown_s=90.0).lost(1)).phase is RoundPhase.FORMING
 
 
 def test_agents_without_a_key_for_their_links_get_one() -> None:
@@ -116,7 +116,7 @@ def test_an_unreadable_runtime_config_is_written_again() -> None:
 
 def test_the_first_state_follows_the_spec() -> None:
     job = view_builder(first_round=1003, first_restarts=2, restart_id="r7").nodes(0)
-    expected = RendezvousState(state=RoundPhase.FORMING, round=1003, nonce=NONCE, restarts=2, restart_id="r7")
+    expected = RendezvousState(phase=RoundPhase.FORMING, round=1003, nonce=NONCE, restarts=2, restart_id="r7")
     assert written(job) == expected
 
 
@@ -131,25 +131,25 @@ def test_an_unreadable_state_is_never_overwritten_as_if_there_were_none() -> Non
 
 def test_a_round_closes_with_all_data_that_its_members_need() -> None:
     job = view_builder(2, 2).node(0, nproc=2, role="a").node(1, role="b").forming(1)
-    world = written(job)
-    assert (world.state, world.round, world.members) == (RoundPhase.ACTIVE, 1, (member(0), member(1)))
-    assert (world.nprocs, world.roles, world.master) == ("2x1,1x1", "a*1,b*1", "10.0.0.1:20000")
+    state = written(job)
+    assert (state.phase, state.round, state.members) == (RoundPhase.ACTIVE, 1, (member(0), member(1)))
+    assert (state.nprocs, state.roles, state.master) == ("2x1,1x1", "a*1,b*1", "10.0.0.1:20000")
 
 
 def test_success_comes_before_every_other_rule() -> None:
     job = running().completion(1, 0, 1, 2).lost(1).spec(restart_id="again", desired=1)
-    assert (written(job).state, written(job).cause) == (RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
+    assert (written(job).phase, written(job).cause) == (RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
 
 
 def test_a_lost_member_opens_the_next_round_and_charges_nothing() -> None:
-    world = written(running().lost(1))
-    assert (world.state, world.round, world.restarts, world.has_verdict) == (RoundPhase.FORMING, 2, 1, False)
-    assert (world.members, world.master, world.cause) == ((), "", Cause.NODE_LOST)
+    state = written(running().lost(1))
+    assert (state.phase, state.round, state.restarts, state.has_verdict) == (RoundPhase.FORMING, 2, 1, False)
+    assert (state.members, state.master, state.cause) == ((), "", Cause.NODE_LOST)
 
 
 def test_a_restart_request_opens_one_round() -> None:
-    world = written(running().spec(restart_id="again"))
-    assert (world.cause, world.restart_id) == (Cause.RESTART_REQUESTED, "again")
+    state = written(running().spec(restart_id="again"))
+    assert (state.cause, state.restart_id) == (Cause.RESTART_REQUESTED, "again")
     assert isinstance(next_act(running().active(2, 0, 1, 2, restart_id="again").spec(restart_id="again")), Wait)
 
 
@@ -158,8 +158,8 @@ def test_a_restart_request_during_another_round_needs_no_round_of_its_own() -> N
 
 
 def test_joiners_that_fill_the_job_open_a_round_at_once() -> None:
-    world = written(running(most=4).nodes(3))
-    assert (world.cause, world.message) == (Cause.NODE_JOINED, "pod-3 joined")
+    state = written(running(most=4).nodes(3))
+    assert (state.cause, state.message) == (Cause.NODE_JOINED, "pod-3 joined")
 
 
 def test_joiners_that_do_not_fill_the_job_wait_for_more_for_a_limited_time() -> None:
@@ -236,28 +236,28 @@ def test_a_node_that_left_in_order_is_not_evicted() -> None:
 
 
 def test_the_verdict_is_part_of_the_closing_write() -> None:
-    world = written(stopped().failure(1, 1, message="boom").forming(2, cause=Cause.WORKER_FAILED))
-    assert (world.state, world.restarts, world.root_cause) == (RoundPhase.ACTIVE, 1, "1/0001.0")
-    assert (world.has_verdict, world.message) == (False, "rank 1 on pod-1 exited with code 1: boom")
+    state = written(stopped().failure(1, 1, message="boom").forming(2, cause=Cause.WORKER_FAILED))
+    assert (state.phase, state.restarts, state.root_cause) == (RoundPhase.ACTIVE, 1, "1/0001.0")
+    assert (state.has_verdict, state.message) == (False, "rank 1 on pod-1 exited with code 1: boom")
 
 
 def test_the_verdict_is_written_first_when_membership_must_wait() -> None:
     job = stopped().spec(min=4, max=4, desired=4).failure(1, 1).forming(2, cause=Cause.WORKER_FAILED)
-    world = written(job)
-    assert (world.state, world.has_verdict, world.restarts) == (RoundPhase.FORMING, True, 1)
+    state = written(job)
+    assert (state.phase, state.has_verdict, state.restarts) == (RoundPhase.FORMING, True, 1)
 
 
 def test_a_membership_gets_one_verdict() -> None:
     job = stopped().spec(min=4, max=4, desired=4).failure(1, 1).lost(2).forming(2, has_verdict=True, restarts=1)
     assert waiting(job).until_s == 600.0
-    world = written(job.spec(min=2, max=2, desired=2))
-    assert (world.state, world.restarts, world.node_losses) == (RoundPhase.ACTIVE, 1, 0)
+    state = written(job.spec(min=2, max=2, desired=2))
+    assert (state.phase, state.restarts, state.node_losses) == (RoundPhase.ACTIVE, 1, 0)
 
 
 def test_a_failure_beyond_max_restarts_ends_the_job_at_the_barrier_without_waiting_for_members() -> None:
     job = stopped(max_restarts=0).spec(min=4, max=4, desired=4).failure(1, 1).forming(2, cause=Cause.WORKER_FAILED)
-    world = written(job)
-    assert (world.state, world.cause, world.root_cause) == (RoundPhase.FAILED, Cause.MAX_RESTARTS, "1/0001.0")
+    state = written(job)
+    assert (state.phase, state.cause, state.root_cause) == (RoundPhase.FAILED, Cause.MAX_RESTARTS, "1/0001.0")
 
 
 def test_no_verdict_before_the_barrier() -> None:
@@ -267,9 +267,9 @@ def test_no_verdict_before_the_barrier() -> None:
 
 def test_too_few_nodes_within_the_join_time_out_fail_the_job_and_are_named() -> None:
     job = view_builder(3, 3, join_timeout_s=60.0).nodes(0).forming(1)
-    world = written(job, 60.0)
-    assert (world.state, world.cause) == (RoundPhase.FAILED, Cause.JOIN_TIMEOUT)
-    assert world.message == "fewer than 3 nodes within 60 s; missing: 2 more"
+    state = written(job, 60.0)
+    assert (state.phase, state.cause) == (RoundPhase.FAILED, Cause.JOIN_TIMEOUT)
+    assert state.message == "fewer than 3 nodes within 60 s; missing: 2 more"
 
 
 def test_with_an_operator_too_few_nodes_wait_for_ever() -> None:

@@ -137,7 +137,7 @@ def test_no_round_opens_for_them_during_the_grace_and_the_next_state_has_it_spen
     assert waiting == Wait(16.0, "loss grace: 2 members are unreachable, and nothing proves them gone")
     opened = act(job, 16.0, observations)
     assert isinstance(opened, WriteState)
-    assert (opened.world.cause, opened.world.loss_grace_spent) == (Cause.NODE_LOST, True)
+    assert (opened.state.cause, opened.state.loss_grace_spent) == (Cause.NODE_LOST, True)
 
 
 def test_no_round_closes_without_them_during_the_grace() -> None:
@@ -148,7 +148,7 @@ def test_no_round_closes_without_them_during_the_grace() -> None:
     )
     closed = act(job, 16.0, observations)
     assert isinstance(closed, WriteState)
-    assert (closed.world.state, closed.world.node_losses, closed.world.loss_grace_spent) == (
+    assert (closed.state.phase, closed.state.node_losses, closed.state.loss_grace_spent) == (
         RoundPhase.ACTIVE,
         1,
         False,
@@ -161,7 +161,7 @@ def test_another_leader_does_not_repeat_the_grace_of_a_round_that_waits_for_memb
     act(job, 0.0, observations)
     opened = act(job, 6.0, observations)
     assert isinstance(opened, WriteState)
-    assert (opened.world.state, opened.world.has_verdict, opened.world.loss_grace_spent) == (
+    assert (opened.state.phase, opened.state.has_verdict, opened.state.loss_grace_spent) == (
         RoundPhase.FORMING,
         True,
         True,
@@ -172,13 +172,13 @@ def test_another_member_that_leaves_or_is_proved_to_be_gone_opens_the_round_mean
     observations, job = ObservationClock(), running().lost(1).lost(2).node(3, ready=1, leaving=True)
     opened = act(job, 0.0, observations)
     assert isinstance(opened, WriteState)
-    assert (opened.world.cause, opened.world.loss_grace_spent) == (Cause.NODE_LEFT, False)
+    assert (opened.state.cause, opened.state.loss_grace_spent) == (Cause.NODE_LEFT, False)
 
 
 def test_a_single_loss_has_no_grace() -> None:
     opened = act(running().lost(1), 0.0, ObservationClock())
     assert isinstance(opened, WriteState)
-    assert opened.world.cause is Cause.NODE_LOST
+    assert opened.state.cause is Cause.NODE_LOST
 
 
 def test_joiners_wait_for_the_end_of_the_grace() -> None:

@@ -13,23 +13,23 @@ ME = Member(1, "0000000a")
 OTHER = Member(0, "0000000b")
 MINE = (3, "nonce3")
 
-ACTIVE = RendezvousState(state=RoundPhase.ACTIVE, round=3, nonce="nonce3", members=(OTHER, ME))
+ACTIVE = RendezvousState(phase=RoundPhase.ACTIVE, round=3, nonce="nonce3", members=(OTHER, ME))
 ACTIVE_WITHOUT_ME = replace(ACTIVE, members=(OTHER,))
-FORMING = RendezvousState(state=RoundPhase.FORMING, round=4, nonce="nonce4", cause=Cause.NODE_JOINED)
-FIRST = RendezvousState(state=RoundPhase.FORMING, round=1, nonce="nonce1")
+FORMING = RendezvousState(phase=RoundPhase.FORMING, round=4, nonce="nonce4", cause=Cause.NODE_JOINED)
+FIRST = RendezvousState(phase=RoundPhase.FORMING, round=1, nonce="nonce1")
 FAILURE = replace(FORMING, cause=Cause.WORKER_FAILED)
-SUSPENDED = replace(FORMING, state=RoundPhase.SUSPENDED)
-SUCCEEDED = replace(ACTIVE, state=RoundPhase.SUCCEEDED)
-FAILED = replace(FORMING, state=RoundPhase.FAILED)
+SUSPENDED = replace(FORMING, phase=RoundPhase.SUSPENDED)
+SUCCEEDED = replace(ACTIVE, phase=RoundPhase.SUCCEEDED)
+FAILED = replace(FORMING, phase=RoundPhase.FAILED)
 
 
-def a(world: RendezvousState | None, **situation: Any) -> MemberState:
-    return MemberState(me=ME, world=world, **situation)
+def a(state: RendezvousState | None, **situation: Any) -> MemberState:
+    return MemberState(me=ME, state=state, **situation)
 
 
-def a_member(world: RendezvousState | None, workers: Workers = Workers.RUNNING, **situation: Any) -> MemberState:
+def a_member(state: RendezvousState | None, workers: Workers = Workers.RUNNING, **situation: Any) -> MemberState:
     """Return a member that has started round 3."""
-    return a(world, workers=workers, started=MINE, ready=3, **situation)
+    return a(state, workers=workers, started=MINE, ready=3, **situation)
 
 
 RUN, STOP, DOWN, OVER, BAD = Workers.RUNNING, Workers.STOPPING, Workers.NONE, Workers.SUCCEEDED, Workers.FAILED
@@ -131,9 +131,9 @@ def test_a_leaving_node_reports_it_before_it_stops_workers(situation: MemberStat
     assert next_step(replace(situation, leave_requested=True)) == Step(do)
 
 
-@pytest.mark.parametrize("world", [None, ACTIVE, FORMING, FAILURE, SUSPENDED, ACTIVE_WITHOUT_ME])
-def test_a_leaving_node_stops_its_workers_within_the_users_grace_and_exits(world: RendezvousState | None) -> None:
-    leaving = a_member(world, leave_requested=True, leave_reported=True)
+@pytest.mark.parametrize("state", [None, ACTIVE, FORMING, FAILURE, SUSPENDED, ACTIVE_WITHOUT_ME])
+def test_a_leaving_node_stops_its_workers_within_the_users_grace_and_exits(state: RendezvousState | None) -> None:
+    leaving = a_member(state, leave_requested=True, leave_reported=True)
     steps = [next_step(replace(leaving, workers=workers)) for workers in (RUN, BAD, STOP, DOWN, OVER)]
     assert [step.kind for step in steps] == [
         StepKind.STOP,

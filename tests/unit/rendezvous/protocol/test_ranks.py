@@ -10,21 +10,21 @@ from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
 from tests.unit.rendezvous.views import a_live_node, slots_of, view_builder
 
 
-def a_world(nodes: list[NodeEntry]) -> RendezvousState:
+def a_state(nodes: list[NodeEntry]) -> RendezvousState:
     nprocs, roles = encode_layout((node.record.nproc, node.record.role) for node in nodes)
     members = tuple(node.member for node in nodes)
     master = ranks.master_of(nodes[0])
     return RendezvousState(
-        state=RoundPhase.ACTIVE, round=3, nonce="n", members=members, nprocs=nprocs, roles=roles, master=master
+        phase=RoundPhase.ACTIVE, round=3, nonce="n", members=members, nprocs=nprocs, roles=roles, master=master
     )
 
 
 def with_roles(*shape: tuple[str, int]) -> RendezvousState:
-    return a_world([a_live_node(slot, role=role, nproc=nproc) for slot, (role, nproc) in enumerate(shape)])
+    return a_state([a_live_node(slot, role=role, nproc=nproc) for slot, (role, nproc) in enumerate(shape)])
 
 
 @pytest.mark.parametrize(
-    ("rank", "base", "role_base", "role_world"),
+    ("rank", "base", "role_base", "role_size"),
     [
         pytest.param(0, 0, 0, 5, id="trainer 0"),
         pytest.param(1, 2, 0, 3, id="ps 1"),
@@ -33,16 +33,16 @@ def with_roles(*shape: tuple[str, int]) -> RendezvousState:
     ],
 )
 def test_four_agents_of_two_roles_are_ranked_as_torchrun_documents(
-    rank: int, base: int, role_base: int, role_world: int
+    rank: int, base: int, role_base: int, role_size: int
 ) -> None:
     place = ranks.assignment(with_roles(("trainer", 2), ("ps", 1), ("trainer", 3), ("ps", 2)), rank)
-    assert (place.base_rank, place.role_base_rank, place.role_world_size) == (base, role_base, role_world)
+    assert (place.base_rank, place.role_base_rank, place.role_world_size) == (base, role_base, role_size)
     assert (place.world_size, place.group_world_size) == (8, 4)
 
 
 def test_five_agents_of_unequal_size_have_contiguous_ranks_of_each_role() -> None:
-    world = with_roles(("ps", 4), ("trainer", 1), ("trainer", 2), ("trainer", 3), ("ps", 5))
-    places = [ranks.assignment(world, rank) for rank in range(5)]
+    state = with_roles(("ps", 4), ("trainer", 1), ("trainer", 2), ("trainer", 3), ("ps", 5))
+    places = [ranks.assignment(state, rank) for rank in range(5)]
     assert [place.base_rank for place in places] == [0, 4, 5, 7, 10]
     assert [place.role_base_rank for place in places] == [0, 0, 1, 3, 4]
     assert {(place.role, place.role_world_size) for place in places} == {("ps", 9), ("trainer", 6)}
@@ -57,9 +57,9 @@ def test_five_agents_of_unequal_size_have_contiguous_ranks_of_each_role() -> Non
     ],
 )
 def test_the_master_is_the_reserved_port_of_rank_0(address: str, master: str, host: str) -> None:
-    world = a_world([a_live_node(0, address=address), a_live_node(1)])
-    place = ranks.assignment(world, 1)
-    assert (world.master, place.master_addr, place.master_port) == (master, host, 20000)
+    state = a_state([a_live_node(0, address=address), a_live_node(1)])
+    place = ranks.assignment(state, 1)
+    assert (state.master, place.master_addr, place.master_port) == (master, host, 20000)
 
 
 def test_the_order_is_by_topology_and_then_by_slot() -> None:
@@ -87,19 +87,19 @@ shapes = st.lists(st.tuples(st.sampled_from(["a", "b", "c*1,x2"]), st.integers(1
 
 @pytest.mark.parametrize("slots", [(0, 1, 2), (5, 0, 7), (2, 1, 0)], ids=["slot by slot", "with gaps", "in racks"])
 def test_a_member_finds_its_rank_in_any_order_of_slots(slots: tuple[int, ...]) -> None:
-    world = a_world([a_live_node(slot) for slot in slots])
-    assert [ranks.rank_of(world, member) for member in world.members] == [0, 1, 2]
+    state = a_state([a_live_node(slot) for slot in slots])
+    assert [ranks.rank_of(state, member) for member in state.members] == [0, 1, 2]
 
 
 def test_another_incarnation_of_a_members_slot_has_no_rank() -> None:
-    world = a_world([a_live_node(slot) for slot in (0, 1)])
-    assert ranks.rank_of(world, Member(1, "f" * 8)) is None
+    state = a_state([a_live_node(slot) for slot in (0, 1)])
+    assert ranks.rank_of(state, Member(1, "f" * 8)) is None
 
 
 @given(shapes)
 def test_ranks_are_a_bijection_and_so_are_the_ranks_of_each_role(shape: list[tuple[str, int]]) -> None:
-    world = with_roles(*shape)
-    places = [ranks.assignment(world, rank) for rank in range(len(shape))]
+    state = with_roles(*shape)
+    places = [ranks.assignment(state, rank) for rank in range(len(shape))]
     total = sum(nproc for _, nproc in shape)
     assert [place.base_rank + i for place in places for i in range(place.nproc)] == list(range(total))
     for role in {role for role, _ in shape}:

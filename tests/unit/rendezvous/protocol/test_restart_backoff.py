@@ -57,19 +57,19 @@ def decide(job: ViewBuilder, now_s: float = 0.0) -> Decision:
     return plan(job.build(), observed_at(now_s), "n")
 
 
-def world(decision: Decision) -> RendezvousState:
+def state(decision: Decision) -> RendezvousState:
     assert isinstance(decision, WriteState)
-    return decision.world
+    return decision.state
 
 
 def test_the_first_failure_before_any_progress_is_restarted_at_once() -> None:
-    next_world = world(decide(a_failed_round(0)))
-    assert (next_world.state, next_world.startup_failures, next_world.restarts) == (RoundPhase.ACTIVE, 1, 1)
+    next_state = state(decide(a_failed_round(0)))
+    assert (next_state.phase, next_state.startup_failures, next_state.restarts) == (RoundPhase.ACTIVE, 1, 1)
 
 
 def test_the_second_gets_its_verdict_at_once_and_its_round_stays_open_for_the_delay() -> None:
-    decided = world(decide(a_failed_round(1)))
-    assert (decided.state, decided.has_verdict, decided.startup_failures) == (RoundPhase.FORMING, True, 2)
+    decided = state(decide(a_failed_round(1)))
+    assert (decided.phase, decided.has_verdict, decided.startup_failures) == (RoundPhase.FORMING, True, 2)
     assert decided.message.endswith("failure 2 in a row before any progress, the next attempt is 1 s after it")
 
 
@@ -82,15 +82,15 @@ def waiting(**changes: Any) -> ViewBuilder:
 def test_the_round_closes_after_the_delay() -> None:
     decision = decide(waiting(), 0.5)
     assert decision == Wait(1.0, "back-off after 2 failures in a row before any progress")
-    assert world(decide(waiting(), 1.0)).state is RoundPhase.ACTIVE
+    assert state(decide(waiting(), 1.0)).phase is RoundPhase.ACTIVE
 
 
 def test_a_requested_restart_does_not_wait() -> None:
-    assert world(decide(waiting().spec(restart_id="now"))).state is RoundPhase.ACTIVE
+    assert state(decide(waiting().spec(restart_id="now"))).phase is RoundPhase.ACTIVE
 
 
 def test_a_resumed_job_does_not_wait() -> None:
-    assert world(decide(waiting(cause=Cause.RESUMED))).state is RoundPhase.ACTIVE
+    assert state(decide(waiting(cause=Cause.RESUMED))).phase is RoundPhase.ACTIVE
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_a_resumed_job_does_not_wait() -> None:
     ],
 )
 def test_failures_and_losses_that_end_the_row(job: ViewBuilder, strikes: int) -> None:
-    assert world(decide(job)).startup_failures == strikes
+    assert state(decide(job)).startup_failures == strikes
 
 
 def test_the_message_at_the_end_of_the_restarts_counts_failures_before_any_progress() -> None:
-    ended = world(decide(a_failed_round(3, max_restarts=0)))
-    assert ended.state is RoundPhase.FAILED
+    ended = state(decide(a_failed_round(3, max_restarts=0)))
+    assert ended.phase is RoundPhase.FAILED
     assert ended.message == (
         "rank 1 on pod-1 exited with code 1; maxRestarts 0 is used up: 4 failures in a row before any progress"
     )

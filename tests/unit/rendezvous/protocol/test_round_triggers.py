@@ -21,8 +21,8 @@ def mapped() -> ViewBuilder:
 def reason(job: ViewBuilder) -> tuple[Cause, str] | None:
     view = job.build()
     assert view.spec is not None
-    assert view.world is not None
-    found = round_triggers.find_trigger(view, view.spec, view.world)
+    assert view.state is not None
+    found = round_triggers.find_trigger(view, view.spec, view.state)
     return None if found is None else (found.cause, found.detail)
 
 
@@ -111,16 +111,16 @@ def test_the_trigger_of_the_next_round(job: ViewBuilder, expected: tuple[Cause, 
 def test_success(job: ViewBuilder, done: bool) -> None:  # noqa: FBT001 -- a column of the table
     view = job.build()
     assert view.spec is not None
-    assert view.world is not None
-    assert round_triggers.all_completed(view, view.spec, view.world) is done
+    assert view.state is not None
+    assert round_triggers.all_completed(view, view.spec, view.state) is done
 
 
 def test_done_by_another_incarnation_is_not_success() -> None:
     view = running().completion(1, 0, 1, 2).build()
     assert view.spec is not None
-    assert view.world is not None
-    members = (*view.world.members[:2], Member(2, "f" * 8))
-    other = RendezvousState(state=view.world.state, round=1, nonce="n", members=members)
+    assert view.state is not None
+    members = (*view.state.members[:2], Member(2, "f" * 8))
+    other = RendezvousState(phase=view.state.phase, round=1, nonce="n", members=members)
     assert not round_triggers.all_completed(view, view.spec, other)
 
 
@@ -146,8 +146,8 @@ def test_done_by_another_incarnation_is_not_success() -> None:
 def test_joiners_that_a_new_round_would_include(job: ViewBuilder, slots: list[int]) -> None:
     view = job.build()
     assert view.spec is not None
-    assert view.world is not None
-    assert slots_of(round_triggers.joiners(view, view.spec, view.world)) == slots
+    assert view.state is not None
+    assert slots_of(round_triggers.joiners(view, view.spec, view.state)) == slots
 
 
 @pytest.mark.parametrize(
@@ -161,5 +161,5 @@ def test_joiners_that_a_new_round_would_include(job: ViewBuilder, slots: list[in
 def test_joiners_fill_the_desired_size(job: ViewBuilder, fill: bool) -> None:  # noqa: FBT001 -- a column of the table
     view = job.build()
     assert view.spec is not None
-    assert view.world is not None
-    assert round_triggers.joiners_fill(view, view.spec, view.world) is fill
+    assert view.state is not None
+    assert round_triggers.joiners_fill(view, view.spec, view.state) is fill

@@ -18,8 +18,8 @@ from elasticjob_etcd.memory.store import InMemoryStore
 from tests.unit.rendezvous.views import KEYS, a_node
 
 ME = Member(1, "0000000a")
-ACTIVE = RendezvousState(state=RoundPhase.ACTIVE, round=1, nonce="n1", members=(ME,))
-FORMING = RendezvousState(state=RoundPhase.FORMING, round=2, nonce="n2")
+ACTIVE = RendezvousState(phase=RoundPhase.ACTIVE, round=1, nonce="n1", members=(ME,))
+FORMING = RendezvousState(phase=RoundPhase.FORMING, round=2, nonce="n2")
 SPEC = SpecRecord(min=1, max=2, desired=2)
 
 
@@ -81,14 +81,14 @@ TXNS: dict[str, Make] = {
         s.me,
         observed_revision=s.revision_of(KEYS.rendezvous_state),
         spec_revision=s.revision_of(KEYS.spec),
-        next_world=FORMING,
+        next_state=FORMING,
     ),
     "tell": lambda s: transactions.push(s.me, s.revision_of(KEYS.spec), Push(runtime_config_of(SPEC), b"k" * 32)),
     "evict": lambda s: transactions.evict(
         s.me, s.revision_of(KEYS.rendezvous_state), Member(0, "b" * 8), Tombstone(TombstoneReason.WEDGED)
     ),
 }
-OF_THE_WORLD = ["open_round", "open_leaving", "done", "write_state", "evict"]
+OF_THE_STATE = ["open_round", "open_leaving", "done", "write_state", "evict"]
 OF_THE_NODE = ["ready", "open_leaving", "leaving"]
 OF_THE_CLOSER = ["write_state", "tell", "evict"]
 
@@ -122,17 +122,17 @@ def test_it_is_refused_once_the_own_key_is_under_another_lease(name: str) -> Non
     assert refused(TXNS[name], spoil)
 
 
-@pytest.mark.parametrize("name", OF_THE_WORLD)
+@pytest.mark.parametrize("name", OF_THE_STATE)
 def test_it_is_refused_once_the_state_has_changed(name: str) -> None:
     assert refused(TXNS[name], lambda scene: scene.put(KEYS.rendezvous_state, rendezvous_state.encode_state(ACTIVE)))
 
 
-@pytest.mark.parametrize("name", OF_THE_WORLD)
+@pytest.mark.parametrize("name", OF_THE_STATE)
 def test_it_is_refused_once_the_state_is_gone(name: str) -> None:
     assert refused(TXNS[name], lambda scene: scene.delete(KEYS.rendezvous_state))
 
 
-@pytest.mark.parametrize("name", sorted(set(TXNS) - set(OF_THE_WORLD)))
+@pytest.mark.parametrize("name", sorted(set(TXNS) - set(OF_THE_STATE)))
 def test_it_succeeds_in_another_state_too(name: str) -> None:
     assert not refused(
         TXNS[name], lambda scene: scene.put(KEYS.rendezvous_state, rendezvous_state.encode_state(FORMING))
@@ -252,8 +252,8 @@ def test_open_round_writes_the_state_and_the_failures_in_one_revision() -> None:
     scene = Scene.make()
     scene.store.txn(TXNS["open_round"](scene))
     view = scene.view()
-    assert view.world == FORMING
-    assert [(str(key), f.revision) for key, f in view.failures.items()] == [("1/0001.0", view.world_revision)]
+    assert view.state == FORMING
+    assert [(str(key), f.revision) for key, f in view.failures.items()] == [("1/0001.0", view.state_revision)]
 
 
 @pytest.mark.parametrize("name", ["open_leaving", "leaving"])
@@ -302,10 +302,10 @@ def test_active_is_written_with_its_members_and_only_forming_leaves_them() -> No
     scene = Scene.make()
     revision, spec = scene.revision_of(KEYS.rendezvous_state), scene.revision_of(KEYS.spec)
     scene.store.txn(
-        transactions.write_state(scene.me, observed_revision=revision, spec_revision=spec, next_world=ACTIVE)
+        transactions.write_state(scene.me, observed_revision=revision, spec_revision=spec, next_state=ACTIVE)
     )
     assert scene.view().membership == Membership(1, (ME,))
-    assert scene.view().membership_revision == scene.view().world_revision
+    assert scene.view().membership_revision == scene.view().state_revision
     before = scene.view().membership_revision
     scene.store.txn(TXNS["write_state"](scene))
     assert scene.view().membership_revision == before
@@ -318,7 +318,7 @@ def test_closing_a_round_deletes_the_given_records_and_no_others() -> None:
     garbage = [KEYS.completions(1), KEYS.failures(1)]
     revision, spec = scene.revision_of(KEYS.rendezvous_state), scene.revision_of(KEYS.spec)
     txn = transactions.write_state(
-        scene.me, observed_revision=revision, spec_revision=spec, next_world=ACTIVE, garbage=garbage
+        scene.me, observed_revision=revision, spec_revision=spec, next_state=ACTIVE, garbage=garbage
     )
     assert scene.store.txn(txn).succeeded
     assert {round_ for round_, _ in scene.view().completions} == {11, 2}

@@ -24,7 +24,7 @@ class InvariantChecker:
     store: InMemoryStore
     keys: Keys
     revision: int = 1
-    worlds: list[RendezvousState] = field(default_factory=list)
+    states: list[RendezvousState] = field(default_factory=list)
     epoch: list[RendezvousState] = field(default_factory=list)
     """The states of the current store, since it was wiped or restored."""
     membership: Membership | None = None
@@ -61,7 +61,7 @@ class InvariantChecker:
         self.store.listeners.add(self.observe)
 
     @property
-    def world(self) -> RendezvousState | None:
+    def state(self) -> RendezvousState | None:
         """The current state."""
         return self.epoch[-1] if self.epoch else None
 
@@ -91,7 +91,7 @@ class InvariantChecker:
         self.wipes += 1
         self._view_at = -1
         view = self.view()
-        self.epoch = [] if view.world is None else [view.world]
+        self.epoch = [] if view.state is None else [view.state]
         self.membership = view.membership
         self.verdicts.clear()
 
@@ -112,13 +112,13 @@ class InvariantChecker:
         self.reported.add((member, node.ready))
 
     def _observe_join(self, member: Member, node: NodeRecord) -> None:
-        current = self.world
+        current = self.state
         here = None if current is None else (current.round, current.nonce)
         tombstone = self.store.get(self.keys.tombstone(member.slot, member.incarnation))
         assert tombstone is None, f"17: {member} rejoined although it has a tombstone"
         if member in self.joined:
             assert current is not None
-            assert current.state is RoundPhase.ACTIVE, f"17: {member} was put back while {current.state}"
+            assert current.phase is RoundPhase.ACTIVE, f"17: {member} was put back while {current.phase}"
             assert member in current.members, f"17: {member} was put back although it is no member"
         else:
             assert node.ready == NO_ROUND, f"17: {member} was created with ready={node.ready}"
@@ -127,7 +127,7 @@ class InvariantChecker:
     # -- states ----------------------------------------------------------------------------------
 
     def _observe_state(self, new: RendezvousState) -> None:
-        old, view = self.world, self.view()
+        old, view = self.state, self.view()
         if new.nonce in self.nonces:
             self._check_written_back(old, new)
             self.membership = view.membership
@@ -135,45 +135,45 @@ class InvariantChecker:
             return
         if old is not None:
             self._check_order(old, new)
-        if new.state is RoundPhase.FORMING and new.cause is Cause.WORKER_FAILED and (not old or new.round > old.round):
+        if new.phase is RoundPhase.FORMING and new.cause is Cause.WORKER_FAILED and (not old or new.round > old.round):
             self.genuine.add(new.round - 1)
-        if old is not None and old.state is RoundPhase.FORMING:
+        if old is not None and old.phase is RoundPhase.FORMING:
             self._check_verdict(view, old, new)
-        if new.state is RoundPhase.ACTIVE:
+        if new.phase is RoundPhase.ACTIVE:
             self._check_active(view, new)
             self.membership = view.membership
             self.skipped |= self.joined.keys() - view.nodes.keys()
-        if new.state is RoundPhase.SUCCEEDED:
+        if new.phase is RoundPhase.SUCCEEDED:
             missing = [member for member in new.members if (new.round, member) not in self.succeeded]
             assert not missing, f"6: succeeded although {missing} did not exit 0"
         assert new.restarts <= len(self.genuine), "5: more restarts than rounds that failed"
         self._note(new)
 
     def _note(self, new: RendezvousState) -> None:
-        self.worlds.append(new)
+        self.states.append(new)
         self.epoch.append(new)
         self.nonces.add(new.nonce)
 
     def _check_written_back(self, old: RendezvousState | None, new: RendezvousState) -> None:
         """11: a state is written back only after a wipe, unchanged, and only over none or a lower one."""
         assert self.wipes, "4: a state was written twice"
-        assert new in self.worlds, f"11: {new} never existed"
+        assert new in self.states, f"11: {new} never existed"
         assert old is None or (new.order, new.has_verdict) > (old.order, old.has_verdict), (
             f"11: {new.order} over {old.order}"
         )
 
     @staticmethod
     def _check_order(old: RendezvousState, new: RendezvousState) -> None:
-        assert not old.state.is_final, f"6: {new.state} after {old.state}"
+        assert not old.phase.is_final, f"6: {new.phase} after {old.phase}"
         assert new.order >= old.order, f"4: {new.order} after {old.order}"
         if new.round > old.round:
             assert new.round == old.round + 1
-            assert (new.state, old.state in {RoundPhase.ACTIVE, RoundPhase.SUSPENDED}) == (RoundPhase.FORMING, True), (
+            assert (new.phase, old.phase in {RoundPhase.ACTIVE, RoundPhase.SUSPENDED}) == (RoundPhase.FORMING, True), (
                 "4: wrong step"
             )
             assert new.restarts == old.restarts, "opening a round charged a failure"
         elif new.order == old.order:
-            assert (new.state, old.has_verdict, new.has_verdict) == (RoundPhase.FORMING, False, True), (
+            assert (new.phase, old.has_verdict, new.has_verdict) == (RoundPhase.FORMING, False, True), (
                 "4: written twice"
             )
         assert new.nonce != old.nonce
@@ -182,7 +182,7 @@ class InvariantChecker:
         """5 and 16: a round is charged once, for a genuine failure, whenever all members were there."""
         added, lost = new.restarts - old.restarts, new.node_losses - old.node_losses
         over = new.cause is Cause.MAX_RESTARTS
-        judged = new.state is not RoundPhase.SUSPENDED and not old.has_verdict and self.membership is not None
+        judged = new.phase is not RoundPhase.SUSPENDED and not old.has_verdict and self.membership is not None
         assert (added, lost) in {(0, 0), (1, 0), (0, 1)}, f"5: +{added} restarts, +{lost} losses"
         if not judged or self.membership is None:
             assert (added, lost) == (0, 0), "16: a second verdict"
@@ -227,7 +227,7 @@ class InvariantChecker:
         key = (place.round, place.nonce, member.slot)
         assert key not in self.started, f"1: {key} was started by {self.started[key]}, then by {member}"
         self.started[key] = member
-        assert any(w.nonce == place.nonce and w.state is RoundPhase.ACTIVE for w in self.worlds), (
+        assert any(w.nonce == place.nonce and w.phase is RoundPhase.ACTIVE for w in self.states), (
             "started without a state"
         )
 

@@ -64,9 +64,9 @@ class SimJob:
         return self.view().spec or self._last_spec
 
     @property
-    def world(self) -> RendezvousState | None:
+    def state(self) -> RendezvousState | None:
         """The current rendezvous state."""
-        return self.checker.world
+        return self.checker.state
 
     def view(self) -> RendezvousView:
         """Return the current view."""
@@ -75,7 +75,7 @@ class SimJob:
     @property
     def ended(self) -> bool:
         """Whether a final state was written."""
-        return self.world is not None and self.world.state.is_final
+        return self.state is not None and self.state.phase.is_final
 
     # -- agents ----------------------------------------------------------------------------------
 
@@ -115,17 +115,17 @@ class SimJob:
 
     def _has_rejoined(self, node: SimNode) -> bool:
         knows = node.known_resets == self.checker.wipes and not node.lost
-        return knows and (not node.workers.alive or node.last_known.revision == self.view().world_revision)
+        return knows and (not node.workers.alive or node.last_known.revision == self.view().state_revision)
 
     def check_write(self, view: RendezvousView, new: RendezvousState) -> None:
         """Check a state that the leader is about to write against its view."""
-        old = view.world
+        old = view.state
         if old is None:
             return
         if new.restarts > old.restarts or new.cause is Cause.MAX_RESTARTS:
             missing = missing_members(view, view.membership)
             assert not missing, f"5: charged although {missing} left or were lost"
-        if old.state is RoundPhase.ACTIVE and new.state is RoundPhase.FORMING:
+        if old.phase is RoundPhase.ACTIVE and new.phase is RoundPhase.FORMING:
             self._check_opening(view, old, new)
 
     @staticmethod
@@ -150,9 +150,9 @@ class SimJob:
 
         A leader that has just lost its own lease and rejoined (`in_doubt`) waits for any silent member.
         """
-        assert view.world is not None
+        assert view.state is not None
         assert view.membership is not None
-        assert not view.world.loss_grace_spent, "19: a second loss grace of the same membership"
+        assert not view.state.loss_grace_spent, "19: a second loss grace of the same membership"
         missing = missing_members(view, view.membership)
         silent = [member for member in missing if member not in view.nodes and member not in view.tombstones]
         assert silent, "19: a loss grace without a silent member"
@@ -172,20 +172,20 @@ class SimJob:
 
     # -- the operator ----------------------------------------------------------------------------
 
-    def _write_spec(self, spec: SpecRecord, new_world: RendezvousState | None = None) -> bool:
+    def _write_spec(self, spec: SpecRecord, new_state: RendezvousState | None = None) -> bool:
         view = self.view()
-        if view.world is not None and view.world.state.is_final:
+        if view.state is not None and view.state.phase.is_final:
             return False
         ops: list[Op] = [Put(self.keys.spec, records.encode(spec))]
         before = {} if view.spec is None else view.spec.slots
         if filled := [slot for slot, owner in sorted(spec.slots.items()) if before.get(slot) != owner]:
             expected = ExpectedSlots(tuple(filled))
             ops.append(Put(self.keys.expected, records.encode(expected)))
-        if new_world is not None:
-            ops.append(Put(self.keys.rendezvous_state, rendezvous_state.encode_state(new_world)))
+        if new_state is not None:
+            ops.append(Put(self.keys.rendezvous_state, rendezvous_state.encode_state(new_state)))
         fences = (
             unchanged(self.keys.spec, view.spec_revision),
-            unchanged(self.keys.rendezvous_state, view.world_revision),
+            unchanged(self.keys.rendezvous_state, view.state_revision),
         )
         assert self.store.txn(Txn(fences, tuple(ops))).succeeded
         self._last_spec = spec
@@ -224,8 +224,8 @@ class SimJob:
 
     def _after_a_wipe(self, spec: SpecRecord) -> SpecRecord:
         """Return the spec after a wipe: the map of live pods remains, and rounds begin at far higher numbers."""
-        known = max(world.round for world in self.checker.worlds) if self.checker.worlds else 0
-        restarts = self.checker.worlds[-1].restarts if self.checker.worlds else 0
+        known = max(state.round for state in self.checker.states) if self.checker.states else 0
+        restarts = self.checker.states[-1].restarts if self.checker.states else 0
         return replace(spec, first_round=known + 1000, first_restarts=restarts)
 
     def wipe(self) -> bool:
@@ -275,9 +275,9 @@ class SimJob:
 
     def _done_slots(self) -> set[int]:
         view = self.view()
-        if view.world is None or view.world.state is not RoundPhase.ACTIVE:
+        if view.state is None or view.state.phase is not RoundPhase.ACTIVE:
             return set()
-        return {slot for round_, slot in view.completions if round_ == view.world.round}
+        return {slot for round_, slot in view.completions if round_ == view.state.round}
 
     def scale(self, desired: int) -> bool:
         """Change the desired number of nodes."""
@@ -296,19 +296,19 @@ class SimJob:
 
     def suspend(self) -> bool:
         """Write `suspended` and an empty map in one transaction."""
-        spec, now = self.spec, self.world
+        spec, now = self.spec, self.state
         if spec.suspended:
             return False
-        halted = None if now is None else replace(now, state=RoundPhase.SUSPENDED, nonce=self.random_hex(), members=())
+        halted = None if now is None else replace(now, phase=RoundPhase.SUSPENDED, nonce=self.random_hex(), members=())
         return self._write_spec(replace(spec, suspended=True, slots={}), halted)
 
     def resume(self) -> bool:
         """Write new names in the map and the next round in one transaction; earlier failures get no verdict."""
-        spec, now = self.spec, self.world
+        spec, now = self.spec, self.state
         if not spec.suspended:
             return False
         opened = None
-        if now is not None and now.state is RoundPhase.SUSPENDED:
+        if now is not None and now.phase is RoundPhase.SUSPENDED:
             opened = replace(next_round(now, self.random_hex(), Cause.RESUMED), has_verdict=True)
         return self._write_spec(self._filled(replace(spec, suspended=False, slots={})), opened)
 
@@ -355,7 +355,7 @@ class SimJob:
             else:
                 self.now_s += _PAUSES_S[pauses]
                 pauses += 1
-        raise AssertionError(f"8: no end in {_MOST_PASSES} passes; the state is {self.world}")
+        raise AssertionError(f"8: no end in {_MOST_PASSES} passes; the state is {self.state}")
 
     def _check_evictions(self, before: Mapping[Member, records.Tombstone]) -> None:
         """Check that with turns and time to stop for all only agents that cannot stop are evicted as wedged."""
@@ -382,13 +382,13 @@ class SimJob:
 
     def is_running(self) -> bool:
         """Return whether a round is active and each of its members runs it or is done with it."""
-        if self.world is None or self.world.state is not RoundPhase.ACTIVE:
+        if self.state is None or self.state.phase is not RoundPhase.ACTIVE:
             return False
         here = {node.session.me.member: node for node in self.running() if node.session is not None}
         return all(
-            (self.world.round, member) in self.checker.succeeded
+            (self.state.round, member) in self.checker.succeeded
             or (member in here and here[member].workers.alive and here[member].running_as == member)
-            for member in self.world.members
+            for member in self.state.members
         )
 
     def check_idempotent(self) -> None:
@@ -408,7 +408,7 @@ class SimJob:
             self.settle()
             if self.ended:
                 return
-        raise AssertionError(f"8: all workers are done, and the job is not; the state is {self.world}")
+        raise AssertionError(f"8: all workers are done, and the job is not; the state is {self.state}")
 
     def succeed(self, node: SimNode) -> bool:
         """Let all workers of one node exit with code 0."""
@@ -421,7 +421,7 @@ class SimJob:
 
     def check_runtime_config_is_known(self) -> None:
         """Check that each agent has the current runtime config of the spec, and all have the one key of their links."""
-        if self.world is None or self.world.state is not RoundPhase.ACTIVE:
+        if self.state is None or self.state.phase is not RoundPhase.ACTIVE:
             return
         able = [node for node in self.running() if node.session is not None and not node.workers.wedged]
         configs = {node.session.runtime_config for node in able if node.session is not None}
@@ -437,8 +437,8 @@ class SimJob:
 
     def check_ends(self) -> None:
         """8: after a final state all agents exit, and no key of theirs remains."""
-        assert self.world is not None
-        failed = self.world.state is RoundPhase.FAILED
+        assert self.state is not None
+        failed = self.state.phase is RoundPhase.FAILED
         for node in self.nodes:
             assert not node.alive or node.workers.wedged, f"8: {node.pod} did not exit"
             if node.outcome is not None and not failed:

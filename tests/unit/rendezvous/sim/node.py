@@ -208,9 +208,9 @@ class SimNode:
         assert self.mirror is not None
         if (
             self.last_known.observe(self.mirror.items.get(self.keys.rendezvous_state))
-            and self.last_known.world is not None
+            and self.last_known.state is not None
         ):
-            self.saw_final = self.saw_final or self.last_known.world.state.is_final
+            self.saw_final = self.saw_final or self.last_known.state.phase.is_final
 
     def _on_store_reset(self, session: Session) -> None:
         assert self.mirror is not None
@@ -223,10 +223,10 @@ class SimNode:
         self.wiped = self.lost = True
 
     def _member_state(self, session: Session) -> MemberState:
-        session.observe(self.last_known.world)
+        session.observe(self.last_known.state)
         return MemberState(
             me=session.me.member,
-            world=self.last_known.world,
+            state=self.last_known.state,
             deleted=self.last_known.deleted,
             workers=self.workers.phase,
             started=session.started,
@@ -242,7 +242,7 @@ class SimNode:
     def _execute(self, session: Session, step: Step) -> None:
         try:
             result = now(
-                self._acts.execute(StepContext(session, self.last_known.world, self.last_known.revision), step)
+                self._acts.execute(StepContext(session, self.last_known.state, self.last_known.revision), step)
             )
         except TRANSIENT_ERRORS:
             if self.leave_requested:
@@ -283,7 +283,7 @@ class SimNode:
         if self.wiped:
             return now(store_reset.restore(self.etcd, session.snapshot(self.last_known)))
         operated, started, ttl_s = session.requirements.is_operated, session.started, session.keep_alive_s
-        remembered = self.last_known.world
+        remembered = self.last_known.state
         return now(
             join.rejoin(
                 self.etcd,
@@ -382,7 +382,7 @@ class SimNode:
             return False
         try:
             attempt = Campaign(self.etcd, self.session.me, "", self.job.random_hex)
-            now(attempt.run(is_new=self.last_known.world is None and not self._quiet_until_s))
+            now(attempt.run(is_new=self.last_known.state is None and not self._quiet_until_s))
         except Crashed:
             self.kill()
         except TRANSIENT_ERRORS:
@@ -421,7 +421,7 @@ class SimNode:
         if observed.loss_grace.until_s is not None:
             self.job.check_loss_grace(view, in_doubt=self.job.now_s < self.shaken_until_s)
         if isinstance(decision, WriteState):
-            self.job.check_write(view, decision.world)
+            self.job.check_write(view, decision.state)
         before = set(self.job.view().nodes)
         try:
             self.wait_until_s = now(self.leading._execute(view, decision))

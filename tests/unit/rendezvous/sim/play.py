@@ -189,17 +189,17 @@ class Play:
 
     # -- checks ----------------------------------------------------------------------------------
 
-    def do_is(self, state: str, round_: str, *facts: str) -> None:
-        world = self.job.world
-        assert world is not None
+    def do_is(self, phase: str, round_: str, *facts: str) -> None:
+        state = self.job.state
+        assert state is not None
         expected = {name: value for name, _, value in (fact.partition("=") for fact in facts)}
         actual = {
-            "restarts": str(world.restarts),
-            "losses": str(world.node_losses),
-            "cause": world.cause.value,
-            "members": ",".join(self._number(member) for member in world.members),
+            "restarts": str(state.restarts),
+            "losses": str(state.node_losses),
+            "cause": state.cause.value,
+            "members": ",".join(self._number(member) for member in state.members),
         }
-        assert (world.state.value, str(world.round)) == (state, round_), f"the state is {world}"
+        assert (state.phase.value, str(state.round)) == (phase, round_), f"the state is {state}"
         assert {name: actual[name] for name in expected} == expected
 
     def _number(self, member: Member) -> str:

@@ -83,7 +83,7 @@ class Pod:
 
 
 @dataclass
-class World:
+class Servers:
     """Three pods, and the members of each cluster that ever existed, as its majority agreed on them."""
 
     pods: list[Pod] = field(default_factory=lambda: [Pod(number) for number in range(3)])
@@ -130,7 +130,7 @@ class Members(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.servers = Servers()
         self.ids = itertools.count(1)
 
     @initialize(was_alone=booleans())
@@ -138,9 +138,9 @@ class Members(RuleBasedStateMachine):
         """Start three pods without data, or the first with data of the time when it was the only member."""
         if was_alone:
             cluster, own = next(self.ids), replace(ALONE, id=next(self.ids))
-            self.world.clusters[cluster] = (own,)
-            self.world.pods[0] = Pod(0, data=(cluster, own.id), knows=(own,))
-        for pod in self.world.pods:
+            self.servers.clusters[cluster] = (own,)
+            self.servers.pods[0] = Pod(0, data=(cluster, own.id), knows=(own,))
+        for pod in self.servers.pods:
             pod.is_up = True
         for _ in range(12):
             self.all_continue()
@@ -154,29 +154,29 @@ class Members(RuleBasedStateMachine):
     @rule(number=integers(0, 2))
     def start(self, number: int) -> None:
         """Start a container, or let its program query the others once more."""
-        self.world.pods[number].is_up = True
+        self.servers.pods[number].is_up = True
         self.decide(number)
 
     def decide(self, number: int) -> None:
-        pod = self.world.pods[number]
+        pod = self.servers.pods[number]
         if pod.is_up and not pod.runs:
             name = f"m{number}"
             own = Own(name, PODS[name], is_first=number == 0, has_data=pod.data is not None)
-            self.act(pod, decide(own, self.world.answers(pod)))
-            self.world.spread()
+            self.act(pod, decide(own, self.servers.answers(pod)))
+            self.servers.spread()
 
     def act(self, pod: Pod, decision: Decision) -> None:
-        others = [other for other in self.world.pods if other is not pod]
+        others = [other for other in self.servers.pods if other is not pod]
         match decision.action:
             case Action.START:
                 pod.runs = True
             case Action.BOOTSTRAP:
-                assert not any(other.data for other in self.world.pods), "another pod had data"
+                assert not any(other.data for other in self.servers.pods), "another pod had data"
                 cluster, own = next(self.ids), self.named(pod, next(self.ids))
-                self.world.clusters[cluster] = (own,)
+                self.servers.clusters[cluster] = (own,)
                 pod.data, pod.knows, pod.runs = (cluster, own.id), (own,), True
             case Action.FORCE:
-                voters = {m.id for members in self.world.clusters.values() for m in members if not m.is_learner}
+                voters = {m.id for members in self.servers.clusters.values() for m in members if not m.is_learner}
                 assert not any(other.data and other.data[1] in voters for other in others), (
                     "another had data and a vote"
                 )
@@ -185,7 +185,9 @@ class Members(RuleBasedStateMachine):
                 self.join(pod)
             case Action.DISCARD:
                 assert pod.data is not None
-                assert pod.data[1] not in {member.id for member in self.world.clusters[pod.data[0]]}, "it was a member"
+                assert pod.data[1] not in {member.id for member in self.servers.clusters[pod.data[0]]}, (
+                    "it was a member"
+                )
                 pod.data = None
             case Action.WAIT:
                 pass
@@ -200,69 +202,69 @@ class Members(RuleBasedStateMachine):
         known = next((member for member in pod.knows if member.id == own), None)
         if known is None or known.is_learner:  # etcd cannot: the member has no vote
             pod.is_up = False
-            self.world.stuck.add(pod.number)
+            self.servers.stuck.add(pod.number)
             return
-        self.world.clusters[cluster] = pod.knows = (known,)
+        self.servers.clusters[cluster] = pod.knows = (known,)
         pod.runs = True
 
     def join(self, pod: Pod) -> None:
         url = PODS[f"m{pod.number}"]
-        reachable = [other for other in self.world.pods if other.runs and not other.is_cut]
+        reachable = [other for other in self.servers.pods if other.runs and not other.is_cut]
         cluster = next(other.data[0] for other in reachable if other.data)
-        entry = next(member for member in self.world.clusters[cluster] if url in member.peer_urls)
+        entry = next(member for member in self.servers.clusters[cluster] if url in member.peer_urls)
         assert (entry.name, entry.is_learner) == ("", True), "an id that had started before joined without its data"
-        pod.data, pod.knows, pod.runs = (cluster, entry.id), self.world.clusters[cluster], True
+        pod.data, pod.knows, pod.runs = (cluster, entry.id), self.servers.clusters[cluster], True
         started = self.named(pod, entry.id, learns=True)
-        if self.world.has_quorum(cluster):
-            members = self.world.clusters[cluster]
-            self.world.agree(cluster, tuple(started if member.id == entry.id else member for member in members))
+        if self.servers.has_quorum(cluster):
+            members = self.servers.clusters[cluster]
+            self.servers.agree(cluster, tuple(started if member.id == entry.id else member for member in members))
 
     @rule(number=integers(0, 2))
     def kill(self, number: int) -> None:
-        pod = self.world.pods[number]
+        pod = self.servers.pods[number]
         pod.is_up = pod.runs = False
 
     @rule(number=integers(0, 2))
     def lose(self, number: int) -> None:
         """Remove the pod and its volume; another pod replaces it."""
-        self.world.pods[number] = Pod(number, is_cut=self.world.pods[number].is_cut)
-        self.world.stuck.discard(number)
+        self.servers.pods[number] = Pod(number, is_cut=self.servers.pods[number].is_cut)
+        self.servers.stuck.discard(number)
 
     @rule(number=integers(0, 2))
     def cut_or_heal(self, number: int) -> None:
-        self.world.pods[number].is_cut = not self.world.pods[number].is_cut
-        self.world.spread()
+        self.servers.pods[number].is_cut = not self.servers.pods[number].is_cut
+        self.servers.spread()
 
     @rule()
     def operator_checks(self) -> None:
-        whole = [cluster for cluster in self.world.clusters if self.world.has_quorum(cluster)]
+        whole = [cluster for cluster in self.servers.clusters if self.servers.has_quorum(cluster)]
         if not whole:
             return
         (cluster,) = whole
-        members = self.world.clusters[cluster]
-        empty = {f"m{pod.number}" for pod in self.world.pods if pod.is_empty}
+        members = self.servers.clusters[cluster]
+        empty = {f"m{pod.number}" for pod in self.servers.pods if pod.is_empty}
         match next_step(members, PODS, empty):
             case RemoveMember(doomed):
-                self.world.agree(cluster, tuple(member for member in members if member.id != doomed.id))
+                self.servers.agree(cluster, tuple(member for member in members if member.id != doomed.id))
             case AddLearner(_, url):
-                self.world.agree(cluster, (*members, EtcdMember(next(self.ids), "", (), (url,), is_learner=True)))
+                self.servers.agree(cluster, (*members, EtcdMember(next(self.ids), "", (), (url,), is_learner=True)))
             case Update(moved, url):
-                self.world.agree(cluster, (replace(moved, peer_urls=(url,)),))
-            case Promote(learner) if learner.id in {pod.data[1] for pod in self.world.alive(cluster) if pod.data}:
+                self.servers.agree(cluster, (replace(moved, peer_urls=(url,)),))
+            case Promote(learner) if learner.id in {pod.data[1] for pod in self.servers.alive(cluster) if pod.data}:
                 voter = replace(learner, is_learner=False)
-                self.world.agree(cluster, tuple(voter if member.id == learner.id else member for member in members))
+                self.servers.agree(cluster, tuple(voter if member.id == learner.id else member for member in members))
             case _:
                 pass
 
     @invariant()
     def at_most_one_cluster_can_decide(self) -> None:
-        assert sum(map(self.world.has_quorum, self.world.clusters)) <= 1
+        assert sum(map(self.servers.has_quorum, self.servers.clusters)) <= 1
 
     def teardown(self) -> None:
         """Check that three members with a vote exist once all faults have ended."""
-        for number in sorted(self.world.stuck):  # docs/etcd.md: the one row that needs an administrator
+        for number in sorted(self.servers.stuck):  # docs/etcd.md: the one row that needs an administrator
             self.lose(number)
-        for pod in self.world.pods:
+        for pod in self.servers.pods:
             pod.is_cut = False
             pod.is_up = True
         for _ in range(30):
@@ -270,21 +272,24 @@ class Members(RuleBasedStateMachine):
                 self.decide(number)
             self.operator_checks()
             self.restart_without_leader()
-        (cluster,) = (cluster for cluster in self.world.clusters if self.world.has_quorum(cluster))
-        assert [member.is_learner for member in self.world.clusters[cluster]] == [False] * 3
-        assert len(self.world.alive(cluster)) == 3
+        (cluster,) = (cluster for cluster in self.servers.clusters if self.servers.has_quorum(cluster))
+        assert [member.is_learner for member in self.servers.clusters[cluster]] == [False] * 3
+        assert len(self.servers.alive(cluster)) == 3
 
     def restart_without_leader(self) -> None:
         """Restart pods without a leader, as the liveness probes do."""
         led = [
-            pod for number in self.world.clusters if self.world.has_quorum(number) for pod in self.world.alive(number)
+            pod
+            for number in self.servers.clusters
+            if self.servers.has_quorum(number)
+            for pod in self.servers.alive(number)
         ]
-        for pod in self.world.pods:
+        for pod in self.servers.pods:
             pod.runs = pod in led
             pod.is_up = True
-        for number in sorted(self.world.stuck):
+        for number in sorted(self.servers.stuck):
             self.lose(number)
-            self.world.pods[number].is_up = True
+            self.servers.pods[number].is_up = True
 
 
 TestMembers = pytest.mark.timeout(3600)(Members.TestCase)  # the number of steps limits it, not the clock

@@ -9,7 +9,7 @@ from elasticjob_api.job_failure import JobFailure
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.lifecycle import state_transitions
-from testing.builders import active, member, membership, record, view, world
+from testing.builders import active, member, membership, record, state, view
 
 COUNTED = active(0, 1, round=4, restarts=2, node_losses=1, restart_id="r1", master="10.0.0.1:29500", roles="default*2")
 FAILURE = JobFailure(FailedReason.DEADLINE, "too long")
@@ -42,35 +42,35 @@ def test_no_write_has_members_because_the_operator_starts_no_round(write: Write)
 
 @each_write
 def test_round_and_phase_never_go_back(write: Write) -> None:
-    before = world(RoundPhase.SUSPENDED, round=4) if write is WRITES["resumed"] else COUNTED
+    before = state(RoundPhase.SUSPENDED, round=4) if write is WRITES["resumed"] else COUNTED
     assert write(before).order > before.order
 
 
 def test_a_suspension_keeps_the_round() -> None:
     after = state_transitions.suspended_state(COUNTED, "n2")
-    assert (after.state, after.round, after.cause) == (RoundPhase.SUSPENDED, 4, Cause.SUSPENDED)
+    assert (after.phase, after.round, after.cause) == (RoundPhase.SUSPENDED, 4, Cause.SUSPENDED)
 
 
 def test_a_resume_opens_the_next_round_with_a_verdict() -> None:
-    after = state_transitions.resumed_state(world(RoundPhase.SUSPENDED, round=4, loss_grace_spent=True), "n2")
-    assert (after.state, after.round, after.cause) == (RoundPhase.FORMING, 5, Cause.RESUMED)
+    after = state_transitions.resumed_state(state(RoundPhase.SUSPENDED, round=4, loss_grace_spent=True), "n2")
+    assert (after.phase, after.round, after.cause) == (RoundPhase.FORMING, 5, Cause.RESUMED)
     assert (after.has_verdict, after.loss_grace_spent) == (True, False)
 
 
 def test_success_keeps_the_round() -> None:
-    after = state_transitions.succeeded_state(world(RoundPhase.SUSPENDED, round=4), "n2")
-    assert (after.state, after.round, after.cause) == (RoundPhase.SUCCEEDED, 4, Cause.SUCCEEDED)
+    after = state_transitions.succeeded_state(state(RoundPhase.SUSPENDED, round=4), "n2")
+    assert (after.phase, after.round, after.cause) == (RoundPhase.SUCCEEDED, 4, Cause.SUCCEEDED)
 
 
 def test_the_operators_verdict_has_its_reason_in_the_message() -> None:
     after = state_transitions.failed_state(COUNTED, record(0, 1), FAILURE, "n2")
-    assert (after.state, after.round, after.cause) == (RoundPhase.FAILED, 4, Cause.OPERATOR)
+    assert (after.phase, after.round, after.cause) == (RoundPhase.FAILED, 4, Cause.OPERATOR)
     assert after.message == "DeadlineExceeded: too long"
 
 
 def test_a_failed_job_without_a_state_gets_its_first_and_last_one() -> None:
     after = state_transitions.failed_state(None, record(0), FAILURE, "n2")
-    assert (after.state, after.round, after.restarts) == (RoundPhase.FAILED, 1, 0)
+    assert (after.phase, after.round, after.restarts) == (RoundPhase.FAILED, 1, 0)
 
 
 def test_after_a_wipe_a_verdict_continues_the_counts_of_the_status() -> None:
@@ -83,24 +83,24 @@ def completions(*slots: int, round_: int = 1) -> dict[tuple[int, int], Member]:
 
 
 def test_a_suspended_job_whose_members_have_all_finished_has_succeeded() -> None:
-    at = view(world=world(RoundPhase.SUSPENDED), membership=membership(0, 1), completions=completions(0, 1))
+    at = view(state=state(RoundPhase.SUSPENDED), membership=membership(0, 1), completions=completions(0, 1))
     assert state_transitions.finished_before_suspension(at)
 
 
 @pytest.mark.parametrize(
     "at",
     [
-        view(world=world(RoundPhase.SUSPENDED), membership=membership(0, 1), completions=completions(0)),
-        view(world=world(RoundPhase.SUSPENDED), membership=membership(0, 1)),
+        view(state=state(RoundPhase.SUSPENDED), membership=membership(0, 1), completions=completions(0)),
+        view(state=state(RoundPhase.SUSPENDED), membership=membership(0, 1)),
         view(
-            world=world(RoundPhase.SUSPENDED, round=2),
+            state=state(RoundPhase.SUSPENDED, round=2),
             membership=membership(0, 1),
             completions=completions(0, 1, round_=2),
         ),
-        view(world=world(RoundPhase.SUSPENDED), membership=membership(0), completions={(1, 0): Member(0, "another")}),
-        view(world=world(RoundPhase.SUSPENDED), membership=membership()),
-        view(world=world(RoundPhase.SUSPENDED), completions=completions(0, 1)),
-        view(world=active(0, 1), membership=membership(0, 1), completions=completions(0, 1)),
+        view(state=state(RoundPhase.SUSPENDED), membership=membership(0), completions={(1, 0): Member(0, "another")}),
+        view(state=state(RoundPhase.SUSPENDED), membership=membership()),
+        view(state=state(RoundPhase.SUSPENDED), completions=completions(0, 1)),
+        view(state=active(0, 1), membership=membership(0, 1), completions=completions(0, 1)),
         view(membership=membership(0, 1), completions=completions(0, 1)),
     ],
     ids=[

@@ -16,10 +16,10 @@ from elasticjob_operator.planner.plan import plan
 from elasticjob_operator.policy.lifecycle.unknown_fields import describe, is_waiting
 from elasticjob_operator.policy.status.build import next_status
 from elasticjob_operator.policy.status.events import events
-from testing.builders import NOW, ago, job, pod, record, running, seen, view, world
+from testing.builders import NOW, ago, job, pod, record, running, seen, state, view
 
 IDS = Ids(suffix=lambda: "fresh", nonce=lambda: "nonce-01")
-SUSPENDED = view(spec=record(suspended=True), world=world(RoundPhase.SUSPENDED))
+SUSPENDED = view(spec=record(suspended=True), state=state(RoundPhase.SUSPENDED))
 
 
 def newer(at: RendezvousView, *pods: Any, **fields: Any) -> JobSnapshot:
@@ -90,8 +90,8 @@ def test_a_running_job_fails_at_its_deadline() -> None:
     late = JobStatus(start_time=ago(11.0))
     [write] = plan(newer(running(0, 1), pod(0), pod(1), status=late, active_deadline_s=10.0), IDS).actions
     assert isinstance(write, WriteSpec)
-    assert write.world is not None
-    assert (write.world.state, write.world.message.partition(":")[0]) == (RoundPhase.FAILED, "DeadlineExceeded")
+    assert write.state is not None
+    assert (write.state.phase, write.state.message.partition(":")[0]) == (RoundPhase.FAILED, "DeadlineExceeded")
 
 
 def test_a_running_job_is_suspended_and_scaled() -> None:

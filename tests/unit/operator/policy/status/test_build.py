@@ -26,8 +26,8 @@ from testing.builders import (
     record,
     running,
     seen,
+    state,
     view,
-    world,
 )
 
 
@@ -51,11 +51,11 @@ def test_the_selector_is_by_uid_so_that_a_predecessors_pods_are_not_scaled() -> 
 
 def test_ready_replicas_are_the_nodes_of_the_active_round_not_the_pods() -> None:
     assert next_status_of(running(0, 1), pod(0), pod(1), pod(2), replicas=3).ready_replicas == 2
-    assert next_status_of(view(0, 1, world=world()), pod(0), pod(1), replicas=2).ready_replicas == 0
+    assert next_status_of(view(0, 1, state=state()), pod(0), pod(1), replicas=2).ready_replicas == 0
 
 
 def test_round_size_and_master_come_from_the_rendezvous_state() -> None:
-    at = view(0, 1, world=active(1, 0, round=4, nprocs="2x1,3x1"))
+    at = view(0, 1, state=active(1, 0, round=4, nprocs="2x1,3x1"))
     after = next_status_of(at, replicas=2)
     assert (after.rendezvous_round, after.world_size, after.master_pod) == (4, 5, "j-1-a")
 
@@ -64,19 +64,19 @@ COUNTED = JobStatus(rendezvous_round=9, restarts=3, node_losses=2, pod_replaceme
 
 
 def test_counters_come_from_rendezvous_state_and_spec_record() -> None:
-    at = view(0, spec=record(0, replacements=5), world=active(0, round=10, restarts=4, node_losses=6))
+    at = view(0, spec=record(0, replacements=5), state=active(0, round=10, restarts=4, node_losses=6))
     after = next_status_of(at, before=COUNTED)
     assert (after.rendezvous_round, after.restarts, after.node_losses, after.pod_replacements) == (10, 4, 6, 5)
 
 
-@pytest.mark.parametrize("at", [RendezvousView(), view(0, world=world())])
+@pytest.mark.parametrize("at", [RendezvousView(), view(0, state=state())])
 def test_counters_never_decrease_even_after_a_wipe_of_etcd(at: RendezvousView) -> None:
     after = next_status_of(at, before=COUNTED)
     assert (after.rendezvous_round, after.restarts, after.node_losses, after.pod_replacements) == (9, 3, 2, 4)
 
 
 def test_the_master_pod_is_kept_while_a_round_forms_because_its_log_still_exists() -> None:
-    assert next_status_of(view(0, world=world()), before=COUNTED).master_pod == "j-0-a"
+    assert next_status_of(view(0, state=state()), before=COUNTED).master_pod == "j-0-a"
 
 
 def test_workers_are_counted_over_all_nodes() -> None:
@@ -87,20 +87,20 @@ def test_workers_are_counted_over_all_nodes() -> None:
 def test_a_job_that_fails_while_a_round_forms_has_the_last_active_round() -> None:
     before = next_status_of(running(0), pod(0))
     failed = next_status_of(
-        view(spec=record(), world=world(RoundPhase.FAILED, round=2), membership=membership(0)), before=before
+        view(spec=record(), state=state(RoundPhase.FAILED, round=2), membership=membership(0)), before=before
     )
     assert (before.rendezvous_round, failed.rendezvous_round) == (1, 1)
 
 
 @pytest.mark.parametrize("before", [None, COUNTED])
 def test_a_job_that_fails_at_once_has_the_size_of_its_last_round(before: JobStatus | None) -> None:
-    at = view(spec=record(), world=world(RoundPhase.FAILED, round=2), membership=membership(0, 1))
+    at = view(spec=record(), state=state(RoundPhase.FAILED, round=2), membership=membership(0, 1))
     assert next_status_of(at, before=before, nproc_per_node=2).world_size == 4
 
 
 @pytest.mark.parametrize(("window_s", "charges", "count"), [(0.0, "", 5), (60.0, "4:0.0,12.5", 2), (60.0, "", 0)])
 def test_only_restarts_within_the_window_count(window_s: float, charges: str, count: int) -> None:
-    at = running(0, world=active(0, restarts=5, charged_failures=charges))
+    at = running(0, state=active(0, restarts=5, charged_failures=charges))
     assert next_status_of(at, pod(0), restart_window_s=window_s).restarts_count_towards_max == count
 
 
@@ -130,7 +130,7 @@ def test_a_suspension_clears_the_start_time_and_a_resume_sets_it_again() -> None
 
 
 def test_completion_time_is_set_once() -> None:
-    ended = next_status_of(view(world=world(RoundPhase.SUCCEEDED)), before=JobStatus(start_time=ago(60)))
+    ended = next_status_of(view(state=state(RoundPhase.SUCCEEDED)), before=JobStatus(start_time=ago(60)))
     assert (ended.start_time, ended.completion_time) == (ago(60), NOW)
     assert ended.phase is Phase.SUCCEEDED
 
@@ -148,12 +148,12 @@ def test_last_rendezvous_time_is_the_first_observation_of_the_active_round() -> 
 
 def test_a_new_round_sets_a_new_rendezvous_time() -> None:
     before = replace(next_status_of(running(0)), last_rendezvous_time=ago(60))
-    assert next_status_of(view(0, world=active(0, round=2)), before=before).last_rendezvous_time == NOW
+    assert next_status_of(view(0, state=active(0, round=2)), before=before).last_rendezvous_time == NOW
 
 
 def test_a_round_that_was_observed_forming_has_the_time_at_which_it_becomes_active() -> None:
     before = JobStatus(rendezvous_round=2, ready_replicas=0, last_rendezvous_time=ago(60))
-    assert next_status_of(view(0, world=active(0, round=2)), before=before).last_rendezvous_time == NOW
+    assert next_status_of(view(0, state=active(0, round=2)), before=before).last_rendezvous_time == NOW
 
 
 # The end of a job.
@@ -169,7 +169,7 @@ ENDED = JobStatus(
 
 
 @pytest.mark.parametrize(
-    "at", [RendezvousView(), running(0), view(world=world(RoundPhase.SUCCEEDED)), view(spec=None, spec_revision=3)]
+    "at", [RendezvousView(), running(0), view(state=state(RoundPhase.SUCCEEDED)), view(spec=None, spec_revision=3)]
 )
 def test_an_ended_job_stays_ended_whatever_is_observed(at: RendezvousView) -> None:
     after = next_status_of(at, before=ENDED)
@@ -189,13 +189,13 @@ def test_complete_and_failed_are_ends(name: str, *, ended: bool) -> None:
 
 
 def test_a_failed_rendezvous_state_ends_the_job_with_its_reason() -> None:
-    after = next_status_of(view(world=world(RoundPhase.FAILED, cause=Cause.MAX_RESTARTS, message="4 of 3", restarts=4)))
+    after = next_status_of(view(state=state(RoundPhase.FAILED, cause=Cause.MAX_RESTARTS, message="4 of 3", restarts=4)))
     assert (after.phase, after.restarts, after.completion_time) == (Phase.FAILED, 4, NOW)
 
 
 def test_the_size_of_the_last_round_is_kept_after_its_end() -> None:
     before = next_status_of(running(0, 1), replicas=2)
-    after = next_status_of(view(world=world(RoundPhase.SUCCEEDED)), before=before, replicas=2)
+    after = next_status_of(view(state=state(RoundPhase.SUCCEEDED)), before=before, replicas=2)
     assert after.world_size == before.world_size == 4
 
 
@@ -246,6 +246,6 @@ def test_the_observed_generation_is_that_of_the_manifest() -> None:
 
 
 def test_the_same_view_gives_the_same_status_again() -> None:
-    at = view(0, world=active(0), nodes={member(0): node(0)})
+    at = view(0, state=active(0), nodes={member(0): node(0)})
     once = next_status_of(at, pod(0))
     assert next_status_of(at, pod(0), before=once) == once

@@ -22,12 +22,12 @@ from testing.builders import (
     record,
     running,
     seen,
+    state,
     view,
-    world,
 )
 
 C = ConditionType
-STOPPED = view(spec=record(suspended=True), world=world(RoundPhase.SUSPENDED))
+STOPPED = view(spec=record(suspended=True), state=state(RoundPhase.SUSPENDED))
 NOTHING = RendezvousView()
 
 
@@ -53,8 +53,8 @@ def test_every_condition_is_evaluated() -> None:
         (False, running(0), (False, "NotSuspended")),
         (True, NOTHING, (True, "Suspended")),  # created suspended
         (True, running(0), (False, "Suspending")),  # workers still run: not yet
-        (True, view(spec=record(suspended=True), world=world(RoundPhase.SUSPENDED)), (True, "Suspended")),
-        (True, view(spec=record(), world=world(RoundPhase.SUCCEEDED)), (False, "NotSuspended")),
+        (True, view(spec=record(suspended=True), state=state(RoundPhase.SUSPENDED)), (True, "Suspended")),
+        (True, view(spec=record(), state=state(RoundPhase.SUCCEEDED)), (False, "NotSuspended")),
     ],
 )
 def test_suspended_is_true_once_the_record_is_suspended(
@@ -67,7 +67,7 @@ def test_suspended_is_true_once_the_record_is_suspended(
     ("at", "expected"),
     [
         (NOTHING, (False, "NoActiveRound")),
-        (view(world=world()), (False, "NoActiveRound")),
+        (view(state=state()), (False, "NoActiveRound")),
         (running(0), (False, "TooFewNodes")),
         (running(0, 1), (True, "MembersJoined")),
         (running(0, 1, 2), (True, "MembersJoined")),
@@ -82,7 +82,7 @@ def test_quorum_is_reached_while_a_round_has_at_least_min_nodes(at: RendezvousVi
     [
         (running(0, 1), (True, "NodesMissing")),
         (running(0, 1, 2), (False, "NotDegraded")),
-        (view(0, 1, world=world()), (False, "NotDegraded")),
+        (view(0, 1, state=state()), (False, "NotDegraded")),
     ],
 )
 def test_degraded_means_that_a_round_runs_with_fewer_nodes_than_wanted(
@@ -104,11 +104,11 @@ WAS_RESIZING = JobStatus(desired_replicas=3, conditions=(condition(C.RESIZING),)
     [
         (running(0, 1), JobStatus(desired_replicas=2), True),  # a new size
         (running(0, 1), WAS_RESIZING, True),  # until a round has it
-        (view(0, 1, world=world(), membership=membership(0, 1)), WAS_RESIZING, True),
+        (view(0, 1, state=state(), membership=membership(0, 1)), WAS_RESIZING, True),
         (running(0, 1, 2), WAS_RESIZING, False),  # a round has it
         (running(0, 1), JobStatus(), False),  # no earlier size is known
         (running(0, 1), JobStatus(desired_replicas=3), False),  # a node was lost: not a resize
-        (view(world=world()), JobStatus(desired_replicas=2), False),  # before any round there is nothing to resize
+        (view(state=state()), JobStatus(desired_replicas=2), False),  # before any round there is nothing to resize
     ],
 )
 def test_resizing_is_true_from_a_new_size_until_a_round_has_it(
@@ -117,7 +117,7 @@ def test_resizing_is_true_from_a_new_size_until_a_round_has_it(
     assert resizing(at, before) is expected
 
 
-@pytest.mark.parametrize("at", [view(world=world(RoundPhase.FAILED), membership=membership(0)), running(0)])
+@pytest.mark.parametrize("at", [view(state=state(RoundPhase.FAILED), membership=membership(0)), running(0)])
 def test_an_ended_or_suspended_job_is_not_resizing(at: RendezvousView) -> None:
     assert not resizing(at, WAS_RESIZING, suspend=at.active_state is not None)
 
@@ -147,13 +147,13 @@ def test_a_job_without_keys_is_not_unavailable() -> None:
     ],
 )
 def test_failed_has_the_reason_in_the_rendezvous_state(cause: Cause, detail: str, reason: str, message: str) -> None:
-    at = view(world=world(RoundPhase.FAILED, cause=cause, message=detail))
+    at = view(state=state(RoundPhase.FAILED, cause=cause, message=detail))
     assert evaluate(seen(job(), at))[C.FAILED] == ConditionValue("True", reason, message)
 
 
 def test_complete_and_failed_exclude_each_other() -> None:
-    for state, complete in ((RoundPhase.SUCCEEDED, True), (RoundPhase.FAILED, False)):
-        found = evaluate(seen(job(), view(world=world(state, cause=Cause.MAX_RESTARTS))))
+    for ended, complete in ((RoundPhase.SUCCEEDED, True), (RoundPhase.FAILED, False)):
+        found = evaluate(seen(job(), view(state=state(ended, cause=Cause.MAX_RESTARTS))))
         assert (found[C.COMPLETE].is_true, found[C.FAILED].is_true) == (complete, not complete)
 
 
@@ -234,12 +234,12 @@ def test_a_job_without_known_conditions_is_pending() -> None:
     ],
 )
 def test_the_cause_of_a_forming_round_determines_the_phase(cause: Cause, expected: Phase) -> None:
-    at = view(0, world=world(cause=cause))
+    at = view(0, state=state(cause=cause))
     assert phase_of(seen(job(), at, pod(0))) is expected
 
 
 def test_the_message_of_a_restart_is_its_cause() -> None:
-    at = view(0, world=world(cause=Cause.WORKER_FAILED, message="rank 1 exited with 3"))
+    at = view(0, state=state(cause=Cause.WORKER_FAILED, message="rank 1 exited with 3"))
     assert evaluate(seen(job(), at))[C.RUNNING].message == "rank 1 exited with 3"
 
 
@@ -269,26 +269,26 @@ def test_the_message_of_a_pending_job_is_the_error_of_the_api_server() -> None:
 
 
 def test_the_message_of_an_active_round_has_its_number_and_size() -> None:
-    at = view(0, 1, world=active(0, 1, round=3))
+    at = view(0, 1, state=active(0, 1, round=3))
     assert evaluate(seen(job(replicas=2), at))[C.RUNNING].message == "round 3 runs with 2 nodes"
 
 
-@pytest.mark.parametrize("state", [RoundPhase.SUCCEEDED, RoundPhase.FAILED])
-def test_an_ended_job_is_not_running(state: RoundPhase) -> None:
-    assert condition_of(seen(job(), view(world=world(state, cause=Cause.MAX_RESTARTS))), C.RUNNING) == (
+@pytest.mark.parametrize("phase", [RoundPhase.SUCCEEDED, RoundPhase.FAILED])
+def test_an_ended_job_is_not_running(phase: RoundPhase) -> None:
+    assert condition_of(seen(job(), view(state=state(phase, cause=Cause.MAX_RESTARTS))), C.RUNNING) == (
         False,
         "Finished",
     )
 
 
-@pytest.mark.parametrize("at", [running(0), view(0, world=world()), STOPPED], ids=["active", "forming", "suspended"])
+@pytest.mark.parametrize("at", [running(0), view(0, state=state()), STOPPED], ids=["active", "forming", "suspended"])
 def test_a_job_is_not_suspended_before_its_pods_are_gone(at: RendezvousView) -> None:
     at_suspension = seen(job(suspend=True), at, pod(0, terminating=True))
     assert condition_of(at_suspension, C.SUSPENDED) == (False, "Suspending")
     assert phase_of(at_suspension) is Phase.RUNNING
 
 
-@pytest.mark.parametrize("at", [view(0, world=world()), STOPPED], ids=["forming", "suspended"])
+@pytest.mark.parametrize("at", [view(0, state=state()), STOPPED], ids=["forming", "suspended"])
 def test_a_job_whose_pods_stop_for_a_suspension_is_suspending_and_not_resizing(at: RendezvousView) -> None:
     values = evaluate(seen(job(suspend=True), at, pod(0, terminating=True)))
     assert [values[name].reason for name in (C.RUNNING, C.SUSPENDED)] == ["Suspending", "Suspending"]
@@ -301,7 +301,7 @@ def test_ended_pods_do_not_delay_a_suspension() -> None:
 
 
 def test_a_round_whose_pods_have_all_ended_is_restarting_and_not_unreachable() -> None:
-    gone = view(world=active(0), membership=membership(0))
+    gone = view(state=active(0), membership=membership(0))
     ended = evaluate(seen(job(), gone, pod(0, phase="Failed", exit_code=1)))[ConditionType.RUNNING]
     assert (ended.status, ended.reason) == ("False", "Restarting")
     silent = evaluate(seen(job(), gone, pod(0)))[ConditionType.RUNNING]

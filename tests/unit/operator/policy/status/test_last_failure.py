@@ -8,7 +8,7 @@ from elasticjob_api.records import WorkerFailure
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, LastFailure
 from elasticjob_operator.policy.status.last_failure import last_failure
-from testing.builders import NOW, NOW_S, failures, job, pod, seen, view, world
+from testing.builders import NOW, NOW_S, failures, job, pod, seen, state, view
 
 KNOWN = LastFailure(
     time=NOW, round=1, pod_name="j-0-a", node_name="node-9", rank=0, local_rank=0, exit_code=1
@@ -21,7 +21,7 @@ def failure(**fields: Any) -> WorkerFailure:
 
 
 def found(record: WorkerFailure | None = None, root: str = "4/0002.1", before: LastFailure | None = None) -> Any:
-    at = view(2, world=world(round=5, root_cause=root), failures=failures(root, record or failure()))
+    at = view(2, state=state(round=5, root_cause=root), failures=failures(root, record or failure()))
     return last_failure(seen(job(status=JobStatus(last_failure=before)), at, pod(2)))
 
 
@@ -65,9 +65,9 @@ def test_the_end_of_a_single_long_line_of_stderr_is_kept() -> None:
     "at",
     [
         RendezvousView(),
-        view(world=world()),
-        view(world=world(root_cause="4/0002.1")),
-        view(world=world(root_cause="odd"), failures=failures("4/0002.1", failure())),
+        view(state=state()),
+        view(state=state(root_cause="4/0002.1")),
+        view(state=state(root_cause="odd"), failures=failures("4/0002.1", failure())),
     ],
     ids=["no state", "no root cause", "its record was deleted", "an unreadable root cause"],
 )
@@ -88,14 +88,14 @@ def test_a_root_cause_after_a_restart_of_the_round_numbers_replaces_the_failure_
 
 
 def test_the_node_of_a_pod_that_is_gone_is_kept() -> None:
-    at = view(world=world(root_cause="1/0000.0"), failures=failures("1/0000.0", failure(pod="j-0-a")))
+    at = view(state=state(root_cause="1/0000.0"), failures=failures("1/0000.0", failure(pod="j-0-a")))
     after = last_failure(seen(job(status=JobStatus(last_failure=KNOWN)), at))
     assert after is not None
     assert after.node_name == "node-9"
 
 
 def test_the_node_of_another_pod_is_not_used() -> None:
-    at = view(world=world(root_cause="1/0000.0"), failures=failures("1/0000.0", failure(pod="j-0-b")))
+    at = view(state=state(root_cause="1/0000.0"), failures=failures("1/0000.0", failure(pod="j-0-b")))
     after = last_failure(seen(job(status=JobStatus(last_failure=KNOWN)), at))
     assert after is not None
     assert after.node_name == ""

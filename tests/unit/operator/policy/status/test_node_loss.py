@@ -22,8 +22,8 @@ from testing.builders import (
     pod,
     running,
     seen,
+    state,
     view,
-    world,
 )
 
 KNOWN = LastFailure(time=NOW, round=1, pod_name="j-0-a", rank=0, local_rank=0, exit_code=1)
@@ -36,13 +36,13 @@ def state_after_loss(*pods: Any, tombstone: Tombstone | None = None, members: tu
     record_view(made.last_seen, running(*members), by_name)
     tombstones = {member(1): tombstone} if tombstone else {}
     record_view(
-        made.last_seen, view(0, tombstones=tombstones, world=world(round=2), membership=membership(*members)), by_name
+        made.last_seen, view(0, tombstones=tombstones, state=state(round=2), membership=membership(*members)), by_name
     )
     return made
 
 
 def found(of: JobState, *, losses: int = 1, status: JobStatus | None = None) -> LastFailure | None:
-    at = running(0, world=active(0, round=2, node_losses=losses))
+    at = running(0, state=active(0, round=2, node_losses=losses))
     return last_failure(seen(job(status=status, nproc_per_node=2), at, job_state=of))
 
 
@@ -86,7 +86,7 @@ def test_a_loss_that_is_in_the_status_is_not_reported_again() -> None:
 
 def test_a_process_that_started_after_the_loss_uses_the_pod_in_the_status() -> None:
     made = JobState()
-    record_view(made.last_seen, view(0, nodes=nodes(0), world=world(round=2), membership=membership(0, 1)), {})
+    record_view(made.last_seen, view(0, nodes=nodes(0), state=state(round=2), membership=membership(0, 1)), {})
     status = JobStatus(nodes=(NodeStatus(name="j-1", pod_name="j-1-z", node_name="node-9"),))
     failure = found(made, status=status)
     assert failure is not None

@@ -28,8 +28,8 @@ from testing.builders import (
     running,
     samples,
     seen,
+    state,
     view,
-    world,
 )
 
 H, S, F, I, T = (  # noqa: E741 -- the letters of the states
@@ -98,7 +98,7 @@ def test_implausible_samples_are_limited_to_the_range_of_the_field(cpu: float) -
 
 
 def test_nodes_are_listed_by_slot_with_their_rank_in_the_round() -> None:
-    at = view(0, 1, 10, world=active(10, 1, 0))
+    at = view(0, 1, 10, state=active(10, 1, 0))
     assert [(entry.name, entry.rank) for entry in entries(at)] == [("j-0", 2), ("j-1", 1), ("j-10", 0)]
 
 
@@ -124,8 +124,8 @@ def test_a_members_state_is_that_of_its_workers(workers: tuple[WorkerState, ...]
         (view(0, nodes={}), [], "Pending", "PP"),
         (view(0, nodes={}), [pod(0, phase="Pending")], "Pending", "PP"),
         (view(0, nodes={}), [pod(0)], "Joining", "PP"),
-        (view(0, world=world()), [pod(0)], "Waiting", "PP"),
-        (view(0, 1, world=active(1)), [pod(0)], "Waiting", "PP"),
+        (view(0, state=state()), [pod(0)], "Waiting", "PP"),
+        (view(0, 1, state=active(1)), [pod(0)], "Waiting", "PP"),
         (running(0, nodes={member(0): node(0, leaving=True)}), [pod(0)], "Stopping", "UU"),
         (running(0, nodes={}), [pod(0)], "Lost", "UU"),
     ],
@@ -166,11 +166,11 @@ BEFORE = (
     NodeStatus(name="j-0", pod_name="j-0-a", node_name="node-0", rank=0, state="Running", ranks="RR"),
     NodeStatus(name="j-1", pod_name="j-1-a", node_name="node-1", rank=1, state="Running", ranks="RF"),
 )
-SUCCEEDED, FAILED = world(RoundPhase.SUCCEEDED), world(RoundPhase.FAILED, cause=Cause.MAX_RESTARTS)
+SUCCEEDED, FAILED = state(RoundPhase.SUCCEEDED), state(RoundPhase.FAILED, cause=Cause.MAX_RESTARTS)
 
 
 def ended(of: RendezvousState, **fields: Any) -> tuple[tuple[str, str], ...]:
-    at = view(spec=record(), world=of, membership=membership(0, 1), **fields)
+    at = view(spec=record(), state=of, membership=membership(0, 1), **fields)
     return tuple((entry.state, entry.ranks) for entry in entries(at, before=BEFORE))
 
 
@@ -201,13 +201,13 @@ def test_failure_records_of_an_older_round_are_ignored() -> None:
 
 
 def test_a_job_that_ended_unobserved_has_the_members_of_its_last_round() -> None:
-    at = view(0, world=SUCCEEDED, membership=membership(0))
+    at = view(0, state=SUCCEEDED, membership=membership(0))
     assert only(at).pod_name == "j-0-a"
     assert only(at).ranks == "CC"
 
 
 def test_a_job_that_never_had_a_round_keeps_its_entries() -> None:
-    at = view(spec=record(), world=FAILED)
+    at = view(spec=record(), state=FAILED)
     assert [entry.ranks for entry in entries(at, before=BEFORE)] == ["TT", "TF"]
 
 
@@ -279,8 +279,8 @@ def lines_run(at: RendezvousView, nproc: int) -> int:
     "at",
     [
         pytest.param(view(*range(50)), id="pending"),
-        pytest.param(view(0, world=world(RoundPhase.FAILED), membership=membership(*range(50))), id="failed"),
-        pytest.param(view(0, world=world(RoundPhase.SUCCEEDED), membership=membership(*range(50))), id="succeeded"),
+        pytest.param(view(0, state=state(RoundPhase.FAILED), membership=membership(*range(50))), id="failed"),
+        pytest.param(view(0, state=state(RoundPhase.SUCCEEDED), membership=membership(*range(50))), id="succeeded"),
     ],
 )
 def test_nodes_without_reports_cost_the_same_for_any_number_of_workers(at: RendezvousView) -> None:

@@ -10,7 +10,7 @@ from elasticjob_api.status import JobStatus, ProgressStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.status.last_seen import record_view
 from elasticjob_operator.policy.status.progress import progress
-from testing.builders import NOW, NOW_S, active, job, member, membership, running, samples, seen, view, world
+from testing.builders import NOW, NOW_S, active, job, member, membership, running, samples, seen, state, view
 
 KNOWN = ProgressStatus(step=3)
 
@@ -18,7 +18,7 @@ KNOWN = ProgressStatus(step=3)
 def progress_of(*reports: tuple[Progress | None, int], before: ProgressStatus | None = None) -> ProgressStatus | None:
     """Return the progress of a job in round 2 with these pairs of progress and round."""
     of_nodes = {member(slot): samples(made, round_=round_) for slot, (made, round_) in enumerate(reports)}
-    at = view(0, 1, world=active(0, 1, round=2), samples=of_nodes)
+    at = view(0, 1, state=active(0, 1, round=2), samples=of_nodes)
     return progress(seen(job(status=JobStatus(progress=before)), at))
 
 
@@ -55,10 +55,10 @@ def test_the_last_report_of_an_agent_is_the_progress_of_an_ended_job() -> None:
     last = samples(Progress(20, 20), round_=2)
     record_view(
         job_state.last_seen,
-        running(0, world=active(0, round=2), membership=membership(0, round_=2), samples={member(0): last}),
+        running(0, state=active(0, round=2), membership=membership(0, round_=2), samples={member(0): last}),
         {},
     )
-    ended = view(nodes={}, world=world(RoundPhase.SUCCEEDED, round=2), membership=membership(0, round_=2))
+    ended = view(nodes={}, state=state(RoundPhase.SUCCEEDED, round=2), membership=membership(0, round_=2))
     made = progress(seen(job(status=JobStatus(progress=KNOWN)), ended, job_state=job_state))
     assert made is not None
     assert (made.step, made.percentage) == (20, 100)
@@ -69,7 +69,7 @@ def remaining(step: int, *, first_step: int = 10, after_s: float = 20.0, first_r
     job_state = JobState()
     job_state.last_seen.first_samples = samples(Progress(first_step, 100), round_=first_round)
     now = samples(Progress(step, 100), round_=2, at_s=NOW_S + after_s)
-    made = progress(seen(job(), view(0, world=active(0, round=2), samples={member(0): now}), job_state=job_state))
+    made = progress(seen(job(), view(0, state=active(0, round=2), samples={member(0): now}), job_state=job_state))
     assert made is not None
     return made.estimated_remaining_s
 

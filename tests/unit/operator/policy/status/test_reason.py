@@ -9,7 +9,7 @@ from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.status.build import next_status
-from testing.builders import active, job, membership, pod, record, running, seen, view, world
+from testing.builders import active, job, membership, pod, record, running, seen, state, view
 
 BAD_IMAGE = pod(0, phase="Pending", reason="ImagePullBackOff", message="Back-off pulling image x")
 ROUND = {"membership": membership(0, 1)}
@@ -27,7 +27,7 @@ def reason_of(
     ("at", "pods"),
     [
         (running(0), (pod(0),)),
-        (view(0, world=world(RoundPhase.SUCCEEDED), membership=membership(0)), ()),
+        (view(0, state=state(RoundPhase.SUCCEEDED), membership=membership(0)), ()),
     ],
     ids=["running", "succeeded"],
 )
@@ -54,24 +54,24 @@ def test_a_starting_job_has_a_message_and_no_reason() -> None:
 
 
 def test_a_restarting_job_has_the_cause_of_the_round() -> None:
-    at = view(0, 1, world=world(round=2, cause=Cause.WORKER_FAILED, message="rank 1 exited with code 3"), **ROUND)
+    at = view(0, 1, state=state(round=2, cause=Cause.WORKER_FAILED, message="rank 1 exited with code 3"), **ROUND)
     assert reason_of(at, pod(0), pod(1), replicas=2) == ("WorkerFailed", "rank 1 exited with code 3")
 
 
 def test_a_job_that_ran_and_has_too_few_nodes_is_below_min_replicas() -> None:
-    at = view(0, spec=record(0, 1), world=world(round=2, cause=Cause.NODE_LOST, message="j-1-a was lost"), **ROUND)
+    at = view(0, spec=record(0, 1), state=state(round=2, cause=Cause.NODE_LOST, message="j-1-a was lost"), **ROUND)
     expected = ("BelowMinReplicas", "1 of at least 2 nodes have joined; j-1-a was lost")
     assert reason_of(at, pod(0), replicas=2) == expected
 
 
 def test_a_smaller_round_has_the_reason_of_the_missing_nodes() -> None:
-    at = running(1, spec=record(0, 1), world=active(1))
+    at = running(1, spec=record(0, 1), state=active(1))
     assert reason_of(at, BAD_IMAGE, pod(1), replicas=2, min_replicas=1)[0] == "ImagePullBackOff"
     assert reason_of(at, pod(1), replicas=2, min_replicas=1) == ("NodesMissing", "1 of 2 nodes are running")
 
 
 def test_a_failed_job_has_its_reason() -> None:
-    at = view(world=world(RoundPhase.FAILED, cause=Cause.OPERATOR, message="DeadlineExceeded: too long"))
+    at = view(state=state(RoundPhase.FAILED, cause=Cause.OPERATOR, message="DeadlineExceeded: too long"))
     assert reason_of(at) == ("DeadlineExceeded", "too long")
 
 
@@ -83,5 +83,5 @@ def test_an_outage_of_etcd_takes_precedence() -> None:
 
 
 def test_a_job_whose_pods_have_not_stopped_yet_is_suspending() -> None:
-    at = view(spec=record(suspended=True), world=world(RoundPhase.SUSPENDED))
+    at = view(spec=record(suspended=True), state=state(RoundPhase.SUSPENDED))
     assert reason_of(at, pod(0, terminating=True), suspend=True) == ("Suspending", "waiting for 1 pod to stop")
