@@ -4,8 +4,8 @@
 
 The spec record names the pod of every slot. If each of a thousand agents read it to join, they would read a million
 names. The operator creates a pod only from a spec that names it. It gives the pod the rest of the spec, and the
-revision of the spec. The agent's first transaction is fenced by that revision. Once the spec has changed, the agent
-reads it after all.
+revision of the spec. The agent's first transaction is fenced by that revision. If the spec has changed since, the
+agent reads it.
 
 If etcd was wiped, another spec may have the same revision. The agent then joins a slot that it does not own. The leader
 ignores it, and it receives the current runtime config with the first state that the leader writes.

@@ -226,7 +226,7 @@ class WorkerReport:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The training's report through ELASTICJOB_PROGRESS; metrics are unchanged texts."""
+    """The training's report through ELASTICJOB_PROGRESS; values of metrics are kept as text."""
 
     step: int | None = None
     total: int | None = None

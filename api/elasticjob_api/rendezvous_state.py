@@ -323,7 +323,7 @@ def _from_run_lengths(text: str, mark: str, convert: Callable[[str], T]) -> list
     except ValueError as error:
         raise RecordError(f"run lengths {text!r:.60} are corrupt") from error
     if any(count < 0 for _, count in runs) or sum(count for _, count in runs) > SLOT_LIMIT:
-        raise RecordError(f"run lengths {text!r:.60} are of more than {SLOT_LIMIT} nodes")
+        raise RecordError(f"run lengths {text!r:.60} describe more than {SLOT_LIMIT} nodes")
     return [value for value, count in runs for _ in range(count)]
 
 

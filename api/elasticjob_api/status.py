@@ -1,6 +1,6 @@
 """`status` of an ElasticJob: the output of `kubectl get -o yaml`. Rebuilt from pods and rendezvous, never incremented.
 
-Neither the CRD nor a reader limits its words: a newer operator may have new ones.
+Neither the CRD nor a reader restricts phases, states and reasons: a newer operator may write new ones.
 """
 
 from dataclasses import dataclass, field

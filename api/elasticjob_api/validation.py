@@ -81,7 +81,7 @@ def _number_errors(spec: JobSpec) -> Iterator[FieldError]:
 
 
 def _fraction_errors(path: str, value: Any) -> Iterator[FieldError]:
-    """Return an error for each fraction: seconds are whole in a manifest, as everywhere in Kubernetes."""
+    """Yield an error for each fraction: in a manifest, as everywhere in Kubernetes, seconds are whole numbers."""
     if isinstance(value, dict):
         for name, item in value.items():
             if name != "template":

@@ -51,4 +51,4 @@ class MissingExtra(CliError):
 
 
 class PageNotShown(CliError):
-    """The web page of `--ui` could not be served: as a rule another process uses its port."""
+    """The web page of `--ui` could not be served, usually because another process uses its port."""

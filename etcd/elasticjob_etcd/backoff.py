@@ -1,4 +1,4 @@
-"""The pause between attempts: doubling from 0.1 s to 2 s, with jitter, so that clients neither spin nor herd.
+"""The pause between attempts: doubling from 0.1 s to 2 s, with jitter, so that clients do not all retry at once.
 
 One `Backoff` belongs to one sequence of attempts; it counts failures, and a success resets it.
 """

@@ -218,7 +218,7 @@ def _channel(target: str, credentials: grpc.ChannelCredentials | None) -> grpc.C
 
 @contextlib.contextmanager
 def _answering(member: MemberCommand) -> Iterator[None]:
-    """Answer other members, meanwhile, that this one has no data."""
+    """Answer other members that this one has no data, while the block runs."""
     url = member.peers[member.name].peer_url
     answer = grpc.unary_unary_rpc_method_handler(lambda _request, _context: url.encode())
     # Without this flag an etcd that begins to listen before this server has ended could share the port.

@@ -11,7 +11,7 @@ _ENDED = (Phase.SUCCEEDED, Phase.FAILED)
 
 @dataclass(frozen=True, slots=True)
 class WaitCondition:
-    """A phase, a condition with its status, or, with neither, success."""
+    """A phase, or a condition with its status; success if neither is given."""
 
     phase: Phase | None = None
     condition: str | None = None

@@ -23,7 +23,7 @@ class WorkerError(ProcessError):
 
     @property
     def exitcode(self) -> int:
-        """Return 1 to 255, or minus the number of the signal that killed it."""
+        """Return the exit code of the worker, 1 to 255, or minus the number of the signal that killed it."""
         return self._exitcode
 
     @property

@@ -1,4 +1,4 @@
-"""In a function worker: the function under `record`, so that its exception is written to its error file."""
+"""Run the function of a worker under `record`, which writes its exception to its error file."""
 
 from collections.abc import Callable
 from typing import Any

@@ -86,7 +86,7 @@ def _notes_on(failure: ProcessFailure, exit_: Exit | None, memory: OomCounter | 
 
 
 def _message(outcome: FunctionOutcome | None) -> str:
-    """Return the message of a function worker that is in no error file."""
+    """Return the message of a failure that the worker did not write to its error file; empty without a failure."""
     if outcome is None or outcome.is_value:
         return ""
     fields = outcome.describe

@@ -57,7 +57,7 @@ def max_wait_s() -> float:
 
 
 def remember(signum: int, original: Handler, user: HandlerUser, ours: Handler) -> None:
-    """Record that this user's handler, `ours`, has just replaced `original`, which may be ours too."""
+    """Record that the handler `ours` of `user` has replaced `original`; both may be the same handler."""
     if original is not ours:
         _originals[signum] = original
     _users.setdefault(signum, weakref.WeakSet()).add(user)

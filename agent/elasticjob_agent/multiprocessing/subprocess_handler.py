@@ -64,7 +64,7 @@ class SubprocessHandler:
         )
 
     def close(self, death_sig: signal.Signals | None = None) -> None:
-        """Signal its group, by default with SIGTERM, and close the log files."""
+        """Send a signal, by default SIGTERM, to the process group, and close the log files."""
         with suppress(ProcessLookupError):
             os.killpg(self.proc.pid, death_sig or signal.SIGTERM)
         self._close_files()

@@ -14,7 +14,7 @@ class NodeRange:
 
 
 def parse_nnodes(text: str) -> NodeRange:
-    """Return the numbers of `2` or `2:4`."""
+    """Parse `MIN` or `MIN:MAX`; raise UsageError for any other text."""
     low, _, high = text.partition(":")
     try:
         parsed = NodeRange(int(low), int(high or low))

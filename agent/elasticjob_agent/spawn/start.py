@@ -1,4 +1,4 @@
-"""Start of a function in several processes."""
+"""Start a function in several processes."""
 
 import os
 import warnings

@@ -59,7 +59,7 @@ def _threads() -> int:
 
 
 def _test_fork() -> None:
-    """Fork once, so that libraries end the threads that they end before each fork (pthread_atfork)."""
+    """Fork once: some libraries end their threads before a fork (pthread_atfork)."""
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", DeprecationWarning

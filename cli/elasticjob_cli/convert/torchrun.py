@@ -16,7 +16,7 @@ def convert(words: Sequence[str], *, name: str, image: str) -> Converted:
     """Return the ElasticJob and its notes; an empty `name` is derived, an empty `image` must be filled in."""
     found = torchrun_args.unwrap(words)
     if found is None:
-        raise InvalidManifest(f"{words[0]}: is not a known launcher; give a torchrun command line, or a manifest")
+        raise InvalidManifest(f"{words[0]} is not a known launcher; give a torchrun command line, or a manifest")
     notes = [Note(option, kind, message) for option, kind, message in found.notes]
     if not image:
         notes.append(Note("image", NoteKind.FILL_IN, "a command line has none: set it, or give --image"))

@@ -27,7 +27,7 @@ class RunDir:
 
     @property
     def host(self) -> Path:
-        """Folder of hostPath volumes that this machine does not have."""
+        """Folder for the hostPath volumes whose path does not exist on this machine."""
         return self.path / "host"
 
     @property

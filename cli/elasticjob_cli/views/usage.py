@@ -1,6 +1,6 @@
 """Cpu and memory of nodes and ranks: from the status if the operator samples, else from a metrics server.
 
-A metrics server knows nodes only. The status too, if its list of ranks would become too long.
+A metrics server has the usage of nodes only. So has the status if its list of ranks would become too long.
 """
 
 from collections.abc import Mapping, Sequence

@@ -100,7 +100,7 @@ class Connection:
         return found
 
     async def send(self, method: str, path: str, resource: Resource | None = None, **options: Any) -> bytes:
-        """Return the response as text; the one to a status has the whole job, and is never parsed."""
+        """Return the response, not parsed; the response to a written status has the whole job."""
         data = await self.send_at_most(method, path, resource, None, **options)
         assert data is not None
         return data

@@ -177,7 +177,7 @@ class InMemoryCluster:
         return self._patch(resource, (namespace, name), {"spec": patch})
 
     async def annotate(self, resource: Resource, namespace: str, name: str, annotations: Mapping[str, Any]) -> Object:
-        """Merge into the annotations; None removes one. ClusterError if the object does not exist."""
+        """Merge into the annotations; None removes one. Raise ClusterError if the object does not exist."""
         return self._patch(resource, (namespace, name), {"metadata": {"annotations": annotations}})
 
     def objects(self, resource: Resource) -> list[Object]:

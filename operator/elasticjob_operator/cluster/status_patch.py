@@ -124,7 +124,7 @@ class StatusPatcher:
                 json.loads(await self._apply(None, path, body, force=True, manager=CLAIM_MANAGER))
             )
         except NotFound:
-            log.debug("%s %s/%s is deleted; it is not claimed", kind.kind, namespace, name)
+            log.debug("%s %s/%s is deleted; its status is not claimed", kind.kind, namespace, name)
         except ClusterUnavailable as error:
             if not is_unknown_field(str(error)):
                 raise

@@ -251,7 +251,8 @@ class ActionExecutor:
         await self._write(context, transactions.write_expected(context.keys, action))
 
     async def _evict(self, context: ReconcileContext, action: act.Evict) -> None:
-        log.info("%s: evicting slot %d: %s", context.key, action.member.slot, action.tombstone.detail)
+        slot, incarnation = action.member.slot, action.member.incarnation
+        log.info("%s: evicting incarnation %s of slot %d: %s", context.key, incarnation, slot, action.tombstone.detail)
         await self._txn(transactions.write_tombstone(context.keys, action))
         await self._etcd.lease_revoke(action.lease)
 

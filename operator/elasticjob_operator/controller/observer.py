@@ -14,10 +14,10 @@ class ReconcileObserver:
     """An observer that ignores every call."""
 
     def reconciled(self, key: JobKey, obj: Object, status: JobStatus, view: RendezvousView, now_s: float) -> None:
-        """Take note of a reconcile: `status` is about to be written, `now_s` is in seconds since 1970."""
+        """Record a reconcile: `status` is about to be written, `now_s` is in seconds since 1970."""
 
     def recovered(self, key: JobKey, recovered: RecoverySample) -> None:
-        """Take note of the times that the steps of a recovery took."""
+        """Record how long the steps of a recovery took."""
 
     def deleted(self, key: JobKey) -> None:
-        """Take note that the job no longer exists, or no longer belongs to this installation."""
+        """Record that the job no longer exists, or no longer belongs to this installation."""

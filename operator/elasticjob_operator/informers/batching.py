@@ -46,7 +46,7 @@ class WatchBatcher:
 
     @property
     def batch_delay(self) -> BatchDelay | None:
-        """The pause before the watch continues; None if it should not pause."""
+        """The function that waits before the watch continues; None if the watch should not wait."""
         may_pause = self._is_busy and self._clock() - self._last_event_s >= QUIET_PERIOD_S
         return self._wait if may_pause else None
 

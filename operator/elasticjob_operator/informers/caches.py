@@ -16,7 +16,7 @@ from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.pod import Pod, is_progressing, is_same, parse_pod
 
 JobChanged = Callable[[JobKey, Object | None, Object | None], None]
-"""Take note of a changed job: its version in the cache before, and now; None if it was or is not there."""
+"""Record a changed job: its version in the cache before, and now; None if it was or is not there."""
 
 
 def is_known(version: str, obj: Object) -> bool:

@@ -1,6 +1,6 @@
 """Set-up of TLS from the command line: the authority, etcd's certificate and the operator's own.
 
-Without `--etcd-ca-secret` there is none of these, and connections to etcd are not encrypted.
+Without `--etcd-ca-secret` this module creates nothing, and connections to etcd are not encrypted.
 """
 
 import argparse

@@ -158,7 +158,7 @@ class RoundLeader:
             result = await self._etcd.txn(txn)
             if not result.succeeded and not result.reads[0]:
                 return  # the state changed, or another agent leads: the member may be ready now
-        log.warning("evicting slot %d (%s): %s", member.slot, member.incarnation, decision.reason.value)
+        log.warning("evicting incarnation %s of slot %d: %s", member.incarnation, member.slot, decision.reason.value)
         await self._etcd.lease_revoke(decision.lease)
 
     async def _next_change(self, until_s: float | None) -> None:

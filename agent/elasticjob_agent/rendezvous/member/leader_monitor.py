@@ -47,7 +47,7 @@ class LeaderMonitor:
         self._me, self._leader, self._lease = me, leader, lease
 
     def link_ended(self, peer: Hello) -> None:
-        """Probe the leader if the link that `peer` opened was its own."""
+        """Probe the leader if `peer`, which opened the link, is the leader."""
         me, leader = self._me, self._leader
         key = self._key
         if me is None or key is None or leader is None or leader.member == me.member:

@@ -2,8 +2,8 @@
 
 It is opened after the fork server was exec'd, and is close-on-exec. So no worker ever holds it or one of its links, and
 they end with this process. Any host on the network may connect. A connection is closed without an answer if it sends
-nothing in time, or a line that is not signed with the job's key. A flood finds few free places. Nothing here raises or
-blocks.
+nothing in time, or a line that is not signed with the job's key. Few connections are open at once. Nothing here raises
+or blocks.
 """
 
 import asyncio

@@ -202,7 +202,7 @@ class SessionFactory:
         return True
 
     async def revoke(self, session: Session) -> None:
-        """Revoke the lease of a session that has ended, if it is alive; if etcd does not answer, it expires."""
+        """Revoke the lease of an ended session; if etcd does not answer, the lease expires by itself."""
         await session.close()
         try:
             await self.etcd.lease_revoke(session.me.lease)

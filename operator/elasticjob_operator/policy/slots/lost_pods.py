@@ -3,8 +3,8 @@
 A pod is not lost while it is exempt because many agents became unreachable at once (`unreachable_agents.py`).
 
 Only a pod whose agent has joined once can be lost. Before that, the agent exits by itself after joinTimeoutSeconds, and
-startupDeadlineSeconds applies to the whole job. An agent has joined if this process observed it. It also has if the
-status lists a round of the pod, because an earlier process may have observed it (`joined.py`).
+startupDeadlineSeconds applies to the whole job. An agent has joined if this process observed it. An earlier
+process may have observed it if the status lists a round of the pod (`joined.py`).
 """
 
 from elasticjob_api.spec import JobSpec
