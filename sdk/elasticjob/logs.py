@@ -7,7 +7,7 @@ of one pod keep their order; lines of several pods are in order of time.
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 
@@ -66,20 +66,27 @@ def _merge_lines(
         reason = "its pods were deleted, and their logs with them"
         for pod in pods:
             try:
-                lines = stack.enter_context(
-                    log_of(source.cluster, source.namespace, pod, container=source.container, tail=tail)
-                )
+                lines = stack.enter_context(pod_lines(source, pod, partial(pods.get, pod), tail=tail))
             except NotFound:
                 continue
             except Rejected as error:  # mostly: the container does not run yet
                 reason = str(error)
             else:
-                streams.append(parse_lines(lines, pod, partial(pods.get, pod)))
+                streams.append(lines)
         if not streams:
             raise NoLogs(f"no log of the job {name}: {reason}")
         for line in heapq.merge(*streams, key=lambda line: line.time):
             if rank in {None, line.rank}:
                 yield line
+
+
+@contextmanager
+def pod_lines(
+    source: Source, pod: str, ranks: Callable[[], Ranks | None], *, tail: int | None = None
+) -> Iterator[Iterator[LogLine]]:
+    """Read the existing log of one pod; raise NotFound or Rejected if the pod has none."""
+    with log_of(source.cluster, source.namespace, pod, container=source.container, tail=tail) as lines:
+        yield parse_lines(lines, pod, ranks)
 
 
 def log_of(

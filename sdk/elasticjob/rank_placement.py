@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from elasticjob.errors import NoLogs
 from elasticjob_api import log_layout
-from elasticjob_api.status import JobStatus, NodeStatus
+from elasticjob_api.status import JobStatus, LastFailure, NodeStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,12 @@ def pod_of(status: JobStatus, name: str, rank: int) -> str:
     if status.nodes_truncated:
         reason += "; its status has no room for more: read the pod's log with kubectl"
     raise NoLogs(f"no log of rank {rank} of the job {name}: {reason}")
+
+
+def ranks_at_failure(status: JobStatus, failure: LastFailure) -> Ranks:
+    """Return the ranks that the pod of the last failure had in its round."""
+    sizes = [len(node.ranks) for node in status.nodes if node.pod_name == failure.pod_name]
+    return Ranks(failure.rank - failure.local_rank, max(sizes, default=failure.local_rank + 1))
 
 
 def rank_of_line(text: str, ranks: Ranks | None) -> tuple[int | None, str]:

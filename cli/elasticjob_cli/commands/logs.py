@@ -14,8 +14,8 @@ from elasticjob_cli.errors import CliError
 from elasticjob_cli.target import recorded, run_folder
 from elasticjob_cli.terminal import has_colour
 from elasticjob_cli.views.job_history import job_history
-from elasticjob_cli.views.job_text import failure_text
-from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, last, shown, span_of
+from elasticjob_cli.views.last_failure import failure_text
+from elasticjob_cli.views.log_lines import NoSuchRound, last, require_failure, shown, span_of
 from elasticjob_cli.views.text import moment
 
 if TYPE_CHECKING:
@@ -97,28 +97,26 @@ def _time_of(line: "LogLine") -> float | None:
 
 def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace) -> Iterator["LogLine"]:
     from elasticjob.errors import NotFound, Rejected  # noqa: PLC0415  # see `cluster_options`
-    from elasticjob.logs import log_of, parse_lines  # noqa: PLC0415  # the same
-    from elasticjob.rank_placement import Ranks  # noqa: PLC0415  # the same
+    from elasticjob.logs import Source, pod_lines  # noqa: PLC0415  # the same
+    from elasticjob.rank_placement import ranks_at_failure  # noqa: PLC0415  # the same
     from elasticjob_api.job import trainer_container  # noqa: PLC0415  # the same
 
-    rank, number, pod, local = failed_place(job.manifest)
+    failure = require_failure(job.manifest)
     history = job_history(job.manifest, (), now_s=time.time())
-    known = any(each.number == number for each in history.rounds)
-    begin_s, end_s = span_of(history, number) if known else (float("-inf"), float("inf"))
-    count = max([len(node.ranks) for node in job.status.nodes if node.pod_name == pod] or [local + 1])
-    ranks = Ranks(rank - local, count)
-    container = str(trainer_container(job.spec)["name"])
+    known = any(each.number == failure.round for each in history.rounds)
+    begin_s, end_s = span_of(history, failure.round) if known else (float("-inf"), float("inf"))
+    source = Source(cluster, job.namespace, str(trainer_container(job.spec)["name"]))
+    ranks = ranks_at_failure(job.status, failure)
     try:
-        with log_of(cluster, job.namespace, pod, container=container) as lines:
-            of_pod = parse_lines(lines, pod, lambda: ranks)
-            ours = (line for line in of_pod if line.rank in {rank, None})
+        with pod_lines(source, failure.pod_name, lambda: ranks) as of_pod:
+            ours = (line for line in of_pod if line.rank in {failure.rank, None})
             yield from last(
                 (line for line in ours if begin_s <= (_time_of(line) or begin_s) < end_s), arguments.tail, by_rank=False
             )
     except (NotFound, Rejected) as error:
-        failure = (job.manifest.get("status") or {}).get("lastFailure") or {}
         gone = "was deleted, and its log with it" if isinstance(error, NotFound) else f"has no log now: {error}"
-        raise NoSuchRound(f"the pod {pod} {gone}; the job's status has: {failure_text(failure)}") from error
+        text = f"the pod {failure.pod_name} {gone}; the job's status has: {failure_text(failure)}"
+        raise NoSuchRound(text) from error
 
 
 def _of_run(folder: Path, arguments: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from elasticjob_api import log_layout
 from elasticjob_api.job import trainer_container
 from elasticjob_api.spec import JobSpec
 from elasticjob_cli.target import JobTarget
-from elasticjob_cli.views.log_lines import NoSuchRound, failed_place
+from elasticjob_cli.views.log_lines import NoSuchRound, require_failure
 
 NO_RANK_FILES = "the only worker of a node writes to the log of its pod: these are its lines from all rounds"
 
@@ -59,8 +59,8 @@ def select_files(folder: Path, target: JobTarget, arguments: argparse.Namespace)
         raise NoSuchRound(f"{folder}: has no logs of workers; the output of pods is in {folder / 'logs'}")
     ranks, number = set(arguments.rank), arguments.round
     if arguments.failed:
-        rank, number, _, _ = failed_place(target.job)
-        ranks = {rank}
+        failure = require_failure(target.job)
+        ranks, number = {failure.rank}, failure.round
     elif arguments.previous:
         number = rounds[-2] if len(rounds) > 1 else -1
     number = rounds[-1] if number is None else number

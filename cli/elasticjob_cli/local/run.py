@@ -216,8 +216,8 @@ async def _wait_until_ended(run: _Run) -> StopRequest | None:
 def _code(view: RunView, injector: FaultInjector, console: RunConsole) -> int:
     """Return 0 for success; the code of a command that could not be started; 1 for any other failure."""
     if view.status.get("phase") == constants.Phase.FAILED:
-        code = (view.status.get("lastFailure") or {}).get("exitCode", ExitCode.FAILED)
-        return int(code) if code in _NOT_STARTED else ExitCode.FAILED
+        failure = view.last_failure
+        return failure.exit_code if failure and failure.exit_code in _NOT_STARTED else ExitCode.FAILED
     for fault in injector.left:
         console.info(f"inject {fault}: not injected: the job ended before its time", TextStyle.BAD)
     return ExitCode.FAILED if injector.left else ExitCode.OK

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from elasticjob.lenient_codec import read_known
 from elasticjob_api import constants
 from elasticjob_api.records import NodeReport, NodeSamples, WorkerReport, WorkerState
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.status import LastFailure
+from elasticjob_cli.views.last_failure import read_last_failure
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object
 
@@ -56,8 +56,7 @@ class RunView:
     @property
     def last_failure(self) -> LastFailure | None:
         """The last failure in the status."""
-        stored = self.status.get("lastFailure")
-        return read_known(LastFailure, stored, "status.lastFailure") if stored else None
+        return read_last_failure(self.status)
 
     @property
     def finished(self) -> bool:

@@ -11,7 +11,7 @@ from elasticjob_api.failure_text import describe_last_failure
 from elasticjob_api.one_line import one_line
 from elasticjob_cli.local.run_view import ReportedWorker, RunView
 from elasticjob_cli.views.advice import command_cure
-from elasticjob_cli.views.job_text import failure_text
+from elasticjob_cli.views.last_failure import failure_text
 from elasticjob_cli.views.text import align, pluralize
 
 _MAX_ROWS = 64
@@ -109,7 +109,7 @@ def summary(view: RunView, *, elapsed_s: float, logs: Path) -> str:
         lines.append(f"why: {status.get('reason')}: {_describe_consequence(view)}")
     if failure := view.last_failure:
         kind = "root cause" if status.get("reason") in _ENDED_BY_A_FAILURE else "last failure"
-        lines.append(f"{kind}: {failure_text(status['lastFailure'])}")
+        lines.append(f"{kind}: {failure_text(failure)}")
         if status.get("phase") == constants.Phase.FAILED:
             lines.append(f"its log: {logs / failure.pod_name}")
             if cure := command_cure(view.job.get("spec") or {}, status):

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from elasticjob_cli.views.last_failure import read_last_failure
+
 Facts = Mapping[str, Any]
 
 _NOT_STARTED = {126, 127}
@@ -57,9 +59,9 @@ def _of_run(job: _JobContext) -> list[str]:
 
 def command_cure(spec: Facts, status: Facts) -> str:
     """Return how to correct a command that no node could start; nothing after another failure."""
-    failure = status.get("lastFailure") or {}
+    failure = read_last_failure(status)
     # A command that never ran has written nothing; the message is the agent's.
-    if failure.get("exitCode") not in _NOT_STARTED or not failure.get("message") or failure.get("stderrTail"):
+    if failure is None or failure.exit_code not in _NOT_STARTED or not failure.message or failure.stderr_tail:
         return ""
     field = f"spec.template.spec.containers[{_trainer(spec)}].command"
     return f"Correct {field}, its PATH or the image: the node cannot find or execute this program."

@@ -9,7 +9,7 @@ from typing import Any
 
 from elasticjob_cli.terminal import Style
 from elasticjob_cli.views.job_history import HistoryEntry, JobHistory
-from elasticjob_cli.views.job_text import failure_text
+from elasticjob_cli.views.last_failure import failure_text, read_last_failure
 from elasticjob_cli.views.node_lines import node_lines
 from elasticjob_cli.views.rank_map import GLYPHS, STYLES
 from elasticjob_cli.views.styled_line import StyledLine, plain
@@ -67,9 +67,8 @@ def _head(state: WatchState, width: int) -> Iterator[StyledLine]:
         words = ": ".join(filter(None, (str(status.get("reason") or ""), one_line(str(status.get("message") or "")))))
         tone = Style.BAD if status.get("phase") == "Failed" else Style.WARN
         yield from (plain(line, tone) for line in wrap_lines(words, width, most=2))
-    if status.get("lastFailure"):
-        failure = status["lastFailure"]
-        at_s = moment(failure.get("time"))
+    if (failure := read_last_failure(status)) is not None:
+        at_s = moment(failure.time)
         when = "" if at_s is None else f" {age(state.now_s - at_s)} ago"
         label = f"last failure{when}: "
         first, *rest = wrap_lines(sentence(f"{label}{failure_text(failure)}"), width, most=2)

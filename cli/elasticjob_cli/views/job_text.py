@@ -8,7 +8,8 @@ from typing import Any
 
 from elasticjob_cli.views.advice import advice
 from elasticjob_cli.views.job_history import HistoryEntry
-from elasticjob_cli.views.text import age, clock, day, duration, moment, one_line, pluralize, sentence
+from elasticjob_cli.views.last_failure import failure_text, read_last_failure
+from elasticjob_cli.views.text import age, clock, day, duration, moment, pluralize, sentence
 
 _ENDED = {"Succeeded", "Failed"}
 _MAX_NODES = 12
@@ -102,25 +103,12 @@ def _times(count: int) -> str:
 
 
 def _last_failure(status: Mapping[str, Any], now_s: float) -> Iterator[str]:
-    failure = status.get("lastFailure")
-    if not failure:
+    failure = read_last_failure(status)
+    if failure is None:
         return
-    at_s = moment(failure.get("time"))
+    at_s = moment(failure.time)
     when = "" if at_s is None else f" at {clock(at_s)} ({age(now_s - at_s)} ago)"
     yield sentence(f"The last failure{when}: {failure_text(failure)}")
-
-
-def failure_text(failure: Mapping[str, Any]) -> str:
-    """Return the root cause in one line, which is not yet a sentence."""
-    message = one_line(str(failure.get("message") or ""))
-    if failure.get("reason") == "NodeLost":
-        return message or f"pod {failure.get('podName')} was lost"
-    end = f"was killed by {failure['signal']}" if failure.get("signal") else f"exited with {failure.get('exitCode')}"
-    if failure.get("reason") == "OOMKilled":
-        end += ", out of memory"
-    node = f" on {failure['nodeName']}" if failure.get("nodeName") else ""
-    words = f"rank {failure.get('rank')} in pod {failure.get('podName')}{node} {end} in round {failure.get('round')}"
-    return f"{words}: {message}" if message else words
 
 
 def _nodes(status: Mapping[str, Any]) -> Iterator[str]:

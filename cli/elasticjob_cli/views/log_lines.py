@@ -8,9 +8,11 @@ from elasticjob_api import log_layout
 from elasticjob_cli.errors import CliError
 from elasticjob_cli.terminal import Style, paint
 from elasticjob_cli.views.job_history import JobHistory, Round
+from elasticjob_cli.views.last_failure import read_last_failure
 
 if TYPE_CHECKING:
     from elasticjob import LogLine
+    from elasticjob_api.status import LastFailure
 
 _COLOURS = (Style.INFO, Style.GOOD, Style.WARN)
 _EARLY_S = 0.5
@@ -69,10 +71,10 @@ def shown(rank: int | None, pod: str, text: str, *, alone: bool, time: str, colo
     return f"{when}{paint(log_layout.rank_mark(rank), _COLOURS[rank % len(_COLOURS)], colour=colour)} {text}"
 
 
-def failed_place(job: Mapping[str, Any]) -> tuple[int, int, str, int]:
-    """Return rank, round, pod and local rank of the last failure; raise NoSuchRound if there is none."""
-    failure = (job.get("status") or {}).get("lastFailure")
-    if not failure:
+def require_failure(job: Mapping[str, Any]) -> "LastFailure":
+    """Return the last failure of the job; raise NoSuchRound if there is none."""
+    failure = read_last_failure(job.get("status") or {})
+    if failure is None:
         name = (job.get("metadata") or {}).get("name")
         raise NoSuchRound(f"{name} has no failed worker; leave out --failed")
-    return int(failure["rank"]), int(failure["round"]), str(failure["podName"]), int(failure["localRank"])
+    return failure

@@ -106,7 +106,7 @@ def test_every_reason_has_a_cure(reason: str) -> None:
 def test_a_command_that_cannot_be_started_has_its_field_and_cure_in_place_of_its_empty_log(
     code: int, message: str, folder: str
 ) -> None:
-    failure = {"rank": 0, "podName": "digits-0-abcde", "round": 2, "exitCode": code, "message": message}
+    failure = FAILURE | {"signal": "", "exitCode": code, "message": message}
     job = a_job(phase="Failed", reason="MaxRestartsExceeded", message="m", lastFailure=failure)
     job["spec"]["template"] = {"spec": {"containers": [{"name": "side"}, {"name": "main"}]}}
     job["spec"]["trainerContainer"] = "main"
@@ -119,7 +119,7 @@ def test_a_command_that_cannot_be_started_has_its_field_and_cure_in_place_of_its
 
 def test_exit_code_127_of_a_shell_is_about_its_script() -> None:
     message = "sh: 1: trian.sh: not found"
-    failure = {"rank": 0, "podName": "p", "round": 2, "exitCode": 127, "message": message, "stderrTail": f"{message}\n"}
+    failure = FAILURE | {"signal": "", "exitCode": 127, "message": message, "stderrTail": f"{message}\n"}
     job = a_job(phase="Failed", reason="MaxRestartsExceeded", message="m", lastFailure=failure)
     assert any("logs digits -n team --failed" in line for line in described(job))
 

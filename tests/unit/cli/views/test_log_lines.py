@@ -9,7 +9,7 @@ from elasticjob import LogLine
 from elasticjob_cli.local import logs
 from elasticjob_cli.target import JobTarget
 from elasticjob_cli.views.job_history import JobHistory, job_history
-from elasticjob_cli.views.log_lines import NoSuchRound, failed_place, last, shown, span_of
+from elasticjob_cli.views.log_lines import NoSuchRound, last, require_failure, shown, span_of
 from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_round
 
 
@@ -48,9 +48,9 @@ def test_the_last_lines_are_those_of_each_rank_or_pod_in_their_order() -> None:
 
 
 def test_the_place_of_the_last_failure_is_read_from_the_status() -> None:
-    assert failed_place(a_job(lastFailure=FAILURE)) == (3, 1, "digits-1-abcde", 1)
+    assert require_failure(a_job(lastFailure=FAILURE)).pod_name == "digits-1-abcde"
     with pytest.raises(NoSuchRound, match="digits has no failed worker"):
-        failed_place(a_job())
+        require_failure(a_job())
 
 
 @pytest.mark.parametrize(
