@@ -7,6 +7,7 @@ The files of a worker are `<log dir>/round_<round>/<rank>/{stdout.log,stderr.log
 import re
 
 STDOUT_FILE, STDERR_FILE, ERROR_FILE = "stdout.log", "stderr.log", "error.json"
+FILTERED_STDOUT_FILE, FILTERED_STDERR_FILE = "filtered_stdout.log", "filtered_stderr.log"
 
 AGENT_PREFIX = "elasticjob-agent: "
 """The beginning of each line that the agent itself writes."""

@@ -27,7 +27,7 @@ class LaunchTopology:
 def worker_variables(
     topology: LaunchTopology, local_rank: int, *, master_addr: str, master_port: int
 ) -> dict[str, str]:
-    """Return the variables of this worker besides those that it inherits."""
+    """Return the variables that torch.distributed needs; the worker inherits all others."""
     return {
         "WORLD_SIZE": str(topology.nnodes * topology.nprocs),
         "RANK": str(topology.node_rank * topology.nprocs + local_rank),

@@ -13,6 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from elasticjob_agent.multiprocessing.std import Std, to_map
+from elasticjob_api import log_layout
 
 ERROR_FILE_ENV = "TORCHELASTIC_ERROR_FILE"
 _MAX_RUN_ID = 200
@@ -83,8 +84,8 @@ class LogsSpecs(ABC):
         dest = LogsDest()
         redirects, tees = to_map(self._redirects, len(envs)), to_map(self._tee, len(envs))
         streams = (
-            (Std.OUT, "stdout.log", dest.stdouts, dest.tee_stdouts),
-            (Std.ERR, "stderr.log", dest.stderrs, dest.tee_stderrs),
+            (Std.OUT, log_layout.STDOUT_FILE, dest.stdouts, dest.tee_stdouts),
+            (Std.ERR, log_layout.STDERR_FILE, dest.stderrs, dest.tee_stderrs),
         )
         for place, (rank, env) in enumerate(sorted(envs.items())):
             rank_dir = folder / str(rank)
@@ -99,7 +100,7 @@ class LogsSpecs(ABC):
                     paths[rank] = path
                 else:
                     paths[rank] = "" if self._is_shown(rank) else os.devnull
-            dest.error_files[rank] = env[ERROR_FILE_ENV] = str(rank_dir / "error.json")
+            dest.error_files[rank] = env[ERROR_FILE_ENV] = str(rank_dir / log_layout.ERROR_FILE)
         return dest
 
     def __repr__(self) -> str:
@@ -168,8 +169,8 @@ class DefaultLogsSpecs(LogsSpecs):
             self._run_log_dir = Path(tempfile.mkdtemp(prefix=f"{safe}_", dir=self._root_log_dir))
         attempt = _new_folder(self._run_log_dir / f"attempt_{first.get('TORCHELASTIC_RESTART_COUNT', '0')}")
         dest = self._fill_folder(attempt, envs)
-        dest.filtered_stdout = str(attempt / "filtered_stdout.log")
-        dest.filtered_stderr = str(attempt / "filtered_stderr.log")
+        dest.filtered_stdout = str(attempt / log_layout.FILTERED_STDOUT_FILE)
+        dest.filtered_stderr = str(attempt / log_layout.FILTERED_STDERR_FILE)
         return dest
 
     def _discard_all(self, envs: dict[int, dict[str, str]]) -> LogsDest:
@@ -214,8 +215,8 @@ class FlatLogsSpecs(LogsSpecs):
         """Create the folders and set TORCHELASTIC_ERROR_FILE of each rank."""
         root = Path(self.root_log_dir)
         dest = self._fill_folder(root, envs)
-        dest.filtered_stdout = str(root / "filtered_stdout.log")
-        dest.filtered_stderr = str(root / "filtered_stderr.log")
+        dest.filtered_stdout = str(root / log_layout.FILTERED_STDOUT_FILE)
+        dest.filtered_stderr = str(root / log_layout.FILTERED_STDERR_FILE)
         return dest
 
 

@@ -88,7 +88,7 @@ class Output:
             return FileSink(files.stdout) if teed else Null()
         if assignment.nproc == 1 and not teed and not self.stdout_filters:
             return Inherit()
-        copy = filter_lines(files.folder.parent / "filtered_stdout.log", self.stdout_filters, write)
+        copy = filter_lines(files.folder.parent / log_layout.FILTERED_STDOUT_FILE, self.stdout_filters, write)
         return LineSink(files.stdout, self.prefix(assignment, local_rank), copy)
 
     def stderr(self, assignment: Assignment, local_rank: int, files: WorkerLogs, write: Write, tail: Write) -> Sink:
@@ -97,7 +97,7 @@ class Output:
         prefix = self.prefix(assignment, local_rank)
         if not self._is_shown(local_rank) or (self.redirects.stderr(local_rank) and not teed):
             return LineSink(files.stderr, prefix, tail)
-        copy = filter_lines(files.folder.parent / "filtered_stderr.log", self.stderr_filters, write)
+        copy = filter_lines(files.folder.parent / log_layout.FILTERED_STDERR_FILE, self.stderr_filters, write)
         return LineSink(files.stderr, prefix, _write_both(copy, tail))
 
     def _is_shown(self, local_rank: int) -> bool:

@@ -1,4 +1,8 @@
-"""The variables that torchrun gives each worker: one table for pods, the command line and agents in torch's form."""
+"""The variables that torchrun gives each worker: one table for pods, the command line and agents in torch's form.
+
+`launch/_env.py` has the six that torch.distributed needs: a launch has no groups, roles or restarts, and torchrun's
+`TORCHELASTIC_` variables would be false there.
+"""
 
 from dataclasses import dataclass
 
