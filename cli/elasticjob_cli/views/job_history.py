@@ -10,8 +10,8 @@ from typing import Any
 from elasticjob_api.slot_ranges import parse_slots
 from elasticjob_cli.views.text import moment
 
-_EVENT_DELAY_S = 3.0
-"""Seconds by which an event may be late: it is written after the status, which is batched."""
+_EVENT_EARLY_S = 1.0
+"""Seconds by which an event may seem to be early: its time has whole seconds, and that of a round has milliseconds."""
 _FAILURES = frozenset(
     {"WorkerFailed", "NodeLost", "Failed", "Stalled", "RendezvousUnavailable", "AgentsUnreachable", "InvalidSpec"}
 )
@@ -79,14 +79,15 @@ class JobHistory:
     def failures(self) -> list[tuple[float, str]]:
         """Return time and text of each failure: the causes of rounds, and the events about other failures."""
         ends = [self.start_s, *(self.end_of(each) for each in self.rounds)]
-        pairs = zip(self.rounds, ends, strict=False)
-        found = [(ended, f"{each.cause}: {each.message}") for each, ended in pairs if each.cause in _FAILURES]
-        known = [at_s for at_s, _ in found]
-        for each in self.moments:
-            is_known = any(at_s - 1.0 < each.time_s < at_s + _EVENT_DELAY_S for at_s in known)
-            if each.is_failure and not is_known:
-                found.append((each.time_s, f"{each.reason}: {each.message}"))
-        return sorted(found)
+        opened = [(ended, each) for each, ended in zip(self.rounds, ends, strict=False) if each.cause in _FAILURES]
+        others = [each for each in self.moments if each.is_failure and not self._is_cause(each, opened)]
+        found = [(ended, f"{each.cause}: {each.message}") for ended, each in opened]
+        return sorted([*found, *((each.time_s, f"{each.reason}: {each.message}") for each in others)])
+
+    def _is_cause(self, event: HistoryEntry, opened: Iterable[tuple[float, Round]]) -> bool:
+        """Return whether an event is about the failure that opened one of these rounds; each is after its cause."""
+        at_s = event.time_s + _EVENT_EARLY_S
+        return any(ended <= at_s < self.end_of(each) for ended, each in opened if each.cause == event.reason)
 
     def slots(self) -> tuple[int, ...]:
         """Return every slot that was in some round."""

@@ -34,6 +34,17 @@ def test_a_failure_with_an_event_counts_once_and_another_event_counts_too() -> N
     assert history.failures()[1:] == [(NOW_S - 5, "Stalled: silent")]
 
 
+@pytest.mark.parametrize("offset_s", [-41, -39.5, -20])
+def test_a_failure_counts_once_however_late_its_event_is(offset_s: float) -> None:
+    history = job_history(a_job(rounds=two_rounds()), [moment(offset_s, "WorkerFailed", warning=True)], now_s=NOW_S)
+    assert history.failures() == [(NOW_S - 40, "WorkerFailed: rank 3 was killed by SIGSEGV")]
+
+
+def test_an_event_of_another_reason_is_another_failure() -> None:
+    history = job_history(a_job(rounds=two_rounds()), [moment(-39.5, "NodeLost", "n1")], now_s=NOW_S)
+    assert history.failures()[1:] == [(NOW_S - 39.5, "NodeLost: n1")]
+
+
 def test_a_job_without_a_status_has_a_history() -> None:
     history = job_history({"metadata": {"name": "digits"}}, [], now_s=NOW_S)
     assert (history.phase, history.rounds, history.in_rounds_s) == ("Pending", (), 0)
