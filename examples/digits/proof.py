@@ -141,7 +141,7 @@ def judge_steps(lineage: Sequence[Segment], attempts: Sequence[Attempt], *, tota
     """Return the verdict that every step counted once, and only steps after the last checkpoint were repeated."""
     parts = ", ".join(f"{_span(part)} in round {part.round} ({part.world_size} workers)" for part in lineage)
     again = ", ".join(f"{b.start + 1}-{a.done}" for a, b in pairwise(attempts) if a.done > b.start)
-    claim = f"steps 1-{total} without a gap: {parts}; done again, from a checkpoint on: {again or 'none'}"
+    claim = f"steps 1-{total} without a gap: {parts}; repeated after a checkpoint: {again or 'none'}"
     problems = [
         *lineage_problems(lineage, total=total),
         *attempt_problems(attempts, total=total, per_epoch=per_epoch),

@@ -44,7 +44,8 @@ class Training:
         start = agree_on_start(self.group, folder, round_=self.place.round, fresh=fresh)
         if start.checkpoint.step > self.total:
             raise CheckpointError(f"{self.folder} is at step {start.checkpoint.step}, beyond --epochs ({self.total})")
-        self._say(f"round {self.place.round}: {self.group.world_size} workers go on from step {start.checkpoint.step}")
+        begins = f"go on from step {start.checkpoint.step}" if start.checkpoint.step else "start"
+        self._say(f"round {self.place.round}: {self.group.world_size} workers {begins}")
         with ExitStack() as stack:
             journal = None
             if folder is not None:

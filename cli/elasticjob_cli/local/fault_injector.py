@@ -77,7 +77,9 @@ class FaultInjector:
         worker = self._view.running_worker(fault.target)
         if worker is None or not signal_descendant(worker.report.pid, signal.SIGKILL):
             return False
-        self._report(f"inject {fault}: SIGKILL to rank {fault.target}, pid {worker.report.pid} in pod {worker.pod}")
+        self._report(
+            f"inject {fault}: sent SIGKILL to rank {fault.target}, pid {worker.report.pid}, in pod {worker.pod}"
+        )
         return True
 
     async def _signal_pod(self, fault: Fault, pod: Object) -> bool:
@@ -89,7 +91,7 @@ class FaultInjector:
         sig = signal.SIGKILL if fault.kind is FaultKind.KILL_AGENT else signal.SIGTERM
         signalled = [pid for pid in self._agent_pids(objects.uid_of(pod)) if signal_descendant(pid, sig)]
         if signalled:
-            self._report(f"inject {fault}: {sig.name} to the agent of pod {name}, pid {signalled[0]}")
+            self._report(f"inject {fault}: sent {sig.name} to the agent of pod {name}, pid {signalled[0]}")
         return bool(signalled)
 
 

@@ -236,7 +236,7 @@ def _print_summary(run: _Run, code: int) -> bool:
             f"{run.folder.resource} cannot be written ({error.strerror}); it has an earlier state of the job",
             TextStyle.BAD,
         )
-    info(f"logs, volumes and the resource are in {run.folder.path}", TextStyle.NOTE)
+    info(f"logs, volumes and job.yaml are in {run.folder.path}", TextStyle.NOTE)
     if not run.options.output:
         return True
     return print_resource(as_yaml(view.job) if run.options.output == "yaml" else json.dumps(view.job, indent=2) + "\n")

@@ -88,7 +88,7 @@ def _counts(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[str]
     if restarts:
         yield (
             f"The workers were restarted {_times(restarts)} because one failed; "
-            f"maxRestarts is {most}, so {left or 'none'} more would be allowed."
+            f"maxRestarts is {most}, so {left or 'no'} more would be allowed."
         )
     if losses := int(status.get("nodeLosses") or 0):
         yield f"Nodes were lost {_times(losses)}, which never counts toward maxRestarts."

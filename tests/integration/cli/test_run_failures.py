@@ -19,7 +19,7 @@ def test_a_killed_worker_costs_one_restart_and_is_the_root_cause(cli: Cli) -> No
     status = cli.status()
     assert (ended.code, status["restarts"], status["rendezvousRound"]) == (0, 1, 2)
     assert (status["lastFailure"]["rank"], status["lastFailure"]["signal"]) == (1, "SIGKILL")
-    assert "inject kill-worker:rank=1@50%: SIGKILL to rank 1, pid " in ended.out
+    assert "inject kill-worker:rank=1@50%: sent SIGKILL to rank 1, pid " in ended.out
     assert "last failure: rank 1 in pod tiny-1-" in ended.out
 
 

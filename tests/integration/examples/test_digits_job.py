@@ -102,7 +102,7 @@ def test_training_goes_on_from_the_checkpoint_after_a_kill(crashed: Launcher) ->
     saved = crashed.saved_step(0)
     second = crashed.start([0, 1, 2])
     assert_proven(second)
-    expected = f"1-{saved} in round 1 (6 workers), {saved + 1}-{TOTAL} in round 2 (6 workers); done again"
+    expected = f"1-{saved} in round 1 (6 workers), {saved + 1}-{TOTAL} in round 2 (6 workers); repeated"
     assert f"{expected}, from a checkpoint on: {saved + 1}-" in second.proof()[2]
 
 

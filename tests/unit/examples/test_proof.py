@@ -160,7 +160,7 @@ def test_the_steps_verdict_lists_repeated_steps() -> None:
     verdict = proof.judge_steps(lineage, [attempt(1, 0, 49), attempt(2, 45, 90)], total=TOTAL, per_epoch=PER_EPOCH)
     assert str(verdict) == (
         "proof: steps 1-90 without a gap: 1-45 in round 1 (6 workers), 46-90 in round 2 (6 workers); "
-        "done again, from a checkpoint on: 46-49: holds"
+        "repeated after a checkpoint: 46-49: holds"
     )
 
 

@@ -93,7 +93,7 @@ def _round_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
         size = f"{node_count_text(after.ready_replicas)}, {pluralize(after.world_size, 'worker')}"
         yield Event(
             EventReason.RENDEZVOUS_COMPLETED,
-            f"round {after.rendezvous_round}: {size}" + (f"; after: {why}" if why else ""),
+            f"round {after.rendezvous_round}: {size}" + (f"; cause: {why}" if why else ""),
         )
 
 

@@ -99,7 +99,7 @@ def test_the_kept_output_is_bounded() -> None:
     assert not recent.has("ValueError: no")
 
 
-_ROUND = "round 3: 1 node, 2 workers; after: rank 3 on j-1-abcde exited with code 1"
+_ROUND = "round 3: 1 node, 2 workers; cause: rank 3 on j-1-abcde exited with code 1"
 _NEXT = "failure 2 in a row before any progress, the next attempt is 1 s after it"
 
 
@@ -109,7 +109,7 @@ _NEXT = "failure 2 in a row before any progress, the next attempt is 1 s after i
         (f"{_ROUND}: ValueError: no; {_NEXT}", f"{_ROUND}; {_NEXT}"),
         (f"{_ROUND}: ValueError: no", _ROUND),
         (f"{_ROUND}: OSError: full; {_NEXT}", f"{_ROUND}: OSError: full; {_NEXT}"),
-        ("round 3: 1 node, 2 workers; after: slot 1 left", "round 3: 1 node, 2 workers; after: slot 1 left"),
+        ("round 3: 1 node, 2 workers; cause: slot 1 left", "round 3: 1 node, 2 workers; cause: slot 1 left"),
         ("round 3: 1 node, 2 workers", "round 3: 1 node, 2 workers"),
     ],
 )

@@ -93,7 +93,7 @@ def test_a_lost_node_is_named_in_its_event() -> None:
 def test_the_event_of_a_round_has_its_cause() -> None:
     rounds = (RoundStatus(round=2, start_time=NOW, message="restart 7 was requested"),)
     (event,) = events(RUNNING, changed(rendezvous_round=2, last_rendezvous_time=NOW, rounds=rounds))
-    assert event.message == "round 2: 2 nodes, 4 workers; after: restart 7 was requested"
+    assert event.message == "round 2: 2 nodes, 4 workers; cause: restart 7 was requested"
     (event,) = events(RUNNING, changed(rendezvous_round=3, last_rendezvous_time=NOW, rounds=rounds))
     assert event.message == "round 3: 2 nodes, 4 workers"
 
