@@ -3,8 +3,8 @@
 The first worker that fails by itself makes the group FAILED, and the caller then stops the rest. The phase is
 `SUCCEEDED` or `NONE` only when no process of the workers' trees is left.
 
-A worker that cannot be started is a failure with a reason, not an exception. So a
-missing command on one node is reported to the whole job.
+A worker that cannot be started is a failure with a reason, not an exception. So a missing command on one node is
+reported to the whole job.
 """
 
 import asyncio
