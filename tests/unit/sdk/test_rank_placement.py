@@ -3,9 +3,9 @@
 import pytest
 
 from elasticjob.errors import NoLogs
-from elasticjob.rank_placement import Ranks, pod_of, rank_of_line, ranks_by_pod
+from elasticjob.rank_placement import Ranks, pod_of, rank_of_line, ranks_at_failure, ranks_by_pod
 from elasticjob_api.constants import Phase
-from elasticjob_api.status import JobStatus, NodeStatus
+from elasticjob_api.status import JobStatus, LastFailure, NodeStatus
 
 
 def node(pod: str, rank: int | None, ranks: str) -> NodeStatus:
@@ -55,3 +55,9 @@ def test_a_line_belongs_to_the_rank_of_its_prefix(
     text: str, ranks: Ranks | None, expected: tuple[int | None, str]
 ) -> None:
     assert rank_of_line(text, ranks) == expected
+
+
+@pytest.mark.parametrize(("pod", "ranks"), [("d", Ranks(4, 3)), ("gone", Ranks(4, 2))])
+def test_the_ranks_at_a_failure_are_those_of_its_round(pod: str, ranks: Ranks) -> None:
+    failure = LastFailure(time="", round=1, pod_name=pod, rank=5, local_rank=1, exit_code=1)
+    assert ranks_at_failure(MIXED, failure) == ranks
