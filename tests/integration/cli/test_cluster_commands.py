@@ -121,7 +121,7 @@ def test_logs_of_a_deleted_failed_pod_show_the_message_in_the_status(
     stage.set_status(job, phase="Running", lastFailure=FAILURE)
     message = command("logs", job.name, "--failed", code=1).err
     assert "the pod b was deleted, and its log with it; the job's status has: rank 1 in pod b exited with 3" in message
-    assert message.endswith("no data.\n")
+    assert message.endswith("no data\n")
 
 
 def test_logs_are_followed_until_the_job_has_ended(

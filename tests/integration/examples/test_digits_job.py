@@ -103,7 +103,7 @@ def test_training_goes_on_from_the_checkpoint_after_a_kill(crashed: Launcher) ->
     second = crashed.start([0, 1, 2])
     assert_proven(second)
     expected = f"1-{saved} in round 1 (6 workers), {saved + 1}-{TOTAL} in round 2 (6 workers); repeated"
-    assert f"{expected}, from a checkpoint on: {saved + 1}-" in second.proof()[2]
+    assert f"{expected} after a checkpoint: {saved + 1}-" in second.proof()[2]
 
 
 def test_the_hub_may_be_killed_as_well(make: Make) -> None:
