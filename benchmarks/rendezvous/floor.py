@@ -1,7 +1,7 @@
 """One process of bare members: the floor of `make bench-rendezvous`, as close as this stack can come.
 
 It makes only the necessary trips to etcd for a join and a round (lease, transaction, watch; `ready`; the state), over
-the same channels. It has no mirror, fences, leader, link or keep-alive. The parent writes the states. Orders as for
+the same channels. It has no mirror, compares, leader, link or keep-alive. The parent writes the states. Orders as for
 `members`:
 
     go        join all             {"joined": …}; {"round": 1, …} when all have received the state named active1

@@ -17,7 +17,7 @@ from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus, RoundSt
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.status.highest_progress import samples_at_highest_step
-from elasticjob_operator.policy.status.worker_states import letters
+from elasticjob_operator.policy.status.worker_states import states_of
 from elasticjob_operator.ui.state import JobEntry
 
 TEXT_LIMIT = 1024
@@ -97,7 +97,7 @@ def _nodes(entry: JobEntry) -> Iterator[Json]:
 def _node(entry: JobEntry, status: NodeStatus | None, member: Member | None, pod: str) -> Json:
     report = entry.view.reports[member] if member is not None else None
     samples = entry.view.samples.get(member, _NO_SAMPLES) if member is not None else _NO_SAMPLES
-    reported = letters(report) if report is not None else ""
+    reported = states_of(report) if report is not None else ""
     stored, ended = status.ranks if status is not None else "", bool(entry.status.completion_time)
     workers = report.workers if report is not None else ()
     return {

@@ -212,7 +212,7 @@ class RendezvousMember:
         if self._mirror.store_resets == self._store_resets:
             return
         self._store_resets = self._mirror.store_resets
-        self._last_known.store_reset()
+        self._last_known.forget_revisions()
         self._stale_revision = None
         self._settle_until_s = self._election.settle_until_s = self._clock() + session.keep_alive_s
         asyncio.get_running_loop().call_later(session.keep_alive_s, self._wake.set)

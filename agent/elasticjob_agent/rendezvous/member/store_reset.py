@@ -84,5 +84,8 @@ def _write_back(snapshot: SessionSnapshot, view: RendezvousView, own: tuple[Op, 
     known = 0 if view.membership is None else view.membership.round
     if last_known.membership is not None and last_known.membership.round > known:
         ops.append(Put(keys.members, encode_membership(last_known.membership)))
-    fences = (unchanged(keys.rendezvous_state, view.state_revision), unchanged(keys.members, view.membership_revision))
-    return Txn(fences, (*ops, *own))
+    compares = (
+        unchanged(keys.rendezvous_state, view.state_revision),
+        unchanged(keys.members, view.membership_revision),
+    )
+    return Txn(compares, (*ops, *own))

@@ -70,6 +70,6 @@ class LastKnownState:
             self.state, self.revision, self.deleted = None, NO_STATE, True
         return self.observed_here
 
-    def store_reset(self) -> None:
+    def forget_revisions(self) -> None:
         """Forget revisions: the store is another one, or an older version of the same."""
         self.revision, self.observed_here = UNKNOWN, False

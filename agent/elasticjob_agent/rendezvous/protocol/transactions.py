@@ -89,8 +89,8 @@ def join(me: SessionIdentity, node: NodeRecord, *, spec_revision: int, slot_is_g
     """
     nodes = () if slot_is_given else (Get(me.keys.nodes, prefix=True),)
     tombstone_key = me.keys.tombstone(me.member.slot, me.member.incarnation)
-    fences = (absent(me.node_key), absent(tombstone_key), unchanged(me.keys.spec, spec_revision))
-    return Txn(fences, (me.put_node(node), Get(me.keys.ctl, prefix=True), *nodes))
+    compares = (absent(me.node_key), absent(tombstone_key), unchanged(me.keys.spec, spec_revision))
+    return Txn(compares, (me.put_node(node), Get(me.keys.ctl, prefix=True), *nodes))
 
 
 def put_back(me: SessionIdentity, node: NodeRecord, state_revision: int) -> Txn:
@@ -99,8 +99,8 @@ def put_back(me: SessionIdentity, node: NodeRecord, state_revision: int) -> Txn:
     It reads all nodes, to find the owner of the slot.
     """
     tombstone_key = me.keys.tombstone(me.member.slot, me.member.incarnation)
-    fences = (absent(me.node_key), absent(tombstone_key), unchanged(me.keys.rendezvous_state, state_revision))
-    return Txn(fences, (me.put_node(node), Get(me.keys.nodes, prefix=True)), (Get(me.keys.ctl, prefix=True),))
+    compares = (absent(me.node_key), absent(tombstone_key), unchanged(me.keys.rendezvous_state, state_revision))
+    return Txn(compares, (me.put_node(node), Get(me.keys.nodes, prefix=True)), (Get(me.keys.ctl, prefix=True),))
 
 
 def read_after_reset(me: SessionIdentity) -> Txn:
@@ -173,8 +173,8 @@ def samples(me: SessionIdentity, samples: NodeSamples, report_revision: int) -> 
 
     A refusal shows that the report has to be written again, or that the agent was evicted.
     """
-    fences = (me.owns_key, unchanged(me.report_key, report_revision))
-    return Txn(fences, (_put_samples(me, samples),), (Get(me.keys.ctl, prefix=True),))
+    compares = (me.owns_key, unchanged(me.report_key, report_revision))
+    return Txn(compares, (_put_samples(me, samples),), (Get(me.keys.ctl, prefix=True),))
 
 
 def write_left_tombstone(me: SessionIdentity) -> Txn:
@@ -191,14 +191,14 @@ def evict(me: SessionIdentity, observed_revision: int, member: Member, tombstone
     The else branch reads the existing tombstone, if there is one, before `P/c/ctl/`.
     """
     tombstone_key = me.keys.tombstone(member.slot, member.incarnation)
-    fences = (
+    compares = (
         absent(tombstone_key),
         unchanged(me.keys.rendezvous_state, observed_revision),
         me.owns_key,
         leased(me.keys.leader, me.lease),
     )
     return Txn(
-        fences, (Put(tombstone_key, records.encode(tombstone)),), (Get(tombstone_key), Get(me.keys.ctl, prefix=True))
+        compares, (Put(tombstone_key, records.encode(tombstone)),), (Get(tombstone_key), Get(me.keys.ctl, prefix=True))
     )
 
 
@@ -209,9 +209,9 @@ def evict_leader(me: SessionIdentity, leader: Member, lease: int, tombstone: Tom
     tombstone.
     """
     tombstone_key = me.keys.tombstone(leader.slot, leader.incarnation)
-    fences = (absent(tombstone_key), me.owns_key, leased(me.keys.leader, lease))
+    compares = (absent(tombstone_key), me.owns_key, leased(me.keys.leader, lease))
     return Txn(
-        fences, (Put(tombstone_key, records.encode(tombstone)),), (Get(tombstone_key), Get(me.keys.ctl, prefix=True))
+        compares, (Put(tombstone_key, records.encode(tombstone)),), (Get(tombstone_key), Get(me.keys.ctl, prefix=True))
     )
 
 
@@ -222,7 +222,7 @@ class Push:
     runtime_config: RuntimeConfig | None = None
     link_key: bytes | None = None
 
-    def fences(self, keys: Keys) -> tuple[Compare, ...]:
+    def compares(self, keys: Keys) -> tuple[Compare, ...]:
         """Return the compares: the key of the links is written only once."""
         return () if self.link_key is None else (absent(keys.link_secret),)
 
@@ -250,11 +250,11 @@ class FirstState:
     is_operated: bool
     """Without an operator in the spec `expected` must be absent: it shows that an operator has emptied the spec."""
 
-    def fences(self, keys: Keys) -> tuple[Compare, ...]:
+    def compares(self, keys: Keys) -> tuple[Compare, ...]:
         """Return the compares: no other state exists, and nothing was pushed."""
         emptied = () if self.is_operated else (absent(keys.expected),)
         spec = unchanged(keys.spec, self.spec_revision)
-        return absent(keys.rendezvous_state), spec, *emptied, *self.push.fences(keys)
+        return absent(keys.rendezvous_state), spec, *emptied, *self.push.compares(keys)
 
     def puts(self, keys: Keys) -> tuple[Put, ...]:
         """Return the writes of the state and of the push."""
@@ -264,15 +264,15 @@ class FirstState:
 def campaign(me: SessionIdentity, link: str, first: FirstState | None = None) -> Txn:
     """Return the candidacy as leader: the first one wins. `first` is written too, if the job never had a state."""
     value = rendezvous_state.encode_leader(Leader(me.member, link))
-    fences, puts = ((), ()) if first is None else (first.fences(me.keys), first.puts(me.keys))
+    compares, puts = ((), ()) if first is None else (first.compares(me.keys), first.puts(me.keys))
     candidacy = Put(me.keys.leader, value, me.lease)
-    return Txn((absent(me.keys.leader), me.owns_key, *fences), (candidacy, *puts), (Get(me.keys.ctl, prefix=True),))
+    return Txn((absent(me.keys.leader), me.owns_key, *compares), (candidacy, *puts), (Get(me.keys.ctl, prefix=True),))
 
 
 def push(me: SessionIdentity, spec_revision: int, push: Push) -> Txn:
     """Return the write of a push; the state is not compared, because a push is true in every state."""
-    fences = (unchanged(me.keys.spec, spec_revision), me.owns_key, leased(me.keys.leader, me.lease))
-    return Txn((*fences, *push.fences(me.keys)), push.puts(me.keys), (Get(me.keys.ctl, prefix=True),))
+    compares = (unchanged(me.keys.spec, spec_revision), me.owns_key, leased(me.keys.leader, me.lease))
+    return Txn((*compares, *push.compares(me.keys)), push.puts(me.keys), (Get(me.keys.ctl, prefix=True),))
 
 
 def write_state(
@@ -288,12 +288,12 @@ def write_state(
 
     `push` is written in the same transaction, so that no agent acts on this state without it.
     """
-    fences = (
+    compares = (
         unchanged(me.keys.rendezvous_state, observed_revision),
         unchanged(me.keys.spec, spec_revision),
         me.owns_key,
         leased(me.keys.leader, me.lease),
-        *push.fences(me.keys),
+        *push.compares(me.keys),
     )
     ops: list[Op] = [_put_state(me.keys, next_state)]
     if next_state.phase is RoundPhase.ACTIVE:
@@ -301,7 +301,7 @@ def write_state(
         ops.append(Put(me.keys.members, rendezvous_state.encode_membership(membership)))
     ops.extend(Delete(key, prefix=True) for key in garbage)
     ops.extend(push.puts(me.keys))
-    return Txn(fences, tuple(ops), (Get(me.keys.ctl, prefix=True),))
+    return Txn(compares, tuple(ops), (Get(me.keys.ctl, prefix=True),))
 
 
 def _put_state(keys: Keys, next_state: RendezvousState) -> Put:

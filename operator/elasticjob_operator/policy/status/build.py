@@ -24,7 +24,7 @@ from elasticjob_operator.policy.status.progress import progress
 from elasticjob_operator.policy.status.reason import MESSAGE_LIMIT, reason_and_message
 from elasticjob_operator.policy.status.rounds import update_rounds
 from elasticjob_operator.policy.status.status_expiry import etcd_unavailable_since, status_expires_at_s
-from elasticjob_operator.policy.status.worker_states import count_letters
+from elasticjob_operator.policy.status.worker_states import count_states
 
 
 def is_finished(status: JobStatus) -> bool:
@@ -121,7 +121,7 @@ def _with_rendezvous(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
         restarts_count_towards_max=_counters(snapshot),
         node_losses=max(status.node_losses, state.node_losses if state else 0),
         pod_replacements=max(status.pod_replacements, replacements),
-        worker_states=count_letters(nodes),
+        worker_states=count_states(nodes),
         nodes=shown,
         nodes_truncated=truncated,
         rounds=update_rounds(snapshot.rounds, view, snapshot.now_s),

@@ -18,7 +18,7 @@ from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_api.status import NodeStatus
 from elasticjob_operator.model.slot_pod import SlotPod
 from elasticjob_operator.model.snapshot import JobSnapshot
-from elasticjob_operator.policy.status.worker_states import final_letters, letters, same_letters
+from elasticjob_operator.policy.status.worker_states import final_states, same_states, states_of
 
 _SEVERAL = 2
 _INT32, _INT64 = (1 << 31) - 1, (1 << 63) - 1
@@ -57,8 +57,8 @@ def _node(snapshot: JobSnapshot, slot: int, owner: SlotPod, round_: _Round) -> N
     report = snapshot.view.reports.get(agent) if agent else None
     session = snapshot.view.nodes[agent].record if agent else None
     was_member = slot in round_.slots
-    unreported = same_letters("U" if was_member else "P", nproc_per_node(snapshot.job.spec))
-    ranks = letters(report) if report else unreported
+    unreported = same_states("U" if was_member else "P", nproc_per_node(snapshot.job.spec))
+    ranks = states_of(report) if report else unreported
     samples = snapshot.view.samples.get(agent) if agent else None
     cpu, memory = (samples.cpu_percent[: len(ranks)], samples.memory_bytes[: len(ranks)]) if samples else ((), ())
     return NodeStatus(
@@ -138,8 +138,8 @@ def _last_node(snapshot: JobSnapshot, name: str, ranked: tuple[int, Member], bef
     if owner and known.pod_name != owner:  # replaced since the status was last written
         known = NodeStatus(name=name, pod_name=owner)
     report = snapshot.view.reports.get(member) or snapshot.job_state.last_seen.reports.get(member)
-    reported = letters(report) if report else ""  # empty in a report between two rounds
-    ranks = reported or known.ranks or same_letters("U", nproc_per_node(snapshot.job.spec))
+    reported = states_of(report) if report else ""  # empty in a report between two rounds
+    ranks = reported or known.ranks or same_states("U", nproc_per_node(snapshot.job.spec))
     pod = snapshot.pods.get(known.pod_name)
     return replace(known, rank=rank, node_name=pod.node_name if pod else known.node_name, ranks=ranks)
 
@@ -155,7 +155,7 @@ def _failed(snapshot: JobSnapshot) -> Mapping[int, AbstractSet[int]]:
 
 
 def _with_failures(ranks: str, failed: AbstractSet[int] | None) -> str:
-    """Return the letters with F for each failed local rank."""
+    """Return the states with F for each failed local rank."""
     if not failed:  # most nodes: a job may have a thousand workers on each of 65,535 nodes
         return ranks
     return "".join("F" if i in failed else letter for i, letter in enumerate(ranks))
@@ -163,7 +163,7 @@ def _with_failures(ranks: str, failed: AbstractSet[int] | None) -> str:
 
 def _final(node: NodeStatus, state: RendezvousState, ranks: str) -> NodeStatus:
     succeeded = state.phase is RoundPhase.SUCCEEDED
-    final = final_letters(ranks, succeeded=succeeded)
+    final = final_states(ranks, succeeded=succeeded)
     ended = "Succeeded" if succeeded else ("Failed" if "F" in final else "Stopped")
     return replace(node, state=ended, ranks=final, reason="")
 

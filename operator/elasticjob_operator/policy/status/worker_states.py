@@ -30,8 +30,8 @@ _FIELDS = {
 }
 
 
-def letters(report: NodeReport) -> str:
-    """Return the letters of a node's workers, by local rank."""
+def states_of(report: NodeReport) -> str:
+    """Return the states of a node's workers, one letter each, by local rank."""
     return "".join([_letter(worker) for worker in report.workers])
 
 
@@ -44,22 +44,22 @@ def _letter(worker: WorkerReport) -> str:
 
 
 @functools.lru_cache(maxsize=16)
-def same_letters(letter: str, workers: int) -> str:
-    """Return the same letter for each of these workers; nodes share the text."""
+def same_states(letter: str, workers: int) -> str:
+    """Return the same state for each of these workers; nodes share the text."""
     return letter * workers
 
 
 @functools.lru_cache(maxsize=1024)
-def final_letters(ranks: str, *, succeeded: bool) -> str:
-    """Return the letters after the end of the job, when no worker runs any more."""
+def final_states(ranks: str, *, succeeded: bool) -> str:
+    """Return the states after the end of the job, when no worker runs any more."""
     if succeeded:
         return "C" * len(ranks)
     return "".join(letter if letter in "CF" else "T" for letter in ranks)
 
 
-def count_letters(nodes: Iterable[NodeStatus]) -> WorkerStates:
+def count_states(nodes: Iterable[NodeStatus]) -> WorkerStates:
     """Return the number of workers in each state."""
-    # Most nodes have the same letters, which are counted once.
+    # Most nodes have the same states, which are counted once.
     counts: Counter[str] = Counter()
     for ranks, alike_nodes in Counter([node.ranks for node in nodes]).items():
         for letter in _FIELDS:

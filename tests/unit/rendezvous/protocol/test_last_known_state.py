@@ -75,14 +75,14 @@ def test_a_state_that_vanishes_from_the_same_store_means_that_the_job_was_delete
 
 def test_after_a_wipe_the_state_is_remembered_without_its_revision() -> None:
     last_known = observed(state(3))
-    last_known.store_reset()
+    last_known.forget_revisions()
     assert not last_known.observe(None)
     assert (last_known.state, last_known.revision, last_known.deleted) == (state(3), UNKNOWN, False)
 
 
 def test_after_a_wipe_only_an_equal_or_higher_state_is_followed() -> None:
     last_known = observed(state(3))
-    last_known.store_reset()
+    last_known.forget_revisions()
     assert not last_known.observe(kv(state(2), 5))
     assert (last_known.state, last_known.revision) == (state(3), UNKNOWN)
     assert last_known.observe(kv(state(3), 6))
@@ -91,7 +91,7 @@ def test_after_a_wipe_only_an_equal_or_higher_state_is_followed() -> None:
 
 def test_a_deletion_after_a_wipe_is_detected_once_the_new_store_has_had_a_state() -> None:
     last_known = observed(state(3))
-    last_known.store_reset()
+    last_known.forget_revisions()
     last_known.observe(kv(state(3), 6))
     assert last_known.observe(None)
     assert last_known.deleted

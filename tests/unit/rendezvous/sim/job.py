@@ -183,11 +183,11 @@ class SimJob:
             ops.append(Put(self.keys.expected, records.encode(expected)))
         if new_state is not None:
             ops.append(Put(self.keys.rendezvous_state, rendezvous_state.encode_state(new_state)))
-        fences = (
+        compares = (
             unchanged(self.keys.spec, view.spec_revision),
             unchanged(self.keys.rendezvous_state, view.state_revision),
         )
-        assert self.store.txn(Txn(fences, tuple(ops))).succeeded
+        assert self.store.txn(Txn(compares, tuple(ops))).succeeded
         self._last_spec = spec
         self._follow_map(spec)
         return True

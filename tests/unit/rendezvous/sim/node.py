@@ -217,7 +217,7 @@ class SimNode:
         if self.mirror.wiped == self.known_resets:
             return
         self.known_resets = self.mirror.wiped
-        self.last_known.store_reset()
+        self.last_known.forget_revisions()
         self._stale_revision = None
         self._quiet_until_s = self.job.now_s + session.keep_alive_s
         self.wiped = self.lost = True

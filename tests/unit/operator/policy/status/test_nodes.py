@@ -14,7 +14,7 @@ from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.status import JobStatus, NodeStatus
 from elasticjob_operator.policy.status.nodes import node_statuses, within_limit
-from elasticjob_operator.policy.status.worker_states import count_letters as worker_count
+from elasticjob_operator.policy.status.worker_states import count_states as worker_count
 from testing.builders import (
     active,
     failures,
