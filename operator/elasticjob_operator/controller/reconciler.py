@@ -23,7 +23,7 @@ from elasticjob_operator.model.cluster_interface import Cluster, Object
 from elasticjob_operator.model.ids import Ids
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import WATCH_DEADLINE_S, JobState
-from elasticjob_operator.model.snapshot import DeletedJob, Snapshot
+from elasticjob_operator.model.snapshot import DeletedJob, RejectedJob, Snapshot
 from elasticjob_operator.planner.plan import plan
 from elasticjob_operator.policy.lifecycle.installation import UnmanagedReason, is_orphaning, owned_by_another
 from elasticjob_operator.settings import Settings
@@ -180,15 +180,16 @@ class Reconciler:
     async def _carry_out(self, snapshot: Snapshot, wanted: Plan, obj: Object | None) -> float | None:
         key, job_state = snapshot.key, snapshot.job_state
         context = ReconcileContext(key, key.keys(self._settings.cluster_id), job_state, snapshot.store)
-        written = job_state.written
+        written, status_in_s = job_state.written, None
+        if isinstance(snapshot, RejectedJob):  # first: etcd may hang, and must not delay the reason of the rejection
+            status_in_s = await self._write_status(snapshot, wanted, obj)
         error = await self._execute(context, wanted.actions)
         if obj is not None:
             await self._status_writer.record(key, obj, job_state, context.events)
         if job_state.written != written:
             return WATCH_DEADLINE_S  # the slot map has changed: its arrival queues the job, with a newer status
-        status_in_s = None
-        if wanted.status is not None and obj is not None:
-            status_in_s = await self._status_writer.write(key, obj, job_state, wanted.status)
+        if not isinstance(snapshot, RejectedJob):
+            status_in_s = await self._write_status(snapshot, wanted, obj)
         if error is not None:
             raise error
         if wanted.is_last:
@@ -198,6 +199,11 @@ class Reconciler:
             requeue_in_s = max(0.0, snapshot.monotonic_s + requeue_in_s - self._clocks.monotonic())
         again = (*context.requeue_after_s, status_in_s, requeue_in_s)
         return min((delay_s for delay_s in again if delay_s is not None), default=None)
+
+    async def _write_status(self, snapshot: Snapshot, wanted: Plan, obj: Object | None) -> float | None:
+        if wanted.status is None or obj is None:
+            return None
+        return await self._status_writer.write(snapshot.key, obj, snapshot.job_state, wanted.status)
 
     async def _execute(self, context: ReconcileContext, actions: tuple[Action, ...]) -> Exception | None:
         """Execute the actions; return the error, if any, so that the status can be written before it is raised."""

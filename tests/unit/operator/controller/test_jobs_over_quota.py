@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from elasticjob_api.constants import ConditionType
+from elasticjob_etcd.interface import Put
 from elasticjob_operator.informers.transform import head
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Object, Resource
@@ -33,6 +34,21 @@ def test_a_job_over_the_quota_is_claimed_before_it_is_refused(
     status = model.status()
     assert (status["installation"], status["reason"]) == ("here", "InvalidSpec")
     assert status["message"] == "spec: is more than there is room"
+
+
+def test_the_status_of_a_refused_job_is_written_before_its_keys_are_deleted(model: Model) -> None:
+    """Etcd may hang: that must not delay the reason of the refusal."""
+    for _ in range(2):
+        deliver(model, model.job)
+    for rank in range(64):
+        model._put(Put(model.keys.failure(1, 0, rank), bytes(1 << 20)))
+    assert model.process.rendezvous.view(model.key).quota_violation
+    model.process.jobs._jobs[model.key] = head(model.job, "is more than there is room")
+    model.begin_reconcile()
+    assert [held.description for held in model.process.gate.held] == ["status"]
+    model.finish_reconcile()
+    assert model.status()["reason"] == "InvalidSpec"
+    assert not model.store.range(model.keys.everything).kvs
 
 
 def test_a_job_that_is_too_large_is_refused_and_not_claimed(model: Model) -> None:
