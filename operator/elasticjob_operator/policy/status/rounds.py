@@ -17,7 +17,7 @@ from elasticjob_api.status import RoundStatus
 from elasticjob_operator.model.timestamps import to_rfc3339_ms
 
 MAX_ROUNDS = 32
-"""Most rounds in the status. With the limits below they take at most 64 KiB, and 4 KiB for most jobs."""
+"""Most rounds in the status. With the limits below they take at most 160 KiB of JSON, and 4 KiB for most jobs."""
 MESSAGE_LIMIT = 512
 """Longer than any message about a failed worker."""
 SLOTS_LIMIT = 1024

@@ -1,7 +1,9 @@
 """`status.rounds`: the history of rounds that etcd drops."""
 
+import json
 from dataclasses import replace
 
+from elasticjob_api.job import status_to_dict
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.status import JobStatus, RoundStatus
 from elasticjob_operator.model.job_state import JobState
@@ -73,6 +75,15 @@ def test_only_the_last_rounds_are_kept() -> None:
     for number in range(1, MAX_ROUNDS + 10):
         rounds = update_rounds(rounds, running(0, state=active(0, round=number)), NOW_S + number)
     assert (len(rounds), rounds[0].round, rounds[-1].round) == (MAX_ROUNDS, 10, MAX_ROUNDS + 9)
+
+
+def test_the_rounds_of_a_status_take_160_kib_at_most() -> None:
+    rounds: tuple[RoundStatus, ...] = ()
+    for number in range(1, MAX_ROUNDS + 1):
+        of = replace(active(*range(0, 2000, 2), round=number), cause=Cause.WORKER_FAILED, message="é" * 1000)
+        rounds = update_rounds(rounds, running(0, state=of), NOW_S + number)
+    text = json.dumps(status_to_dict(JobStatus(rounds=rounds))["rounds"])
+    assert 128 << 10 < len(text) < 160 << 10, "each é is an escape of six bytes"
 
 
 def test_a_long_list_of_slots_is_truncated_between_two_slots() -> None:
