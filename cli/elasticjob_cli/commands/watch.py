@@ -43,7 +43,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if (folder := run_folder(arguments.job)) is not None:
         target = recorded(folder)
         history = job_history(target.job, target.moments, now_s=time.time())
-        _print(WatchState(job=target.job, now_s=time.time(), story=history))
+        _print(WatchState(job=target.job, now_s=time.time(), history=history))
         return ExitCode.OK
     from elasticjob_cli.job_watcher import JobWatcher  # noqa: PLC0415  # see `cluster_options`
 
@@ -62,7 +62,7 @@ def _watch_state(watcher: "JobWatcher") -> WatchState:
     now_s, job = time.time(), watcher.job
     history = job_history(job, watcher.moments, now_s=now_s)
     notice = "the job was deleted" if watcher.deleted else (str(watcher.error) if watcher.error else "")
-    return WatchState(job=job, now_s=now_s, story=history, usage=watcher.usage, notice=notice)
+    return WatchState(job=job, now_s=now_s, history=history, usage=watcher.usage, notice=notice)
 
 
 def _print(state: WatchState) -> None:

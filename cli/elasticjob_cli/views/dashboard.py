@@ -39,7 +39,7 @@ class WatchState:
 
     job: Mapping[str, Any]
     now_s: float
-    story: JobHistory
+    history: JobHistory
     usage: Mapping[str, Usage] = field(default_factory=dict)
     """Usage by pod, from a metrics server; where the operator samples, the status has it."""
     notice: str = ""
@@ -131,12 +131,12 @@ def _states(status: Mapping[str, Any]) -> StyledLine:
 
 
 def _foot(state: WatchState) -> Iterator[StyledLine]:
-    rounds = state.story.rounds[-8:]
+    rounds = state.history.rounds[-8:]
     if rounds:
         yield plain("")
-        spans = [f"{one.number}: {duration(state.story.end_of(one) - one.start_s)}" for one in reversed(rounds)]
+        spans = [f"{one.number}: {duration(state.history.end_of(one) - one.start_s)}" for one in reversed(rounds)]
         yield StyledLine((("rounds  ", Style.DIM), ("   ".join(spans), Style.PLAIN)))
-    moments: Sequence[HistoryEntry] = list(state.story.moments)[-_MAX_MOMENTS:]
+    moments: Sequence[HistoryEntry] = list(state.history.moments)[-_MAX_MOMENTS:]
     for each in reversed(moments):
         tone = Style.WARN if each.warning else Style.PLAIN
         yield StyledLine(((f"{clock(each.time_s)}  ", Style.DIM), (f"{each.reason}: {one_line(each.message)}", tone)))

@@ -10,7 +10,7 @@ from tests.unit.cli.recorded import FAILURE, NOW_S, a_crowd, a_job, a_node, at, 
 
 def shown(job: dict[str, object], *, width: int = 120, height: int = 40, **fields: object) -> list[str]:
     moments = [HistoryEntry(NOW_S - 40, "WorkerFailed", "rank 3 was killed", warning=True)]
-    state = WatchState(job=job, now_s=NOW_S, story=job_history(job, moments, now_s=NOW_S), **fields)  # type: ignore[arg-type]
+    state = WatchState(job=job, now_s=NOW_S, history=job_history(job, moments, now_s=NOW_S), **fields)  # type: ignore[arg-type]
     return dashboard(state, width=width, height=height, colour=False)
 
 
@@ -156,6 +156,6 @@ def test_rounds_and_events_are_shown_newest_first() -> None:
 
 
 def test_colour_is_used_only_on_request() -> None:
-    state = WatchState(job=a_job(), now_s=NOW_S, story=job_history(a_job(), [], now_s=NOW_S))
+    state = WatchState(job=a_job(), now_s=NOW_S, history=job_history(a_job(), [], now_s=NOW_S))
     assert "\x1b[32m" in "".join(dashboard(state, width=80, height=24, colour=True))
     assert "\x1b" not in "".join(dashboard(state, width=80, height=24, colour=False))
