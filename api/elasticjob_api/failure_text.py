@@ -1,5 +1,6 @@
 """A worker's failure as text: rank, pod, end, and the last line of its message."""
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,6 +10,13 @@ if TYPE_CHECKING:
 OOM_KILLED = "OOMKilled"
 """`status.lastFailure.reason` of a worker that the kernel killed because memory was exhausted."""
 _MESSAGE_LIMIT = 200
+# The supervisor writes it and imports nothing of the project; its test reads all its messages with this pattern.
+_COMMAND_AT_FAULT = r"(?:[^:]*: )?command (['\"]).*\1 (?:not found|cannot be executed)\b"
+
+
+def is_command_at_fault(message: str) -> bool:
+    """Whether the message of a failed start is that the command was not found or cannot be executed."""
+    return re.match(_COMMAND_AT_FAULT, message) is not None
 
 
 def describe_failure(failure: "WorkerFailure") -> str:

@@ -148,7 +148,7 @@ def _start_error(command: Command, failed: Failed) -> StartError:
             "it needs the x bit, and to be a program or a script whose first line names its interpreter",
             command=word,
         )
-    return StartError(f"{command.name}: command {word!r} cannot be executed: {reason}")
+    return StartError(f"{command.name}: command {word!r} cannot be started: {reason}")
 
 
 def _not_found(command: Command) -> CommandNotFound:

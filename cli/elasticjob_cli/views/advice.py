@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from elasticjob_api.failure_text import is_command_at_fault
 from elasticjob_cli.views.last_failure import read_last_failure
 
 Facts = Mapping[str, Any]
@@ -61,7 +62,9 @@ def command_cure(spec: Facts, status: Facts) -> str:
     """Return how to correct a command that no node could start; nothing after another failure."""
     failure = read_last_failure(status)
     # A command that never ran has written nothing; the message is the agent's.
-    if failure is None or failure.exit_code not in _NOT_STARTED or not failure.message or failure.stderr_tail:
+    if failure is None or failure.exit_code not in _NOT_STARTED or failure.stderr_tail:
+        return ""
+    if not is_command_at_fault(failure.message):
         return ""
     field = f"spec.template.spec.containers[{_trainer(spec)}].command"
     return f"Correct {field}, its PATH or the image: the node cannot find or execute this program."

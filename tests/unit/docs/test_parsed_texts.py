@@ -33,6 +33,7 @@ READS = {
     "operator/elasticjob_operator/log_format.py",
     # formats of our own, beside their writers
     "agent/elasticjob_agent/rendezvous/protocol/link_handshake.py",
+    "api/elasticjob_api/failure_text.py",
     "api/elasticjob_api/keys.py",
     "api/elasticjob_api/link_secret.py",
     "api/elasticjob_api/log_layout.py",

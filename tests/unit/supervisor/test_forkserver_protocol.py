@@ -18,6 +18,7 @@ from elasticjob_agent.supervisor import (
     forkserver_protocol,
 )
 from elasticjob_agent.supervisor.forkserver import child_setup
+from elasticjob_api.failure_text import is_command_at_fault
 
 _COMMAND = Command(name="rank 1", argv=("train",), env={"PATH": "/bin"}, cwd="/data", stdout=Null(), stderr=Null())
 
@@ -89,7 +90,7 @@ def test_an_unknown_message_is_refused() -> None:
     [
         (errno.ENOENT, "exec", CommandNotFound, "rank 1: command 'train' not found: no folder of its PATH has it"),
         (errno.EACCES, "exec", CommandNotExecutable, "rank 1: command 'train' cannot be executed: Permission denied"),
-        (errno.E2BIG, "exec", StartError, "rank 1: command 'train' cannot be executed: Argument list too long"),
+        (errno.E2BIG, "exec", StartError, "rank 1: command 'train' cannot be started: Argument list too long"),
         (errno.ENOENT, "cwd", StartError, "rank 1: cannot enter its working directory '/data': No such file"),
         (errno.EAGAIN, "fork", StartError, r"rank 1: cannot be started \(fork\): Resource temporarily unavailable"),
     ],
@@ -97,5 +98,6 @@ def test_an_unknown_message_is_refused() -> None:
 def test_a_failed_start_becomes_a_sentence(code: int, stage: str, kind: type[StartError], message: str) -> None:
     error = forkserver_protocol.start_error(_COMMAND, forkserver_protocol.Failed(1, code, stage))
     assert type(error) is kind
+    assert is_command_at_fault(str(error)) is (kind is not StartError)
     with pytest.raises(StartError, match=f"^{message}"):
         raise error

@@ -117,6 +117,23 @@ def test_a_command_that_cannot_be_started_has_its_field_and_cure_in_place_of_its
     assert not any("logs" in line for line in todo)
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "rank 0: cannot enter its working directory '/data': No such file or directory",
+        "rank 0: cannot be bound to processors [9]: Invalid argument",
+        "rank 0: cannot be started (fork): Resource temporarily unavailable",
+        "cannot open the log /logs/round_1/0/stderr.log: No space left on device",
+    ],
+)
+def test_a_command_that_was_not_the_reason_has_no_cure(message: str) -> None:
+    failure = FAILURE | {"signal": "", "exitCode": 126, "message": message}
+    job = a_job(phase="Failed", reason="MaxRestartsExceeded", message="m", lastFailure=failure)
+    lines = described(job)
+    assert not any("Correct spec.template" in line for line in lines)
+    assert any("logs digits -n team --failed" in line for line in lines)
+
+
 def test_exit_code_127_of_a_shell_is_about_its_script() -> None:
     message = "sh: 1: trian.sh: not found"
     failure = FAILURE | {"signal": "", "exitCode": 127, "message": message, "stderrTail": f"{message}\n"}
