@@ -22,7 +22,7 @@ from elasticjob_api.records import NodeRecord, SpecRecord, Tombstone, TombstoneR
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase, decode_state
 from elasticjob_api.rendezvous_view import RendezvousView, decode_spec, parse_view
 from elasticjob_etcd.errors import StoreReset
-from elasticjob_etcd.interface import Delete, Etcd, KeyValue, Lease, Range, Txn, TxnResult, unchanged
+from elasticjob_etcd.interface import Etcd, KeyValue, Lease, Range, TxnResult
 
 Watching = Callable[[], Awaitable[None]]
 """Returns when the watch is established; a read after that leaves no gap, so that nothing needs to be listed."""
@@ -113,9 +113,7 @@ async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: SpecRecord, *, c
     view = parse_view(keys, found.kvs)
     if clears and view.state is not None and view.state.phase.is_final and not view.nodes:
         log.info("deleting the finished run under %s", keys.prefix)
-        await etcd.txn(
-            Txn((unchanged(keys.rendezvous_state, view.state_revision),), (Delete(keys.everything, prefix=True),))
-        )
+        await etcd.txn(transactions.delete_finished_run(keys, view.state_revision))
     await etcd.txn(transactions.create_spec(keys, spec))
 
 

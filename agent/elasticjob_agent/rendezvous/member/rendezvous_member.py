@@ -36,7 +36,7 @@ from elasticjob_api.link_secret import decode_link_secret
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, RendezvousState
 from elasticjob_api.trace_points import SAW
-from elasticjob_etcd.interface import Delete, Etcd, Txn, unchanged
+from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.mirror import Mirror
 
 log = logging.getLogger(__name__)
@@ -351,12 +351,7 @@ class RendezvousMember:
         """Without an operator the last agent that exits deletes the finished run; after a crash the next run does."""
         try:
             if not (await self._etcd.range(self._keys.nodes)).kvs:
-                await self._etcd.txn(
-                    Txn(
-                        (unchanged(self._keys.rendezvous_state, revision),),
-                        (Delete(self._keys.everything, prefix=True),),
-                    )
-                )
+                await self._etcd.txn(transactions.delete_finished_run(self._keys, revision))
         except TRANSIENT_ERRORS as error:
             log.warning("could not delete the finished run: %s", error)
 

@@ -16,7 +16,7 @@ from elasticjob_api import records
 from elasticjob_api.records import Completion, NodeRecord, SpecRecord
 from elasticjob_api.rendezvous_state import RendezvousState, encode_membership, encode_state
 from elasticjob_api.rendezvous_view import RendezvousView, parse_view
-from elasticjob_etcd.interface import Etcd, Op, Put, Txn, reads_of, unchanged
+from elasticjob_etcd.interface import Etcd, Op, Put, Txn, reads_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,8 +84,6 @@ def _write_back(snapshot: SessionSnapshot, view: RendezvousView, own: tuple[Op, 
     known = 0 if view.membership is None else view.membership.round
     if last_known.membership is not None and last_known.membership.round > known:
         ops.append(Put(keys.members, encode_membership(last_known.membership)))
-    compares = (
-        unchanged(keys.rendezvous_state, view.state_revision),
-        unchanged(keys.members, view.membership_revision),
+    return transactions.write_back(
+        keys, (*ops, *own), state_revision=view.state_revision, membership_revision=view.membership_revision
     )
-    return Txn(compares, (*ops, *own))

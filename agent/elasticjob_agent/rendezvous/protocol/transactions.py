@@ -1,4 +1,4 @@
-"""Every transaction of an agent, with its compares; compares are written in this module only.
+"""Every transaction of an agent in the rendezvous, with its compares; they are written in this module only.
 
 A write of the rendezvous state compares its mod revision. Each write of a joined agent compares that its own node key
 exists under its own lease. The leader's writes also compare that the leader key has that lease, and the spec's mod
@@ -108,6 +108,16 @@ def read_after_reset(me: SessionIdentity) -> Txn:
     tombstone = Get(me.keys.tombstone(me.member.slot, me.member.incarnation))
     reads = (Get(me.keys.ctl, prefix=True), Get(me.keys.members), tombstone, Get(me.keys.nodes, prefix=True))
     return Txn((), reads)
+
+
+def write_back(keys: Keys, ops: tuple[Op, ...], *, state_revision: int, membership_revision: int) -> Txn:
+    """Return the writes to a wiped or restored store, if state and members have not changed since they were read."""
+    return Txn((unchanged(keys.rendezvous_state, state_revision), unchanged(keys.members, membership_revision)), ops)
+
+
+def delete_finished_run(keys: Keys, state_revision: int) -> Txn:
+    """Return the deletion of all keys of a job without an operator, if its final state has not changed."""
+    return Txn((unchanged(keys.rendezvous_state, state_revision),), (Delete(keys.everything, prefix=True),))
 
 
 def ready(me: SessionIdentity, last: VersionedNode, node: NodeRecord) -> Txn:
