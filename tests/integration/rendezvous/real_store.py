@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import grpc.aio
@@ -31,7 +32,7 @@ class _Epoch:
     """One etcd from its start to its end: a client, and all that its watch has shown."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self.client = EtcdClient(endpoint)
+        self.client = EtcdClient(replace(endpoint, timeout_s=_COMES_THROUGH_S))
         self.channel = grpc.aio.insecure_channel(endpoint.targets[0])
         self.events: list[WatchEvent] = []
         self.revision = 0
