@@ -24,7 +24,7 @@ MEMBER_BYTES = 12
 _MAGIC = "w1"
 _SAFE = ":.,-_/x*[]"
 _WORKERS_MARK, _ROLE_MARK = "x", "*"
-_LOGGED_MESSAGE = 200
+_LOGGED_MESSAGE = 600
 
 T = TypeVar("T")
 
