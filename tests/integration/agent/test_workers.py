@@ -3,42 +3,22 @@
 import os
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from elasticjob_agent.host.oom import OomCounter
-from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
-from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import Supervisor
-from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
+from elasticjob_agent.workers.node_workers import NodeWorkers
 from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_api.records import SpecRecord, WorkerFailure
-from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.runtime_config import runtime_config_of
 from testing.waiting import aeventually
+from testing.worker_group import ONE_WORKER, node_workers
 
 CONFIG = runtime_config_of(SpecRecord(min=1, max=1, desired=1))
-PLACE = Assignment(
-    round=1,
-    nonce="n",
-    member=Member(0, "0000000a"),
-    group_rank=0,
-    group_world_size=1,
-    nproc=1,
-    base_rank=0,
-    world_size=1,
-    role="default",
-    role_base_rank=0,
-    role_world_size=1,
-    master_addr="127.0.0.1",
-    master_port=29876,
-    restart_count=0,
-)
 READY = "open(os.environ['READY'], 'w').close(); time.sleep(600)"
 Make = Callable[..., NodeWorkers]
 
@@ -57,24 +37,10 @@ async def make(tmp_path: Path, progress: ProgressFifo) -> AsyncIterator[Make]:
     supervisor = await Supervisor.create()
 
     def made(script: str) -> NodeWorkers:
-        template = WorkerTemplate(
-            argv=(sys.executable, "-S", "-c", f"import os, signal, sys, time\n{script}"),
-            environment={"READY": str(tmp_path / "ready")},
-            cwd=None,
-            run_id="run",
-            pod="pod",
-            host="host",
-            log_dir=tmp_path,
-            stdout=lambda _: None,
-            stderr=lambda _: None,
-        )
-        return NodeWorkers(
-            supervisor=supervisor,
-            template=template,
-            port=ReservedPort("127.0.0.1"),
-            progress=progress,
-            wall_ns=time.time_ns,
-            memory=OomCounter(tmp_path),
+        command = (sys.executable, "-S", "-c", f"import os, signal, sys, time\n{script}")
+        environment = {"READY": str(tmp_path / "ready")}
+        return node_workers(
+            supervisor, progress, *command, log_dir=tmp_path, counter_dir=tmp_path, environment=environment
         )
 
     yield made
@@ -82,7 +48,7 @@ async def make(tmp_path: Path, progress: ProgressFifo) -> AsyncIterator[Make]:
 
 
 async def started(workers: NodeWorkers, folder: Path, nproc: int = 1) -> None:
-    await workers.start(replace(PLACE, nproc=nproc), CONFIG)
+    await workers.start(replace(ONE_WORKER, nproc=nproc), CONFIG)
     await aeventually((folder / "ready").exists, within_s=30, what="the worker")
 
 
@@ -140,7 +106,7 @@ async def test_pythons_reaction_to_our_signal_is_no_failure(make: Make, tmp_path
 
 async def test_a_failure_keeps_the_end_of_stderr(make: Make) -> None:
     workers = make("sys.stderr.write('x' * 9000 + '\\nValueError: boom\\n'); sys.exit(3)")
-    await workers.start(PLACE, CONFIG)
+    await workers.start(ONE_WORKER, CONFIG)
     await aeventually(lambda: workers.phase is Workers.FAILED, within_s=30, what="its failure")
     [failure] = workers.failures.values()
     assert (failure.exit_code, failure.message) == (3, "ValueError: boom")
@@ -165,14 +131,14 @@ async def test_an_out_of_memory_kill_is_recorded(make: Make, tmp_path: Path, kil
 
 async def test_a_stop_before_the_start_is_complete_stops_all_workers(make: Make) -> None:
     workers = make(READY)
-    await workers.start(PLACE, CONFIG)
+    await workers.start(ONE_WORKER, CONFIG)
     assert await stopped(workers) == []
     assert [report.exit_code for report in workers.reports()] == [-signal.SIGTERM]
 
 
 async def test_an_internal_error_is_raised_to_the_caller(make: Make, progress: ProgressFifo) -> None:
     workers = make("sys.exit(1)")
-    await workers.start(PLACE, CONFIG)
+    await workers.start(ONE_WORKER, CONFIG)
     del progress.last
 
     def raised() -> bool:

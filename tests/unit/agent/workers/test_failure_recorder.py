@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from elasticjob_agent.host.oom import OomCounter
-from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.protocol.root_cause import is_own_failure
 from elasticjob_agent.supervisor import CommandNotFound, Exit
 from elasticjob_agent.workers.error_file import ErrorFileContents, StderrTail
@@ -20,27 +19,12 @@ from elasticjob_agent.workers.failure_recorder import (
     FailureRecorder,
 )
 from elasticjob_api.records import WorkerFailure
-from elasticjob_api.rendezvous_state import Member
+from testing.worker_group import ONE_WORKER
 
 HOST = "127.0.0.1"
 START_NS = 1_700_000_000_000_000_000
 IN_USE = b"OSError: [Errno 98] Address already in use\n"
-PLACE = Assignment(
-    round=1,
-    nonce="n",
-    member=Member(0, "0000000a"),
-    group_rank=0,
-    group_world_size=1,
-    nproc=2,
-    base_rank=0,
-    world_size=2,
-    role="default",
-    role_base_rank=0,
-    role_world_size=2,
-    master_addr=HOST,
-    master_port=29876,
-    restart_count=0,
-)
+PLACE = replace(ONE_WORKER, nproc=2, world_size=2, role_world_size=2)
 
 
 @dataclass
