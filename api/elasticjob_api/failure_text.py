@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 OOM_KILLED = "OOMKilled"
 """`status.lastFailure.reason` of a worker that the kernel killed because memory was exhausted."""
+NODE_LOST = "NodeLost"
+"""`status.lastFailure.reason` of a node that was lost with its workers."""
 _MESSAGE_LIMIT = 200
 # The supervisor writes it and imports nothing of the project; its test reads all its messages with this pattern.
 _COMMAND_AT_FAULT = r"(?:[^:]*: )?command (['\"]).*\1 (?:not found|cannot be executed)\b"

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from elasticjob_api.failure_text import NODE_LOST, OOM_KILLED
 from elasticjob_cli.views.text import one_line
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ def read_last_failure(status: Mapping[str, Any]) -> "LastFailure | None":
 def failure_text(failure: "LastFailure") -> str:
     """Return the root cause in one line, which is not yet a sentence."""
     message = one_line(failure.message)
-    if failure.reason == "NodeLost":
+    if failure.reason == NODE_LOST:
         return message or f"pod {failure.pod_name} was lost"
     end = f"was killed by {failure.signal}" if failure.signal else f"exited with {failure.exit_code}"
-    if failure.reason == "OOMKilled":
+    if failure.reason == OOM_KILLED:
         end += ", out of memory"
     node = f" on {failure.node_name}" if failure.node_name else ""
     words = f"rank {failure.rank} in pod {failure.pod_name}{node} {end} in round {failure.round}"

@@ -95,7 +95,7 @@ class StatusWriter:
         await self._write(key, obj, job_state, status)
         job_state.last_write_was_progress_only = progress_only
         self._measure(key, obj, before, status)
-        await self._record_transitions(key, obj, job_state, before, status)
+        await self.record(key, obj, job_state, events(before, status))
         return None
 
     def _due_s(self, job_state: JobState) -> float:
@@ -147,11 +147,6 @@ class StatusWriter:
             return written
         stored = job_state.written_status if job_state.status else obj.get("status")
         return with_preserved_fields(stored, written) if isinstance(stored, Mapping) else written
-
-    async def _record_transitions(
-        self, key: JobKey, obj: Object, job_state: JobState, before: JobStatus, after: JobStatus
-    ) -> None:
-        await self.record(key, obj, job_state, events(before, after))
 
     async def record(self, key: JobKey, obj: Object, job_state: JobState, events: Iterable[Event]) -> None:
         """Write events about the job."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from elasticjob_api.constants import ConditionType, EventReason
+from elasticjob_api.failure_text import NODE_LOST
 from elasticjob_api.status import Condition, JobStatus, LastFailure
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.text import node_count_text, pluralize
-from elasticjob_operator.policy.status import node_loss
 from elasticjob_operator.policy.status.conditions import is_true
 
 
@@ -68,12 +68,12 @@ def _trouble_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     if stalled := _became_true(before, after, ConditionType.STALLED):
         yield Event(EventReason.STALLED, stalled.message, warning=True)
     failure = after.last_failure
-    if failure is not None and failure != before.last_failure and failure.reason != node_loss.REASON:
+    if failure is not None and failure != before.last_failure and failure.reason != NODE_LOST:
         yield Event(EventReason.WORKER_FAILED, worker_failed_text(failure), warning=True)
     if after.restarts > before.restarts:
         yield Event(EventReason.RESTARTING, f"all workers restart (restart {after.restarts} of the job)", warning=True)
     if after.node_losses > before.node_losses:
-        loss = failure.message if failure is not None and failure.reason == node_loss.REASON else "a node was lost"
+        loss = failure.message if failure is not None and failure.reason == NODE_LOST else "a node was lost"
         count = f"node loss {after.node_losses} of the job, not counted against maxRestarts"
         yield Event(EventReason.NODE_LOST, f"{loss} ({count})", warning=True)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
+from elasticjob_api.failure_text import NODE_LOST
 from elasticjob_api.job import nproc_per_node
 from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.status import LastFailure
@@ -13,7 +14,6 @@ from elasticjob_operator.model.text import pluralize
 from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.policy.status.pod_messages import GENERIC_REASONS, describe_exit
 
-REASON = "NodeLost"
 _KILLED = 137
 """Exit code of a killed process; used for a lost node, whose exit code is unknown."""
 _LEASE_EXPIRED = "its agent's lease in etcd expired"
@@ -40,14 +40,14 @@ def from_node_loss(snapshot: JobSnapshot) -> LastFailure | None:
         rank=first.rank * nproc_per_node(snapshot.job.spec),
         local_rank=0,
         exit_code=code,
-        reason=REASON,
+        reason=NODE_LOST,
         message=_message(location, first, others=len(lost) - 1),
     )
 
 
 def with_pod_exit(known: LastFailure | None, pods: Mapping[str, Pod]) -> LastFailure | None:
     """Return the failure; for a lost node with the cause of the pod's end, which Kubernetes reports after the loss."""
-    if known is None or known.reason != REASON or (pod := pods.get(known.pod_name)) is None:
+    if known is None or known.reason != NODE_LOST or (pod := pods.get(known.pod_name)) is None:
         return known
     if not pod.ended or pod.reason in GENERIC_REASONS or pod.reason in known.message:
         return known
