@@ -1,12 +1,14 @@
 """`elasticjob run`: the arguments; `elasticjob_cli.local.run` runs the job."""
 
 import argparse
+import math
 from pathlib import Path
 
 from elasticjob_cli.command import CommandPage
 from elasticjob_cli.errors import MissingExtra
 
 _PORTS = 65536
+_LEAST_STOP_S = 1.0
 _EXTRA = {
     "yaml": "PyYAML",
     "psutil": "psutil",
@@ -47,6 +49,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="serve a web page of the run on this machine (default: a free port)",
     )
+    parser.add_argument(
+        "--stop-timeout",
+        type=_seconds,
+        metavar="SECONDS",
+        default=5.0,
+        help="after a signal, kill everything after this time; workers have half of it to end (default: 5)",
+    )
 
 
 def _run(arguments: argparse.Namespace) -> int:
@@ -65,6 +74,7 @@ def _run(arguments: argparse.Namespace) -> int:
             output=arguments.output,
             etcd=EtcdOptions(port=arguments.etcd_port, binary=arguments.etcd_binary),
             ui=arguments.ui,
+            stop_timeout_s=arguments.stop_timeout,
         )
     )
 
@@ -73,6 +83,16 @@ def _port(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) >= _PORTS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port; give a number from 0 to {_PORTS - 1}")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not _LEAST_STOP_S <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; give seconds, {_LEAST_STOP_S:g} or more")
+    return value
 
 
 PAGES = {

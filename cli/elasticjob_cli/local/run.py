@@ -60,6 +60,8 @@ class Options:
     etcd: EtcdOptions
     ui: int | None = None
     """Port of the web page, 0 for any free one; None: no page."""
+    stop_timeout_s: float = shutdown.STOP_S
+    """Seconds from the first signal until everything is killed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -181,6 +183,7 @@ async def _run_pods(run: _Run, stack: LocalStack) -> int:
             stack.kubelet.run(),
             followers.follow_job(stack.cluster, view),
             followers.follow_pods(stack.cluster, view, info),
+            followers.follow_starts(view, info),
             followers.follow_events(stack.cluster, view, info, run.console.recent),
             save_events(stack.cluster, run.folder.events),
             followers.follow_reports(stack.etcd, _keys(stack, view.job), view),
@@ -193,8 +196,9 @@ async def _run_pods(run: _Run, stack: LocalStack) -> int:
         if request is None:
             await shutdown.wait_pods_done(stack, view, run.signals)
         else:
-            info(f"{request.reason}: stopping the job within {shutdown.STOP_S:g} s; a second signal kills everything")
-            await shutdown.stop(stack, view, request.code)
+            limit_s = run.options.stop_timeout_s
+            info(f"{request.reason}: stopping the job within {limit_s:g} s; a second signal kills everything")
+            await shutdown.stop(stack, view, request.code, limit_s=limit_s)
         for task in tasks:
             task.cancel()
     return request.code if request else _code(view, injector, run.console)

@@ -19,6 +19,9 @@ from elasticjob_cli.exit_codes import CLOSED_OUTPUT
 
 T = TypeVar("T")
 
+_PASSES = 100
+"""More than processes that are not malicious need; limited, so that a chain of forks does not keep the run alive."""
+
 _CODES = {
     signal.SIGINT: ExitCode.INTERRUPTED,
     signal.SIGTERM: ExitCode.LEFT,
@@ -91,7 +94,23 @@ class SignalWaiter:
 
 def kill_everything(code: int) -> NoReturn:
     """Kill every process below this one with SIGKILL, then exit with `code` without any cleanup."""
-    for process in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
+    for process in _stopped_descendants():
+        with suppress(psutil.Error):
             process.kill()
     os._exit(code)
+
+
+def _stopped_descendants() -> set[psutil.Process]:
+    """Stop every process below this one with SIGSTOP; return them."""
+    # A process that runs may start another one behind a list of processes. A stopped one cannot, and stays the
+    # parent of its children. So the list is complete when a pass finds nothing new.
+    stopped: set[psutil.Process] = set()
+    for _ in range(_PASSES):
+        found = set(psutil.Process().children(recursive=True)) - stopped
+        if not found:
+            break
+        for process in found:
+            with suppress(psutil.Error):  # it has ended, or another user owns it
+                process.suspend()
+        stopped |= found
+    return stopped
