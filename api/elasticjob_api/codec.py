@@ -229,8 +229,18 @@ def _read_choice(choices: tuple[Any, ...], value: Any, path: str, _mode: _Mode) 
     if value not in choices:
         names = ", ".join(str(choice) for choice in choices)
         kind = UnknownValue if isinstance(value, str) else CodecError
-        raise kind(path, f"{value!r} is not one of {names}")
+        raise kind(path, f"{value!r} is not one of {names}{_quotes_needed(choices, value)}")
     return value
+
+
+_YAML_WORDS = {True: ("On", "Yes"), False: ("Off", "No")}
+"""Words that YAML 1.1 reads as true or false where they have no quotes."""
+
+
+def _quotes_needed(choices: tuple[Any, ...], value: Any) -> str:
+    """Return the cure for a choice that YAML has turned into true or false; empty for any other value."""
+    word = next((word for word in _YAML_WORDS[value] if word in choices), "") if isinstance(value, bool) else ""
+    return f'; YAML reads {word} without quotes as {str(value).lower()}: write "{word}"' if word else ""
 
 
 _WORDS = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}
@@ -288,7 +298,9 @@ def write(value: Any, *, keep_defaults: bool = False) -> Any:
         return [write(item, keep_defaults=keep_defaults) for item in value]
     if isinstance(value, Mapping):
         return {name: write(item, keep_defaults=keep_defaults) for name, item in value.items()}
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    # A larger one stays a float: readers refuse an integer with more than 64 bits.
+    is_short = isinstance(value, float) and value.is_integer() and abs(value) < _INT_LIMIT
+    return int(value) if is_short else value
 
 
 def _write_dataclass(value: Any, *, keep_defaults: bool) -> dict[str, Any]:

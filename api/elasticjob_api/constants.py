@@ -46,6 +46,7 @@ ENV_NPROC = "ELASTICJOB_NPROC_PER_NODE"
 ENV_JOIN_TIMEOUT = "ELASTICJOB_JOIN_TIMEOUT_SECONDS"  # how long an agent tries to reach etcd at its start
 ENV_LOG_DIR = "ELASTICJOB_LOG_DIR"  # where logs of rounds and ranks are stored
 ENV_INTERFACE = "ELASTICJOB_INTERFACE"  # network interface whose address the agent uses instead of the pod's
+ENV_WARM_START = "ELASTICJOB_WARM_START"  # Auto or Off: whether workers may be forked from a zygote
 ENV_TERMINATION_LOG = "ELASTICJOB_TERMINATION_LOG"  # file for a description of the root cause
 ENV_TRACE = "ELASTICJOB_TRACE"  # file for trace points; unset: none are recorded
 ENV_LOG_LEVEL = "ELASTICJOB_LOG_LEVEL"  # debug, info, warning or error; how much the agent logs
@@ -132,7 +133,16 @@ class EventReason(StrEnum):
     OWNED_BY_ANOTHER = "OwnedByAnother"
 
 
+class WarmStart(StrEnum):
+    """`spec.agent.warmStart`: whether restarted workers skip the imports of their script."""
+
+    AUTO = "Auto"  # where that is safe
+    OFF = "Off"
+
+
 JOIN_TIMEOUT_S = 600.0
 """Default of `joinTimeoutSeconds`."""
 KEEP_ALIVE_S = 6.0
 """Default of `keepAliveSeconds`, the lease of an agent."""
+IMPORT_PROFILE_BYTES = 128 * 1024
+"""At most, for the recorded imports of one command; those of torch and transformers have about 40 KiB."""

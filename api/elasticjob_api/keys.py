@@ -5,6 +5,9 @@
     P/c/…                                                  control: decisions depend on it
     P/c/ctl/…                                              every agent watches it
     P/r/…                                                  reports: only for display
+    P/w/imports                                            the import profile: it only makes a start faster
+    P/w/earlier                                            that of an earlier job
+    /elasticjob/imports/<cluster>/<namespace>/<name>       one that the operator keeps for later jobs
 
 The uid is in the key, so a re-created job never shares keys with its predecessor. Slots are four hex digits and
 incarnations eight, so that keys sort by slot and a member is twelve bytes.
@@ -26,11 +29,14 @@ Kind = Literal[
     "link",
     "members",
     "node",
+    "held",
     "failure",
     "done",
     "gone",
     "report",
     "samples",
+    "imports",
+    "earlier",
 ]
 
 _SLOT = "[0-9a-f]{4}"
@@ -45,9 +51,17 @@ _SINGLES: dict[str, Kind] = {
     "c/ctl/closer": "closer",
     "c/ctl/terms": "terms",
     "c/ctl/link": "link",
+    "w/imports": "imports",
+    "w/earlier": "earlier",
 }
-_MEMBERS: dict[str, Kind] = {"c/nodes": "node", "c/gone": "gone", "r": "report", "r/samples": "samples"}
-_MEMBER = re.compile(rf"(c/nodes|c/gone|r)/({_SLOT})\.([0-9a-f]{{8}})(/samples|)")
+_MEMBERS: dict[str, Kind] = {
+    "c/nodes": "node",
+    "c/held": "held",
+    "c/gone": "gone",
+    "r": "report",
+    "r/samples": "samples",
+}
+_MEMBER = re.compile(rf"(c/nodes|c/held|c/gone|r)/({_SLOT})\.([0-9a-f]{{8}})(/samples|)")
 _FAILURE = re.compile(rf"({_NUMBER})/({_SLOT})\.({_NUMBER})")
 _COMPLETION = re.compile(rf"c/done/({_NUMBER})/({_SLOT})")
 _FAILURES = "c/failures/"
@@ -145,6 +159,11 @@ class Keys:
         return f"{self.prefix}/c/nodes/"
 
     @property
+    def all_holdings(self) -> str:
+        """Return the prefix of the holdings of all nodes."""
+        return f"{self.prefix}/c/held/"
+
+    @property
     def reports(self) -> str:
         """Return the prefix of all reports and samples."""
         return f"{self.prefix}/r/"
@@ -153,9 +172,23 @@ class Keys:
         """Return the key of one session of one agent; leased."""
         return f"{self.prefix}/c/nodes/{slot:04x}.{incarnation}"
 
+    def holdings(self, slot: int, incarnation: str) -> str:
+        """Return the key of the parts of steps that one node has whole; leased."""
+        return f"{self.all_holdings}{slot:04x}.{incarnation}"
+
     def tombstone(self, slot: int, incarnation: str) -> str:
         """Return the key of the record that this incarnation has ended, with the reason."""
         return f"{self.prefix}/c/gone/{slot:04x}.{incarnation}"
+
+    @property
+    def import_profile(self) -> str:
+        """Return the key of the imports that the job's workers have in common."""
+        return f"{self.prefix}/w/imports"
+
+    @property
+    def earlier_import_profile(self) -> str:
+        """Return the key of the imports that the workers of an earlier job had."""
+        return f"{self.prefix}/w/earlier"
 
     def report(self, slot: int, incarnation: str) -> str:
         """Return the key of the worker states of one agent; leased."""
@@ -200,6 +233,16 @@ class Keys:
 def job_prefix(*, cluster: str, namespace: str, name: str, uid: str) -> str:
     """Return P of a job that an operator owns; `cluster` is the uid of its kube-system namespace."""
     return f"{ROOT}/{cluster}/{namespace}/{name}/{uid}"
+
+
+def kept_profiles(cluster: str) -> str:
+    """Return the prefix of the import profiles that the operator of this cluster keeps."""
+    return f"{ROOT}/imports/{cluster}/"
+
+
+def kept_profile(cluster: str, namespace: str, name: str) -> str:
+    """Return the key of a profile that the operator keeps for later jobs of this namespace."""
+    return f"{kept_profiles(cluster)}{namespace}/{name}"
 
 
 def cli_prefix(run_id: str) -> str:

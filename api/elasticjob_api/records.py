@@ -153,8 +153,8 @@ class WorkerFailure:
     """Another agent opened the round first. The failure counts for the cause, never for the charge."""
     oom: bool = False
     startup: bool = False
-    """The worker ended soon after its start, and no worker of its node had reported progress. An immediate restart may
-    well fail again.
+    """The worker ended soon after its start, and no worker of its node had shown a sign of work. An immediate restart
+    may well fail again.
     """
     port_taken: bool = False
     """Rank 0 found MASTER_PORT taken by another process. This is not charged; the next attempt has another port."""
@@ -248,6 +248,18 @@ class RecoveryTimings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartReport:
+    """How the workers of a node were started in a round; only agents whose warm start is on write it."""
+
+    warm: int = 0
+    """Number of workers that were started warm; all others are cold."""
+    cold_reason: str = ""
+    """Why workers are cold; empty if all are warm."""
+    first_output_s: float | None = None
+    """From the start of the first worker to the first byte of any; None: none yet, or the agent does not see it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
     """`P/r/<slot>.<incarnation>`: written on each change of state."""
 
@@ -265,6 +277,8 @@ class NodeReport:
     """Wall clock since when the workers are suspected to hang; 0 if they are not."""
     recovery: RecoveryTimings | None = None
     """Of `round`, once its workers were started."""
+    start: StartReport | None = None
+    """Of `round`, once its workers were started; None while warm start is off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,12 +11,13 @@ phase that older readers miss: a state with an unknown phase cannot be read, and
 import functools
 import itertools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from elasticjob_api.errors import RecordError
+from elasticjob_api.kept_steps import History, KeptStep, Lineage, parse_number
 from elasticjob_api.keys import SLOT_LIMIT, FailureKey
 from elasticjob_api.one_line import one_line
 
@@ -60,6 +61,7 @@ class Cause(Enum):
     MAX_RESTARTS = "MaxRestartsExceeded"
     FAIL_JOB_RULE = "FailJobRule"
     JOIN_TIMEOUT = "JoinTimeout"
+    RESTORE_FAILED = "RestoreFailed"
     OPERATOR = "Operator"
     UNKNOWN = "Unknown"
     """A cause that a newer version wrote; the `message` of the state describes it."""
@@ -103,7 +105,7 @@ class RendezvousState:
     loss_grace_spent: bool = False
     restart_id: str = ""
     startup_failures: int = 0
-    """Consecutive failures before any progress, up to the last verdict: the back-off grows with them."""
+    """Consecutive failures of the start, up to the last verdict: the back-off grows with them."""
     port_retries: int = 0
     """Consecutive rounds that ended because MASTER_PORT was taken; not charged, but bounded."""
     charged_failures: str = ""
@@ -115,12 +117,22 @@ class RendezvousState:
     """Workers per member (`encode_layout`); `workers_per_node` reads it."""
     roles: str = ""
     """Roles per member, encoded likewise."""
+    run: str = ""
+    """The id of the run that all kept steps belong to, drawn with the first state; empty while Keep is off."""
+    history: str = ""
+    """The steps that the training descends from: the text of a `History`, which `kept_history` reads."""
+    restore: str = ""
+    """The step that every member restores: the text of a `KeptStep`, which `step_to_restore` reads. Set in ACTIVE."""
+    sources: str = ""
+    """Which members hold the parts of that step. Set in ACTIVE, and left out if it would be long."""
+    shift: str = ""
+    """How far apart, in rank order, a member and its replica are; `replica_shift` reads it."""
     members: tuple[Member, ...] = ()
 
     @property
     def is_failure_stop(self) -> bool:
         """Whether a failure opened this round: its workers hang in a collective, and get a short grace."""
-        return self.cause in {Cause.WORKER_FAILED, Cause.NODE_LOST}
+        return self.cause in {Cause.WORKER_FAILED, Cause.NODE_LOST, Cause.RESTORE_FAILED}
 
     @property
     def summary(self) -> str:
@@ -145,6 +157,40 @@ class RendezvousState:
         """Return the number of workers of each member, in rank order; raise RecordError if it cannot be read."""
         return _from_run_lengths(self.nprocs, _WORKERS_MARK, _worker_count)
 
+    def kept_history(self) -> History:
+        """Return the steps that the training descends from; raise RecordError if they cannot be read."""
+        return History.parse(self.history)
+
+    def step_to_restore(self) -> KeptStep | None:
+        """Return the step that every member restores, None if there is none; raise RecordError if it cannot be read."""
+        return KeptStep.parse(self.restore) if self.restore else None
+
+    def replica_shift(self) -> int:
+        """Return how far apart a member and its replica are, 0 if that is unknown."""
+        try:
+            return parse_number(self.shift, "shift")
+        except RecordError:
+            return 0
+
+    def history_of_next_round(self) -> str:
+        """Return the history after this state: an active round adds its own lineage, with all of its steps.
+
+        It is empty while Keep is off. Nothing that cannot be read is in it: no step of it is restored.
+        """
+        if not self.run or self.phase is not RoundPhase.ACTIVE:
+            return self.history
+        try:
+            lineage = Lineage(self.round, self.nonce)
+        except RecordError:
+            return self.history
+        return str(self._readable_history().with_lineage(lineage))
+
+    def _readable_history(self) -> History:
+        try:
+            return self.kept_history()
+        except RecordError:
+            return History()
+
 
 def next_round(
     state: RendezvousState, nonce: str, cause: Cause, message: str = "", *, restart_id: str | None = None
@@ -163,6 +209,9 @@ def next_round(
         startup_failures=state.startup_failures,
         port_retries=state.port_retries,
         charged_failures=state.charged_failures,
+        run=state.run,
+        history=state.history_of_next_round(),
+        shift=state.shift,
     )
 
 
@@ -182,13 +231,15 @@ _WIRE = {
     "charged_failures": "charges",
 }
 """Field → its name in the record, where the two differ."""
+_NAMES = {f.name: _WIRE.get(f.name, f.name) for f in fields(RendezvousState) if f.name != "members"}
+_FIELDS = {name: field for field, name in _NAMES.items()}
 
 
 def encode_state(state: RendezvousState) -> bytes:
     """Return the compact form, without empty and false fields."""
     words = [_MAGIC]
-    for field in (f.name for f in fields(RendezvousState) if f.name != "members"):
-        value, name = getattr(state, field), _WIRE.get(field, field)
+    for field, name in _NAMES.items():
+        value = getattr(state, field)
         if value or name in _ALWAYS:
             words.append(f"{name}={quote(_text(value), safe=_SAFE)}")
     return f"{' '.join(words)}\n{encode_members(state.members)}".encode()
@@ -209,9 +260,8 @@ def decode_state(data: bytes) -> RendezvousState:
         if magic != _MAGIC:
             raise RecordError(f"rendezvous state is of version {magic[:8]!r}, not {_MAGIC}")
         values = dict(word.split("=", 1) for word in words)
-        known = {_WIRE.get(f.name, f.name): f.name for f in fields(RendezvousState) if f.name != "members"}
-        parsed = {known[name]: _value(name, unquote(text)) for name, text in values.items() if name in known}
-        return replace(RendezvousState(**parsed), members=decode_members(tail))
+        parsed = {_FIELDS[name]: _value(name, unquote(text)) for name, text in values.items() if name in _FIELDS}
+        return RendezvousState(**parsed, members=decode_members(tail))
     except (ValueError, TypeError, KeyError) as error:
         raise RecordError(f"rendezvous state is corrupt: {error}") from error
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.errors import RecordError
+from elasticjob_api.holdings import HoldingsRecord, decode_holdings
 from elasticjob_api.keys import FailureKey, Keys, Kind, ParsedKey
 from elasticjob_api.link_secret import decode_link_secret
 from elasticjob_api.records import (
@@ -70,6 +71,8 @@ class RendezvousView:
     link_secret: bytes | None = None
     link_secret_revision: int = 0
     nodes: Mapping[Member, NodeEntry] = field(default_factory=dict)
+    holdings: Mapping[Member, HoldingsRecord] = field(default_factory=dict)
+    """The parts of steps that each node has whole; only in an agent's view."""
     reports: Mapping[Member, NodeReport] = field(default_factory=dict)
     samples: Mapping[Member, NodeSamples] = field(default_factory=dict)
     tombstones: Mapping[Member, Tombstone] = field(default_factory=dict)
@@ -279,6 +282,7 @@ PARSERS: dict[Kind, KeyParser] = {
     "terms": KeyParser("runtime_config", decode_runtime_config, _single),
     "link": KeyParser("link_secret", decode_link_secret, _single),
     "node": KeyParser("nodes", _record(NodeRecord), _node_item),
+    "held": KeyParser("holdings", decode_holdings, _by_member),
     "report": KeyParser("reports", _record(NodeReport), _by_member),
     "samples": KeyParser("samples", _record(NodeSamples), _by_member),
     "gone": KeyParser("tombstones", _record(Tombstone), _by_member),
@@ -294,6 +298,7 @@ _AGENT_DECODERS: dict[Kind, Callable[[bytes], Any]] = {
     "spec": decode_spec,
     # Cached: the leader reads all records again after each change of one.
     "node": functools.lru_cache(maxsize=1 << 14)(_record(NodeRecord)),
+    "held": functools.lru_cache(maxsize=1 << 12)(decode_holdings),
 }
 
 _REVISIONS = {each.name for each in fields(RendezvousView) if each.name.endswith("_revision")}
@@ -308,7 +313,7 @@ def entry_of(at: ParsedKey, kv: StoredKey, record: Any) -> ViewEntry:
 
 def view_of(entries: Iterable[ViewEntry], **other_fields: Any) -> RendezvousView:
     """Return the view of these keys; `other_fields` are those that no key has."""
-    mappings = ("nodes", "reports", "samples", "tombstones", "failures", "completions")
+    mappings = ("nodes", "holdings", "reports", "samples", "tombstones", "failures", "completions")
     found: dict[str, Any] = {name: {} for name in mappings}
     for name, key, value, revision in entries:
         if key is None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from elasticjob_api.constants import JOIN_TIMEOUT_S, KEEP_ALIVE_S
+from elasticjob_api.constants import JOIN_TIMEOUT_S, KEEP_ALIVE_S, WarmStart
 from elasticjob_api.replica_sizes import ReplicaSizes
 
 
@@ -58,7 +58,7 @@ class Rendezvous:
 
 @dataclass(frozen=True, slots=True)
 class RestartBackoff:
-    """Delay between failures before any progress; doubles from initial to max."""
+    """Delay between failures of the start; doubles from initial to max."""
 
     initial_s: float = 1.0
     max_s: float = 300.0
@@ -136,6 +136,8 @@ class Agent:
     """Size of the memory volume at /dev/shm; unset: the pod's memory limit decides."""
     log_size_limit: str = "2Gi"
     """Size limit of the log volume."""
+    warm_start: WarmStart | None = None
+    """Unset: the operator's own setting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

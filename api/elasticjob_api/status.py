@@ -35,6 +35,18 @@ class WorkerStates:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StartStatus:
+    """How the workers of a node were started in their round."""
+
+    kind: str
+    """Warm, or Cold if one of them is."""
+    reason: str = ""
+    """Why they are cold."""
+    first_output_milliseconds: int | None = None
+    """From their start to the first byte of any; None: none yet, or the agent does not see it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
     """One node of the job.
 
@@ -56,6 +68,8 @@ class NodeStatus:
     is `cpu_percent`, and where the list of nodes would become too long.
     """
     rank_memory_bytes: tuple[int, ...] = ()
+    start: StartStatus | None = None
+    """None while warm start is off, before the first start, and where the list of nodes would become too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,6 +31,7 @@ class Whole:
     ratio: float = 0.5
     wait_s: float = 1.0
     on: bool = False
+    mode: Literal["Auto", "Off"] | None = None
     maybe: Part | None = None
     free: Any = None
 
@@ -47,7 +48,7 @@ def test_all_kinds_of_fields_are_read() -> None:
 
 
 def test_null_stands_for_nothing_where_nothing_is_allowed() -> None:
-    assert codec.read(Whole, {"name": "w", "maybe": None}).maybe is None
+    assert codec.read(Whole, {"name": "w", "maybe": None, "mode": None}) == Whole("w")
 
 
 def fault(value: Any) -> tuple[str, str]:
@@ -56,7 +57,7 @@ def fault(value: Any) -> tuple[str, str]:
     return caught.value.path, caught.value.message
 
 
-KNOWN = "byName, count, free, maybe, name, on, parts, ratio, waitSeconds"
+KNOWN = "byName, count, free, maybe, mode, name, on, parts, ratio, waitSeconds"
 
 
 @pytest.mark.parametrize(
@@ -78,6 +79,10 @@ KNOWN = "byName, count, free, maybe, name, on, parts, ratio, waitSeconds"
         pytest.param({"name": "w", "byName": {"a": {"size": 1, "colour": "mauve"}}}, "spec.byName.a.colour",
                      "'mauve' is not one of red, blue", id="an unknown choice"),
         pytest.param({"name": "w", "count": "many"}, "spec.count", "'many' is not one of auto", id="an unknown word"),
+        pytest.param({"name": "w", "mode": False}, "spec.mode",
+                     'False is not one of Auto, Off; YAML reads Off without quotes as false: write "Off"',
+                     id="a word that YAML reads as false"),
+        pytest.param({"name": "w", "mode": True}, "spec.mode", "True is not one of Auto, Off", id="true for a word"),
         pytest.param({"name": "w", "on": 1}, "spec.on", "1 is not true or false", id="a number for a switch"),
         pytest.param({"name": "w", "ratio": "x"}, "spec.ratio", "'x' is not a number", id="a word for a number"),
         pytest.param({"name": "x" * 3, "on": "y" * 99}, "spec.on", f"'{'y' * 59} is not true or false",

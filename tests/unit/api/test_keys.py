@@ -27,7 +27,8 @@ def test_single_keys(key: str, kind: str) -> None:
 
 @given(slots, incarnations)
 def test_keys_of_a_stay(slot: int, incarnation: str) -> None:
-    kinds = {"node": KEYS.node, "gone": KEYS.tombstone, "report": KEYS.report, "samples": KEYS.samples}
+    kinds = {"node": KEYS.node, "held": KEYS.holdings, "gone": KEYS.tombstone}
+    kinds |= {"report": KEYS.report, "samples": KEYS.samples}
     parsed = {kind: KEYS.parse(make(slot, incarnation)) for kind, make in kinds.items()}
     assert parsed == {kind: ParsedKey(kind, slot=slot, incarnation=incarnation) for kind in kinds}  # type: ignore[arg-type]  # as above
 
@@ -62,7 +63,7 @@ def test_what_agents_watch_is_the_state_and_the_closer_alone() -> None:
     everything = [
         *(KEYS.spec, KEYS.expected, KEYS.rendezvous_state, KEYS.leader, KEYS.members, KEYS.node(1, "0" * 8)),
         *(KEYS.tombstone(1, "0" * 8), KEYS.report(1, "0" * 8), KEYS.samples(1, "0" * 8)),
-        *(KEYS.failure(1, 1, 0), KEYS.completion(1, 1)),
+        *(KEYS.failure(1, 1, 0), KEYS.completion(1, 1), KEYS.holdings(1, "0" * 8)),
     ]
     assert [key for key in everything if key.startswith(KEYS.ctl)] == [KEYS.rendezvous_state, KEYS.leader]
     reported = [KEYS.report(1, "0" * 8), KEYS.samples(1, "0" * 8)]
@@ -74,6 +75,10 @@ def test_node_keys_sort_by_slot() -> None:
     keys = [KEYS.node(slot, "0" * 8) for slot in (0, 9, 10, 255, 256, 65535)]
     assert keys == sorted(keys)
     assert all(key.startswith(KEYS.nodes) for key in keys)
+
+
+def test_one_range_reads_the_holdings_of_all_nodes() -> None:
+    assert all(KEYS.holdings(slot, "0" * 8).startswith(KEYS.all_holdings) for slot in (0, 65535))
 
 
 @pytest.mark.parametrize(
@@ -89,6 +94,8 @@ def test_node_keys_sort_by_slot() -> None:
         f"{KEYS.nodes}0001.0000000",
         f"{KEYS.nodes}0001.0000000A",
         f"{KEYS.nodes}0001.000000000",
+        f"{KEYS.all_holdings}0001.0000000A",
+        f"{KEYS.all_holdings}0001.00000000/samples",
         f"{KEYS.failures(1)}0001",
         f"{KEYS.prefix}/c/failures/-1/0001.0",
         f"{KEYS.spec}\n",

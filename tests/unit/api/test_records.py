@@ -1,6 +1,7 @@
 """Records of a running job: there and back, the bytes that older agents wrote, and refusal of all else."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from elasticjob_api.records import (
     RecoveryTimings,
     SlotOwner,
     SpecRecord,
+    StartReport,
     Tombstone,
     TombstoneReason,
     WorkerFailure,
@@ -54,6 +56,8 @@ RECORDS: list[Any] = [
         pod="p", pod_uid="u", round=1, group_rank=0, progress=Progress(3, None, {"loss": "0.1"}),
         workers=(WorkerReport(rank=0, state=WorkerState.FAILED, exit_code=0, cpu_percent=12.5, memory_bytes=0),),
     ),
+    NodeReport(pod="p", pod_uid="u", round=1, start=StartReport()),
+    NodeReport(pod="p", pod_uid="u", round=1, start=StartReport(warm=1, cold_reason="why", first_output_s=0.19)),
     NodeSamples(round=1),
     NodeSamples(
         round=1, cpu_percent=(12.5, None), memory_bytes=(None, 0), progress=Progress(3, None, {"loss": "0.1"}),
@@ -76,6 +80,15 @@ def test_what_is_at_its_default_is_not_written() -> None:
         "host": "h",
         "address": "10.0.0.1",
         "nproc": 2,
+    }
+
+
+def test_a_report_of_an_agent_whose_warm_start_is_off_has_no_field_about_starts() -> None:
+    plain = NodeReport(pod="p", pod_uid="u", round=1)
+    assert "start" not in json.loads(records.encode(plain))
+    assert json.loads(records.encode(replace(plain, start=StartReport(warm=2, first_output_s=0.19))))["start"] == {
+        "warm": 2,
+        "firstOutputSeconds": 0.19,
     }
 
 
@@ -165,3 +178,8 @@ def test_any_json_is_a_record_or_a_record_error(cls: type[Any], fields: dict[str
 def test_a_slot_is_owned_by_the_pod_that_the_map_names() -> None:
     spec = SpecRecord(min=1, max=2, desired=2, slots={10: SlotOwner("pod-a")})
     assert (spec.owner(10), spec.owner(0)) == (SlotOwner("pod-a"), None)
+
+
+def test_a_huge_usage_that_can_be_read_can_be_written_and_read_again() -> None:
+    samples = records.decode(NodeSamples, b'{"v":1,"round":1,"cpuPercent":[' + b"9" * 60 + b".5]}")
+    assert records.decode(NodeSamples, records.encode(samples)) == samples

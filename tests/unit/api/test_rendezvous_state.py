@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_api.errors import RecordError
+from elasticjob_api.kept_steps import KeptStep, Lineage
 from elasticjob_api.keys import FailureKey
 from elasticjob_api.rendezvous_state import (
     MEMBER_BYTES,
@@ -52,9 +53,15 @@ states = st.builds(
     master=texts,
     nprocs=texts,
     roles=texts,
+    run=texts,
+    history=texts,
+    restore=texts,
+    sources=texts,
+    shift=texts,
     members=st.lists(members).map(tuple),
 )
 
+KEEP_WORDS = {b"run", b"history", b"restore", b"sources", b"shift"}
 A, B = Member(0x12, "0000000a"), Member(0xFFFF, "deadbeef")
 PLAIN = RendezvousState(phase=RoundPhase.ACTIVE, round=7, nonce="n", members=(A, B))
 
@@ -85,6 +92,13 @@ def test_a_thousand_members_are_twelve_bytes_each() -> None:
 def test_a_word_of_a_newer_version_is_ignored() -> None:
     data = encode_state(PLAIN).replace(b"w1 ", b"w1 colour=blue ")
     assert decode_state(data) == PLAIN
+
+
+def test_a_version_without_keep_ignores_its_words() -> None:
+    kept = replace(PLAIN, run="0badcafe", history="7.n.*", restore="6.m.120.8", sources="0-7:0", shift="3")
+    head, newline, tail = encode_state(kept).partition(b"\n")
+    words = [word for word in head.split(b" ") if word.split(b"=")[0] not in KEEP_WORDS]
+    assert b" ".join(words) + newline + tail == encode_state(PLAIN)
 
 
 def test_a_cause_of_a_newer_version_is_unknown() -> None:
@@ -225,6 +239,59 @@ def test_opening_a_round_charges_nothing_and_keeps_the_counters() -> None:
         restart_id="r", cause=Cause.NODE_LEFT, message="pod-0 leaves",
     )  # fmt: skip
     assert next_round(last, "new", Cause.NODE_LEFT, "pod-0 leaves") == expected
+
+
+KEPT = replace(PLAIN, nonce="0000000a", run="0badcafe", history="6.0000000f.120", shift="3")
+
+
+def test_a_round_adds_the_lineage_before_it_to_the_history() -> None:
+    opened = next_round(KEPT, "0000000b", Cause.WORKER_FAILED)
+    assert (opened.run, opened.history, opened.shift) == ("0badcafe", "7.0000000a.*,6.0000000f.120", "3")
+    assert opened.kept_history().is_alive(KeptStep(Lineage(7, "0000000a"), 10**6, 1))
+
+
+def test_a_round_restores_nothing_before_it_is_active() -> None:
+    opened = next_round(replace(KEPT, restore="6.0000000f.120.8", sources="0-7:0"), "0000000b", Cause.NODE_LOST)
+    assert (opened.restore, opened.sources) == ("", "")
+
+
+def test_there_is_no_history_while_keep_is_off() -> None:
+    assert next_round(replace(PLAIN, nonce="0000000a"), "0000000b", Cause.NODE_LOST).history == ""
+
+
+@pytest.mark.parametrize("phase", [phase for phase in RoundPhase if phase is not RoundPhase.ACTIVE])
+def test_a_round_that_never_became_active_is_not_in_the_history(phase: RoundPhase) -> None:
+    assert replace(KEPT, phase=phase).history_of_next_round() == "6.0000000f.120"
+
+
+def test_a_history_that_cannot_be_read_is_left_out_of_the_next_one() -> None:
+    assert replace(KEPT, history="6.../x.*").history_of_next_round() == "7.0000000a.*"
+    assert replace(KEPT, nonce="../x").history_of_next_round() == "6.0000000f.120"
+
+
+@given(states)
+def test_any_state_has_a_next_round(state: RendezvousState) -> None:
+    opened = next_round(replace(state, phase=RoundPhase.ACTIVE, run="0badcafe"), "0000000b", Cause.NODE_LOST)
+    assert decode_state(encode_state(opened)) == opened
+
+
+def test_the_step_to_restore_is_read_from_its_word() -> None:
+    assert PLAIN.step_to_restore() is None
+    assert replace(PLAIN, restore="6.0000000f.120.8").step_to_restore() == KeptStep(Lineage(6, "0000000f"), 120, 8)
+
+
+def test_a_step_to_restore_that_cannot_be_read_is_a_record_error_and_never_none() -> None:
+    with pytest.raises(RecordError):
+        replace(PLAIN, restore="6.0000000f.120").step_to_restore()
+
+
+@pytest.mark.parametrize(("text", "shift"), [("", 0), ("3", 3), ("0", 0), ("-1", 0), ("x", 0), ("9" * 5000, 0)])
+def test_a_shift_that_cannot_be_read_is_unknown(text: str, shift: int) -> None:
+    assert replace(PLAIN, shift=text).replica_shift() == shift
+
+
+def test_a_failed_restore_stops_the_peers_fast_since_they_wait_for_the_node() -> None:
+    assert next_round(PLAIN, "m", Cause.RESTORE_FAILED).is_failure_stop
 
 
 def test_the_summary_is_one_bounded_line_without_control_characters() -> None:

@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from elasticjob_api.holdings import HoldingsRecord
+from elasticjob_api.kept_steps import KeptStep, Lineage
 from elasticjob_api.records import Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Member, Membership, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView, parse_view
@@ -11,10 +13,12 @@ from elasticjob_etcd.interface import KeyValue
 from testing.newer_version import newer_value
 from tests.unit.rendezvous.views import KEYS, ViewBuilder, a_node, member, view_builder
 
+HOLDINGS = HoldingsRecord(port=7, steps={KeptStep(Lineage(2, "0000000a"), 120, 4): frozenset({0, 1})})
+
 
 def a_full_view() -> ViewBuilder:
     job = view_builder().nodes(0, 1).active(3, 0, 1).expected(2).failure(3, 1).completion(3, 0)
-    return job.tombstone(7, TombstoneReason.LEFT)
+    return job.holdings(1, HOLDINGS).tombstone(7, TombstoneReason.LEFT)
 
 
 def test_every_kind_of_record_is_read() -> None:
@@ -28,6 +32,7 @@ def test_every_kind_of_record_is_read() -> None:
     assert view.tombstones == {member(7): Tombstone(TombstoneReason.LEFT)}
     assert [str(key) for key in view.failures] == ["3/0001.0"]
     assert view.completions == {(3, 0): member(0)}
+    assert view.holdings == {member(1): HOLDINGS}
     assert view.unreadable == ()
 
 
@@ -62,6 +67,7 @@ PLACES = {
     "members": KEYS.members,
     "node": KEYS.node(9, "0" * 8),
     "gone": KEYS.tombstone(9, "0" * 8),
+    "held": KEYS.holdings(9, "0" * 8),
     "failure": KEYS.failure(3, 9, 0),
     "done": KEYS.completion(3, 9),
 }
@@ -76,6 +82,7 @@ def test_a_corrupt_record_is_left_out_and_reported_without_loss_of_others(place:
     assert len(view.unreadable) == 1
     assert view.unreadable[0].startswith(f"{key!r}: ")
     assert (view.nodes, view.failures, view.completions) == (whole.nodes, whole.failures, whole.completions)
+    assert view.holdings == whole.holdings
 
 
 def test_an_unreadable_state_still_has_its_revision() -> None:

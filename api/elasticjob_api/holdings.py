@@ -1,0 +1,85 @@
+"""The holdings of one node (`P/c/held/…`): where its keeper listens, and which parts of which steps it has whole.
+
+    k1 <port> <persisted step, or -> <step>:<indices of parts>;<step>:<indices>
+
+Without steps the last word is `-`. A newer writer may add words after those that are here: readers ignore them. A step
+that a record does not name is not offered to anyone, so it is always safe to leave one out.
+"""
+
+from dataclasses import dataclass, field
+
+from elasticjob_api.errors import RecordError
+from elasticjob_api.kept_steps import Holdings, KeptStep, PersistedStep, format_parts, parse_number, parse_parts
+
+MAX_BYTES = 8192
+"""The longest record. Those of real nodes have about 100 bytes."""
+MAX_STEPS = 32
+"""The most steps of a record; a node has three of its own and two of each member that it keeps replicas for."""
+
+_MAGIC = "k1"
+_NONE = "-"
+_PORT_LIMIT = 65_536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldingsRecord:
+    """The parts that a node has for other nodes, and the port that serves them."""
+
+    port: int
+    """The port of the node's keeper, at the address of its node record."""
+    steps: Holdings = field(default_factory=dict)
+    persisted: PersistedStep | None = None
+    """The newest whole step that this node has found in the shared directory."""
+
+
+def encode_holdings(record: HoldingsRecord) -> bytes:
+    """Return the compact form, newest steps first; the oldest are left out if there are too many."""
+    head = f"{_MAGIC} {record.port} {record.persisted or _NONE} "
+    words: list[str] = []
+    size = len(head)
+    for step in sorted(record.steps, reverse=True)[:MAX_STEPS]:
+        word = f"{step}:{format_parts(record.steps[step])}"
+        size += len(word) + 1
+        if size > MAX_BYTES:
+            break
+        words.append(word)
+    return f"{head}{';'.join(words) or _NONE}".encode()
+
+
+def decode_holdings(data: bytes) -> HoldingsRecord:
+    """Return the holdings in `data`; raise RecordError if it is corrupt, too large or of another version."""
+    if len(data) > MAX_BYTES:
+        raise RecordError(f"holdings have {len(data)} bytes; {MAX_BYTES} are the most")
+    try:
+        magic, port, persisted, steps, *_ = data.decode("ascii").split(" ")
+    except ValueError as error:
+        raise RecordError(f"holdings {data!r:.80} are not a line of words") from error
+    if magic != _MAGIC:
+        raise RecordError(f"holdings are of version {magic!r:.10}, not {_MAGIC}")
+    return HoldingsRecord(
+        port=_parse_port(port),
+        steps={} if steps == _NONE else _parse_steps(steps),
+        persisted=None if persisted == _NONE else PersistedStep.parse(persisted),
+    )
+
+
+def _parse_port(text: str) -> int:
+    if not 0 < (port := parse_number(text, "port")) < _PORT_LIMIT:
+        raise RecordError(f"holdings have port {text!r:.20}")
+    return port
+
+
+def _parse_steps(text: str) -> Holdings:
+    words = text.split(";", MAX_STEPS)
+    if len(words) > MAX_STEPS:
+        raise RecordError(f"holdings have more than {MAX_STEPS} steps")
+    steps = dict(_parse_step(word) for word in words)
+    if len(steps) < len(words):
+        raise RecordError(f"holdings {text!r:.120} name a step twice")
+    return steps
+
+
+def _parse_step(word: str) -> tuple[KeptStep, frozenset[int]]:
+    name, _, indices = word.partition(":")
+    step = KeptStep.parse(name)
+    return step, parse_parts(indices, step.parts)
