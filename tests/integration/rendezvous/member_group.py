@@ -21,6 +21,7 @@ from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_api.runtime_config import RuntimeConfig
 from elasticjob_etcd.errors import StoreReset, Unavailable
 from elasticjob_etcd.interface import Etcd, Put, Txn
+from testing.scripted_keep import ScriptedKeep
 from testing.waiting import aeventually, slowness
 
 _numbers = itertools.count(1)
@@ -94,6 +95,7 @@ class GroupMember:
 
     etcd: Etcd
     workers: ScriptedWorkers
+    keep: ScriptedKeep
     member: RendezvousMember
     task: "asyncio.Task[Outcome]"
 
@@ -138,7 +140,7 @@ class MemberGroup:
         return new
 
     def _make(self, slot: int) -> GroupMember:
-        number, etcd, workers = next(_numbers), self.connect(), ScriptedWorkers()
+        number, etcd, workers, keep = next(_numbers), self.connect(), ScriptedWorkers(), ScriptedKeep()
         draws = itertools.count(number << 16)
         is_operated = self.spec.operator is not None
         identity = NodeIdentity(
@@ -158,8 +160,9 @@ class MemberGroup:
             clock=asyncio.get_running_loop().time,
             random_hex=lambda: f"{next(draws):08x}",
             trace=Tracer(None, ""),
+            keep=keep,
         )
-        return GroupMember(etcd, workers, member, asyncio.create_task(member.run(), name=f"member {number}"))
+        return GroupMember(etcd, workers, keep, member, asyncio.create_task(member.run(), name=f"member {number}"))
 
     async def view(self) -> RendezvousView:
         """Return all keys of the job, decoded."""

@@ -19,10 +19,12 @@ HISTORIES = 2000 if NIGHTLY else 10
 """Histories in each of the eight batches."""
 MOVES = 50
 CALM = {"turn": 8, "close_a_round": 4, "all_take_turns": 8, "campaign": 2, "workers_have_stopped": 3}
+CALM |= {"workers_write_a_step": 6, "all_workers_write_a_step": 20, "all_parts_are_copied": 8, "a_part_is_copied": 4}
 """The weights of these moves; all others, which disturb, have weight 1."""
 
 DRAW: Mapping[str, Callable[[random.Random], Any]] = {
     "index": lambda rng: rng.randrange(8),
+    "other": lambda rng: rng.randrange(8),
     "indices": lambda rng: {rng.randrange(4) for _ in range(3)},
     "revisions": lambda rng: rng.choice([0, 1, 2, None, None]),
     "fault": lambda rng: rng.choice([None, None, *Fault]),

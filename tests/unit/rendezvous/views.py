@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from elasticjob_agent.rendezvous.protocol.membership import Observations
 from elasticjob_api import records, rendezvous_state
+from elasticjob_api.holdings import HoldingsRecord, encode_holdings
 from elasticjob_api.keys import Keys
 from elasticjob_api.link_secret import encode_link_secret
 from elasticjob_api.records import (
@@ -142,6 +143,11 @@ class ViewBuilder:
         who = member(slot)
         self.items.pop(KEYS.node(who.slot, who.incarnation), None)
         return self
+
+    def holdings(self, slot: int, record: HoldingsRecord) -> Self:
+        """Write the holdings of this slot's usual incarnation."""
+        who = member(slot)
+        return self._put(KEYS.holdings(who.slot, who.incarnation), encode_holdings(record))
 
     def tombstone(self, slot: int, reason: TombstoneReason) -> Self:
         """Write a tombstone for this slot's usual incarnation."""

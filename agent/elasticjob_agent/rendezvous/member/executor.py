@@ -13,7 +13,8 @@ from enum import Enum
 from elasticjob_agent.rendezvous.leader.election import Election
 from elasticjob_agent.rendezvous.member.session import Session
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.interfaces import WorkersPort
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, NoKeep, WorkersPort
+from elasticjob_agent.rendezvous.protocol.keep.state_words import round_after_failed_restore
 from elasticjob_agent.rendezvous.protocol.member_plan import Step, StepKind
 from elasticjob_agent.rendezvous.protocol.ranks import assignment
 from elasticjob_agent.rendezvous.protocol.transactions import VersionedNode
@@ -64,10 +65,18 @@ class StepExecutor:
     """Executes one step at a time."""
 
     def __init__(
-        self, *, etcd: Etcd, workers: WorkersPort, random_hex: Callable[[], str], trace: Tracer, election: Election
+        self,
+        *,
+        etcd: Etcd,
+        workers: WorkersPort,
+        random_hex: Callable[[], str],
+        trace: Tracer,
+        election: Election,
+        keep: KeepPort | None = None,
     ) -> None:
         self._etcd = etcd
         self._workers = workers
+        self._keep = keep or NoKeep()
         self._random_hex = random_hex
         self._trace = trace
         self._election = election
@@ -79,6 +88,7 @@ class StepExecutor:
             StepKind.REPORT_DONE: self._report_done,
             StepKind.REPORT_LATE_FAILURES: self._report_late_failures,
             StepKind.OPEN_FAILED: self._open_failed,
+            StepKind.OPEN_RESTORE_FAILED: self._open_restore_failed,
             StepKind.OPEN_LEAVING: self._open_leaving,
             StepKind.REPORT_LEAVING: self._report_leaving,
         }
@@ -140,7 +150,9 @@ class StepExecutor:
         # A new port after each round. A port that no round used remains: a leader may have published it.
         port = session.node.master_port if session.started is None else self._workers.renew_master_port()
         node = replace(session.node, ready=state.round, master_port=port)
-        result = await self._commit_node(context, transactions.ready(session.me, session.last, node), node)
+        await self._keep.seal()
+        txn = transactions.ready(session.me, session.last, node, holdings=self._keep.holdings)
+        result = await self._commit_node(context, txn, node)
         if result is StepResult.DONE:
             self._trace.point("ready", state.round)
         return result
@@ -187,6 +199,12 @@ class StepExecutor:
             session.failures_reported = len(failures)
             self._trace.point("proposed", state.round + 1)
         return result
+
+    async def _open_restore_failed(self, context: StepContext, _step: Step) -> StepResult:
+        state, session = context.state, context.session
+        message = f"{session.node.pod} could not restore step {state.restore}"
+        opened = round_after_failed_restore(state, self._random_hex(), message)
+        return await self._commit(context, transactions.open_round(session.me, context.revision, opened, {}))
 
     async def _open_leaving(self, context: StepContext, _step: Step) -> StepResult:
         state, session = context.state, context.session

@@ -17,6 +17,7 @@ from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity, V
 from elasticjob_api import records
 from elasticjob_api.bootstrap import Bootstrap, bootstrap_of
 from elasticjob_api.errors import RecordError
+from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.keys import SLOT_LIMIT, Keys
 from elasticjob_api.records import NodeRecord, SpecRecord, Tombstone, TombstoneReason
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase, decode_state
@@ -89,7 +90,13 @@ class Ports:
 
 
 async def join(
-    etcd: Etcd, identity: NodeIdentity, *, ports: Ports, random_hex: Callable[[], str], watching: Watching | None = None
+    etcd: Etcd,
+    identity: NodeIdentity,
+    *,
+    ports: Ports,
+    random_hex: Callable[[], str],
+    watching: Watching | None = None,
+    holdings: HoldingsRecord | None = None,
 ) -> JoinResult:
     """Begin a session; `watching` waits for the watch of its state.
 
@@ -101,7 +108,7 @@ async def join(
             await _begin_without_operator(
                 etcd, identity.keys, identity.own_spec, clears=identity.may_clear_finished_run
             )
-        result = await _try_join(etcd, identity, ports, random_hex=random_hex, watching=watching)
+        result = await _try_join(etcd, identity, ports, random_hex=random_hex, watching=watching, holdings=holdings)
         if result is not None:
             return result
         identity = replace(identity, bootstrap=None)  # the spec may have changed since: read it now
@@ -118,7 +125,13 @@ async def _begin_without_operator(etcd: Etcd, keys: Keys, spec: SpecRecord, *, c
 
 
 async def _try_join(
-    etcd: Etcd, identity: NodeIdentity, ports: Ports, *, random_hex: Callable[[], str], watching: Watching | None
+    etcd: Etcd,
+    identity: NodeIdentity,
+    ports: Ports,
+    *,
+    random_hex: Callable[[], str],
+    watching: Watching | None,
+    holdings: HoldingsRecord | None,
 ) -> JoinResult | None:
     keys = identity.keys
     requirements = (
@@ -133,8 +146,9 @@ async def _try_join(
     is_given = identity.slot is not None
     if watching is not None:
         await watching()
+    spec_revision = requirements.bootstrap.revision
     result = await etcd.txn(
-        transactions.join(me, node, spec_revision=requirements.bootstrap.revision, slot_is_given=is_given)
+        transactions.join(me, node, spec_revision=spec_revision, slot_is_given=is_given, holdings=holdings)
     )
     if result.succeeded and (is_given or _is_oldest(parse_view(keys, result.reads[1]), me.member)):
         ctl = Range(result.reads[0], result.revision)
@@ -220,6 +234,7 @@ async def rejoin(
     started: tuple[int, str] | None,
     lease_ttl_s: float,
     remembered: RendezvousState | None = None,
+    holdings: HoldingsRecord | None = None,
 ) -> tuple[SessionIdentity, VersionedNode] | None:
     """Return the same session, under a new lease if needed; None when the job has continued without it.
 
@@ -242,7 +257,13 @@ async def rejoin(
     if found is None or state is None or tombstone_kv is not None or not is_still_member(state, me.member, started):
         return None
     return await _put_back(
-        etcd, me, node, state_revision=found.mod_revision, lease_ttl_s=lease_ttl_s, operated=operated
+        etcd,
+        me,
+        node,
+        state_revision=found.mod_revision,
+        lease_ttl_s=lease_ttl_s,
+        operated=operated,
+        holdings=holdings,
     )
 
 
@@ -252,12 +273,19 @@ def is_still_member(state: RendezvousState, member: Member, started: tuple[int, 
 
 
 async def _put_back(
-    etcd: Etcd, me: SessionIdentity, node: NodeRecord, *, state_revision: int, lease_ttl_s: float, operated: bool
+    etcd: Etcd,
+    me: SessionIdentity,
+    node: NodeRecord,
+    *,
+    state_revision: int,
+    lease_ttl_s: float,
+    operated: bool,
+    holdings: HoldingsRecord | None,
 ) -> tuple[SessionIdentity, VersionedNode] | None:
     lease = await etcd.lease_grant(lease_ttl_s)
     renewed = SessionIdentity(me.keys, me.member, lease.id)
     record = replace(node, lease=lease.id)
-    result = await etcd.txn(transactions.put_back(renewed, record, state_revision))
+    result = await etcd.txn(transactions.put_back(renewed, record, state_revision, holdings=holdings))
     # Without an operator another node may have taken the slot meanwhile. Its key is older now, so it owns the slot.
     if result.succeeded and (operated or _is_oldest(parse_view(me.keys, _flatten(result)), me.member)):
         return renewed, VersionedNode(record, result.revision)

@@ -24,9 +24,16 @@ from elasticjob_agent.rendezvous.member.session import (
     next_identity,
 )
 from elasticjob_agent.rendezvous.protocol import mass_loss_grace, transactions
-from elasticjob_agent.rendezvous.protocol.interfaces import Outcome, WorkersPort
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, NoKeep, Outcome, WorkersPort
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
-from elasticjob_agent.rendezvous.protocol.member_plan import MemberState, Step, StepKind, Workers, next_step
+from elasticjob_agent.rendezvous.protocol.member_plan import (
+    MemberState,
+    RestorePhase,
+    Step,
+    StepKind,
+    Workers,
+    next_step,
+)
 from elasticjob_agent.rendezvous.protocol.transactions import Failures
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api.constants import JOIN_TIMEOUT_S
@@ -57,6 +64,7 @@ class RendezvousMember:
         random_hex: Callable[[], str],
         trace: Tracer,
         join_timeout_s: float = JOIN_TIMEOUT_S,
+        keep: KeepPort | None = None,
     ) -> None:
         """`random_hex` returns eight random hex digits, `clock` monotonic seconds."""
         self._etcd = etcd
@@ -66,10 +74,11 @@ class RendezvousMember:
         self._random_hex = random_hex
         self._trace = trace
         self._join_timeout_s = join_timeout_s
+        self._keep = keep or NoKeep()
         self._wake = asyncio.Event()
         self._election = Election(etcd=etcd, clock=clock, random_hex=random_hex, trace=trace, wake=self._wake.set)
         self._executor = StepExecutor(
-            etcd=etcd, workers=workers, random_hex=random_hex, trace=trace, election=self._election
+            etcd=etcd, workers=workers, random_hex=random_hex, trace=trace, election=self._election, keep=self._keep
         )
         self._leader_monitor = LeaderMonitor(etcd=etcd, random_hex=random_hex, trace=trace)
         self._leave_requested = False
@@ -83,7 +92,7 @@ class RendezvousMember:
         self._election.lease_doubt_until = self._lease_doubt_until
         self.session: Session | None = None
         self.on_state: Callable[[RendezvousState], None] = lambda _state: None
-        workers.on_change = self._wake.set
+        workers.on_change = self._keep.on_change = self._wake.set
 
     def request_leave(self) -> None:
         """Leave in order, as after SIGTERM."""
@@ -126,6 +135,7 @@ class RendezvousMember:
             clock=self._clock,
             random_hex=self._random_hex,
             link_port=0 if address is None else address.port,
+            keep=self._keep,
         )
 
     async def _end(self) -> None:
@@ -229,15 +239,18 @@ class RendezvousMember:
         return max(self._rejoined_s, self.session.keeper.stalled_at_s) + timeout_s
 
     def _member_state(self, session: Session) -> MemberState:
-        session.observe(self._last_known.state)
+        state, holdings = self._last_known.state, self._keep.holdings
+        session.observe(state)
         return MemberState(
             me=session.me.member,
-            state=self._last_known.state,
+            state=state,
             deleted=self._last_known.deleted,
             workers=self._workers.phase,
             started=session.started,
             unreported_failures=len(self._workers.failures) > session.failures_reported,
             ready=session.node.ready,
+            has_holdings=holdings is not None and bool(holdings.steps),
+            restore=RestorePhase.NOT_NEEDED if state is None else self._keep.restore_phase(state),
             done_round=session.done_round,
             settling=self._clock() < self._settle_until_s,
             leave_requested=self._leave_requested,

@@ -13,8 +13,10 @@ from elasticjob_agent.rendezvous.errors import NoSpec, Unreachable
 from elasticjob_agent.rendezvous.member import join, store_reset
 from elasticjob_agent.rendezvous.member.join import JobRequirements, NodeIdentity, Ports, Watching
 from elasticjob_agent.rendezvous.member.store_reset import SessionSnapshot
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, NoKeep
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity, VersionedNode
+from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.records import NodeRecord, SpecRecord
 from elasticjob_api.rendezvous_state import RendezvousState
 from elasticjob_api.runtime_config import RuntimeConfig, decode_runtime_config
@@ -83,7 +85,7 @@ class Session:
             self.last_config_bytes = config.value
             self.runtime_config = decode_runtime_config(config.value)
 
-    def snapshot(self, last_known: LastKnownState) -> SessionSnapshot:
+    def snapshot(self, last_known: LastKnownState, holdings: HoldingsRecord | None = None) -> SessionSnapshot:
         """Return the data that is written back after a wipe."""
         return SessionSnapshot(
             me=self.me,
@@ -93,6 +95,7 @@ class Session:
             last_known=last_known,
             started=self.started,
             done_round=self.done_round,
+            holdings=holdings,
         )
 
     def resume_as(self, back: tuple[SessionIdentity, VersionedNode], *, was_reset: bool) -> None:
@@ -133,6 +136,7 @@ class SessionFactory:
     random_hex: Callable[[], str]
     link_port: int = 0
     """The port of the node's link listener; 0 if there is none."""
+    keep: KeepPort = field(default_factory=NoKeep)
 
     async def open(
         self,
@@ -176,14 +180,21 @@ class SessionFactory:
         return None
 
     async def _open_once(self, ports: Ports, identity: NodeIdentity, watching: Watching | None) -> Session:
-        result = await join.join(self.etcd, identity, ports=ports, random_hex=self.random_hex, watching=watching)
+        result = await join.join(
+            self.etcd,
+            identity,
+            ports=ports,
+            random_hex=self.random_hex,
+            watching=watching,
+            holdings=self.keep.holdings,
+        )
         keeper = LeaseKeeper(self.etcd, result.lease, self.clock)
         return Session(me=result.me, last=result.last, requirements=result.requirements, ctl=result.ctl, keeper=keeper)
 
     async def restore(self, session: Session, last_known: LastKnownState, *, was_reset: bool) -> bool:
         """Continue a session under a new lease, its workers untouched; return False if the node must join again."""
         if was_reset:
-            back = await store_reset.restore(self.etcd, session.snapshot(last_known))
+            back = await store_reset.restore(self.etcd, session.snapshot(last_known, self.keep.holdings))
         else:
             back = await join.rejoin(
                 self.etcd,
@@ -193,6 +204,7 @@ class SessionFactory:
                 started=session.started,
                 lease_ttl_s=session.keep_alive_s,
                 remembered=last_known.state,
+                holdings=self.keep.holdings,
             )
         if back is None:
             return False

@@ -13,6 +13,7 @@ from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState, is_newer
 from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity, VersionedNode
 from elasticjob_api import records
+from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.records import Completion, NodeRecord, SpecRecord
 from elasticjob_api.rendezvous_state import RendezvousState, encode_membership, encode_state
 from elasticjob_api.rendezvous_view import RendezvousView, parse_view
@@ -31,6 +32,7 @@ class SessionSnapshot:
     last_known: LastKnownState
     started: tuple[int, str] | None
     done_round: int
+    holdings: HoldingsRecord | None = None
 
 
 async def restore(etcd: Etcd, snapshot: SessionSnapshot) -> tuple[SessionIdentity, VersionedNode] | None:
@@ -62,7 +64,8 @@ async def _put_back(
     lease = await etcd.lease_grant(snapshot.keep_alive_s)
     renewed = SessionIdentity(snapshot.me.keys, snapshot.me.member, lease.id)
     record = replace(snapshot.node, lease=lease.id)
-    result = await etcd.txn(_write_back(snapshot, view, (renewed.put_node(record), *_done_record(snapshot))))
+    own = (renewed.put_node(record), *renewed.put_holdings(snapshot.holdings), *_done_record(snapshot))
+    result = await etcd.txn(_write_back(snapshot, view, own))
     # A restored store may know the old lease; no key of this node has it any more. Otherwise the new lease is revoked.
     await etcd.lease_revoke(snapshot.me.lease if result.succeeded else lease.id)
     return (renewed, VersionedNode(record, result.revision)) if result.succeeded else None

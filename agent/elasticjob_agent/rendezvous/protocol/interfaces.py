@@ -1,11 +1,12 @@
-"""The interfaces between the rendezvous and its node: the workers and the outcome."""
+"""The interfaces between the rendezvous and its node: the workers, the kept steps and the outcome."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from elasticjob_agent.rendezvous.protocol.member_plan import Workers
+from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase, Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import WorkerFailure
 from elasticjob_api.rendezvous_state import RendezvousState
@@ -34,6 +35,44 @@ class WorkersPort(Protocol):
 
     def renew_master_port(self) -> int:
         """Reserve a new port for rank 0 of the next round, and release the previous one."""
+
+
+class KeepPort(Protocol):
+    """The steps that this node keeps in memory, for the training after the next loss."""
+
+    on_change: Callable[[], None]
+    """Called after each change of a restore's phase."""
+
+    @property
+    def holdings(self) -> HoldingsRecord | None:
+        """The parts that this node has, as last known; None if it has no keeper."""
+
+    async def seal(self) -> None:
+        """Take in all that the stopped workers have published, so that `holdings` has it.
+
+        Returns after a short time, whatever the keeper does: the round waits for this.
+        """
+
+    def restore_phase(self, state: RendezvousState) -> RestorePhase:
+        """Return how far this node is with the step that this state restores; FETCHING if it is not known yet."""
+
+
+class NoKeep(KeepPort):
+    """A node without a keeper."""
+
+    def __init__(self) -> None:
+        self.on_change = lambda: None
+
+    @property
+    def holdings(self) -> None:
+        """There are none."""
+
+    async def seal(self) -> None:
+        """Do nothing."""
+
+    def restore_phase(self, state: RendezvousState) -> RestorePhase:
+        """Return that the step cannot be restored, if there is one."""
+        return RestorePhase.FAILED if state.restore else RestorePhase.NOT_NEEDED
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """The next step of one node, from the state alone: its workers, its own records, the newest state received.
 
 The member's loop asks after each change, carries out the one step, and asks again. A node starts its workers from
-`active(r)` alone. That state must name its incarnation, and the node must not have started (r, nonce) before. `ready`
-is written only when no worker runs. A leaving node first writes `leaving`, in the transaction that opens the next
-round. So its peers stop at once while its own workers still save.
+`active(r)` alone. That state must name its incarnation, and the node must not have started (r, nonce) before. If the
+round restores a step, all of its parts must be here. `ready` is written only when no worker runs. A leaving node first
+writes `leaving`, in the transaction that opens the next round. So its peers stop at once while its own workers still
+save.
 """
 
 from dataclasses import dataclass
@@ -28,6 +29,19 @@ class Workers(Enum):
     """A worker failed by itself; others may still run."""
 
 
+class RestorePhase(Enum):
+    """How far this node is with the step that the active round restores."""
+
+    NOT_NEEDED = "not needed"
+    """The round restores no step."""
+    FETCHING = "fetching"
+    """Parts are missing here, and are fetched from other nodes. No worker of the round runs."""
+    COMPLETE = "complete"
+    """All parts are here, in the directory that the workers read."""
+    FAILED = "failed"
+    """No node could serve the missing parts in time, or they do not fit."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberState:
     """All that a node's next step depends on."""
@@ -43,6 +57,9 @@ class MemberState:
     """Whether a worker failed by itself and no record of that is written yet."""
     ready: int = NO_ROUND
     """The field `ready` of the own node record."""
+    has_holdings: bool = False
+    """Whether this node has parts of steps in memory."""
+    restore: RestorePhase = RestorePhase.NOT_NEEDED
     done_round: int = 0
     """The last round for which a done record is written."""
     settling: bool = False
@@ -65,6 +82,7 @@ class StepKind(Enum):
     REPORT_DONE = "report done"
     REPORT_LATE_FAILURES = "report late failures"
     OPEN_FAILED = "open a round for a failed worker"
+    OPEN_RESTORE_FAILED = "open a round without the step that could not be restored"
     OPEN_LEAVING = "open a round to leave"
     REPORT_LEAVING = "report leaving"
     LEAVE = "depart"
@@ -127,7 +145,7 @@ def _form(s: MemberState, state: RendezvousState) -> Step:
         return _stop_then(s, WAIT, fast=state.is_failure_stop)
     if s.unreported_failures:
         return Step(StepKind.REPORT_LATE_FAILURES)
-    if s.ready == NO_ROUND and state.cause is Cause.FIRST:
+    if s.ready == NO_ROUND and state.cause is Cause.FIRST and not s.has_holdings:
         return WAIT  # an idle node is ready: no round yet could have named it
     return WAIT if s.ready == state.round else Step(StepKind.REPORT_READY)
 
@@ -138,12 +156,20 @@ def _run(s: MemberState, state: RendezvousState) -> Step:
     if rank is None or (not current and s.workers in _ALIVE | {Workers.STOPPING}):
         return _stop_then(s, WAIT, fast=True)
     if not current:
-        return Step(StepKind.START, group_rank=rank)
+        return _start(s, state, rank)
     if s.workers is Workers.FAILED and s.unreported_failures:
         return WAIT if s.settling else Step(StepKind.OPEN_FAILED)
     if s.workers is Workers.SUCCEEDED and s.done_round != state.round:
         return Step(StepKind.REPORT_DONE)
     return WAIT
+
+
+def _start(s: MemberState, state: RendezvousState, rank: int) -> Step:
+    if not state.restore or s.restore is RestorePhase.COMPLETE:
+        return Step(StepKind.START, group_rank=rank)
+    # An older step is never taken instead: the members of a round restore the same one.
+    may_open = s.restore is RestorePhase.FAILED and not s.settling
+    return Step(StepKind.OPEN_RESTORE_FAILED) if may_open else WAIT
 
 
 _BY_STATE = {RoundPhase.FORMING: _form, RoundPhase.ACTIVE: _run, RoundPhase.SUSPENDED: _suspended}

@@ -1,4 +1,6 @@
-"""The back-off after repeated failures without progress, so that a job that cannot start does not restart in a loop.
+"""The back-off after repeated failures of the start, so that a job that cannot start does not restart in a loop.
+
+`startup_failure` decides which failures are of the start.
 
 The first restart is immediate, because most failures do not repeat. From the second failure in a row on, the next round
 stays open for the initial delay. The delay doubles with each further failure, up to the maximum. The leader measures it

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from elasticjob_api import records, rendezvous_state
+from elasticjob_api.holdings import HoldingsRecord, encode_holdings
 from elasticjob_api.keys import FailureKey, Keys
 from elasticjob_api.link_secret import encode_link_secret
 from elasticjob_api.records import (
@@ -75,13 +76,27 @@ class SessionIdentity:
         """Return the write of the node record under the own lease."""
         return Put(self.node_key, records.encode(node), self.lease)
 
+    def put_holdings(self, holdings: HoldingsRecord | None) -> tuple[Put, ...]:
+        """Return the write of the holdings under the own lease; nothing if the node keeps no steps in memory."""
+        if holdings is None:
+            return ()
+        key = self.keys.holdings(self.member.slot, self.member.incarnation)
+        return (Put(key, encode_holdings(holdings), self.lease),)
+
 
 def create_spec(keys: Keys, spec: SpecRecord) -> Txn:
     """Return the write of the spec by the first agent of a job without an operator."""
     return Txn((absent(keys.spec),), (Put(keys.spec, records.encode(spec)),))
 
 
-def join(me: SessionIdentity, node: NodeRecord, *, spec_revision: int, slot_is_given: bool = False) -> Txn:
+def join(
+    me: SessionIdentity,
+    node: NodeRecord,
+    *,
+    spec_revision: int,
+    slot_is_given: bool = False,
+    holdings: HoldingsRecord | None = None,
+) -> Txn:
     """Return the creation of the node key under the spec as it was read; it also reads the prefix that is watched next.
 
     It reads all nodes only if the agent chose its slot itself. With N joiners that would be N² nodes, as would the
@@ -90,17 +105,20 @@ def join(me: SessionIdentity, node: NodeRecord, *, spec_revision: int, slot_is_g
     nodes = () if slot_is_given else (Get(me.keys.nodes, prefix=True),)
     tombstone_key = me.keys.tombstone(me.member.slot, me.member.incarnation)
     compares = (absent(me.node_key), absent(tombstone_key), unchanged(me.keys.spec, spec_revision))
-    return Txn(compares, (me.put_node(node), Get(me.keys.ctl, prefix=True), *nodes))
+    return Txn(compares, (me.put_node(node), *me.put_holdings(holdings), Get(me.keys.ctl, prefix=True), *nodes))
 
 
-def put_back(me: SessionIdentity, node: NodeRecord, state_revision: int) -> Txn:
-    """Return the write of the same key under a new lease, if the state is unchanged and the session has no tombstone.
+def put_back(
+    me: SessionIdentity, node: NodeRecord, state_revision: int, *, holdings: HoldingsRecord | None = None
+) -> Txn:
+    """Return the write of the same keys under a new lease, if the state is unchanged and the session has no tombstone.
 
     It reads all nodes, to find the owner of the slot.
     """
     tombstone_key = me.keys.tombstone(me.member.slot, me.member.incarnation)
     compares = (absent(me.node_key), absent(tombstone_key), unchanged(me.keys.rendezvous_state, state_revision))
-    return Txn(compares, (me.put_node(node), Get(me.keys.nodes, prefix=True)), (Get(me.keys.ctl, prefix=True),))
+    puts = (me.put_node(node), *me.put_holdings(holdings))
+    return Txn(compares, (*puts, Get(me.keys.nodes, prefix=True)), (Get(me.keys.ctl, prefix=True),))
 
 
 def read_after_reset(me: SessionIdentity) -> Txn:
@@ -120,9 +138,12 @@ def delete_finished_run(keys: Keys, state_revision: int) -> Txn:
     return Txn((unchanged(keys.rendezvous_state, state_revision),), (Delete(keys.everything, prefix=True),))
 
 
-def ready(me: SessionIdentity, last: VersionedNode, node: NodeRecord) -> Txn:
-    """Return the write of `ready`; it stays true for ever, so only the own record is compared."""
-    return Txn(me.unchanged_since(last), (me.put_node(node),), me.on_conflict_reads)
+def ready(me: SessionIdentity, last: VersionedNode, node: NodeRecord, *, holdings: HoldingsRecord | None = None) -> Txn:
+    """Return the write of `ready`; it stays true for ever, so only the own record is compared.
+
+    The holdings are written with it: when the barrier is passed, the leader knows those of every node.
+    """
+    return Txn(me.unchanged_since(last), (me.put_node(node), *me.put_holdings(holdings)), me.on_conflict_reads)
 
 
 def open_round(me: SessionIdentity, observed_revision: int, next_state: RendezvousState, failures: Failures) -> Txn:

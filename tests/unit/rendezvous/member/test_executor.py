@@ -17,6 +17,8 @@ from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity, V
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import rendezvous_state
 from elasticjob_api.bootstrap import bootstrap_of
+from elasticjob_api.holdings import HoldingsRecord
+from elasticjob_api.kept_steps import KeptStep, Lineage
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import parse_view
@@ -24,6 +26,7 @@ from elasticjob_etcd.errors import Unavailable
 from elasticjob_etcd.interface import Put, Range, Txn, TxnResult
 from elasticjob_etcd.leases import LeaseKeeper
 from elasticjob_etcd.memory.store import InMemoryStore
+from testing.scripted_keep import ScriptedKeep
 from tests.unit.rendezvous.sim.wire import Fault, SimEtcd, now
 from tests.unit.rendezvous.sim.workers import SimWorkers
 from tests.unit.rendezvous.views import KEYS, a_node
@@ -63,6 +66,7 @@ class Node:
         self.store = InMemoryStore()
         self.etcd = SlowEtcd(self.store)
         self.workers = SimWorkers(_forget)
+        self.keep = ScriptedKeep()
         me = SessionIdentity(KEYS, ME, self.store.grant(6.0).id)
         node, spec = a_node(0, lease=me.lease), SpecRecord(min=1, max=1, desired=1)
         joined = self.store.txn(transactions.join(me, node, spec_revision=0))
@@ -76,6 +80,7 @@ class Node:
             random_hex=lambda: next(drawn),
             trace=Tracer(None, ""),
             election=cast("Election", _NobodyCloses()),
+            keep=self.keep,
         )
 
     def put_state(self, value: RendezvousState) -> None:
@@ -115,6 +120,38 @@ def test_an_opening_with_a_lost_answer_is_tried_again_with_the_same_nonce() -> N
     assert opened is not None
     node.session.observe(rendezvous_state.decode_state(opened.value))
     assert node.session.failures_reported == 1
+
+
+def test_a_step_that_could_not_be_restored_is_struck_in_the_state_that_opens_the_next_round() -> None:
+    node = Node()
+    restoring = replace(ACTIVE, run="0badcafe", history="1.m.120", restore="1.m.120.2")
+    node.put_state(restoring)
+    assert node.do(StepKind.OPEN_RESTORE_FAILED, restoring) is StepResult.DONE
+    kv = node.store.get(KEYS.rendezvous_state)
+    assert kv is not None
+    opened = rendezvous_state.decode_state(kv.value)
+    assert (opened.round, opened.cause, opened.history) == (2, Cause.RESTORE_FAILED, "1.n1.*,1.m.119")
+    assert opened.message == "pod-0 could not restore step 1.m.120.2"
+    assert node.failures() == {}
+
+
+def test_a_restore_that_failed_in_an_earlier_round_opens_none() -> None:
+    node = Node()
+    node.put_state(FORMING)
+    assert node.do(StepKind.OPEN_RESTORE_FAILED, ACTIVE, revision=1) is StepResult.STATE_CHANGED
+    kv = node.store.get(KEYS.rendezvous_state)
+    assert kv is not None
+    assert rendezvous_state.decode_state(kv.value) == FORMING
+
+
+def test_ready_carries_all_that_the_workers_published_before_they_stopped() -> None:
+    node = Node()
+    node.put_state(FORMING)
+    node.keep.record = HoldingsRecord(port=7)
+    node.keep.published = HoldingsRecord(port=7, steps={KeptStep(Lineage(1, "n1"), 120, 1): frozenset({0})})
+    assert node.do(StepKind.REPORT_READY, FORMING) is StepResult.DONE
+    view = parse_view(KEYS, node.store.range(KEYS.everything).kvs)
+    assert (view.nodes[ME].record.ready, view.holdings) == (2, {ME: node.keep.published})
 
 
 def test_an_opening_by_another_node_does_not_report_this_nodes_failures() -> None:

@@ -9,23 +9,34 @@ import pytest
 from elasticjob_agent.rendezvous.errors import NoSpec
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.session import SPEC_TIMEOUT_S, Session, SessionFactory, next_identity
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, NoKeep
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_api import records
+from elasticjob_api.holdings import HoldingsRecord, decode_holdings
+from elasticjob_api.kept_steps import KeptStep, Lineage
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SlotOwner, SpecRecord
-from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
+from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase, encode_state
+from elasticjob_etcd.errors import StoreReset
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
+from testing.scripted_keep import ScriptedKeep
 
 KEYS = Keys("/elasticjob/test")
 SPEC = SpecRecord(min=1, max=2, desired=2, operator="op", slots={1: SlotOwner("pod-0")})
 GIVEN = NodeIdentity(keys=KEYS, pod="pod-0", pod_uid="u", host="h", address="10.0.0.1", nproc=1, slot=1)
 
 
-def session_factory(store: InMemoryStore, identity: NodeIdentity, *, second_s: float) -> SessionFactory:
+def session_factory(
+    store: InMemoryStore, identity: NodeIdentity, *, second_s: float, keep: KeepPort | None = None
+) -> SessionFactory:
     clock = itertools.count(0.0, second_s)
     return SessionFactory(
-        etcd=InMemoryEtcd(store), identity=identity, clock=lambda: next(clock), random_hex=lambda: "0000000a"
+        etcd=InMemoryEtcd(store),
+        identity=identity,
+        clock=lambda: next(clock),
+        random_hex=lambda: "0000000a",
+        keep=keep or NoKeep(),
     )
 
 
@@ -108,3 +119,35 @@ async def test_a_job_without_a_spec_for_long_was_deleted_and_the_agent_writes_no
     with pytest.raises(NoSpec, match="there is no spec under /elasticjob/test"):
         await open_session(store, GIVEN, second_s=SPEC_TIMEOUT_S)
     assert store.range(KEYS.everything).kvs == ()
+
+
+ME = Member(1, "0000000a")
+NAMED = replace(NEWEST, members=(ME,))
+
+
+@pytest.mark.parametrize("is_reset", [False, True], ids=["the lease ended", "etcd was wiped"])
+async def test_a_node_writes_its_holdings_when_it_joins_and_when_it_comes_back(is_reset: bool) -> None:  # noqa: FBT001 -- a column of the table
+    store, keep = InMemoryStore(), ScriptedKeep()
+    store.txn(Txn((), (Put(KEYS.spec, records.encode(SPEC)), Put(KEYS.rendezvous_state, encode_state(NAMED)))))
+    keep.record = HoldingsRecord(port=7, steps={KeptStep(Lineage(2, "0000000b"), 5, 1): frozenset({0})})
+    factory = session_factory(store, GIVEN, second_s=0.0, keep=keep)
+    session = await factory.open(master_port=1, timeout_s=600.0, cancelled=lambda: False)
+    assert session is not None
+    assert holdings_in(store) == (keep.record, session.me.lease)
+    session.started = NAMED.round, NAMED.nonce
+    store.expire(session.me.lease)
+    assert holdings_in(store) is None
+    if is_reset:
+        store.wipe()
+        with pytest.raises(StoreReset):  # as the watch finds out
+            await factory.etcd.get(KEYS.spec)
+    keep.record = HoldingsRecord(port=7)
+    assert await factory.restore(session, LastKnownState(state=NAMED), was_reset=is_reset)
+    assert holdings_in(store) == (keep.record, session.me.lease)
+    await session.close()
+
+
+def holdings_in(store: InMemoryStore) -> tuple[HoldingsRecord, int] | None:
+    """Return the holdings of the node, and their lease."""
+    kv = store.get(KEYS.holdings(ME.slot, ME.incarnation))
+    return None if kv is None else (decode_holdings(kv.value), kv.lease)

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from elasticjob_agent.rendezvous.protocol.member_plan import WAIT, MemberState, Step, StepKind, Workers, next_step
+from elasticjob_agent.rendezvous.protocol.member_plan import (
+    WAIT,
+    MemberState,
+    RestorePhase,
+    Step,
+    StepKind,
+    Workers,
+    next_step,
+)
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 
@@ -15,6 +23,7 @@ MINE = (3, "nonce3")
 
 ACTIVE = RendezvousState(phase=RoundPhase.ACTIVE, round=3, nonce="nonce3", members=(OTHER, ME))
 ACTIVE_WITHOUT_ME = replace(ACTIVE, members=(OTHER,))
+RESTORING = replace(ACTIVE, restore="2.nonce2.120.2")
 FORMING = RendezvousState(phase=RoundPhase.FORMING, round=4, nonce="nonce4", cause=Cause.NODE_JOINED)
 FIRST = RendezvousState(phase=RoundPhase.FORMING, round=1, nonce="nonce1")
 FAILURE = replace(FORMING, cause=Cause.WORKER_FAILED)
@@ -32,6 +41,7 @@ def a_member(state: RendezvousState | None, workers: Workers = Workers.RUNNING, 
     return a(state, workers=workers, started=MINE, ready=3, **situation)
 
 
+FETCHING, LOST = RestorePhase.FETCHING, RestorePhase.FAILED
 RUN, STOP, DOWN, OVER, BAD = Workers.RUNNING, Workers.STOPPING, Workers.NONE, Workers.SUCCEEDED, Workers.FAILED
 
 
@@ -56,6 +66,38 @@ RUN, STOP, DOWN, OVER, BAD = Workers.RUNNING, Workers.STOPPING, Workers.NONE, Wo
         pytest.param(a_member(ACTIVE_WITHOUT_ME), Step(StepKind.STOP_FAST), id="released"),
         pytest.param(a_member(ACTIVE_WITHOUT_ME, DOWN), WAIT, id="released, nothing runs"),
         pytest.param(a_member(ACTIVE, DOWN), WAIT, id="a round is started only once"),
+        # a step to restore
+        pytest.param(a(RESTORING, restore=FETCHING), WAIT, id="parts are fetched before the workers start"),
+        pytest.param(
+            a(RESTORING, restore=RestorePhase.COMPLETE),
+            Step(StepKind.START, group_rank=1),
+            id="all parts are here: start",
+        ),
+        pytest.param(
+            a(RESTORING, restore=LOST),
+            Step(StepKind.OPEN_RESTORE_FAILED),
+            id="a step that cannot be restored ends the round",
+        ),
+        pytest.param(a(RESTORING, restore=LOST, settling=True), WAIT, id="after a wipe nothing is opened at once"),
+        pytest.param(a(RESTORING), WAIT, id="a keeper that does not know the round yet is waited for"),
+        pytest.param(
+            a(RESTORING, restore=LOST, started=(2, "x"), workers=RUN),
+            Step(StepKind.STOP_FAST),
+            id="older workers stop first",
+        ),
+        pytest.param(a_member(RESTORING, restore=LOST), WAIT, id="workers that run are not stopped by a later loss"),
+        pytest.param(a(replace(RESTORING, members=(OTHER,)), restore=LOST), WAIT, id="a spare restores nothing"),
+        pytest.param(
+            a(FORMING, restore=FETCHING), Step(StepKind.REPORT_READY), id="a fetch does not delay the barrier"
+        ),
+        pytest.param(
+            a(RESTORING, restore=FETCHING, leave_requested=True),
+            Step(StepKind.OPEN_LEAVING),
+            id="a fetch delays no leave",
+        ),
+        pytest.param(
+            a(ACTIVE, restore=LOST), Step(StepKind.START, group_rank=1), id="a round without such a step waits for none"
+        ),
         # failures and success
         pytest.param(a_member(ACTIVE, BAD, unreported_failures=True), Step(StepKind.OPEN_FAILED), id="a worker failed"),
         pytest.param(a_member(ACTIVE, BAD), WAIT, id="a worker failed, and it is reported"),
@@ -82,6 +124,12 @@ RUN, STOP, DOWN, OVER, BAD = Workers.RUNNING, Workers.STOPPING, Workers.NONE, Wo
         pytest.param(a(FORMING, ready=4, started=MINE), WAIT, id="ready, and it is reported"),
         pytest.param(a(FORMING, ready=2), Step(StepKind.REPORT_READY), id="a spare reports it for each round"),
         pytest.param(a(FIRST), WAIT, id="an idle node is ready for the first round without a report"),
+        pytest.param(
+            a(FIRST, has_holdings=True),
+            Step(StepKind.REPORT_READY),
+            id="a node with parts in memory reports them with ready",
+        ),
+        pytest.param(a(FIRST, ready=1, has_holdings=True), WAIT, id="its parts are reported"),
         pytest.param(
             a(FAILURE),
             Step(StepKind.REPORT_READY),

@@ -8,6 +8,8 @@ import pytest
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.transactions import Push, SessionIdentity, VersionedNode
 from elasticjob_api import records, rendezvous_state
+from elasticjob_api.holdings import HoldingsRecord, decode_holdings
+from elasticjob_api.kept_steps import KeptStep, Lineage
 from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import NodeReport, NodeSamples, SpecRecord, Tombstone, TombstoneReason, WorkerFailure
 from elasticjob_api.rendezvous_state import Leader, Member, Membership, RendezvousState, RoundPhase
@@ -64,10 +66,12 @@ class Scene:
 FAILURES = {FailureKey(1, ME.slot, 0): WorkerFailure(incarnation=ME.incarnation, rank=0, exit_code=1)}
 REPORT = NodeReport(pod="pod-1", pod_uid="u", round=1, group_rank=0)
 SAMPLES = NodeSamples(round=1, memory_bytes=(7,))
+HOLDINGS = HoldingsRecord(port=7, steps={KeptStep(Lineage(1, "n1"), 120, 2): frozenset({1})})
 Make = Callable[[Scene], Txn]
 
 TXNS: dict[str, Make] = {
     "ready": lambda s: transactions.ready(s.me, s.last(), s.node(ready=2)),
+    "ready with holdings": lambda s: transactions.ready(s.me, s.last(), s.node(ready=2), holdings=HOLDINGS),
     "open_round": lambda s: transactions.open_round(s.me, s.revision_of(KEYS.rendezvous_state), FORMING, FAILURES),
     "open_leaving": lambda s: transactions.open_leaving(
         s.me, s.revision_of(KEYS.rendezvous_state), FORMING, s.last(), s.node(leaving=True), is_leader=True
@@ -89,7 +93,7 @@ TXNS: dict[str, Make] = {
     ),
 }
 OF_THE_STATE = ["open_round", "open_leaving", "done", "write_state", "evict"]
-OF_THE_NODE = ["ready", "open_leaving", "leaving"]
+OF_THE_NODE = ["ready", "ready with holdings", "open_leaving", "leaving"]
 OF_THE_CLOSER = ["write_state", "tell", "evict"]
 
 
@@ -237,14 +241,56 @@ def test_put_back_succeeds_only_if_nothing_else_has_changed(spoil: Callable[[Sce
     assert scene.store.txn(transactions.put_back(again, a_node(1, lease=again.lease), revision)).succeeded is succeeds
 
 
+WITH_HOLDINGS: dict[str, Callable[[Scene, HoldingsRecord | None], Txn]] = {
+    "join": lambda s, held: transactions.join(
+        s.me, s.node(), spec_revision=s.revision_of(KEYS.spec), slot_is_given=True, holdings=held
+    ),
+    "put_back": lambda s, held: transactions.put_back(
+        s.me, s.node(), s.revision_of(KEYS.rendezvous_state), holdings=held
+    ),
+    "ready": lambda s, held: transactions.ready(s.me, s.last(), s.node(ready=2), holdings=held),
+}
+
+
+@pytest.mark.parametrize("name", WITH_HOLDINGS)
+def test_holdings_are_in_the_revision_of_the_node_record_and_under_its_lease(name: str) -> None:
+    scene = Scene.make()
+    if name != "ready":
+        scene.delete(scene.me.node_key)
+    assert scene.store.txn(WITH_HOLDINGS[name](scene, HOLDINGS)).succeeded
+    held, node = scene.store.get(KEYS.holdings(ME.slot, ME.incarnation)), scene.store.get(scene.me.node_key)
+    assert held is not None
+    assert node is not None
+    assert decode_holdings(held.value) == HOLDINGS
+    assert (held.lease, held.mod_revision) == (scene.me.lease, node.mod_revision)
+
+
+@pytest.mark.parametrize("name", WITH_HOLDINGS)
+def test_a_node_without_a_keeper_writes_its_node_record_alone(name: str) -> None:
+    scene = Scene.make()
+    puts = [op.key for op in WITH_HOLDINGS[name](scene, None).success if isinstance(op, Put)]
+    assert puts == [scene.me.node_key]
+
+
+@pytest.mark.parametrize("name", WITH_HOLDINGS)
+def test_holdings_change_neither_what_is_compared_nor_what_is_read(name: str) -> None:
+    scene = Scene.make()
+    plain, kept = WITH_HOLDINGS[name](scene, None), WITH_HOLDINGS[name](scene, HOLDINGS)
+    assert (plain.compares, plain.failure) == (kept.compares, kept.failure)
+    assert [op for op in plain.success if not isinstance(op, Put)] == [
+        op for op in kept.success if not isinstance(op, Put)
+    ]
+
+
 def test_all_keys_of_one_session_vanish_with_its_lease_in_one_revision() -> None:
     scene = Scene.make()
     scene.store.txn(TXNS["report"](scene))
+    scene.store.txn(TXNS["ready with holdings"](scene))
     before = scene.store.revision
     scene.store.revoke(scene.me.lease)
     gone = {event.kv.key: event.kv.mod_revision for event in scene.store.events_since(before + 1, KEYS.everything)}
     reported = (KEYS.report(ME.slot, ME.incarnation), KEYS.samples(ME.slot, ME.incarnation))
-    keys = {scene.me.node_key, KEYS.leader, *reported}
+    keys = {scene.me.node_key, KEYS.leader, KEYS.holdings(ME.slot, ME.incarnation), *reported}
     assert gone == dict.fromkeys(keys, before + 1)
 
 

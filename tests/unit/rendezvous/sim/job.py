@@ -7,17 +7,21 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from elasticjob_agent.rendezvous.protocol import membership, ranks
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, NoKeep
 from elasticjob_agent.rendezvous.protocol.leader_plan import plan
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.bootstrap import Bootstrap, bootstrap_of
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import ExpectedSlots, SlotOwner, SpecRecord, TombstoneReason
-from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase, next_round
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView, parse_view
 from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import Op, Put, Txn, absent, unchanged
+from elasticjob_operator.policy.lifecycle.state_transitions import resumed_state, suspended_state
 from tests.unit.rendezvous.sim.invariants import InvariantChecker, missing_members
+from tests.unit.rendezvous.sim.keep import KeepChecker, KeepStore, SimKeep, Volume
 from tests.unit.rendezvous.sim.node import SimNode
 from tests.unit.rendezvous.sim.store import SimStore
 
@@ -35,6 +39,7 @@ class SimJob:
         self.store = store or SimStore()
         self.keys = Keys("/elasticjob/cli/sim")
         self.checker = InvariantChecker(self.store, self.keys)
+        self.keep_checker = self._keep_checker(self.store)
         self.nodes: list[SimNode] = []
         self.now_s = 0.0
         self.unsettled = False
@@ -52,6 +57,30 @@ class SimJob:
             self._write_spec(self._filled(spec))
         else:
             self.store.txn(Txn((), (Put(self.keys.spec, records.encode(spec)),)))
+
+    def _keep_checker(self, store: SimStore) -> KeepChecker | None:
+        if not isinstance(store, KeepStore):
+            return None
+        return KeepChecker(store, self.keys, self._volumes, self.view)
+
+    def _volumes(self) -> dict[str, Volume]:
+        return {node.pod: node.keep.volume for node in self.nodes if isinstance(node.keep, SimKeep)}
+
+    def make_keep(self) -> KeepPort:
+        """Return the keeper of a new node."""
+        return NoKeep() if self.keep_checker is None else SimKeep(self._live_volumes, self._restore_failed)
+
+    def _live_volumes(self) -> list[Volume]:
+        volumes = self._volumes()
+        return [volumes[node.pod] for node in self.running()]
+
+    def _restore_failed(self) -> None:
+        self.disturbances += 1
+
+    def check_restored(self, node: SimNode, place: Assignment) -> None:
+        """K3: a node starts its workers only when it has the whole step that the round restores."""
+        if self.keep_checker is not None and isinstance(node.keep, SimKeep):
+            self.keep_checker.check_start(node.keep, place)
 
     def random_hex(self) -> str:
         """Return eight hex digits that were never drawn before."""
@@ -299,7 +328,7 @@ class SimJob:
         spec, now = self.spec, self.state
         if spec.suspended:
             return False
-        halted = None if now is None else replace(now, phase=RoundPhase.SUSPENDED, nonce=self.random_hex(), members=())
+        halted = None if now is None else suspended_state(now, self.random_hex())
         return self._write_spec(replace(spec, suspended=True, slots={}), halted)
 
     def resume(self) -> bool:
@@ -309,7 +338,7 @@ class SimJob:
             return False
         opened = None
         if now is not None and now.phase is RoundPhase.SUSPENDED:
-            opened = replace(next_round(now, self.random_hex(), Cause.RESUMED), has_verdict=True)
+            opened = resumed_state(now, self.random_hex())
         return self._write_spec(self._filled(replace(spec, suspended=False, slots={})), opened)
 
     # -- the fair run ----------------------------------------------------------------------------

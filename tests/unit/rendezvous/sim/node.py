@@ -17,10 +17,18 @@ from elasticjob_agent.rendezvous.member.join import NodeIdentity, Ports
 from elasticjob_agent.rendezvous.member.leader_monitor import LeaderMonitor
 from elasticjob_agent.rendezvous.member.session import TRANSIENT_ERRORS, Session, next_identity
 from elasticjob_agent.rendezvous.protocol import transactions
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_agent.rendezvous.protocol.leader_plan import Evict, Wait, WriteState, plan
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import MIN_GRACE_S
-from elasticjob_agent.rendezvous.protocol.member_plan import MemberState, Step, StepKind, Workers, next_step
+from elasticjob_agent.rendezvous.protocol.member_plan import (
+    MemberState,
+    RestorePhase,
+    Step,
+    StepKind,
+    Workers,
+    next_step,
+)
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity, VersionedNode
 from elasticjob_agent.tracing import Tracer
@@ -60,6 +68,7 @@ class SimNode:
         self.slot = slot
         self.etcd = SimEtcd(job.store)
         self.workers = SimWorkers(self._on_start)
+        self.keep: KeepPort = job.make_keep()
         self.session: Session | None = None
         self.mirror: LateMirror | None = None
         self.outcome: int | None = None
@@ -100,6 +109,7 @@ class SimNode:
             random_hex=job.random_hex,
             trace=_NO_TRACE,
             election=cast("Election", self._election),
+            keep=self.keep,
         )
 
     @property
@@ -125,6 +135,7 @@ class SimNode:
         assert not self.saw_final, "6: started after a final state was seen"
         assert place.round >= self._newest_started, f"11: round {place.round} after {self._newest_started}"
         self._newest_started = place.round
+        self.job.check_restored(self, place)
         self.running_as = self.session.me.member
         self.checker.observe_start(self.running_as, place)
 
@@ -180,7 +191,8 @@ class SimNode:
             return True
         identity = self._identity if self.mirror is None else self._next_identity(self.mirror)
         ports = Ports(self.workers.renew_master_port())
-        joined = now(join.join(self.etcd, identity, ports=ports, random_hex=self.job.random_hex))
+        holdings = self.keep.holdings
+        joined = now(join.join(self.etcd, identity, ports=ports, random_hex=self.job.random_hex, holdings=holdings))
         keeper = cast("LeaseKeeper", None)
         self.session = Session(
             me=joined.me, last=joined.last, requirements=joined.requirements, ctl=joined.ctl, keeper=keeper
@@ -223,15 +235,18 @@ class SimNode:
         self.wiped = self.lost = True
 
     def _member_state(self, session: Session) -> MemberState:
-        session.observe(self.last_known.state)
+        state, holdings = self.last_known.state, self.keep.holdings
+        session.observe(state)
         return MemberState(
             me=session.me.member,
-            state=self.last_known.state,
+            state=state,
             deleted=self.last_known.deleted,
             workers=self.workers.phase,
             started=session.started,
             unreported_failures=len(self.workers.failures) > session.failures_reported,
             ready=session.node.ready,
+            has_holdings=holdings is not None and bool(holdings.steps),
+            restore=RestorePhase.NOT_NEEDED if state is None else self.keep.restore_phase(state),
             done_round=session.done_round,
             settling=self.job.now_s < self._quiet_until_s,
             leave_requested=self.leave_requested,
@@ -281,7 +296,7 @@ class SimNode:
 
     def _restore(self, session: Session) -> tuple[SessionIdentity, VersionedNode] | None:
         if self.wiped:
-            return now(store_reset.restore(self.etcd, session.snapshot(self.last_known)))
+            return now(store_reset.restore(self.etcd, session.snapshot(self.last_known, self.keep.holdings)))
         operated, started, ttl_s = session.requirements.is_operated, session.started, session.keep_alive_s
         remembered = self.last_known.state
         return now(
@@ -293,6 +308,7 @@ class SimNode:
                 started=started,
                 lease_ttl_s=ttl_s,
                 remembered=remembered,
+                holdings=self.keep.holdings,
             )
         )
 

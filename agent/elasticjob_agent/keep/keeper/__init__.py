@@ -1,0 +1,1 @@
+"""The keeper process: its loop, and the control socket on which the agent directs it."""

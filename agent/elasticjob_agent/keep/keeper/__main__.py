@@ -1,0 +1,32 @@
+"""The keeper process: `python -m elasticjob_agent.keep.keeper <socket> <pid of the agent>`."""
+
+import ctypes
+import os
+import signal
+import socket
+import sys
+
+from elasticjob_agent.keep.keeper.keeper import Keeper
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(fd: int, agent: int) -> None:
+    """Serve the agent with this process id on the inherited socket `fd`, until it ends."""
+    end_with(agent)
+    Keeper(socket.socket(fileno=fd)).run()
+    # The agent reaps this process when the socket closes. So it stays open until nothing is left to do.
+    os._exit(0)
+
+
+def end_with(agent: int) -> None:
+    """Let the kernel kill this process when its parent ends; exit if that has ended already."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        sys.exit(f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}")
+    if os.getppid() != agent:
+        sys.exit(0)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,59 @@
+"""The keeper's end of the socket to its agent: lines in both directions, and neither blocks.
+
+An agent that is stopped reads nothing. Then notices are dropped, and only the newest holdings wait.
+"""
+
+import contextlib
+import socket
+
+from elasticjob_agent.keep.keeper.messages import Answer, HoldingsUpdate, LineParser, Message, encode_message
+
+_READ_BYTES = 1 << 16
+_MOST_WAITING_BYTES = 1 << 20
+
+
+class ControlConnection:
+    """A non-blocking socket for lines."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        self._socket = connected
+        self._lines = LineParser()
+        self._waiting = bytearray()
+        self._newest: HoldingsUpdate | None = None
+
+    def fileno(self) -> int:
+        """Return the descriptor, for a selector."""
+        return self._socket.fileno()
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether something waits until the agent reads."""
+        return bool(self._waiting) or self._newest is not None
+
+    def receive(self) -> list[bytes] | None:
+        """Return the lines that have arrived; None if the agent has ended; raise ControlError."""
+        try:
+            data = self._socket.recv(_READ_BYTES)
+        except BlockingIOError:
+            return []
+        except ConnectionError:
+            data = b""
+        return self._lines.feed(data) if data else None
+
+    def send(self, message: Message) -> None:
+        """Send a message, now or when the agent reads; drop it if too much waits and it is no answer."""
+        if isinstance(message, HoldingsUpdate):
+            self._newest = message
+        elif isinstance(message, Answer) or len(self._waiting) < _MOST_WAITING_BYTES:
+            self._waiting += encode_message(message)
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what waits, as far as the agent has read what was before."""
+        with contextlib.suppress(BlockingIOError, ConnectionError):
+            while self.has_waiting:
+                if not self._waiting and self._newest is not None:
+                    self._waiting += encode_message(self._newest)
+                    self._newest = None
+                del self._waiting[: self._socket.send(self._waiting)]

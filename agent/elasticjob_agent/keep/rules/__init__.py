@@ -1,0 +1,1 @@
+"""The rules of one keeper and of the commit channel, without I/O."""

@@ -1,0 +1,106 @@
+"""The steps that one keeper drops: never the committed one, and never the oldest uncommitted one.
+
+Steps *at stake* are the one that the round restored and those of its own lineage, as long as they are not committed.
+Older steps that the keeper still holds are there in case the restored step is lost; only a commit drops them.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from elasticjob_agent.keep.rules.commit import SafePoint
+from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperRound:
+    """The knowledge of one keeper about the round whose workers its node runs. There is none while a round forms."""
+
+    lineage: Lineage
+    restored: KeptStep | None = None
+    """The step that the round restored from memory."""
+    committed: KeptStep | None = None
+    """The newest step that is known to be committed. A new round begins without one, so all is copied again."""
+    is_running: bool = False
+    """Whether the workers have started. Nothing is dropped before."""
+
+    def is_of_round(self, step: KeptStep) -> bool:
+        """Whether the round restored this step, or wrote it."""
+        return step.lineage == self.lineage or step == self.restored
+
+    def is_at_stake(self, step: KeptStep) -> bool:
+        """Whether the step is of this round and not committed."""
+        return self.is_of_round(step) and (self.committed is None or step > self.committed)
+
+
+def select_alive(held: Holdings, history: History, active: Lineage | None) -> Holdings:
+    """Return the holdings that the training descends from, also in the lineage of the active state."""
+    present = history if active is None else history.with_lineage(active)
+    return {step: parts for step, parts in held.items() if present.is_alive(step)}
+
+
+def oldest_uncommitted(known: KeeperRound, own: Iterable[KeptStep]) -> KeptStep | None:
+    """Return the one step that this keeper copies to others now."""
+    return min(filter(known.is_at_stake, own), default=None)
+
+
+def announced(known: KeeperRound, own: Holdings, held: Holdings) -> Holdings:
+    """Return the holdings that the keeper announces: those that nothing but a commit or the floor drops.
+
+    Own parts above the oldest uncommitted step are not among them. They may be superseded, or room may be short, after
+    a leader has counted them.
+    """
+    oldest = oldest_uncommitted(known, own)
+    lasting = {
+        step: parts if oldest is None or step <= oldest else parts - own.get(step, frozenset())
+        for step, parts in held.items()
+    }
+    return {step: parts for step, parts in lasting.items() if parts}
+
+
+def is_skipped(known: KeeperRound, own: Iterable[KeptStep], taken: KeptStep) -> bool:
+    """Whether a step is not taken: it is committed or older, or older than the oldest uncommitted one.
+
+    The keeper has announced its oldest step. So the floor drops older ones at other members.
+    """
+    oldest = oldest_uncommitted(known, own)
+    return (known.committed is not None and taken <= known.committed) or (oldest is not None and taken < oldest)
+
+
+def superseded(known: KeeperRound, own: Iterable[KeptStep], counted: Collection[KeptStep] = ()) -> list[KeptStep]:
+    """Return the steps whose own parts are dropped: those between the oldest and the newest uncommitted one.
+
+    Parts of other members stay. A peer may wait for its copy. So do the `counted` steps, whose own parts were announced
+    in this round: they came from a peer before the workers published that part.
+    """
+    return [step for step in sorted(filter(known.is_at_stake, own))[1:-1] if step not in counted]
+
+
+def may_skip(known: KeeperRound, own: Iterable[KeptStep], taken: KeptStep) -> bool:
+    """Whether a step that was just taken is dropped again for lack of room: an older one waits for its copies.
+
+    The caller drops nothing in its favour then.
+    """
+    return any(step < taken for step in filter(known.is_at_stake, own))
+
+
+def learn(known: KeeperRound, point: SafePoint) -> KeeperRound:
+    """Return the knowledge after an answer of the commit channel; one for another round changes nothing."""
+    if not known.is_running or point.lineage != known.lineage or point.committed is None:
+        return known
+    newest = point.committed if known.committed is None else max(known.committed, point.committed)
+    return replace(known, committed=newest)
+
+
+def unneeded(known: KeeperRound, point: SafePoint, held: Iterable[KeptStep]) -> list[KeptStep]:
+    """Return the steps to drop after `learn`: all below the committed one, and those at stake below the floor."""
+    if not known.is_running or point.lineage != known.lineage:
+        return []
+    return sorted(step for step in held if _is_below_commit(known, step) or _is_below_floor(known, point, step))
+
+
+def _is_below_commit(known: KeeperRound, step: KeptStep) -> bool:
+    return known.committed is not None and step < known.committed
+
+
+def _is_below_floor(known: KeeperRound, point: SafePoint, step: KeptStep) -> bool:
+    return point.floor is not None and known.is_at_stake(step) and step < point.floor

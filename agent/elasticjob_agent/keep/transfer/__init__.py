@@ -1,0 +1,1 @@
+"""Transfer of parts between keepers."""

@@ -1,0 +1,124 @@
+"""One part that this keeper fetches from the peers that hold it, one after the other, until it is whole."""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+
+from elasticjob_agent.keep.transfer.cancel_token import CancelToken
+from elasticjob_agent.keep.transfer.dialer import KeeperDialer
+from elasticjob_agent.keep.transfer.errors import HandshakeError, NoSourceError, TransferError
+from elasticjob_agent.keep.transfer.fetch_order import FetchOrder
+from elasticjob_agent.keep.transfer.frames import Bad, Busy, Get, Have, NoPart, Offer
+from elasticjob_agent.keep.transfer.handshake import Purpose
+from elasticjob_agent.keep.transfer.receiver import receive_part
+from elasticjob_agent.keep.transfer.serving import is_held
+from elasticjob_agent.keep.transfer.session import Session, unexpected
+from elasticjob_agent.keep.volume.errors import PartExists
+from elasticjob_agent.keep.volume.paths import KeptPart
+from elasticjob_agent.keep.volume.receipt import Receipt
+from elasticjob_agent.keep.volume.volume import Volume
+from elasticjob_agent.rendezvous.protocol.link_handshake import Address
+
+_PAUSE_S = 0.2
+"""Seconds between two looks at a part that another transfer receives."""
+
+log = logging.getLogger(__name__)
+
+
+class PartFetch:
+    """The fetch of one part; `run` blocks its thread, `token` ends it."""
+
+    def __init__(
+        self,
+        dialer: KeeperDialer,
+        volume: Volume,
+        part: KeptPart,
+        holders: Iterable[Address],
+        *,
+        port: int,
+        token: CancelToken,
+        clock: Callable[[], float] = time.monotonic,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        """`port` is that of the own listener, from which other fetchers can get the part afterwards."""
+        self._dialer = dialer
+        self._volume = volume
+        self._part = part
+        self._order = FetchOrder(holders, random=random)
+        self._port = port
+        self._token = token
+        self._clock = clock
+        self._received = 0
+        """Bytes of the receipt when it was last closed."""
+
+    def run(self, *, within_s: float) -> None:
+        """Return when the part is held.
+
+        Raises:
+            NoSourceError: no known holder could send it within `within_s` seconds.
+            CancelledTransferError: it was cancelled.
+            VolumeError: it cannot be written, for example for want of room.
+        """
+        deadline_s = self._clock() + within_s
+        timer = threading.Timer(within_s, self._token.end_connection)  # a slow holder makes progress
+        timer.start()
+        try:
+            while not is_held(self._volume, self._part):
+                self._ask_next(deadline_s)
+        finally:
+            timer.cancel()
+
+    def _ask_next(self, deadline_s: float) -> None:
+        source = self._order.next_source(now_s=self._clock())
+        if source is None:
+            raise NoSourceError(f"no holder could send part {self._part}: each has failed")
+        if self._clock() + source.wait_s >= deadline_s:
+            raise NoSourceError(f"no holder could send part {self._part} in time")
+        self._token.wait(source.wait_s)
+        self._ask(source.address)
+
+    def _ask(self, address: Address) -> None:
+        received = self._received
+        try:
+            answer = self._fetch_from(address)
+        except PartExists:
+            self._token.wait(_PAUSE_S)  # another transfer receives it
+        except HandshakeError as error:
+            log.warning("no part is fetched from %s: %s", address, error)
+            self._order.note_useless(address)
+        except TransferError as error:
+            self._token.check()
+            log.debug("the fetch of part %s from %s failed: %s", self._part, address, error)
+            self._order.note_failure(address, progressed=self._received > received, now_s=self._clock())
+        else:
+            self._note(address, answer)
+
+    def _note(self, address: Address, answer: Have | Bad | Busy | NoPart) -> None:
+        match answer:
+            case Busy(addresses):
+                self._order.note_busy(address, addresses, now_s=self._clock())
+            case NoPart():
+                self._order.note_useless(address)
+            case Bad(files):
+                log.warning("%d files of part %s arrived damaged from %s", len(files), self._part, address)
+                self._order.note_failure(address, progressed=False, now_s=self._clock())
+
+    def _fetch_from(self, address: Address) -> Have | Bad | Busy | NoPart:
+        with self._dialer.open(address, Purpose.GET, self._token) as session:
+            session.send(Get(self._part, self._port))
+            match session.receive():
+                case Offer(part, files) if part == self._part:
+                    return self._receive(session, self._volume.receive_part(part.step, part.index, files))
+                case Busy() | NoPart() as answer:
+                    return answer
+                case message:
+                    raise unexpected(message)
+
+    def _receive(self, session: Session, receipt: Receipt) -> Have | Bad:
+        try:
+            return receive_part(session, receipt)
+        finally:
+            self._received = sum(receipt.offsets)
+            receipt.close()

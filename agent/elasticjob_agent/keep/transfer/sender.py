@@ -1,0 +1,133 @@
+"""The side of a transfer that has the part: it offers the files, and sends what the receiver wants.
+
+A file that is sent whole is read a second time, a piece after it was sent, for its checksum. TLS protects the bytes of
+one connection, so there this is left out. A file that the receiver has begun on another connection always has one: it
+may come from another holder, whose copy may differ.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from elasticjob_agent.keep.transfer.connection import STALL_S, Connection
+from elasticjob_agent.keep.transfer.errors import FrameError
+from elasticjob_agent.keep.transfer.frames import Bad, Dead, FileList, Full, Have, Later, Offer, Sums, Want
+from elasticjob_agent.keep.transfer.part_file import READ_BYTES, PartFile, open_part_file
+from elasticjob_agent.keep.transfer.session import Session, unexpected
+from elasticjob_agent.keep.transfer.throttle import Throttle
+from elasticjob_agent.keep.volume.errors import PartChangedError
+from elasticjob_agent.keep.volume.held_part import HeldPart
+from elasticjob_api.kept_steps import Lineage
+
+_SLOWEST_READ = 128 << 20
+"""Bytes a second at which a file is read once more, on a machine with much other work."""
+
+
+@dataclass(frozen=True, slots=True)
+class OfferResult:
+    """The receiver's answer, and the checksums of all files if they are known now."""
+
+    answer: Have | Bad | Later | Full | Dead
+    crcs: tuple[int, ...] | None = None
+
+
+def reading_limit_s(files: FileList, offsets: Sequence[int]) -> float:
+    """Return the most seconds that the other end is silent while it reads the files with an offset once more."""
+    size = sum(size for (_, size), offset in zip(files, offsets, strict=True) if offset)
+    return STALL_S + size / _SLOWEST_READ
+
+
+def offer_part(session: Session, held: HeldPart, throttle: Throttle, *, lineage: Lineage | None = None) -> OfferResult:
+    """Offer a part, send what the receiver wants, and return its answer; `lineage` is the round of this node.
+
+    Raises:
+        VolumeError: the part is gone, or a file is not as it was when the part was published.
+        TransferError: the connection cannot be used any more.
+    """
+    files = held.files
+    session.send(Offer(held.part, files, lineage))
+    match session.receive():
+        case Want(offsets):
+            return _PartSender(session, held, files, throttle).send(offsets)
+        case Have() | Later() | Full() | Dead() as answer:
+            return OfferResult(answer)
+        case message:
+            raise unexpected(message)
+
+
+class _PartSender:
+    """Sends the files of one part, one after the other, and then their checksums."""
+
+    def __init__(self, session: Session, held: HeldPart, files: FileList, throttle: Throttle) -> None:
+        self._session = session
+        self._connection: Connection = session.connection
+        self._held = held
+        self._files = files
+        self._known: Sequence[int | None] = held.crcs or (None,) * len(files)
+        self._throttle = throttle
+        self._buffer = memoryview(bytearray(READ_BYTES))
+
+    def send(self, offsets: Sequence[int]) -> OfferResult:
+        sizes = [size for _, size in self._files]
+        if len(offsets) != len(sizes) or any(offset > size for offset, size in zip(offsets, sizes, strict=True)):
+            raise FrameError("WANT with offsets that are not in the files")
+        crcs = [self._send_file(number, offset) for number, offset in enumerate(offsets)]
+        for number, offset in enumerate(offsets):
+            if offset and crcs[number] is None:
+                crcs[number] = self._read_crc(number)
+        if not self._held.is_unchanged():  # before the receiver accepts it
+            raise PartChangedError(f"a file of {self._held.part} was changed after it was published")
+        self._session.send(Sums(tuple(crcs)))
+        return self._receive_answer(offsets, crcs)
+
+    def _receive_answer(self, offsets: Sequence[int], crcs: Sequence[int | None]) -> OfferResult:
+        known = tuple(crc for crc in crcs if crc is not None)
+        match self._session.receive(within_s=reading_limit_s(self._files, offsets)):
+            case Have() as answer:
+                return OfferResult(answer, known if len(known) == len(crcs) else None)
+            case Bad(numbers) as answer:
+                self._check_unchanged(numbers, crcs)
+                return OfferResult(answer)
+            case message:
+                raise unexpected(message)
+
+    def _check_unchanged(self, numbers: Sequence[int], crcs: Sequence[int | None]) -> None:
+        """Raise PartChangedError if a file that arrived with other bytes has other bytes here, too."""
+        for number in numbers:
+            if number >= len(crcs):
+                raise FrameError("BAD with the number of no file")
+            if crcs[number] is not None and self._read_crc(number) != crcs[number]:
+                name = self._files[number][0]
+                raise PartChangedError(
+                    f"the file {name!r:.120} of {self._held.part} was changed after it was published"
+                )
+
+    def _send_file(self, number: int, offset: int) -> int | None:
+        """Send a file from `offset` on; return its checksum if it was known or is now."""
+        size, crc = self._files[number][1], self._known[number]
+        computes = crc is None and not offset and not self._connection.is_encrypted
+        if computes:
+            crc = 0
+        with open_part_file(self._held, number, self._buffer) as file:
+            while offset < size:
+                count = min(self._throttle.piece_bytes, size - offset)
+                self._throttle.wait(count)
+                self._send_piece(file, offset, count)
+                if computes:
+                    crc = file.crc(offset, count, crc or 0)
+                offset += count
+        return crc
+
+    def _send_piece(self, file: PartFile, offset: int, count: int) -> None:
+        if self._connection.is_encrypted:
+            for view in file.read(offset, count):
+                self._connection.write(view)
+            return
+        end = offset + count
+        while offset < end:
+            if not (sent := self._connection.send_file(file.fd, offset, end - offset)):
+                raise PartChangedError("a file became shorter while it was sent")
+            offset += sent
+
+    def _read_crc(self, number: int) -> int:
+        with open_part_file(self._held, number, self._buffer) as file:
+            return file.crc(0, self._files[number][1])

@@ -1,0 +1,1 @@
+"""The directory in memory that holds the parts of a node."""

@@ -1,0 +1,53 @@
+"""The highest number that was published here for each part of a lineage; kept in a file, for the next keeper.
+
+Numbers must grow within a round. Else part 0 of a first step 100 could meet part 1 of a second one.
+"""
+
+import contextlib
+import json
+from collections.abc import Iterable
+
+from elasticjob_agent.keep.volume.errors import VolumeFullError
+from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
+from elasticjob_agent.keep.volume.trees import replace_file
+from elasticjob_api.kept_steps import Lineage
+
+_BYTES = 4 << 20
+
+
+class PublishedSteps:
+    """The highest published number for each index and count of parts, of one lineage."""
+
+    def __init__(self, paths: VolumePath, lineage: Lineage, held: Iterable[KeptPart]) -> None:
+        """Read the file; parts that are held count even if it was not written."""
+        self._path = paths.published(lineage)
+        self._numbers = self._read()
+        for part in held:
+            self._note(part)
+
+    def is_new(self, part: KeptPart) -> bool:
+        """Return whether its number is higher than all before."""
+        return part.step.number > self._numbers.get(_slot(part), -1)
+
+    def add(self, part: KeptPart) -> None:
+        """Remember a part that was taken; raise VolumeError if the file cannot be written."""
+        self._note(part)
+        with contextlib.suppress(VolumeFullError):  # the next keeper then knows the held parts only
+            replace_file(self._path, json.dumps(self._numbers).encode())
+
+    def _note(self, part: KeptPart) -> None:
+        slot = _slot(part)
+        self._numbers[slot] = max(self._numbers.get(slot, -1), part.step.number)
+
+    def _read(self) -> dict[str, int]:
+        try:
+            with self._path.open("rb") as file:
+                value = json.loads(file.read(_BYTES))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        items = value.items() if isinstance(value, dict) else ()
+        return {slot: number for slot, number in items if type(number) is int}
+
+
+def _slot(part: KeptPart) -> str:
+    return f"{part.index}-of-{part.step.parts}"

@@ -1,0 +1,38 @@
+"""How much room a volume has: what the file system has left, or a limit of the volume's own."""
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+from elasticjob_agent.keep.volume.errors import translated
+
+_MOST_ENTRIES = 20_000
+"""So many files of a script's scratch are counted; a walk is bounded."""
+
+
+def free_bytes(root: Path) -> int:
+    """Return what this process can still write in the file system; raise VolumeError."""
+    with translated(f"cannot read the free space of {root}"):
+        found = os.statvfs(root)
+    return found.f_bavail * found.f_frsize
+
+
+def used_bytes(paths: Iterable[Path]) -> int:
+    """Return the bytes of the files below these directories, as far as they can be read."""
+    used, left, pending = 0, _MOST_ENTRIES, list(paths)
+    while pending and left > 0:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    found = entry.stat(follow_symlinks=False)
+                    # A file that is linked twice below these directories counts half at each place.
+                    used += found.st_blocks * 512 // (1 if stat.S_ISDIR(found.st_mode) else max(1, found.st_nlink))
+                    left -= 1
+                    if left <= 0:
+                        break
+                    if stat.S_ISDIR(found.st_mode):
+                        pending.append(Path(entry.path))
+        except OSError:  # it was renamed or deleted meanwhile
+            continue
+    return used

@@ -1,0 +1,48 @@
+"""Taking a part that a script has published, by moving it away.
+
+The move is one rename. After it the script deletes no part, and the keeper deletes no file that is the script's. The
+contents are checked after the move, because the script could change them before.
+"""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from elasticjob_agent.keep.volume.errors import PartRefused, VolumeFullError, translated
+from elasticjob_agent.keep.volume.manifest import Manifest, write_manifest
+from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
+from elasticjob_agent.keep.volume.trees import list_files
+
+
+def move_published(paths: VolumePath, source: Path, part: KeptPart) -> None:
+    """Rename what was published as `source` to the place of a held part.
+
+    Raises:
+        PartRefused: it is not a directory, or the part is there already.
+        VolumeError: it cannot be moved.
+    """
+    target = paths.part(part)
+    with translated(f"cannot take {source}"):
+        if not stat.S_ISDIR(source.lstat().st_mode):
+            raise PartRefused("it is not a directory")
+        if os.path.lexists(target):  # a rename would replace an empty directory
+            raise PartRefused(f"{target} exists already")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        source.rename(target)
+
+
+def inspect_part(paths: VolumePath, part: KeptPart, *, is_own: bool) -> Manifest:
+    """Check a part that has no manifest, write one and return it.
+
+    Raises:
+        PartRefused: its contents break a rule.
+        VolumeError: it cannot be read.
+    """
+    files = list_files(paths.part(part))
+    if linked := next((file for file in files if file.links != 1), None):
+        raise PartRefused(f"{linked.name!r:.120} has {linked.links} names; a hard link may be changed from elsewhere")
+    manifest = Manifest.of(files, is_own=is_own)
+    with contextlib.suppress(VolumeFullError):  # a part without a manifest is whole, too
+        write_manifest(paths.manifest(part), manifest)
+    return manifest

@@ -1,0 +1,399 @@
+"""The volume of one node: the parts that it holds, and every change of them.
+
+Threads of transfers use it beside the keeper's main thread. One lock guards the bookkeeping; it is never held while
+data is copied. Each change is one rename, so the directories are whole after any end of the process.
+"""
+
+import contextlib
+import os
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from elasticjob_agent.keep.volume import collisions, linking, root_dir, scanning, space, taking
+from elasticjob_agent.keep.volume.errors import (
+    PartChangedError,
+    PartExists,
+    PartMissing,
+    PartRefused,
+    VolumeError,
+    VolumeFullError,
+    translated,
+)
+from elasticjob_agent.keep.volume.held_part import HeldPart
+from elasticjob_agent.keep.volume.incoming_dir import incoming_lineages, make_incoming, published_names
+from elasticjob_agent.keep.volume.manifest import Manifest, write_manifest
+from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
+from elasticjob_agent.keep.volume.published import PublishedSteps
+from elasticjob_agent.keep.volume.receipt import Receipt
+from elasticjob_agent.keep.volume.trash import TrashDir
+from elasticjob_agent.keep.volume.trees import list_files, temporary_of
+from elasticjob_agent.keep.volume.volume_record import VolumeRecord, read_record, write_record
+from elasticjob_api.kept_steps import KeptStep, Lineage
+
+Report = Callable[[str], None]
+"""Called with a sentence for users: a part was refused, withdrawn or collides."""
+_LOCK_WAIT_S = 5.0
+
+
+class Volume:
+    """The parts in one directory; only one keeper at a time uses it."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        job: str,
+        run: str = "",
+        size_limit: int | None = None,
+        workers_mode: int = 0o700,
+        report: Report = lambda _: None,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Open the volume of this job and scan it; delete what belongs to another job or run.
+
+        `run` is empty if it is not known yet. `size_limit` is in bytes, for a directory without a limit of its own.
+        `workers_mode` is the mode of the directory in which scripts publish. `on_change` is called from any thread when
+        the holdings have changed.
+
+        Raises:
+            VolumeUnavailable: the directory cannot be used.
+            VolumeError: it cannot be read.
+        """
+        self._paths = VolumePath(root)
+        self._size_limit = size_limit
+        self._workers_mode = workers_mode
+        self._report = report
+        self._on_change = on_change
+        self._lock = threading.Lock()
+        self._receipts: dict[KeptPart, Receipt] = {}
+        self._published: dict[Lineage, PublishedSteps] = {}
+        self._held: dict[KeptPart, Manifest] = {}
+        self._record = VolumeRecord(job, run)
+        self._trash = TrashDir(self._paths.trash)
+        self._lock_fd = root_dir.lock_root(root, _LOCK_WAIT_S, is_shared=bool(workers_mode & 0o077))
+        try:
+            root_dir.make_directories(self._paths)
+            self._open_record(read_record(self._paths.record))
+            self._held = scanning.scan_held(self._paths, self._trash, report)
+            scanning.scan_receipts(self._paths, self._trash, self._held)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def run(self) -> str:
+        """The run that all parts belong to; empty if none is known."""
+        return self._record.run
+
+    @property
+    def root(self) -> Path:
+        """The directory of the volume."""
+        return self._paths.root
+
+    def adopt_run(self, run: str) -> None:
+        """Delete everything if it belongs to another run; raise VolumeError."""
+        if run != self.run:
+            with self._changing():
+                if self.run:
+                    self._erase()
+                self._record = VolumeRecord(self._record.job, run)
+                write_record(self._paths.record, self._record)
+
+    def close(self) -> None:
+        """Release the directory for another keeper."""
+        os.close(self._lock_fd)
+
+    # --- what is held ------------------------------------------------------------------------------------------------
+
+    def holdings(self) -> Mapping[KeptStep, frozenset[int]]:
+        """Return the indices of the parts of each step that are here and whole."""
+        found = defaultdict(set)
+        for part in self.parts():
+            found[part.step].add(part.index)
+        return {step: frozenset(indices) for step, indices in found.items()}
+
+    def parts(self) -> Mapping[KeptPart, Manifest]:
+        """Return the manifest of each held part."""
+        with self._lock:
+            return dict(self._held)
+
+    def open_part(self, step: KeptStep, index: int) -> HeldPart:
+        """Return a held part for reading; raise PartMissing."""
+        part = KeptPart(step, index)
+        with self._lock:
+            if part not in self._held:
+                raise PartMissing(f"part {part} is not held")
+            return HeldPart(part, self._paths.part(part), self._held[part])
+
+    def confirm(self, held: HeldPart, crcs: Sequence[int] | None = None) -> bool:
+        """Return whether the part is as it was published, after a copy of it; withdraw it if not.
+
+        `crcs` are the checksums of what was copied; the first ones become those of the manifest.
+        """
+        crcs = None if crcs is None else tuple(crcs)
+        if not held.is_unchanged() or (held.crcs is not None and crcs not in {None, held.crcs}):
+            self.withdraw(held.part, "a file has changed after the part was published")
+            return False
+        if crcs is not None and held.crcs is None:
+            self._record_crcs(held.part, crcs)
+        return True
+
+    def _record_crcs(self, part: KeptPart, crcs: Sequence[int]) -> None:
+        with self._lock:
+            if part in self._held:
+                self._held[part] = self._held[part].with_crcs(crcs)
+                self._write_manifest(part)
+
+    def _write_manifest(self, part: KeptPart) -> None:
+        with contextlib.suppress(VolumeFullError):  # a part without a manifest is whole, too
+            write_manifest(self._paths.manifest(part), self._held[part])
+
+    # --- publishing --------------------------------------------------------------------------------------------------
+
+    def begin_round(self, lineage: Lineage) -> Path:
+        """Return the directory in which the script of this round publishes; those of other rounds go.
+
+        Raises:
+            VolumeError: it cannot be created.
+        """
+        with self._lock:
+            make_incoming(self._paths, self._trash, lineage, self._workers_mode)
+            scanning.remove_empty_lineages(
+                self._paths, self._trash, {part.step.lineage for part in self._held} | {lineage}
+            )
+        return self._paths.incoming_of(lineage)
+
+    def end_round(self, lineage: Lineage) -> None:
+        """Throw away the directory of a round whose workers are reaped; raise VolumeError."""
+        with self._lock:
+            self._trash.throw_away(self._paths.incoming_of(lineage))
+
+    def incoming_lineages(self) -> list[Lineage]:
+        """Return the rounds that have a directory to publish in: one, unless a keeper has just begun."""
+        return incoming_lineages(self._paths)
+
+    def published_names(self, lineage: Lineage) -> list[str]:
+        """Return the names that the script has published and that are not taken yet; raise VolumeError."""
+        return published_names(self._paths.incoming_of(lineage))
+
+    def take(self, name: str, part: KeptPart) -> bool:
+        """Take what was published under this name; return whether it is held now. A refused one is deleted."""
+        source = self._paths.incoming_of(part.step.lineage) / name
+        try:
+            with self._changing():
+                published = self._published_in(part.step.lineage)
+                if not published.is_new(part):
+                    raise PartRefused("the number of a step must be higher than those before it in the round")
+                self._take(source, part)
+                published.add(part)
+                self._report_conflicts(part)
+        except VolumeError as error:
+            if os.path.lexists(source) or not isinstance(error.__cause__, FileNotFoundError):
+                self._report(f"{name} is refused: {error}")
+            scanning.throw_away_quietly(self._trash, source)
+            return False
+        return True
+
+    def _take(self, source: Path, part: KeptPart) -> None:
+        if part in self._held:  # a peer has sent it before: they are the same by their name
+            self._trash.throw_away(source)
+            self._held[part] = self._held[part].as_own()
+            self._write_manifest(part)
+            return
+        taking.move_published(self._paths, source, part)
+        try:
+            self._held[part] = taking.inspect_part(self._paths, part, is_own=True)
+        except VolumeError:
+            scanning.throw_away_quietly(self._trash, self._paths.part(part))
+            raise
+
+    def _published_in(self, lineage: Lineage) -> PublishedSteps:
+        """Return what was published in a lineage; only that of one lineage is remembered."""
+        if lineage not in self._published:
+            own = [part for part, manifest in self._held.items() if part.step.lineage == lineage and manifest.is_own]
+            self._published = {lineage: PublishedSteps(self._paths, lineage, own)}
+        return self._published[lineage]
+
+    def _report_conflicts(self, part: KeptPart) -> None:
+        for sentence in collisions.conflicts(part, self._held):
+            self._report(sentence)
+
+    # --- receiving ---------------------------------------------------------------------------------------------------
+
+    def receive_part(self, step: KeptStep, index: int, files: Sequence[tuple[str, int]]) -> Receipt:
+        """Return the receipt of a part that a peer offers, with what is there of it already.
+
+        Raises:
+            PartExists: it is held, or another transfer of it is in progress.
+            PartRefused: the names or sizes of its files break a rule.
+            VolumeFullError: there is no room for it.
+            VolumeError: it cannot be created.
+        """
+        part = KeptPart(step, index)
+        with self._lock:
+            if part in self._held or part in self._receipts:
+                raise PartExists(f"part {part} is {'held' if part in self._held else 'being received'} already")
+            receipt = Receipt(
+                self._paths.receipt(part), part, files, trash=self._trash, hold=self._hold, release=self._release
+            )
+            if receipt.missing_bytes > self._free_bytes():
+                raise VolumeFullError(f"part {part} needs {receipt.missing_bytes} bytes; {self._free_bytes()} are free")
+            self._receipts[part] = receipt
+        return receipt
+
+    def _hold(self, receipt: Receipt, crcs: Sequence[int | None]) -> None:
+        """Make a complete receipt a held part."""
+        part, path = receipt.part, self._paths.part(receipt.part)
+        with self._changing(), translated(f"cannot hold {part}"):
+            self._receipts.pop(part, None)
+            if part in self._held:  # the script of this node has published it meanwhile
+                self._trash.throw_away(receipt.path)
+                return
+            known = dict(zip((name for name, _ in receipt.files), crcs, strict=True))
+            manifest = Manifest.of(list_files(receipt.path), is_own=False)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            receipt.path.rename(path)
+            self._held[part] = manifest.with_crcs([known[file.name] for file in manifest.files])
+            self._write_manifest(part)
+            self._report_conflicts(part)
+
+    def partial_parts(self) -> set[KeptPart]:
+        """Return the parts of which something has arrived; raise VolumeError."""
+        with self._lock:
+            return scanning.scan_receipts(self._paths, self._trash, self._held)
+
+    def _release(self, receipt: Receipt) -> None:
+        with self._lock:
+            if self._receipts.get(receipt.part) is receipt:
+                del self._receipts[receipt.part]
+
+    # --- restoring ---------------------------------------------------------------------------------------------------
+
+    def link(self, step: KeptStep, indices: Iterable[int]) -> Path:
+        """Return a directory with the files of these parts of a step.
+
+        Raises:
+            PartMissing: one is not held.
+            PartsCollideError: two have different files of one name.
+            PartChangedError: a file has changed after it was published; the part is withdrawn.
+            VolumeError: the directory cannot be made.
+        """
+        held = {each.part: each for each in (self.open_part(step, index) for index in sorted(indices))}
+        for part, each in held.items():
+            if not each.is_unchanged():
+                self.withdraw(part, "a file has changed after the part was published")
+                raise PartChangedError(f"a file of part {part} has changed after it was published")
+        return linking.link_step(self._paths, self._trash, {part: each.manifest for part, each in held.items()})
+
+    def unlink_dropped(self) -> None:
+        """Throw away the links for workers to steps that are not held any more: only they keep memory.
+
+        Raises:
+            VolumeError: they cannot be read.
+        """
+        held = {str(step) for step in self.holdings()}
+        with translated(f"cannot read {self._paths.kept}"):
+            for path in list(self._paths.kept.iterdir()):
+                if path.name not in held:
+                    self._trash.throw_away(path)
+
+    # --- ends --------------------------------------------------------------------------------------------------------
+
+    def drop(self, parts: Iterable[KeptPart]) -> None:
+        """Drop held parts, and what was received of them; raise VolumeError."""
+        with self._changing():
+            for part in parts:
+                self._drop(part)
+
+    def withdraw(self, part: KeptPart, why: str) -> None:
+        """Drop a part that is not whole any more, and report why; raise VolumeError."""
+        with self._changing():
+            if part in self._held:
+                self._report(f"part {part} is withdrawn: {why}")
+                self._drop(part)
+
+    def drop_partial(self) -> None:
+        """Throw away what has arrived of parts that no transfer receives at present; raise VolumeError."""
+        with self._lock, translated(f"cannot read {self._paths.partial}"):
+            busy = {receipt.path for receipt in self._receipts.values()}
+            for path in set(self._paths.partial.iterdir()) - busy:
+                self._trash.throw_away(path)
+
+    def erase(self) -> None:
+        """Delete everything of the volume, and the directory if nothing else is in it; raise VolumeError."""
+        with self._changing():
+            self._erase()
+        self._trash.empty()
+        with contextlib.suppress(OSError):
+            self._paths.record.unlink()
+            for name in ("in", "held", "part", "kept", "trash"):
+                (self._paths.root / name).rmdir()
+            self._paths.root.rmdir()
+
+    def empty_trash(self) -> None:
+        """Delete what was thrown away; this can take seconds."""
+        self._trash.empty()
+
+    def _drop(self, part: KeptPart) -> None:
+        # The directory goes first: a manifest without a directory is nothing, the opposite is a whole part.
+        self._trash.throw_away(self._paths.part(part))
+        self._trash.throw_away(self._paths.receipt(part))
+        self._held.pop(part, None)
+        with contextlib.suppress(OSError):
+            self._paths.manifest(part).unlink()
+        with contextlib.suppress(OSError):
+            self._paths.part(part).parent.rmdir()
+
+    # --- room --------------------------------------------------------------------------------------------------------
+
+    def free_bytes(self) -> int:
+        """Return the room for further parts, less what open receipts still need; raise VolumeError."""
+        with self._lock:
+            return self._free_bytes()
+
+    def trash_bytes(self) -> int:
+        """Return the bytes that are being deleted."""
+        return space.used_bytes([self._paths.trash])
+
+    def _free_bytes(self) -> int:
+        free = space.free_bytes(self._paths.root)
+        if self._size_limit is not None:
+            paths = self._paths
+            used = space.used_bytes([paths.held, paths.partial, paths.incoming, paths.kept])
+            free = min(free, self._size_limit - used)
+        return max(0, free - sum(receipt.missing_bytes for receipt in self._receipts.values()))
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Hold the lock; call `on_change` afterwards if other parts are held than before."""
+        with self._lock:
+            before = frozenset(self._held)
+            try:
+                yield
+            finally:
+                has_changed = before != frozenset(self._held)
+        if has_changed:
+            self._on_change()
+
+    def _open_record(self, found: VolumeRecord | None) -> None:
+        """Delete everything if the record on disk names another job or run; write what counts now."""
+        mine = self._record
+        with translated("cannot clean the volume"):
+            temporary_of(self._paths.record).unlink(missing_ok=True)
+        if found is not None and found.job == mine.job and (not mine.run or not found.run or found.run == mine.run):
+            self._record = VolumeRecord(mine.job, mine.run or found.run)
+        else:
+            self._erase()
+        if found != self._record:
+            write_record(self._paths.record, self._record)
+
+    def _erase(self) -> None:
+        for name in ("in", "held", "part", "kept"):
+            self._trash.throw_away(self._paths.root / name)
+        root_dir.make_directories(self._paths)
+        self._held = {}
+        self._published = {}

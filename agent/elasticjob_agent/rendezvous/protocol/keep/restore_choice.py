@@ -1,0 +1,102 @@
+"""Which step all members of a round restore, from the holdings of the live nodes: the newest that is whole.
+
+The barrier has been passed, so the holdings are exact: nodes drop nothing between `ready` and the active state. Nodes
+that leave count as holders, because they stay until their parts are fetched.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from elasticjob_agent.rendezvous.protocol.keep.history import close_history
+from elasticjob_agent.rendezvous.protocol.keep.holders import is_safe, is_whole
+from elasticjob_api.holdings import HoldingsRecord
+from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage, PersistedStep
+from elasticjob_api.rendezvous_state import Member
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreDecision:
+    """The step that the members of a round restore, and the history that the round begins with."""
+
+    step: KeptStep | None = None
+    run: str = ""
+    """The run that wrote the step into the shared directory, if it is read from there; else empty."""
+    history: History = field(default_factory=History)
+
+
+def choose_restore(
+    history: History, records: Mapping[Member, HoldingsRecord], hosts: Mapping[Member, str], *, copies: int
+) -> RestoreDecision:
+    """Return the newest step that is whole: in memory, or else in the shared directory.
+
+    `history` is that of the forming round; an empty one means that the run has never restored or written a step. Only
+    then steps of other runs count. `hosts` names the host of each live node.
+    """
+    holdings = {member: record.steps for member, record in records.items()}
+    persisted = _eligible(history, {record.persisted for record in records.values() if record.persisted is not None})
+    in_memory = _newest_whole(history, holdings.values())
+    newest = max(persisted, key=lambda each: _age_order(history, each.step), default=None)
+    if newest is not None and (in_memory is None or _is_newer(history, newest.step, in_memory)):
+        return _decide(history, newest.step, holdings, hosts, persisted, copies=copies, run=newest.run)
+    return _decide(history, in_memory, holdings, hosts, persisted, copies=copies)
+
+
+def _decide(
+    history: History,
+    step: KeptStep | None,
+    holdings: Mapping[Member, Holdings],
+    hosts: Mapping[Member, str],
+    persisted: Collection[PersistedStep],
+    *,
+    copies: int,
+    run: str = "",
+) -> RestoreDecision:
+    needed = {each.step.lineage for each in persisted} | _needed_lineages(history, step, holdings, hosts, copies)
+    return RestoreDecision(step, run, close_history(history, step, needed))
+
+
+def _needed_lineages(
+    history: History,
+    restored: KeptStep | None,
+    holdings: Mapping[Member, Holdings],
+    hosts: Mapping[Member, str],
+    copies: int,
+) -> set[Lineage]:
+    """Return the lineages of the steps that members fall back to if the restored one is lost.
+
+    Nothing older than a safe step is needed. Without this rule, each round that ends before its first commit would
+    leave one more step in memory.
+    """
+    needed: set[Lineage] = set()
+    for step in _newest_first(history, holdings.values()):
+        if restored is None or not _is_newer(history, restored, step):
+            continue
+        needed.add(step.lineage)
+        if is_safe(step, holdings, hosts, copies):
+            break
+    return needed
+
+
+def _eligible(history: History, persisted: Iterable[PersistedStep]) -> list[PersistedStep]:
+    is_new_run = not history.entries
+    # Sorted, so that every leader decides alike.
+    return sorted((each for each in persisted if is_new_run or history.is_alive(each.step)), key=str)
+
+
+def _newest_whole(history: History, holdings: Collection[Holdings]) -> KeptStep | None:
+    return next((step for step in _newest_first(history, holdings) if is_whole(step, holdings)), None)
+
+
+def _newest_first(history: History, holdings: Iterable[Holdings]) -> list[KeptStep]:
+    alive = {step for each in holdings for step in each if history.is_alive(step)}
+    return sorted(alive, key=lambda step: _age_order(history, step), reverse=True)
+
+
+def _is_newer(history: History, step: KeptStep, other: KeptStep) -> bool:
+    return _age_order(history, step) > _age_order(history, other)
+
+
+def _age_order(history: History, step: KeptStep) -> tuple[int, int, KeptStep]:
+    """Return a key that is higher for newer steps. Rounds of different runs cannot be compared, entries can."""
+    lineages = [entry.lineage for entry in history.entries]
+    return -lineages.index(step.lineage) if step.lineage in lineages else 0, step.number, step

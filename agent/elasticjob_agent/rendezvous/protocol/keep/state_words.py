@@ -1,0 +1,75 @@
+"""The words of Keep in two states: the active one that the leader writes, and the one after a failed restore.
+
+A state without `run` belongs to a job that keeps no steps in memory. Nothing here changes such a state.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from elasticjob_agent.rendezvous.protocol.keep.history import strike_step
+from elasticjob_agent.rendezvous.protocol.keep.restore_choice import RestoreDecision, choose_restore
+from elasticjob_agent.rendezvous.protocol.keep.shift import Place, choose_shift
+from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources, persisted_sources
+from elasticjob_api.errors import RecordError
+from elasticjob_api.holdings import HoldingsRecord
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, next_round
+from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
+
+COPIES = 1
+"""At how many other members each part has a copy."""
+
+
+def with_restore(state: RendezvousState, view: RendezvousView, nodes: Sequence[NodeEntry]) -> RendezvousState:
+    """Return the active state of these nodes with the step that they restore, its sources, history and shift."""
+    if not state.run:
+        return state
+    records = live_holdings(view)
+    decision = _decide(state, view, records)
+    places = [Place(node.record.host, view.topology(node)) for node in nodes]
+    shift = choose_shift(places, COPIES, state.replica_shift())
+    return replace(
+        state,
+        history=str(decision.history),
+        restore="" if decision.step is None else str(decision.step),
+        sources=_sources(decision, [node.member for node in nodes], records),
+        shift=str(shift or ""),
+    )
+
+
+def live_holdings(view: RendezvousView) -> Mapping[Member, HoldingsRecord]:
+    """Return the holdings of the newest session of each live agent, also of one that leaves.
+
+    An agent that has joined again has the same volume. Its older session may name parts that are dropped since.
+    """
+    return {member: view.holdings[member] for member in view.agents().values() if member in view.holdings}
+
+
+def _decide(state: RendezvousState, view: RendezvousView, records: Mapping[Member, HoldingsRecord]) -> RestoreDecision:
+    try:
+        history = state.kept_history()
+    except RecordError:
+        # Nothing is restored: an empty history would allow steps of other runs.
+        return RestoreDecision()
+    hosts = {member: view.nodes[member].record.host for member in view.agents().values()}
+    return choose_restore(history, records, hosts, copies=COPIES)
+
+
+def _sources(decision: RestoreDecision, members: Sequence[Member], records: Mapping[Member, HoldingsRecord]) -> str:
+    if decision.step is None:
+        return ""
+    if decision.run:
+        return persisted_sources(decision.run)
+    return assign_sources(decision.step, members, {member: record.steps for member, record in records.items()})
+
+
+def round_after_failed_restore(state: RendezvousState, nonce: str, message: str) -> RendezvousState:
+    """Return the state that opens the next round; no later round restores the step of this one.
+
+    It is charged to no worker. Each failure removes a step for good, so the failures end.
+    """
+    opened = next_round(state, nonce, Cause.RESTORE_FAILED, message)
+    try:
+        step, history = state.step_to_restore(), opened.kept_history()
+    except RecordError:
+        return opened
+    return opened if step is None else replace(opened, history=str(strike_step(history, step)))

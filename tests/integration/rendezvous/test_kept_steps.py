@@ -1,0 +1,97 @@
+"""Steps that the nodes keep: real members over a store, with scripted workers and scripted holdings."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from elasticjob_agent.rendezvous.protocol.keep.sources import parse_sources
+from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase, Workers
+from elasticjob_api.holdings import HoldingsRecord
+from elasticjob_api.kept_steps import KeptStep, Lineage
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, encode_state
+from elasticjob_etcd.interface import Put, Txn
+from testing.waiting import aeventually
+from tests.integration.rendezvous.conftest import MakeGroup
+from tests.integration.rendezvous.member_group import GroupMember, MemberGroup
+
+
+async def switch_on(group: MemberGroup) -> RendezvousState:
+    """Give round 1 a run, as if its steps were kept from the beginning."""
+    state = replace(await group.running(1), run="0badcafe")
+    await group.observer.txn(Txn((), (Put(group.keys.rendezvous_state, encode_state(state)),)))
+    return state
+
+
+def step(state: RendezvousState, number: int) -> KeptStep:
+    """Return a step of two parts that this round has written."""
+    return KeptStep(Lineage(state.round, state.nonce), number, 2)
+
+
+def hold(peer: GroupMember, steps: Mapping[KeptStep, set[int]]) -> None:
+    held = {each: frozenset(parts) for each, parts in steps.items()}
+    peer.keep.record = HoldingsRecord(port=7, steps=held)
+
+
+async def test_after_a_failure_the_newest_whole_step_is_restored_before_any_worker_starts(
+    make_group: MakeGroup,
+) -> None:
+    group = make_group(2, 2)
+    group.join(2)
+    first = await switch_on(group)
+    slow, fast = group.members_by_rank(first)
+    hold(slow, {step(first, 5): {0}, step(first, 7): {0}, step(first, 9): {0}})
+    hold(fast, {step(first, 5): {1}, step(first, 7): {1}})
+    slow.keep.phase = RestorePhase.FETCHING
+    fast.workers.fail()
+    state = await group.state(RoundPhase.ACTIVE, 2)
+    assert (state.step_to_restore(), state.run, state.restarts) == (step(first, 7), first.run, 1)
+    sources = parse_sources(state.sources, step(first, 7), state.members)
+    assert sources.holders == dict(enumerate(first.members))
+    await aeventually(lambda: fast.workers.rounds == [1, 2], within_s=20, what="the node with all parts starts")
+    assert (slow.workers.rounds, slow.workers.phase) == ([1], Workers.NONE)
+    slow.keep.become(RestorePhase.COMPLETE)
+    await group.running(2)
+
+
+async def test_a_step_that_cannot_be_restored_gives_way_to_an_older_one_and_charges_no_restart(
+    make_group: MakeGroup,
+) -> None:
+    group = make_group(2, 2)
+    group.join(2)
+    first = await switch_on(group)
+    peers = group.members_by_rank(first)
+    for part, peer in enumerate(peers):
+        hold(peer, {step(first, 5): {part}, step(first, 7): {part}})
+    peers[1].keep.phase = RestorePhase.FETCHING
+    peers[0].workers.fail()
+    await group.state(RoundPhase.ACTIVE, 2)
+    peers[1].keep.become(RestorePhase.FAILED)
+    # The next round restores an older step, which fails as well; then there is none.
+    last = await group.running(4)
+    assert (last.step_to_restore(), last.restarts, last.cause) == (None, 1, Cause.RESTORE_FAILED)
+    assert peers[1].workers.rounds == [1, 4]
+
+
+async def test_a_lost_node_takes_only_the_steps_that_it_alone_had(make_group: MakeGroup) -> None:
+    group = make_group(1, 2)
+    group.join(2)
+    first = await switch_on(group)
+    stayer, lost = group.members_by_rank(first)
+    hold(stayer, {step(first, 5): {0, 1}, step(first, 7): {0}})
+    hold(lost, {step(first, 5): {0, 1}, step(first, 7): {1}})
+    await lost.crash()
+    state = await group.running(2, stayer)
+    assert state.step_to_restore() == step(first, 5)
+    assert state.kept_history().is_alive(step(first, 5))
+    assert not state.kept_history().is_alive(step(first, 7))
+
+
+async def test_a_node_without_a_keeper_writes_no_holdings_and_the_state_has_no_word_of_them(
+    make_group: MakeGroup,
+) -> None:
+    group = make_group(2, 2)
+    peers = group.join(2)
+    await group.running(1)
+    peers[0].workers.fail()
+    state = await group.running(2)
+    assert (await group.observer.range(group.keys.all_holdings)).kvs == ()
+    assert (state.run, state.history, state.restore, state.sources, state.shift) == ("", "", "", "", "")

@@ -1,0 +1,126 @@
+"""Messages between an agent and its keeper: each is read as it was written, and nothing else is."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from elasticjob_agent.keep.keeper import messages
+from elasticjob_agent.keep.keeper.errors import ControlError
+from elasticjob_agent.keep.keeper.messages import (
+    Answer,
+    BeginRequest,
+    DropRequest,
+    EraseRequest,
+    HoldingsUpdate,
+    KeeperStatus,
+    LineParser,
+    Message,
+    Note,
+    OpenRequest,
+    Request,
+    RestoreRequest,
+    SealRequest,
+    StartedRequest,
+    StatusRequest,
+    decode_holdings,
+    decode_message,
+    decode_request,
+    encode_holdings,
+    encode_message,
+    encode_request,
+)
+from elasticjob_api.kept_steps import Holdings
+from testing.kept_steps import histories, holdings, kept_steps, lineages
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+REQUESTS = (
+    st.builds(OpenRequest, TEXTS, TEXTS, TEXTS, st.none() | st.integers(0, 1 << 50), st.integers(0, 0o777))
+    | st.builds(BeginRequest, TEXTS, lineages, histories, st.none() | kept_steps)
+    | st.builds(RestoreRequest, kept_steps)
+    | st.builds(DropRequest, st.lists(kept_steps, max_size=3).map(tuple))
+    | st.sampled_from([StartedRequest(), SealRequest(), StatusRequest(), EraseRequest()])
+)
+MESSAGES = (
+    st.builds(
+        Answer,
+        st.integers(0, 1 << 40),
+        TEXTS,
+        TEXTS,
+        TEXTS,
+        st.none() | holdings.map(encode_holdings),
+        st.none() | st.builds(KeeperStatus, *[st.integers(0, 1 << 50)] * 5, st.booleans()),
+    )
+    | st.builds(HoldingsUpdate, holdings.map(encode_holdings))
+    | st.builds(Note, TEXTS)
+)
+
+
+@given(st.integers(0, 1 << 40), REQUESTS)
+def test_a_request_is_read_as_it_was_written(number: int, request: Request) -> None:
+    line = encode_request(number, request)
+    assert line.count(b"\n") == 1
+    assert decode_request(line) == (number, request)
+
+
+@given(MESSAGES)
+def test_a_message_is_read_as_it_was_written(message: Message) -> None:
+    line = encode_message(message)
+    assert line.count(b"\n") == 1
+    assert decode_message(line) == message
+
+
+@given(holdings)
+def test_holdings_are_read_as_they_were_written(held: Holdings) -> None:
+    assert decode_holdings(encode_holdings(held)) == held
+
+
+@given(st.binary(max_size=50) | st.builds(lambda value: json.dumps(value).encode(), st.dictionaries(TEXTS, TEXTS)))
+def test_other_lines_are_refused(line: bytes) -> None:
+    with pytest.raises(ControlError):
+        decode_request(line)
+    with pytest.raises(ControlError):
+        decode_message(line)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"request": 1, "do": "restore"},
+        {"request": 1, "do": "restore", "step": "3.a.5.1"},
+        {"request": 1, "do": "restore", "step": {"lineage": {"round": 3, "nonce": "../x"}, "number": 5, "parts": 1}},
+        {"request": "1", "do": "seal"},
+        {"request": 1, "do": "seal", "more": 1},
+        {"request": 1, "do": "open", "root": 5, "job": "a"},
+    ],
+    ids=str,
+)
+def test_a_request_with_a_wrong_field_is_refused(value: dict[str, object]) -> None:
+    with pytest.raises(ControlError):
+        decode_request(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize("texts", [{"3.a.5.1": "1"}, {"3.a.5": "0"}, {"3.a/b.5.1": "0"}, {"3.a.5.1": ""}], ids=str)
+def test_other_texts_are_no_holdings(texts: dict[str, str]) -> None:
+    with pytest.raises(ControlError):
+        decode_holdings(texts)
+
+
+@given(st.lists(st.binary(max_size=9).filter(lambda line: b"\n" not in line), max_size=6), st.data())
+def test_lines_are_whole_however_their_bytes_arrive(lines: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(line + b"\n" for line in lines)
+    buffer, found = LineParser(), []
+    while stream:
+        count = data.draw(st.integers(1, len(stream)))
+        found += buffer.feed(stream[:count])
+        stream = stream[count:]
+    assert found == lines
+
+
+def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(messages, "LINE_LIMIT", 10)
+    buffer = LineParser()
+    assert buffer.feed(b"0123456789") == []
+    with pytest.raises(ControlError, match="more than 10 bytes"):
+        buffer.feed(b"0")

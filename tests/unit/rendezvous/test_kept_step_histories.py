@@ -1,0 +1,109 @@
+"""Random histories of a job whose nodes keep steps: the rules of the state machines, and those of training.
+
+After each history the invariants of both are true: `tests/unit/rendezvous/sim/keep.py` has those of the kept steps.
+"""
+
+import random
+
+import pytest
+from hypothesis.stateful import RuleBasedStateMachine, rule
+
+from tests.unit.rendezvous.conftest import NIGHTLY, STATEFUL
+from tests.unit.rendezvous.sim.keep import KeepStore, SimKeep
+from tests.unit.rendezvous.sim.node import SimNode
+from tests.unit.rendezvous.sim.workers import ALIVE
+from tests.unit.rendezvous.test_random_histories import play
+from tests.unit.rendezvous.test_state_machine import AgentsAlone, JobMachine, WithAnOperator, whichever
+
+pytestmark = pytest.mark.timeout(3600)
+
+HISTORIES = 2000 if NIGHTLY else 20
+
+
+def write_step(node: SimNode) -> None:
+    """Let the workers of this node publish their part of the next step."""
+    if node.workers.phase in ALIVE and node.workers.place is not None and isinstance(node.keep, SimKeep):
+        node.keep.publish(node.workers.place)
+
+
+def copy_parts(source: SimNode, target: SimNode) -> None:
+    """Copy the newest parts of a node to another one; a node whose workers have stopped takes none."""
+    if target.workers.phase in ALIVE and isinstance(source.keep, SimKeep) and isinstance(target.keep, SimKeep):
+        source.keep.copy_to(target.keep)
+
+
+class Training(JobMachine):
+    """The rules of training, and of its keepers."""
+
+    def __init__(self) -> None:
+        self.store = KeepStore()
+        super().__init__()
+
+    @rule(index=whichever)
+    def workers_write_a_step(self, index: int) -> None:
+        if node := self.pick(index):
+            write_step(node)
+
+    @rule()
+    def all_workers_write_a_step(self) -> None:
+        for node in self.job.running():
+            write_step(node)
+
+    @rule(index=whichever, other=whichever)
+    def a_part_is_copied(self, index: int, other: int) -> None:
+        if (source := self.pick(index)) and (target := self.pick(other)):
+            copy_parts(source, target)
+
+    @rule()
+    def all_parts_are_copied(self) -> None:
+        nodes = self.job.running()
+        for source, target in zip(nodes, [*nodes[1:], *nodes[:1]], strict=True):
+            copy_parts(source, target)
+
+    @rule(index=whichever)
+    def a_fetch_is_slow(self, index: int) -> None:
+        if (node := self.pick(index)) and isinstance(node.keep, SimKeep):
+            node.keep.slow = True
+
+    @rule()
+    def slow_fetches_end(self) -> None:
+        for node in self.job.nodes:
+            if isinstance(node.keep, SimKeep):
+                node.keep.slow = False
+
+    def teardown(self) -> None:
+        if hasattr(self, "job"):
+            self.slow_fetches_end()
+        super().teardown()
+
+
+class TrainingAlone(Training, AgentsAlone):
+    """A job of the command line."""
+
+
+class TrainingWithAnOperator(Training, WithAnOperator):
+    """A job of an operator."""
+
+
+TestTrainingAlone = TrainingAlone.TestCase
+TestTrainingAlone.settings = STATEFUL
+TestTrainingWithAnOperator = TrainingWithAnOperator.TestCase
+TestTrainingWithAnOperator.settings = STATEFUL
+
+
+@pytest.mark.parametrize("batch", range(2))
+@pytest.mark.parametrize("kind", [TrainingAlone, TrainingWithAnOperator])
+def test_random_histories_keep_every_invariant(kind: type[Training], batch: int) -> None:
+    assert issubclass(kind, RuleBasedStateMachine)
+    restored = 0
+    for seed in range(batch * HISTORIES, (batch + 1) * HISTORIES):
+        history: list[str] = []
+        machine = kind()
+        try:
+            play(machine, random.Random(seed), history)
+        except AssertionError as error:
+            error.add_note("\n".join([f"seed {seed}:", *history]))
+            raise
+        assert machine.job.keep_checker is not None
+        restored += machine.job.keep_checker.restored
+    assert restored > HISTORIES // 4, f"only {restored} rounds restored a step: the histories show little"
