@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-NAMES = ("link", "stored", "told")
+NAMES = ("link", "keeper", "stored", "told")
 FINDS = Path("runs") / "fuzz"
 _MOST_BYTES = 8192
 

@@ -3,13 +3,21 @@
 A target returns for all bytes that its reader accepts or rejects as it should. An exception is a finding.
 """
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
+from elasticjob_agent.keep.rules.commit import Announcement, SafePoint
+from elasticjob_agent.keep.transfer import commit_frames, frames, handshake
+from elasticjob_agent.keep.transfer.errors import TransferError
+from elasticjob_agent.keep.transfer.handshake import KeeperHello, KeeperIdentity, Purpose
+from elasticjob_agent.keep.volume.paths import KeptPart
 from elasticjob_agent.rendezvous.protocol.link_handshake import (
+    Address,
     Authenticator,
     Hello,
     Peer,
@@ -22,6 +30,8 @@ from elasticjob_agent.workers.error_file import read_error_file
 from elasticjob_agent.workers.progress import parse_progress
 from elasticjob_api import records, rendezvous_state
 from elasticjob_api.errors import RecordError
+from elasticjob_api.holdings import HoldingsRecord, decode_holdings, encode_holdings
+from elasticjob_api.kept_steps import KeptStep, Lineage
 from elasticjob_api.keys import Keys
 from elasticjob_api.link_secret import decode_link_secret, encode_link_secret
 from elasticjob_api.records import (
@@ -39,6 +49,8 @@ from elasticjob_api.records import (
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_api.runtime_config import decode_runtime_config
 from elasticjob_operator.informers.record_validation import require_size, validate
+
+T = TypeVar("T")
 
 _SEAL = Authenticator(b"k" * 32, Peer.DIALS, "f" * 16)
 _HELLO = Hello("/elasticjob/cli/a job", Member(3, "0000000a"), "0123456789abcdef")
@@ -64,6 +76,21 @@ _STATE = RendezvousState(
 )
 
 
+_STEP = KeptStep(Lineage(7, "0a1b2c3d"), 120, 8)
+_PART = KeptPart(_STEP, 3)
+_MESSAGES = (
+    frames.Offer(_PART, (("__3_0.distcp", 1 << 29), ("sub/.metadata", 0)), _STEP.lineage),
+    frames.Get(_PART, 4321),
+    frames.Want((0, 5)),
+    frames.Sums((0, None, 1)),
+    frames.Bad((0,)),
+    frames.Later(1.5),
+    frames.Busy((Address("10.0.0.7", 80),)),
+    frames.Have(),
+)
+_KEEPER_HELLO = KeeperHello(Purpose.PUT, KeeperIdentity(_HELLO.job, "0000000f", _HELLO.member), _HELLO.nonce)
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A reader, and bytes that it takes."""
@@ -83,6 +110,23 @@ def link(data: bytes) -> None:
         assert said == data
 
 
+def keeper(data: bytes) -> None:
+    """Lines between keepers; a message that is taken is written as it was read."""
+    _read_again(data, frames.decode, frames.encode)
+    _read_again(data, commit_frames.decode_announcement, commit_frames.encode_announcement)
+    _read_again(data, commit_frames.decode_safe_point, commit_frames.encode_safe_point)
+    with contextlib.suppress(TransferError):
+        handshake.decode_challenge(data)
+    with contextlib.suppress(TransferError):
+        handshake.decode_hello(data, _SEAL)
+
+
+def _read_again(data: bytes, read: Callable[[bytes], T], write: Callable[[T], bytes]) -> None:
+    with contextlib.suppress(TransferError):
+        message = read(data)
+        assert read(write(message)) == message
+
+
 def stored(data: bytes) -> None:
     """Keys, and records of every kind: what is taken is written as it was read, and judged by the operator."""
     _KEYS.parse(_KEYS.everything + data.decode(errors="replace"))
@@ -100,12 +144,19 @@ def stored(data: bytes) -> None:
         rendezvous_state.decode_leader,
         decode_runtime_config,
         decode_link_secret,
+        _holdings,
     ):
         try:
             record = reader(data)
         except RecordError:
             continue
         _judge(record)
+
+
+def _holdings(data: bytes) -> HoldingsRecord:
+    record = decode_holdings(data)
+    assert decode_holdings(encode_holdings(record)) == record
+    return record
 
 
 def _judge(record: object) -> None:
@@ -134,12 +185,23 @@ def _quick() -> str | None:
 
 TARGETS = {
     "link": Target(link, (encode(_HELLO, _SEAL), encode_challenge(_HELLO.nonce))),
+    "keeper": Target(
+        keeper,
+        (
+            *(frames.encode(message) for message in _MESSAGES),
+            commit_frames.encode_announcement(Announcement(lineage=_STEP.lineage, held={_STEP: frozenset({0, 3})})),
+            commit_frames.encode_safe_point(SafePoint(_STEP.lineage, _STEP, _STEP)),
+            handshake.encode_challenge("0" * 16),
+            handshake.encode_hello(_KEEPER_HELLO, _SEAL),
+        ),
+    ),
     "stored": Target(
         stored,
         (
             *(records.encode(record) for record in _RECORDS),
             rendezvous_state.encode_state(_STATE),
             encode_link_secret(b"k" * 32),
+            b"k1 41234 0badcafe.6.0000000f.90.2 7.0000000a.120.8:0-3,5;6.0000000f.90.2:1",
             b"c/failures/1/0000.0",
         ),
     ),

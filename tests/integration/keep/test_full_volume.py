@@ -1,0 +1,134 @@
+"""A volume without room: the script meets the limit of its file system, and what is held stays."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.keep.volume.errors import VolumeFullError
+from elasticjob_agent.keep.volume.volume import Volume
+from testing.waiting import aeventually
+from tests.integration.keep.keepers import WatchedClient, keeper, wait_until_taken
+from tests.integration.keep.namespaces import run_in_small_tmpfs
+from tests.integration.keep.parts import LINEAGE, contents, offer, part_of, publish, receive, take, write_files
+
+MIB = 1 << 20
+
+
+def test_the_newest_step_makes_room_for_the_next_and_the_oldest_stays(keep_dir: Path) -> None:
+    async def act() -> None:
+        async with keeper(keep_dir / "volume") as client:
+            incoming = await client.begin()
+            await publish_each(client, incoming, range(1, 6))
+            assert part_of(1).step in client.holdings
+            assert contents(await client.restore(part_of(1).step)) == {"state": bytes([1]) * (3 * MIB)}
+            assert any("there is no room for one more step" in notice for notice in client.notices)
+
+    run_in_small_tmpfs(keep_dir, 8 * MIB, act)
+
+
+async def publish_each(client: WatchedClient, incoming: Path, numbers: range) -> None:
+    """Publish steps of 3 MiB; for each the room that the keeper makes is enough."""
+    for number in numbers:
+        await aeventually(lambda: free(incoming) >= 3 * MIB, what=f"room for step {number}")
+        publish(incoming, f"step-{number}", {"state": bytes([number]) * (3 * MIB)})
+        taken = number - numbers[0] + 1
+        await wait_until_taken(client, taken)
+
+
+def free(directory: Path) -> int:
+    found = os.statvfs(directory)
+    return found.f_bavail * found.f_frsize
+
+
+def test_a_script_that_fills_the_volume_loses_its_write_and_nothing_else(keep_dir: Path) -> None:
+    async def act() -> None:
+        async with keeper(keep_dir / "volume") as client:
+            incoming = await client.begin()
+            publish(incoming, "step-1", {"state": b"x" * MIB})
+            await aeventually(lambda: client.holdings)
+            (incoming / "tmp-2").mkdir()
+            with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+                (incoming / "tmp-2" / "state").write_bytes(b"y" * (20 * MIB))
+            assert free(incoming) == 0
+            (incoming / "tmp-2").rename(incoming / "step-2")  # its author has swallowed the error
+            await wait_until_taken(client, 2)
+            await client.seal()
+            assert contents(await client.restore(part_of(1).step)) == {"state": b"x" * MIB}
+
+    run_in_small_tmpfs(keep_dir, 8 * MIB, act)
+
+
+def test_a_full_volume_takes_and_finds_parts_without_manifests_and_refuses_those_of_peers(keep_dir: Path) -> None:
+    async def act() -> None:
+        volume = Volume(keep_dir / "volume", job="/jobs/a", run="run1")
+        incoming = volume.begin_round(LINEAGE)
+        write_files(incoming / "tmp", {"state": b"x" * MIB})
+        with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+            (incoming / "rest").write_bytes(b"y" * (20 * MIB))
+        (incoming / "tmp").rename(incoming / "step-1")
+        assert volume.take("step-1", part_of(1))
+        assert not list((volume.root / "held").rglob("*.json"))
+        with pytest.raises(VolumeFullError, match="0 are free"):
+            offer(volume, part_of(2), {"state": b"x"})
+        volume.close()
+        volume = Volume(keep_dir / "volume", job="/jobs/a", run="run1")
+        assert volume.holdings() == {part_of(1).step: {0}}
+        volume.end_round(LINEAGE)
+        volume.empty_trash()
+        assert receive(volume, part_of(2), {"state": b"x"})
+
+    run_in_small_tmpfs(keep_dir, 8 * MIB, act)
+
+
+def test_a_file_system_that_fills_during_a_transfer_ends_it_and_it_goes_on_later(keep_dir: Path) -> None:
+    async def act() -> None:
+        volume = Volume(keep_dir / "volume", job="/jobs/a", run="run1")
+        data = {"state": os.urandom(6 * MIB)}
+        receipt = offer(volume, part_of(1), data)
+        other = keep_dir / "other"
+        other.write_bytes(b"z" * (4 * MIB))
+        with pytest.raises(VolumeFullError, match="cannot write 'state'"):
+            receipt.write(0, data["state"])
+        arrived = receipt.offsets[0]
+        receipt.close()
+        other.unlink()
+        receipt = offer(volume, part_of(1), data)
+        assert 0 < arrived == receipt.offsets[0]
+        receipt.close()
+        assert receive(volume, part_of(1), data)
+        assert contents(volume.open_part(part_of(1).step, 0).path) == data
+
+    run_in_small_tmpfs(keep_dir, 8 * MIB, act)
+
+
+async def test_a_limit_of_the_keeper_is_kept_where_the_file_system_has_none(keep_dir: Path) -> None:
+    async with keeper(keep_dir, size_limit=8 * MIB) as client:
+        incoming = await client.begin()
+        for number in range(1, 6):
+            publish(incoming, f"step-{number}", {"state": bytes([number]) * (3 * MIB)})
+            await wait_until_taken(client, number)
+        assert set(client.holdings) == {part_of(1).step}
+        assert (await client.status()).skipped == 4
+
+
+async def test_a_step_without_room_is_skipped_and_the_announced_one_before_it_stays(keep_dir: Path) -> None:
+    """The older one may be committed by an answer that is on its way, which then drops all that is older."""
+    async with keeper(keep_dir, size_limit=12 * MIB) as client:
+        incoming = await client.begin()
+        for number, size in ((1, 3), (2, 3), (3, 6)):
+            publish(incoming, f"step-{number}", {"state": bytes([number]) * (size * MIB)})
+            await wait_until_taken(client, number)
+        assert set(client.holdings) == {part_of(1).step, part_of(2).step}
+        assert (await client.status()).skipped == 1
+
+
+def test_links_to_a_dropped_step_and_old_receipts_go_before_a_held_step(keep_dir: Path) -> None:
+    volume = Volume(keep_dir, job="/jobs/a", run="run1")
+    assert take(volume, part_of(1))
+    assert take(volume, part_of(2))
+    dropped, held = volume.link(part_of(1).step, [0]), volume.link(part_of(2).step, [0])
+    volume.drop([part_of(1)])
+    volume.unlink_dropped()
+    assert (dropped.exists(), held.exists()) == (False, True)
