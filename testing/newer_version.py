@@ -29,7 +29,7 @@ def newer_record(data: bytes) -> bytes:
 
 
 def newer_line(data: bytes) -> bytes:
-    """Return a state, a leader or a membership with one more word in its first line."""
+    """Return a state, a leader, a membership or holdings with one more word in the first line."""
     head, newline, tail = data.partition(b"\n")
     return head + b" future=x:1" + newline + tail
 
@@ -38,7 +38,8 @@ def newer_value(key: str, data: bytes) -> bytes:
     """Return the value of any key of a job as a newer version writes it."""
     if data.startswith(b"{"):
         return newer_record(data)
-    return newer_line(data) if key.endswith(("/c/ctl/world", "/c/ctl/closer", "/c/ctl/terms", "/c/members")) else data
+    is_line = key.endswith(("/c/ctl/world", "/c/ctl/closer", "/c/ctl/terms", "/c/members")) or "/c/held/" in key
+    return newer_line(data) if is_line else data
 
 
 def newer_op(op: Op) -> Op:

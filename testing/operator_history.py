@@ -20,6 +20,7 @@ from elasticjob_api.records import (
     NodeSamples,
     Progress,
     SpecRecord,
+    StartReport,
     WorkerFailure,
     WorkerReport,
     WorkerState,
@@ -251,6 +252,7 @@ class OperatorHistory:
         progress: Progress | None = None,
         *,
         cpu_percent: float | None = None,
+        start: StartReport | None = None,
     ) -> None:
         node = self.etcd.store.get(self.keys.node(member.slot, member.incarnation))
         now = self.state()
@@ -258,7 +260,9 @@ class OperatorHistory:
         assert now is not None
         record = decode(NodeRecord, node.value)
         workers = tuple(WorkerReport(rank=2 * rank + i, state=state, pid=100 + i) for i in range(2))
-        report = NodeReport(pod=record.pod, pod_uid=record.pod_uid, round=now.round, group_rank=rank, workers=workers)
+        report = NodeReport(
+            pod=record.pod, pod_uid=record.pod_uid, round=now.round, group_rank=rank, workers=workers, start=start
+        )
         samples = NodeSamples(round=now.round, cpu_percent=(cpu_percent,) * 2, progress=progress)
         await self._put(
             Put(self.keys.report(member.slot, member.incarnation), encode(report), record.lease),

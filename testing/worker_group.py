@@ -8,7 +8,7 @@ from elasticjob_agent.host.oom import OomCounter
 from elasticjob_agent.net.ports import ReservedPort
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.supervisor import Supervisor
-from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
+from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerStart, WorkerTemplate
 from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_api.rendezvous_state import Member
 
@@ -39,6 +39,7 @@ def node_workers(
     log_dir: Path,
     counter_dir: Path,
     environment: Mapping[str, str] | None = None,
+    starter: WorkerStart | None = None,
 ) -> NodeWorkers:
     """Return a group whose workers run this command; `counter_dir` has the kernel's counters of a memory group."""
     template = WorkerTemplate(
@@ -54,6 +55,7 @@ def node_workers(
     )
     return NodeWorkers(
         supervisor=supervisor,
+        starter=starter,
         template=template,
         port=ReservedPort(LOOPBACK),
         progress=progress,

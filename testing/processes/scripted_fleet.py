@@ -36,10 +36,14 @@ class ScriptedFleet(Fleet):
     options: tuple[str, ...] = ("--progress",)
     """Options of the workers, see scripted_worker.py. With progress, a failure is not one at start-up."""
     keep_alive_s: float = 2.0
+    is_warm: bool = False
+    """Whether agents may start workers warm."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.conf = f"keep_alive={self.keep_alive_s:g}"
+        if self.is_warm:
+            self.environment = {**self.environment, constants.ENV_WARM_START: "Auto"}
 
     def run_scripted(self, *, way: str | None = None, options: tuple[str, ...] | None = None) -> int:
         """Start one agent with such workers; return its number. `way` is an endpoint of its own."""
@@ -73,7 +77,34 @@ class ScriptedFleet(Fleet):
         return number
 
     def _command(self, options: tuple[str, ...]) -> tuple[str, ...]:
-        return (sys.executable, "-S", str(_WORKER), str(self.trace), str(self.orders), *options)
+        site = () if self.is_warm else ("-S",)
+        return (sys.executable, *site, str(_WORKER), str(self.trace), str(self.orders), *options)
+
+    def await_forked_ahead(self, round_: int) -> None:
+        """Wait until a worker waits for each rank of the round after this one."""
+        workers = len(self.running(round_))
+        wanted = 2 * workers + len(self.agents)  # those that run, those that wait, and the zygotes
+        eventually(
+            lambda: self._processes_of_workers() >= wanted, within_s=60.0, what="workers that wait", pause_s=0.05
+        )
+
+    def await_profile(self) -> None:
+        """Wait until an agent has written what its workers import."""
+        eventually(
+            lambda: asyncio.run(_read_keys(self.endpoint, self.keys.import_profile)),
+            within_s=_TIMEOUT_S,
+            what="an import profile",
+            pause_s=0.05,
+        )
+
+    def _processes_of_workers(self) -> int:
+        """Return how many processes have the command of the workers."""
+        line = "\0".join(self._command(self.options)).encode()
+        count = 0
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                count += path.read_bytes().startswith(line)
+        return count
 
     def reported(self, agent: int, words: str) -> bool:
         """Return whether an agent has printed this."""
@@ -209,6 +240,14 @@ async def _view(endpoint: str, of: Keys) -> RendezvousView:
         await client.close()
 
 
+async def _read_keys(endpoint: str, prefix: str) -> list[str]:
+    client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
+    try:
+        return [kv.key for kv in (await client.range(prefix)).kvs]
+    finally:
+        await client.close()
+
+
 async def _put(endpoint: str, key: str, value: bytes) -> None:
     client = EtcdClient(Endpoint(tuple(endpoint.split(","))))
     try:
@@ -239,10 +278,18 @@ def scripted_fleet(
     max_restarts: int = 100,
     keep_alive_s: float = 2.0,
     options: tuple[str, ...] = ("--progress",),
+    is_warm: bool = False,
 ) -> Iterator[ScriptedFleet]:
     """A fleet whose agents are stopped at the end."""
     made = ScriptedFleet(
-        endpoint, folder, nnodes, nproc, max_restarts=max_restarts, options=options, keep_alive_s=keep_alive_s
+        endpoint,
+        folder,
+        nnodes,
+        nproc,
+        max_restarts=max_restarts,
+        options=options,
+        keep_alive_s=keep_alive_s,
+        is_warm=is_warm,
     )
     try:
         yield made

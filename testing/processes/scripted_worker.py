@@ -2,14 +2,17 @@
 
     scripted_worker.py TRACE ORDERS [--progress] [--save SIGNAL] [--stubborn | --doomed]
 
-It notes "running" in the trace and reads orders for its own round: ORDERS/<round>.json is `{"<rank>": {...}}`, `"*"`
-for every rank; `{"after_s": 0.003, "say": "boom", "exit": 1}` or `{"signal": 11}`. ORDERS/finish means exit 0. With
---save it answers that signal by the point `told`, waits for ORDERS/go, notes "saved" and exits 0. With --stubborn it
-only notes SIGTERM as `told`. With --doomed it carries out an order to crash or to print even if SIGTERM comes first,
+It notes "running" in the trace and reads orders for its own round. ORDERS/<round>.json is `{"<rank>": {...}}`, with
+`"*"` for every rank. An order is `{"after_s": 0.003, "say": "boom", "exit": 1}`, `{"signal": 11}`, or `{"fill": true}`
+for all memory. ORDERS/finish means exit 0.
+
+With --save it answers that signal by the point `told`, waits for ORDERS/go, notes "saved" and exits 0. With --stubborn
+it only notes SIGTERM as `told`. With --doomed it carries out an order to crash or to print even if SIGTERM comes first,
 like a process that is dying already.
 """
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -32,6 +35,7 @@ def record(point: str) -> None:
         "rank": int(RANK),
         "pid": os.getpid(),
         "point": point,
+        "warm": gc.get_freeze_count() > 0,
         "env": {name: os.environ.get(name) for name in WORKER_OUTPUT},
     }
     fd = os.open(TRACE, os.O_WRONLY | os.O_APPEND)
@@ -75,6 +79,9 @@ def execute(order: dict[str, object]) -> None:
         os.write(2, f"{order['say']}\n".encode())
     if "signal" in order:
         os.kill(os.getpid(), int(str(order["signal"])))
+    pieces = []
+    while order.get("fill"):
+        pieces.append(b"x" * (1 << 20))
     os._exit(int(str(order.get("exit", 0))))
 
 

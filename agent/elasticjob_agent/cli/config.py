@@ -22,7 +22,7 @@ from elasticjob_agent.shared_etcd.address import SharedEtcd
 from elasticjob_agent.workers.cpu_binding import parse_binding
 from elasticjob_agent.workers.output import PREFIX_TEMPLATE, Output
 from elasticjob_api import constants, keys
-from elasticjob_api.constants import JOIN_TIMEOUT_S, KEEP_ALIVE_S
+from elasticjob_api.constants import JOIN_TIMEOUT_S, KEEP_ALIVE_S, WarmStart
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import SpecRecord
 from elasticjob_etcd.interface import Endpoint
@@ -55,6 +55,7 @@ def from_command_line(
         fixed_port=None if isinstance(backend, ExternalEtcd) else backend.master_port,
         output=output_of(namespace, environment),
         virtual_local_rank=namespace.virtual_local_rank,
+        is_warm_start=values.parse_warm_start(namespace.warm_start, environment) is WarmStart.AUTO,
         cpus=parse_binding(namespace.numa_binding, identity.nproc, environment),
     )
 

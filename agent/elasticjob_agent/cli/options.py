@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from elasticjob_agent.errors import UsageError
+from elasticjob_api.constants import WarmStart
 
 EXAMPLES = """examples:
   elasticjob-agent --standalone --nproc-per-node 4 train.py --epochs 10
@@ -125,6 +126,13 @@ OPTIONS: tuple[Option, ...] = (
         group=WORKERS,
         flag=True,
         help="LOCAL_RANK is 0 for all, and each sees its own GPU only",
+    ),
+    Option(
+        name="warm-start",
+        group=WORKERS,
+        choices=tuple(WarmStart),
+        from_environment=False,
+        help="restarted workers skip the imports of their script where that is safe [$ELASTICJOB_WARM_START, else Off]",
     ),
     Option(name="log-dir", group=OUTPUT, help="folder for the logs of rounds and ranks; unset: they are not kept"),
     Option(

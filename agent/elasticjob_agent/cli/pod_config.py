@@ -15,7 +15,7 @@ from elasticjob_agent.workers.cpu_binding import parse_binding
 from elasticjob_agent.workers.output import PREFIX_TEMPLATE, Output
 from elasticjob_api import constants
 from elasticjob_api.bootstrap import Bootstrap, decode_bootstrap
-from elasticjob_api.constants import JOIN_TIMEOUT_S
+from elasticjob_api.constants import JOIN_TIMEOUT_S, WarmStart
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys
 from elasticjob_api.one_line import one_line
@@ -60,6 +60,7 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         trace=environment.get(constants.ENV_TRACE),
         termination_log=environment.get(constants.ENV_TERMINATION_LOG),
         output=Output(prefix_template=_prefix_template(environment), keeps_rank=True),
+        is_warm_start=values.parse_warm_start(namespace.warm_start, environment) is WarmStart.AUTO,
         cpus=parse_binding(namespace.numa_binding, identity.nproc, environment),
     )
 

@@ -5,6 +5,7 @@ reads one thing from the machine: the number of its processors and accelerators.
 """
 
 import argparse
+import logging
 import math
 import os
 import signal
@@ -15,11 +16,15 @@ from elasticjob_agent.cli.options import OPTIONS
 from elasticjob_agent.errors import UsageError
 from elasticjob_agent.host import accelerators
 from elasticjob_agent.workers.output import StreamSelection
+from elasticjob_api import constants
+from elasticjob_api.constants import WarmStart
 
 _MAX_NPROC = 1024
 """The same limit as spec.nprocPerNode in the CRD."""
 RUN_PATH = "import runpy, sys; del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
 _BOTH_STREAMS = 3
+
+log = logging.getLogger(__name__)
 
 
 def parse_nproc(text: str, environment: Mapping[str, str], system: Path = accelerators.ROOT) -> int:
@@ -46,6 +51,16 @@ def parse_nproc(text: str, environment: Mapping[str, str], system: Path = accele
             f"--nproc-per-node {text:.20}: it must be a number from 1 to {_MAX_NPROC}, auto, gpu, cpu or xpu"
         )
     return int(text)
+
+
+def parse_warm_start(option: str | None, environment: Mapping[str, str]) -> WarmStart:
+    """Return the value of the option, else of the variable, else Off."""
+    text = option or environment.get(constants.ENV_WARM_START) or WarmStart.OFF
+    try:
+        return WarmStart(text)
+    except ValueError:  # an operator of a newer version may know more values
+        log.warning("%s is %.20s; it must be Auto or Off: workers are not started warm", constants.ENV_WARM_START, text)
+        return WarmStart.OFF
 
 
 def parse_positive_int(option: str, text: str) -> int:

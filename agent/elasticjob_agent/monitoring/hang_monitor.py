@@ -1,11 +1,12 @@
 """Samples the workers periodically. When a hang is suspected, it requests their stacks on stderr and reports it.
 
-The signal for stacks goes only to processes that registered for it (`worker.dump_stacks_on_request`): it might kill any
-other process. For each worker the agent also logs the kernel's view: its state, and where it waits. All counts are
-read from /proc.
+The signal for stacks goes only to processes that registered for it: it might kill any other process. A script registers
+by `worker.dump_stacks_on_request`, a warm start for the script. For each worker the agent also logs the kernel's view:
+its state, and where it waits. All counts are read from /proc.
 """
 
 import asyncio
+import contextlib
 import logging
 import os
 import signal
@@ -15,6 +16,7 @@ from pathlib import Path
 import psutil
 
 from elasticjob_agent.monitoring.hang_detector import ActivitySample, HangDetector
+from elasticjob_agent.monitoring.stack_request import refuse_request
 from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_api.records import WorkerReport, WorkerState
 
@@ -88,19 +90,22 @@ class HangMonitor:
         )
         for worker in workers:
             log.warning("rank %d: %s", worker.rank, _kernel_view(worker.pid))
-            for process in _process_tree_or_none(worker.pid):
-                self._request_stacks(process.pid)
+            if not sum(self._request_stacks(process.pid) for process in _process_tree_or_none(worker.pid)):
+                log.warning("rank %d: no process of it can be asked for its stacks", worker.rank)
         await asyncio.sleep(_STACKS_S)
 
-    def _request_stacks(self, pid: int) -> None:
-        number = self._progress.stack_signals.get(pid)
-        if number is None:
-            return
-        log.warning("requesting stacks from process %d by %s", pid, signal.Signals(number).name)
-        try:
-            os.kill(pid, number)
-        except ProcessLookupError:
-            return
+    def _request_stacks(self, pid: int) -> bool:
+        """Ask this process for its stacks; return whether that was possible."""
+        registered = self._progress.stack_signals.get(pid)
+        if registered is None:
+            return False
+        if refusal := refuse_request(pid, registered):
+            log.warning("no stacks from process %d: %s", pid, refusal)
+            return False
+        log.warning("requesting stacks from process %d by %s", pid, signal.Signals(registered.number).name)
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended, or runs as another user
+            os.kill(pid, registered.number)
+        return True
 
 
 def _process_tree(pid: int) -> list[psutil.Process]:

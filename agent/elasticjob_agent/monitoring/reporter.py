@@ -159,6 +159,7 @@ class Reporter:
             restart_count=assignment.restart_count if assignment else 0,
             stalled_since_ns=self._stalled_since_ns(),
             recovery=self._recovery(assignment.round) if assignment else None,
+            start=self._workers.start_report(),
         )
 
     def _build_samples(self, workers: tuple[WorkerReport, ...]) -> NodeSamples:

@@ -13,9 +13,10 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elasticjob_agent.host.cpu_topology import Cpus, format_cpus
+from elasticjob_agent.host.oom import OomCounter, find_folder
 from elasticjob_agent.monitoring.reporter import Reporter
 from elasticjob_agent.net.ports import FixedPort, ReservedPort
 from elasticjob_agent.node.self_fencing import SelfFencing
@@ -24,6 +25,7 @@ from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMembe
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.supervisor import Console, Supervisor
 from elasticjob_agent.tracing import Tracer
+from elasticjob_agent.workers.env import varying_variables
 from elasticjob_agent.workers.node_workers import NodeWorkers, WorkerTemplate
 from elasticjob_agent.workers.output import DEFAULT_OUTPUT, Output
 from elasticjob_agent.workers.progress import ProgressFifo
@@ -31,6 +33,9 @@ from elasticjob_api.constants import JOIN_TIMEOUT_S
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Etcd
+
+if TYPE_CHECKING:
+    from elasticjob_agent.warm_start.warm_starter import WarmStart
 
 _STOP_S = 15.0
 """Seconds for the workers of a job that is over to end; their short grace is 5."""
@@ -59,6 +64,8 @@ class NodeSettings:
     """MASTER_PORT, if the user chose it."""
     output: Output = DEFAULT_OUTPUT
     virtual_local_rank: bool = False
+    is_warm_start: bool = False
+    """Whether restarted workers may be forked from a zygote."""
     cpus: tuple[Cpus, ...] = ()
     """The processors of each local rank, if workers are bound; else empty."""
 
@@ -76,19 +83,23 @@ async def run_node(settings: NodeSettings, received_signals: list[signal.Signals
     supervisor = Supervisor.begin()  # it starts while this node joins
     consoles = Console(1), Console(2)
     trace = Tracer(settings.trace, settings.identity.pod)
+    kills = OomCounter(find_folder())
     progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}")
     port = _master_port(settings)
     etcd = EtcdClient(settings.endpoint)
+    starter = _warm_starter(settings, supervisor, consoles[1], kills, etcd) if settings.is_warm_start else None
     if settings.cpus:
         log.info("workers are bound to CPUs, by local rank: %s", "; ".join(map(format_cpus, settings.cpus)))
     with contextlib.ExitStack() as signals:  # a signal must not end the process while it cleans up
         try:
             workers = NodeWorkers(
                 supervisor=supervisor,
+                starter=starter,
                 template=_worker_template(settings, consoles),
                 port=port,
                 progress=progress,
                 wall_ns=time.time_ns,
+                memory=kills,
             )
             member = _member(settings, etcd, workers, trace)
             reporter = Reporter(
@@ -101,7 +112,11 @@ async def run_node(settings: NodeSettings, received_signals: list[signal.Signals
             try:
                 await etcd.close()
             finally:
-                await supervisor.close()
+                try:
+                    if starter is not None:
+                        await starter.close()
+                finally:
+                    await supervisor.close()
             port.close()
             progress.close()
             trace.close()
@@ -134,6 +149,20 @@ def _member(settings: NodeSettings, etcd: Etcd, workers: NodeWorkers, trace: Tra
         trace=trace,
         join_timeout_s=settings.join_timeout_s,
     )
+
+
+def _warm_starter(
+    settings: NodeSettings, supervisor: Supervisor, console: Console, kills: OomCounter, etcd: Etcd
+) -> "WarmStart":
+    # Most agents start no worker warm, and need not read these modules.
+    from elasticjob_agent.node.profile_store import EtcdProfileStore  # noqa: PLC0415
+    from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor  # noqa: PLC0415
+    from elasticjob_agent.warm_start.profiles import Profiles  # noqa: PLC0415
+    from elasticjob_agent.warm_start.warm_starter import WarmStart  # noqa: PLC0415
+
+    varying = varying_variables(virtual=settings.virtual_local_rank)
+    profiles = Profiles(EtcdProfileStore(etcd, settings.identity.keys))
+    return WarmStart(supervisor, varying=varying, output=console.write, memory=MemoryMonitor(kills), profiles=profiles)
 
 
 def _worker_template(settings: NodeSettings, consoles: tuple[Console, Console]) -> WorkerTemplate:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from elasticjob_agent.multiprocessing.errors import ProcessFailure
 from elasticjob_agent.rendezvous.errors import JobFailed
 from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, LocalFailure, NodeInfo
+from elasticjob_agent.rendezvous.protocol.startup_failure import WORKING_LIFE_S
 from elasticjob_agent.server.types import RunResult, WorkerGroup, WorkerState
 from elasticjob_api.exit_codes import ExitCode
 
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
 
 FAILURE_GRACE_S = 5.0
 """Seconds. Workers of a failed group often wait for a lost peer, and rarely stop by themselves."""
-STARTUP_FAILURE_S = 10.0
-"""Seconds after the start within which a failure is likely to repeat at once."""
 _FIRST_BACKOFF_S, _MAX_BACKOFF_S = 0.25, 30.0
 _NO_FILE = "<N/A>"
 _LEAVE_TIMEOUT_S = 10.0
@@ -104,7 +103,7 @@ class LocalRestartPolicy:
             "[%s] failed %d times in a row within %g s of its start, which uses up the restarts; next try in %g s",
             group.spec.role,
             self._early,
-            STARTUP_FAILURE_S,
+            WORKING_LIFE_S,
             pause_s,
         )
         until_s = time.monotonic() + pause_s

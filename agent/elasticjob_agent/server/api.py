@@ -33,11 +33,11 @@ from elasticjob_agent.rendezvous.errors import is_graceful_exit
 from elasticjob_agent.rendezvous.interface import RendezvousHandler, RendezvousInfo, as_rendezvous_info
 from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, LocalFailure
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.startup_failure import WORKING_LIFE_S
 from elasticjob_agent.rendezvous.store import Store
 from elasticjob_agent.server import _timeouts, ranks
 from elasticjob_agent.server._mailbox import Mailbox
 from elasticjob_agent.server._restart_policy import (
-    STARTUP_FAILURE_S,
     JobRestartPolicy,
     LocalRestartPolicy,
     RestartPolicy,
@@ -334,7 +334,7 @@ class SimpleElasticAgent(ElasticAgent):
     @property
     def _is_early(self) -> bool:
         """Whether the workers were last started only a short time ago."""
-        return time.monotonic() - self._started_s < STARTUP_FAILURE_S
+        return time.monotonic() - self._started_s < WORKING_LIFE_S
 
     @prof
     def _restart_workers(self, worker_group: WorkerGroup) -> None:

@@ -4,6 +4,7 @@
     └── StartError                 a worker could not be started; no worker of its batch is left running
         ├── CommandNotFound        exit code 127: no such command on the worker's own PATH
         ├── CommandNotExecutable   exit code 126: the command exists, but cannot be executed
+        ├── PreforkedWorkerLost    a worker that was forked ahead ended before it took its command; start it cold
         └── ForkServerLost         the fork server has ended or did not start; the next spawn starts a new one
 
 The *end* of a worker is never an exception: it is the record `Exit`.
@@ -44,3 +45,7 @@ class CommandNotExecutable(StartError):
 
 class ForkServerLost(StartError):
     """The fork server, which forks the workers, has ended or did not start."""
+
+
+class PreforkedWorkerLost(StartError):
+    """A worker that a zygote forked ahead ended, or hung, before it took its command."""

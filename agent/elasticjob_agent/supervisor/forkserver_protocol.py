@@ -5,12 +5,17 @@ memory file beside its `spawn` message. Its fields are separated by NUL. Neither
 that byte, and all others pass unchanged.
 
     agent → fork server   spawn NUMBER COUNT (+ descriptors: command, stdout, stderr, others)
+                          zygote NUMBER COUNT (as `spawn`)      the same, for a process that no round ends
+                          adopt NUMBER 1 (+ a socket)           a zygote forks a worker, which reports on the socket
+                          use NUMBER COUNT (as `spawn`)         that worker becomes this command
                           signal REQUEST SIGNAL NUMBER,…      answered by `done` when these process groups are empty
                           kill REQUEST NUMBER,…               answered by `done` when nothing of these trees is left
-    fork server → agent   ready · refused REASON… · started NUMBER PID WALL_NS · failed NUMBER ERRNO STAGE
+    fork server → agent   ready · refused REASON… · preforked NUMBER PID
+                          started NUMBER PID WALL_NS · failed NUMBER ERRNO STAGE · lost NUMBER REASON…
                           exited NUMBER STATUS STOPPED AT_S WALL_NS · done REQUEST
 
-`exited` and `failed` are sent after the process was reaped, and before any `done` that waited for it.
+`exited` and `failed` are sent after the process was reaped, and before any `done` that waited for it. `lost` is the
+`failed` of a worker that a zygote forks: its command can still be started by `spawn`.
 """
 
 import errno
@@ -36,6 +41,14 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
+class Preforked:
+    """This worker was forked by a zygote and waits for a command."""
+
+    number: int
+    pid: int
+
+
+@dataclass(frozen=True, slots=True)
 class Started:
     """This worker runs its command."""
 
@@ -54,6 +67,14 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """This worker, which a zygote should have forked, does not become a command."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Exited:
     """This worker has ended and was reaped."""
 
@@ -68,7 +89,7 @@ class Done:
     request: int
 
 
-Event = Ready | Refused | Started | Failed | Exited | Done
+Event = Ready | Refused | Preforked | Started | Failed | Lost | Exited | Done
 
 
 def parse(message: bytes) -> Event:
@@ -76,25 +97,35 @@ def parse(message: bytes) -> Event:
     if message.startswith(b"refused "):
         return Refused(message.removeprefix(b"refused ").decode(errors="replace"))
     kind, *words = message.decode("ascii").split()
+    event: Event
     match kind, words:
         case "ready", []:
-            return Ready()
+            event = Ready()
+        case "preforked", [number, pid]:
+            event = Preforked(int(number), int(pid))
         case "started", [number, pid, wall_ns]:
-            return Started(int(number), int(pid), int(wall_ns))
+            event = Started(int(number), int(pid), int(wall_ns))
         case "failed", [number, code, stage]:
-            return Failed(int(number), int(code), stage)
+            event = Failed(int(number), int(code), stage)
+        case "lost", [number, *reason]:
+            event = Lost(int(number), " ".join(reason))
         case "exited", [number, status, stopped, at_s, wall_ns]:
-            end = Exit(
-                code=os.waitstatus_to_exitcode(int(status)),
-                stopped_by_us=stopped == "1",
-                at_s=float(at_s),
-                wall_ns=int(wall_ns),
-                core_dumped=os.WCOREDUMP(int(status)),
-            )
-            return Exited(int(number), end)
+            event = Exited(int(number), _exit(int(status), stopped, float(at_s), int(wall_ns)))
         case "done", [request]:
-            return Done(int(request))
-    raise AssertionError(f"the fork server sent {message!r}, which is not a message of the protocol")
+            event = Done(int(request))
+        case _:
+            raise AssertionError(f"the fork server sent {message!r}, which is not a message of the protocol")
+    return event
+
+
+def _exit(status: int, stopped: str, at_s: float, wall_ns: int) -> Exit:
+    return Exit(
+        code=os.waitstatus_to_exitcode(status),
+        stopped_by_us=stopped == "1",
+        at_s=at_s,
+        wall_ns=wall_ns,
+        core_dumped=os.WCOREDUMP(status),
+    )
 
 
 def encode_message(kind: str, *numbers: int, of: Iterable[int] = ()) -> bytes:

@@ -41,6 +41,8 @@ class LineSink:
     """Whether `write` gets UTF-8, where a lone carriage return ends a line; `path` gets the bytes unchanged."""
     is_behind: Callable[[], bool] | None = None
     """While this returns True, the worker's pipe is not read, and the worker waits when it is full."""
+    on_first_byte: Callable[[], None] | None = None
+    """Called once, when the first byte is read."""
 
 
 Sink = Inherit | Null | FileSink | LineSink

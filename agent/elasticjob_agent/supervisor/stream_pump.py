@@ -75,6 +75,7 @@ class LinePump:
         self._text = ConsoleText() if sink.as_text else None
         self._lines = LinePrefixer(sink.prefix)
         self._last_read_s = 0.0
+        self._has_read = False
         self._timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(fd, self._read)
 
@@ -105,6 +106,9 @@ class LinePump:
         if not data:
             self._finish()
             return
+        if self._sink.on_first_byte and not self._has_read:
+            self._sink.on_first_byte()
+        self._has_read = True
         self._last_read_s = self._loop.time()
         notice = self._copy.write(data) if self._copy else b""
         self._emit_lines(self._lines.feed(self._text.feed(data) if self._text else data))

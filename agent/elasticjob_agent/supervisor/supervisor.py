@@ -10,16 +10,19 @@ then still reach processes that those workers had moved to sessions of their own
 """
 
 import asyncio
+import contextlib
 import itertools
 import signal
+import socket
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 from elasticjob_agent.supervisor import forkserver_protocol
 from elasticjob_agent.supervisor.child import Child
-from elasticjob_agent.supervisor.errors import ForkServerLost, SupervisorError
+from elasticjob_agent.supervisor.errors import ForkServerLost, PreforkedWorkerLost, StartError, SupervisorError
 from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
 from elasticjob_agent.supervisor.launchers import ExecLauncher, Launcher
+from elasticjob_agent.supervisor.preforked import START_S, PreforkedWorker, open_link
 from elasticjob_agent.supervisor.process_types import Command, Exit
 from elasticjob_agent.supervisor.sessions import kill_sessions
 from elasticjob_agent.supervisor.stream_pump import MAX_DRAIN_S, QUIET_S
@@ -37,6 +40,7 @@ class Supervisor:
         self._reap_s = reap_s
         self._numbers = itertools.count(1)
         self._children: dict[int, Child] = {}
+        self._preforked: dict[int, PreforkedWorker] = {}
         self._requests: dict[int, asyncio.Future[None]] = {}
         self._starting = asyncio.Lock()
         self._nested: dict[Hashable, Supervisor] = {}
@@ -83,8 +87,22 @@ class Supervisor:
 
     # --- starting ----------------------------------------------------------------------------------------------
 
-    async def spawn(self, commands: Sequence[Command]) -> list[Child]:
-        """Start all of these; return once each has been exec'ed.
+    async def spawn(
+        self,
+        commands: Sequence[Command],
+        preforked: Sequence[PreforkedWorker | None] = (),
+        *,
+        change_replaced: Callable[[Command], Command] = lambda command: command,
+        after_first: Callable[[], Awaitable[None]] | None = None,
+    ) -> list[Child]:
+        """Start all of these; return once each runs its command.
+
+        Args:
+            commands: one for each worker.
+            preforked: for each command, the worker forked ahead that becomes it. None, or no entry: it is exec'ed. A
+                worker that has ended or hangs is replaced by one that is exec'ed.
+            change_replaced: returns the command of such a replacement.
+            after_first: is awaited between the first start and the others.
 
         Raises:
             StartError: one cannot be started; then none of them is left running. See errors.py.
@@ -92,34 +110,113 @@ class Supervisor:
         client = await self._live_client()
         begun: list[Child] = []
         try:
-            await self._begin_all(client, commands, begun)
+            for command, worker in itertools.zip_longest(commands, preforked):
+                is_lost = worker is not None and not worker.is_alive
+                begun.append(await self._begin(client, change_replaced(command) if is_lost else command, worker))
+                if after_first is not None and len(begun) == 1 < len(commands):
+                    await after_first()
+            await self._replace_lost(client, begun, preforked, change_replaced)
+            # Collect all answers first: only then is it known which workers to stop.
+            errors = [await child.start for child in begun]
+            _raise_first(errors)
         except BaseException:
             # Shielded, so that a second cancellation cannot leave half a batch running.
             await asyncio.shield(self._kill(begun))
             raise
         return begun
 
-    async def _begin_all(self, client: ForkServerClient, commands: Sequence[Command], begun: list[Child]) -> None:
-        for command in commands:
-            begun.append(await self._begin(client, command))  # noqa: PERF401 - the caller needs those begun before an error
-        # Collect all answers first: only then is it known which workers to stop.
-        errors = [error for child in begun if (error := await child.start)]
-        if errors:
-            raise errors[0]
-
-    async def _begin(self, client: ForkServerClient, command: Command) -> Child:
+    async def _begin(self, client: ForkServerClient, command: Command, worker: PreforkedWorker | None) -> Child:
         """Request one worker; its `start` resolves when the fork server has answered."""
+        if worker is None or not worker.is_alive:
+            return await self._request("spawn", client, command, next(self._numbers))
+        worker.used()
+        try:
+            child = await self._request("use", client, command, worker.number)
+        except BaseException:  # it still waits, and its number is in no batch that could be killed
+            await asyncio.shield(self._ask("kill", numbers=[worker.number], within_s=self._reap_s))
+            raise
+        child.is_warm = True
+        return child
+
+    async def _replace_lost(
+        self,
+        client: ForkServerClient,
+        begun: list[Child],
+        preforked: Sequence[PreforkedWorker | None],
+        change: Callable[[Command], Command],
+    ) -> None:
+        """Wait until the preforked workers have answered, and start cold what they have not become."""
+        used = [(place, worker) for place, worker in enumerate(preforked) if worker and begun[place].is_warm]
+        if not used:
+            return
+        await asyncio.wait([begun[place].start for place, _ in used], timeout=START_S)
+        hanging = [(begun[place], worker) for place, worker in used if not begun[place].start.done()]
+        for _, worker in hanging:
+            worker.hangs()
+        await self._kill([child for child, _ in hanging])
+        for place, worker in used:
+            if _is_lost(begun[place], worker):
+                begun[place] = await self._begin(client, change(begun[place].command), None)
+
+    async def _request(self, kind: str, client: ForkServerClient, command: Command, number: int) -> Child:
         with open_streams(command) as streams:
-            child = Child(command, number=next(self._numbers), pumps=streams.pumps)
-            self._children[child.number] = child
+            child = Child(command, number=number, pumps=streams.pumps)
+            self._children[number] = child
             try:
-                await client.send(
-                    forkserver_protocol.encode_message("spawn", child.number, len(streams.fds)), streams.fds
-                )
+                await client.send(forkserver_protocol.encode_message(kind, number, len(streams.fds)), streams.fds)
             except BaseException:
-                self._children.pop(child.number, None)  # the end of the fork server may have cleared them all
+                self._children.pop(number, None)  # the end of the fork server may have cleared them all
                 raise
         return child
+
+    # --- workers forked ahead ----------------------------------------------------------------------------------
+
+    async def start_zygote(self, command: Command) -> Child:
+        """Start a process that no round ends, and that forks workers; see user_python/warm_start.
+
+        Raises:
+            StartError: it cannot be started.
+        """
+        client = await self._live_client()
+        child = await self._request("zygote", client, command, next(self._numbers))
+        if error := await child.start:
+            raise error
+        return child
+
+    async def adopt(self, count: int, send: Callable[[Sequence[socket.socket]], None]) -> list[PreforkedWorker]:
+        """Have a zygote fork so many workers, and the fork server take them over.
+
+        Args:
+            count: of the workers.
+            send: passes the workers' ends of their sockets on to the zygote.
+
+        Raises:
+            ForkServerLost: the fork server has ended.
+        """
+        client = await self._live_client()
+        workers = [PreforkedWorker(next(self._numbers)) for _ in range(count)]
+        self._preforked.update((worker.number, worker) for worker in workers)
+        try:
+            with contextlib.ExitStack() as stack:
+                ends = []
+                for worker in workers:
+                    ours, theirs = map(stack.enter_context, open_link())
+                    await client.send(forkserver_protocol.encode_message("adopt", worker.number, 1), [ours.fileno()])
+                    ours.close()
+                    ends.append(theirs)
+                send(ends)
+        except BaseException:
+            for worker in workers:
+                self._preforked.pop(worker.number, None)
+            raise
+        return workers
+
+    async def discard(self, workers: Sequence[PreforkedWorker]) -> None:
+        """Kill these workers, which have not got a command."""
+        waiting = [worker for worker in workers if worker.is_alive]
+        for worker in waiting:
+            worker.lost("it was discarded")
+        await self._ask("kill", numbers=[worker.number for worker in waiting], within_s=self._reap_s)
 
     async def _live_client(self) -> ForkServerClient:
         async with self._starting:
@@ -162,7 +259,8 @@ class Supervisor:
             reap_s: as in `create`, for this call.
         """
         if grace_s > 0:
-            await self._ask("signal", sig, children=children, within_s=grace_s)
+            numbers = [child.number for child in children]
+            await self._ask("signal", sig, numbers=numbers, within_s=grace_s)
         await self._kill(children, reap_s=reap_s)
 
     async def sweep(self, children: Sequence[Child]) -> None:
@@ -177,12 +275,13 @@ class Supervisor:
         self._closed = True
         async with self._starting:
             await asyncio.gather(*(dependent.close() for dependent in self._nested.values()))
+            await self.discard(list(self._preforked.values()))
             await self._kill(list(self._children.values()))
             await self._client.close()
 
     async def _kill(self, children: Sequence[Child], *, reap_s: float | None = None) -> None:
         within_s = self._reap_s if reap_s is None else reap_s
-        all_ended = await self._ask("kill", children=children, within_s=within_s)
+        all_ended = await self._ask("kill", numbers=[child.number for child in children], within_s=within_s)
         stuck = [] if all_ended else [child for child in children if not child.ended] or children
         for child in children:
             child.wedged = child in stuck
@@ -191,17 +290,15 @@ class Supervisor:
         if drains := [child.drained for child in children if child.ended]:
             await asyncio.wait(drains, timeout=MAX_DRAIN_S + QUIET_S)
 
-    async def _ask(self, kind: str, *numbers: int, children: Sequence[Child], within_s: float) -> bool:
-        """Send a request about these workers; return whether it was answered in time."""
-        if not children or self._client.lost:
+    async def _ask(self, kind: str, *parameters: int, numbers: Sequence[int], within_s: float) -> bool:
+        """Send a request about the workers with these numbers; return whether it was answered in time."""
+        if not numbers or self._client.lost:
             return True
         request = next(self._numbers)
         answered = self._requests[request] = asyncio.get_running_loop().create_future()
         try:
             async with asyncio.timeout(within_s):
-                await self._client.send(
-                    forkserver_protocol.encode_message(kind, request, *numbers, of=[child.number for child in children])
-                )
+                await self._client.send(forkserver_protocol.encode_message(kind, request, *parameters, of=numbers))
                 await answered
         except TimeoutError:
             # A loop that was late finds the answer and the timeout in the same turn.
@@ -217,14 +314,29 @@ class Supervisor:
     def _on_event(self, event: forkserver_protocol.Event) -> None:
         match event:
             case forkserver_protocol.Started(number, pid, wall_ns):
+                self._preforked.pop(number, None)
                 self._children[number].started(pid, wall_ns)
+            case forkserver_protocol.Preforked(number, pid) if number in self._preforked:
+                self._preforked[number].arrived(pid)
             case forkserver_protocol.Failed(number):
-                child = self._children.pop(number)
-                child.failed(forkserver_protocol.start_error(child.command, event))
+                self._preforked.pop(number, None)
+                if child := self._children.pop(number, None):
+                    child.failed(forkserver_protocol.start_error(child.command, event))
+            case forkserver_protocol.Lost(number, reason):
+                self._on_lost(number, reason)
             case forkserver_protocol.Exited(number, exit_):
                 self._children[number].exited(exit_)
             case forkserver_protocol.Done(request) if request in self._requests:
                 _resolve(self._requests[request])
+
+    def _on_lost(self, number: int, reason: str) -> None:
+        if worker := self._preforked.pop(number, None):
+            was_waiting = worker.is_alive
+            worker.lost(reason)
+            if was_waiting:
+                worker.on_killed()
+        if child := self._children.pop(number, None):
+            child.failed(PreforkedWorkerLost(f"{child.name}: the worker that was forked ahead is lost: {reason}"))
 
     def _on_end(self) -> None:
         """Record that the fork server has ended and the kernel has killed its children."""
@@ -242,8 +354,30 @@ class Supervisor:
             else:
                 child.failed(ForkServerLost(f"{child.name}: not started: the fork server has died"))
         self._children.clear()
+        for worker in self._preforked.values():
+            worker.lost("its fork server has ended")
+        self._preforked.clear()
         for answered in self._requests.values():
             _resolve(answered)
+
+
+def _raise_first(errors: Sequence[StartError | None]) -> None:
+    if first := next(filter(None, errors), None):
+        raise first
+
+
+def _is_lost(child: Child, worker: PreforkedWorker) -> bool:
+    """Return whether this worker, which has answered or was killed, runs nothing of its command.
+
+    Raises:
+        StartError: it hangs in the kernel, or began its command as it was killed. A second start could run it twice.
+    """
+    if not child.start.done():
+        raise StartError(f"{child.name}: the worker that was forked ahead hangs, and cannot be killed")
+    error = child.start.result()
+    if worker.is_hanging and error is None:
+        raise StartError(f"{child.name}: it was killed, because it took longer than {START_S} s to start")
+    return isinstance(error, PreforkedWorkerLost)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.workers import torchrun_env
 from elasticjob_agent.workers.torchrun_env import TorchrunVariables, visible_device
 from elasticjob_api import constants
 
@@ -17,10 +18,14 @@ _AGENT_ONLY = {
     constants.ENV_ETCD_TLS,
     constants.ENV_LOG_DIR,
     constants.ENV_TERMINATION_LOG,
+    constants.ENV_WARM_START,
     constants.ENV_TRACE,
     constants.ENV_LOG_LEVEL,
 }
 _AGENT_ONLY_PREFIXES = ("GRPC_", "PROTOCOL_BUFFERS_")
+
+
+_ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +77,13 @@ def worker_environment(
     return {
         **inherited,
         **variables.environment(),
-        "TORCHELASTIC_ERROR_FILE": paths.error_file,
+        _ERROR_FILE: paths.error_file,
         constants.ENV_ROUND: str(assignment.round),
         constants.ENV_PROGRESS: paths.progress,
     }
+
+
+def varying_variables(*, virtual: bool) -> frozenset[str]:
+    """Return the names of the variables that differ between ranks or rounds of one job."""
+    devices = {"CUDA_VISIBLE_DEVICES"} if virtual else set()
+    return torchrun_env.NAMES | devices | {_ERROR_FILE, constants.ENV_ROUND, constants.ENV_PROGRESS}

@@ -1,8 +1,8 @@
 """The failure of one worker as a record for the whole job: exit code, message, and detected reasons.
 
 Three reasons are detected. The kernel killed the worker because memory ran out. Rank 0 found MASTER_PORT in use. The
-worker ended before any worker of this node made progress, so it will probably fail again. Durations are measured by
-the monotonic clock of this node; the wall clock is only shown to users.
+worker failed to start, so it will probably fail again. Durations are measured by the monotonic clock of this node; the
+wall clock is only shown to users.
 """
 
 import re
@@ -12,17 +12,15 @@ from elasticjob_agent.host import oom
 from elasticjob_agent.host.oom import OomCounter
 from elasticjob_agent.net.ports import is_taken
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.startup_failure import is_startup_failure
 from elasticjob_agent.supervisor import Exit, StartError
 from elasticjob_agent.workers.error_file import ErrorFileContents, StderrTail
 from elasticjob_agent.workers.error_message import error_line, traceback_tail
 from elasticjob_api.records import WorkerFailure
 
-STARTUP_FAILURE_S = 10.0
-"""A worker that exits within this time, and has reported no progress, has failed to start."""
 ERROR_FILE_SLACK_S = 10.0
 """Seconds from a traceback to the end of its process; an older traceback is of an exception that was only logged."""
 
-_NOT_STARTED = re.compile(r"\b(ImportError|ModuleNotFoundError|SyntaxError)\b")
 _IN_USE = re.compile(r"EADDRINUSE|address (is )?already in use", re.IGNORECASE)
 _CLOCK_SLACK_NS = 10**9
 
@@ -30,12 +28,24 @@ _CLOCK_SLACK_NS = 10**9
 class FailureRecorder:
     """Makes the failure records of one node's workers; it must be notified of each start."""
 
-    def __init__(self, *, pod: str, host: str, memory: OomCounter, has_progress: Callable[[], bool]) -> None:
-        """`has_progress` returns whether a worker has reported progress in this round."""
+    def __init__(
+        self,
+        *,
+        pod: str,
+        host: str,
+        memory: OomCounter,
+        has_progress: Callable[[], bool],
+        has_output: Callable[[], bool],
+    ) -> None:
+        """`has_progress` returns whether a worker of this round has reported progress.
+
+        `has_output` returns whether one has written to stdout.
+        """
         self._pod = pod
         self._host = host
         self._memory = memory
         self._has_progress = has_progress
+        self._has_output = has_output
         self._started_s = 0.0
 
     def round_started(self, now_s: float) -> None:
@@ -69,7 +79,12 @@ class FailureRecorder:
             time_ns=_when_ns(reported, started_at_ns, end.wall_ns),
             stopped_by_agent=end.stopped_by_us,
             oom=oom.may_be_oom(end.code, message) and not end.stopped_by_us and self._memory.has_grown(),
-            startup=self._is_startup(end, message),
+            startup=is_startup_failure(
+                life_s=end.at_s - self._started_s,
+                has_progress=self._has_progress(),
+                has_output=self._has_output(),
+                message=message,
+            ),
             port_taken=rank == 0 and _is_port_conflict(f"{message}\n{tail.text}", assignment.master_port),
             stderr=tail.text,
         )
@@ -86,12 +101,6 @@ class FailureRecorder:
             time_ns=time_ns,
             startup=True,
         )
-
-    def _is_startup(self, end: Exit, message: str) -> bool:
-        """Whether the worker failed to start: no progress, and an early end or an error of an import."""
-        if self._has_progress():
-            return False
-        return end.at_s - self._started_s < STARTUP_FAILURE_S or _NOT_STARTED.search(message) is not None
 
 
 def _message_of(end: Exit, tail: StderrTail) -> str:

@@ -5,7 +5,7 @@ Only the newest rounds are kept; the agent deletes the folders of older rounds.
 
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elasticjob_api import log_layout
@@ -18,6 +18,8 @@ class WorkerLogs:
     """The files of one worker in one round."""
 
     folder: Path
+    stdout_bytes_before: int = 0
+    """Size of the file of stdout before the start: a round of this number may have run before etcd was wiped."""
 
     @property
     def stdout(self) -> Path:
@@ -34,6 +36,10 @@ class WorkerLogs:
         """The file that the worker's own error handler writes, if it has one."""
         return self.folder / log_layout.ERROR_FILE
 
+    def has_output(self) -> bool:
+        """Whether the worker has written to stdout; False if its stdout has no file here, such as a console."""
+        return _size_of(self.stdout) > self.stdout_bytes_before
+
 
 def worker_logs(log_dir: Path, round_: int, rank: int) -> WorkerLogs:
     """Create the folder of `rank` in `round_`, and return its files.
@@ -49,7 +55,14 @@ def worker_logs(log_dir: Path, round_: int, rank: int) -> WorkerLogs:
         folder.mkdir(exist_ok=True)
     for file in (logs.stdout, logs.stderr, logs.error_file):
         _remove_unless(file, stat.S_ISREG)
-    return logs
+    return replace(logs, stdout_bytes_before=_size_of(logs.stdout))
+
+
+def _size_of(path: Path) -> int:
+    try:
+        return path.lstat().st_size
+    except OSError:
+        return 0
 
 
 def _remove_unless(path: Path, is_right: Callable[[int], bool]) -> None:

@@ -12,9 +12,10 @@ import functools
 import logging
 import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 from elasticjob_agent.host.cpu_topology import Cpus
 from elasticjob_agent.host.oom import OomCounter, find_folder
@@ -31,8 +32,9 @@ from elasticjob_agent.workers.failure_recorder import FailureRecorder
 from elasticjob_agent.workers.macros import fill_in_local_rank
 from elasticjob_agent.workers.output import DEFAULT_OUTPUT, Output
 from elasticjob_agent.workers.progress import ProgressFifo
+from elasticjob_agent.workers.start_observer import StartObserver
 from elasticjob_api.keys import FailureKey
-from elasticjob_api.records import WorkerFailure, WorkerReport, WorkerState
+from elasticjob_api.records import StartReport, WorkerFailure, WorkerReport, WorkerState
 from elasticjob_api.runtime_config import RuntimeConfig
 
 _MAX_TAILS = 16
@@ -63,6 +65,23 @@ class WorkerTemplate:
     """The processors of each local rank, if workers are bound; else empty."""
 
 
+class WorkerStart(Protocol):
+    """Starts workers cold or warm, and learns how they end."""
+
+    @property
+    def reason(self) -> str:
+        """Return why the last workers were not started warm; empty if they were."""
+
+    async def spawn(self, commands: Sequence[Command]) -> list[Child]:
+        """Start all of these. Raises StartError if one cannot be started."""
+
+    def stop_waiting(self) -> None:
+        """Let a start that waits for imports go on without them: its workers are to be stopped."""
+
+    def worker_failed(self, end: Exit, *, has_progress: bool) -> None:
+        """Record that a worker has failed by itself, and whether any has reported progress."""
+
+
 _Launch = tuple[Command, logs.WorkerLogs, error_file.StderrTail]
 
 
@@ -83,23 +102,34 @@ class NodeWorkers:
         self,
         *,
         supervisor: Supervisor,
+        starter: WorkerStart | None = None,
         template: WorkerTemplate,
         port: ReservedPort,
         progress: ProgressFifo,
         wall_ns: Callable[[], int],
         memory: OomCounter | None = None,
     ) -> None:
-        """`wall_ns` is the wall clock in ns, for reports only; `memory` None: the kill counter of this container."""
+        """`starter` starts the workers; None: the supervisor does.
+
+        `wall_ns` is the wall clock in ns, for reports only; `memory` None: the kill counter of this container.
+        """
         self._supervisor = supervisor
+        self._starter = starter
         self._template = template
         self._port = port
         self._progress = progress
         self._wall_ns = wall_ns
         counter = memory or OomCounter(find_folder())
         self._failure_recorder = FailureRecorder(
-            pod=template.pod, host=template.host, memory=counter, has_progress=lambda: progress.last is not None
+            pod=template.pod,
+            host=template.host,
+            memory=counter,
+            has_progress=lambda: progress.last is not None,
+            has_output=lambda: any(worker.files.has_output() for worker in self._workers),
         )
         self._workers: list[_Worker] = []
+        self._start_observer: StartObserver | None = None
+        self._cold_reason = ""
         self._assignment: Assignment | None = None
         self._ending: set[asyncio.Task[None]] = set()
         self._finishing: list[asyncio.Task[None]] = []
@@ -138,6 +168,8 @@ class NodeWorkers:
         """Begin to start all workers of `assignment`, without waiting; a worker that cannot start makes it FAILED."""
         # An exec may hang on a dead file system, and this node must still be able to leave. So this does not wait.
         self._assignment, self.failures, self._workers, self._stopping = assignment, {}, [], False
+        if self._starter is not None:
+            self._start_observer = StartObserver(self._wall_ns, self.on_report)
         self._port.release()
         self._progress.forget()
         self._failure_recorder.round_started(time.monotonic())
@@ -160,10 +192,11 @@ class NodeWorkers:
 
     async def _start_all(self, assignment: Assignment, launches: list[_Launch]) -> None:
         try:
-            children = await self._supervisor.spawn([command for command, _, _ in launches])
+            children = await (self._starter or self._supervisor).spawn([command for command, _, _ in launches])
         except StartError as error:
             self._start_failed(assignment, error)
             return
+        self._cold_reason = self._starter.reason if self._starter is not None else ""
         for local_rank, (child, (_, files, tail)) in enumerate(zip(children, launches, strict=True)):
             worker = _Worker(child, assignment.base_rank + local_rank, local_rank, files, tail)
             self._workers.append(worker)
@@ -200,7 +233,7 @@ class NodeWorkers:
             stdout=job.output.stdout(assignment, local_rank, files, job.stdout),
             stderr=job.output.stderr(assignment, local_rank, files, job.stderr, tail.add),
         )
-        return command, files, tail
+        return self._start_observer.observe(command) if self._start_observer else command, files, tail
 
     def _start_failed(self, assignment: Assignment, error: StartError) -> None:
         failure = self._failure_recorder.record_start_error(assignment, error, self._wall_ns())
@@ -213,6 +246,8 @@ class NodeWorkers:
 
     def _on_exit(self, worker: _Worker, exited: "asyncio.Future[Exit]") -> None:
         end = worker.end = exited.result()
+        if end.code != 0 and not end.stopped_by_us and self._starter is not None:
+            self._starter.worker_failed(end, has_progress=self._progress.last is not None)
         if end.code != 0:
             self._finishing.append(self._spawn_task(self._record_failure(worker, end)))
         elif self._stopping or end.stopped_by_us:
@@ -262,6 +297,8 @@ class NodeWorkers:
             return
         self._stopping = True
         self._phase = Workers.STOPPING
+        if self._starter is not None:
+            self._starter.stop_waiting()
         self._spawn_task(self._stop(grace_s, signal.Signals[signal_name]))
 
     def kill(self) -> None:
@@ -292,6 +329,12 @@ class NodeWorkers:
             )
             for worker in self._workers
         )
+
+    def start_report(self) -> StartReport | None:
+        """Return how the workers were started; None before that, and while warm start is off."""
+        if self._start_observer is None or not self._workers:
+            return None
+        return self._start_observer.report([worker.child for worker in self._workers], self._cold_reason)
 
     def _state(self, worker: _Worker) -> WorkerState:
         if worker.end is None:

@@ -1,7 +1,7 @@
 """Read the progress that workers write as JSON lines into the FIFO of ELASTICJOB_PROGRESS; keep the newest.
 
-`{"step", "total", "metrics"}` is progress. `{"alive": true}` is a heartbeat. `{"stacks": {"pid", "signal"}}` registers
-a process that writes its stacks on a signal.
+`{"step", "total", "metrics"}` is progress. `{"alive": true}` is a heartbeat. `{"stacks": {…}}` is about a process that
+writes its stacks on a signal; see `stack_signals.py`.
 
 The worker needs no import. Lines that are not JSON objects, or too long, are dropped: progress is for display and must
 never harm a run. The agent holds a write end itself, so that the FIFO stays open when a worker closes it.
@@ -11,17 +11,16 @@ import asyncio
 import contextlib
 import json
 import os
-import signal
 from pathlib import Path
 from typing import Any
 
+from elasticjob_agent.workers.stack_signals import StackSignals
 from elasticjob_api.records import Progress
 
 _READ_BYTES = 65536
 _MAX_LINE = 4096
 _MAX_METRICS = 32
 _MAX_TEXT = 128
-_STACK_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2}
 
 
 class ProgressFifo:
@@ -33,8 +32,7 @@ class ProgressFifo:
         self.last: Progress | None = None
         self.messages = 0
         """Lines of progress and heartbeats so far: signs of life."""
-        self.stack_signals: dict[int, int] = {}
-        """Pid → the signal on which that process writes its stacks."""
+        self.stack_signals = StackSignals()
         self._partial_line = b""
         os.mkfifo(path, 0o622)
         path.chmod(0o622)  # a worker may run as another user
@@ -69,8 +67,7 @@ class ProgressFifo:
         value = _mapping(line)
         if value is None:
             return None
-        if (registered := _stacks(value.get("stacks"))) is not None:
-            self.stack_signals.update([registered])
+        if self.stack_signals.take(value.get("stacks")):
             return None
         self.messages += 1
         return None if value == {"alive": True} else _progress(value)
@@ -93,14 +90,6 @@ def _mapping(line: bytes) -> dict[str, Any] | None:
 def _progress(value: dict[str, Any]) -> Progress:
     metrics = value.get("metrics")
     return Progress(step=_as_int(value.get("step")), total=_as_int(value.get("total")), metrics=_texts(metrics))
-
-
-def _stacks(value: Any) -> tuple[int, int] | None:
-    """Return (pid, signal); None unless the signal is one that is reserved for users: SIGUSR1, SIGUSR2."""
-    if not isinstance(value, dict):
-        return None
-    pid, number = _as_int(value.get("pid")), _as_int(value.get("signal"))
-    return (pid, number) if pid is not None and number in _STACK_SIGNALS else None
 
 
 def _as_int(value: Any) -> int | None:

@@ -49,6 +49,28 @@ class TorchrunVariables:
         }
 
 
+NAMES = frozenset(
+    {
+        "RANK",
+        "LOCAL_RANK",
+        "GROUP_RANK",
+        "ROLE_RANK",
+        "ROLE_NAME",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_WORLD_SIZE",
+        "ROLE_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "TORCHELASTIC_RESTART_COUNT",
+        "TORCHELASTIC_MAX_RESTARTS",
+        "TORCHELASTIC_RUN_ID",
+        "TORCHELASTIC_USE_AGENT_STORE",
+    }
+)
+"""The variables of `TorchrunVariables.environment`."""
+
+
 def visible_device(visible: str | None, local_rank: int) -> str | None:
     """Return the one device of a worker that is local rank 0 on it; None if CUDA_VISIBLE_DEVICES has too few."""
     if visible is None:

@@ -1,6 +1,7 @@
 """The cost of failures: one restart for simultaneous ones, none for a port in use, a delay before any progress."""
 
 import contextlib
+import signal
 import socket
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_api.exit_codes import ExitCode
+from elasticjob_api.records import FailureRule
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from testing.processes.scripted_fleet import scripted_fleet
@@ -51,6 +53,40 @@ def test_failures_that_repeat_before_any_progress_are_delayed_and_reported(endpo
         log = job.log_of(0).read_text()
         assert "failure 2 in a row before any progress, the next attempt is 1 s after it" in log
         assert "maxRestarts 2 is used up: 3 failures in a row before any progress" in log.splitlines()[-1]
+
+
+def test_workers_that_ran_for_seconds_without_a_report_are_restarted_at_once(endpoint: str, tmp_path: Path) -> None:
+    """A plain script reports nothing: three deaths by SIGKILL, each four seconds after a start, cause no delay."""
+    with scripted_fleet(endpoint, tmp_path, "1", 1, max_restarts=2) as job:
+        job.start_agent("sh", "-c", "sleep 4; kill -KILL $$")
+        assert job.await_ends(60) == [128 + signal.SIGKILL]
+        log = job.log_of(0).read_text()
+        assert "maxRestarts 2 is used up" in log.splitlines()[-1]
+        assert "in a row before any progress" not in log
+
+
+SAYS_AND_DIES = """
+if [ "$ELASTICJOB_ROUND" -gt 3 ]; then exit 0; fi
+if [ "$LOCAL_RANK" = 0 ]; then echo "step 20"; exec sleep 60; fi
+sleep 1.2; exit 7
+"""
+
+
+def test_output_of_another_worker_of_the_node_counts_as_progress(endpoint: str, tmp_path: Path) -> None:
+    with scripted_fleet(endpoint, tmp_path, "1", 2) as job:
+        job.start_agent("sh", "-c", SAYS_AND_DIES)
+        assert job.await_ends(60) == [0], job.log_of(0).read_text()
+        assert "in a row before any progress" not in job.log_of(0).read_text()
+
+
+def test_a_failure_that_a_rule_ignores_is_delayed_when_it_repeats_at_once(endpoint: str, tmp_path: Path) -> None:
+    """Nothing is charged, so only the delay keeps this job from a loop."""
+    script = 'if [ "$ELASTICJOB_ROUND" -gt 3 ]; then exit 0; fi; exit 7'
+    with scripted_fleet(endpoint, tmp_path, "1", 1) as job:
+        job.set_replicas(failure_rules=(FailureRule("Ignore", (7,)),), backoff_initial_s=0.1)
+        job.start_agent("sh", "-c", script)
+        assert job.await_ends(60) == [0], job.log_of(0).read_text()
+        assert job.reported(0, "failure 3 in a row before any progress, the next attempt is 0.2 s after it")
 
 
 @pytest.mark.nightly

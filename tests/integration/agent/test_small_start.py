@@ -15,6 +15,7 @@ _UNUSED = {
     "psutil": "only a watch for hangs and a named interface need it",
     "shutil": "only logs of old rounds need it",
     "ctypes": "only the fork server needs it",
+    "elasticjob_agent.warm_start.warm_starter": "only an agent whose warm start is on needs it",
     "elasticjob_etcd.embedded": "only an agent that starts an etcd needs it",
 }
 

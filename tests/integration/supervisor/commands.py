@@ -79,6 +79,10 @@ class Builder:
         """Return a Python that starts fast and knows only the standard library."""
         return self(sys.executable, "-I", "-S", "-c", script, *arguments, **fields)
 
+    def python_with_site(self, script: str, *arguments: str, **fields: Any) -> Command:
+        """Return the same Python with its module `site`, as a zygote needs it."""
+        return self(sys.executable, "-c", script, *arguments, **fields)
+
 
 async def sentence(child: Child) -> str:
     return (await child.exit).sentence

@@ -5,6 +5,7 @@ those that have ended. Every other process in /proc counts, also a zombie of ano
 """
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -19,6 +20,7 @@ from testing.waiting import eventually
 from tests.integration.supervisor.commands import Builder, TreePipe
 from tests.integration.supervisor.test_death import _AGENT
 from tests.integration.supervisor.trees import TREES, script
+from tests.integration.supervisor.warm_spawn import spawn_warm
 
 _BUILD = Builder("matrix")
 
@@ -42,10 +44,16 @@ def _reap() -> None:
             pass
 
 
-async def _supervised(shape: str, leader: str, end: Callable[[Supervisor, Child], Awaitable[None]]) -> list[str]:
+async def _supervised(
+    shape: str, start: str, leader: str, end: Callable[[Supervisor, Child], Awaitable[None]]
+) -> list[str]:
     """Return the processes besides the fork server after this end, before a close could end them."""
     supervisor, tree_pipe = await Supervisor.create(), TreePipe()
-    [child] = await supervisor.spawn([_BUILD.python(script(shape), leader, stdout=tree_pipe.sink)])
+    if start == "warm":
+        command = _BUILD.python_with_site(script(shape), leader, stdout=tree_pipe.sink)
+        [child] = await spawn_warm(supervisor, [command])
+    else:
+        [child] = await supervisor.spawn([_BUILD.python(script(shape), leader, stdout=tree_pipe.sink)])
     await tree_pipe.ready()
     if leader == "leave":
         await child.exit
@@ -68,9 +76,9 @@ async def _sweep(supervisor: Supervisor, child: Child) -> None:
     await supervisor.sweep([child])
 
 
-def _kill_agent(shape: str) -> list[str]:
+def _kill_agent(shape: str, start: str) -> list[str]:
     """Kill a whole agent with two such workers, whose trees the kernel and its fork server must end."""
-    command = [sys.executable, "-c", _AGENT, script(shape), "stays"]
+    command = [sys.executable, "-c", _AGENT, script(shape), "stays", start]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as agent:
         assert agent.stdout
         assert [agent.stdout.readline() for _ in range(2)] == [b"ready\n"] * 2
@@ -80,20 +88,19 @@ def _kill_agent(shape: str) -> list[str]:
     return all_processes()
 
 
-_ENDS: dict[str, Callable[[str], list[str]]] = {
-    "a stop": lambda shape: asyncio.run(_supervised(shape, "stay", _stop)),
-    "a stop after the leader has left": lambda shape: asyncio.run(_supervised(shape, "leave", _stop)),
-    "a sweep": lambda shape: asyncio.run(_supervised(shape, "leave", _sweep)),
+_ENDS: dict[str, Callable[[str, str], list[str]]] = {
+    "a stop": lambda shape, start: asyncio.run(_supervised(shape, start, "stay", _stop)),
+    "a stop after the leader has left": lambda shape, start: asyncio.run(_supervised(shape, start, "leave", _stop)),
+    "a sweep": lambda shape, start: asyncio.run(_supervised(shape, start, "leave", _sweep)),
     "a killed agent": _kill_agent,
 }
 
 
 def _matrix() -> dict[str, list[str]]:
     left = {}
-    for name, end in _ENDS.items():
-        for shape in TREES:
-            left[f"{name} of {shape}"] = [*end(shape), *all_processes()]
-            _clear()
+    for (name, end), shape, start in itertools.product(_ENDS.items(), TREES, ("cold", "warm")):
+        left[f"{name} of {shape}, started {start}"] = [*end(shape, start), *all_processes()]
+        _clear()
     return left
 
 

@@ -24,10 +24,18 @@ from elasticjob_agent.supervisor import Command, Inherit, Supervisor
 
 async def main():
     supervisor = await Supervisor.create()
-    argv = (sys.executable, "-I", "-S", "-c", sys.argv[1], "stay")
+    is_warm = sys.argv[3] == "warm"
+    argv = (sys.executable, *(() if is_warm else ("-I", "-S")), "-c", sys.argv[1], "stay")
     env = dict(os.environ)
     command = Command(name="worker", argv=argv, env=env, cwd=None, stdout=Inherit(), stderr=Inherit())
-    await supervisor.spawn([command, command])
+    if is_warm:
+        from tests.integration.supervisor.warm_spawn import fork_ahead
+        # Four wait, and two of them get their command.
+        forked = await fork_ahead(supervisor, command, 4)
+        children = await supervisor.spawn([command, command], forked[:2])
+        assert all(child.is_warm for child in children)
+    else:
+        await supervisor.spawn([command, command])
     if sys.argv[2] == "forked" and os.fork() == 0:
         time.sleep(1000)
     if sys.argv[2] == "leaves":
@@ -42,9 +50,9 @@ asyncio.run(main())
 class _Agent:
     """A whole agent process with two workers."""
 
-    def __init__(self, census: Census, shape: str, kind: str = "stays") -> None:
+    def __init__(self, census: Census, shape: str, kind: str = "stays", start: str = "cold") -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _AGENT, script(shape), kind],
+            [sys.executable, "-c", _AGENT, script(shape), kind, start],
             env=dict(os.environ) | {MARKER: census.token},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -53,9 +61,10 @@ class _Agent:
         assert [self.process.stdout.readline() for _ in range(2)] == [b"ready\n"] * 2
 
 
-def test_the_kernel_alone_ends_the_workers_of_a_killed_fork_server(census: Census) -> None:
+@pytest.mark.parametrize(("start", "count"), [("cold", 2), ("warm", 4)])
+def test_the_kernel_alone_ends_the_workers_of_a_killed_fork_server(census: Census, start: str, count: int) -> None:
     """The agent is stopped, so it cannot end them."""
-    agent = _Agent(census, "nothing but itself")
+    agent = _Agent(census, "nothing but itself", start=start)
     [fork_server] = psutil.Process(agent.process.pid).children()
     workers = fork_server.children()
     with agent.process as process:
@@ -63,12 +72,13 @@ def test_the_kernel_alone_ends_the_workers_of_a_killed_fork_server(census: Censu
         fork_server.kill()
         _, alive = psutil.wait_procs(workers, timeout=10)
         process.kill()
-    assert (len(workers), alive) == (2, [])
+    assert (len(workers), alive) == (count, [])
 
 
+@pytest.mark.parametrize("start", ["cold", "warm"])
 @pytest.mark.parametrize("shape", TREES)
-def test_a_killed_agent_leaves_nothing_of_its_workers_trees(census: Census, shape: str) -> None:
-    agent = _Agent(census, shape)
+def test_a_killed_agent_leaves_nothing_of_its_workers_trees(census: Census, shape: str, start: str) -> None:
+    agent = _Agent(census, shape, start=start)
     with agent.process as process:
         process.kill()
         assert process.stdout

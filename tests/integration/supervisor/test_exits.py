@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 
 import psutil
@@ -40,6 +41,21 @@ async def test_every_deadly_signal_arrives(supervisor: Supervisor, build: Builde
     assert [-end.code for end in ends] == [int(signum) for signum in deadly]
     names = [signum.name if isinstance(signum, signal.Signals) else f"signal {signum}" for signum in deadly]
     assert [end.signal_name for end in ends] == names
+
+
+_TRACED = """
+import ctypes, os, signal, sys
+signal.signal(signal.SIGUSR1, lambda *_: sys.exit(7))
+ctypes.CDLL(None).ptrace(0, 0, 0, 0)  # PTRACE_TRACEME
+os.kill(os.getpid(), signal.SIGUSR1)
+signal.pause()
+"""
+
+
+async def test_a_worker_that_asks_its_parent_to_trace_it_goes_on(supervisor: Supervisor, build: Builder) -> None:
+    """Each signal stops such a worker until its parent lets it continue; a stop is no exit."""
+    [child] = await supervisor.spawn([build(sys.executable, "-c", _TRACED)])
+    assert (await child.exit).code == 7
 
 
 async def test_the_times_of_a_worker_are_in_order(supervisor: Supervisor, build: Builder) -> None:

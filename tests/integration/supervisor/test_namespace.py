@@ -20,7 +20,7 @@ _UNSHARE = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
 _AS_ROOT = (_UNSHARE, (*_UNSHARE, "--user", "--map-root-user"))
 """Commands for root, and for other users if they may have user namespaces."""
 _ENDS = ("a stop", "a stop after the leader has left", "a sweep", "a killed agent")
-_ROWS = {f"{end} of {shape}" for end in _ENDS for shape in TREES}
+_ROWS = {f"{end} of {shape}, started {start}" for end in _ENDS for shape in TREES for start in ("cold", "warm")}
 
 
 def _in_namespace(*arguments: str) -> dict[str, list[str]]:

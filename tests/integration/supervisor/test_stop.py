@@ -1,24 +1,56 @@
-"""Stop: one signal for all groups, one grace for all, and no process survives."""
+"""Stop: one signal for all groups, one grace for all, and no process survives. Cold and warm workers alike."""
 
 import asyncio
 import os
 import signal
 import time
+from collections.abc import Awaitable, Callable, Sequence
 
 import psutil
+import pytest
 
-from elasticjob_agent.supervisor import Supervisor
+from elasticjob_agent.supervisor import Child, Command, Supervisor
 from testing.processes.census import Census
 from testing.waiting import aeventually, eventually
 from tests.integration.supervisor.commands import Builder, RecordingConsole, sentence
+from tests.integration.supervisor.warm_spawn import spawn_warm
 
-_STUBBORN = "trap '' TERM; echo ready; while :; do sleep 1000; done"
-_POLITE = "trap 'echo bye; exit 4' TERM; echo ready; while :; do sleep 0.01; done"
+Spawn = Callable[[Sequence[Command]], Awaitable[list[Child]]]
+_STUBBORN = """
+import signal
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("ready", flush=True)
+while True:
+    signal.pause()
+"""
+_POLITE = """
+import os, signal
+def leave(*_):
+    os.write(1, b"bye\\n")  # the signal may come in the middle of the other write
+    os._exit(4)
+signal.signal(signal.SIGTERM, leave)
+os.write(1, b"ready\\n")
+{then}
+while True:
+    signal.pause()
+"""
+_MANY = 4
+_IDLE = "import signal; signal.pause()"
+_POLITE_SHELL = "trap 'echo bye; exit 4' TERM; echo ready; while :; do sleep 0.01; done"
+_STUBBORN_SHELL = "trap '' TERM; echo ready; while :; do sleep 1000; done"
 
 
-async def test_a_worker_may_handle_the_signal(supervisor: Supervisor, build: Builder) -> None:
+@pytest.fixture(params=["cold", "warm"])
+def spawn(request: pytest.FixtureRequest, supervisor: Supervisor) -> Spawn:
+    """Return a function that starts workers, cold or from zygotes."""
+    if request.param == "cold":
+        return supervisor.spawn
+    return lambda commands: spawn_warm(supervisor, commands)
+
+
+async def test_a_worker_may_handle_the_signal(supervisor: Supervisor, spawn: Spawn, build: Builder) -> None:
     out = RecordingConsole()
-    [child] = await supervisor.spawn([build("sh", "-c", _POLITE, stdout=out.sink())])
+    [child] = await spawn([build.python_with_site(_POLITE.format(then=""), stdout=out.sink())])
     await out.line("ready")
     await supervisor.stop([child], grace_s=30)
     assert child.exit.result().code == 4
@@ -26,38 +58,41 @@ async def test_a_worker_may_handle_the_signal(supervisor: Supervisor, build: Bui
     assert out.lines == ["ready", "bye"]
 
 
-async def test_a_worker_that_ignores_the_signal_is_killed(supervisor: Supervisor, build: Builder) -> None:
+async def test_a_worker_that_ignores_the_signal_is_killed(supervisor: Supervisor, spawn: Spawn, build: Builder) -> None:
     out = RecordingConsole()
-    [child] = await supervisor.spawn([build("sh", "-c", _STUBBORN, stdout=out.sink())])
+    [child] = await spawn([build.python_with_site(_STUBBORN, stdout=out.sink())])
     await out.line("ready")
     await supervisor.stop([child], grace_s=0.1)
     assert await sentence(child) == "killed by SIGKILL"
 
 
-async def test_eight_that_ignore_it_share_one_grace(supervisor: Supervisor, build: Builder) -> None:
+async def test_all_that_ignore_it_share_one_grace(supervisor: Supervisor, spawn: Spawn, build: Builder) -> None:
     out = RecordingConsole()
-    children = await supervisor.spawn([build("sh", "-c", _STUBBORN, stdout=out.sink()) for _ in range(8)])
-    await aeventually(lambda: len(out.lines) == 8)
+    children = await spawn([build.python_with_site(_STUBBORN, stdout=out.sink()) for _ in range(_MANY)])
+    await aeventually(lambda: len(out.lines) == _MANY)
     await supervisor.stop(children, grace_s=1.0)
     ends_s = [child.exit.result().at_s for child in children]
     assert max(ends_s) - min(ends_s) < 1.0
 
 
-async def test_the_first_signal_can_be_chosen(supervisor: Supervisor, build: Builder) -> None:
-    [child] = await supervisor.spawn([build("sleep", "1000")])
+async def test_the_first_signal_can_be_chosen(supervisor: Supervisor, spawn: Spawn, build: Builder) -> None:
+    [child] = await spawn([build.python_with_site(_IDLE)])
     await supervisor.stop([child], sig=signal.SIGUSR1, grace_s=30)
     assert await sentence(child) == "killed by SIGUSR1"
 
 
-async def test_without_a_grace_only_sigkill_is_sent(supervisor: Supervisor, build: Builder) -> None:
-    [child] = await supervisor.spawn([build("sleep", "1000")])
+async def test_without_a_grace_only_sigkill_is_sent(supervisor: Supervisor, spawn: Spawn, build: Builder) -> None:
+    [child] = await spawn([build.python_with_site(_IDLE)])
     await supervisor.stop([child], grace_s=0)
     assert await sentence(child) == "killed by SIGKILL"
 
 
-async def test_a_group_gets_the_signal_even_if_its_leader_is_dead(supervisor: Supervisor, build: Builder) -> None:
+async def test_a_group_gets_the_signal_even_if_its_leader_is_dead(
+    supervisor: Supervisor, spawn: Spawn, build: Builder
+) -> None:
     out = RecordingConsole()
-    [child] = await supervisor.spawn([build("sh", "-c", f"({_POLITE}) & exit 0", stdout=out.sink())])
+    leaves = f"import subprocess; subprocess.Popen(['sh', '-c', {_POLITE_SHELL!r}])"
+    [child] = await spawn([build.python_with_site(leaves, stdout=out.sink())])
     await out.line("ready")
     await child.exit
     await supervisor.stop([child], grace_s=30)
@@ -75,10 +110,10 @@ async def test_a_shells_command_gets_its_grace_even_if_the_shell_dies_at_once(
     assert out.lines == ["ready", "saved"]
 
 
-async def test_a_stopped_process_gets_the_signal(supervisor: Supervisor, build: Builder) -> None:
+async def test_a_stopped_process_gets_the_signal(supervisor: Supervisor, spawn: Spawn, build: Builder) -> None:
     out = RecordingConsole()
-    script = "trap 'echo bye; exit 4' TERM; echo ready; kill -STOP $$; while :; do sleep 0.01; done"
-    [child] = await supervisor.spawn([build("sh", "-c", script, stdout=out.sink())])
+    script = _POLITE.format(then="os.kill(os.getpid(), signal.SIGSTOP)")
+    [child] = await spawn([build.python_with_site(script, stdout=out.sink())])
     await aeventually(lambda: psutil.Process(child.pid).status() == psutil.STATUS_STOPPED)
     await supervisor.stop([child], grace_s=30)
     assert out.lines == ["ready", "bye"]
@@ -86,7 +121,7 @@ async def test_a_stopped_process_gets_the_signal(supervisor: Supervisor, build: 
 
 async def test_a_second_stop_without_grace_ends_the_first(supervisor: Supervisor, build: Builder) -> None:
     out = RecordingConsole()
-    [child] = await supervisor.spawn([build("sh", "-c", _STUBBORN, stdout=out.sink())])
+    [child] = await supervisor.spawn([build("sh", "-c", _STUBBORN_SHELL, stdout=out.sink())])
     await out.line("ready")
     first = asyncio.create_task(supervisor.stop([child], grace_s=1000))
     await supervisor.stop([child], grace_s=0)

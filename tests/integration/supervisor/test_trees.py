@@ -15,6 +15,7 @@ from testing.processes.census import Census
 from testing.waiting import aeventually, eventually
 from tests.integration.supervisor.commands import Builder, TreePipe, sentence
 from tests.integration.supervisor.trees import TREES, script
+from tests.integration.supervisor.warm_spawn import spawn_warm
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +25,27 @@ class _TreeSpawner:
     supervisor: Supervisor
     build: Builder
     tree_pipes: list[TreePipe]
+    is_warm: bool
+    """Whether the workers are forked from zygotes, instead of executed."""
 
     async def __call__(self, shape: str, leader: str) -> tuple[Child, TreePipe]:
         tree_pipe = TreePipe()
         self.tree_pipes.append(tree_pipe)
-        [child] = await self.supervisor.spawn([self.build.python(script(shape), leader, stdout=tree_pipe.sink)])
+        python = self.build.python_with_site if self.is_warm else self.build.python
+        command = python(script(shape), leader, stdout=tree_pipe.sink)
+        spawn = spawn_warm(self.supervisor, [command]) if self.is_warm else self.supervisor.spawn([command])
+        [child] = await spawn
         await tree_pipe.ready()
         if leader == "leave":
             await child.exit
         return child, tree_pipe
 
 
-@pytest.fixture
-def start_tree(supervisor: Supervisor, build: Builder, tree_pipes: list[TreePipe]) -> _TreeSpawner:
-    return _TreeSpawner(supervisor, build, tree_pipes)
+@pytest.fixture(params=["cold", "warm"])
+def start_tree(
+    request: pytest.FixtureRequest, supervisor: Supervisor, build: Builder, tree_pipes: list[TreePipe]
+) -> _TreeSpawner:
+    return _TreeSpawner(supervisor, build, tree_pipes, is_warm=request.param == "warm")
 
 
 @pytest.mark.parametrize("leader", ["stay", "leave"])

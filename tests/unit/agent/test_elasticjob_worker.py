@@ -14,6 +14,7 @@ import pytest
 from elasticjob_agent import worker
 from elasticjob_agent.user_python.worker import elasticjob_worker
 from elasticjob_agent.workers.progress import ProgressFifo
+from elasticjob_agent.workers.stack_signals import StackSignal
 from elasticjob_api.records import Progress
 from testing.waiting import aeventually
 
@@ -44,10 +45,10 @@ async def test_a_heartbeat_is_a_sign_of_life_and_changes_no_progress(fifo: Progr
 
 async def test_a_process_registers_for_stacks_until_the_round_is_over(fifo: ProgressFifo) -> None:
     assert worker.dump_stacks_on_request(signal.SIGUSR2)
-    await aeventually(lambda: fifo.stack_signals, what="the registration")
-    assert (fifo.stack_signals, fifo.messages) == ({os.getpid(): signal.SIGUSR2}, 0)
+    await aeventually(lambda: fifo.stack_signals.get(os.getpid()), what="the registration")
+    assert (fifo.stack_signals.get(os.getpid()), fifo.messages) == (StackSignal(signal.SIGUSR2), 0)
     fifo.forget()
-    assert fifo.stack_signals == {}
+    assert fifo.stack_signals.get(os.getpid()) is None
 
 
 def test_without_an_agent_nothing_happens(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

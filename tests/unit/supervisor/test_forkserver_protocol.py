@@ -17,7 +17,7 @@ from elasticjob_agent.supervisor import (
     StartError,
     forkserver_protocol,
 )
-from elasticjob_agent.supervisor.forkserver import child_setup
+from elasticjob_agent.supervisor.forkserver import child_setup, preforked
 from elasticjob_api.failure_text import is_command_at_fault
 
 _COMMAND = Command(name="rank 1", argv=("train",), env={"PATH": "/bin"}, cwd="/data", stdout=Null(), stderr=Null())
@@ -65,6 +65,19 @@ def test_messages_to_the_fork_server_are_words() -> None:
     assert forkserver_protocol.encode_message("signal", 8, signal.SIGTERM, of=[1, 2]) == b"signal 8 15 1,2"
 
 
+def test_events_of_a_worker_that_was_forked_ahead() -> None:
+    assert forkserver_protocol.parse(b"preforked 3 4711") == forkserver_protocol.Preforked(3, 4711)
+    lost = forkserver_protocol.parse(b"lost 3 /lib/torch.py has changed since it was imported")
+    assert lost == forkserver_protocol.Lost(3, "/lib/torch.py has changed since it was imported")
+    assert forkserver_protocol.parse(b"lost 3") == forkserver_protocol.Lost(3, "")
+
+
+@pytest.mark.parametrize("message", [b"preforked 3", b"started 3 4", b"ready now", b"hello"])
+def test_another_message_is_an_error(message: bytes) -> None:
+    with pytest.raises(AssertionError, match="is not a message of the protocol"):
+        forkserver_protocol.parse(message)
+
+
 @pytest.mark.parametrize(("status", "code"), [(0, 0), (77 << 8, 77), (9, -9), (139, -11)])
 def test_an_exit_is_decoded(status: int, code: int) -> None:
     event = forkserver_protocol.parse(f"exited 3 {status} 1 12.5 99".encode())
@@ -101,3 +114,10 @@ def test_a_failed_start_becomes_a_sentence(code: int, stage: str, kind: type[Sta
     assert is_command_at_fault(str(error)) is (kind is not StartError)
     with pytest.raises(StartError, match=f"^{message}"):
         raise error
+
+
+@pytest.mark.parametrize("answer", [b"ready", b"ok", b"", b"2", b"2 a b", b"x exec", b"\xff\xfe", b"5 \n"])
+def test_an_answer_of_a_worker_that_is_none_is_a_lost_worker(answer: bytes) -> None:
+    kind, number, *text = preforked.failure_message(4, answer)
+    message = " ".join(map(str, (kind, number, *text))).encode("ascii", "backslashreplace")
+    assert forkserver_protocol.parse(message) == forkserver_protocol.Lost(4, "its answer was not understood")

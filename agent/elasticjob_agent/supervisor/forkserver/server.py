@@ -20,10 +20,10 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
-from . import child_setup, prctl, process_tree
+from . import child_setup, prctl, preforked, process_tree, signals
+from .forked_worker import ForkedWorker, PendingRequest
 
 _MESSAGE_BYTES = 1 << 16
 _MAX_FDS = 253
@@ -32,28 +32,6 @@ _FDS_BYTES = socket.CMSG_SPACE(_MAX_FDS * struct.calcsize("i"))
 _SHUTDOWN_TIMEOUT_S = 10.0
 _MIN_DELAY_S = 0.01
 _MAX_DELAY_S = 0.5
-_IGNORED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-
-
-class _Worker:
-    """A forked process that has not been reaped."""
-
-    def __init__(self, number: int, pid: int, *, handshake: int, forked_ns: int) -> None:
-        self.number = number
-        self.pid = pid
-        self.handshake = handshake
-        self.forked_ns = forked_ns
-        self.failure = b""
-        self.stopped = False
-
-
-class _Wait:
-    """A request of the agent: wait until groups are empty or, after a kill, until trees are gone."""
-
-    def __init__(self, request: int, numbers: "set[int]", *, kill: bool) -> None:
-        self.request = request
-        self.numbers = numbers
-        self.kill = kill
 
 
 class ForkServer:
@@ -64,17 +42,18 @@ class ForkServer:
         self._run = run
         self._agent_pid = agent_pid
         self._connected = True
-        self._workers: dict[int, _Worker] = {}
-        self._handshakes: dict[int, _Worker] = {}
+        self._workers: dict[int, ForkedWorker] = {}
+        self._handshakes: dict[int, ForkedWorker] = {}
+        self._arrivals: dict[int, int] = {}
         # The pid of every worker whose tree was not killed yet, dead or alive. It names its session and its group.
         # The kernel does not reuse that number while these have members. When it is reused, the newest worker owns it.
         self._unswept: set[int] = set()
         self._sessions: dict[int, int] = {}
         self._sent_signals: set[tuple[int, int]] = set()
         self._owners: dict[tuple[int, int], int] = {}
-        self._waits: list[_Wait] = []
+        self._waits: list[PendingRequest] = []
         self._pause_s = _MIN_DELAY_S
-        self._changed_signals = _install_signal_handlers()
+        self._changed_signals = signals.install_handlers()
         self._wakeup, self._wakeup_end = os.pipe()
         os.set_blocking(self._wakeup, False)
         os.set_blocking(self._wakeup_end, False)
@@ -100,6 +79,8 @@ class ForkServer:
                 os.read(self._wakeup, 1024)
             elif fd in self._handshakes:
                 self._finish_start(self._handshakes[fd])
+            elif fd in self._arrivals:
+                self._register_preforked(fd)
             else:
                 self._receive()
         self._reap()
@@ -108,8 +89,11 @@ class ForkServer:
 
     def _end_everything(self) -> None:
         self._disconnect()
+        for fd in list(self._arrivals):
+            self._refuse_arrival(fd)
         deadline_s = time.monotonic() + _SHUTDOWN_TIMEOUT_S
-        self._waits = [_Wait(0, self._unswept.copy(), kill=True)]
+        everything = self._unswept | {one.number for one in self._workers.values()}
+        self._waits = [PendingRequest(0, everything, kill=True)]
         self._answer()
         while self._waits and time.monotonic() < deadline_s:
             self._run_once()
@@ -125,9 +109,9 @@ class ForkServer:
         kind, *arguments = message.decode("ascii").split() or ["disconnected"]
         if kind == "disconnected":
             self._disconnect()
-        elif kind == "spawn":
+        elif kind in {"spawn", "zygote", "adopt", "use"}:
             fds = [fd for _, _, data in ancillary for (fd,) in struct.iter_unpack("i", data)]
-            self._spawn(int(arguments[0]), fds, expected=int(arguments[1]))
+            self._start(kind, int(arguments[0]), fds, expected=int(arguments[1]))
         elif kind == "signal":
             self._signal(int(arguments[0]), int(arguments[1]), _numbers(arguments[2]))
         elif kind == "kill":
@@ -141,30 +125,44 @@ class ForkServer:
     def _send_message(self, *fields: object) -> None:
         # A blocking send is safe: the agent always reads, and after its end the kernel reports an error.
         with suppress(ConnectionError):
-            self._agent.send(" ".join(map(str, fields)).encode("ascii"))
+            self._agent.send(" ".join(map(str, fields)).encode("ascii", "backslashreplace"))
 
     # --- starting ----------------------------------------------------------------------------------------------
 
-    def _spawn(self, number: int, fds: "list[int]", *, expected: int) -> None:
-        forked_ns = time.time_ns()
+    def _start(self, kind: str, number: int, fds: "list[int]", *, expected: int) -> None:
         try:
-            pid, handshake = self._fork(fds, expected)
+            self._start_with(kind, number, fds, expected=expected)
         except OSError as error:
             self._send_message("failed", number, error.errno, "fork")
-            return
         finally:
             for fd in fds:
                 os.close(fd)
-        new = _Worker(number, pid, handshake=handshake, forked_ns=forked_ns)
-        self._workers[pid] = self._handshakes[handshake] = new
-        self._unswept.add(number)
-        self._sessions[pid] = number
-        self._poll.register(handshake, select.POLLIN)
 
-    def _fork(self, fds: "list[int]", expected: int) -> "tuple[int, int]":
-        """Fork one worker; return its pid and the pipe that reports its exec or its error."""
+    def _start_with(self, kind: str, number: int, fds: "list[int]", *, expected: int) -> None:
+        """Do what this request asks for; take from `fds` each descriptor that is kept."""
         if len(fds) != expected:  # the kernel drops descriptors for which this process has no free number
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        if kind == "adopt":
+            self._adopt(number, fds.pop())
+        elif kind == "use":
+            self._use(number, fds)
+        else:
+            self._spawn(number, fds, is_zygote=kind == "zygote")
+
+    def _spawn(self, number: int, fds: "list[int]", *, is_zygote: bool) -> None:
+        forked_ns = time.time_ns()
+        pid, handshake = self._fork(fds)
+        self._add(ForkedWorker(number, pid, handshake=handshake, forked_ns=forked_ns))
+        if not is_zygote:  # it outlives all workers, and starts nothing that is to be killed with them
+            self._unswept.add(number)
+
+    def _add(self, new: ForkedWorker) -> None:
+        self._workers[new.pid] = self._handshakes[new.handshake] = new
+        self._sessions[new.pid] = new.number
+        self._poll.register(new.handshake, select.POLLIN)
+
+    def _fork(self, fds: "list[int]") -> "tuple[int, int]":
+        """Fork one worker; return its pid and the pipe that reports its exec or its error."""
         command, stdout, stderr, *extras = fds
         own_pid = os.getpid()
         read_end, write_end = os.pipe()
@@ -194,17 +192,52 @@ class ForkServer:
 
     def _own_fds(self) -> "list[int]":
         """Return the descriptors that a worker must not have; an exec closes them by itself."""
-        return [self._agent.fileno(), self._wakeup, self._wakeup_end, *self._handshakes]
+        return [self._agent.fileno(), self._wakeup, self._wakeup_end, *self._handshakes, *self._arrivals]
 
-    def _finish_start(self, one: _Worker) -> None:
+    def _finish_start(self, one: ForkedWorker) -> None:
         """Read the end of its handshake: the worker runs its command, or has reported its error and ends."""
-        one.failure = os.read(one.handshake, 100)
+        one.failure = preforked.read_failure(one.handshake) if one.is_preforked else os.read(one.handshake, 100)
         self._poll.unregister(one.handshake)
         os.close(one.handshake)
         del self._handshakes[one.handshake]
         one.handshake = -1
         if not one.failure:
             self._send_message("started", one.number, one.pid, one.forked_ns)
+
+    # --- workers that a zygote has forked ----------------------------------------------------------------------
+
+    def _adopt(self, number: int, fd: int) -> None:
+        """Wait on this socket for a worker that a zygote forks; it becomes our child, because we are a subreaper."""
+        self._arrivals[fd] = number
+        self._poll.register(fd, select.POLLIN)
+
+    def _register_preforked(self, fd: int) -> None:
+        pid = preforked.sender(fd)
+        process = process_tree.read(pid) if pid else None
+        if process is None or process.parent != os.getpid() or pid in self._workers:
+            self._refuse_arrival(fd)
+            return
+        number = self._arrivals.pop(fd)
+        self._poll.unregister(fd)
+        self._add(ForkedWorker(number, pid, handshake=fd, forked_ns=0, is_preforked=True))
+        self._send_message("preforked", number, pid)
+
+    def _refuse_arrival(self, fd: int) -> None:
+        """Close the socket of a worker that has not arrived; it ends if it still does."""
+        number = self._arrivals.pop(fd)
+        self._poll.unregister(fd)
+        os.close(fd)
+        self._send_message("lost", number, preforked.HAS_ENDED)
+
+    def _use(self, number: int, fds: "list[int]") -> None:
+        """Pass a command on to this preforked worker; its answer arrives as that of any worker."""
+        one = next((each for each in self._handshakes.values() if each.number == number), None)
+        if one is None:
+            self._send_message("lost", number, preforked.HAS_ENDED)
+            return
+        one.forked_ns = time.time_ns()
+        self._unswept.add(number)
+        preforked.send_command(one.handshake, fds)
 
     # --- ends --------------------------------------------------------------------------------------------------
 
@@ -216,16 +249,18 @@ class ForkServer:
                 return
             if pid == 0:
                 return
-            if pid in self._workers:
+            if os.WIFSTOPPED(status):
+                prctl.end_trace(pid, os.WSTOPSIG(status))  # no end: it has asked to be traced by its parent
+            elif pid in self._workers:
                 self._report_exit(self._workers.pop(pid), status)
 
-    def _report_exit(self, one: _Worker, status: int) -> None:
+    def _report_exit(self, one: ForkedWorker, status: int) -> None:
         at_s, wall_ns = time.monotonic(), time.time_ns()
         if one.handshake >= 0:
             self._finish_start(one)
         if one.failure:
             self._forget({one.number})
-            self._send_message("failed", one.number, one.failure.decode("ascii"))
+            self._send_message(*preforked.failure_message(one.number, one.failure))
         else:
             self._send_message("exited", one.number, status, int(one.stopped), at_s, wall_ns)
 
@@ -239,7 +274,7 @@ class ForkServer:
             if delivery not in self._sent_signals:
                 self._sent_signals.add(delivery)
                 self._signal_group(group, signum)
-        self._waits.append(_Wait(request, numbers, kill=False))
+        self._waits.append(PendingRequest(request, numbers, kill=False))
 
     def _groups(self, numbers: "set[int]") -> "list[int]":
         """Return those of their process groups that have members, with or without the leader."""
@@ -259,12 +294,14 @@ class ForkServer:
             self._workers[group].stopped = True
         # A stopped process takes no signal but SIGKILL until it is continued.
         for each in (signum, signal.SIGCONT):
-            _send(os.killpg, group, each)
+            signals.send(os.killpg, group, each)
 
     def _kill(self, request: int, numbers: "set[int]") -> None:
         self._reap()
+        for fd in [fd for fd, number in self._arrivals.items() if number in numbers]:
+            self._refuse_arrival(fd)
         self._remember_owners(numbers)
-        self._waits.append(_Wait(request, numbers, kill=True))
+        self._waits.append(PendingRequest(request, numbers, kill=True))
 
     def _remember_owners(self, numbers: "set[int]") -> None:
         """Record the owners of processes that have left their worker's session, as long as the worker lives."""
@@ -306,7 +343,9 @@ class ForkServer:
     def _is_descendant(self, pid: int, numbers: "set[int]", *, all_of_them: bool) -> bool:
         if pid in self._workers:
             return self._workers[pid].number in numbers
-        return all_of_them or self._owner(pid) in numbers
+        owner = self._owner(pid)
+        # An owner outside `numbers` is a zygote that is just forking: its workers are not those of a round.
+        return all_of_them if owner is None else owner in numbers
 
     def _owner(self, orphan: int) -> "int | None":
         process = process_tree.read(orphan)
@@ -318,8 +357,8 @@ class ForkServer:
         """Send SIGKILL to this child and, if it is a worker, to its group at once, so that no fork of it escapes."""
         if pid in self._workers:
             self._workers[pid].stopped = True
-            _send(os.killpg, pid, signal.SIGKILL)
-        _send(os.kill, pid, signal.SIGKILL)  # a worker that has not called setsid yet has no group
+            signals.send(os.killpg, pid, signal.SIGKILL)
+        signals.send(os.kill, pid, signal.SIGKILL)  # a worker that has not called setsid yet has no group
 
     def _forget(self, numbers: "set[int]") -> None:
         self._unswept -= numbers
@@ -330,22 +369,6 @@ class ForkServer:
 
 def _numbers(text: str) -> "set[int]":
     return {int(word) for word in text.split(",")}
-
-
-def _send(function: "Callable[[int, int], None]", pid: int, signum: int) -> None:
-    """Send a signal to a process that may have ended, or run as another user after a setuid exec."""
-    # An error is ignored here: the wait shows whether the process remains.
-    with suppress(ProcessLookupError, PermissionError):
-        function(pid, signum)
-
-
-def _install_signal_handlers() -> "list[int]":
-    """Make signals wake the loop and do nothing else; return the signals that a worker must set to the default."""
-    for signum in (signal.SIGCHLD, *_IGNORED):
-        signal.signal(signum, lambda *_: None)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())  # inherited from the agent: a blocked SIGCHLD would never wake us
-    settable = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
-    return [signum for signum in settable if signal.getsignal(signum) != signal.SIG_DFL]
 
 
 def serve(agent: socket.socket, agent_pid: int, run: "child_setup.Run" = child_setup.execute) -> None:

@@ -49,6 +49,26 @@ def test_restart_window_and_backoff_can_be_set() -> None:
     assert (plain.restart_window_s, plain.backoff_initial_s, plain.backoff_max_s) == (0.0, 1.0, 300.0)
 
 
+@pytest.mark.parametrize(
+    ("option", "variable", "is_warm"),
+    [
+        ("", None, False),
+        ("", "Auto", True),
+        ("", "Off", False),
+        ("--warm-start Auto", "Off", True),
+        ("--warm-start Off", "Auto", False),
+    ],
+)
+def test_the_option_for_warm_starts_precedes_the_variable(option: str, variable: str | None, *, is_warm: bool) -> None:
+    environment = {} if variable is None else {"ELASTICJOB_WARM_START": variable}
+    assert made(option, **environment).is_warm_start is is_warm
+
+
+def test_a_variable_for_warm_starts_of_a_newer_version_is_named_and_means_off(caplog: pytest.LogCaptureFixture) -> None:
+    assert made("", ELASTICJOB_WARM_START="Always").is_warm_start is False
+    assert "ELASTICJOB_WARM_START is Always; it must be Auto or Off" in caplog.text
+
+
 def test_a_static_job_needs_all_nodes_and_the_slot_is_the_node_rank() -> None:
     static = made("--nnodes 2:4 --node-rank 3 --master-addr 127.0.0.1 --master-port 7 --nproc-per-node 2")
     spec = static.identity.own_spec

@@ -48,6 +48,12 @@ def test_in_a_pod_workers_are_bound_by_the_variable_of_the_container() -> None:
         cpus(PET_NUMA_BINDING="near")
 
 
+def test_in_a_pod_workers_are_started_warm_if_the_operator_wants_it() -> None:
+    namespace = build_parser({"PET_WARM_START": "Auto"}).parse_args(["--pod", "train.py"])
+    assert from_pod(namespace, {**POD, constants.ENV_WARM_START: "Auto"}, LOGS).is_warm_start
+    assert not from_pod(namespace, POD, LOGS).is_warm_start
+
+
 def test_in_a_pod_the_template_of_a_prefix_leaves_the_rank_in_front() -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
     made = from_pod(namespace, {**POD, PREFIX_TEMPLATE: "${role_name}: "}, LOGS).output

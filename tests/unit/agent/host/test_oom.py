@@ -66,6 +66,33 @@ def test_a_counter_that_appears_later_is_no_growth(tmp_path: Path) -> None:
     assert not counter.has_grown()
 
 
+def test_a_kill_of_another_process_is_no_evidence(tmp_path: Path) -> None:
+    v2(tmp_path, 5)
+    counter = OomCounter(tmp_path)
+    counter.take_baseline()
+    v2(tmp_path, 6)
+    counter.attribute_kill()
+    assert not counter.has_grown()
+    v2(tmp_path, 7)
+    assert counter.has_grown()
+
+
+def test_a_kill_that_the_kernel_has_not_counted_takes_no_evidence_away(tmp_path: Path) -> None:
+    v2(tmp_path, 5)
+    counter = OomCounter(tmp_path)
+    counter.take_baseline()
+    counter.attribute_kill()
+    v2(tmp_path, 6)
+    assert counter.has_grown()
+
+
+def test_without_a_baseline_a_kill_of_another_process_changes_nothing(tmp_path: Path) -> None:
+    v2(tmp_path, 5)
+    counter = OomCounter(tmp_path)
+    counter.attribute_kill()
+    assert not counter.has_grown()
+
+
 @pytest.mark.parametrize(
     ("exit_code", "message", "expected"),
     [

@@ -15,7 +15,6 @@ from elasticjob_agent.supervisor import CommandNotFound, Exit
 from elasticjob_agent.workers.error_file import ErrorFileContents, StderrTail
 from elasticjob_agent.workers.failure_recorder import (
     ERROR_FILE_SLACK_S,
-    STARTUP_FAILURE_S,
     FailureRecorder,
 )
 from elasticjob_api.records import WorkerFailure
@@ -33,6 +32,7 @@ class Case:
 
     folder: Path
     has_progress: bool = False
+    has_output: bool = False
 
     def __post_init__(self) -> None:
         self.kills(0)
@@ -41,6 +41,7 @@ class Case:
             host="host-1",
             memory=OomCounter(self.folder),
             has_progress=lambda: self.has_progress,
+            has_output=lambda: self.has_output,
         )
         self.recorder.round_started(100.0)
 
@@ -108,9 +109,11 @@ def test_time_of_the_failure(reported_ns: int, time_ns: int, case: Case) -> None
     assert case.failure(1, error_file=ErrorFileContents("x", reported_ns)).time_ns == time_ns
 
 
-def test_a_worker_that_ends_soon_without_progress_failed_to_start(case: Case) -> None:
-    assert case.failure(1, after_s=STARTUP_FAILURE_S - 0.1).startup
-    assert not case.failure(1, after_s=STARTUP_FAILURE_S).startup
+def test_a_worker_that_ends_soon_without_a_sign_of_work_failed_to_start(case: Case) -> None:
+    assert case.failure(1, after_s=2.0).startup
+    assert not case.failure(1, after_s=4.0).startup
+    case.has_output = True
+    assert not case.failure(1, after_s=2.0).startup
 
 
 def test_a_worker_with_progress_since_the_start_has_started(case: Case) -> None:

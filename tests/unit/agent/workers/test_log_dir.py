@@ -22,6 +22,14 @@ def test_a_second_call_keeps_the_files(tmp_path: Path) -> None:
     assert worker_logs(tmp_path, 1, 0).stdout.read_text() == "kept"
 
 
+def test_output_is_what_was_written_since_the_start(tmp_path: Path) -> None:
+    first = worker_logs(tmp_path, 1, 0)
+    assert not first.has_output(), "there is no file yet"
+    first.stdout.write_text("step 1")
+    assert first.has_output()
+    assert not worker_logs(tmp_path, 1, 0).has_output(), "the output is that of an earlier start"
+
+
 def test_the_newest_rounds_are_kept_by_number_not_by_name(tmp_path: Path) -> None:
     for round_ in (1, 2, 9, 10, 11, 12):
         worker_logs(tmp_path, round_, 0)

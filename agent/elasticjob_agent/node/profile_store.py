@@ -1,0 +1,41 @@
+"""The import profile of one job in etcd: its own, or else the one of an earlier job that the operator has put there.
+
+A profile only makes a start faster. So an etcd that does not answer is no error: the workers then start cold.
+"""
+
+import asyncio
+import logging
+
+from elasticjob_api.keys import Keys
+from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.interface import Etcd, Put, Txn
+
+READ_S = 1.0
+"""Workers wait for the read."""
+
+log = logging.getLogger(__name__)
+
+
+class EtcdProfileStore:
+    """Implements `warm_start.profiles.ProfileStore`."""
+
+    def __init__(self, etcd: Etcd, keys: Keys) -> None:
+        self._etcd = etcd
+        self._own, self._earlier = keys.import_profile, keys.earlier_import_profile
+
+    async def load(self) -> bytes | None:
+        """Return the profile; None if there is none, or etcd does not answer."""
+        try:
+            async with asyncio.timeout(READ_S):
+                found = await self._etcd.get(self._own) or await self._etcd.get(self._earlier)
+        except (EtcdError, TimeoutError) as error:
+            log.info("warm start: the import profile was not read: %s", error or f"no answer within {READ_S:g} s")
+            return None
+        return found.value if found else None
+
+    async def save(self, data: bytes) -> None:
+        """Replace the job's own profile."""
+        try:
+            await self._etcd.txn(Txn((), (Put(self._own, data),)))
+        except EtcdError as error:
+            log.info("warm start: the import profile was not written: %s", error)

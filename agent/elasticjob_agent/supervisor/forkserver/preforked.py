@@ -1,0 +1,63 @@
+"""Messages on the socket of a worker that a zygote has forked ahead: the fork server's end.
+
+    worker → fork server   ready                              with its pid, by the kernel
+    fork server → worker   start (+ descriptors: command, stdout, stderr, others)
+    worker → fork server   ok · lost REASON… · ERRNO STAGE    nothing of the user's has run before `ok`
+
+The end of the socket without an answer is the end of the worker.
+"""
+
+import os
+import socket
+import struct
+from array import array
+
+_REPORT_BYTES = 1000
+_LOST = "lost "
+HAS_ENDED = "it has ended"
+
+
+def sender(fd: int) -> int:
+    """Return the pid of the process that sent the message on this socket, from the kernel; 0 if there is none."""
+    link = socket.socket(fileno=fd)
+    try:
+        _, ancillary, _, _ = link.recvmsg(100, socket.CMSG_SPACE(struct.calcsize("3i")))
+    except ConnectionError:
+        return 0
+    finally:
+        link.detach()
+    for level, kind, data in ancillary:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+            return int(struct.unpack("3i", data)[0])
+    return 0
+
+
+def send_command(fd: int, fds: "list[int]") -> None:
+    """Send the descriptors of a command to the worker; the end of a dead one is reported when it is reaped."""
+    link = socket.socket(fileno=fd)
+    try:
+        link.sendmsg([b"start"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", fds))])
+    except ConnectionError:
+        return
+    finally:
+        link.detach()
+
+
+def read_failure(fd: int) -> bytes:
+    """Return the failure that the worker reports on this socket, empty if it runs its command."""
+    try:
+        report = os.read(fd, _REPORT_BYTES)
+    except ConnectionError:  # it died with a message of ours unread
+        report = b""
+    return b"" if report == b"ok" else report or (_LOST + HAS_ENDED).encode("ascii")
+
+
+def failure_message(number: int, failure: bytes) -> "tuple[object, ...]":
+    """Return the message to the agent about a worker that has ended before it ran its command."""
+    text = failure.decode("ascii", "replace")
+    if text.startswith(_LOST):
+        return "lost", number, text[len(_LOST) :]
+    code, _, stage = text.partition(" ")
+    if not (code.isdecimal() and stage.isidentifier()):  # of another process that has the socket, too
+        return "lost", number, "its answer was not understood"
+    return "failed", number, code, stage

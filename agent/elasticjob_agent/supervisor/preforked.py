@@ -1,0 +1,57 @@
+"""A worker that a zygote has forked ahead, as the agent sees it."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+START_S = 1.5
+"""Seconds for preforked workers to take their commands; one that hangs is killed, and its command is started cold."""
+
+
+@dataclass(slots=True)
+class PreforkedWorker:
+    """One forked process that waits for a command."""
+
+    number: int
+    """The number of the child that it becomes."""
+    registered: "asyncio.Future[bool]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+    """Resolves to True when the fork server knows its pid, and to False if it ended before."""
+    pid: int = 0
+    is_alive: bool = True
+    """Whether it can still take a command."""
+    loss: str = ""
+    """Why it has not become a command, or cannot; empty if there is no reason."""
+    is_hanging: bool = False
+    """Whether it was killed because it did not take its command in time."""
+    on_killed: Callable[[], None] = lambda: None
+    """Called when it has ended while it waited, and the agent has not ended it."""
+
+    def arrived(self, pid: int) -> None:
+        """Record that it waits."""
+        self.pid = pid
+        if not self.registered.done():
+            self.registered.set_result(True)
+
+    def used(self) -> None:
+        """Record that it gets its command."""
+        self.is_alive = False
+
+    def hangs(self) -> None:
+        """Record that it has not taken its command in time."""
+        self.is_hanging = True
+        self.lost("it hung")
+
+    def lost(self, reason: str) -> None:
+        """Record that it cannot take a command any more, for this reason."""
+        self.is_alive = False
+        self.loss = self.loss or reason
+        if not self.registered.done():
+            self.registered.set_result(False)
+
+
+def open_link() -> tuple[socket.socket, socket.socket]:
+    """Return the two ends of a worker's socket: for the fork server, which learns the sender's pid, and the worker."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    return ours, theirs

@@ -1,0 +1,63 @@
+"""Do what the agent asked this interpreter for, before its script begins; see site/sitecustomize.py.
+
+A worker that only records or registers a signal must look as if it had been started without us. So this module, the
+recorder and stacks.py import nothing that Python has not loaded before its script. Otherwise a file `signal.py` or
+`enum.py` beside the script would not be found.
+"""
+
+import sys
+
+MODULES_BEFORE = frozenset(sys.modules)
+"""The modules that Python loads before any script. A file beside the script may hide any other."""
+_zygote = None
+
+
+def prepare(request: str) -> None:
+    """Prepare what must be in place before the `sitecustomize` of the user: a zygote watches that, too."""
+    global _zygote  # noqa: PLW0603 - one interpreter has one request
+    kind, _, fd = request.partition(":")
+    if kind == "zygote":
+        from . import zygote
+
+        _zygote = zygote.Zygote(int(fd))
+
+
+def run(request: str) -> None:
+    """Carry out `KIND[:FD]`; for a zygote, return in its forked children only.
+
+    A worker must start whatever is wrong here. So an error of the recorder is dropped: without a recorder's greeting,
+    the agent starts no zygote.
+    """
+    if _zygote is not None:
+        _zygote.run()
+        return
+    kind, _, fd = request.partition(":")
+    try:
+        from . import stacks
+
+        stacks.register()
+        if kind == "record":
+            from . import recorder
+
+            recorder.start(int(fd))
+    except Exception:  # noqa: BLE001 - the worker starts in any case
+        return
+
+
+def is_own_module(name: str) -> bool:
+    """Whether this module belongs to the warm start itself."""
+    return name.partition(".")[0] == __name__.partition(".")[0]
+
+
+def origin_of(name: str) -> str:
+    """Return the file of a loaded module; empty if it has none."""
+    module = sys.modules[name]
+    # Not getattr: the __getattr__ of a lazy module would import something.
+    read = object.__getattribute__
+    try:
+        spec = read(module, "__spec__")
+        # One module may have several names, as those that setuptools brings along. Then it has the spec of the last.
+        origin = spec.origin if spec.name == name else read(module, "__file__")
+    except AttributeError:
+        return ""
+    return origin if isinstance(origin, str) else ""

@@ -1,0 +1,162 @@
+"""Record how imports read and change the environment, and give a forked worker the environment of its own."""
+
+import os
+import sys
+
+from . import libc
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import FrameType
+
+_REQUEST, _ORIGINAL_PATH, _PATH = b"ELASTICJOB_PRELOAD", b"ELASTICJOB_PYTHONPATH", b"PYTHONPATH"
+FIRST_MARK, MOST_MARKS = 1_731_942_000, 1000
+"""Numbers that no import has by chance. They have ten digits, and they are C integers."""
+
+
+class RecordingEnvironment:
+    """Watches os.environ while modules are imported.
+
+    A module that reads a variable of one rank keeps the value of another rank. A module that sets a variable did so for
+    the zygote, and each forked worker must have it too.
+    """
+
+    def __init__(self) -> None:
+        self.reads: "dict[str, set[str]]" = {}
+        """Variable → the packages that have read it."""
+        self.loops: "set[str]" = set()
+        """The packages that have read all variables: few of them keep what they have read."""
+        self.loops_for: "set[str]" = set()
+        """These packages, and those that have called them."""
+        self.marks: "dict[str, str]" = {}
+        """Mark → its variable."""
+        self._marked: "dict[bytes, bytes]" = {}
+        self._given = given_environment()
+        self._after: "dict[bytes, bytes]" = {}
+        self._data: "dict[bytes, bytes]" = os.environ._data  # type: ignore[attr-defined]
+        self._recorder = _RecordingDict(self._data, self)
+        self._set_data(self._recorder)
+
+    @staticmethod
+    def _set_data(data: "dict[bytes, bytes]") -> None:
+        os.environ._data = os.environb._data = data  # type: ignore[attr-defined]
+
+    def stop(self) -> None:
+        """Record no more."""
+        self._after = dict(self._recorder.items())  # without the reads that a copy makes
+        self._data.clear()
+        self._data.update(self._after)
+        self._set_data(self._data)
+
+    def note_read(self, key: object) -> None:
+        """Record that this variable is read now."""
+        self.reads.setdefault(os.fsdecode(key), set()).add(_reader())  # type: ignore[arg-type]
+
+    def mark(self, variables: "set[str]") -> None:
+        """From now on, give each loop over all variables a mark in place of the value of one of these.
+
+        A value that a package keeps of a loop is found by its mark, also under another name and as a number.
+        """
+        for number, variable in enumerate(sorted(variables)[:MOST_MARKS], FIRST_MARK):
+            self.marks[str(number)] = variable
+            self._marked[variable.encode()] = str(number).encode()
+
+    def note_loop(self, key: bytes, value: bytes) -> bytes:
+        """Record that all variables are read now, or copied; return what the reader gets as the value of this one."""
+        self.loops.add(_reader())
+        frame: "FrameType | None" = sys._getframe(2)
+        while frame is not None:
+            self.loops_for.add(package_of(frame.f_globals))
+            frame = frame.f_back
+        return self._marked.get(key, value)
+
+    def original(self, key: bytes, value: bytes) -> bytes:
+        """Return the value of a variable that is set to this: a mark is from a copy, which is written back."""
+        return self._given.get(key, value) if self._marked.get(key) == value else value
+
+    @property
+    def writes(self) -> "set[str]":
+        """Return the variables that were changed since the interpreter was started."""
+        return {os.fsdecode(key) for key in self._changed()}
+
+    def _changed(self) -> "list[bytes]":
+        return [key for key in {**self._given, **self._after} if self._given.get(key) != self._after.get(key)]
+
+    def replace(self, environment: "dict[bytes, bytes]") -> None:
+        """Give this process that environment, in its order, with what the imports have set and removed."""
+        new = dict(environment)
+        for key in self._changed():
+            if key in self._after:
+                new[key] = self._after[key]
+            else:
+                new.pop(key, None)
+        # C's environment has an order, which children inherit. So it is built anew.
+        libc.clear_environment()
+        self._data.clear()
+        for key, value in new.items():
+            os.environb[key] = value
+
+
+def given_environment() -> "dict[bytes, bytes]":
+    """Return the environment of the worker at its exec, without what the agent has added for us."""
+    given: "dict[bytes, bytes]" = {}
+    with open("/proc/self/environ", "rb") as file:
+        for entry in file.read().split(b"\0"):
+            name, equals, value = entry.partition(b"=")
+            if equals:
+                given.setdefault(name, value)
+    given.pop(_REQUEST, None)
+    original = given.pop(_ORIGINAL_PATH, None)
+    if original is None:
+        given.pop(_PATH, None)
+    else:
+        given[_PATH] = original
+    return given
+
+
+class _RecordingDict(dict):  # type: ignore[type-arg]
+    """The data of os.environ.
+
+    A copy, and a loop over names and values, first list all names and then read the values in that order.
+    """
+
+    def __init__(self, data: "dict[bytes, bytes]", recording: RecordingEnvironment) -> None:
+        super().__init__(data)
+        self._recording = recording
+        self._listed: "list[bytes]" = []
+
+    def __iter__(self) -> "Iterator[bytes]":
+        self._listed = list(self.keys())[::-1]
+        return super().__iter__()
+
+    def __getitem__(self, key: bytes) -> bytes:
+        if self._listed and self._listed[-1] == key:
+            self._listed.pop()
+            return self._recording.note_loop(key, super().__getitem__(key))
+        self._listed = []
+        self._recording.note_read(key)
+        return super().__getitem__(key)  # type: ignore[no-any-return]
+
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        super().__setitem__(key, self._recording.original(key, value))
+
+    def __contains__(self, key: object) -> bool:
+        self._recording.note_read(key)
+        return super().__contains__(key)
+
+
+_PASSED_ON = {"os", "_collections_abc", "collections.abc", __name__}
+
+
+def _reader() -> str:
+    """Return the package whose code reads the environment."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") in _PASSED_ON:
+        frame = frame.f_back  # type: ignore[assignment]
+    return "" if frame is None else package_of(frame.f_globals)
+
+
+def package_of(names: "dict[str, object]") -> str:
+    """Return the package of the module that has these names."""
+    return str(names.get("__name__", "")).partition(".")[0]

@@ -1,0 +1,138 @@
+"""Random generators that exist after the imports: all forked workers would draw the same numbers from them.
+
+A generator of `random` that was seeded by the system gets a new seed in each worker, as it would have had. The meaning
+of any other seed cannot be known, so the package that keeps such a generator is not imported ahead.
+"""
+
+import gc
+import random
+import sys
+import types
+import weakref
+from itertools import compress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_MAX_OWNER_DISTANCE = 6
+_MAX_OWNERS = 100
+
+
+class Generators:
+    """Records the seeds of generators while modules are imported."""
+
+    def __init__(self) -> None:
+        self._fresh: "dict[int, weakref.ref[random.Random]]" = {}
+        self._known = {id(random._inst)}
+        self._original = random.Random.seed
+        self._states = _global_states()
+        random.Random.seed = self._recording_seed()  # type: ignore[method-assign,assignment]
+
+    def _recording_seed(self) -> object:
+        original, fresh = self._original, self._fresh
+
+        def seed(self: random.Random, a: object = None, version: int = 2) -> None:
+            if a is None:
+                fresh[id(self)] = weakref.ref(self)
+            else:
+                fresh.pop(id(self), None)
+            original(self, a, version)  # type: ignore[arg-type]
+
+        return seed
+
+    def compare_states(self) -> bool:
+        """Return whether a global generator has changed since the last call: an import has seeded it, or drawn."""
+        before, self._states = self._states, _global_states()
+        return any(name in self._states and self._states[name] != state for name, state in before.items())
+
+    def stop(self) -> "list[str]":
+        """Record no more; return the modules that keep a generator whose seed is not known."""
+        random.Random.seed = self._original  # type: ignore[method-assign]
+        self._known.update(number for number, each in self._fresh.items() if each() is not None)
+        numpy: "Any" = sys.modules.get("numpy.random.mtrand")
+        if numpy is not None:
+            self._known.update({id(numpy._rand), id(numpy._rand._bit_generator)})
+        found = [each for each in _instances(_kinds()) if id(each) not in self._known]
+        found = [each for each in found if not isinstance(each, random.SystemRandom)]
+        return sorted({_owner(each) for each in found} | _owners_of_torch_generators())
+
+    def reseed(self) -> None:
+        """Seed what the imports have seeded by chance: else all ranks draw the same, and each round again."""
+        for reference in self._fresh.values():
+            generator = reference()
+            if generator is not None:
+                generator.seed()
+        numpy: "Any" = sys.modules.get("numpy.random")
+        if numpy is not None:
+            numpy.seed()
+        torch: "Any" = sys.modules.get("torch")
+        if torch is not None:
+            torch.default_generator.seed()  # of the CPU alone: torch.seed() would also queue a seed for the GPUs
+
+
+def _kinds() -> "tuple[type, ...]":
+    numpy: "Any" = sys.modules.get("numpy.random")
+    if numpy is None:
+        return (random.Random,)
+    return (random.Random, numpy.Generator, numpy.RandomState, numpy.BitGenerator)
+
+
+def _instances(kinds: "tuple[type, ...]") -> "list[object]":
+    """Return the objects of these classes and of those below them; there are hundreds of thousands of others."""
+    wanted: "dict[int, type]" = {}
+    rest = list(kinds)
+    while rest:
+        kind = rest.pop()
+        if id(kind) not in wanted:
+            wanted[id(kind)] = kind
+            rest += type.__subclasses__(kind)
+    objects = gc.get_objects()
+    # Not isinstance: it asks the object, and some warn or import something then. A class has an id without being asked.
+    # The loops are those of C.
+    return list(compress(objects, map(wanted.__contains__, map(id, map(type, objects)))))
+
+
+def _global_states() -> "dict[str, object]":
+    """Return the states of the generators that a module draws from without one of its own."""
+    states: "dict[str, object]" = {"random": hash(random.getstate())}
+    numpy: "Any" = sys.modules.get("numpy.random.mtrand")
+    if hasattr(numpy, "_rand"):
+        kind, keys, *rest = numpy.get_state()
+        states["numpy"] = (kind, keys.tobytes(), *rest)
+    torch: "Any" = sys.modules.get("torch")
+    if hasattr(torch, "default_generator"):
+        states["torch"] = torch.default_generator.get_state().numpy().tobytes()
+    return states
+
+
+def _owners_of_torch_generators() -> "set[str]":
+    """Return the modules with a generator of torch, which the garbage collector does not list."""
+    torch: "Any" = sys.modules.get("torch")
+    if not hasattr(torch, "default_generator"):
+        return set()
+    default = torch.default_generator
+    owners = set()
+    for name, module in list(sys.modules.items()):
+        values = list(getattr(module, "__dict__", {}).values())
+        if any(type(each) is torch.Generator and each is not default for each in values):
+            owners.add(name)
+    return owners
+
+
+def _owner(thing: object) -> str:
+    """Return the name of a module that refers to this, directly or through other objects; empty if there is none."""
+    layer: "list[object]" = [thing]
+    seen = {id(layer), id(thing)}
+    for _ in range(_MAX_OWNER_DISTANCE):
+        above = [each for each in gc.get_referrers(*layer) if id(each) not in seen]
+        above = [each for each in above if not isinstance(each, types.FrameType)]
+        seen.update({id(above)}, map(id, above))
+        for each in above:
+            name = each.get("__name__") if isinstance(each, dict) else None
+            if isinstance(name, str) and getattr(sys.modules.get(name), "__dict__", None) is each:
+                return name
+        if not above:
+            break
+        layer = above[:_MAX_OWNERS]
+    return ""

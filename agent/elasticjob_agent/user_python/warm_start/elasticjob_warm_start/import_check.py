@@ -1,0 +1,96 @@
+"""Check right before a script that its imports would find the very modules that are already imported."""
+
+import os
+import sys
+
+
+class ImportCheck:
+    """The files of the imported modules, and the folders in which a file could hide one."""
+
+    def __init__(self, *, files: "dict[str, int]", top_level: "list[str]", folders: "list[str]") -> None:
+        """Compare with this state.
+
+        Args:
+            files: the files of the imported modules, each with its time of modification in nanoseconds.
+            top_level: the first parts of the names of these modules.
+            folders: the folders that an earlier worker has added to sys.path.
+        """
+        # One text: a look at thousands of objects writes to their reference counts. Each write copies a page that the
+        # zygote shares with its workers.
+        self._files = "\0".join("{} {}".format(modified_ns, path) for path, modified_ns in files.items())
+        self._top_level = frozenset(top_level)
+        self._folders = folders
+
+    def first_changed(self) -> str:
+        """Return a file that is not the one that was imported, or an empty text."""
+        for file in self._files.split("\0") if self._files else ():
+            modified_ns, _, path = file.partition(" ")
+            try:
+                if os.stat(path).st_mtime_ns != int(modified_ns):
+                    return path
+            except OSError:
+                return path
+        return ""
+
+    def reason(self, package_folders: "list[str]") -> str:
+        """Return why the script must import by itself, or an empty text; it is about to run in this folder."""
+        changed = self.first_changed()
+        if changed:
+            return changed + " has changed since it was imported"
+        for folder in self._searched(package_folders):
+            for name in _modules_in(folder):
+                if name in self._top_level:
+                    return "{} in {} would hide the imported module".format(name, folder)
+        return ""
+
+    def _searched(self, package_folders: "list[str]") -> "list[str]":
+        """Return the folders and archives that the script searches besides those of installed packages."""
+        own = [os.path.realpath(each) for each in _script_folder()]
+        others = [os.path.realpath(each) for each in (*self._folders, *sys.path)]
+        return list(dict.fromkeys([*own, *(each for each in others if not is_below(each, package_folders))]))
+
+
+def is_below(path: str, folders: "list[str]") -> bool:
+    """Whether this real path is one of these folders, or in one."""
+    return any((path + os.sep).startswith(folder + os.sep) for folder in folders)
+
+
+def _script_folder() -> "list[str]":
+    """Return the entry that Python puts in front of sys.path before the script."""
+    if getattr(sys.flags, "safe_path", False) or not getattr(sys, "argv", None):
+        return []
+    script = sys.argv[0]
+    if script in {"-m", "-c"}:
+        return [os.getcwd()]
+    # An archive is an entry itself, and any other file counts by its folder.
+    return [script] if os.path.isdir(script) else [script, os.path.dirname(os.path.realpath(script))]
+
+
+def _modules_in(folder: str) -> "list[str]":
+    """Return its modules and its packages: a folder without __init__ never hides an installed package."""
+    try:
+        names = os.listdir(folder)
+    except NotADirectoryError:
+        return _modules_in_archive(folder)
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        stem, dot, suffix = name.partition(".")
+        if not dot:
+            if any(os.path.exists(os.path.join(folder, name, "__init__" + each)) for each in (".py", ".pyc", ".so")):
+                found.append(name)
+        elif suffix.endswith(("py", "pyc", "so")):
+            found.append(stem)
+    return found
+
+
+def _modules_in_archive(path: str) -> "list[str]":
+    """Return the modules and folders in this archive; nothing if it is none, as most scripts."""
+    import zipimport
+
+    try:
+        files = zipimport._read_directory(path)  # type: ignore[attr-defined]
+    except zipimport.ZipImportError:
+        return []
+    return list({name.partition(os.sep)[0].partition(".")[0] for name in files})

@@ -1,0 +1,147 @@
+"""Watch what modules do while they are imported that is right for one process only.
+
+Each watch replaces a function for the time of the imports. Calls by the standard library are not recorded. It checks
+the pid where it keeps it, and keeps nothing that it reads of the script.
+"""
+
+import opcode
+import os
+import sys
+import tempfile
+import types
+
+from .entry import is_own_module
+from .environment import package_of
+from .environment_copies import layers
+from .generators import Generators
+
+_STDLIB = os.path.dirname(os.__file__) + os.sep
+_SITE_PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
+_IMPORT = opcode.opmap["IMPORT_NAME"]
+_HARMLESS = {
+    ("psutil", "pid"): "looks up which files /proc has",
+    ("pkg_resources", "script"): "asks for __requires__, which only its own scripts have",
+}
+"""(package, kind) → why its reads have no effect on a forked worker."""
+_READ_AGAIN = {
+    "filelock._api._ForkState.__init__",
+    "filelock._api._reset_child_after_fork",
+    "filelock._api.fork_transition",
+    "fsspec.spec._Cached.__init__",
+}
+"""Functions that keep the pid for the time of a call, or replace it after a fork (os.register_at_fork)."""
+
+
+class ImportWatch:
+    """Records, by package, what must not be done before a fork."""
+
+    def __init__(self) -> None:
+        self.unsafe: "dict[str, str]" = {}
+        """Package → what it does when it is imported, as the end of a sentence about the package."""
+        self.importing = ""
+        """The package whose import was asked for."""
+        self.generators = Generators()
+        self._psutil_users: "set[str]" = set()
+        """The packages that have called psutil for this process."""
+        self._getpid = os.getpid
+        self._getpid_watch = self._recording_getpid  # one object: each access to a method makes another
+        self._names = tempfile._get_candidate_names  # type: ignore[attr-defined]
+        self._main = sys.modules["__main__"]
+        os.getpid = self._getpid_watch
+        # Only this private function: modules keep references to the public ones.
+        tempfile._get_candidate_names = self._recording_names  # type: ignore[attr-defined]
+        self._main.__class__ = _recording_module(self._note_main)
+
+    def stop(self, replaced: "list[tuple[object, object]]") -> None:
+        """Record no more; `replaced` are other functions that modules may have, each with the one in its place."""
+        os.getpid = self._getpid
+        tempfile._get_candidate_names = self._names  # type: ignore[attr-defined]
+        self._main.__class__ = types.ModuleType
+        originals = {id(ours): theirs for ours, theirs in [(self._getpid_watch, self._getpid), *replaced]}
+        for module in list(sys.modules.values()):
+            names = getattr(module, "__dict__", {})
+            for name, value in [(name, value) for name, value in list(names.items()) if id(value) in originals]:
+                names[name] = originals[id(value)]
+        for package in self._psutil_users:
+            if any(_is_process(each) for layer in layers(package) for each in layer):
+                self._note(package, "keeps the number of its process")
+        for name in self.generators.stop():
+            self._note(name.partition(".")[0], "keeps a random generator with a seed of its own")
+
+    def imported(self) -> None:
+        """Record what the import that has just ended has left."""
+        if self.generators.compare_states():
+            self._note(self.importing, "seeds or uses a global random generator when it is imported")
+
+    def _note(self, package: str, what: str) -> None:
+        self.unsafe.setdefault(package, what)
+
+    def _recording_getpid(self) -> int:
+        self._note_caller("pid", "keeps the number of its process")
+        return self._getpid()
+
+    def _recording_names(self) -> object:
+        self._note_caller("temporary", "makes a temporary file when it is imported", skip={"tempfile"})
+        return self._names()
+
+    def _note_main(self) -> None:
+        self._note_caller("script", "looks at the script when it is imported")
+
+    def _note_caller(self, kind: str, what: str, skip: "frozenset[str] | set[str]" = frozenset()) -> None:
+        frame = sys._getframe(2)
+        while frame is not None and frame.f_globals.get("__name__") in {__name__, *skip}:
+            frame = frame.f_back  # type: ignore[assignment]
+        if frame is None or (is_standard_library(frame.f_code.co_filename) and not skip):
+            return
+        package = package_of(frame.f_globals)
+        if package == "psutil":
+            self._note_psutil_user(frame)
+        if (package, kind) in _HARMLESS or is_own_module(package):
+            return
+        if kind == "pid" and not _READ_AGAIN.isdisjoint(_names_of(frame)):
+            return
+        self._note(package, what)
+
+    def _note_psutil_user(self, frame: types.FrameType) -> None:
+        """Record which package has called psutil; nothing if psutil itself is being imported."""
+        user: "types.FrameType | None" = frame
+        while user is not None and package_of(user.f_globals) == "psutil" and user.f_code.co_name != "<module>":
+            user = user.f_back
+        if user is not None and package_of(user.f_globals) != "psutil":
+            self._psutil_users.add(package_of(user.f_globals))
+
+
+def _is_process(value: object) -> bool:
+    """Whether this is an object of psutil for one process."""
+    return type(value).__module__ == "psutil" and type(value).__name__ == "Process"
+
+
+def is_standard_library(file: str) -> bool:
+    """Whether this code comes with Python."""
+    if file.startswith("<frozen"):
+        return True
+    return file.startswith(_STDLIB) and not any(folder in file for folder in _SITE_PACKAGES)
+
+
+def _names_of(frame: types.FrameType) -> "list[str]":
+    """Return the full name of this function; of a method one name for each class of its object."""
+    module, code = str(frame.f_globals.get("__name__", "")), frame.f_code
+    if not code.co_argcount or code.co_varnames[0] not in {"self", "cls"}:
+        return ["{}.{}".format(module, code.co_name)]
+    classes = type(frame.f_locals.get(code.co_varnames[0])).__mro__
+    return ["{}.{}.{}".format(module, each.__name__, code.co_name) for each in classes]
+
+
+def _recording_module(note: object) -> type:
+    class RecordingModule(types.ModuleType):
+        def __getattribute__(self, name: str) -> object:
+            if name != "__spec__" or not _is_import(sys._getframe(1)):
+                note()  # type: ignore[operator]
+            return super().__getattribute__(name)
+
+    return RecordingModule
+
+
+def _is_import(frame: types.FrameType) -> bool:
+    """Whether this code executes `import __main__`: the module is the same one when the script runs in it."""
+    return frame.f_code.co_code[frame.f_lasti] == _IMPORT

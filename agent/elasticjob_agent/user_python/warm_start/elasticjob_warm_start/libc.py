@@ -1,0 +1,36 @@
+"""The few functions of the C library that Python does not offer."""
+
+import ctypes
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+_PR_GET_NAME = 16
+_NAME_BYTES = 16
+
+
+def flush_streams() -> None:
+    """Flush the buffers of C's standard streams."""
+    _libc.fflush(None)
+
+
+def clear_environment() -> None:
+    """Remove all variables of C's environment."""
+    _libc.clearenv()
+
+
+def signal_on_parent_death(signum: int) -> None:
+    """Have the kernel send this signal when the parent ends."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
+
+
+def process_name() -> bytes:
+    """Return the name of this thread, as `ps` and `top` show it."""
+    name = ctypes.create_string_buffer(_NAME_BYTES)
+    _libc.prctl(_PR_GET_NAME, name, 0, 0, 0)
+    return name.value
+
+
+def set_process_name(name: bytes) -> None:
+    """Set that name; the kernel keeps 15 bytes of it."""
+    _libc.prctl(_PR_SET_NAME, ctypes.c_char_p(name), 0, 0, 0)

@@ -1,0 +1,168 @@
+"""A worker that was forked ahead: it waits for its command, and then becomes what an exec of it would have been."""
+
+import atexit
+import fcntl
+import gc
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+
+from . import libc, oom_score, stacks
+from .preload import Preload, forget_folders
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+NAME = b"ej-preforked"
+_PARENT_TIMEOUT_S = 5.0
+_REASON_BYTES = 500
+_MAX_FDS = 253
+_FDS_BYTES = socket.CMSG_SPACE(_MAX_FDS * struct.calcsize("i"))
+
+
+class ImportState:
+    """The state that the imports have left, and that a forked worker must take over or correct."""
+
+    def __init__(self, preload: Preload, original_oom_score: "int | None") -> None:
+        """`original_oom_score` is the one that a worker gets back; None: the zygote's own."""
+        self.preload = preload
+        self.original_oom_score = original_oom_score
+        self.process_name = libc.process_name()
+        self.signal_mask: "set[int]" = set()
+
+    def note_process_name(self, own: bytes) -> None:
+        """Take over the name that an import has given to this process, and give it its `own` one again."""
+        name = libc.process_name()
+        if name != own:
+            self.process_name = name
+            libc.set_process_name(own)
+
+
+def wait_and_become_worker(fd: int, fork_server: int, state: ImportState) -> None:
+    """Wait on this socket until the fork server sends a command; return when Python may run the script.
+
+    The socket reports to the fork server, in this order: `ready` (with the pid, by the kernel), then `ok`,
+    `lost REASON` or `ERRNO STAGE`. Without a command, this process ends with the socket or with the fork server.
+    """
+    libc.set_process_name(NAME)
+    _wait_for_parent(fork_server)
+    os.setsid()
+    command, stdout, stderr, *extras = _wait_for_command(fd)
+    stage = "setup"
+    try:
+        cpus, cwd, _, variables = _read_command(command)
+        _install_streams(stdout, stderr)
+        fd = _place_extras(fd, extras)  # last: a number from 3 on may be one of those above
+        stage = "cpus"
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+        stage = "cwd"
+        if cwd:
+            os.chdir(cwd)
+        stage = "setup"
+        oom_score.restore(state.original_oom_score)
+        state.preload.environment.replace(variables)
+        reason = state.preload.check.reason(state.preload.folders)
+        if reason:
+            _end_lost(fd, reason)
+        _correct_copied_state(state)
+        os.write(fd, b"ok")
+    except BaseException as error:  # noqa: BLE001 - the script must not run here after any error
+        if stage == "setup" or not isinstance(error, OSError):
+            _end_lost(fd, "{}: {}".format(type(error).__name__, error))
+        code = error.errno if isinstance(error, OSError) else 0
+        os.write(fd, "{} {}".format(code, stage).encode("ascii"))
+        os._exit(127)
+    os.close(fd)
+    # A stop that was sent meanwhile takes effect here.
+    signal.pthread_sigmask(signal.SIG_SETMASK, state.signal_mask)
+
+
+def _wait_for_parent(fork_server: int) -> None:
+    """Wait until the fork server is the parent, and end with it from then on."""
+    deadline_s = time.monotonic() + _PARENT_TIMEOUT_S
+    while os.getppid() != fork_server:
+        if time.monotonic() > deadline_s:
+            os._exit(1)
+        select.select([], [], [], 0.001)
+    # Not before: the end of the process in between would send the signal.
+    libc.signal_on_parent_death(signal.SIGKILL)
+    if os.getppid() != fork_server:
+        os._exit(1)
+
+
+def _wait_for_command(fd: int) -> "list[int]":
+    """Return the descriptors of a command: its memory file, stdout, stderr, and others."""
+    link = socket.socket(fileno=fd)
+    try:
+        link.send(b"ready")
+        message, ancillary, _, _ = link.recvmsg(64, _FDS_BYTES, socket.MSG_CMSG_CLOEXEC)
+    except ConnectionError:
+        os._exit(0)
+    finally:
+        link.detach()
+    if message != b"start":
+        os._exit(0)
+    return [each for _, _, raw in ancillary for (each,) in struct.iter_unpack("i", raw)]
+
+
+def _end_lost(fd: int, reason: str) -> None:
+    """End before anything of the user has run; the command is started cold."""
+    os.write(fd, "lost {}".format(reason).encode("ascii", "backslashreplace")[:_REASON_BYTES])
+    os._exit(127)
+
+
+def _place_extras(link: int, extras: "list[int]") -> int:
+    """Give the further descriptors of the command the numbers 3, 4 and so on; return the socket's new number."""
+    above = 3 + len(extras)
+    # Copy to numbers above the targets first: neither a source nor the socket may have a target's number.
+    new_link, *copies = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, above) for each in (link, *extras)]
+    for each in (link, *extras):
+        os.close(each)
+    for place, each in enumerate(copies, 3):
+        os.dup2(each, place)
+        os.close(each)
+    return new_link
+
+
+def _read_command(fd: int) -> "tuple[list[int], bytes, list[bytes], dict[bytes, bytes]]":
+    """Return processors, working directory, arguments and environment, as forkserver_protocol.encode() wrote them."""
+    with os.fdopen(fd, "rb") as file:
+        file.seek(0)
+        cpus, cwd, argc, *fields = file.read().split(b"\0")
+    argv, env = fields[: int(argc)], fields[int(argc) :]
+    return [int(each) for each in cpus.split(b",") if each], cwd, argv, dict(each.split(b"=", 1) for each in env)
+
+
+def _install_streams(stdout: int, stderr: int) -> None:
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    for fd in {null, stdout, stderr} - {0, 1, 2}:
+        os.close(fd)
+
+
+def _correct_copied_state(state: ImportState) -> None:
+    """Give this process what a new interpreter would have of its own."""
+    libc.set_process_name(state.process_name)
+    main = threading.main_thread()
+    if hasattr(main, "_set_native_id"):
+        main._set_native_id()
+    for name in ("multiprocessing.process", "multiprocess.process"):  # the latter is a copy of the former, with dill
+        if name in sys.modules:
+            sys.modules[name].current_process().authkey = os.urandom(32)
+    logging: "Any" = sys.modules.get("logging")
+    if logging is not None:  # the times of log records are relative to it; from Python 3.13 on in nanoseconds
+        logging._startTime = time.time_ns() if isinstance(logging._startTime, int) else time.time()
+    forget_folders()
+    state.preload.generators.reseed()
+    stacks.register()
+    # Frozen objects are never collected, also not at the exit: files of the script would not be flushed.
+    atexit.register(gc.unfreeze)

@@ -1,0 +1,246 @@
+"""Import the modules of an earlier worker once, and find out what a fork after that could get wrong.
+
+A module is imported only from the standard library or from a folder of installed packages. It must be the very file
+that the earlier worker had. So code that a user edits beside the script is never older than the script.
+"""
+
+import contextlib
+import gc
+import importlib
+import importlib.util
+import os
+import site
+import sys
+import sysconfig
+import time
+import zipimport
+
+from . import entry, process_facts, recorder
+from .environment import RecordingEnvironment
+from .environment_copies import find_copies, find_marks
+from .import_check import ImportCheck
+from .import_watch import ImportWatch
+from .paused_collector import PausedCollector
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+
+
+class Preload:
+    """The imports of one zygote, and the report about them. It watches from its creation on."""
+
+    def __init__(self, own_descriptor: int) -> None:
+        """`own_descriptor` is ours; it is not in a forked worker."""
+        self._own_descriptor = own_descriptor
+        self._folder = os.getcwd()
+        self._not_imported: "dict[str, str]" = {}
+        self._causes: "dict[tuple[str, str], str]" = {}
+        self._facts: "dict[tuple[str, str], str]" = {}
+        self.environment = RecordingEnvironment()
+        self._watch = ImportWatch()
+        self._watch.importing = "sitecustomize"
+        self.generators = self._watch.generators
+        self._denied: "set[str]" = set()
+        self._modules_before = set(sys.modules)
+        self._brought_by: "dict[str, str]" = {}
+        self.folders: "list[str]" = []
+        """The folders of the standard library and of installed packages."""
+        self.check = ImportCheck(files={}, top_level=[], folders=[])
+        self._real_folders: "dict[str, str]" = {}
+
+    def run(self, plan: "dict[str, object]") -> "dict[str, object]":
+        """Import everything; return the report, which the agent judges.
+
+        Args:
+            plan: "modules" (names in their order, each with its file), "denied" (packages), "varying" (variables), and
+                "folders" (entries that the earlier worker had added to sys.path). It also has "files" with their times
+                of modification: if one has another, nothing is imported.
+        """
+        began_s = time.monotonic()
+        greeting = ascii(recorder.greeting())
+        changed = ImportCheck(files=plan["files"], top_level=[], folders=[]).first_changed()  # type: ignore[arg-type]
+        if changed:
+            return _report_of_nothing(changed)
+        modules: "dict[str, str]" = plan["modules"]  # type: ignore[assignment]
+        self._denied = set(plan["denied"])  # type: ignore[call-overload]
+        self.environment.mark(set(plan["varying"]))  # type: ignore[call-overload]
+        self.folders = package_folders()
+        of_site = set(sys.modules) - self._modules_before
+        collector = PausedCollector()
+        try:
+            self._compare("sitecustomize")
+            for name, origin in modules.items():
+                self._import(name, origin)
+        finally:
+            collector.end()
+            self._watch.stop([collector.replaced])
+            self.environment.stop()
+        _fork_once()
+        report = self._report(modules, set(plan["varying"]), of_site)  # type: ignore[call-overload]
+        self.check = ImportCheck(
+            files=report["files"],  # type: ignore[arg-type]
+            top_level=report["top_level"],  # type: ignore[arg-type]
+            folders=plan["folders"],  # type: ignore[arg-type]
+        )
+        report["greeting"] = greeting
+        report["seconds"] = time.monotonic() - began_s
+        forget_folders()  # here, too: it frees much, and each worker would copy the pages to free them
+        gc.collect(1)  # the oldest generation has been collected since the imports
+        gc.freeze()
+        return report
+
+    def _import(self, name: str, origin: str) -> None:
+        package, _, rest = name.partition(".")
+        if name in sys.modules or package in self._denied or entry.is_own_module(name):
+            return
+        # The parent is imported by itself, or it is a module that must not be: find_spec() would import it.
+        if package in self._not_imported or (rest and name.rpartition(".")[0] not in sys.modules):
+            return
+        self._watch.importing = package
+        before = set(sys.modules)
+        try:
+            spec = importlib.util.find_spec(name)
+            if spec is None or not self._is_below(spec):
+                return
+            if not _is_same_file(spec.origin, origin):
+                return
+            importlib.import_module(name)
+        except BaseException as error:  # noqa: BLE001 - the module of a worker may raise anything, also SystemExit
+            self._not_imported[name] = type(error).__name__
+        for each in set(sys.modules) - before:
+            self._brought_by.setdefault(each.partition(".")[0], package)
+        self._compare(name)
+
+    def _compare(self, name: str) -> None:
+        """Record which import has changed this process besides its modules: threads, descriptors, children."""
+        facts = self._side_effects()
+        if "." not in name:  # these cost more
+            facts.update(process_facts.read_shared_memory())
+            self._watch.imported()
+        for each in facts.keys() - self._facts.keys():
+            self._causes.setdefault(each, name)
+        self._facts = facts
+
+    def _side_effects(self) -> "dict[tuple[str, str], str]":
+        """Return what this process has besides what it was started with."""
+        facts = process_facts.read_facts()
+        for fd in (0, 1, 2, self._own_descriptor):
+            facts.pop(("descriptor", str(fd)), None)
+        return facts
+
+    def _report(self, modules: "dict[str, str]", varying: "set[str]", of_site: "set[str]") -> "dict[str, object]":
+        """Return the report; `of_site` are the modules that Python itself loads before each script."""
+        facts = {**self._side_effects(), **process_facts.read_shared_memory()}
+        if process_facts.has_posix_timers():
+            facts["timer", "timer_create"] = "timer_create"
+        loaded = [name for name in sys.modules if name not in entry.MODULES_BEFORE and not entry.is_own_module(name)]
+        added = [name for name in loaded if name not in of_site]
+        return {
+            "modules": len(added),
+            "not_imported": self._not_imported,
+            "reads": self._reads(varying),
+            "writes": sorted(self.environment.writes & varying),
+            "temporary": {},
+            "unsafe": self._watch.unsafe,
+            "brought_by": self._brought_by,
+            "side_effects": [[self._causes.get(each, "a module"), each[0], what] for each, what in facts.items()],
+            "outside": [name for name in added if not self._is_installed(name)][:20],
+            "different": [name for name in added if name in modules and not self._is_recorded(name, modules[name])][
+                :20
+            ],
+            "folder_changed": os.getcwd() != self._folder,
+            "tracer": sys.gettrace() is not None or sys.getprofile() is not None,
+            "top_level": sorted({name.partition(".")[0] for name in added}),
+            "files": _modification_times(loaded),
+        }
+
+    def _reads(self, varying: "set[str]") -> "dict[str, list[str]]":
+        """Return the packages that have read a varying variable, or keep a copy of the environment."""
+        reads: "dict[str, set[str]]" = {}
+        for name in varying & self.environment.reads.keys():
+            for package in self.environment.reads[name]:
+                reads.setdefault(package, set()).add(name)
+        held = (
+            find_copies(self.environment.loops, varying),
+            find_marks(self.environment.loops_for, self.environment.marks),
+        )
+        for package, names in (each for found in held for each in found.items()):
+            reads.setdefault(package, set()).update(names)
+        return {package: sorted(names) for package, names in reads.items()}
+
+    def _is_installed(self, name: str) -> bool:
+        spec = getattr(sys.modules[name], "__spec__", None)
+        return spec is None or self._is_below(spec)
+
+    def _is_below(self, spec: "ModuleSpec") -> bool:
+        """Whether this module is in a folder of installed packages, or in no file."""
+        if isinstance(spec.origin, str) and os.path.isabs(spec.origin):  # others are built in, frozen or generated
+            return self._has_folder(spec.origin)
+        return all(self._has_folder(str(each)) for each in spec.submodule_search_locations or ())
+
+    def _has_folder(self, path: str) -> bool:
+        real = os.path.realpath(path) if os.path.islink(path) else os.path.join(self._real(path), "")
+        return any(real.startswith(folder + os.sep) for folder in self.folders)
+
+    def _real(self, path: str) -> str:
+        """Return the real path of the folder of this file; a package has many files in one folder."""
+        folder = os.path.dirname(path)
+        if folder not in self._real_folders:
+            self._real_folders[folder] = os.path.realpath(folder)
+        return self._real_folders[folder]
+
+    @staticmethod
+    def _is_recorded(name: str, origin: str) -> bool:
+        spec = getattr(sys.modules[name], "__spec__", None)
+        return spec is None or _is_same_file(entry.origin_of(name), origin)
+
+
+def _report_of_nothing(changed: str) -> "dict[str, object]":
+    """Return a report without any import: this file is not the expected one."""
+    empty: "dict[str, object]" = {"seconds": 0.0, "modules": 0, "top_level": [], "reads": {}, "writes": []}
+    rest: "dict[str, object]" = {"temporary": {}, "side_effects": [], "outside": [], "unsafe": {}, "different": []}
+    return {**empty, **rest, "folder_changed": False, "tracer": False, "changed": changed}
+
+
+def forget_folders() -> None:
+    """Forget the listings of folders and archives: files may have changed since the imports."""
+    sys.path_importer_cache.clear()
+    zipimport._zip_directory_cache.clear()  # type: ignore[attr-defined]
+    importlib.invalidate_caches()
+
+
+def package_folders() -> "list[str]":
+    """Return the folders of the standard library and of installed packages, as real paths."""
+    paths = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
+    with contextlib.suppress(AttributeError):  # an old virtualenv replaces the module site
+        paths += site.getsitepackages()
+        paths.append(site.getusersitepackages())
+    # Debian's packages, and the standard library of a Python below a virtual environment.
+    paths += [entry_ for entry_ in sys.path if os.path.basename(entry_) in {"site-packages", "dist-packages"}]
+    paths.append(os.path.dirname(os.__file__))
+    return sorted({os.path.realpath(path) for path in paths if path and os.path.isdir(path)})
+
+
+def _is_same_file(origin: object, recorded: str) -> bool:
+    found = origin if isinstance(origin, str) else ""
+    return found == recorded or os.path.realpath(found) == os.path.realpath(recorded)
+
+
+def _modification_times(names: "list[str]") -> "dict[str, int]":
+    """Return the files of these modules, each with its time of modification in nanoseconds."""
+    files = {}
+    for name in names:
+        path = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None)
+        if isinstance(path, str):
+            with contextlib.suppress(OSError, ValueError):  # built-in and frozen modules have no file
+                files[path] = os.stat(path).st_mtime_ns
+    return files
+
+
+def _fork_once() -> None:
+    """Fork once: some libraries end their threads before a fork (pthread_atfork)."""
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)

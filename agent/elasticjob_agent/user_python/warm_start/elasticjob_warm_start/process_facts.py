@@ -1,0 +1,65 @@
+"""Read the things that a process has besides its modules: threads, descriptors, children, timers, shared memory.
+
+A fork copies none of it, or shares it between all workers. So a zygote in which an import has left some is not used.
+"""
+
+import os
+import signal
+
+_ALLOWED_THREADS = {"jemalloc_bg_thd"}
+"""Native threads that survive a fork by their own handlers: that of pyarrow's allocator."""
+_TIMERS = {
+    "ITIMER_REAL": signal.ITIMER_REAL,
+    "ITIMER_VIRTUAL": signal.ITIMER_VIRTUAL,
+    "ITIMER_PROF": signal.ITIMER_PROF,
+}
+
+
+def read_facts() -> "dict[tuple[str, str], str]":
+    """Return threads, descriptors, children and timers."""
+    facts = {("descriptor", str(fd)): target for fd, target in descriptors().items()}
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open("/proc/self/task/" + task + "/comm") as file:
+                name = file.read().strip()
+            with open("/proc/self/task/" + task + "/children") as file:
+                facts.update((("child", pid), "process " + pid) for pid in file.read().split())
+        except OSError:
+            continue  # this thread has just ended, or this kernel does not list children
+        if int(task) != os.getpid() and name not in _ALLOWED_THREADS:
+            facts["thread", task] = name
+    for name, timer in _TIMERS.items():
+        if signal.getitimer(timer)[0]:
+            facts["timer", name] = name
+    return facts
+
+
+def descriptors() -> "dict[int, str]":
+    """Return the open descriptors of this process, each with what it refers to."""
+    found = {}
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found[int(name)] = os.readlink("/proc/self/fd/" + name)
+        except OSError:
+            continue  # the descriptor of the listing itself
+    return found
+
+
+def read_shared_memory() -> "dict[tuple[str, str], str]":
+    """Return the writable memory that all forks would share, for example that of a lock between processes."""
+    facts = {}
+    with open("/proc/self/maps") as file:
+        for line in file:
+            addresses, permissions, _, _, _, *name = line.split(None, 5)
+            if permissions[1] == "w" and permissions[3] == "s":
+                facts["memory", addresses] = "".join(name).strip() or "anonymous"
+    return facts
+
+
+def has_posix_timers() -> bool:
+    """Whether this process has timers of timer_create(); False where the kernel does not list them."""
+    try:
+        with open("/proc/self/timers") as file:
+            return bool(file.read(1))
+    except OSError:
+        return False

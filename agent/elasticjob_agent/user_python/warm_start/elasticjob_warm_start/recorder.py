@@ -1,0 +1,150 @@
+"""Record the imports of one worker for the agent.
+
+The first line on the pipe is the greeting: a few facts about this interpreter, as a Python literal. Then there are two
+kinds of lines, with a tab in each:
+
+    NAME<tab>FILE      an imported module and the file from which it came (or `built-in`, `frozen`, nothing)
+    <tab>FOLDER        an entry that sys.path has got since Python started, in which modules may hide others
+
+The pipe never blocks the worker. A line that is lost only makes a later start slower: a module without a line is not
+imported ahead.
+
+This module uses only what Python has loaded before the script; see entry.py.
+"""
+
+import os
+import sys
+import time
+
+from . import entry
+
+SECONDS = 600.0
+"""After this time nothing is recorded: the script has long begun its work."""
+_MAX_PENDING = 500
+_PIPE_BUF = 4096
+"""A write of at most this length is never cut."""
+_MAX_FD = 1023
+
+
+def start(fd: int) -> None:
+    """Send the greeting on this descriptor and record imports from now on."""
+    fd = _move_up(fd)
+    os.set_inheritable(fd, False)
+    os.set_blocking(fd, False)
+    os.write(fd, ascii(greeting()).encode() + b"\n")
+    sys.meta_path.insert(0, ImportRecorder(fd))
+
+
+def _move_up(fd: int) -> int:
+    """Give the pipe a high number, so that the files of the script get the same numbers as without a recorder."""
+    high = min(os.sysconf("SC_OPEN_MAX") - 1, _MAX_FD)
+    try:
+        os.fstat(high)
+    except OSError:  # it is free
+        os.dup2(fd, high, inheritable=False)
+        os.close(fd)
+        return high
+    return fd
+
+
+def greeting() -> "dict[str, object]":
+    """Return the facts on which the agent decides whether this command can be started warm."""
+    with open("/proc/self/cmdline", "rb") as file:
+        cmdline = file.read().split(b"\0")[:-1]
+    return {
+        "pid": os.getpid(),
+        "executable": os.path.realpath("/proc/self/exe"),
+        "cmdline": [os.fsdecode(word) for word in cmdline],
+        "argv0": sys.argv[0] if getattr(sys, "argv", None) else "",
+        "version": list(sys.version_info[:3]),
+        "implementation": sys.implementation.name,
+        "libc": _libc(),
+        "gil": getattr(sys, "_is_gil_enabled", lambda: True)(),
+        "debug_build": hasattr(sys, "gettotalrefcount"),
+        "tracer": sys.gettrace() is not None or sys.getprofile() is not None,
+        "inspect": bool(sys.flags.inspect or sys.flags.interactive),
+        "safe_path": bool(getattr(sys.flags, "safe_path", False)),
+        "usercustomize": _has_usercustomize(),
+        "import_log": _has_import_log(),
+        "debug_allocator": bool(sys.flags.dev_mode or "debug" in os.environ.get("PYTHONMALLOC", "")),
+    }
+
+
+def _libc() -> str:
+    try:
+        return os.confstr("CS_GNU_LIBC_VERSION") or ""
+    except (ValueError, OSError):
+        return ""  # another libc
+
+
+def _has_usercustomize() -> bool:
+    """Whether Python will import a usercustomize: it may change what the imports of the script do."""
+    site = sys.modules.get("site")
+    finder = sys.modules["_frozen_importlib_external"].PathFinder
+    return bool(getattr(site, "ENABLE_USER_SITE", True)) and finder.find_spec("usercustomize") is not None
+
+
+def _has_import_log() -> bool:
+    """Whether this interpreter writes about each import, or to a file with its pid in the name."""
+    options = getattr(sys, "_xoptions", {})
+    variables = ("PYTHONPROFILEIMPORTTIME", "PYTHONPERFSUPPORT", "PYTHON_PERF_JIT_SUPPORT")
+    return bool(
+        sys.flags.verbose
+        or any(name in options for name in ("importtime", "perf", "perf_jit"))
+        or any(os.environ.get(name) for name in variables)
+    )
+
+
+class ImportRecorder:
+    """A finder that finds nothing: Python asks it first for each module that is not loaded yet."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self._pipe = self._identity(fd)
+        self._pid = os.getpid()
+        self._monotonic = time.monotonic
+        self._until_s = time.monotonic() + SECONDS
+        self._getpid = os.getpid
+        self._write = os.write
+        self._modules = sys.modules
+        self._origin_of = entry.origin_of
+        self._pending: "dict[str, None]" = {}
+        self._folders = set(sys.path)
+
+    @staticmethod
+    def _identity(fd: int, fstat: object = os.fstat) -> "tuple[int, int]":
+        status = fstat(fd)  # type: ignore[operator]
+        return status.st_dev, status.st_ino
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Write the modules that have been found since; a forked child of the worker records nothing."""
+        del path, target
+        if self._fd < 0 or self._getpid() != self._pid:
+            return
+        try:
+            self._write_news()
+            if len(self._pending) < _MAX_PENDING:
+                self._pending[name] = None
+            if self._monotonic() > self._until_s:
+                self._fd = -1
+        except Exception:  # noqa: BLE001 - never an error in an import of the script
+            return
+
+    def _write_news(self) -> None:
+        # A script may close all descriptors, and open a file of its own under this number.
+        if self._identity(self._fd) != self._pipe:
+            self._fd = -1
+            return
+        for folder in sys.path:
+            if folder not in self._folders:
+                self._write_line("", folder)
+                self._folders.add(folder)
+        # A module is in sys.modules before its own imports begin. So an outer module comes before the inner ones.
+        for name in [name for name in self._pending if name in self._modules]:
+            self._write_line(name, self._origin_of(name))
+            del self._pending[name]
+
+    def _write_line(self, name: str, text: str) -> None:
+        line = "{}\t{}\n".format(name, text).encode("utf-8", "surrogateescape")
+        if len(line) <= _PIPE_BUF:
+            self._write(self._fd, line)  # a full pipe raises, and the line stays pending

@@ -1,0 +1,179 @@
+"""The zygote: an interpreter with the worker's very own command line, stopped before its script, that forks workers.
+
+It has one socket of the agent, which keeps message boundaries. The messages are JSON.
+
+    agent → zygote    {"modules", "folders", "denied", …} in a memory file  once: what to import
+                      {"fork": true} + sockets                              fork a worker for each, which waits on it
+                      {"fork": true, "check": true} + sockets               the same, if no file has changed
+                      {"exit": true}                                        run the exit functions of the imports, end
+    zygote → agent    {"report": …} in a memory file                        once: what the imports did
+                      {"forked": true}                                      in the order of the requests
+                      {"stale": PATH}                                       a file of an imported module has changed
+
+Forks of the zygote fork the workers, and end at once. So the fork server becomes the parent of the workers and reaps
+them, and the end of the zygote is no end of a worker.
+"""
+
+import gc
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+
+from . import free_places, libc, oom_score, prefork
+from .preload import Preload
+
+NAME = b"ej-zygote"
+_MESSAGE_BYTES = 1 << 16
+_MAX_FDS = 253
+"""SCM_MAX_FD: the kernel sends no more descriptors in one message."""
+_FDS_BYTES = socket.CMSG_SPACE(_MAX_FDS * struct.calcsize("i"))
+
+
+class Zygote:
+    """The zygote of this interpreter. It watches what the user's sitecustomize does, from its creation on."""
+
+    def __init__(self, fd: int) -> None:
+        """`fd` is the socket of the agent."""
+        self._agent = socket.socket(fileno=fd)
+        self._agent.set_inheritable(False)
+        self._fork_server = os.getppid()
+        original_oom_score = oom_score.raise_own()
+        self._preload = Preload(fd)
+        self._state = prefork.ImportState(self._preload, original_oom_score)
+        libc.set_process_name(NAME)
+        self._filling: "list[list[object]]" = []
+
+    def run(self) -> None:
+        """Serve the agent; return in a forked worker only, when it is to run the script."""
+        _, [plan_fd] = _receive(self._agent)
+        report = self._preload.run(_read_json(plan_fd))
+        self._state.note_process_name(NAME)
+        _flush()
+        _send_report(self._agent, report)
+        del report  # its places are free now, too
+        self._filling = free_places.fill()
+        gc.freeze()
+        while True:
+            message, fds = _receive(self._agent)
+            if not message:
+                os._exit(0)
+            if message.get("exit"):
+                _exit_in_order()
+            if not message.get("fork"):
+                continue
+            changed = self._preload.check.first_changed() if message.get("check") else ""
+            if changed:
+                _close(fds)
+                _send(self._agent, {"stale": changed})
+                continue
+            fd = self._fork_all(fds)
+            if fd is not None:
+                prefork.wait_and_become_worker(fd, self._fork_server, self._state)
+                return
+            _close(fds)
+            _send(self._agent, {"forked": True})
+
+    def _fork_all(self, fds: "list[int]") -> "int | None":
+        """Fork a worker for each of these sockets; return its socket in a worker, and None here once all are forked."""
+        # A forked worker takes no signal until it runs the script; then it gets the mask that the imports have left.
+        self._state.signal_mask = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
+        middles = []
+        for part in _parts(fds, len(os.sched_getaffinity(0))):
+            middle = os.fork()
+            if middle == 0:
+                fd = _fork_each(part)
+                self._agent.close()
+                _close([each for each in fds if each != fd])
+                return fd
+            middles.append(middle)
+        for middle in middles:
+            os.waitpid(middle, 0)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._state.signal_mask)
+        return None
+
+
+def _parts(fds: "list[int]", processors: int) -> "list[list[int]]":
+    """Divide the sockets among processes that fork at the same time: as many as each of them forks workers."""
+    count = max(min(round(len(fds) ** 0.5), processors), 1)
+    return [fds[place::count] for place in range(count)]
+
+
+def _fork_each(fds: "list[int]") -> int:
+    """Fork for each of these sockets, and end; return the socket in each of the forked processes."""
+    for fd in fds:
+        if os.fork() == 0:
+            return fd
+    os._exit(0)
+
+
+def _receive(agent: socket.socket) -> "tuple[dict[str, object], list[int]]":
+    """Return the next message and its descriptors; an empty message is the end of the agent."""
+    try:
+        data, ancillary, _, _ = agent.recvmsg(_MESSAGE_BYTES, _FDS_BYTES, socket.MSG_CMSG_CLOEXEC)
+    except ConnectionError:
+        return {}, []
+    fds = [fd for _, _, raw in ancillary for (fd,) in struct.iter_unpack("i", raw)]
+    return json.loads(data) if data else {}, fds
+
+
+def _close(fds: "list[int]") -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def _send(agent: socket.socket, message: "dict[str, object]") -> None:
+    try:
+        agent.send(json.dumps(message).encode("ascii"))
+    except ConnectionError:
+        os._exit(0)
+
+
+def _send_report(agent: socket.socket, report: "dict[str, object]") -> None:
+    """Send the report in a memory file, because it may be longer than a message."""
+    fd = _memory_file(json.dumps(report).encode("ascii"))
+    try:
+        agent.sendmsg([b'{"report": true}'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))])
+    except ConnectionError:
+        os._exit(0)
+    os.close(fd)
+
+
+def _memory_file(content: bytes) -> int:
+    """Return the descriptor of a memory file with this content."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("elasticjob")
+    else:  # Python was built for an old C library
+        fd = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)  # noqa: S108 - an unnamed file
+    view = memoryview(content)
+    while view:
+        view = view[os.write(fd, view) :]
+    return fd
+
+
+def _read_json(fd: int) -> "dict[str, object]":
+    with os.fdopen(fd, "rb") as file:
+        file.seek(0)
+        return json.loads(file.read())  # type: ignore[no-any-return]
+
+
+def _flush() -> None:
+    """Write out what the imports have printed: each forked worker would write the same bytes again."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (AttributeError, ValueError, OSError):
+            continue
+    libc.flush_streams()
+
+
+def _exit_in_order() -> None:
+    """End, and let the imports remove what they have made, for example temporary folders."""
+    import atexit
+
+    try:
+        atexit._run_exitfuncs()
+    finally:
+        os._exit(0)

@@ -1,0 +1,1 @@
+"""Warm start: a worker is forked from an interpreter that has the imports of its script done."""

@@ -1,0 +1,179 @@
+"""Whether a command may be started warm: each function returns the reason against it, or an empty text.
+
+The reason ends up in the agent's log, after `not warm: `. A warm start must never differ from a cold one silently, so
+everything that was not tested is a reason.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from elasticjob_agent.warm_start.greeting import Greeting
+from elasticjob_agent.warm_start.preload_report import PreloadReport
+from elasticjob_agent.warm_start.program import Program
+
+MIN_VERSION, MAX_VERSION = (3, 8), (3, 13)
+DENIED_PACKAGES = frozenset({"mpi4py", "horovod", "debugpy", "pydevd"})
+"""Packages that keep the identity of the process that imports them, for example its rank or its connections."""
+
+
+_SKIPPING_OPTIONS = frozenset("IES")
+"""Options of Python that ignore PYTHONPATH or the module `site`."""
+_VALUE_OPTIONS = frozenset("WX")
+_SCRIPT_OPTIONS = frozenset("cm")
+_FORKS_WITH_DEBUG_ALLOCATOR = (3, 9)
+
+
+@dataclass(frozen=True, slots=True)
+class StartConditions:
+    """The facts that a worker which is started warm has in common with its zygote."""
+
+    argv: tuple[str, ...]
+    cwd: str | None
+    environment: Mapping[str, str]
+    """Without the variables that differ by rank or round."""
+    streams: tuple[str, str]
+    """The kinds of stdout and stderr: Python chooses their buffers when it starts."""
+    descriptors: int = 0
+    """The number of further descriptors that the command passes on."""
+
+
+def refuse_program(program: Program) -> str:
+    """Return the reason against a command whose first word is this program."""
+    if program.is_missing:
+        return f"{program.name} was not found"
+    if not program.interpreter:
+        return f"{program.name} is not Python and does not name it in its first line"
+    return ""
+
+
+def refuse_options(program: Program, argv: Sequence[str]) -> str:
+    """Return the reason against the options of Python itself, which come before the script."""
+    if program.is_script or not PurePath(program.interpreter).name.startswith("python"):
+        return ""
+    option = skipping_option(argv[1:])
+    return f"the option -{option} keeps Python from loading the warm start" if option else ""
+
+
+def skipping_option(words: Sequence[str]) -> str:
+    """Return the first letter of an option before the script that skips `site`, or an empty text."""
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-") or word in {"-", "--"}:
+            return ""
+        if word.startswith("--"):  # its one option with a value is --check-hash-based-pycs
+            next(rest, None)
+            continue
+        letters = word[1:]
+        for place, letter in enumerate(letters, 1):
+            if letter in _SKIPPING_OPTIONS:
+                return letter
+            if letter in _SCRIPT_OPTIONS:
+                return ""
+            if letter in _VALUE_OPTIONS:
+                if place == len(letters):
+                    next(rest, None)
+                break
+    return ""
+
+
+def refuse_interpreter(greeting: Greeting, *, pid: int, program: Program, argv: Sequence[str]) -> str:
+    """Return the reason against the interpreter that sent this greeting; `pid` is the worker's."""
+    if greeting.pid != pid or greeting.executable != program.interpreter or not _has_same_words(greeting, argv):
+        return f"{argv[0]} starts Python in its own way"
+    return _refuse_state(greeting) or _refuse_build(greeting)
+
+
+def _refuse_state(greeting: Greeting) -> str:
+    if greeting.inspect or greeting.argv0 in {"", "-"}:
+        return "the interpreter is interactive, or reads its script from stdin"
+    if greeting.usercustomize:
+        return "a usercustomize module runs before the script"
+    if greeting.debug_allocator and greeting.version < _FORKS_WITH_DEBUG_ALLOCATOR:
+        return "Python 3.8 crashes at the end of a forked process that checks its memory (-X dev, PYTHONMALLOC)"
+    if greeting.import_log:
+        return "an option has Python write about its imports"
+    if greeting.tracer:
+        return "a debugger or coverage tool is active before the script begins"
+    return ""
+
+
+def _refuse_build(greeting: Greeting) -> str:
+    if greeting.implementation != "cpython" or greeting.debug_build or not greeting.gil:
+        return "only usual builds of CPython have been tested"
+    if not MIN_VERSION <= greeting.version[:2] <= MAX_VERSION:
+        return f"Python {'.'.join(map(str, greeting.version))} has not been tested"
+    if not greeting.libc.startswith("glibc"):
+        return "only glibc has been tested"
+    return ""
+
+
+def _has_same_words(greeting: Greeting, argv: Sequence[str]) -> bool:
+    """Whether the interpreter got exactly these arguments, or the kernel put it in front of a script that names it."""
+    script, words = PurePath(argv[0]).name, tuple(argv[1:])
+    if greeting.cmdline[1:] == words:
+        return True
+    place = len(greeting.cmdline) - len(argv)
+    return place > 0 and PurePath(greeting.cmdline[place]).name == script and greeting.cmdline[place + 1 :] == words
+
+
+_SIDE_EFFECTS = {
+    "thread": "leaves a thread",
+    "descriptor": "leaves a descriptor open",
+    "child": "leaves a process",
+    "memory": "leaves memory that all workers would share",
+}
+
+
+def refuse_preload(report: PreloadReport, denied: Collection[str]) -> str:
+    """Return the reason against forking this zygote, which has been built without the packages in `denied`."""
+    for name, kind, what in report.side_effects:
+        return f"importing {name} {_SIDE_EFFECTS.get(kind, f'leaves a {kind}')}: {what}"
+    reasons = (
+        [f"an import sets {name}, which differs by rank" for name in report.writes]
+        + [f"an import reads {names[0]}, which differs by rank" for names in report.reads.values()]
+        + [f"{name} {what}" for name, what in report.unsafe.items()]
+        + [f"the script has another {name} than the installed packages" for name in report.different]
+        + [f"an import makes {what}" for what in report.temporary.values()]
+        + [f"an import loads {name}, which each worker must import itself" for name in _loaded(report, denied)]
+        + [f"an import loads {name}, which is not an installed package" for name in report.outside]
+        + ["an import changes the working directory"] * report.folder_changed
+        + ["an import starts a debugger or coverage tool"] * report.tracer
+        + ["the script imports nothing that takes time"] * (not report.modules)
+    )
+    return next(iter(reasons), "")
+
+
+def _loaded(report: PreloadReport, denied: Collection[str]) -> list[str]:
+    return sorted(report.top_level.intersection(denied))
+
+
+def packages_to_deny(report: PreloadReport, denied: Collection[str]) -> dict[str, str]:
+    """Return the packages that must be imported by each worker itself, each with the reason.
+
+    A package that comes in although it is denied is imported by another one, so that one is denied too.
+    """
+    found = {package: f"reads {', '.join(names)} when it is imported" for package, names in report.reads.items()}
+    for module, what in report.temporary.items():
+        found.setdefault(module.partition(".")[0], f"makes {what} when it is imported")
+    for package, what in report.unsafe.items():
+        found.setdefault(package, what)
+    for package in _loaded(report, {*denied, *found}):
+        found.setdefault(report.brought_by.get(package, ""), f"imports {package}")
+    return {package: reason for package, reason in found.items() if package and package not in denied}
+
+
+def refuse_conditions(zygote: StartConditions, worker: StartConditions) -> str:
+    """Return the reason against starting this worker from that zygote."""
+    if worker.argv != zygote.argv:
+        return "its arguments differ from those of the first worker"
+    if worker.cwd != zygote.cwd:
+        return "its working directory differs from that of the first worker"
+    if worker.streams != zygote.streams:
+        return "stdout or stderr is of another kind than in the first worker"
+    if worker.descriptors != zygote.descriptors:
+        return "descriptors are passed on to it"
+    for name in sorted({*zygote.environment, *worker.environment}):
+        if zygote.environment.get(name) != worker.environment.get(name):
+            return f"{name} differs from what the modules were imported with"
+    return ""

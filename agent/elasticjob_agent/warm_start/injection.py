@@ -1,0 +1,69 @@
+"""How a command is changed so that its interpreter runs user_python/warm_start before the script."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from elasticjob_agent.supervisor import Command, FileSink, Inherit, LineSink, Null, Sink
+
+Write = Callable[[bytes], None]
+
+_SITE_FOLDER = Path(__file__).parent.parent / "user_python" / "warm_start" / "site"
+REQUEST = "ELASTICJOB_PRELOAD"
+ORIGINAL_PATH = "ELASTICJOB_PYTHONPATH"
+_PRELOAD_PREFIX = b"[preload] "
+
+
+def record_imports(command: Command, fd: int) -> Command:
+    """Return the command with a recorder that writes to our descriptor `fd`."""
+    place = 3 + len(command.fds)
+    return replace(command, env=_injected(command.env, f"record:{place}"), fds=(*command.fds, fd))
+
+
+def register_stacks(command: Command) -> Command:
+    """Return the command with the registration of the signal for stacks."""
+    return replace(command, env=_injected(command.env, "stacks"))
+
+
+def become_zygote(command: Command, fd: int, output: Write) -> Command:
+    """Return the command of a zygote for workers like this one; our descriptor `fd` is its socket.
+
+    Its streams are of the same kinds. Their lines go to `output`, because the record of a failed worker must not have
+    them.
+    """
+    return replace(
+        command,
+        name=f"zygote of {command.name}",
+        env=_injected(command.env, "zygote:3"),
+        fds=(fd,),
+        stdout=_sink_of_same_kind(command.stdout, output),
+        stderr=_sink_of_same_kind(command.stderr, output),
+        cpus=frozenset(),
+    )
+
+
+def _injected(env: Mapping[str, str], request: str) -> dict[str, str]:
+    changed = dict(env)
+    original = env.get("PYTHONPATH")
+    if original is not None:
+        changed[ORIGINAL_PATH] = original
+    # No separator behind it without more entries: an empty entry is the current directory.
+    changed["PYTHONPATH"] = f"{_SITE_FOLDER}{os.pathsep}{original}" if original else str(_SITE_FOLDER)
+    changed[REQUEST] = request
+    return changed
+
+
+def _sink_of_same_kind(sink: Sink, output: Write) -> Sink:
+    match sink:
+        case LineSink():
+            return LineSink(None, _PRELOAD_PREFIX, output)
+        case FileSink(path):
+            return FileSink(path.with_name(f"preload-{path.name}"))
+        case Inherit() | Null():
+            return sink
+
+
+def stream_kinds(command: Command) -> tuple[str, str]:
+    """Return the kinds of a command's stdout and stderr."""
+    return type(command.stdout).__name__, type(command.stderr).__name__

@@ -1,0 +1,97 @@
+"""The imports of one worker, read from the pipe of its recorder."""
+
+import asyncio
+import os
+
+from elasticjob_agent.supervisor import fd_registry
+from elasticjob_agent.warm_start.greeting import MAX_BYTES, Greeting, parse_greeting
+from elasticjob_agent.warm_start.import_profile import is_module_name
+
+_READ_BYTES = 1 << 16
+_MAX_MODULES = 20_000
+_MAX_FOLDERS = 1000
+
+
+class Recording:
+    """Reads one recorder; the worker's end of the pipe is in `write_fd` until it was started."""
+
+    def __init__(self) -> None:
+        """Raise OSError if no descriptor is left."""
+        self.modules: dict[str, str] = {}
+        """The modules in the order of their imports, each with the file from which it came."""
+        self.folders: list[str] = []
+        """Entries that sys.path has got since the interpreter was started."""
+        self.greeting: Greeting | None = None
+        self.has_ended = False
+        self._has_first_line = False
+        self._partial_line = b""
+        self._news = asyncio.Event()
+        self._read_fd, self.write_fd = os.pipe()
+        fd_registry.register(self._read_fd)
+        os.set_blocking(self._read_fd, False)
+        asyncio.get_running_loop().add_reader(self._read_fd, self._read)
+
+    def worker_started(self) -> None:
+        """Close our copy of the worker's end. May be called again."""
+        if self.write_fd >= 0:
+            os.close(self.write_fd)
+            self.write_fd = -1
+
+    def close(self) -> None:
+        """Stop reading. May be called again."""
+        self.worker_started()
+        if not self.has_ended:
+            self.has_ended = True
+            asyncio.get_running_loop().remove_reader(self._read_fd)
+            fd_registry.close(self._read_fd)
+            self._news.set()
+
+    async def wait_complete(self, *, greeting_s: float, quiet_s: float) -> None:
+        """Return when there was no new import for `quiet_s`, no greeting within `greeting_s`, or the worker ended."""
+        while not self.has_ended:
+            self._news.clear()
+            pause_s = quiet_s if self._has_first_line else greeting_s  # all may have come before the first wait
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._news.wait()
+            except TimeoutError:
+                return
+
+    async def wait_more(self, count: int) -> bool:
+        """Return True once it has more modules than `count`; False once the worker has ended."""
+        while len(self.modules) <= count:
+            if self.has_ended:
+                return False
+            self._news.clear()
+            await self._news.wait()
+        return True
+
+    def _read(self) -> None:
+        try:
+            data = os.read(self._read_fd, _READ_BYTES)
+        except BlockingIOError:
+            return
+        if not data:
+            self.close()
+            return
+        *lines, rest = (self._partial_line + data).split(b"\n")
+        self._partial_line = rest[: MAX_BYTES + 1]
+        for line in lines:
+            self._on_line(line)
+
+    def _on_line(self, line: bytes) -> None:
+        if not self._has_first_line:
+            self._has_first_line = True
+            self.greeting = parse_greeting(line)
+            self._news.set()
+            return
+        name, tab, path = line.decode(errors="surrogateescape").partition("\t")
+        if tab and not name:
+            self._add_folder(path)
+        elif tab and is_module_name(name) and name not in self.modules and len(self.modules) < _MAX_MODULES:
+            self.modules[name] = path
+            self._news.set()
+
+    def _add_folder(self, path: str) -> None:
+        if path not in self.folders and len(self.folders) < _MAX_FOLDERS:
+            self.folders.append(path)

@@ -1,0 +1,390 @@
+"""Start the workers of a node warm where that is safe, and cold where it is not.
+
+The first workers are exec'ed, and one of them records its imports. When its imports have ended, a zygote repeats them,
+and forks a worker ahead for each local rank. The next round takes those. A round never waits for a zygote.
+
+With the recording of another node, the very first workers wait for a zygote instead. Its imports take as long as their
+own would, but they happen once.
+
+Each cold start has a reason. It is logged once, after `not warm: `.
+"""
+
+import asyncio
+import functools
+import logging
+import time
+from collections.abc import Collection, Coroutine, Sequence
+
+from elasticjob_agent.host.oom import OomCounter
+from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Supervisor, SupervisorError
+from elasticjob_agent.supervisor.preforked import PreforkedWorker
+from elasticjob_agent.warm_start import eligibility
+from elasticjob_agent.warm_start.early_ends import MAX_EARLY_ENDS, EarlyEnds, WorkerEnd
+from elasticjob_agent.warm_start.head_start import HeadStart
+from elasticjob_agent.warm_start.injection import Write, record_imports
+from elasticjob_agent.warm_start.limits import Limits
+from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor
+from elasticjob_agent.warm_start.profiles import Profiles
+from elasticjob_agent.warm_start.program import find_program
+from elasticjob_agent.warm_start.recording import Recording
+from elasticjob_agent.warm_start.stack_injection import with_stacks
+from elasticjob_agent.warm_start.zygote import ZygoteLost
+from elasticjob_agent.warm_start.zygote_builder import NotEligibleError, ReadyZygote, ZygoteBuilder
+
+log = logging.getLogger(__name__)
+
+_FIRST = "the first workers record their imports"
+_NOT_BUILT = "the imports are not repeated yet"
+_MAX_FORKS = 3
+"""Forks for one waiting worker: a stop of a round may kill one that has just been forked."""
+_MAX_FORKED = 16
+"""Workers of one request: the first of them waits for the last, and two descriptors of each are open meanwhile."""
+
+
+class WarmStart:
+    """Starts the workers of one node."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        *,
+        varying: Collection[str],
+        output: Write | None = None,
+        limits: Limits | None = None,
+        memory: MemoryMonitor | None = None,
+        profiles: Profiles | None = None,
+    ) -> None:
+        """Start workers with this supervisor.
+
+        Args:
+            supervisor: starts the processes.
+            varying: the environment variables that differ by rank or round.
+            output: gets what the imports of a zygote print, in lines; by default the log does.
+            limits: times and counts.
+            memory: watches the memory of this container.
+            profiles: has the recordings of other nodes; by default there are none.
+        """
+        self._supervisor = supervisor
+        self._limits = limits or Limits()
+        self._memory = memory or MemoryMonitor(OomCounter(None))
+        self._builder = ZygoteBuilder(
+            supervisor,
+            varying=varying,
+            output=output or _log_output,
+            limits=self._limits,
+            memory=self._memory,
+        )
+        self._refusal = ""
+        """Why no worker starts warm any more; empty while one may."""
+        self._cold_reason = _FIRST
+        """Why there is no zygote."""
+        self._logged = _FIRST
+        self._recording: Recording | None = None
+        self._ready: ReadyZygote | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._growth: asyncio.Task[None] | None = None
+        """Waits for imports that come later."""
+        self._is_building = False
+        """Whether a zygote is being built, or forks."""
+        self._is_growing = False
+        """Whether another zygote is being built for later imports."""
+        self._early_ends = EarlyEnds()
+        self._head_start = HeadStart(self._limits.head_start_s)
+        self._profiles = profiles
+        self._is_first = True
+        self._hurry = asyncio.Event()
+        self._started_s = 0.0
+        self.reason = _FIRST
+        """Why the last workers were not started warm; empty if they were."""
+
+    async def spawn(self, commands: Sequence[Command]) -> list[Child]:
+        """Start all of these; the arguments and errors are those of `Supervisor.spawn`."""
+        if self._is_first:
+            self._is_first = False
+            await self._wait_for_first_zygote(commands)
+        taken, reason = await self._take(commands)
+        recording = None if taken else self._begin_recording(commands[0])
+        if not taken:
+            reason = self._refusal or reason
+        changed = list(commands) if taken else list(map(with_stacks, commands))
+        if recording:
+            changed[0] = record_imports(commands[0], recording.write_fd)
+        try:
+            children = await self._start(changed, taken)
+        finally:
+            if recording:
+                recording.worker_started()
+        self._started(children, reason=reason or _losses(commands, taken))
+        if any(worker.is_hanging for worker in taken):
+            self._refuse("a worker that was forked ahead hung")
+        self._prepare_next(commands, children[0], recording)
+        return children
+
+    async def _start(self, commands: Sequence[Command], taken: Sequence[PreforkedWorker]) -> list[Child]:
+        """Start these workers: all warm, or all cold."""
+        if not taken:
+            return await self._supervisor.spawn(commands)
+        environment = commands[0].env
+        await self._head_start.before_first(environment)
+        after_first = functools.partial(self._head_start.after_first, environment)
+        return await self._supervisor.spawn(commands, taken, change_replaced=with_stacks, after_first=after_first)
+
+    def stop_waiting(self) -> None:
+        """Let a start that waits for a zygote go on without it: its workers are to be stopped."""
+        self._hurry.set()
+
+    def worker_failed(self, end: Exit, *, has_progress: bool) -> None:
+        """Record that a worker of the last start has failed by itself."""
+        lived_s = end.at_s - self._started_s
+        self._early_ends.record(WorkerEnd(code=end.code, lived_s=lived_s, has_progress=has_progress))
+        if self._early_ends.are_too_many:
+            self._refuse(f"{MAX_EARLY_ENDS} warm starts in a row ended early")
+
+    async def close(self) -> None:
+        """End the zygote and what it has forked. May be called again."""
+        self._refusal = self._refusal or "the agent ends"  # a start that is still under way begins no build
+        self._hurry.set()
+        await self._end(self._task)
+        if self._recording is not None:
+            self._recording.close()
+
+    # --- a round -----------------------------------------------------------------------------------------------
+
+    async def _take(self, commands: Sequence[Command]) -> tuple[list[PreforkedWorker], str]:
+        """Return a worker for each command, or none and the reason for a cold start."""
+        ready = self._ready
+        if self._refusal or ready is None:
+            return [], self._refusal or self._cold_reason
+        for command in commands:
+            if reason := eligibility.refuse_conditions(ready.conditions, self._builder.conditions(command)):
+                return [], reason
+        if len(_alive(ready)) < len(commands) and self._is_building and self._task is not None:
+            await asyncio.wait([self._task], timeout=self._limits.round_s)
+        alive = _alive(ready)
+        if len(alive) < len(commands):
+            if ready.zygote.child.exit.done() and not self._is_building:
+                await self._discard_zygote()  # so that one of these workers records its imports
+            return [], next((worker.loss for worker in ready.workers if worker.loss), "not all workers are forked yet")
+        taken = alive[: len(commands)]
+        ready.workers = [worker for worker in alive if worker not in taken]
+        return taken, ""
+
+    def _started(self, children: Sequence[Child], *, reason: str) -> None:
+        """Record a start, and log the reason of a cold one, unless it was the last one logged."""
+        self.reason = reason
+        if not self._refusal:
+            if reason and reason != self._logged:
+                log.info("not warm: %s", reason)
+            self._logged = reason
+        self._started_s = time.monotonic()
+        self._early_ends.start(is_warm=any(child.is_warm for child in children))
+
+    def _refuse(self, reason: str) -> None:
+        """Start no worker warm any more."""
+        if not self._refusal:
+            self._refusal = reason
+            log.info("not warm: %s", reason)
+
+    # --- between rounds ----------------------------------------------------------------------------------------
+
+    def _begin_recording(self, command: Command) -> Recording | None:
+        """Return a recording for this worker; None if no zygote will be built from it."""
+        if self._refusal or self._ready is not None or self._is_building:
+            return None
+        program = find_program(command.argv, command.env, command.cwd)
+        if refusal := eligibility.refuse_program(program) or eligibility.refuse_options(program, command.argv):
+            self._refuse(refusal)
+            return None
+        if self._recording is not None:
+            self._recording.close()
+        try:
+            self._recording = Recording()
+        except OSError:  # no descriptor is left
+            self._recording = None
+        return self._recording
+
+    def _prepare_next(self, commands: Sequence[Command], child: Child, recording: Recording | None) -> None:
+        """Build a zygote after these workers have imported their modules, or fork the next workers."""
+        if self._refusal:
+            if self._ready is not None:  # once: a second task would cancel the first one, which ends the zygote
+                self._begin(self._end(self._task))
+        elif self._is_building:  # a request to a zygote is never left without reading its answer
+            return
+        elif recording is not None:
+            self._cold_reason = _NOT_BUILT
+            self._begin(self._build(commands, child, recording))
+        elif self._ready is not None:
+            self._begin(self._fork_next(self._ready, len(commands)))
+
+    def _begin(self, work: Coroutine[None, None, None]) -> None:
+        """Let this be the only task. An earlier one, which only waits for the end of the imports, is cancelled."""
+        if self._task is not None:
+            self._task.cancel()
+        self._task = asyncio.create_task(work)
+        self._task.add_done_callback(self._task_ended)
+
+    async def _build(self, commands: Sequence[Command], child: Child, recording: Recording) -> None:
+        await recording.wait_complete(greeting_s=self._limits.greeting_s, quiet_s=self._limits.quiet_s)
+        self._is_building = True
+        try:
+            self._builder.check(commands[0], child.pid, recording)
+            self._ready = ready = await self._builder.build(commands[0], recording)
+        except NotEligibleError as error:
+            if recording.has_ended and recording.greeting is None:
+                self._cold_reason = str(error)  # a worker that ended at once is no reason against the next
+            else:
+                self._refuse(str(error))
+            return
+        except (SupervisorError, StartError, OSError) as error:
+            self._cold_reason = f"the zygote could not be built: {error}"
+            return
+        finally:
+            self._is_building = False
+        await self._fork_next(ready, len(commands))
+        self._growth = asyncio.create_task(self._grow(commands, recording, ready))
+        self._growth.add_done_callback(self._task_ended)
+        await self._write_profile(commands, ready)
+
+    async def _grow(self, commands: Sequence[Command], recording: Recording, ready: ReadyZygote) -> None:
+        """Replace the zygote when the worker has imported many more modules: some imports come after reading data."""
+        while await recording.wait_more(ready.recorded + self._limits.more_modules):
+            await recording.wait_complete(greeting_s=self._limits.greeting_s, quiet_s=self._limits.quiet_s)
+            if self._is_building or self._ready is not ready:
+                return
+            self._is_building = self._is_growing = True
+            try:
+                larger = await self._builder.build(commands[0], recording)
+            except (NotEligibleError, SupervisorError, StartError, OSError) as error:
+                log.info("warm start: each worker does the later imports itself: %s", error)
+                return
+            finally:
+                self._is_building = self._is_growing = False
+            if self._ready is not ready:  # memory has become short
+                await larger.zygote.close()
+                return
+            self._ready = larger
+            try:
+                await self._fork_next(larger, len(commands))
+            finally:
+                await self._end_zygote(ready)
+            ready = larger
+            await self._write_profile(commands, ready)
+
+    async def _write_profile(self, commands: Sequence[Command], ready: ReadyZygote) -> None:
+        if self._profiles is not None:
+            await self._profiles.write(commands[0], ready.profile)
+
+    async def _fork_next(self, ready: ReadyZygote, count: int) -> None:
+        """Fork the workers of the next round; report once how much memory the zygote and these take."""
+        await self._refill(ready, count)
+        if self._ready is ready and not ready.is_measured:
+            await self._memory.report(ready.zygote.child, ready.workers)
+            ready.is_measured = True
+
+    async def _wait_for_first_zygote(self, commands: Sequence[Command]) -> None:
+        """Build a zygote from what another node has recorded, if there is such a recording."""
+        if self._profiles is None or self._refusal:
+            return
+        self._begin(self._build_first(self._profiles, commands))
+        hurry = asyncio.create_task(self._hurry.wait())
+        assert self._task is not None
+        await asyncio.wait({self._task, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if not self._task.done():
+            await self._end(self._task)
+            self._cold_reason = _FIRST
+
+    async def _build_first(self, profiles: Profiles, commands: Sequence[Command]) -> None:
+        profile = await profiles.read(commands)
+        if profile is None:
+            return
+        self._is_building = True
+        try:
+            self._builder.check_profile(commands[0], profile)
+            self._ready = ready = await self._builder.build(commands[0], profile, expected=profile)
+        except (NotEligibleError, SupervisorError, StartError, OSError) as error:
+            # These workers record their own imports, and what is wrong with those is a reason for later.
+            self._cold_reason = f"the recording of another node was not used: {error}"
+            return
+        finally:
+            self._is_building = False
+        await self._refill(ready, len(commands))  # its memory is measured once these workers have started
+
+    async def _refill(self, ready: ReadyZygote, count: int) -> None:
+        """Have the zygote fork workers until `count` wait."""
+        self._is_building = True
+        try:
+            for attempt in range(_MAX_FORKS * count):
+                ready.workers = _alive(ready)
+                missing = count - len(ready.workers)
+                if missing <= 0:
+                    break
+                async with asyncio.timeout(self._limits.fork_s):
+                    forked = await ready.zygote.fork(min(missing, _MAX_FORKED), is_checked=attempt == 0)
+                for worker in forked:
+                    self._memory.attribute_kills_of_worker(worker)
+                ready.workers += forked
+        except TimeoutError:
+            self._refuse(f"the zygote did not fork its workers within {self._limits.fork_s:.0f} s")
+            await self._discard_zygote()
+        except (ZygoteLost, SupervisorError, OSError) as error:
+            self._cold_reason = f"the zygote is gone: {error}"
+            await self._discard_zygote()
+        else:
+            self._begin_watch(ready)
+        finally:
+            self._is_building = False
+
+    def _begin_watch(self, ready: ReadyZygote) -> None:
+        if self._ready is ready and ready.watch is None:
+            ready.watch = asyncio.create_task(self._watch_memory(ready))
+            ready.watch.add_done_callback(self._task_ended)
+
+    async def _watch_memory(self, ready: ReadyZygote) -> None:
+        """End this zygote when memory is short."""
+        self._cold_reason = await self._memory.wait_until_short()
+        log.info("not warm: %s", self._cold_reason)
+        self._logged = self._cold_reason
+        if self._is_building and not self._is_growing:  # a request to the zygote is open: its end answers it
+            await self._supervisor.stop([ready.zygote.child], grace_s=0.0)
+        else:
+            await self._discard_zygote()
+
+    def _task_ended(self, task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("the warm start failed", exc_info=error)
+            self._refuse(f"{type(error).__name__}: {error}")
+
+    async def _end(self, task: "asyncio.Task[None] | None") -> None:
+        """End this task, and then the zygote."""
+        for each in filter(None, (task, self._growth)):
+            each.cancel()
+            await asyncio.wait([each])
+        await self._discard_zygote()
+
+    async def _discard_zygote(self) -> None:
+        if (ready := self._ready) is not None:
+            self._ready = None
+            await self._end_zygote(ready)
+
+    async def _end_zygote(self, ready: ReadyZygote) -> None:
+        if ready.watch is not None and ready.watch is not asyncio.current_task():
+            ready.watch.cancel()
+        await self._supervisor.discard(ready.workers)
+        await ready.zygote.close()
+
+
+def _alive(ready: ReadyZygote) -> list[PreforkedWorker]:
+    return [worker for worker in ready.workers if worker.is_alive]
+
+
+def _losses(commands: Sequence[Command], taken: Sequence[PreforkedWorker]) -> str:
+    """Return why some of these workers were started cold, although all were to be warm."""
+    lost = [(command.name, worker.loss) for command, worker in zip(commands, taken, strict=False) if worker.loss]
+    if len(lost) == len(commands) and len({loss for _, loss in lost}) == 1:
+        return lost[0][1]
+    return "; ".join(f"the worker for {name}: {loss}" for name, loss in lost)
+
+
+def _log_output(lines: bytes) -> None:
+    log.info("%s", lines.decode(errors="replace").rstrip())

@@ -1,0 +1,211 @@
+"""Build the zygote of a node: repeat the recorded imports, judge what they did, and leave out what must be left out."""
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from elasticjob_agent.supervisor import Command, Supervisor
+from elasticjob_agent.supervisor.preforked import PreforkedWorker
+from elasticjob_agent.warm_start import eligibility
+from elasticjob_agent.warm_start.build_guard import MemoryLimitError, guarded
+from elasticjob_agent.warm_start.eligibility import StartConditions
+from elasticjob_agent.warm_start.import_profile import ImportProfile, ImportSource
+from elasticjob_agent.warm_start.injection import Write, stream_kinds
+from elasticjob_agent.warm_start.limits import Limits
+from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor
+from elasticjob_agent.warm_start.preload_report import PreloadReport
+from elasticjob_agent.warm_start.program import find_program
+from elasticjob_agent.warm_start.recording import Recording
+from elasticjob_agent.warm_start.zygote import Zygote
+
+log = logging.getLogger(__name__)
+
+_NO_GREETING = "Python did not report itself: an option or a wrapper keeps it from loading the warm start"
+
+
+_SLOWER, _MORE_S, _MAX_WAIT_S = 3.0, 5.0, 60.0
+"""Imports that workers wait for: how much longer than elsewhere they may take, how many seconds more, and at most."""
+
+
+class NotEligibleError(Exception):
+    """There is a reason against every zygote of these workers; the text is the reason."""
+
+
+@dataclass(slots=True)
+class ReadyZygote:
+    """A zygote that can fork workers, and the workers that it has forked."""
+
+    zygote: Zygote
+    conditions: StartConditions
+    profile: ImportProfile
+    """The imports that it has done."""
+    recorded: int
+    """Number of modules that the recording had when its imports began."""
+    workers: list[PreforkedWorker] = field(default_factory=list)
+    watch: asyncio.Task[None] | None = None
+    """Ends it when memory is short."""
+    is_measured: bool = False
+    """Whether its memory has been reported."""
+
+
+class ZygoteBuilder:
+    """Builds one zygote after the other, until one is fit to be forked."""
+
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        *,
+        varying: Collection[str],
+        output: Write,
+        limits: Limits,
+        memory: MemoryMonitor,
+    ) -> None:
+        """`varying` are the variables that differ by rank or round; `output` gets what the imports print."""
+        self._supervisor = supervisor
+        self._varying = frozenset(varying)
+        self._output = output
+        self._limits = limits
+        self._memory = memory
+        self._denied = set(eligibility.DENIED_PACKAGES)
+        self._builds = 0
+
+    def conditions(self, command: Command) -> StartConditions:
+        """Return what this command must have in common with a zygote that it is forked from."""
+        stable = {name: value for name, value in command.env.items() if name not in self._varying}
+        return StartConditions(command.argv, command.cwd, stable, stream_kinds(command), len(command.fds))
+
+    def check(self, command: Command, pid: int, recording: Recording) -> None:
+        """Check the interpreter of the worker that made this recording.
+
+        Raises:
+            NotEligibleError: it cannot be warm.
+        """
+        if recording.greeting is None:
+            raise NotEligibleError(_NO_GREETING)
+        program = find_program(command.argv, command.env, command.cwd)
+        _refuse(eligibility.refuse_interpreter(recording.greeting, pid=pid, program=program, argv=command.argv))
+
+    def check_profile(self, command: Command, profile: ImportProfile) -> None:
+        """Check that this command starts the very interpreter that has reported itself on another node.
+
+        Anything else would run the script in the place of a zygote.
+
+        Raises:
+            NotEligibleError: it may start another program.
+        """
+        program = find_program(command.argv, command.env, command.cwd)
+        _refuse(eligibility.refuse_program(program) or eligibility.refuse_options(program, command.argv))
+        path, modified_ns = profile.interpreter
+        is_same = not program.is_script and program.interpreter == path and Path(path).stat().st_mtime_ns == modified_ns
+        _refuse("" if is_same else "the command does not start the interpreter of the recording")
+
+    async def build(
+        self, command: Command, imports: ImportSource, *, expected: ImportProfile | None = None
+    ) -> ReadyZygote:
+        """Start zygotes until one is fit to be forked.
+
+        With an `expected` profile, workers wait for it: there is one attempt, at full speed.
+
+        Raises:
+            NotEligibleError: there is a reason against all. Denials of the profile are then forgotten.
+            MemoryShortError: there is too little memory for one.
+            ZygoteLost: it ended during the imports.
+            StartError: it cannot be started.
+        """
+        if expected is None:
+            return await self._build(command, imports, None)
+        before = set(self._denied)
+        self._denied.update(expected.denied)
+        try:
+            return await self._build(command, imports, expected)
+        except BaseException:
+            self._denied = before
+            raise
+
+    async def _build(self, command: Command, imports: ImportSource, expected: ImportProfile | None) -> ReadyZygote:
+        while self._builds < self._limits.max_builds:
+            limit = self._memory.admit()
+            self._builds += 1
+            recorded = len(imports.modules)
+            zygote = await self._start(command, imports, expected.files if expected else {})
+            self._memory.attribute_kills(zygote.child)
+            try:
+                report = await self._read_report(zygote, limit, expected)
+                self._check_interpreter(command, zygote, report)
+                if self._accept(report):
+                    profile = self._profile(command, imports, report)
+                    return ReadyZygote(zygote, self.conditions(command), profile, recorded)
+            except BaseException:
+                await zygote.close()
+                raise
+            await zygote.close(exit_s=self._limits.exit_s)
+            if expected:
+                raise NotEligibleError("the imports did something else on this node")
+        raise NotEligibleError(f"{self._limits.max_builds} attempts to repeat the imports have failed")
+
+    async def _start(self, command: Command, imports: ImportSource, files: Mapping[str, int]) -> Zygote:
+        return await Zygote.start(
+            self._supervisor,
+            command,
+            imports=imports,
+            files=files,
+            denied=self._denied,
+            varying=self._varying,
+            output=self._output,
+        )
+
+    async def _read_report(self, zygote: Zygote, limit: int, expected: ImportProfile | None) -> PreloadReport:
+        longest_s = self._limits.preload_s
+        if expected:
+            longest_s = min(longest_s, _SLOWER * expected.seconds + _MORE_S, _MAX_WAIT_S)
+        try:
+            async with asyncio.timeout(longest_s):
+                return await guarded(zygote.read_report, zygote.child.pid, limit=limit, has_pace=expected is None)
+        except MemoryLimitError as error:
+            raise NotEligibleError(str(error)) from None
+        except TimeoutError:
+            raise NotEligibleError(f"the imports took longer than {longest_s:.0f} s") from None
+
+    @staticmethod
+    def _check_interpreter(command: Command, zygote: Zygote, report: PreloadReport) -> None:
+        """Check the interpreter of the zygote, as that of the recording was: its environment may be another one."""
+        if report.changed:
+            raise NotEligibleError(f"{report.changed} is not the file that another node has recorded")
+        if report.greeting is None:
+            raise NotEligibleError(_NO_GREETING)
+        program = find_program(command.argv, command.env, command.cwd)
+        _refuse(
+            eligibility.refuse_interpreter(report.greeting, pid=zygote.child.pid, program=program, argv=command.argv)
+        )
+
+    def _profile(self, command: Command, imports: ImportSource, report: PreloadReport) -> ImportProfile:
+        files = {path: report.files[path] for path in imports.modules.values() if path in report.files}
+        interpreter = report.greeting.executable if report.greeting else ""
+        return ImportProfile(
+            argv=tuple(command.argv),
+            interpreter=(interpreter, Path(interpreter).stat().st_mtime_ns),
+            modules=imports.modules,
+            folders=tuple(imports.folders),
+            files=files,
+            denied=tuple(sorted(self._denied)),
+            seconds=report.seconds,
+        )
+
+    def _accept(self, report: PreloadReport) -> bool:
+        """Whether this zygote can be forked; False if it must be built again without more packages."""
+        denied = eligibility.packages_to_deny(report, self._denied)
+        for package, reason in denied.items():
+            log.info("not preloaded: %s (%s)", package, reason)
+        self._denied.update(denied)
+        if denied:
+            return False
+        _refuse(eligibility.refuse_preload(report, self._denied))
+        log.info("warm start: %d modules were imported in %.1f s", report.modules, report.seconds)
+        return True
+
+
+def _refuse(reason: str) -> None:
+    if reason:
+        raise NotEligibleError(reason)

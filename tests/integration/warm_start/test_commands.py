@@ -1,0 +1,123 @@
+"""Commands that cannot start warm: the script runs once a rank in each round, and the log has the reason once."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.supervisor import CommandNotFound
+from elasticjob_agent.warm_start.limits import Limits
+from testing.waiting import aeventually
+from tests.integration.warm_start.conftest import MakeNode
+from tests.integration.warm_start.warm_node import WarmNode
+
+Sentences = Callable[[], list[str]]
+PYTHON = sys.executable
+
+
+def _wrapper(node: WarmNode, text: str) -> str:
+    path = node.work / "run.sh"
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+def _python_with(*options: str) -> Callable[[WarmNode, Path], list[str]]:
+    return lambda _, script: [PYTHON, *options, str(script)]
+
+
+def _touching_wrapper(node: WarmNode, script: Path) -> list[str]:
+    return [_wrapper(node, f'#!/bin/bash\ntouch "$PWD/touched-$$-$ROUND"\nexec {PYTHON} {script}\n')]
+
+
+def _shim(node: WarmNode, script: Path) -> list[str]:
+    """A `python` on the PATH that looks for the real one, as pyenv's does."""
+    folder = node.folder / "shims"
+    folder.mkdir(exist_ok=True)
+    shim = folder / "python"
+    shim.write_text(f'#!/usr/bin/env bash\nset -e\nexec "{PYTHON}" "$@"\n')
+    shim.chmod(0o755)
+    node.env = {**node.env, "PATH": f"{folder}:/usr/bin:/bin"}
+    return ["python", str(script)]
+
+
+_OWN_WAY = "starts Python in its own way"
+_NO_REPORT = "Python did not report itself"
+_COMMANDS: dict[str, tuple[Callable[[WarmNode, Path], list[str]], str]] = {
+    "-I": (_python_with("-I"), "the option -I keeps Python"),
+    "-E": (_python_with("-E"), "the option -E keeps Python"),
+    "-S": (_python_with("-S"), "the option -S keeps Python"),
+    "-Is": (_python_with("-Is"), "the option -I keeps Python"),
+    "-W error -sE": (_python_with("-W", "error", "-sE"), "the option -E keeps Python"),
+    "an empty environment": (
+        lambda _, script: ["env", "-i", "RANK={rank}", "ROUND={round}", PYTHON, str(script)],
+        _NO_REPORT,
+    ),
+    "no PYTHONPATH": (lambda _, script: ["env", "-u", "PYTHONPATH", PYTHON, str(script)], _NO_REPORT),
+    "env": (lambda _, script: ["env", "FOO=1", PYTHON, str(script)], f"env {_OWN_WAY}"),
+    "a first line with an option": (
+        lambda node, script: [_wrapper(node, f"#!{PYTHON} -I\n{script.read_text()}")],
+        _NO_REPORT,
+    ),
+    "bash": (lambda node, script: ["bash", _wrapper(node, f"{PYTHON} {script}\n")], f"bash {_OWN_WAY}"),
+    "bash that executes Python": (
+        lambda node, script: ["bash", _wrapper(node, f"exec {PYTHON} {script}\n")],
+        f"bash {_OWN_WAY}",
+    ),
+    "a wrapper that touches a file": (_touching_wrapper, f"run.sh {_OWN_WAY}"),
+    "a shim": (_shim, f"python {_OWN_WAY}"),
+    "a script without a first line": (
+        lambda node, script: ["sh", "-c", f"exec {_wrapper(node, f'{PYTHON} {script}')}"],
+        f"sh {_OWN_WAY}",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _COMMANDS)
+async def test_a_command_that_cannot_start_warm_runs_once_a_rank(
+    make_node: MakeNode, sentences: Sentences, name: str
+) -> None:
+    make, reason = _COMMANDS[name]
+    node = make_node(limits=Limits(quiet_s=0.2, greeting_s=0.5 if reason == _NO_REPORT else 60.0))
+    argv = make(node, node.script())
+    node.starts_itself = False
+    assert await node.start(*argv) == [False, False]
+    await node.ran()
+    await aeventually(lambda: node.starter._refusal, what="a refusal")
+    for _ in range(2):
+        assert await node.restart(*argv) == [False, False]
+        await node.ran()
+    assert node.run_count() == 6
+    assert len(list(node.work.glob("touched-*"))) in {0, 6}
+    [sentence] = sentences()
+    assert reason in sentence
+    assert node.starter.reason in sentence
+
+
+async def test_a_script_that_names_python_in_its_first_line_starts_warm(node: WarmNode) -> None:
+    script = node.script()
+    script.write_text(f"#!{PYTHON}\n{script.read_text()}")
+    script.chmod(0o755)
+    await node.start(script)
+    await node.ran()
+    await node.forked_ahead()
+    assert await node.restart(script) == [True, True]
+    await node.ran()
+
+
+async def test_a_missing_command_is_the_error_of_a_cold_start(node: WarmNode, sentences: Sentences) -> None:
+    for _ in range(2):
+        with pytest.raises(CommandNotFound):
+            await node.start("no-such-program")
+    assert sentences() == ["not warm: no-such-program was not found"]
+
+
+async def test_a_worker_that_ends_before_python_reports_itself_is_no_reason_against_the_next(node: WarmNode) -> None:
+    script = node.script()
+    await node.start("env", "-u", "PYTHONPATH", PYTHON, "-c", "pass")
+    await node.settled()
+    assert node.starter._refusal == ""
+    await node.restart()
+    await node.forked_ahead()
+    assert await node.restart(PYTHON, script) == [True, True]

@@ -1,0 +1,297 @@
+"""A zygote or a forked worker that is killed or stopped, in each phase: the script runs once a rank, with a reason."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from elasticjob_agent.supervisor import Supervisor
+from elasticjob_agent.warm_start.limits import Limits
+from elasticjob_agent.workers.progress import ProgressFifo
+from testing.processes.census import Census
+from testing.waiting import aeventually
+from tests.integration.warm_start.conftest import MakeNode
+from tests.integration.warm_start.warm_node import WarmNode
+
+Sentences = Callable[[], list[str]]
+
+
+async def _forked(node: WarmNode) -> None:
+    """Run the first round until workers wait for the second."""
+    node.script()
+    await node.start()
+    await node.ran()
+    await node.forked_ahead()
+
+
+def _registers_stacks(pid: int) -> bool:
+    """Whether this process catches the signal for stacks."""
+    [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:")]
+    return bool(int(line.split()[1], 16) >> (signal.SIGURG - 1) & 1)
+
+
+async def _runs_warm(node: WarmNode) -> None:
+    assert await node.restart() == [True] * node.nproc
+    await node.ran()
+    await node.forked_ahead()
+
+
+async def _runs_cold(node: WarmNode) -> None:
+    assert await node.restart() == [False] * node.nproc
+    await node.ran()
+
+
+async def test_an_idle_zygote_that_is_killed_is_built_again(node: WarmNode, sentences: Sentences) -> None:
+    await _forked(node)
+    os.kill(node.zygote(), signal.SIGKILL)
+    assert await node.restart() == [True, True]  # its workers are no children of it
+    await node.ran()
+    await node.settled()
+    await _runs_cold(node)
+    await node.forked_ahead()
+    await _runs_warm(node)
+    assert sentences() == ["not warm: the zygote is gone: it has ended (killed by SIGKILL)"]
+
+
+async def test_a_stopped_zygote_ends_the_warm_starts(make_node: MakeNode, sentences: Sentences) -> None:
+    node = make_node(limits=Limits(quiet_s=0.2, fork_s=1.0))
+    await _forked(node)
+    zygote = node.zygote()
+    os.kill(zygote, signal.SIGSTOP)
+    assert await node.restart() == [True, True]
+    await node.ran()
+    await _runs_cold(node)
+    await node.settled()
+    await _runs_cold(node)
+    assert sentences() == [
+        "not warm: not all workers are forked yet",
+        "not warm: the zygote did not fork its workers within 1 s",
+    ]
+    assert not psutil.pid_exists(zygote)
+
+
+async def test_a_round_while_a_worker_cannot_be_forked_is_cold(make_node: MakeNode, sentences: Sentences) -> None:
+    """The second process of a fork hangs, so it reports nothing to the fork server."""
+    node = make_node(limits=Limits(quiet_s=0.2, fork_s=1.0))
+    mark = node.folder / "mark"
+    node.package(
+        "trap",
+        "import os, time\ndepth = [0]\n"
+        "def hang():\n    depth[0] += 1\n"
+        f"    if depth[0] == 2 and os.path.exists({str(mark)!r}): time.sleep(1000)\n"
+        "os.register_at_fork(after_in_child=hang)\n",
+    )
+    node.script("import decimal, trap")
+    mark.touch()
+    await node.start()
+    await node.ran()
+    await aeventually(lambda: node.starter._is_building, what="a build")
+    await _runs_cold(node)
+    await node.settled()
+    await _runs_cold(node)
+    assert sentences()[-1] == "not warm: the zygote did not fork its workers within 1 s"
+
+
+async def test_a_waiting_worker_that_is_killed_is_a_cold_start(node: WarmNode, sentences: Sentences) -> None:
+    await _forked(node)
+    os.kill(node.waiting()[1], signal.SIGKILL)
+    await aeventually(lambda: len(node.waiting()) == 1, what="the end of one")
+    await _runs_cold(node)
+    await node.forked_ahead()
+    await _runs_warm(node)
+    assert sentences() == ["not warm: it has ended"]
+
+
+async def test_a_worker_that_is_killed_just_before_its_command_is_started_cold(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    progress = ProgressFifo(node.folder / "progress")
+    node.env["ELASTICJOB_PROGRESS"] = str(progress.path)
+    await _forked(node)
+    await node.stop()
+    os.kill(node.waiting()[1], signal.SIGKILL)  # the loop does not run before the command is sent
+    assert await node.start() == [True, False]
+    await node.ran()
+    assert [_registers_stacks(child.pid) for child in node.children] == [True, True]
+    await node.forked_ahead()
+    await _runs_warm(node)
+    assert sentences() == ["not warm: the worker for rank 1: it has ended"]
+    progress.close()
+
+
+@pytest.mark.parametrize("stopped", [1, 2])
+async def test_a_worker_that_hangs_as_it_starts_ends_the_warm_starts(
+    node: WarmNode, sentences: Sentences, stopped: int
+) -> None:
+    await _forked(node)
+    await node.stop()
+    waiting = node.waiting()[:stopped]
+    for pid in waiting:
+        os.kill(pid, signal.SIGSTOP)
+    warm = await node.start()
+    assert sorted(warm) == [False] * stopped + [True] * (2 - stopped)
+    await node.ran()
+    assert not any(map(psutil.pid_exists, waiting))
+    await node.settled()
+    await _runs_cold(node)
+    assert sentences()[-1] == "not warm: a worker that was forked ahead hung"
+    assert node.waiting() == []
+
+
+async def test_rounds_right_after_a_hanging_one_do_not_keep_the_zygote(node: WarmNode) -> None:
+    await _forked(node)
+    zygote = node.zygote()
+    await node.stop()
+    os.kill(node.waiting()[0], signal.SIGSTOP)
+    await node.start()
+    for _ in range(2):
+        await node.stop()
+        assert await node.start() == [False, False]
+    await node.ran()
+    await aeventually(lambda: not psutil.pid_exists(zygote), what="the end of the zygote", within_s=10)
+
+
+async def test_a_start_during_the_close_begins_no_build(node: WarmNode) -> None:
+    node.script()
+    starting = asyncio.create_task(node.start())
+    await asyncio.sleep(0)
+    await node.starter.close()
+    await starting
+    assert node.starter._task is None
+
+
+async def test_a_killed_fork_server_makes_one_cold_start(
+    node: WarmNode, supervisor: Supervisor, sentences: Sentences
+) -> None:
+    await _forked(node)
+    os.kill(supervisor.server_pid, signal.SIGKILL)
+    await asyncio.wait([child.exit for child in node.children])
+    await _runs_cold(node)
+    await node.forked_ahead()
+    await _runs_warm(node)
+    assert sentences() == ["not warm: its fork server has ended"]
+
+
+async def test_a_close_during_a_build_leaves_nothing(node: WarmNode, supervisor: Supervisor, census: Census) -> None:
+    mark = node.folder / "mark"
+    node.package("trap", f"import os, time\nwhile os.path.exists({str(mark)!r}): time.sleep(0.01)")
+    node.script("import decimal, trap")
+    await node.start()
+    await node.ran()
+    mark.touch()
+    await aeventually(lambda: node.starter._is_building, what="a build")
+    await node.stop()
+    await node.starter.close()
+    # A zygote that has been requested only just now ends with its socket.
+    await aeventually(lambda: not census.found(besides=supervisor.server_pid), what="the end of the zygote")
+
+
+async def test_a_close_leaves_nothing(node: WarmNode, supervisor: Supervisor, census: Census) -> None:
+    await _forked(node)
+    await node.stop()
+    await node.starter.close()
+    await node.starter.close()
+    assert census.found(besides=supervisor.server_pid) == []
+    assert (supervisor._children, supervisor._preforked) == ({}, {})
+
+
+async def test_a_cancelled_start_leaves_nothing(node: WarmNode, supervisor: Supervisor, census: Census) -> None:
+    await _forked(node)
+    await node.stop()
+    for pid in node.waiting():
+        os.kill(pid, signal.SIGSTOP)
+    starting = asyncio.create_task(node.start())
+    await aeventually(lambda: len(supervisor._children) > 1, what="a request")
+    starting.cancel()
+    await asyncio.wait([starting])
+    await node.starter.close()
+    assert census.found(besides=supervisor.server_pid) == []
+    assert supervisor._preforked == {}
+
+
+async def test_two_nodes_do_not_disturb_each_other(make_node: MakeNode, sentences: Sentences) -> None:
+    nodes = [make_node(), make_node()]
+    for node in nodes:
+        await _forked(node)
+    await nodes[0].stop()
+    await nodes[0].starter.close()
+    await _runs_warm(nodes[1])
+    assert sentences() == []
+
+
+def _descriptors(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+async def test_many_warm_rounds_leave_nothing_behind(node: WarmNode, supervisor: Supervisor, census: Census) -> None:
+    await _forked(node)
+    before: list[int] = []
+    for _ in range(10):
+        await _runs_warm(node)
+        await node.stop()
+        held = [_descriptors(os.getpid()), _descriptors(supervisor.server_pid)]
+        before = before or held
+        assert held == before
+        assert len(census.found(besides=supervisor.server_pid)) == 3  # the zygote and two that wait
+        assert (len(supervisor._children), len(supervisor._preforked)) == (1, 2)
+        await node.start()
+        await node.ran()
+        await node.forked_ahead()
+
+
+async def test_each_start_that_differs_is_cold_and_names_the_difference(
+    node: WarmNode, sentences: Sentences, tmp_path: Path
+) -> None:
+    await _forked(node)
+    env = node.env
+    node.env = {**env, "FOO": "1"}
+    await _runs_cold(node)
+    node.env = env
+    await _runs_warm(node)
+    script = node.work / "train.py"
+    assert await node.restart(*node.argv(), "--epochs=1") == [False, False]
+    await node.ran()
+    await _runs_warm(node)
+    node.cwd = str(tmp_path)
+    await _runs_cold(node)
+    node.cwd = str(node.work)
+    await _runs_warm(node)
+    script.write_text(script.read_text().replace("import decimal", "import decimal, fractions"))
+    await _runs_warm(node)
+    assert sentences() == [
+        "not warm: FOO differs from what the modules were imported with",
+        "not warm: its arguments differ from those of the first worker",
+        "not warm: its working directory differs from that of the first worker",
+    ]
+
+
+async def test_a_file_beside_the_script_that_hides_a_module_is_a_cold_start(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    await _forked(node)
+    (node.work / "decimal.py").write_text("print('value', __import__('os').environ['ROUND'], 'own', flush=True)")
+    await _runs_cold(node)
+    await aeventually(lambda: node.values() == ["own"] * 2, what="the own module")
+    assert all("decimal" in sentence and "would hide" in sentence for sentence in sentences())
+    assert sentences()
+
+
+async def test_a_package_that_was_changed_since_is_a_cold_start(node: WarmNode, sentences: Sentences) -> None:
+    node.package("trap", "value = 'old'")
+    node.script("import decimal, trap\nprint('value', os.environ['ROUND'], trap.value, flush=True)")
+    await node.start()
+    await node.ran()
+    await node.forked_ahead()
+    path = node.package("trap", "value = 'new'")
+    os.utime(path, ns=(1, 1))  # whatever the resolution of the clock
+    await _runs_cold(node)
+    await aeventually(lambda: node.values() == ["new"] * 2, what="the new package")
+    await node.settled()
+    await _runs_cold(node)
+    await node.forked_ahead()
+    await _runs_warm(node)
+    assert "trap.py has changed since it was imported" in sentences()[0]

@@ -1,0 +1,249 @@
+"""The first workers of a node, with the recording of another one in a real etcd: each import is done once for all."""
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.node.profile_store import EtcdProfileStore
+from elasticjob_agent.supervisor import Supervisor
+from elasticjob_agent.warm_start.import_profile import decode_profile, encode_profile
+from elasticjob_agent.warm_start.profiles import Profiles
+from elasticjob_agent.warm_start.warm_starter import WarmStart
+from elasticjob_api.keys import Keys
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.embedded import EmbeddedEtcd
+from elasticjob_etcd.interface import Delete, Put, Txn
+from testing.processes.scripted_fleet import ScriptedFleet
+from testing.waiting import aeventually
+from tests.integration.warm_start.warm_node import FAST, VARYING, WarmNode
+
+pytestmark = pytest.mark.etcd
+Sentences = Callable[[], list[str]]
+Renew = Callable[[], None]
+
+
+@pytest.fixture
+def keys(prefix: str) -> Keys:
+    return Keys(prefix.rstrip("/"))
+
+
+@pytest.fixture
+def renew(node: WarmNode, supervisor: Supervisor, etcd: EtcdClient, keys: Keys) -> Renew:
+    """Return a function that gives the node a new agent's starter, with the profiles in etcd."""
+    node.env["GROUP_RANK"] = "0"
+
+    def give() -> None:
+        profiles = Profiles(EtcdProfileStore(etcd, keys))
+        node.starter = WarmStart(supervisor, varying=VARYING, output=node.preload, limits=FAST, profiles=profiles)
+
+    return give
+
+
+async def _record(node: WarmNode, renew: Renew) -> None:
+    """Run a first node until its profile is in etcd, and prepare another one."""
+    renew()
+    assert await node.start() == [False, False]
+    await node.ran()
+    await node.forked_ahead()
+    await node.settled()
+    await node.stop()
+    await node.starter.close()
+    renew()
+
+
+def _counting(node: WarmNode) -> Path:
+    """Install a package that adds a byte to a file at each import; return the file."""
+    count = node.folder / "count"
+    node.package("trap", f"open({str(count)!r}, 'a').write('x')")
+    node.script("import decimal, trap")
+    return count
+
+
+async def test_the_first_workers_of_another_node_share_one_import(
+    node: WarmNode, renew: Renew, sentences: Sentences
+) -> None:
+    count = _counting(node)
+    await _record(node, renew)
+    count.unlink()
+    assert await node.start() == [True, True]
+    await node.ran()
+    assert count.read_text() == "x"
+    await node.forked_ahead()
+    assert await node.restart() == [True, True]
+    assert count.read_text() == "x"
+    assert sentences() == []
+
+
+async def test_the_memory_is_measured_once_the_first_workers_have_started(node: WarmNode, renew: Renew) -> None:
+    node.script()
+    await _record(node, renew)
+    assert await node.start() == [True, True]
+    assert node.starter._memory.used == 0
+    await node.forked_ahead()
+    assert node.starter._memory.used > 0
+
+
+async def test_the_profile_of_an_earlier_job_is_used_until_the_job_has_its_own(
+    node: WarmNode, renew: Renew, etcd: EtcdClient, keys: Keys
+) -> None:
+    node.script()
+    await _record(node, renew)
+    own = await etcd.get(keys.import_profile)
+    assert own is not None
+    await etcd.txn(Txn((), (Put(keys.earlier_import_profile, own.value), Delete(keys.import_profile))))
+    assert await node.start() == [True, True]
+    await node.ran()
+    await node.settled()
+    assert await etcd.get(keys.import_profile) is None
+
+
+async def test_a_package_that_has_changed_is_not_imported_ahead(
+    node: WarmNode, renew: Renew, sentences: Sentences
+) -> None:
+    count = _counting(node)
+    await _record(node, renew)
+    count.unlink()
+    path = node.packages / "trap.py"
+    os.utime(path, ns=(1, 1))
+    assert await node.start() == [False, False]
+    await node.ran()
+    await aeventually(lambda: count.exists() and count.read_text() == "xx", what="an import in each worker")
+    assert sentences() == [
+        f"not warm: the recording of another node was not used: {path} is not the file that another node has recorded"
+    ]
+    await node.forked_ahead()
+    assert await node.restart() == [True, True]
+
+
+async def test_a_profile_never_runs_another_program_in_the_place_of_a_zygote(
+    node: WarmNode, renew: Renew, etcd: EtcdClient, keys: Keys, sentences: Sentences
+) -> None:
+    """The recording is false: it names a shell, and then a Python that skips site."""
+    node.script()
+    await _record(node, renew)
+    own = await etcd.get(keys.import_profile)
+    assert own is not None
+    profile = decode_profile(own.value)
+    assert profile is not None
+    for argv in (("/bin/sh", "-c", f"exec {' '.join(node.argv())}"), (node.argv()[0], "-S", *node.argv()[1:])):
+        forged = encode_profile(replace(profile, argv=argv))
+        assert forged is not None
+        await etcd.txn(Txn((), (Put(keys.import_profile, forged),)))
+        assert await node.start(*argv) == [False, False]
+        await node.ran()
+        await node.settled()
+        assert len(node.run_files()) == node.nproc
+        await node.stop()
+        await node.starter.close()
+        renew()
+    assert all("the recording of another node was not used" in sentence for sentence in sentences()[:1])
+
+
+async def test_what_an_unfit_profile_denies_is_forgotten(
+    node: WarmNode, renew: Renew, etcd: EtcdClient, keys: Keys
+) -> None:
+    count = _counting(node)
+    await _record(node, renew)
+    own = await etcd.get(keys.import_profile)
+    assert own is not None
+    profile = decode_profile(own.value)
+    assert profile is not None
+    forged = encode_profile(replace(profile, denied=("trap",), files={str(node.packages / "trap.py"): 1}))
+    assert forged is not None
+    await etcd.txn(Txn((), (Put(keys.import_profile, forged),)))
+    assert await node.start() == [False, False]
+    await node.ran()
+    await node.forked_ahead()
+    count.unlink()
+    assert await node.restart() == [True, True]
+    await node.ran()
+    assert not count.exists()
+
+
+async def test_another_command_has_no_recording(node: WarmNode, renew: Renew) -> None:
+    node.script()
+    await _record(node, renew)
+    assert await node.start(*node.argv(), "--epochs=3") == [False, False]
+    await node.ran()
+
+
+async def test_a_profile_that_others_have_written_is_none(
+    node: WarmNode, renew: Renew, etcd: EtcdClient, keys: Keys
+) -> None:
+    node.script()
+    renew()
+    await etcd.txn(Txn((), (Put(keys.import_profile, b"x\xff"),)))
+    assert await node.start() == [False, False]
+    await node.ran()
+    await node.forked_ahead()
+
+
+async def test_one_node_of_the_job_writes(node: WarmNode, renew: Renew, etcd: EtcdClient, keys: Keys) -> None:
+    node.script()
+    node.env["GROUP_RANK"] = "1"
+    renew()
+    await node.start()
+    await node.forked_ahead()
+    await node.settled()
+    assert await etcd.get(keys.import_profile) is None
+
+
+async def test_a_stop_does_not_wait_for_the_imports(node: WarmNode, renew: Renew) -> None:
+    mark = node.folder / "mark"
+    node.package("trap", f"import os, time\nwhile os.path.exists({str(mark)!r}): time.sleep(0.01)")
+    node.script("import decimal, trap")
+    await _record(node, renew)
+    mark.touch()
+    starting = asyncio.create_task(node.start())
+    await aeventually(lambda: node.starter._is_building, what="the build of the zygote")
+    node.starter.stop_waiting()
+    assert await starting == [False, False]
+    assert not node.starter._ready
+    mark.unlink()
+
+
+async def test_an_etcd_that_is_gone_makes_a_cold_start(node: WarmNode, renew: Renew, etcd: EtcdClient) -> None:
+    node.script()
+    renew()
+    await etcd.close()
+    assert await node.start() == [False, False]
+    await node.ran()
+    await node.forked_ahead()
+
+
+async def test_a_node_that_imports_something_else_starts_cold(
+    node: WarmNode, renew: Renew, sentences: Sentences
+) -> None:
+    """The environment of another job may make an import leave a thread."""
+    node.package(
+        "trap",
+        "import os, threading, time\nif os.environ['GROUP_RANK'] == '1': threading.Thread(target=time.sleep, "
+        "args=(1000,), daemon=True).start()",
+    )
+    node.script("import decimal, trap")
+    await _record(node, renew)
+    node.env["GROUP_RANK"] = "1"
+    assert await node.start() == [False, False]
+    await node.ran()
+    [sentence] = sentences()
+    assert sentence.startswith("not warm: the recording of another node was not used: importing trap leaves a thread")
+
+
+def test_the_first_workers_of_a_joiner_are_warm(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
+    job = ScriptedFleet(etcd_server.endpoint.targets[0], tmp_path, "1:2", 2, is_warm=True)
+    try:
+        job.run_scripted()
+        job.await_round(1, 2)
+        job.await_forked_ahead(1)
+        job.await_profile()
+        job.run_scripted()
+        job.await_round(2, 4)
+        assert [point["warm"] for point in job.running(2)] == [True] * 4
+        job.all_finish()
+    finally:
+        job.finish()
+        job.stop()

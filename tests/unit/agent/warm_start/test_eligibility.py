@@ -1,0 +1,195 @@
+"""Reasons against a warm start: of the program, its options, its interpreter, its imports, and of a later start."""
+
+from dataclasses import replace
+
+import pytest
+
+from elasticjob_agent.warm_start.eligibility import (
+    StartConditions,
+    packages_to_deny,
+    refuse_conditions,
+    refuse_interpreter,
+    refuse_options,
+    refuse_preload,
+    refuse_program,
+)
+from elasticjob_agent.warm_start.greeting import Greeting
+from elasticjob_agent.warm_start.preload_report import PreloadReport
+from elasticjob_agent.warm_start.program import Program
+
+_PYTHON = Program("python", "/usr/bin/python3.11")
+_ARGV = ("python", "train.py", "--epochs=1")
+_GREETING = Greeting(
+    pid=7,
+    executable="/usr/bin/python3.11",
+    cmdline=_ARGV,
+    argv0="train.py",
+    version=(3, 11, 7),
+    implementation="cpython",
+    libc="glibc 2.36",
+    gil=True,
+    debug_build=False,
+    tracer=False,
+    inspect=False,
+    safe_path=False,
+    usercustomize=False,
+    import_log=False,
+    debug_allocator=False,
+)
+
+
+def test_a_program_must_be_python_or_name_it() -> None:
+    assert refuse_program(_PYTHON) == ""
+    assert refuse_program(Program("trian", is_missing=True)) == "trian was not found"
+    assert refuse_program(Program("run.sh")) == "run.sh is not Python and does not name it in its first line"
+
+
+@pytest.mark.parametrize(
+    ("options", "letter"),
+    [
+        ("-I train.py", "I"),
+        ("-E train.py", "E"),
+        ("-S train.py", "S"),
+        ("-Is train.py", "I"),
+        ("-sE train.py", "E"),
+        ("-W error -E train.py", "E"),
+        ("-Werror -E train.py", "E"),
+        ("-X dev -u -S train.py", "S"),
+        ("--check-hash-based-pycs always -I train.py", "I"),
+        ("-I -m train", "I"),
+        ("train.py -I", ""),
+        ("-u train.py -I", ""),
+        ("-m train -I", ""),
+        ("-mtrain -I", ""),
+        ("-c pass -I", ""),
+        ("-X IES train.py", ""),
+        ("-XIES train.py", ""),
+        ("-- -I", ""),
+        ("- -I", ""),
+        ("", ""),
+    ],
+)
+def test_an_option_before_the_script_that_skips_site_is_a_reason(options: str, letter: str) -> None:
+    reason = f"the option -{letter} keeps Python from loading the warm start" if letter else ""
+    assert refuse_options(_PYTHON, ("python", *options.split())) == reason
+
+
+def test_options_of_a_script_or_of_another_program_are_not_pythons() -> None:
+    assert refuse_options(replace(_PYTHON, is_script=True), ("./train", "-I")) == ""
+    assert refuse_options(Program("env", "/usr/bin/env"), ("env", "-i", "-S", "python")) == ""
+
+
+def _refuse(greeting: Greeting, *, argv: tuple[str, ...] = _ARGV, program: Program = _PYTHON) -> str:
+    return refuse_interpreter(greeting, pid=7, program=program, argv=argv)
+
+
+def test_the_usual_interpreter_has_no_reason_against_it() -> None:
+    assert _refuse(_GREETING) == ""
+    for minor in range(8, 14):
+        assert _refuse(replace(_GREETING, version=(3, minor, 0))) == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"pid": 8}, "python starts Python in its own way"),
+        ({"executable": "/opt/python"}, "python starts Python in its own way"),
+        ({"cmdline": ("python", "train.py")}, "python starts Python in its own way"),
+        ({"cmdline": ("python", "-u", *_ARGV[1:])}, "python starts Python in its own way"),
+        ({"inspect": True}, "the interpreter is interactive, or reads its script from stdin"),
+        ({"argv0": ""}, "the interpreter is interactive, or reads its script from stdin"),
+        ({"argv0": "-"}, "the interpreter is interactive, or reads its script from stdin"),
+        ({"tracer": True}, "a debugger or coverage tool is active before the script begins"),
+        ({"usercustomize": True}, "a usercustomize module runs before the script"),
+        ({"import_log": True}, "an option has Python write about its imports"),
+        ({"implementation": "pypy"}, "only usual builds of CPython have been tested"),
+        ({"debug_build": True}, "only usual builds of CPython have been tested"),
+        ({"gil": False}, "only usual builds of CPython have been tested"),
+        ({"version": (3, 7, 9)}, "Python 3.7.9 has not been tested"),
+        ({"version": (3, 14, 0)}, "Python 3.14.0 has not been tested"),
+        ({"libc": ""}, "only glibc has been tested"),
+    ],
+)
+def test_an_interpreter_that_was_not_tested_is_a_reason(change: dict[str, object], reason: str) -> None:
+    assert _refuse(replace(_GREETING, **change)) == reason  # type: ignore[arg-type]
+
+
+def test_the_kernel_may_put_the_interpreter_in_front_of_a_script() -> None:
+    argv = ("./train", "--epochs=1")
+    program = Program("./train", "/usr/bin/python3.11", is_script=True)
+    in_front = replace(_GREETING, cmdline=("/usr/bin/python3.11", "-u", "/job/train", "--epochs=1"))
+    assert _refuse(in_front, argv=argv, program=program) == ""
+    other = replace(in_front, cmdline=("/usr/bin/python3.11", "/job/other", "--epochs=1"))
+    assert _refuse(other, argv=argv, program=program) == "./train starts Python in its own way"
+
+
+_REPORT = PreloadReport(seconds=1.0, modules=3, top_level=frozenset({"torch", "numpy"}))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, ""),
+        ({"side_effects": (("grpc", "thread", "python"),)}, "importing grpc leaves a thread: python"),
+        (
+            {"side_effects": (("cupy", "descriptor", "/dev/nvidia0"),)},
+            "importing cupy leaves a descriptor open: /dev/nvidia0",
+        ),
+        ({"side_effects": (("ray", "child", "process 9"),)}, "importing ray leaves a process: process 9"),
+        ({"side_effects": (("x", "timer", "ITIMER_REAL"),)}, "importing x leaves a timer: ITIMER_REAL"),
+        ({"writes": ("RANK",)}, "an import sets RANK, which differs by rank"),
+        ({"reads": {"": ("RANK",)}}, "an import reads RANK, which differs by rank"),
+        ({"temporary": {"": "a temporary file"}}, "an import makes a temporary file"),
+        ({"outside": ("own",)}, "an import loads own, which is not an installed package"),
+        ({"folder_changed": True}, "an import changes the working directory"),
+        ({"tracer": True}, "an import starts a debugger or coverage tool"),
+        ({"modules": 0}, "the script imports nothing that takes time"),
+        ({"top_level": frozenset({"mpi4py"})}, "an import loads mpi4py, which each worker must import itself"),
+    ],
+)
+def test_an_effect_of_the_imports_that_a_fork_would_get_wrong_is_a_reason(
+    change: dict[str, object], reason: str
+) -> None:
+    assert refuse_preload(replace(_REPORT, **change), {"mpi4py"}) == reason  # type: ignore[arg-type]
+
+
+def test_a_package_that_belongs_to_one_rank_is_denied_with_the_one_that_imports_it() -> None:
+    report = replace(
+        _REPORT,
+        top_level=frozenset({"lightning", "trainer", "cache"}),
+        brought_by={"lightning": "trainer", "trainer": "trainer", "cache": "cache"},
+        reads={"lightning": ("RANK", "LOCAL_RANK")},
+        temporary={"cache.folder": "a temporary file"},
+    )
+    first = packages_to_deny(report, {"mpi4py"})
+    assert first == {
+        "lightning": "reads RANK, LOCAL_RANK when it is imported",
+        "cache": "makes a temporary file when it is imported",
+        "trainer": "imports lightning",
+    }
+    assert packages_to_deny(report, {"mpi4py", *first}) == {}
+
+
+_CONDITIONS = StartConditions(("python", "a.py"), "/job", {"HOME": "/root"}, ("LineSink", "LineSink"))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({}, ""),
+        ({"argv": ("python", "b.py")}, "its arguments differ from those of the first worker"),
+        ({"cwd": None}, "its working directory differs from that of the first worker"),
+        ({"streams": ("FileSink", "LineSink")}, "stdout or stderr is of another kind than in the first worker"),
+        ({"descriptors": 1}, "descriptors are passed on to it"),
+        ({"environment": {}}, "HOME differs from what the modules were imported with"),
+        ({"environment": {"HOME": "/"}}, "HOME differs from what the modules were imported with"),
+        ({"environment": {"HOME": "/root", "A": ""}}, "A differs from what the modules were imported with"),
+    ],
+)
+def test_a_start_that_differs_from_the_first_is_cold(change: dict[str, object], reason: str) -> None:
+    assert refuse_conditions(_CONDITIONS, replace(_CONDITIONS, **change)) == reason  # type: ignore[arg-type]
+
+
+def test_a_reason_never_has_the_value_of_a_variable() -> None:
+    other = replace(_CONDITIONS, environment={"HOME": "secret"})
+    assert "secret" not in refuse_conditions(_CONDITIONS, other)

@@ -1,0 +1,83 @@
+"""Import profiles: what one node writes, another one reads; any other bytes are none."""
+
+import json
+import random
+import zlib
+from dataclasses import replace
+
+import pytest
+
+from elasticjob_agent.warm_start.import_profile import ImportProfile, decode_profile, encode_profile
+from elasticjob_api.constants import IMPORT_PROFILE_BYTES
+
+PROFILE = ImportProfile(
+    argv=("python", "train.py", "\udcff"),
+    interpreter=("/usr/bin/python3.11", 5),
+    modules={"torch": "/usr/lib/python3/torch/__init__.py", "é": "built-in"},
+    folders=("/opt/\udcff",),
+    files={"/usr/lib/python3/torch/__init__.py": 1_700_000_000_123_456_789},
+    denied=("mpi4py",),
+    seconds=3.5,
+)
+
+
+_TEXT = zlib.decompress(encode_profile(PROFILE) or b"")
+_VALUE = json.loads(_TEXT)
+
+
+def test_a_profile_can_be_read_again() -> None:
+    data = encode_profile(PROFILE)
+    assert data is not None
+    assert decode_profile(data) == PROFILE
+
+
+def test_a_newer_writer_may_add_fields() -> None:
+    data = encode_profile(PROFILE)
+    assert data is not None
+    value = {**json.loads(zlib.decompress(data)), "new": [1]}
+    assert decode_profile(zlib.compress(json.dumps(value).encode())) == PROFILE
+
+
+def test_names_that_are_no_modules_are_left_out() -> None:
+    modules = {"torch.nn": "a", "../torch": "b", "": "c", "a b": "d", "x" * 301: "e"}
+    data = encode_profile(replace(PROFILE, modules=modules))
+    assert data is not None
+    found = decode_profile(data)
+    assert found is not None
+    assert found.modules == {"torch.nn": "a"}
+
+
+def test_a_profile_that_is_too_large_is_not_written() -> None:
+    dice = random.Random(0)
+    modules = {f"m{number}": dice.randbytes(40).hex() for number in range(5000)}
+    large = ImportProfile(argv=(), interpreter=("", 0), modules=modules, folders=(), files={}, denied=(), seconds=1.0)
+    assert encode_profile(large) is None
+
+
+def _packed(value: object) -> bytes:
+    return zlib.compress(json.dumps(value).encode())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"nothing",
+        zlib.compress(b"{}"),
+        _packed([]),
+        _packed({**_VALUE, "v": 2}),
+        _packed({**_VALUE, "modules": []}),
+        _packed({**_VALUE, "folders": 3}),
+        _packed({**_VALUE, "files": {"a": "b"}}),
+        zlib.compress(_TEXT.replace(b"3.5", b"1e999")),
+        zlib.compress(_TEXT.replace(b"3.5", b"NaN")),
+        zlib.compress(_TEXT.replace(b"3.5", b"-1")),
+        zlib.compress(_TEXT.replace(b"1700000000123456789", b"1e999")),
+        zlib.compress(b"[" * 100_000),
+        zlib.compress(b" " * (1 << 25)),
+        zlib.compress(b"{}")[:-1],
+        b"x" * (IMPORT_PROFILE_BYTES + 1),
+    ],
+)
+def test_other_bytes_are_no_profile(data: bytes) -> None:
+    assert decode_profile(data) is None
