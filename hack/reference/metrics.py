@@ -12,7 +12,7 @@ from pathlib import Path
 
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_operator.metrics.job_health import AgentHealth, TimeBucket
-from elasticjob_operator.metrics.prometheus import PrometheusRecorder
+from elasticjob_operator.metrics.prometheus import COLD, WARM, PrometheusRecorder
 from elasticjob_operator.policy.lifecycle.installation import UnmanagedReason
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -54,6 +54,7 @@ def _values() -> Iterator[str]:
         "state": _all(TimeBucket),
         "health": _all(AgentHealth),
         "code": ("ok", "unreadable"),
+        "start": (WARM, COLD),
     }
     for label, values in known.items():
         yield f"| `{label}` | {', '.join(f'`{value}`' for value in values)} |"

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Coroutine
 from typing import Any
 
+from elasticjob_api.constants import WarmStart
 from elasticjob_api.nesting import allow_stored_levels
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError
@@ -76,6 +77,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--agent-image", default="elasticjob-agent", help="image of the agent, for agent.mode Inject")
     parser.add_argument(
         "--agent-image-pull-secret", action="append", default=[], help="secret in the job's namespace; repeatable"
+    )
+    parser.add_argument(
+        "--warm-start",
+        type=WarmStart,
+        choices=tuple(WarmStart),
+        default=WarmStart.OFF,
+        help="agent.warmStart of jobs that do not set it [Off]",
     )
     parser.add_argument("--cluster-id", help="first element of every key [uid of the kube-system namespace]")
     parser.add_argument(
@@ -244,6 +252,7 @@ async def _settings(options: argparse.Namespace, cluster: KubeCluster) -> Settin
         records_memory=options.records_memory,
         etcd_tls=bool(options.etcd_ca_secret),
         agent_image=options.agent_image,
+        warm_start=options.warm_start,
         agent_image_pull_secrets=tuple(options.agent_image_pull_secret),
     )
 

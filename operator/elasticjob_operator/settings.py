@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from elasticjob_api.constants import WarmStart
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -21,6 +23,8 @@ class Settings:
     """Image with the agent, for jobs with agent.mode Inject that name none."""
     agent_image_pull_secrets: tuple[str, ...] = ()
     """Names of secrets, in the job's namespace, with which that image is pulled."""
+    warm_start: WarmStart = WarmStart.OFF
+    """`agent.warmStart` of jobs that do not set it."""
     etcd_tls: bool = False
     """Whether etcd refuses clients without a certificate; each job then has its own."""
     records_memory: int = 128 << 20

@@ -18,6 +18,7 @@ from elasticjob_api.keys import Keys
 from elasticjob_etcd.interface import Etcd, Txn, TxnResult
 from elasticjob_operator.cluster.fair_semaphore import FairSemaphore
 from elasticjob_operator.controller import transactions
+from elasticjob_operator.controller.import_profiles import ImportProfiles
 from elasticjob_operator.errors import AlreadyExists, ClusterError, ClusterUnavailable, Conflict, Forbidden
 from elasticjob_operator.model import actions as act
 from elasticjob_operator.model import job_key, objects
@@ -66,6 +67,7 @@ class ActionExecutor:
         cluster: Cluster,
         etcd: Etcd,
         clock: Callable[[], float],
+        import_profiles: ImportProfiles,
         before_etcd_write: Callable[[], None] = lambda: None,
         credentials: CertificateIssuer | None = None,
     ) -> None:
@@ -74,6 +76,7 @@ class ActionExecutor:
         self._etcd = etcd
         self._before_etcd_write = before_etcd_write
         self._clock = clock
+        self._import_profiles = import_profiles
         self._issuing = asyncio.Semaphore(_MAX_CERTIFICATES)
         self._creating = FairSemaphore(_MAX_CREATIONS, max_per_group=_MAX_CREATIONS_PER_NAMESPACE)
         self._handlers: dict[type[act.Action], Callable[[ReconcileContext, Any], Awaitable[None]]] = {
@@ -88,6 +91,7 @@ class ActionExecutor:
             act.WriteExpected: self._write_expected,
             act.IssueCertificate: self._issue_certificate,
             act.RemoveEtcdUser: self._remove_etcd_user,
+            act.KeepImportProfile: self._keep_import_profile,
             act.DeletePrefix: self._delete_prefix,
             act.DeleteJob: self._delete_job,
         }
@@ -229,7 +233,10 @@ class ActionExecutor:
             return  # a deleted job must not get a first spec: no one would delete it
         for name in action.expected_pods:
             context.job_state.expect(name)  # before the transaction: it may succeed although its response is lost
-        if await self._write(context, transactions.write_spec(context.keys, action)):
+        profile = None
+        if action.import_profile:
+            profile = await self._import_profiles.find(context.key, action.import_profile)
+        if await self._write(context, transactions.write_spec(context.keys, action, profile)):
             context.events.extend(action.events)
 
     async def _write(self, context: ReconcileContext, txn: Txn) -> bool:
@@ -267,6 +274,10 @@ class ActionExecutor:
         context.job_state.certified = None
         await self._credentials.forget(context.key)
         context.job_state.has_user = False
+
+    async def _keep_import_profile(self, context: ReconcileContext, action: act.KeepImportProfile) -> None:
+        await self._import_profiles.keep(context.key, action.name)
+        context.job_state.profile_kept = action.moment
 
     async def _delete_prefix(self, context: ReconcileContext, _action: act.DeletePrefix) -> None:
         await self._txn(transactions.delete_prefix(context.keys))

@@ -147,4 +147,6 @@ class JobSnapshots:
         if recovered is not None:
             self._metrics.recovered(recovered)
             self._observer.recovered(snapshot.key, recovered)
+        for start in snapshot.job_state.starts.record(snapshot.view, in_status=in_status):
+            self._metrics.workers_started(snapshot.key, start)
         self._metrics.job_health(snapshot.key, job_health(snapshot))

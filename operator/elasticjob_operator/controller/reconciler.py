@@ -11,6 +11,7 @@ from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Etcd
 from elasticjob_operator.controller.clocks import Clocks
 from elasticjob_operator.controller.executor import ActionExecutor, ReconcileContext
+from elasticjob_operator.controller.import_profiles import ImportProfiles
 from elasticjob_operator.controller.job_claims import JobClaims
 from elasticjob_operator.controller.job_snapshots import JobSnapshots, Sources
 from elasticjob_operator.controller.observer import ReconcileObserver
@@ -75,6 +76,7 @@ class Reconciler:
             etcd=etcd,
             before_etcd_write=sources.rendezvous.flush,
             clock=clocks.monotonic,
+            import_profiles=ImportProfiles(etcd, settings.cluster_id, clocks.monotonic),
             credentials=credentials,
         )
         self._status_writer = StatusWriter(

@@ -1,8 +1,8 @@
 """Writes the status of a job, and then the events of its changes. No other module writes either.
 
-A job's status is written at most once a second. If only progress, cpu or memory changed, it is written at most every 30
-seconds, and less often with many jobs (`Settings`). A delayed status is not lost: the next one is compared with the
-last that was written.
+A job's status is written at most once a second. If only progress, cpu, memory or the first output changed, it is
+written at most every 30 seconds, and less often with many jobs (`Settings`). A delayed status is not lost: the next one
+is compared with the last that was written.
 """
 
 import logging
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from elasticjob_api.job import status_to_dict
-from elasticjob_api.status import JobStatus, NodeStatus
+from elasticjob_api.status import JobStatus, NodeStatus, StartStatus
 from elasticjob_operator.controller.clocks import Clocks
 from elasticjob_operator.controller.job_parser import read_status, unknown_in_status
 from elasticjob_operator.errors import ClusterError
@@ -41,11 +41,19 @@ log = logging.getLogger(__name__)
 
 
 _job_state = fields_except(JobStatus, "nodes", "progress")
-_node_state = fields_except(NodeStatus, "cpu_percent", "memory_bytes", "rank_cpu_percent", "rank_memory_bytes")
+_fields_of_node = fields_except(
+    NodeStatus, "cpu_percent", "memory_bytes", "rank_cpu_percent", "rank_memory_bytes", "start"
+)
+_fields_of_start = fields_except(StartStatus, "first_output_milliseconds")
+
+
+def _node_state(node: NodeStatus) -> tuple[Any, Any]:
+    # The report with the start of a round may be the first one after the round is in the status.
+    return _fields_of_node(node), node.start and _fields_of_start(node.start)
 
 
 def _differs_only_in_samples(one: JobStatus, other: JobStatus) -> bool:
-    """Return whether two statuses differ at most in progress, cpu and memory; other changes are not delayed."""
+    """Return whether two statuses differ at most in samples and first output; other changes are not delayed."""
     # The keys that have changed cannot decide this. A reconcile has several causes: keys of etcd, pods, time. Its
     # status has the newest samples after any of them. So after a pod's event a status may differ in samples alone.
     # After new samples it may differ in more, because time has passed.

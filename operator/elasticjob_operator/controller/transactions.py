@@ -11,13 +11,18 @@ from elasticjob_etcd.interface import Compare, Delete, Op, Put, Txn, absent, unc
 from elasticjob_operator.model.actions import Evict, WriteExpected, WriteSpec
 
 
-def write_spec(keys: Keys, action: WriteSpec) -> Txn:
-    """Return the write of a spec, with the rendezvous state and the expected slots that belong to it."""
+def write_spec(keys: Keys, action: WriteSpec, import_profile: bytes | None = None) -> Txn:
+    """Return the write of a spec, with the rendezvous state and the expected slots that belong to it.
+
+    The first spec of a job may come with the `import_profile` of an earlier one.
+    """
     puts: list[Op] = [Put(keys.spec, encode(action.record))]
     if action.state is not None:
         puts.append(Put(keys.rendezvous_state, encode_state(action.state)))
     if action.expected is not None:
         puts.append(_put_expected(keys, action.expected))
+    if import_profile is not None:
+        puts.append(Put(keys.earlier_import_profile, import_profile))
     compares = (unchanged(keys.spec, action.spec_revision), unchanged(keys.rendezvous_state, action.state_revision))
     return Txn(compares, tuple(puts))
 

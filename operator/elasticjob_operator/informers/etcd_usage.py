@@ -293,7 +293,7 @@ class EtcdUsage:
 
 
 _NOTHING = _Job()
-_NOT_READ = frozenset({"closer", "terms", "link"})
+_NOT_READ = frozenset({"closer", "terms", "link", "held", "imports", "earlier"})
 
 
 def _parsed(etcd_key: str) -> ParsedKey | None:

@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 _NAMED = 8
 """Most unreadable keys that a job's status names."""
 
-_KINDS: frozenset[Kind] = frozenset(PARSERS) - {"terms", "link"}
+_KINDS: frozenset[Kind] = frozenset(PARSERS) - {"terms", "link", "held"}
 """The kinds of keys that the operator reads."""
 _OF_REPORTER: frozenset[Kind] = frozenset({"report", "samples"})
 """The kinds of keys that an agent writes for display only."""

@@ -81,6 +81,7 @@ class EtcdLeaseSweeper:
 
     async def _revoke(self, admin: LeaseAdmin, keyless: frozenset[int]) -> None:
         ended = await asyncio.gather(*map(admin.revoke, keyless), return_exceptions=True)
+        # Counted before the error: the next check does not find the leases of this batch that are gone.
+        self._on_revoked(ended.count(None))
         if error := next((one for one in ended if one is not None), None):
             raise error
-        self._on_revoked(len(keyless))

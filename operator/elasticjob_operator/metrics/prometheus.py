@@ -21,12 +21,15 @@ from elasticjob_operator.metrics.recorder import MetricsRecorder
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.recovery import NO_FAULT, RESIZE, RecoverySample
+from elasticjob_operator.model.worker_starts import StartSample
 from elasticjob_operator.policy.status.conditions import is_true
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
 _STEP_SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 _RECONCILE_SECONDS = (0.001, 0.005, 0.02, 0.1, 0.5, 2, 10)
+WARM, COLD = "warm", "cold"
+"""Values of the label `start`."""
 _COUNTS = {
     "restarts": "Worker failures that restarted the workers.",
     "node_losses": "Rounds opened because nodes were lost.",
@@ -80,6 +83,15 @@ class PrometheusRecorder(MetricsRecorder):
             "recovery", "From a fault to the start of the next round's workers.", "cause", buckets=_STEP_SECONDS
         )
         self._resize_s = self._histogram("resize", "The same after a change of size.", buckets=_STEP_SECONDS)
+        self._starts = self._counter(
+            "worker_starts", "Workers of jobs with warm starts, by their start.", "namespace", "cause", "start"
+        )
+        self._first_output_s = self._histogram(
+            "first_output",
+            "From the start of a node's workers to the first byte that one of them writes, with warm starts.",
+            "start",
+            buckets=_STEP_SECONDS,
+        )
         self._goodput = Goodput(clock)
         self._reconcile_s = self._histogram("reconcile", "One reconcile of one job.", buckets=_RECONCILE_SECONDS)
 
@@ -151,6 +163,14 @@ class PrometheusRecorder(MetricsRecorder):
             self._step_s.labels(cause.value, step).observe(took_s)
         total_s = self._resize_s if cause in RESIZE else self._recovery_s.labels(cause.value)
         total_s.observe(recovered.total_s)
+
+    def workers_started(self, key: JobKey, start: StartSample) -> None:
+        """Count the workers of a node by their start, and observe their first output."""
+        for kind, count in ((WARM, start.warm), (COLD, start.cold)):
+            if count:
+                self._starts.labels(key.namespace, start.cause.value, kind).inc(count)
+        if start.first_output_s is not None:
+            self._first_output_s.labels(WARM if start.is_warm else COLD).observe(start.first_output_s)
 
     def job_health(self, key: JobKey, health: JobHealth | None) -> None:
         """Record a job's health from now on; None for a deleted job."""

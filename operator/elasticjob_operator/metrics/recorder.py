@@ -9,6 +9,7 @@ from elasticjob_operator.metrics.job_health import JobHealth
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.recovery import RecoverySample
+from elasticjob_operator.model.worker_starts import StartSample
 
 
 class MetricsRecorder:
@@ -22,6 +23,9 @@ class MetricsRecorder:
 
     def recovered(self, recovered: RecoverySample) -> None:
         """Record the durations of a round's steps, once all agents have reported them."""
+
+    def workers_started(self, key: JobKey, start: StartSample) -> None:
+        """Record how the workers of a node were started, or their first output."""
 
     def job_health(self, key: JobKey, health: JobHealth | None) -> None:
         """Record a job's health, at each of its reconciles; None for a deleted job."""

@@ -87,6 +87,8 @@ class WriteSpec:
     """Pod names that no slot map had before."""
     events: tuple[Event, ...] = ()
     """Events about the change, which are written only after the transaction succeeds."""
+    import_profile: str = ""
+    """The name of an earlier job's import profile; only with a first spec, and if this job's workers may start warm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +123,15 @@ class RemoveEtcdUser:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepImportProfile:
+    """Keep the job's import profile under this name for later jobs of the namespace, if the job has one."""
+
+    name: str
+    moment: tuple[int, bool]
+    """The round, and whether the job has finished: once for each."""
+
+
+@dataclass(frozen=True, slots=True)
 class DeletePrefix:
     """Delete every key of the job."""
 
@@ -144,6 +155,7 @@ Action = (
     | WriteExpected
     | IssueCertificate
     | RemoveEtcdUser
+    | KeepImportProfile
     | DeletePrefix
     | DeleteJob
 )

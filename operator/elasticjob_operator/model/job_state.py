@@ -19,6 +19,7 @@ from elasticjob_operator.model.last_seen import LastSeen
 from elasticjob_operator.model.recovery import RecoveryTracker
 from elasticjob_operator.model.revision import Revision
 from elasticjob_operator.model.slot_history import SlotHistory
+from elasticjob_operator.model.worker_starts import StartTracker
 
 REQUEST_TIMEOUT_S = 60.0
 """Seconds after which an unanswered request has taken effect or never will: the API server has timed out by then."""
@@ -73,6 +74,8 @@ class JobState:
     """The time from which earlier objects are applied again; 0 before the first reconcile."""
     certified: Certified | None = None
     """The last certificate that this process issued."""
+    profile_kept: tuple[int, bool] | None = None
+    """The moment at which the job's import profile was last kept; see `KeepImportProfile`."""
     has_user: bool = False
     """Whether this process has created the job's user in etcd, has tried to, or has found it there."""
     avoided_until_s: dict[str, float] = field(default_factory=dict)
@@ -95,6 +98,7 @@ class JobState:
     recorded_events: dict[Event, tuple[float, int]] = field(default_factory=dict)
     """Event → when it was first written (wall clock, because the event has it as a field), and how often."""
     recovery: RecoveryTracker = field(default_factory=RecoveryTracker)
+    starts: StartTracker = field(default_factory=StartTracker)
     last_seen: LastSeen = field(default_factory=LastSeen)
     rounds: tuple[RoundStatus, ...] | None = None
     """The job's last rounds, newer than any status; None until the first reconcile."""

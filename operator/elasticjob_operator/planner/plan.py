@@ -37,6 +37,7 @@ from elasticjob_operator.planner.deletion_plan import plan_deletion, plan_quota_
 from elasticjob_operator.planner.spec_plan import plan_final_spec, plan_spec
 from elasticjob_operator.policy.lifecycle.certificates import first_certificate, renewal_s, renewed_certificate
 from elasticjob_operator.policy.lifecycle.deadlines import next_active_deadline_s, next_deadline_s
+from elasticjob_operator.policy.lifecycle.import_profile import profile_to_keep
 from elasticjob_operator.policy.lifecycle.pod_cleanup import cleanup_at_s, pods_to_delete
 from elasticjob_operator.policy.lifecycle.resync import is_resync_due
 from elasticjob_operator.policy.lifecycle.template_check import must_validate_template
@@ -124,7 +125,11 @@ def _plan_finished(snapshot: JobSnapshot, status: JobStatus) -> Plan:
     expiry_s, cleaning_s = expires_at_s(snapshot.job, status), cleanup_at_s(snapshot.job, status)
     if expiry_s is not None and expiry_s <= snapshot.now_s:
         return Plan(actions=(DeleteJob(snapshot.job.metadata.uid),), status=status)
-    actions = _deletion(pods_to_delete(snapshot.job, status, snapshot.pods.values(), snapshot.now_s))
+    actions: tuple[Action, ...] = _deletion(
+        pods_to_delete(snapshot.job, status, snapshot.pods.values(), snapshot.now_s)
+    )
+    if snapshot.is_readable:
+        actions += (*profile_to_keep(snapshot, status),)
     stuck, forced = _stuck_actions(snapshot)
     again_s = _earliest_s(*_seconds_until(snapshot.now_s, expiry_s, cleaning_s), stuck.next_in_s)
     return Plan(actions=(*forced, *actions), status=status, requeue_in_s=again_s)
@@ -153,6 +158,7 @@ def _actions(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> Iterator[Act
     if owners and _resync(snapshot):  # last: pods must not depend on its success
         yield from _disruption_budget(snapshot)
     yield from renewed_certificate(snapshot)
+    yield from profile_to_keep(snapshot, status)
 
 
 def _creations(snapshot: JobSnapshot) -> Iterator[Action]:

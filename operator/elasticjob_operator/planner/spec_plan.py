@@ -23,6 +23,7 @@ from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.lifecycle import state_transitions
 from elasticjob_operator.policy.lifecycle.deadlines import exceeded_deadline
 from elasticjob_operator.policy.lifecycle.failure_batches import batches
+from elasticjob_operator.policy.lifecycle.import_profile import profile_name
 from elasticjob_operator.policy.lifecycle.pod_revisions import has_pods, is_revision_outdated, template_changed_event
 from elasticjob_operator.policy.lifecycle.spec_record import first_record, spec_record
 from elasticjob_operator.policy.slots.assignment import adopt, next_slots, unnamed_pods
@@ -227,11 +228,13 @@ def _write(
     context: SpecContext, record: SpecRecord, state: RendezvousState | None, *, expected: frozenset[int] | None = None
 ) -> WriteSpec:
     named = set(context.snapshot.view.owners().values()) | set(context.snapshot.pods)
+    spec_revision = context.snapshot.view.spec_revision
     return WriteSpec(
         record=record,
-        spec_revision=context.snapshot.view.spec_revision,
+        spec_revision=spec_revision,
         state_revision=context.snapshot.view.state_revision,
         state=state,
         expected=expected,
         expected_pods=frozenset(owner.pod for owner in record.slots.values() if owner.pod not in named),
+        import_profile="" if spec_revision else profile_name(context.snapshot.job, context.snapshot.settings),
     )

@@ -5,6 +5,7 @@ from typing import Any
 
 from elasticjob_api import constants
 from elasticjob_api.bootstrap import Bootstrap, encode_bootstrap
+from elasticjob_api.constants import WarmStart
 from elasticjob_api.job import ElasticJob, nproc_per_node
 from elasticjob_api.keys import job_prefix
 from elasticjob_operator.model import pod_constants
@@ -51,6 +52,10 @@ def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings
         constants.ENV_LOG_DIR: pod_constants.LOG_DIR,
         constants.ENV_TERMINATION_LOG: str(container.get("terminationMessagePath") or pod_constants.TERMINATION_LOG),
     }
+    # An installation that is off sets no variable: an older agent would pass it on to its workers.
+    wanted = job.spec.agent.warm_start
+    if wanted is not None or settings.warm_start is not WarmStart.OFF:
+        values[constants.ENV_WARM_START] = (wanted or settings.warm_start).value
     if settings.etcd_tls:
         values[constants.ENV_ETCD_TLS] = pod_constants.CREDENTIALS_DIR
     if job.spec.agent.interface:

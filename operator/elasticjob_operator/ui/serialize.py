@@ -11,12 +11,13 @@ from typing import Any
 
 from elasticjob_api import codec
 from elasticjob_api.keys import FailureKey
-from elasticjob_api.records import NodeSamples, Progress, WorkerFailure
+from elasticjob_api.records import NodeReport, NodeSamples, Progress, WorkerFailure
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus, RoundStatus
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.status.highest_progress import samples_at_highest_step
+from elasticjob_operator.policy.status.worker_start import start_status
 from elasticjob_operator.policy.status.worker_states import states_of
 from elasticjob_operator.ui.state import JobEntry
 
@@ -106,6 +107,7 @@ def _node(entry: JobEntry, status: NodeStatus | None, member: Member | None, pod
         "node": _truncate(status.node_name) if status is not None else "",
         "state": status.state if status is not None else "",
         "reason": _truncate(status.reason) if status is not None else "",
+        "start": _start(status, report),
         "rank": status.rank if status is not None else (report.group_rank if report is not None else None),
         "letters": (stored if ended and stored else reported or stored)[:RANKS_LIMIT],
         "first": workers[0].rank if workers else None,
@@ -113,6 +115,12 @@ def _node(entry: JobEntry, status: NodeStatus | None, member: Member | None, pod
         "cpu": [_number(cpu) for cpu in samples.cpu_percent[: len(workers)]],
         "memory": list(samples.memory_bytes[: len(workers)]),
     }
+
+
+def _start(status: NodeStatus | None, report: NodeReport | None) -> Json | None:
+    """Return how the workers were started, by their agent's report, or else by the status."""
+    found: Json | None = codec.write(start_status(report) or (status.start if status is not None else None))
+    return found
 
 
 def _rounds(entry: JobEntry) -> Iterator[Json]:

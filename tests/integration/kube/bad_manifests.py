@@ -83,6 +83,16 @@ WORKERS = [
         {"spec.failureGraceSeconds": 0.5}, "spec.failureGraceSeconds in body must be of type integer", id="half-second"
     ),
     pytest.param(
+        {"spec.agent": {"warmStart": "on"}},
+        'spec.agent.warmStart: Unsupported value: "on": supported values: "Auto", "Off"',
+        id="warm-start",
+    ),
+    pytest.param(
+        {"spec.agent": {"warmStart": False}},  # an unquoted Off, as YAML reads it
+        "spec.agent.warmStart in body must be of type string",
+        id="warm-start-without-quotes",
+    ),
+    pytest.param(
         {"spec.agent": {"shmSizeLimit": "much"}},
         "spec.agent.shmSizeLimit must be a quantity above 0, as 8Gi",
         id="size",

@@ -7,7 +7,15 @@ import pytest
 
 from elasticjob_api.constants import Phase
 from elasticjob_api.job import status_to_dict
-from elasticjob_api.status import Condition, JobStatus, LastFailure, NodeStatus, ProgressStatus, WorkerStates
+from elasticjob_api.status import (
+    Condition,
+    JobStatus,
+    LastFailure,
+    NodeStatus,
+    ProgressStatus,
+    StartStatus,
+    WorkerStates,
+)
 from testing.kube.manifests import ELASTIC, REMOVED, changed
 from testing.kube.namespace import Namespace
 
@@ -33,7 +41,12 @@ FULL_STATUS = JobStatus(
     worker_states=WorkerStates(running=3, failed=1),
     nodes=(
         NodeStatus(name="digits-0", pod_name="digits-0-abcde", node_name="a", rank=0, state="Running", ranks="RR"),
-        NodeStatus(name="digits-1", pod_name="digits-1-fghij", reason="Pending"),
+        NodeStatus(
+            name="digits-1",
+            pod_name="digits-1-fghij",
+            reason="Pending",
+            start=StartStatus(kind="Cold", reason="FOO differs", first_output_milliseconds=5_100),
+        ),
     ),
     master_pod="digits-0-abcde",
     last_failure=LastFailure(time=NOW, round=1, pod_name="digits-1-klmno", rank=2, local_rank=0, exit_code=1),
@@ -87,6 +100,7 @@ def test_an_immutable_field_cannot_change(namespace: Namespace, changes: dict[st
         pytest.param({"mode": "Provided"}, id="mode"),
         pytest.param({"image": "agent:2"}, id="image"),
         pytest.param({"interface": "net1"}, id="interface"),
+        pytest.param({"warmStart": "Auto"}, id="warm-start"),
         pytest.param({"shmSizeLimit": "1Gi"}, id="shm"),
         pytest.param({"logSizeLimit": "1Gi"}, id="logs"),
     ],

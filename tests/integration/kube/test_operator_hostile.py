@@ -180,7 +180,11 @@ def test_a_job_nested_as_deeply_as_an_api_server_stores_stops_no_operator(rig: K
     rig.kill_operator()
     rig.start_operator()
     require_service(rig, "better")
-    assert "make it flatter" in rig.namespace.kubectl("get", "ejob", "deep", "-o", "jsonpath={.status.message}")
+
+    def is_refused() -> bool:
+        return "make it flatter" in rig.namespace.kubectl("get", "ejob", "deep", "-o", "jsonpath={.status.message}")
+
+    rig.until("the reason in the status", is_refused, within_s=LONGEST_S)
 
 
 def test_a_job_with_a_million_million_gpus_stops_no_operator(rig: KubeStack) -> None:

@@ -1,11 +1,12 @@
 """Whole histories of one job with the real operator and I/O in memory, from `kubectl apply` to the end."""
 
 import functools
+from dataclasses import replace
 
 from elasticjob_api.bootstrap import bootstrap_of, decode_bootstrap
 from elasticjob_api.constants import ENV_SPEC
 from elasticjob_api.keys import Keys, job_prefix
-from elasticjob_api.records import Progress, SpecRecord, WorkerState, decode, encode
+from elasticjob_api.records import Progress, SpecRecord, StartReport, WorkerState, decode, encode
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.model.cluster_interface import Object, Resource
@@ -318,6 +319,19 @@ async def test_cpu_alone_reaches_the_status_of_a_job_without_progress() -> None:
             await stage.report(member, 0, WorkerState.HEALTHY, cpu_percent=cpu)
             shown = functools.partial(_status_has_cpu, stage, [cpu, cpu])
             await stage.until(f"{cpu} %", shown)
+
+
+async def test_the_start_of_the_workers_and_then_their_first_output_reach_the_status() -> None:
+    async with operator_history(replicas=1) as stage:
+        await running(stage, 1)
+        [member] = await stage.members()
+        cold = StartReport(cold_reason="FOO differs")
+        await stage.report(member, 0, WorkerState.HEALTHY, start=cold)
+        start = {"kind": "Cold", "reason": "FOO differs"}
+        await stage.until("the start", lambda: stage.status()["nodes"][0].get("start") == start)
+        await stage.report(member, 0, WorkerState.HEALTHY, start=replace(cold, first_output_s=5.1))
+        start_with_output = {**start, "firstOutputMilliseconds": 5100}
+        await stage.until("the output", lambda: stage.status()["nodes"][0].get("start") == start_with_output)
 
 
 def _status_has_cpu(stage: OperatorHistory, cpu: list[int]) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api import constants
+from elasticjob_api.constants import WarmStart
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import is_terminating, name_of, uid_of
@@ -98,6 +99,24 @@ async def test_a_new_version_of_the_operator_keeps_the_agent_of_a_running_job_un
         await stage.scale(suspend=False)
         await stage.until("two pods", lambda: len(stage.pods()) == 2)
         assert agents(stage.pods()) == {"agent:next"}
+
+
+async def test_another_default_for_warm_starts_replaces_no_pod_and_is_that_of_later_pods() -> None:
+    async with operator_history(replicas=2, minReplicas=1) as stage:
+        await running(stage, 2)
+        before = stage.pod_names()
+        await stage.stop_operator()
+        stage.start_operator(replace(SETTINGS, warm_start=WarmStart.AUTO))
+        await delete(stage, stage.pod(1))
+        await stage.run_pods(2)
+        assert len(before & stage.pod_names()) == 1
+        assert [_warm_start(stage.pod(slot)) for slot in range(2)] == [None, "Auto"]
+        assert "TemplateChanged" not in stage.events()
+
+
+def _warm_start(pod: Object) -> str | None:
+    variables = {each["name"]: each.get("value") for each in pod["spec"]["containers"][0]["env"]}
+    return variables.get(constants.ENV_WARM_START)
 
 
 async def test_pods_of_a_version_without_the_label_still_run_after_an_upgrade() -> None:

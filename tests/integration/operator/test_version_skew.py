@@ -246,7 +246,7 @@ def test_the_doctored_version_is_newer() -> None:
     }
 
 
-@pytest.mark.parametrize("agent", [{"ofTomorrow": "x"}, {"mode": "OfTomorrow"}])
+@pytest.mark.parametrize("agent", [{"ofTomorrow": "x"}, {"mode": "OfTomorrow"}, {"warmStart": "OfTomorrow"}])
 async def test_a_running_job_whose_agent_has_a_field_of_a_newer_version_keeps_its_pods(agent: Any) -> None:
     """Its hash differs from that of the newer version on the pods, but its template does not."""
     async with operator_history(replicas=2) as stage:

@@ -383,6 +383,15 @@ def test_what_the_operator_says_and_pulls_is_the_users_choice(render: Render) ->
     assert added == {"--log-format=json", "--verbose", *secrets}
 
 
+@pytest.mark.parametrize("value", ["Auto", "Off"])
+def test_the_operator_gets_the_default_for_warm_starts(render: Render, value: str) -> None:
+    assert f"--warm-start={value}" in container(only(render(f"agent.warmStart={value}"), "Deployment"))["args"]
+
+
+def test_workers_are_started_cold_unless_the_values_want_it_otherwise(render: Render) -> None:
+    assert "--warm-start=Off" in container(only(render(), "Deployment"))["args"]
+
+
 def test_two_releases_share_no_name_but_the_crds(render: Render) -> None:
     def names(rendered: list[Object]) -> set[tuple[str, str]]:
         return {(o["kind"], o["metadata"]["name"]) for o in rendered if o["kind"] != "CustomResourceDefinition"}
@@ -394,6 +403,8 @@ def test_two_releases_share_no_name_but_the_crds(render: Render) -> None:
     ("values", "message"),
     [
         pytest.param(("etcd.member=3",), "member", id="misspelt"),
+        pytest.param(("agent.warmStart=false",), "warmStart", id="an unquoted Off, as YAML reads it"),
+        pytest.param(("agent.warmStart=On",), "warmStart", id="an unknown kind of start"),
         pytest.param(("etcd.members=2",), "members", id="two members"),
         pytest.param(("etcd.enabled=false",), "etcd.endpoints: name the etcd to use", id="no etcd at all"),
         pytest.param(

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.timeout(1000)
 
 NEWER = {
     "operator": ("replicas", "managerName", "tolerationSeconds", "podDisruptionBudgets"),
+    "agent": ("warmStart",),
     "etcd": ("members",),
     "networkPolicy": ("jobNamespaces", "metricsFrom"),
 }

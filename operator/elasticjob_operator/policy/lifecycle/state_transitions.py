@@ -13,8 +13,9 @@ from elasticjob_api.rendezvous_view import RendezvousView
 
 
 def suspended_state(state: RendezvousState, nonce: str) -> RendezvousState:
-    """Return the state of a suspended job: the same round without members."""
-    return replace(_without_members(state), phase=RoundPhase.SUSPENDED, nonce=nonce, cause=Cause.SUSPENDED, message="")
+    """Return the state of a suspended job: the same round without members. Its nonce is in the history, if any."""
+    base = replace(_without_members(state), history=state.history_of_next_round())
+    return replace(base, phase=RoundPhase.SUSPENDED, nonce=nonce, cause=Cause.SUSPENDED, message="")
 
 
 def resumed_state(state: RendezvousState, nonce: str) -> RendezvousState:
@@ -40,7 +41,7 @@ def failed_state(state: RendezvousState | None, spec: SpecRecord, failure: JobFa
 
 
 def _without_members(state: RendezvousState) -> RendezvousState:
-    return replace(state, members=(), master="", nprocs="", roles="")
+    return replace(state, members=(), master="", nprocs="", roles="", restore="", sources="")
 
 
 def finished_before_suspension(view: RendezvousView) -> bool:

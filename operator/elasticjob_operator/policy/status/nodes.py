@@ -18,6 +18,7 @@ from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_api.status import NodeStatus
 from elasticjob_operator.model.slot_pod import SlotPod
 from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.policy.status.worker_start import start_status
 from elasticjob_operator.policy.status.worker_states import final_states, same_states, states_of
 
 _SEVERAL = 2
@@ -73,6 +74,7 @@ def _node(snapshot: JobSnapshot, slot: int, owner: SlotPod, round_: _Round) -> N
         memory_bytes=_total(memory, _INT64),
         rank_cpu_percent=_per_rank(cpu, _INT32),
         rank_memory_bytes=_per_rank(memory, _INT64),
+        start=start_status(report),
     )
 
 
@@ -141,7 +143,8 @@ def _last_node(snapshot: JobSnapshot, name: str, ranked: tuple[int, Member], bef
     reported = states_of(report) if report else ""  # empty in a report between two rounds
     ranks = reported or known.ranks or same_states("U", nproc_per_node(snapshot.job.spec))
     pod = snapshot.pods.get(known.pod_name)
-    return replace(known, rank=rank, node_name=pod.node_name if pod else known.node_name, ranks=ranks)
+    node_name, start = pod.node_name if pod else known.node_name, start_status(report) or known.start
+    return replace(known, rank=rank, node_name=node_name, ranks=ranks, start=start)
 
 
 def _failed(snapshot: JobSnapshot) -> Mapping[int, AbstractSet[int]]:
@@ -171,7 +174,8 @@ def _final(node: NodeStatus, state: RendezvousState, ranks: str) -> NodeStatus:
 def within_limit(nodes: tuple[NodeStatus, ...], limit: int = BYTES_LIMIT) -> tuple[tuple[NodeStatus, ...], bool]:
     """Return the nodes that fit into `limit` bytes of JSON, and whether nodes were left out.
 
-    The usage of each rank is left out first, then nodes. Rank 0 and nodes that do not run are kept longest.
+    The usage of each rank and the starts are left out first, then nodes. Rank 0 and nodes that do not run are kept
+    longest.
     """
     most_ranks = max((len(node.ranks) for node in nodes), default=0)
     if len(nodes) * (_MAX_BYTES + _MAX_BYTES_PER_RANK * most_ranks) <= limit:
@@ -179,13 +183,13 @@ def within_limit(nodes: tuple[NodeStatus, ...], limit: int = BYTES_LIMIT) -> tup
     if _drop_until_fitting(nodes, limit) == len(nodes):
         return nodes, False
     by_need = sorted(nodes, key=lambda node: (node.rank != 0, node.state == "Running"))
-    fitting = _drop_until_fitting(map(_without_rank_samples, by_need), limit)
+    fitting = _drop_until_fitting(map(_without_details, by_need), limit)
     names = {node.name for node in by_need[:fitting]}
-    return tuple(_without_rank_samples(node) for node in nodes if node.name in names), fitting < len(nodes)
+    return tuple(_without_details(node) for node in nodes if node.name in names), fitting < len(nodes)
 
 
-def _without_rank_samples(node: NodeStatus) -> NodeStatus:
-    return replace(node, rank_cpu_percent=(), rank_memory_bytes=())
+def _without_details(node: NodeStatus) -> NodeStatus:
+    return replace(node, rank_cpu_percent=(), rank_memory_bytes=(), start=None)
 
 
 def _drop_until_fitting(nodes: Iterable[NodeStatus], limit: int) -> int:

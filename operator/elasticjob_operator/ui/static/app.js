@@ -142,6 +142,13 @@ function cells(job) {
   return found;
 }
 
+function started(start) {
+  if (!start) return "";
+  const how = `started ${start.kind.toLowerCase()}${start.reason ? ` (${start.reason})` : ""}`;
+  const first = start.firstOutputMilliseconds ?? null;
+  return first === null ? how : `${how}, first output of the node after ${seconds(first / 1000)}`;
+}
+
 function shade(cell, most) {
   if (chosen.colour === "state") return {};
   const value = cell[chosen.colour];
@@ -158,7 +165,7 @@ function ranks(job) {
     detail.classList.remove("soft");
     detail.textContent = [cell.rank === null ? `worker ${cell.i}` : `rank ${cell.rank}`, WORDS[cell.letter] ?? cell.letter, `pod ${cell.node.pod}`,
       cell.node.node && `node ${cell.node.node}`, cell.pid && `pid ${cell.pid}`, cell.cpu !== null && `cpu ${cell.cpu.toFixed(0)} %`,
-      cell.memory !== null && `memory ${bytes(cell.memory)}`, cell.node.state && `node is ${cell.node.state}`, cell.node.reason].filter(Boolean).join(" · ");
+      cell.memory !== null && `memory ${bytes(cell.memory)}`, started(cell.node.start), cell.node.state && `node is ${cell.node.state}`, cell.node.reason].filter(Boolean).join(" · ");
   };
   const boxes = all.map((cell) => h("div", { class: `cell ${WORDS[cell.letter] ? cell.letter : "U"} ${cell.i === 0 ? "first" : ""}`, style: shade(cell, most) },
     all.length > MANY ? null : chosen.colour === "state" ? cell.letter : ""));

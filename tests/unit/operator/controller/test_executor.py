@@ -14,6 +14,7 @@ from elasticjob_etcd.interface import Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.cluster.in_memory import InMemoryCluster, sequential_ids
 from elasticjob_operator.controller.executor import ActionExecutor, ReconcileContext
+from elasticjob_operator.controller.import_profiles import ImportProfiles
 from elasticjob_operator.errors import ClusterUnavailable, Forbidden, InvalidObject, RetryLater
 from elasticjob_operator.model.actions import CreatePod, DeletePods, DeletePrefix, ForceDelete, GetPod, Remove
 from elasticjob_operator.model.cluster_interface import Object, Resource
@@ -54,7 +55,10 @@ def creation(slot: int, job: str = "j", namespace: str = "default") -> CreatePod
 
 
 def actor(cluster: InMemoryCluster, store: InMemoryStore | None = None) -> ActionExecutor:
-    return ActionExecutor(cluster=cluster, etcd=InMemoryEtcd(store or InMemoryStore()), clock=lambda: NOW_S)
+    etcd = InMemoryEtcd(store or InMemoryStore())
+    return ActionExecutor(
+        cluster=cluster, etcd=etcd, import_profiles=ImportProfiles(etcd, "cluster", lambda: NOW_S), clock=lambda: NOW_S
+    )
 
 
 def body(name: str, uid: str = "u1") -> Object:
@@ -345,6 +349,7 @@ async def test_a_write_to_etcd_is_announced_before_it_is_sent() -> None:
     executor = ActionExecutor(
         cluster=InMemoryCluster(),
         etcd=InMemoryEtcd(store),
+        import_profiles=ImportProfiles(InMemoryEtcd(store), "cluster", lambda: NOW_S),
         before_etcd_write=lambda: announced.append(store.revision),
         clock=lambda: NOW_S,
     )

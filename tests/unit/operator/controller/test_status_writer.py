@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 
+import pytest
+
 from elasticjob_api.constants import EventReason
-from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus
+from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus, StartStatus
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.controller.clocks import Clocks
 from elasticjob_operator.controller.status_writer import SATURATED_DELAY_S, StatusWriter
@@ -40,13 +42,24 @@ async def test_only_the_last_of_many_events_are_counted() -> None:
     assert len(cluster.objects(Resource.EVENT)) == 300
 
 
-async def test_cpu_memory_and_progress_alone_wait_for_the_longer_period() -> None:
-    node = NodeStatus(name="j-0", pod_name="j-0-a", cpu_percent=10)
+async def test_cpu_memory_first_output_and_progress_alone_wait_for_the_longer_period() -> None:
+    node = NodeStatus(name="j-0", pod_name="j-0-a", cpu_percent=10, start=StartStatus(kind="Warm"))
     job_state = JobState(status=JobStatus(nodes=(node,)), status_written_s=NOW_S - 2 * SETTINGS.status_period_s)
     used = replace(node, cpu_percent=90, rank_cpu_percent=(40, 50), rank_memory_bytes=(1, 2))
+    used = replace(used, start=StartStatus(kind="Warm", first_output_milliseconds=46))
     soft = JobStatus(nodes=(used,), progress=ProgressStatus(step=1))
     wait_s = await status_writer(InMemoryCluster()).write(KEY, JOB, job_state, soft)
     assert wait_s == SETTINGS.progress_period_s - 2 * SETTINGS.status_period_s
+
+
+@pytest.mark.parametrize("start", [StartStatus(kind="Warm"), StartStatus(kind="Cold", reason="FOO differs"), None])
+async def test_another_start_is_written_at_once(start: StartStatus | None) -> None:
+    first = StartStatus(kind="Cold", reason="the first workers record their imports", first_output_milliseconds=900)
+    node = NodeStatus(name="j-0", pod_name="j-0-a", start=first)
+    job_state = JobState(status=JobStatus(nodes=(node,)), status_written_s=NOW_S - 2 * SETTINGS.status_period_s)
+    restarted = JobStatus(nodes=(replace(node, start=start),))
+    writer = status_writer(InMemoryCluster())
+    assert (await writer.write(KEY, JOB, job_state, restarted), job_state.status) == (None, restarted)
 
 
 async def test_a_new_process_spreads_progress_writes_over_time() -> None:

@@ -12,6 +12,7 @@ from elasticjob_api.records import (
     NodeSamples,
     Progress,
     RecoveryTimings,
+    StartReport,
     WorkerReport,
     WorkerState,
     encode,
@@ -59,6 +60,7 @@ CHANGED = [
     replace(REPORT, round=2),
     replace(REPORT, stalled_since_ns=5),
     replace(REPORT, recovery=RecoveryTimings(stop_s=1.0)),
+    replace(REPORT, start=StartReport(warm=1)),
 ]
 
 

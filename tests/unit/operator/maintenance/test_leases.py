@@ -40,3 +40,12 @@ async def test_a_lease_whose_revocation_failed_is_revoked_at_the_next_check() ->
     assert not task.done()
     task.cancel()
     await asyncio.wait({task})
+
+
+async def test_the_revoked_leases_of_a_batch_are_counted_although_one_revocation_failed() -> None:
+    etcd, revoked = Leases(*range(100)), list[int]()
+    etcd.tried = set(range(1, 100))
+    task = asyncio.create_task(EtcdLeaseSweeper(etcd.connect, revoked.append, check_s=0.001).run())
+    await aeventually(lambda: sum(revoked) == 100, what="the count of all revoked leases")
+    task.cancel()
+    await asyncio.wait({task})

@@ -12,6 +12,7 @@ from elasticjob_operator.metrics.prometheus import PrometheusRecorder
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.recovery import RecoverySample
+from elasticjob_operator.model.worker_starts import StartSample
 from testing.builders import NOW, condition
 
 KEY = JobKey("team", "digits", "u")
@@ -104,6 +105,20 @@ def test_reports_and_reconciles_are_measured() -> None:
 
 
 STEPS = {"detect": 0.004, "stop": 0.2, "agree": 0.01, "start": 0.05}
+
+
+def test_starts_are_counted_by_cause_and_kind_and_first_output_is_observed_by_kind() -> None:
+    meter = PrometheusRecorder()
+    cause = Cause.WORKER_FAILED
+    meter.workers_started(KEY, StartSample(cause, is_warm=True, warm=8, first_output_s=0.04))
+    meter.workers_started(KEY, StartSample(cause, is_warm=False, warm=1, cold=7))
+    meter.workers_started(KEY, StartSample(cause, is_warm=False, first_output_s=4.0))
+    lines = meter.text().decode().splitlines()
+    labels = 'cause="WorkerFailed",namespace="team",start='
+    assert f'elasticjob_worker_starts_total{{{labels}"warm"}} 9.0' in lines
+    assert f'elasticjob_worker_starts_total{{{labels}"cold"}} 7.0' in lines
+    assert 'elasticjob_first_output_seconds_bucket{le="0.05",start="warm"} 1.0' in lines
+    assert 'elasticjob_first_output_seconds_count{start="cold"} 1.0' in lines
 
 
 def measured(cause: Cause) -> list[str]:

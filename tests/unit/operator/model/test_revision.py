@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api.constants import WarmStart
 from elasticjob_api.spec import Agent, AgentMode, GracefulShutdown, Rendezvous
 from elasticjob_operator.model.revision import template_hash, wanted_revision
 from testing.builders import SETTINGS, job, template
@@ -20,6 +21,8 @@ from testing.builders import SETTINGS, job, template
         pytest.param({"agent": Agent(mode=AgentMode.PROVIDED)}, id="mode"),
         pytest.param({"agent": Agent(image="agent:2")}, id="agent-image"),
         pytest.param({"agent": Agent(interface="net1")}, id="interface"),
+        pytest.param({"agent": Agent(warm_start=WarmStart.AUTO)}, id="warm-start"),
+        pytest.param({"agent": Agent(warm_start=WarmStart.OFF)}, id="cold-start"),
         pytest.param({"agent": Agent(shm_size_limit="1Gi")}, id="shm"),
     ],
 )
@@ -47,6 +50,10 @@ def test_the_hash_does_not_depend_on_the_order_of_fields() -> None:
 
 def test_the_hash_is_the_same_in_every_version_so_that_an_upgrade_replaces_no_pods() -> None:
     assert template_hash(job()) == "42e990c626"
+
+
+def test_the_installations_default_for_warm_starts_changes_no_revision_so_that_no_pods_are_replaced() -> None:
+    assert wanted_revision(job(), replace(SETTINGS, warm_start=WarmStart.AUTO)) == wanted_revision(job(), SETTINGS)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """The environment of the agent: its keys, its identity, and the user's variables."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from elasticjob_api.bootstrap import bootstrap_of
+from elasticjob_api.constants import WarmStart
 from elasticjob_api.records import SpecRecord
 from elasticjob_api.spec import Agent, Rendezvous
 from elasticjob_operator.render.env import agent_env
@@ -93,6 +95,24 @@ def test_the_workers_use_the_interface_in_the_manifest_unless_a_variable_names_a
 def test_the_agent_has_the_interface_of_its_own_address() -> None:
     assert values(agent=Agent(interface="net1"))["ELASTICJOB_INTERFACE"] == "net1"
     assert "ELASTICJOB_INTERFACE" not in values()
+
+
+@pytest.mark.parametrize(
+    ("of_job", "of_installation", "value"),
+    [
+        (None, WarmStart.OFF, None),  # an older agent would pass the variable on to its workers
+        (None, WarmStart.AUTO, "Auto"),
+        (WarmStart.AUTO, WarmStart.OFF, "Auto"),
+        (WarmStart.OFF, WarmStart.AUTO, "Off"),
+        (WarmStart.OFF, WarmStart.OFF, "Off"),  # it overrides a variable of the image
+    ],
+)
+def test_the_agent_starts_workers_warm_as_its_job_or_else_the_installation_wants(
+    of_job: WarmStart | None, of_installation: WarmStart, value: str | None
+) -> None:
+    of = job(agent=Agent(warm_start=of_job))
+    found = agent_env(of, {}, slot=0, settings=replace(SETTINGS, warm_start=of_installation))
+    assert [env["value"] for env in found if env["name"] == "ELASTICJOB_WARM_START"] == ([value] if value else [])
 
 
 def test_the_agent_has_the_bootstrap_of_the_spec_that_names_its_pod() -> None:

@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.records import Progress
+from elasticjob_api.records import Progress, StartReport
 from elasticjob_api.rendezvous_state import Cause, Member, Membership, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
-from elasticjob_api.status import JobStatus, ProgressStatus, RoundStatus
+from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus, RoundStatus, StartStatus
 from elasticjob_operator.ui import PageState
 from elasticjob_operator.ui.serialize import METRICS_LIMIT, RANKS_LIMIT, TEXT_LIMIT, job_details, job_row
 from elasticjob_operator.ui.state import MAX_ROUNDS
 from testing.builders import NOW_S
 from tests.unit.operator.ui.page_states import (
     HOSTILE,
+    PER_NODE,
     hostile,
     key,
     large,
@@ -195,6 +196,20 @@ def test_two_hundred_jobs_are_a_short_list() -> None:
     board = PageState()
     small(board, 200)
     assert len(json.dumps([job_row(shown) for shown in board.jobs.values()])) < 120_000
+
+
+def test_a_node_has_the_start_of_its_workers_by_its_report_or_else_by_the_status() -> None:
+    board, warm = PageState(), replace(report(0), start=StartReport(warm=PER_NODE, first_output_s=0.05))
+    ended = NodeStatus(name="job-1", pod_name="p1", start=StartStatus(kind="Cold", reason="why"))
+    plain = NodeStatus(name="job-2", pod_name="p2")
+    view = RendezvousView(reports={Member(0, "0" * 8): warm})
+    board.reconciled(key(), obj(), JobStatus(nodes=(ended, plain)), view, NOW_S)
+    found = {node["pod"]: node["start"] for node in job_details(board.jobs["team", "job"])["ranks"]}
+    assert found == {
+        warm.pod: {"kind": "Warm", "firstOutputMilliseconds": 50},
+        "p1": {"kind": "Cold", "reason": "why"},
+        "p2": None,
+    }
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])

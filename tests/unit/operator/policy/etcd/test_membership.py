@@ -284,9 +284,12 @@ class Members(RuleBasedStateMachine):
             if self.servers.has_quorum(number)
             for pod in self.servers.alive(number)
         ]
+        # One after the other, since each kubelet counts by itself: two that restart together get no answers.
         for pod in self.servers.pods:
-            pod.runs = pod in led
             pod.is_up = True
+            if pod not in led:
+                pod.runs = False
+                self.decide(pod.number)
         for number in sorted(self.servers.stuck):
             self.lose(number)
             self.servers.pods[number].is_up = True

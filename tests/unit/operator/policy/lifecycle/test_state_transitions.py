@@ -1,11 +1,13 @@
 """The rendezvous states that the operator writes: the fields that each keeps and those that it clears."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from elasticjob_api.constants import FailedReason
 from elasticjob_api.job_failure import JobFailure
+from elasticjob_api.kept_steps import KeptStep, Lineage
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_operator.policy.lifecycle import state_transitions
@@ -32,6 +34,30 @@ def test_every_write_has_a_new_nonce(write: Write) -> None:
 def test_every_write_keeps_the_counters_of_the_rounds(write: Write) -> None:
     after = write(COUNTED)
     assert (after.restarts, after.node_losses, after.restart_id) == (2, 1, "r1")
+
+
+@each_write
+def test_every_write_keeps_what_kept_steps_belong_to(write: Write) -> None:
+    after = write(replace(COUNTED, run="0badcafe", history="2.0000000a.90", shift="3"))
+    assert (after.run, after.shift) == ("0badcafe", "3")
+    assert after.kept_history().is_alive(KeptStep(Lineage(2, "0000000a"), 90, 4))
+
+
+@each_write
+def test_no_write_has_a_step_to_restore_because_the_operator_starts_no_round(write: Write) -> None:
+    after = write(replace(COUNTED, run="0badcafe", restore="2.0000000a.90.4", sources="0-3:0"))
+    assert (after.restore, after.sources) == ("", "")
+
+
+def test_a_job_that_resumes_descends_from_the_round_that_was_suspended() -> None:
+    running = replace(COUNTED, nonce="0000000b", run="0badcafe", history="2.0000000a.90")
+    resumed = state_transitions.resumed_state(state_transitions.suspended_state(running, "n2"), "n3")
+    assert resumed.history == "4.0000000b.*,2.0000000a.90"
+
+
+@each_write
+def test_no_write_has_a_history_while_keep_is_off(write: Write) -> None:
+    assert (write(COUNTED).run, write(COUNTED).history) == ("", "")
 
 
 @each_write

@@ -3,16 +3,17 @@
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 import pytest
 
 from elasticjob_api import codec
-from elasticjob_api.records import Tombstone, TombstoneReason, WorkerFailure, WorkerState
+from elasticjob_api.records import StartReport, Tombstone, TombstoneReason, WorkerFailure, WorkerState
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
-from elasticjob_api.status import JobStatus, NodeStatus
+from elasticjob_api.status import JobStatus, NodeStatus, StartStatus
 from elasticjob_operator.policy.status.nodes import node_statuses, within_limit
 from elasticjob_operator.policy.status.worker_states import count_states as worker_count
 from testing.builders import (
@@ -95,6 +96,33 @@ def test_implausible_samples_are_limited_to_the_range_of_the_field(cpu: float) -
     entry = sampled((cpu, (1 << 63) - 1), (cpu, (1 << 63) - 1))
     assert set(entry.rank_cpu_percent) == {0 if cpu < 0 else (1 << 31) - 1}
     assert set(entry.rank_memory_bytes) == {(1 << 63) - 1}
+
+
+def started(start: StartReport | None) -> StartStatus | None:
+    """Return the entry's start for the report of a node with two workers."""
+    return only(running(0, reports={member(0): replace(report(0, H, H), start=start)}), pod(0)).start
+
+
+def test_a_node_has_the_start_of_its_workers_if_its_agent_reports_it() -> None:
+    assert started(None) is None
+    assert started(StartReport(warm=2, first_output_s=0.19)) == StartStatus(kind="Warm", first_output_milliseconds=190)
+    assert started(StartReport(warm=1, cold_reason="why")) == StartStatus(kind="Cold", reason="why")
+
+
+def test_a_start_of_a_hostile_agent_is_limited() -> None:
+    report_ = StartReport(warm=-1, cold_reason="a\n[operator] b" + "x" * 8000, first_output_s=1e300)
+    start = started(report_)
+    assert start is not None
+    assert (start.kind, start.first_output_milliseconds, len(start.reason)) == ("Cold", None, 128)
+    assert start.reason.startswith("a [operator] b")
+
+
+def test_a_start_remains_in_the_status_of_an_ended_job() -> None:
+    before = NodeStatus(name="j-0", pod_name="j-0-a", start=StartStatus(kind="Warm"))
+    at = view(state=state(RoundPhase.SUCCEEDED), membership=membership(0))
+    assert only(at, before=(before,)).start == StartStatus(kind="Warm")
+    last = replace(at, reports={member(0): report(0, S, start=StartReport(cold_reason="why"))})
+    assert only(last, before=(before,)).start == StartStatus(kind="Cold", reason="why")
 
 
 def test_nodes_are_listed_by_slot_with_their_rank_in_the_round() -> None:
@@ -233,8 +261,9 @@ def test_a_list_of_thousands_is_truncated_to_the_limit() -> None:
     assert 100 * 1024 < size(fitting) <= 128 * 1024
 
 
-def test_values_per_rank_are_left_out_of_a_long_list_first() -> None:
-    uses = {"rank_cpu_percent": (100,) * 8, "rank_memory_bytes": (1 << 36,) * 8}
+def test_values_per_rank_and_starts_are_left_out_of_a_long_list_first() -> None:
+    start = StartStatus(kind="Cold", reason="FOO differs", first_output_milliseconds=5_100)
+    uses = {"rank_cpu_percent": (100,) * 8, "rank_memory_bytes": (1 << 36,) * 8, "start": start}
     assert within_limit(many(300, **uses)) == (many(300, **uses), False), "2,400 ranks"
     assert within_limit(many(600, **uses)) == (many(600), False)
     assert within_limit(many(5000, **uses)) == within_limit(many(5000))
