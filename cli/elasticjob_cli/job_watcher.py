@@ -11,7 +11,7 @@ from elasticjob import Cluster, ElasticJobError
 from elasticjob.streams import CancelToken
 from elasticjob.watch import changes
 from elasticjob_api import constants
-from elasticjob_cli.target import moments
+from elasticjob_cli.target import history_entries
 from elasticjob_cli.views.job_history import HistoryEntry
 from elasticjob_cli.views.usage import Usage, parse_pod_metrics
 
@@ -30,7 +30,7 @@ class JobWatcher:
         self._changed = threading.Event()
         self.changed = threading.Event()
         self.job = job
-        self.moments: Sequence[HistoryEntry] = ()
+        self.history_entries: Sequence[HistoryEntry] = ()
         self.usage: Mapping[str, Usage] = {}
         self.error: ElasticJobError | None = None
         self.deleted = False
@@ -47,7 +47,7 @@ class JobWatcher:
         now_s = time.monotonic()
         if now_s - self._events_s >= _EVENTS_EVERY_S:
             self._events_s = now_s
-            self.moments = list(moments(self._cluster, self.job))
+            self.history_entries = list(history_entries(self._cluster, self.job))
         if now_s - self._metrics_s >= _METRICS_EVERY_S and not self._reports_usage():
             self._metrics_s = now_s
             self.usage = self._pod_metrics()

@@ -13,7 +13,7 @@ from elasticjob_cli.cluster_options import connect, get_job
 from elasticjob_cli.errors import InvalidManifest
 from elasticjob_cli.local.run_dir import RunDir
 from elasticjob_cli.views.job_history import HistoryEntry
-from elasticjob_cli.views.text import moment
+from elasticjob_cli.views.text import parse_time
 from elasticjob_cli.yaml_json import read_yaml
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class JobTarget:
     """One job and its events, as read."""
 
     job: Mapping[str, Any]
-    moments: Sequence[HistoryEntry]
+    history_entries: Sequence[HistoryEntry]
 
 
 def find(arguments: argparse.Namespace) -> JobTarget:
@@ -34,7 +34,7 @@ def find(arguments: argparse.Namespace) -> JobTarget:
         return recorded(folder)
     cluster = connect(arguments)
     job = get_job(arguments, cluster).manifest
-    return JobTarget(job, list(moments(cluster, job)))
+    return JobTarget(job, list(history_entries(cluster, job)))
 
 
 def run_folder(text: str) -> Path | None:
@@ -59,7 +59,7 @@ def recorded(folder: Path) -> JobTarget:
     return JobTarget(job, list(read_events(RunDir(folder).events)))
 
 
-def moments(cluster: "Cluster", job: Mapping[str, Any]) -> Iterator[HistoryEntry]:
+def history_entries(cluster: "Cluster", job: Mapping[str, Any]) -> Iterator[HistoryEntry]:
     """Yield the events of a job; none without the permission to read events."""
     from elasticjob.errors import Forbidden  # noqa: PLC0415  # with the cluster
 
@@ -77,7 +77,7 @@ def moments_of_events(events: Sequence[Mapping[str, Any]]) -> Iterator[HistoryEn
     """Yield entries for events of the API server, in the order in which they were written."""
     # Their times are whole seconds; the resource version orders those of the same second.
     for event in sorted(events, key=_version):
-        at_s = moment(event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp"))
+        at_s = parse_time(event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp"))
         if at_s is not None:
             warning = event.get("type") == "Warning"
             count = int(event.get("count") or 1)

@@ -23,11 +23,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     target = find(arguments)
     if arguments.output:
-        facts = {"job": of_server(target.job), "events": [dataclasses.asdict(each) for each in target.moments]}
+        facts = {"job": of_server(target.job), "events": [dataclasses.asdict(each) for each in target.history_entries]}
         print((as_json if arguments.output == "json" else as_yaml)(facts), end="")
     else:
         folder = arguments.job if run_folder(arguments.job) is not None else ""
-        for line in describe(target.job, target.moments, now_s=time.time(), command=PROGRAM, folder=folder):
+        for line in describe(target.job, target.history_entries, now_s=time.time(), command=PROGRAM, folder=folder):
             show("\n".join(wrap_hanging(printable(line), width()) if is_terminal() else [line]))
     return ExitCode.OK
 

@@ -16,7 +16,7 @@ from elasticjob_cli.terminal import has_colour
 from elasticjob_cli.views.job_history import job_history
 from elasticjob_cli.views.last_failure import failure_text
 from elasticjob_cli.views.log_lines import NoSuchRound, last, require_failure, shown, span_of
-from elasticjob_cli.views.text import moment
+from elasticjob_cli.views.text import parse_time
 
 if TYPE_CHECKING:
     from elasticjob import Cluster, ElasticJob, LogLine
@@ -92,7 +92,7 @@ def _lines(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace)
 
 def _time_of(line: "LogLine") -> float | None:
     whole, dot, rest = line.time.rstrip("Z").partition(".")
-    return moment(f"{whole}{dot}{rest[:6]}Z" if dot else line.time)  # the time of a node has nanoseconds
+    return parse_time(f"{whole}{dot}{rest[:6]}Z" if dot else line.time)  # the time of a node has nanoseconds
 
 
 def _of_failed(cluster: "Cluster", job: "ElasticJob", arguments: argparse.Namespace) -> Iterator["LogLine"]:

@@ -47,7 +47,7 @@ def _run(arguments: argparse.Namespace) -> int:
         print(read_trace(arguments.job, arguments.trace or None))
         return ExitCode.OK
     target = find(arguments)
-    history = job_history(target.job, target.moments, now_s=time.time())
+    history = job_history(target.job, target.history_entries, now_s=time.time())
     if arguments.svg:
         print(as_svg(timeline_picture(history)), end="")
     elif arguments.output:

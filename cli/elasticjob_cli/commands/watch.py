@@ -42,7 +42,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 def _run(arguments: argparse.Namespace) -> int:
     if (folder := run_folder(arguments.job)) is not None:
         target = recorded(folder)
-        history = job_history(target.job, target.moments, now_s=time.time())
+        history = job_history(target.job, target.history_entries, now_s=time.time())
         _print(WatchState(job=target.job, now_s=time.time(), history=history))
         return ExitCode.OK
     from elasticjob_cli.job_watcher import JobWatcher  # noqa: PLC0415  # see `cluster_options`
@@ -60,7 +60,7 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _watch_state(watcher: "JobWatcher") -> WatchState:
     now_s, job = time.time(), watcher.job
-    history = job_history(job, watcher.moments, now_s=now_s)
+    history = job_history(job, watcher.history_entries, now_s=now_s)
     notice = "the job was deleted" if watcher.deleted else (str(watcher.error) if watcher.error else "")
     return WatchState(job=job, now_s=now_s, history=history, usage=watcher.usage, notice=notice)
 
@@ -83,7 +83,7 @@ def _lines(watcher: "JobWatcher") -> bool:
     while True:
         ended = watcher.ended  # read first: no change follows it
         watcher.changed.clear()
-        for each in [each for each in watcher.moments if each not in printed]:
+        for each in [each for each in watcher.history_entries if each not in printed]:
             printed.add(each)
             show(f"{clock(each.time_s)} {each.reason}: {one_line(each.message)}")
         now = str((watcher.job.get("status") or {}).get("phase") or "Pending")

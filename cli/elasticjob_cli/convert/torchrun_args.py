@@ -93,6 +93,8 @@ def unwrap(words: Sequence[str]) -> Unwrapped | None:
     found = Unwrapped(program, _command(python, namespace, given), given=given)
     _sizes(found, given)
     _times(found, given)
+    if "warm-start" in given:
+        found.spec["agent"] = {"warmStart": given["warm-start"]}
     for name, value in foreign.items():
         _foreign(found, name, value)
     for name in given:

@@ -7,7 +7,7 @@ from elasticjob.errors import AlreadyExists, ClusterError, CrdMissing, Forbidden
 from elasticjob_api import constants
 from elasticjob_cli.doctor.finding import CheckContext, Finding, fail, ok, skip, warn
 from elasticjob_cli.doctor.schema import fields_of, own_fields
-from elasticjob_cli.views.text import duration, moment
+from elasticjob_cli.views.text import duration, parse_time
 
 _CRD = f"{constants.PLURAL}.{constants.GROUP}"
 _CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{_CRD}"
@@ -118,7 +118,7 @@ def check_creation(context: CheckContext) -> Iterator[Finding]:
         yield fail("a trial job", str(error), "check admission webhooks and quotas; the message above has the reason")
         return
     yield ok("a trial job", f"would be accepted in {namespace} (dry run)")
-    created_s = moment(made["metadata"].get("creationTimestamp"))
+    created_s = parse_time(made["metadata"].get("creationTimestamp"))
     if created_s is not None:
         yield _clock(created_s, before_s, context.now_s())
 
@@ -156,7 +156,7 @@ def check_node_clocks(context: CheckContext) -> Iterator[Finding]:
     now_s = context.now_s()
     ahead = {}
     for lease in leases:
-        renewed_s = moment((lease.get("spec") or {}).get("renewTime"))
+        renewed_s = parse_time((lease.get("spec") or {}).get("renewTime"))
         if renewed_s is not None and renewed_s - now_s > _SKEW_S:
             ahead[lease["metadata"]["name"]] = renewed_s - now_s
     if ahead:

@@ -7,7 +7,7 @@ from elasticjob.errors import ClusterError, CrdMissing, Forbidden
 from elasticjob_api import constants
 from elasticjob_cli.doctor.finding import CheckContext, Finding, fail, ok, skip, warn
 from elasticjob_cli.doctor.installation_checks import waiting
-from elasticjob_cli.views.text import cut, moment, one_line, pluralize
+from elasticjob_cli.views.text import cut, one_line, parse_time, pluralize
 
 _NOT_PICKED_UP_S = 30.0
 _ENDED = ("Succeeded", "Failed", "Suspended")
@@ -28,11 +28,11 @@ def check_jobs(context: CheckContext) -> Iterator[Finding]:
     if not_picked_up:
         message = f"{pluralize(len(not_picked_up), 'job')} without a status, for example {_name(not_picked_up[0])}"
         yield fail("jobs", message, "check that an operator runs and watches the namespace (its option --namespace)")
-    troubled = [job for job in jobs if _trouble(job)]
+    troubled = [job for job in jobs if _problems(job)]
     for job in troubled[:_MAX_JOBS]:
         meta = job["metadata"]
         cure = f"elasticjob describe {meta['name']} -n {meta['namespace']}"
-        yield warn("jobs", f"{_name(job)}: {cut(_trouble(job), 160)}", cure)
+        yield warn("jobs", f"{_name(job)}: {cut(_problems(job), 160)}", cure)
     if not not_picked_up and not troubled:
         yield ok("jobs", f"{pluralize(len(jobs), 'job')} in {where}, none with a problem")
     yield from _images(context, where)
@@ -54,11 +54,11 @@ def _name(job: dict[str, Any]) -> str:
 
 def _is_not_picked_up(job: dict[str, Any], now_s: float) -> bool:
     foreign = (job.get("spec") or {}).get("managedBy") not in {None, constants.MANAGED_BY}
-    created_s = moment(job["metadata"].get("creationTimestamp"))
+    created_s = parse_time(job["metadata"].get("creationTimestamp"))
     return not foreign and not job.get("status") and created_s is not None and now_s - created_s > _NOT_PICKED_UP_S
 
 
-def _trouble(job: dict[str, Any]) -> str:
+def _problems(job: dict[str, Any]) -> str:
     status = job.get("status") or {}
     if not status.get("reason") or status.get("phase") in _ENDED:
         return ""

@@ -18,10 +18,12 @@ from elasticjob_cli.local.console import TextStyle
 from elasticjob_cli.local.repeats import RecentOutput, event_line
 from elasticjob_cli.local.run_view import RunView
 from elasticjob_cli.local.summary import describe_code
+from elasticjob_cli.views.start_text import start_lines
 from elasticjob_etcd.interface import Etcd, KeyValue
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Change, Object, Resource
+from elasticjob_operator.policy.status.worker_start import start_status
 
 PrintLine = Callable[[str, TextStyle], None]
 
@@ -115,6 +117,34 @@ def _tone(event: Object) -> TextStyle:
     if event.get("type") == "Warning":
         return TextStyle.BAD
     return TextStyle.GOOD if event.get("reason") in _GOOD else TextStyle.PLAIN
+
+
+async def follow_starts(view: RunView, report: PrintLine) -> None:
+    """Write once a round how its workers were started, if warm start is on."""
+    written = 0
+    while True:
+        await view.next_change()
+        round_, lines = describe_starts(view)
+        if round_ > written and lines:
+            written = round_
+            for line in lines:
+                report(f"round {round_}: {line}", TextStyle.PLAIN)
+
+
+def describe_starts(view: RunView) -> tuple[int, list[str]]:
+    """Return the round of the status, and how its workers were started; no lines before all nodes have reported it."""
+    round_: int = view.status.get("rendezvousRound") or 0
+    reports = [report for report in view.reports.values() if report.round == round_]
+    started = [report for report in reports if report.start]
+    if not started or sum(len(report.workers) for report in reports) < (view.status.get("worldSize") or 0):
+        return round_, []
+    nodes = [{"podName": report.pod, "start": _start(report)} for report in started]
+    return round_, list(start_lines(nodes))
+
+
+def _start(report: NodeReport) -> dict[str, str]:
+    status = start_status(report)
+    return {"kind": status.kind, "reason": status.reason} if status else {}
 
 
 async def follow_reports(etcd: Etcd, keys: Keys, view: RunView) -> None:

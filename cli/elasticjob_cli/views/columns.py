@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from elasticjob_cli.views.text import age, align, moment, one_line
+from elasticjob_cli.views.text import age, align, one_line, parse_time
 
 _HEAD = ("NAME", "PHASE", "READY", "DESIRED", "RESTARTS", "AGE")
 _WIDE = ("ROUND", "WORKERS", "LOSSES", "PROGRESS", "RANK 0", "REASON", "MESSAGE")
@@ -17,7 +17,7 @@ def table(jobs: Sequence[Mapping[str, Any]], *, now_s: float, wide: bool, namesp
 
 def _row(job: Mapping[str, Any], now_s: float, *, wide: bool, namespaces: bool) -> tuple[str, ...]:
     meta, spec, status = job.get("metadata") or {}, job.get("spec") or {}, job.get("status") or {}
-    created_s = moment(meta.get("creationTimestamp"))
+    created_s = parse_time(meta.get("creationTimestamp"))
     plain = (
         str(meta.get("name", "")),
         str(status.get("phase") or "Pending"),

@@ -13,12 +13,12 @@ from elasticjob_cli.views.last_failure import failure_text, read_last_failure
 from elasticjob_cli.views.node_lines import node_lines
 from elasticjob_cli.views.rank_map import GLYPHS, STYLES
 from elasticjob_cli.views.styled_line import StyledLine, plain
-from elasticjob_cli.views.text import age, clock, duration, moment, one_line, pluralize, sentence, wrap_lines
+from elasticjob_cli.views.text import age, clock, duration, one_line, parse_time, pluralize, sentence, wrap_lines
 from elasticjob_cli.views.usage import Usage
 
 _BAR, _SHORT_BAR, _WIDE = 30, 16, 100
 """Columns of the long and the short progress bar, and of a terminal with room for the long one."""
-_MAX_MOMENTS = 6
+_MAX_ENTRIES = 6
 _MIN_FOOTER = 3
 """Lines for the rounds and the last event, for any number of nodes."""
 _MIN_WIDTH = 40
@@ -68,7 +68,7 @@ def _head(state: WatchState, width: int) -> Iterator[StyledLine]:
         tone = Style.BAD if status.get("phase") == "Failed" else Style.WARN
         yield from (plain(line, tone) for line in wrap_lines(words, width, most=2))
     if (failure := read_last_failure(status)) is not None:
-        at_s = moment(failure.time)
+        at_s = parse_time(failure.time)
         when = "" if at_s is None else f" {age(state.now_s - at_s)} ago"
         label = f"last failure{when}: "
         first, *rest = wrap_lines(sentence(f"{label}{failure_text(failure)}"), width, most=2)
@@ -90,7 +90,7 @@ def _title(state: WatchState, status: Mapping[str, Any], width: int) -> StyledLi
     counts = [*size, *(text for _, text in counted)]
     happened = [*size, *(text for number, text in counted if number)]
     name = f"{meta.get('namespace', 'default')}/{meta.get('name')}"
-    begun_s, ended_s = moment(status.get("startTime")), moment(status.get("completionTime"))
+    begun_s, ended_s = parse_time(status.get("startTime")), parse_time(status.get("completionTime"))
     took_s = None if begun_s is None else (state.now_s if ended_s is None else ended_s) - begun_s
     for parts, took in ((counts, duration), (happened, duration), (happened, age)):
         words = "  ".join([*parts, *([] if took_s is None else [took(took_s)])])
@@ -111,7 +111,7 @@ def _progress(status: Mapping[str, Any], now_s: float, bar: int) -> StyledLine |
         pieces = [("█" * full, Style.GOOD), ("░" * (bar - full), Style.DIM), (f" {share}%", Style.BOLD)]
     of = f"/{progress['total']}" if progress.get("total") else ""
     metrics = "".join(f"  {name} {value}" for name, value in (progress.get("metrics") or {}).items())
-    at_s = moment(progress.get("lastUpdatedTime"))
+    at_s = parse_time(progress.get("lastUpdatedTime"))
     when = "" if at_s is None else f"  ({age(now_s - at_s)} ago)"
     return StyledLine((*pieces, (f"  step {progress['step']}{of}{metrics}", Style.PLAIN), (when, Style.DIM)))
 
@@ -136,7 +136,7 @@ def _foot(state: WatchState) -> Iterator[StyledLine]:
         yield plain("")
         spans = [f"{one.number}: {duration(state.history.end_of(one) - one.start_s)}" for one in reversed(rounds)]
         yield StyledLine((("rounds  ", Style.DIM), ("   ".join(spans), Style.PLAIN)))
-    moments: Sequence[HistoryEntry] = list(state.history.moments)[-_MAX_MOMENTS:]
-    for each in reversed(moments):
+    history_entries: Sequence[HistoryEntry] = list(state.history.history_entries)[-_MAX_ENTRIES:]
+    for each in reversed(history_entries):
         tone = Style.WARN if each.warning else Style.PLAIN
         yield StyledLine(((f"{clock(each.time_s)}  ", Style.DIM), (f"{each.reason}: {one_line(each.message)}", tone)))

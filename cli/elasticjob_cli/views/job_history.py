@@ -1,4 +1,4 @@
-"""The history of a job as rounds and moments, from its status and its events, for the timeline and `describe`.
+"""The history of a job as rounds and events, from its status and its events, for the timeline and `describe`.
 
 The status has the last rounds with their slots, in milliseconds. A job that never ran has none.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from elasticjob_api.slot_ranges import parse_slots
-from elasticjob_cli.views.text import moment
+from elasticjob_cli.views.text import parse_time
 
 _EVENT_EARLY_S = 1.0
 """Seconds by which an event may seem to be early: its time has whole seconds, and that of a round has milliseconds."""
@@ -58,7 +58,7 @@ class JobHistory:
     """The present for a job that has not ended."""
     live: bool
     rounds: Sequence[Round] = ()
-    moments: Sequence[HistoryEntry] = ()
+    history_entries: Sequence[HistoryEntry] = ()
     restarts: int = 0
     losses: int = 0
 
@@ -80,7 +80,7 @@ class JobHistory:
         """Return time and text of each failure: the causes of rounds, and the events about other failures."""
         ends = [self.start_s, *(self.end_of(each) for each in self.rounds)]
         opened = [(ended, each) for each, ended in zip(self.rounds, ends, strict=False) if each.cause in _FAILURES]
-        others = [each for each in self.moments if each.is_failure and not self._is_cause(each, opened)]
+        others = [each for each in self.history_entries if each.is_failure and not self._is_cause(each, opened)]
         found = [(ended, f"{each.cause}: {each.message}") for ended, each in opened]
         return sorted([*found, *((each.time_s, f"{each.reason}: {each.message}") for each in others)])
 
@@ -94,13 +94,13 @@ class JobHistory:
         return tuple(sorted({slot for each in self.rounds for slot in each.slots}))
 
 
-def job_history(job: Mapping[str, Any], moments: Iterable[HistoryEntry], *, now_s: float) -> JobHistory:
+def job_history(job: Mapping[str, Any], history_entries: Iterable[HistoryEntry], *, now_s: float) -> JobHistory:
     """Return the history of a job from its object and its events."""
     meta, status = job.get("metadata") or {}, job.get("status") or {}
-    entries = sorted(moments, key=lambda each: each.time_s)
+    entries = sorted(history_entries, key=lambda each: each.time_s)
     rounds = tuple(_round(each) for each in status.get("rounds") or ())
-    ended_s = moment(status.get("completionTime"))
-    created_s = moment(meta.get("creationTimestamp"))
+    ended_s = parse_time(status.get("completionTime"))
+    created_s = parse_time(meta.get("creationTimestamp"))
     known = [each.start_s for each in rounds] + [each.time_s for each in entries]
     start_s = min([*known, *([created_s] if created_s is not None else [])], default=now_s)
     last_s = max([*known, *(each.end_s for each in rounds if each.end_s is not None)], default=start_s)
@@ -111,7 +111,7 @@ def job_history(job: Mapping[str, Any], moments: Iterable[HistoryEntry], *, now_
         end_s=now_s if ended_s is None else max(ended_s, last_s),
         live=ended_s is None,
         rounds=_closed(rounds, None if ended_s is None else max(ended_s, last_s)),
-        moments=tuple(entries),
+        history_entries=tuple(entries),
         restarts=int(status.get("restarts") or 0),
         losses=int(status.get("nodeLosses") or 0),
     )
@@ -120,8 +120,8 @@ def job_history(job: Mapping[str, Any], moments: Iterable[HistoryEntry], *, now_
 def _round(record: Mapping[str, Any]) -> Round:
     return Round(
         number=int(record.get("round") or 0),
-        start_s=moment(record.get("startTime")) or 0.0,
-        end_s=moment(record.get("endTime")),
+        start_s=parse_time(record.get("startTime")) or 0.0,
+        end_s=parse_time(record.get("endTime")),
         cause=str(record.get("cause") or ""),
         message=str(record.get("message") or ""),
         nodes=int(record.get("nodes") or 0),

@@ -9,25 +9,27 @@ from typing import Any
 from elasticjob_cli.views.advice import advice
 from elasticjob_cli.views.job_history import HistoryEntry
 from elasticjob_cli.views.last_failure import failure_text, read_last_failure
-from elasticjob_cli.views.text import age, clock, day, duration, moment, pluralize, sentence
+from elasticjob_cli.views.start_text import start_sentences
+from elasticjob_cli.views.text import age, clock, day, duration, parse_time, pluralize, sentence
 
 _ENDED = {"Succeeded", "Failed"}
 _MAX_NODES = 12
-_MAX_MOMENTS = 30
+_MAX_ENTRIES = 30
 _RUNNING = {"Running", "Succeeded"}
 
 
 def describe(
-    job: Mapping[str, Any], moments: Sequence[HistoryEntry], *, now_s: float, command: str, folder: str = ""
+    job: Mapping[str, Any], history_entries: Sequence[HistoryEntry], *, now_s: float, command: str, folder: str = ""
 ) -> list[str]:
     """Return the lines; `command` is the name of this program, `folder` is the folder if the job is a local run."""
     meta, spec, status = job.get("metadata") or {}, job.get("spec") or {}, job.get("status") or {}
     lines = [_headline(meta, spec, status, now_s)]
-    lines += [*_trouble(status), *_progress(status, now_s), *_counts(spec, status), *_last_failure(status, now_s)]
+    lines += [*_problems(status), *_progress(status, now_s), *_counts(spec, status), *_last_failure(status, now_s)]
+    lines += start_sentences(status.get("nodes") or ())
     if nodes := list(_nodes(status)):
         lines += ["", "Nodes that do not run:", *nodes]
-    if moments:
-        lines += ["", "What happened:", *_moments(moments)]
+    if history_entries:
+        lines += ["", "What happened:", *_history_lines(history_entries)]
     if todo := advice(meta, spec, status, command=command, folder=folder):
         lines += ["", "What to do:", *(f"  {each}" for each in todo)]
     return lines
@@ -45,7 +47,7 @@ def _headline(meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mapping[
         return f"{name} is being suspended: {sentence(str(status.get('message')))}"
     ready, wanted = status.get("readyReplicas") or 0, status.get("desiredReplicas") or spec.get("replicas") or 1
     if phase in {"Running", "Resizing"} and ready:
-        since_s = moment(status.get("lastRendezvousTime"))
+        since_s = parse_time(status.get("lastRendezvousTime"))
         since = "" if since_s is None else f", for {duration(now_s - since_s)}"
         size = (
             f"{ready} of {pluralize(int(wanted), 'node')} and {pluralize(int(status.get('worldSize') or 0), 'worker')}"
@@ -55,13 +57,13 @@ def _headline(meta: Mapping[str, Any], spec: Mapping[str, Any], status: Mapping[
 
 
 def _took(status: Mapping[str, Any]) -> str:
-    begun_s, ended_s = moment(status.get("startTime")), moment(status.get("completionTime"))
+    begun_s, ended_s = parse_time(status.get("startTime")), parse_time(status.get("completionTime"))
     if begun_s is None or ended_s is None:
         return ""
     return f" after {duration(ended_s - begun_s)}, at {day(ended_s)}"
 
 
-def _trouble(status: Mapping[str, Any]) -> Iterator[str]:
+def _problems(status: Mapping[str, Any]) -> Iterator[str]:
     if status.get("reason"):
         verdict = "Why" if status.get("phase") in _ENDED else "It does not run as requested"
         yield f"{verdict}: {status['reason']}: {sentence(str(status.get('message') or 'no message'))}"
@@ -76,7 +78,7 @@ def _progress(status: Mapping[str, Any], now_s: float) -> Iterator[str]:
     of = f" of {progress['total']}" if progress.get("total") else ""
     share = f" ({progress['percentage']} %)" if progress.get("percentage") is not None else ""
     metrics = "".join(f", {name} {value}" for name, value in (progress.get("metrics") or {}).items())
-    at_s = moment(progress.get("lastUpdatedTime"))
+    at_s = parse_time(progress.get("lastUpdatedTime"))
     when = "" if at_s is None else f", as reported {age(now_s - at_s)} ago"
     yield f"The training has done step {progress['step']}{of}{share}{metrics}{when}."
 
@@ -106,7 +108,7 @@ def _last_failure(status: Mapping[str, Any], now_s: float) -> Iterator[str]:
     failure = read_last_failure(status)
     if failure is None:
         return
-    at_s = moment(failure.time)
+    at_s = parse_time(failure.time)
     when = "" if at_s is None else f" at {clock(at_s)} ({age(now_s - at_s)} ago)"
     yield sentence(f"The last failure{when}: {failure_text(failure)}")
 
@@ -123,10 +125,10 @@ def _nodes(status: Mapping[str, Any]) -> Iterator[str]:
         yield f"  and {len(missing) - _MAX_NODES} more"
 
 
-def _moments(moments: Sequence[HistoryEntry]) -> Iterator[str]:
-    shown = list(moments)[-_MAX_MOMENTS:]
-    if len(moments) > len(shown):
-        yield f"  ({len(moments) - len(shown)} earlier events are left out)"
+def _history_lines(history_entries: Sequence[HistoryEntry]) -> Iterator[str]:
+    shown = list(history_entries)[-_MAX_ENTRIES:]
+    if len(history_entries) > len(shown):
+        yield f"  ({len(history_entries) - len(shown)} earlier events are left out)"
     for each in shown:
         again = f" ({each.count} times)" if each.count > 1 else ""
         yield f"  {clock(each.time_s)}  {each.reason}: {sentence(each.message)}{again}"

@@ -10,6 +10,7 @@ from typing import Any
 
 from elasticjob_cli.terminal import Style
 from elasticjob_cli.views.rank_map import GLYPHS, STYLES, level_map, rank_map
+from elasticjob_cli.views.start_text import start_cell
 from elasticjob_cli.views.styled_line import StyledLine, plain
 from elasticjob_cli.views.text import pluralize, size
 from elasticjob_cli.views.usage import RankUsage, Usage, outliers, rank_usages, usage_levels, usages
@@ -96,8 +97,10 @@ def _used(heads: Sequence[str], each: Sequence[Usage], room: int, width: int) ->
 
 # Few nodes.
 
-_HEAD = ("RANKS", "POD", "NODE", "STATE", "CPU", "MEMORY", "", "REASON")
-_NODE, _LETTERS = _HEAD.index("NODE"), _HEAD.index("")
+_HEAD = ("RANKS", "POD", "NODE", "STATE", "START", "CPU", "MEMORY", "", "REASON")
+_NODE, _START, _LETTERS = _HEAD.index("NODE"), _HEAD.index("START"), _HEAD.index("")
+_LEFT_OUT = -2
+"""Width of a column that is not shown; two spaces follow each column."""
 
 
 def _table(nodes: Sequence[_Node], used: Mapping[str, Usage], width: int) -> Iterator[StyledLine]:
@@ -110,10 +113,12 @@ def _table(nodes: Sequence[_Node], used: Mapping[str, Usage], width: int) -> Ite
         ranks = ranks if len(letters) != 1 else ranks.partition("-")[0] or "-"
         identity = (str(node.get("podName") or "-"), str(node.get("nodeName") or "-"), str(node.get("state") or "-"))
         use = _words(used.get(str(node.get("podName")), Usage()))
-        rows.append((ranks, *identity, *use, letters, str(node.get("reason") or "")))
+        rows.append((ranks, *identity, start_cell(node), *use, letters, str(node.get("reason") or "")))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    if not any(node.get("start") for node in nodes):  # warm start is off
+        widths[_START] = _LEFT_OUT
     if sum(widths) + 2 * len(widths) > width:
-        widths[_NODE] = -2  # the pod is more useful
+        widths[_NODE] = _LEFT_OUT  # the pod is more useful
     for row in rows:
         yield StyledLine(_cells(row, widths, head=row is rows[0]))
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _STEP = 1024.0
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_MOMENT = re.compile(r" +\d\d:\d\d:\d\d +")
+_TIME_OF_DAY = re.compile(r" +\d\d:\d\d:\d\d +")
 _SHORT_S = 10.0
 _TWO_UNITS_BELOW = 10
 
@@ -54,7 +54,7 @@ def size(count: float) -> str:
     return f"{count:.1f} {_UNITS[-1]}"
 
 
-def moment(text: object) -> float | None:
+def parse_time(text: object) -> float | None:
     """Return an RFC 3339 time as seconds since 1970; None for anything else."""
     if not isinstance(text, str) or not text:
         return None
@@ -98,8 +98,8 @@ def wrap_hanging(line: str, width: int) -> list[str]:
     """Return the line wrapped, with further lines indented below the first one's text."""
     if len(line) <= width:
         return [line]
-    moment = _MOMENT.match(line)
-    margin = " " * (moment.end() if moment else len(line) - len(line.lstrip()))
+    time_of_day = _TIME_OF_DAY.match(line)
+    margin = " " * (time_of_day.end() if time_of_day else len(line) - len(line.lstrip()))
     return textwrap.wrap(line, width, subsequent_indent=margin, break_on_hyphens=False)
 
 

@@ -127,6 +127,12 @@ HERE: Sequence[Mistake] = (
         expected=("spec.nprocPerNode: 'two'", "it must be a whole number, 1 or more, or auto"),
     ),
     Mistake(
+        name="a word that YAML reads as false",
+        typed=RUN,
+        text=text(agent="{warmStart: Off}"),
+        expected=("job.yaml:6: spec.agent.warmStart: False", "YAML reads Off without quotes as false", 'write "Off"'),
+    ),
+    Mistake(
         name="a volume that only a cluster has",
         typed=RUN,
         text=text(

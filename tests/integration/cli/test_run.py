@@ -43,6 +43,12 @@ def test_the_status_has_the_whole_run(cli: Cli) -> None:
     assert {c["type"]: c["status"] for c in status["conditions"]}["Complete"] == "True"
 
 
+def test_without_warm_starts_the_status_has_no_starts(cli: Cli) -> None:
+    cli.manifest("echo up", nprocPerNode=2)
+    cli.run()
+    assert [node.get("start") for node in cli.status()["nodes"]] == [None, None]
+
+
 def test_the_etcd_of_a_run_has_no_port(cli: Cli) -> None:
     cli.manifest(WAIT)
     process = cli.begin_run()

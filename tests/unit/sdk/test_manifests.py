@@ -9,6 +9,8 @@ from elasticjob import ElasticJob
 from elasticjob.errors import ElasticJobError, InvalidJob
 from testing.kube.manifests import ELASTIC, MINIMAL, changed
 
+HEAD = "apiVersion: elasticjob.io/v1alpha1\nkind: ElasticJob\nmetadata: {name: digits}"
+
 
 def test_a_job_from_a_dictionary_keeps_it_as_it_was_written() -> None:
     job = ElasticJob.from_dict(ELASTIC)
@@ -44,6 +46,11 @@ def test_every_fault_is_reported_with_its_field() -> None:
         pytest.param("", "has 0 documents", id="empty"),
         pytest.param("a: 1\n---\nb: 2", "has 2 documents", id="two"),
         pytest.param("- a", "is not an object", id="a-list"),
+        pytest.param(
+            f"{HEAD}\nspec: {{template: {{}}, agent: {{warmStart: Off}}}}",
+            r'spec\.agent\.warmStart: False .*; YAML reads Off without quotes as false: write "Off"',
+            id="an unquoted Off",
+        ),
         pytest.param("apiVersion: v1\nkind: Pod\nspec: {}", "kind: is 'Pod'; it must be ElasticJob", id="a-pod"),
     ],
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api.constants import WarmStart
 from elasticjob_api.job import parse_job
 from elasticjob_cli.convert import torchrun
 from elasticjob_cli.convert.convert import convert_object
@@ -285,6 +286,13 @@ def test_every_option_of_torchrun_is_carried_over_or_named() -> None:
     paths = {note.path for note in line(f"torchrun {given} --monitor-interval 5 train.py").notes}
     assert {"--rdzv-endpoint", "--rdzv-backend", "--node-rank", "--master-addr", "--log-dir", "--tee"} <= paths
     assert {"--redirects", "--role", "--monitor-interval"} <= paths
+
+
+def test_the_agents_own_option_for_warm_starts_becomes_its_field() -> None:
+    made = line("elasticjob-agent --nnodes 2 --warm-start Auto train.py")
+    assert made.manifest["spec"]["agent"] == {"warmStart": "Auto"}
+    assert parse_job(made.manifest).spec.agent.warm_start is WarmStart.AUTO
+    assert made.notes == []
 
 
 @pytest.mark.parametrize("source", [[], {"kind": "Job", "apiVersion": "batch/v1"}, {"a": 1}])

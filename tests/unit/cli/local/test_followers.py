@@ -1,12 +1,13 @@
-"""The lines about pods for a user."""
+"""The lines about pods, and about the start of workers, for a user."""
 
 from typing import Any
 
 import pytest
 
+from elasticjob_api.records import NodeReport, StartReport
 from elasticjob_cli.local.console import TextStyle
-from elasticjob_cli.local.followers import report_pod, why_failed
-from tests.unit.cli.view_builders import a_pod
+from elasticjob_cli.local.followers import describe_starts, report_pod, why_failed
+from tests.unit.cli.view_builders import a_pod, a_report, a_view
 
 
 def _ended(**end: Any) -> dict[str, Any]:
@@ -77,3 +78,29 @@ def test_a_change_of_a_pod_is_one_line(
 )
 def test_a_failed_pod_has_a_reason(pod: dict[str, Any], why: str) -> None:
     assert why_failed(pod) == why
+
+
+_WARM = StartReport(warm=2)
+_COLD = StartReport(cold_reason="memory is short")
+
+
+def _reports(*starts: StartReport | None, round_: int = 2) -> list[NodeReport]:
+    return [a_report(f"j-{i}", round_=round_, start=start) for i, start in enumerate(starts)]
+
+
+@pytest.mark.parametrize(
+    ("reports", "lines"),
+    [
+        pytest.param(_reports(None, None), [], id="no warm start"),
+        pytest.param(_reports(_WARM), [], id="not before all have reported it"),
+        pytest.param([*_reports(_WARM), *_reports(_WARM, _WARM, round_=1)[1:]], [], id="nor with an earlier round"),
+        pytest.param(_reports(_WARM, _WARM), ["the workers of 2 nodes were started warm"], id="all warm"),
+        pytest.param(
+            _reports(_COLD, StartReport(warm=2, first_output_s=0.1)),
+            ["the workers of j-1 were started warm", "the workers of j-0 were started cold: memory is short"],
+            id="one cold",
+        ),
+    ],
+)
+def test_the_start_of_a_round_is_a_line_for_each_reason(reports: list[NodeReport], lines: list[str]) -> None:
+    assert describe_starts(a_view(*reports, rendezvousRound=2, worldSize=4)) == (2, lines)

@@ -9,8 +9,8 @@ from tests.unit.cli.recorded import FAILURE, NOW_S, a_crowd, a_job, a_node, at, 
 
 
 def shown(job: dict[str, object], *, width: int = 120, height: int = 40, **fields: object) -> list[str]:
-    moments = [HistoryEntry(NOW_S - 40, "WorkerFailed", "rank 3 was killed", warning=True)]
-    state = WatchState(job=job, now_s=NOW_S, history=job_history(job, moments, now_s=NOW_S), **fields)  # type: ignore[arg-type]
+    entries = [HistoryEntry(NOW_S - 40, "WorkerFailed", "rank 3 was killed", warning=True)]
+    state = WatchState(job=job, now_s=NOW_S, history=job_history(job, entries, now_s=NOW_S), **fields)  # type: ignore[arg-type]
     return dashboard(state, width=width, height=height, colour=False)
 
 
@@ -31,6 +31,15 @@ def test_few_nodes_are_a_table_with_cpu_and_memory() -> None:
     rows = [line.split() for line in shown(job) if "digits-" in line and "abcde" in line and "failure" not in line]
     assert rows[0] == ["0-1", "digits-0-abcde", "n0", "Running", "150%", "3.0", "GiB", "■✗"]
     assert rows[1] == ["2", "digits-1-abcde", "n1", "Running", "-", "-", "■"]
+
+
+def test_the_table_shows_warm_and_cold_starts_where_a_node_has_one() -> None:
+    warm = a_node(0, "R", rank=0, start={"kind": "Warm", "firstOutputMilliseconds": 46})
+    lines = shown(a_job(nodes=[warm, a_node(1, "R", rank=1, start={"kind": "Cold", "reason": "why"}), a_node(2)]))
+    [head, *rows] = [line for line in lines if line.startswith("RANKS") or "abcde" in line]
+    at = head.index("START")
+    assert [row[at : at + 11].strip() for row in rows] == ["warm 46 ms", "cold", ""]
+    assert not any("START" in line for line in shown(a_job(nodes=[a_node(0)])))
 
 
 def of_each(nproc: int, **node: object) -> dict[str, object]:

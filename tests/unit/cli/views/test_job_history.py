@@ -6,7 +6,7 @@ from elasticjob_cli.views.job_history import HistoryEntry, job_history
 from tests.unit.cli.recorded import NOW_S, a_job, at, two_rounds
 
 
-def moment(offset_s: float, reason: str, message: str = "", *, warning: bool = False) -> HistoryEntry:
+def history_entry(offset_s: float, reason: str, message: str = "", *, warning: bool = False) -> HistoryEntry:
     return HistoryEntry(NOW_S + offset_s, reason, message, warning=warning)
 
 
@@ -29,19 +29,21 @@ def test_a_failure_without_its_event_is_known_by_the_round_that_it_opened() -> N
 
 
 def test_a_failure_with_an_event_counts_once_and_another_event_counts_too() -> None:
-    moments = [moment(-39.5, "WorkerFailed", warning=True), moment(-5, "Stalled", "silent", warning=True)]
-    history = job_history(a_job(rounds=two_rounds()), moments, now_s=NOW_S)
+    entries = [history_entry(-39.5, "WorkerFailed", warning=True), history_entry(-5, "Stalled", "silent", warning=True)]
+    history = job_history(a_job(rounds=two_rounds()), entries, now_s=NOW_S)
     assert history.failures()[1:] == [(NOW_S - 5, "Stalled: silent")]
 
 
 @pytest.mark.parametrize("offset_s", [-41, -39.5, -20])
 def test_a_failure_counts_once_however_late_its_event_is(offset_s: float) -> None:
-    history = job_history(a_job(rounds=two_rounds()), [moment(offset_s, "WorkerFailed", warning=True)], now_s=NOW_S)
+    history = job_history(
+        a_job(rounds=two_rounds()), [history_entry(offset_s, "WorkerFailed", warning=True)], now_s=NOW_S
+    )
     assert history.failures() == [(NOW_S - 40, "WorkerFailed: rank 3 was killed by SIGSEGV")]
 
 
 def test_an_event_of_another_reason_is_another_failure() -> None:
-    history = job_history(a_job(rounds=two_rounds()), [moment(-39.5, "NodeLost", "n1")], now_s=NOW_S)
+    history = job_history(a_job(rounds=two_rounds()), [history_entry(-39.5, "NodeLost", "n1")], now_s=NOW_S)
     assert history.failures()[1:] == [(NOW_S - 39.5, "NodeLost: n1")]
 
 

@@ -10,8 +10,8 @@ from elasticjob_cli.views.text import wrap_hanging
 from tests.unit.cli.recorded import FAILURE, NOW_S, a_job, a_node, at
 
 
-def described(job: dict[str, Any], *moments: HistoryEntry) -> list[str]:
-    return describe(job, moments, now_s=NOW_S, command="elasticjob")
+def described(job: dict[str, Any], *entries: HistoryEntry) -> list[str]:
+    return describe(job, entries, now_s=NOW_S, command="elasticjob")
 
 
 def test_a_running_job_after_a_failure() -> None:
@@ -22,6 +22,45 @@ def test_a_running_job_after_a_failure() -> None:
             "The last failure at 23:59:20 (40s ago): rank 3 in pod digits-1-abcde on n1 was killed by SIGSEGV in "
             "round 1: Fatal Python error: Segmentation fault."
         ),
+    ]
+
+
+def start(kind: str, reason: str = "", first_ms: int | None = None) -> dict[str, Any]:
+    """Return the start of a node as in a status."""
+    fields = {"kind": kind, "reason": reason, "firstOutputMilliseconds": first_ms}
+    return {"start": {name: value for name, value in fields.items() if value not in {"", None}}}
+
+
+def test_the_starts_of_nodes_are_grouped_by_their_reason_the_warm_ones_first() -> None:
+    nodes = [
+        a_node(0, **start("Cold", "FOO differs", 5_100)),
+        a_node(1, **start("Warm", "", 46)),
+        a_node(2, **start("Warm", "", 190)),
+    ]
+    assert described(a_job(nodes=nodes))[-2:] == [
+        "The workers of 2 nodes were started warm and wrote their first output after 0.19 s at most.",
+        "The workers of digits-0-abcde were started cold and wrote their first output after 5.1 s: FOO differs.",
+    ]
+
+
+@pytest.mark.parametrize(("first_ms", "text"), [(0, "0 ms"), (46, "46 ms"), (190, "0.19 s"), (5_100, "5.1 s")])
+def test_a_short_time_to_the_first_output_is_in_milliseconds(first_ms: int, text: str) -> None:
+    assert described(a_job(nodes=[a_node(0, **start("Warm", "", first_ms))]))[-1].endswith(f"output after {text}.")
+
+
+def test_a_start_without_output_so_far_has_no_time() -> None:
+    nodes = [a_node(slot, **start("Warm")) for slot in range(2)]
+    assert described(a_job(nodes=nodes))[-1] == "The workers of 2 nodes were started warm."
+
+
+def test_of_many_reasons_for_cold_starts_the_most_frequent_are_named() -> None:
+    rare = [a_node(slot, **start("Cold", f"reason {slot}")) for slot in range(5)]
+    lines = described(a_job(nodes=[*rare, *(a_node(9 + i, **start("Cold", "frequent")) for i in range(2))]))
+    assert lines[-4:] == [
+        "The workers of 2 nodes were started cold: frequent.",
+        "The workers of digits-0-abcde were started cold: reason 0.",
+        "The workers of digits-1-abcde were started cold: reason 1.",
+        "The workers of 3 more nodes were started cold for other reasons.",
     ]
 
 
