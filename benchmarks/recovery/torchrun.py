@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,6 +65,10 @@ class Torchruns:
     nnodes: str
     nproc: int
     agents: list["subprocess.Popen[bytes]"] = field(default_factory=list)
+    command: tuple[str, ...] = ()
+    """The command of the workers; empty for the trivial one."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """More variables."""
 
     def __post_init__(self) -> None:
         self.run_id = secrets.token_hex(6)
@@ -78,14 +82,18 @@ class Torchruns:
 
     def start_agent(self) -> "subprocess.Popen[bytes]":
         """Start one and return at once."""
+        trivial = (sys.executable, "-S", "-c", WORKER, str(self.trace), str(self.orders))
         line = [
             *(self.python, "-m", "torch.distributed.run", "--nnodes", self.nnodes, "--nproc-per-node", str(self.nproc)),
             *("--rdzv-backend", "c10d", "--rdzv-endpoint", f"127.0.0.1:{self.port}", "--rdzv-id", self.run_id),
             *("--rdzv-conf", "last_call_timeout=2", "--max-restarts", "100", "--local-addr", "127.0.0.1"),
-            *("--no-python", sys.executable, "-S", "-c", WORKER, str(self.trace), str(self.orders)),
+            *("--no-python", *(self.command or trivial)),
         ]
         with (self.folder / f"{self.run_id}.{len(self.agents)}.log").open("wb") as log:
-            self.agents.append(subprocess.Popen(line, stdout=log, stderr=log, start_new_session=True))
+            process = subprocess.Popen(
+                line, env={**os.environ, **self.environment}, stdout=log, stderr=log, start_new_session=True
+            )
+        self.agents.append(process)
         return self.agents[-1]
 
     def start_agents(self, count: int) -> None:

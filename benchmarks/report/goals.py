@@ -44,6 +44,7 @@ _CROWD = (
     "explained in [its own page](scaling.md#where-the-time-of-a-first-round-of-1000-goes)"
 )
 _KEEP_ALIVES = "a keep-alive of every member each two seconds: [how it grows](#rendezvous-over-the-number-of-nodes)"
+_STEPS = "the parts are in the plot below [the table](#from-an-event-to-the-next-training-step-of-all-ranks)"
 _IDLE = (
     "gRPC's threads, which every keep-alive wakes, and what waking costs this machine: the floor in [An idle agent]"
     "(#an-idle-agent-its-starter-with-it) is a bare client of gRPC, in [Floors](#floors-of-this-machine) an event "
@@ -58,6 +59,7 @@ _TEE = "every line is read, marked and written by Python: the bare copy is its f
 _FUNCTIONS = "forks of an interpreter that holds torch are most of it (its floor in [Processes](#processes))"
 _THOUSAND = 1000
 GOALS: tuple[Goal | ClusterGoal, ...] = (
+    Goal("worker SIGKILLed → next training step of all ranks, DDP", "DDP, worker SIGKILLed", reason=_STEPS),
     Goal("2 nodes of 2 workers: commands → all workers running", "start 2x2", reason=_START),
     Goal("worker exits 1 → next round running, 3 nodes", "worker exits 1, 3x1", reason=_TRACE),
     Goal("a node joins → next round running", "agent joins", reason=_START),

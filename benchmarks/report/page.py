@@ -8,6 +8,7 @@ from benchmarks.report import goals, results
 from benchmarks.report.results import FLOOR, OURS, Report, Series
 
 TITLES = {
+    "steps": "From an event to the next training step of all ranks",
     "recovery": "Recovery: from an event until the last worker of the next round runs",
     "idle": "An idle agent, its starter with it",
     "rendezvous": "Rendezvous over the number of nodes",
@@ -59,8 +60,11 @@ def page(report: Report, plots: Sequence[str], folder: str, on_a_cluster: Mappin
         own = [each for each in report.series if each.group == group]
         if own:
             parts.append(_section(title, own, report.series))
-        if f"{group}.svg" in plots:
-            parts.append(f"![{title}]({folder}/{group}.svg)")
+        parts += [
+            f"![{what}]({folder}/{file})"
+            for what, file in ((title, f"{group}.svg"), ("Where the time goes", f"{group}-parts.svg"))
+            if file in plots
+        ]
         if laws := power_laws(own):
             parts.append(f"Cost over the number of {results.counted(own[0])} N, fitted:\n\n" + _code(laws))
     if simulated := simulation.report(report.series):

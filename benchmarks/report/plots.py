@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from benchmarks.recovery.next_step.parts import PARTS
 from benchmarks.report import results
 from benchmarks.report.results import FLOOR, OURS, Series
 
@@ -79,6 +80,44 @@ def _bar(axes: Axes, each: Series, row: int, color: str, high: float) -> None:
     axes.text(min(each.p99, high) * 1.08, row, results.format_value(each.p50, each.unit), va="center", fontsize=8)
 
 
+def stacks(series: Sequence[Series], path: Path) -> None:
+    """Draw the medians of the parts of each row, one after the other; below that, the rows of ours in their own scale.
+
+    The name of a series is its row and its part, with a colon between them.
+    """
+    rows = list(dict.fromkeys((each.name.partition(": ")[0], each.side) for each in series))
+    own = [row for row in rows if row[1] == OURS]
+    figure, panels = plt.subplots(
+        2,
+        figsize=(_WIDTH, 2.2 + 0.36 * (len(rows) + len(own))),
+        height_ratios=[len(rows) + 1, len(own) + 1],
+        layout="constrained",
+    )
+    measured = {each.name.partition(": ")[2] for each in series}
+    parts = [part for part in PARTS if part in measured]
+    for axes, shown in zip(panels, (rows, own), strict=True):
+        _stack(axes, series, shown, parts)
+    handles, labels = panels[0].get_legend_handles_labels()
+    figure.legend(handles, labels, fontsize=8, ncols=5, loc="outside upper center")
+    _save(figure, path)
+
+
+def _stack(axes: Axes, series: Sequence[Series], rows: Sequence[tuple[str, str]], parts: Sequence[str]) -> None:
+    medians = {(*each.name.partition(": ")[::2], each.side): each.p50 for each in series}
+    ends = [0.0] * len(rows)
+    for place, part in enumerate(parts):
+        widths = [medians.get((name, part, side), 0.0) for name, side in rows]
+        axes.barh(range(len(rows)), widths, left=ends, height=0.7, label=part, color=plt.get_cmap("tab10")(place))
+        ends = [end + width for end, width in zip(ends, widths, strict=True)]
+    for row, end in enumerate(ends):
+        axes.text(end, row, f" {results.format_value(end, 's')}", va="center", fontsize=8)
+    axes.set_yticks(range(len(rows)), [f"{name}   {side}" for name, side in rows], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.15 * max(ends))
+    axes.set_xlabel("s, medians of the parts")
+    axes.grid(axis="x", alpha=0.3)
+
+
 def lines(series: Sequence[Series], path: Path) -> None:
     """Draw medians over the number of nodes or jobs, a panel for each name; missing values have no point."""
     names = list(dict.fromkeys(each.name for each in series))
@@ -137,7 +176,9 @@ def draw(series: Sequence[Series], folder: Path) -> list[str]:
         several = [each for each in own if len({other.size for other in own if other.name == each.name}) > 1]
         path = folder / f"{group}.svg"
         try:
-            if several:
+            if group.endswith("-parts"):
+                stacks(own, path)
+            elif several:
                 lines(several, path)
             else:
                 bars(group, own, path)

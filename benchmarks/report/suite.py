@@ -27,9 +27,21 @@ LONGEST_S, CLEANS_UP_S = 1200.0, 60.0
 """A longer part hangs (in full, three times as long); so long may one take to end after a signal."""
 
 Parts = Mapping[str, str]
+MODULES: Parts = {
+    "floors": "benchmarks.report.machine_floors",
+    "recovery": "benchmarks.recovery.bench",
+    "steps": "benchmarks.recovery.next_step.bench",
+    "rendezvous": "benchmarks.rendezvous.bench",
+    "planning": "benchmarks.rendezvous.planning",
+    "processes": "benchmarks.processes.bench",
+    "jobs": "benchmarks.operator.jobs",
+    "profiles": "benchmarks.profiles.bench",
+}
+"""The program of each part."""
 PARTS: Parts = {
     "floors": "",
     "recovery": "--longest 25",
+    "steps": "--repetitions 30 --torchrun-blocks 3",
     "rendezvous": "--repetitions 4 --idle-seconds 6 --nodes 16 64 256 1000 --longest 40",
     "planning": "",
     "processes": "",
@@ -39,13 +51,14 @@ PARTS: Parts = {
 QUICK: Parts = {
     "floors": "--repetitions 2",
     "recovery": "--repetitions 2 --torchrun-repetitions 1 --idle-repetitions 1 --longest 8 --without-saving",
+    "steps": "--quick",
     "rendezvous": "--repetitions 1 --idle-seconds 3 --nodes 16 64 128 --tls-nodes 64 --torchrun-nodes",
     "planning": "--repetitions 3",
     "processes": "--quick",
     "jobs": "--jobs 4 8 16 --steady-seconds 5",
     "profiles": "--nodes 128 --idle-seconds 5 --jobs 8 --steady-seconds 5",
 }
-FULL: Parts = {**PARTS, "jobs": "--jobs 100 300 1000 --steady-seconds 60"}
+FULL: Parts = {**PARTS, "steps": "", "jobs": "--jobs 100 300 1000 --steady-seconds 60"}
 
 
 def run(parts: Parts, folder: Path, longest_s: float) -> Report:
@@ -54,7 +67,7 @@ def run(parts: Parts, folder: Path, longest_s: float) -> Report:
     for name, options in parts.items():
         print(f"\n=== {name}", flush=True)
         begin_s = time.monotonic()
-        command = [sys.executable, "-m", f"benchmarks.{name}", *options.split(), "--json", str(folder / f"{name}.json")]
+        command = [sys.executable, "-m", MODULES[name], *options.split(), "--json", str(folder / f"{name}.json")]
         if fault := run_part(command, longest_s):
             faults.append(f"{name}: {fault}")
         print(f"=== {name}: {time.monotonic() - begin_s:.0f} s {fault}", flush=True)

@@ -1,5 +1,6 @@
 """A part that fails or hangs costs the others nothing, and is named; an interrupted one keeps what it has measured."""
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -25,6 +26,15 @@ with results.keep(report, Path(sys.argv[1])):
 
 def a_report(*failed: str) -> Report:
     return Report("now", {"load": "0"}, [Series("recovery", "agent joins", OURS, (0.2,))], failed=list(failed))
+
+
+@pytest.mark.parametrize("name", suite.PARTS)
+def test_each_part_has_a_program(name: str) -> None:
+    assert importlib.util.find_spec(suite.MODULES[name]) is not None
+
+
+def test_all_sizes_have_the_same_parts() -> None:
+    assert list(suite.QUICK) == list(suite.PARTS) == list(suite.FULL)
 
 
 def test_a_part_that_ends_badly_is_named_by_its_exit_code() -> None:

@@ -1,0 +1,1 @@
+"""From a worker's death to the next training step."""
