@@ -8,6 +8,7 @@ export PYTHONDONTWRITEBYTECODE ?=
 WORKERS ?= 4
 MINUTES ?= 20
 SECONDS_EACH ?= 120
+CHURN_S ?= 1800
 AUDIT ?= --vulnerability-service pypi
 
 ##@ First steps
@@ -43,20 +44,20 @@ integration: .venv/dev ## real etcd, real processes, real kube-apiserver; four a
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal tests/integration --ignore=tests/integration/payload
 test-torch: .venv/dev ## an unmodified DDP script under our agent and under torchrun (3 minutes; installs torch, 4.7 GB, the first time)
 	ELASTICJOB_TORCH_PYTHON=$$(hack/torch-venv) $(BIN)/pytest tests/torch
-test-frameworks: .venv/dev ## the JAX, XGBoost, FSDP and DDP examples through a killed worker (3 minutes; installs 5.4 GB the first time)
-	hack/frameworks-venv >/dev/null
+test-frameworks: .venv/dev ## the JAX, XGBoost, FSDP and DDP examples through a killed worker, and warm starts (8 minutes; installs 5.8 GB the first time)
 	hack/torch-venv >/dev/null
+	hack/frameworks-venv >/dev/null
 	$(BIN)/pytest tests/frameworks
 e2e: .venv/dev ## a real kind cluster: images, operator, the digits job through faults (9 minutes more the first time)
 	$(BIN)/pytest tests/integration/payload e2e
 soak: .venv/dev ## 5 jobs under random faults for MINUTES=20: every result right, nothing stuck, nothing left behind
 	hack/kube-tools >/dev/null
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
-fuzz: .venv/dev .venv/fuzz/done ## bytes from strangers, chosen by coverage (atheris): link, records, error files; SECONDS_EACH=120
+fuzz: .venv/dev .venv/fuzz/done ## bytes from strangers, chosen by coverage (atheris): link, keepers, records, error files; SECONDS_EACH=120
 	PYTHONPATH=.venv/fuzz $(BIN)/python -m tests.fuzz --seconds $(SECONDS_EACH)
 images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build
-NIGHTLY = nightly-unit nightly-integration nightly-kube nightly-frameworks nightly-e2e nightly-soak nightly-benchmarks
+NIGHTLY = nightly-unit nightly-integration nightly-kube nightly-frameworks nightly-warm-start nightly-e2e nightly-soak nightly-benchmarks
 .PHONY: $(NIGHTLY)
 nightly: $(NIGHTLY) ## the long versions: large state machines, the whole fault matrix; parts: nightly-unit, -e2e, …
 nightly-unit: .venv/dev
@@ -67,7 +68,12 @@ nightly-kube: .venv/dev
 	hack/nightly $@ $(BIN)/pytest -m nightly tests/integration/kube
 nightly-frameworks: .venv/dev
 	hack/nightly $@ $(MAKE) test-torch test-frameworks fuzz
+nightly-warm-start: .venv/dev
+	hack/torch-venv >/dev/null
+	hack/frameworks-venv >/dev/null
+	hack/nightly $@ env WARM_START_SHARE=1 $(BIN)/pytest -n 2 -s tests/frameworks/warm_start
 nightly-e2e: .venv/dev
+	hack/torch-venv >/dev/null
 	hack/nightly $@ $(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 nightly-soak: .venv/dev
 	hack/nightly $@ $(MAKE) soak
@@ -76,7 +82,7 @@ nightly-benchmarks: .venv/dev
 	hack/nightly $@ $(MAKE) nightly-operator
 .PHONY: nightly-operator
 nightly-operator: .venv/dev
-	$(BIN)/python -m benchmarks.operator.bench --jobs 50 --pods 5 --steady-seconds 30 --churn 3600 --acts-a-second 0.5
+	$(BIN)/python -m benchmarks.operator.bench --jobs 50 --pods 5 --steady-seconds 30 --churn $(CHURN_S) --acts-a-second 0.5
 	$(BIN)/python -m benchmarks.operator.jobs --jobs 100 300 1000 --steady-seconds 60
 
 ##@ Measurements
@@ -87,8 +93,9 @@ bench: .venv/dev ## everything beside torchrun and torch in one run: docs/benchm
 	hack/kube-tools >/dev/null
 	PYTHON_FOR_TORCH=$(BIN)/python hack/torch-venv >/dev/null
 	$(CHARTS_ETCD) $(BIN)/python -m benchmarks.report.suite $(BENCH)
-bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost: seconds, and a trace of each in microseconds
+bench-recovery: .venv/dev ## start, worker failure, leave, join, node lost; then death to next training step (2 hours; STEPS=--quick: 25 minutes)
 	$(BIN)/python -m benchmarks.recovery.bench
+	$(BIN)/python -m benchmarks.recovery.next_step.bench $(STEPS)
 bench-rendezvous: .venv/dev ## 64, 256 and 1,000 nodes on one etcd: first round, next round, and what they cost when idle
 	$(CHARTS_ETCD) $(BIN)/python -m benchmarks.rendezvous.bench
 bench-operator: .venv/dev ## a thousand jobs of ten pods on a real kube-apiserver: speed, memory, processor, restart (15 minutes)
@@ -118,7 +125,7 @@ requirements: .venv/dev ## pin every dependency anew, with hashes
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header images/requirements/plain.in -c requirements/dev.txt -o images/requirements/plain.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/browser.in -o requirements/browser.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/docs.in -o requirements/docs.txt
-	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/frameworks.in -o requirements/frameworks.txt
+	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --overrides requirements/frameworks-overrides.in requirements/frameworks.in -o requirements/frameworks.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/grafana.in -o requirements/grafana.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/audit.in -o requirements/audit.txt
 	$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header requirements/fuzz.in -o requirements/fuzz.txt

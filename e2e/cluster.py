@@ -7,10 +7,12 @@ defaults, e2e/default_install.
 """
 
 import json
+import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from e2e.kind_config import kind_config
 from e2e.programs import ROOT, ProgramFailed, run, show, succeeds
 from testing.waiting import eventually
 
@@ -62,6 +64,8 @@ class Cluster:
 
     name: str
     keep: bool = False
+    folders: tuple[Path, ...] = ()
+    """Folders of this machine that the workers have, too, at the same paths and read-only."""
     installed_s: float = 0.0
     """Seconds from the command to an operator and an etcd that are ready."""
     was_installed: bool = False
@@ -75,13 +79,25 @@ class Cluster:
         """Make sure that the cluster exists and has the current state of the project installed."""
         self._docker_was_up = succeeds("docker", "info")
         self._was_up = self._docker_was_up and self.name in _clusters()
-        show("hack/kind/up", self.name, limit_s=_COLD_LIMIT_S)
+        self._create()
         show("images/build", limit_s=_COLD_LIMIT_S)
         tools = run("hack/kube-tools", "kubectl", "helm", limit_s=_COLD_LIMIT_S).split()
         self._kubectl, self._helm = (Path(line.partition("=")[2]) for line in tools)
         self._load()
         self.kubectl("cordon", self.spare())
         self.install()
+
+    def _create(self) -> None:
+        """Create the cluster, unless it exists."""
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
+            config.write(kind_config(self.folders))
+            config.flush()
+            # Of a repeated option, kind uses the last value.
+            show("hack/kind/up", self.name, "--config", config.name, limit_s=_COLD_LIMIT_S)
+        for node in run("kind", "get", "nodes", "--name", self.name).split() if self.folders else ():
+            missing = [] if "control-plane" in node else [each for each in self.folders if not _has(node, each)]
+            if missing:
+                raise ProgramFailed(f"{node} has no {missing[0]}: hack/kind/down {self.name} removes the older cluster")
 
     def down(self) -> None:
         """Restore the machine, except for caches."""
@@ -179,6 +195,10 @@ class Cluster:
         for images, nodes in ((SYSTEM_IMAGES, [self.control_plane()]), (JOB_IMAGES, self.workers())):
             on = ("--name", self.name, "--nodes", ",".join(nodes))
             run("kind", "load", "docker-image", *images, *on, limit_s=600)
+
+
+def _has(node: str, folder: Path) -> bool:
+    return succeeds("docker", "exec", node, "test", "-d", folder)
 
 
 def _clusters() -> list[str]:

@@ -14,9 +14,11 @@ from e2e import artifacts, latencies
 from e2e.cluster import Cluster
 from e2e.programs import ProgramFailed
 from e2e.space import Space
+from e2e.torch_python import TorchPython, find_torch_python
 
 _CLUSTER = pytest.StashKey[Cluster]()
 _FAULT = pytest.StashKey[str]()
+_TORCH = pytest.StashKey[TorchPython]()
 _MEASURED = pytest.StashKey[list[latencies.Measurement]]()
 Measured = Callable[[str, float], None]
 
@@ -42,6 +44,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     cluster = config.stash[_CLUSTER] = Cluster(config.option.cluster, keep=config.option.keep_cluster)
     with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
         try:
+            if any(item.get_closest_marker("torch") for item in session.items):
+                config.stash[_TORCH] = find_torch_python()
+                cluster.folders = config.stash[_TORCH].folders
             cluster.up()
         except ProgramFailed as error:
             config.stash[_FAULT] = str(error)
@@ -71,6 +76,13 @@ def cluster(pytestconfig: pytest.Config) -> Cluster:
     if fault := pytestconfig.stash.get(_FAULT, ""):
         pytest.fail(f"no cluster for these tests, and they never skip: {fault}", pytrace=False)
     return pytestconfig.stash[_CLUSTER]
+
+
+@pytest.fixture(scope="session")
+def torch_python(cluster: Cluster, pytestconfig: pytest.Config) -> TorchPython:
+    """Return the Python with torch that the workers of the cluster have; its tests are marked `torch`."""
+    assert cluster.folders
+    return pytestconfig.stash[_TORCH]
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 DEFAULT_INSTALL = "default install"
 PINNED = "one etcd member, pinned"
+TRAINING = "training with torch"
 
 _HEAD = """# Latencies on a real kind cluster
 
@@ -36,6 +37,13 @@ that is killed takes a member of etcd and a pod of the job with it, and mostly a
 ## The operators and one member of etcd on the control plane
 
 Nothing of the system is on the two workers that the tests break.
+""",
+    TRAINING: """
+## The next training step
+
+DistributedDataParallel over gloo, in two pods of one worker. Each node has the machine's torch as a mounted folder.
+Seconds are from the fault to the first new step of the last rank, by the output of the workers. Jobs with
+`warmStart: Auto` and with `Off` take turns.
 """,
 }
 _TABLE = """

@@ -12,6 +12,7 @@ SHIPPED = ("api", "etcd", "agent", "operator", "sdk", "cli")
 
 READS = {
     # words of users: command lines, manifests, names
+    "agent/elasticjob_agent/keep/rules/step_name.py",
     "agent/elasticjob_agent/multiprocessing/logs.py",
     "agent/elasticjob_agent/multiprocessing/std.py",
     "agent/elasticjob_agent/workers/macros.py",
@@ -25,6 +26,7 @@ READS = {
     "etcd/elasticjob_etcd/listening.py",
     # output of workers, and of libraries without fields
     "agent/elasticjob_agent/rendezvous/protocol/collateral_failures.py",
+    "agent/elasticjob_agent/rendezvous/protocol/startup_failure.py",
     "agent/elasticjob_agent/workers/error_message.py",
     "agent/elasticjob_agent/workers/failure_recorder.py",
     "etcd/elasticjob_etcd/_etcd3_shim.py",
@@ -32,8 +34,11 @@ READS = {
     "operator/elasticjob_operator/cluster/unknown_fields.py",
     "operator/elasticjob_operator/log_format.py",
     # formats of our own, beside their writers
+    "agent/elasticjob_agent/rendezvous/protocol/keep/sources.py",
+    "agent/elasticjob_agent/keep/transfer/handshake.py",
     "agent/elasticjob_agent/rendezvous/protocol/link_handshake.py",
     "api/elasticjob_api/failure_text.py",
+    "api/elasticjob_api/kept_steps.py",
     "api/elasticjob_api/keys.py",
     "api/elasticjob_api/link_secret.py",
     "api/elasticjob_api/log_layout.py",
