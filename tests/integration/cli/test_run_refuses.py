@@ -41,8 +41,14 @@ def test_an_unknown_field_is_refused_with_its_line(cli: Cli) -> None:
         (["run"], "elasticjob run: the following arguments are required: MANIFEST; see `elasticjob run -h`"),
         (["walk"], "elasticjob: argument COMMAND: invalid choice: 'walk'"),
         (["run", "x", "-o", "xml"], "elasticjob run: argument -o/--output: invalid choice: 'xml'"),
-        (["run", "x", "--stop-timeout", "0.5"], "elasticjob run: argument --stop-timeout: '0.5' is not a time; give seconds, 1 or more"),
-        (["run", "x", "--stop-timeout", "soon"], "elasticjob run: argument --stop-timeout: 'soon' is not a time; give seconds, 1 or more"),
+        (
+            ["run", "x", "--stop-timeout", "0.5"],
+            "elasticjob run: argument --stop-timeout: '0.5' is not a time; give seconds, 1 or more",
+        ),
+        (
+            ["run", "x", "--stop-timeout", "soon"],
+            "elasticjob run: argument --stop-timeout: 'soon' is not a time; give seconds, 1 or more",
+        ),
         (["run", "x", "--etcd-port", "70000"], "elasticjob run: argument --etcd-port: '70000' is not a port"),
         (["run", "job.yaml", "--inject", "explode"], "elasticjob run: --inject explode: 'explode' is not a fault"),
     ],
