@@ -3,9 +3,6 @@
 import asyncio
 import json
 import re
-import shutil
-import subprocess
-import sys
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -148,17 +145,3 @@ def _sink(path: Path, *, to_file: bool) -> Sink:
 def _plain(text: str) -> str:
     """Return this text without addresses in memory."""
     return re.sub(r"0x[0-9a-f]{6,}", "0xADDRESS", text)
-
-
-def find_python(version: str) -> str | None:
-    """Return an interpreter of this version that works: this one, one of PATH, or one that pyenv has installed."""
-    if version == f"{sys.version_info.major}.{sys.version_info.minor}":
-        return sys.executable
-    installed = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
-    for python in filter(None, [shutil.which(f"python{version}"), *map(str, installed)]):
-        asked = subprocess.run(
-            [python, "-c", "import sys; print(sys.version)"], capture_output=True, text=True, check=False
-        )
-        if asked.stdout.startswith(version + "."):
-            return python
-    return None

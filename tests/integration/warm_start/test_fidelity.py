@@ -11,7 +11,8 @@ import pytest
 
 from elasticjob_agent.supervisor import Supervisor
 from testing.processes.census import MARKER, Census
-from tests.integration.warm_start.fidelity import DIFFERENCES, KINDS, OTHER_DIFFERENCES, Case, Matrix, find_python
+from testing.pythons import need_python
+from tests.integration.warm_start.fidelity import DIFFERENCES, KINDS, OTHER_DIFFERENCES, Case, Matrix
 from tests.integration.warm_start.programs import PROGRAMS
 from tests.integration.warm_start.warm_node import clean_environment
 
@@ -79,9 +80,7 @@ async def test_every_allowed_difference_is_one(supervisor: Supervisor, census: C
 
 
 async def _check(case: Case, version: str, supervisor: Supervisor, census: Census, tmp_path: Path) -> None:
-    python = find_python(version)
-    if python is None:
-        pytest.skip(f"no Python {version} is installed")
+    python = need_python(version)
     if version == "3.8" and "dev" in case.words:
         pytest.skip("Python 3.8 crashes at the end of a forked process in development mode, so it starts cold")
     folder = tmp_path / "work"

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from testing.pythons import need_python
 from testing.waiting import aeventually
-from tests.integration.warm_start.fidelity import find_python
 from tests.integration.warm_start.shown import SHOW, rounds, shown, shown_cold_and_warm
 from tests.integration.warm_start.warm_node import WarmNode
 
@@ -227,9 +227,7 @@ async def test_a_usercustomize_is_a_reason(node: WarmNode, sentences: Sentences)
 
 @pytest.mark.nightly
 async def test_a_debug_allocator_is_a_reason_on_python_3_8(node: WarmNode, sentences: Sentences) -> None:
-    python = find_python("3.8")
-    if python is None:
-        pytest.skip("no Python 3.8 is installed")
+    python = need_python("3.8")
     script = node.script("import decimal")
     await node.start(python, "-X", "dev", script)
     await aeventually(lambda: node.starter._refusal or node.starter._ready, what="a decision")
@@ -284,9 +282,7 @@ async def test_libraries_with_threads_of_their_own_work_after_the_fork(node: War
 @pytest.mark.nightly
 @pytest.mark.parametrize("version", ["3.12", "3.13"])
 async def test_a_thread_that_is_allowed_makes_no_error_of_a_fork(node: WarmNode, version: str) -> None:
-    python = find_python(version)
-    if python is None:
-        pytest.skip(f"no Python {version} is installed")
+    python = need_python(version)
     name = "ctypes.CDLL(None).prctl(15, b'jemalloc_bg_thd', 0, 0, 0)"
     node.package(
         "with_thread",

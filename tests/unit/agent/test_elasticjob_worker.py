@@ -1,10 +1,8 @@
 """The helper for training scripts: the agent understands its messages, and without an agent it does nothing."""
 
 import os
-import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from elasticjob_agent.user_python.worker import elasticjob_worker
 from elasticjob_agent.workers.progress import ProgressFifo
 from elasticjob_agent.workers.stack_signals import StackSignal
 from elasticjob_api.records import Progress
+from testing.pythons import SUPPORTED, need_python
 from testing.waiting import aeventually
 
 FILE = Path(str(elasticjob_worker.__file__))
@@ -83,15 +82,9 @@ print(before, worker.stop_requested(), worker.seconds_since_stop() >= 0, worker.
 """
 
 
-def pythons() -> list[str]:
-    """Return this Python, and before it the oldest supported one if it is installed."""
-    old = shutil.which("python3.8")
-    works = old is not None and subprocess.run([old, "-c", ""], capture_output=True, check=False).returncode == 0
-    return [old, sys.executable] if old is not None and works else [sys.executable]
-
-
-@pytest.mark.parametrize("python", pythons())
-def test_the_file_alone_works_in_the_oldest_python_and_catches_the_stop(python: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", SUPPORTED)
+def test_the_file_alone_works_in_each_python_and_catches_the_stop(version: str, tmp_path: Path) -> None:
     (tmp_path / FILE.name).write_bytes(FILE.read_bytes())
-    done = subprocess.run([python, "-c", STOP], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    command = [need_python(version), "-c", STOP]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
     assert (done.stdout, done.stderr) == ("False True True False\n", "")
