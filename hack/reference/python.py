@@ -37,6 +37,7 @@ PARTS: dict[str, tuple[str, ...]] = {  # without names: those of its __all__
     "elasticjob_agent.events": (),
     "elasticjob_agent.metrics": (),
     "elasticjob_agent.worker": (),
+    "elasticjob_agent.sampler": (),
     "elasticjob": (),
     "elasticjob.errors": (),
 }
