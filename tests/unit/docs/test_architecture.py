@@ -8,6 +8,8 @@ from typing import get_args
 
 import pytest
 
+from elasticjob_agent.keep.rules.replication import OfferAnswer
+from elasticjob_agent.keep.volume.paths import VolumePath
 from elasticjob_agent.node import run_node
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
@@ -18,6 +20,8 @@ from elasticjob_operator.controller import controller
 from elasticjob_operator.controller import transactions as operator_txns
 from elasticjob_operator.maintenance import tasks as maintenance_tasks
 from elasticjob_operator.model.actions import Action
+from tests.unit.agent.keep.sim import checks
+from tests.unit.agent.keep.test_first_designs import HISTORIES
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "docs" / "architecture"
@@ -135,3 +139,26 @@ def test_every_finding_that_a_test_names_is_on_the_page() -> None:
     findings = page("rendezvous").split("## Findings")[1]
     assert numbers
     assert numbers - set(re.findall(r"^\| (\d+) \|", findings, re.MULTILINE)) == set()
+
+
+def test_keep_s_page_has_each_guarantee_that_the_state_machine_checks() -> None:
+    checked = set(re.findall(r"^\| (G\d+) \|", checks.__doc__ or "", re.MULTILINE))
+    assert checked
+    assert checked - set(re.findall(r"^\| (G\d+) \|", page("keep"), re.MULTILINE)) == set()
+
+
+def test_keep_s_page_has_each_first_design_with_its_history_and_what_it_breaks() -> None:
+    designs = page("keep").split("## First designs")[1].split("\n## ")[0]
+    found = re.findall(r"^\| (\d+) \|.*?\| (G\d+)? *\| `(\w+)` \|", designs, re.MULTILINE)
+    histories = {int(number): (history, broken) for number, broken, history in found}
+    assert histories.pop(13)[0].startswith("test_13_")
+    assert histories == {number: (history.__name__, broken) for number, (history, broken) in HISTORIES.items()}
+
+
+def test_keep_s_page_has_each_answer_to_an_offer() -> None:
+    assert [answer for answer in OfferAnswer.__members__ if answer not in rows("keep")] == []
+
+
+def test_keep_s_page_has_each_name_of_a_volume() -> None:
+    names = {line.split()[0].partition("/")[0] for line in page("keep").splitlines() if line.startswith("    ")}
+    assert set(VolumePath.NAMES) - names == set()
