@@ -115,7 +115,8 @@ def renewed(published: Report, new: Report, parts: str) -> Report:
     """Return the published report with the groups of another one in place of its own; it names their time."""
     groups = {each.group for each in new.series}
     series = [each for each in published.series if each.group not in groups] + new.series
-    machine = {**new.machine, **published.machine, f"{parts} began": f"{new.began}, load {new.machine['load']}"}
+    conditions = ", ".join(f"{name} {new.machine[name]}" for name in ("processor", "load"))
+    machine = {**new.machine, **published.machine, f"{parts} began": f"{new.began}, {conditions}"}
     return Report(published.began, machine, series, {**published.notes, **new.notes}, [*published.failed, *new.failed])
 
 
