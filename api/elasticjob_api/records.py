@@ -92,6 +92,8 @@ class SpecRecord:
     backoff_max_s: float = 300.0
     isolation_grace_s: float | None = None
     """`isolationGraceSeconds`: an agent without an answer of etcd for so long stops its workers; None: never."""
+    keep_copies: int | None = None
+    """`keep.copies`: how many other nodes get each part of a step; None: Keep is off."""
 
     @property
     def sizes(self) -> ReplicaSizes:
@@ -260,6 +262,25 @@ class StartReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeepReport:
+    """The memory of one node's keeper and what it knows of the job; only agents of a job with Keep write it."""
+
+    round: int = 0
+    """Round of the lineage of the committed step; 0: no step is committed."""
+    step: int | None = None
+    """Number of the newest step that this node knows to be committed; None: none is."""
+    copies: int | None = None
+    """The fewest other nodes that hold a part of its own of that step; None: no part of it is its own."""
+    held_bytes: int = 0
+    """Bytes of all parts on this node, its own and those of others."""
+    size_limit_bytes: int = 0
+    skipped: int = 0
+    """Its own steps that were dropped, uncopied, for newer ones since the keeper started."""
+    degraded: str = ""
+    """Why its parts have fewer copies than `keep.copies`, or why nothing is kept; empty if all is well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
     """`P/r/<slot>.<incarnation>`: written on each change of state."""
 
@@ -292,6 +313,8 @@ class NodeSamples:
     """By local rank."""
     progress: Progress | None = None
     time_ns: int = 0
+    keep: KeepReport | None = None
+    """None while Keep is off."""
 
 
 def split_samples(report: NodeReport) -> tuple[NodeReport, NodeSamples | None]:

@@ -24,7 +24,9 @@ BYTES_LIMIT = 1 << 16
 """Bytes of a record that one node writes; a report of 500 workers has half as many."""
 
 _INT32 = 1 << 31
-_INT64_FIELDS = {"time_ns", "stalled_since_ns", "lease", "memory_bytes", "step", "total", "pid"}
+_INT64_FIELDS = {
+    *("time_ns", "stalled_since_ns", "lease", "memory_bytes", "step", "total", "pid", "held_bytes", "size_limit_bytes"),
+}
 """Fields with numbers of up to 63 bits, such as leases of etcd; others have 32 bits in the status."""
 _TEXT_LIMIT = 8192
 _TEXT_LIMITS = {"charged_failures": 1 << 16, "nprocs": 1 << 19, "roles": 1 << 19}
@@ -34,6 +36,7 @@ _REDUCED_MESSAGE = 128
 _SUFFIX = re.compile("[a-z0-9]{1,10}")
 _NOT_NEGATIVE = {
     *("restarts", "node_losses", "round", "startup_failures", "replacements", "min", "max", "desired", "rank", "nproc"),
+    *("copies", "skipped", "keep_copies"),
 }
 
 

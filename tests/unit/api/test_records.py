@@ -14,6 +14,7 @@ from elasticjob_api.records import (
     Completion,
     ExpectedSlots,
     FailureRule,
+    KeepReport,
     NodeRecord,
     NodeReport,
     NodeSamples,
@@ -51,6 +52,8 @@ RECORDS: list[Any] = [
         success_policy="AnyWorker", join_timeout_s=0.5, suspended=True, restart_id="r", replacements=4,
         first_round=1001, first_restarts=2,
     ),
+    SpecRecord(min=1, max=2, desired=2, keep_copies=0),
+    SpecRecord(min=1, max=2, desired=2, keep_copies=1),
     NodeReport(pod="p", pod_uid="u", round=1, group_rank=None),
     NodeReport(
         pod="p", pod_uid="u", round=1, group_rank=0, progress=Progress(3, None, {"loss": "0.1"}),
@@ -62,6 +65,12 @@ RECORDS: list[Any] = [
     NodeSamples(
         round=1, cpu_percent=(12.5, None), memory_bytes=(None, 0), progress=Progress(3, None, {"loss": "0.1"}),
         time_ns=2**62,
+    ),
+    NodeSamples(round=1, keep=KeepReport()),
+    NodeSamples(
+        round=9,
+        keep=KeepReport(round=7, step=10**15 - 1, copies=0, held_bytes=2**40, size_limit_bytes=2**41, skipped=3,
+        degraded="ä"),
     ),
 ]  # fmt: skip
 
@@ -89,6 +98,23 @@ def test_a_report_of_an_agent_whose_warm_start_is_off_has_no_field_about_starts(
     assert json.loads(records.encode(replace(plain, start=StartReport(warm=2, first_output_s=0.19))))["start"] == {
         "warm": 2,
         "firstOutputSeconds": 0.19,
+    }
+
+
+def test_records_of_a_job_without_keep_have_no_field_about_it() -> None:
+    spec, samples = SpecRecord(min=1, max=2, desired=2), NodeSamples(round=1)
+    assert "keepCopies" not in json.loads(records.encode(spec))
+    assert "keep" not in json.loads(records.encode(samples))
+    assert json.loads(records.encode(replace(spec, keep_copies=0)))["keepCopies"] == 0
+    kept = KeepReport(round=7, step=120, copies=1, held_bytes=10, size_limit_bytes=99, skipped=2, degraded="why")
+    assert json.loads(records.encode(replace(samples, keep=kept)))["keep"] == {
+        "round": 7,
+        "step": 120,
+        "copies": 1,
+        "heldBytes": 10,
+        "sizeLimitBytes": 99,
+        "skipped": 2,
+        "degraded": "why",
     }
 
 

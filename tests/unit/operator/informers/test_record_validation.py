@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.records import Progress, SlotOwner
+from elasticjob_api.records import KeepReport, Progress, SlotOwner
 from elasticjob_operator.informers.record_validation import require_size, validate
 from testing import builders
 
@@ -30,6 +30,9 @@ IMPLAUSIBLE = [
         "65 metrics are more than 64",
         id="metrics in samples",
     ),
+    pytest.param(builders.samples(keep=KeepReport(held_bytes=-1)), "held_bytes is -1", id="negative kept bytes"),
+    pytest.param(builders.samples(keep=KeepReport(skipped=1 << 31)), "skipped is 2147483648", id="skipped of 32 bits"),
+    pytest.param(builders.record(keep_copies=-1), "keep_copies is -1", id="negative copies"),
     pytest.param(
         builders.report(progress=Progress(metrics={str(n): "" for n in range(65)})),
         "65 metrics are more than 64",
@@ -49,6 +52,11 @@ def test_a_record_of_too_many_bytes_is_rejected_before_decoding(kind: str, most:
     require_size(bytes(most), kind)
     with pytest.raises(RecordError, match=f"{most + 1} bytes are more than a {kind} record can have"):
         require_size(bytes(most + 1), kind)
+
+
+def test_kept_bytes_may_have_63_bits_and_a_step_too() -> None:
+    most = 2**63 - 1
+    validate(builders.samples(keep=KeepReport(step=most, held_bytes=most, size_limit_bytes=most)), job="j")
 
 
 @pytest.mark.parametrize("lease", [8649059720856813070, 2**63 - 1])
