@@ -75,12 +75,19 @@ class CertificateAuthority:
         """Return a certificate for etcd's user `name`."""
         return self._issue(name, (), now_s=now_s, life_s=life_s)
 
+    def issue_job(self, name: str, *, now_s: float, life_s: float) -> Issued:
+        """Return a certificate for etcd's user `name`, with which the job's keepers serve each other, too.
+
+        It has no host, so no client of etcd takes its holder for etcd.
+        """
+        return self._issue(name, (), now_s=now_s, life_s=life_s, serves=True)
+
     def issue_server(self, hosts: Sequence[str], *, now_s: float, life_s: float) -> Issued:
         """Return a certificate for an etcd with these hosts (names or addresses), which also dials its peers.
 
         It is not the certificate of a user.
         """
-        return self._issue("", hosts, now_s=now_s, life_s=life_s)
+        return self._issue("", hosts, now_s=now_s, life_s=life_s, serves=True)
 
     def has_signed(self, certificate: bytes) -> bool:
         """Return whether this authority has signed the certificate."""
@@ -90,9 +97,9 @@ class CertificateAuthority:
             return False
         return True
 
-    def _issue(self, name: str, hosts: Sequence[str], *, now_s: float, life_s: float) -> Issued:
+    def _issue(self, name: str, hosts: Sequence[str], *, now_s: float, life_s: float, serves: bool = False) -> Issued:
         key = ec.generate_private_key(ec.SECP256R1())
-        usages = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
+        usages = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if serves else [])]
         builder = _builder(_name(name), self._own.subject, key.public_key(), now_s=now_s, life_s=life_s)
         builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         builder = builder.add_extension(x509.KeyUsage(**{**_NO_USAGE, "digital_signature": True}), critical=True)

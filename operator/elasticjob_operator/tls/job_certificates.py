@@ -91,7 +91,7 @@ class JobCertificates:
         """Create the job's user in etcd, and write a new certificate into `secret`; `store` counts the wipes."""
         await self.enable_auth(store)
         await self._ensure_user(key)
-        issued = self._active_ca.current.issue_client(key.uid, now_s=self._clock(), life_s=self._policy.lifetime_s)
+        issued = self._active_ca.current.issue_job(key.uid, now_s=self._clock(), life_s=self._policy.lifetime_s)
         await self._write(secret, issued)
         return Certified(store, issued.renew_at_s)
 

@@ -1,6 +1,11 @@
 """The certificate authority: its signatures, and the keys and certificates that it accepts."""
 
+import contextlib
+import ssl
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from cryptography import x509
@@ -8,8 +13,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from elasticjob_agent.keep.transfer.session import load_tls
 from elasticjob_operator.errors import CredentialsError
-from elasticjob_operator.tls.ca import BACKDATE_S, CertificateAuthority, describe
+from elasticjob_operator.tls.ca import BACKDATE_S, CertificateAuthority, Issued, describe
 
 NOW_S = 1_750_000_000.0
 
@@ -25,7 +31,7 @@ def pem(key: "rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519Pr
 
 
 def test_a_jobs_certificate_is_backdated_short_lived_and_named_after_it(authority: CertificateAuthority) -> None:
-    issued = authority.issue_client("uid-1", now_s=NOW_S, life_s=86400)
+    issued = authority.issue_job("uid-1", now_s=NOW_S, life_s=86400)
     described = describe(issued.certificate)
     assert described is not None
     assert (described.name, described.hosts) == ("uid-1", frozenset())
@@ -33,12 +39,63 @@ def test_a_jobs_certificate_is_backdated_short_lived_and_named_after_it(authorit
     assert issued.renew_at_s == NOW_S + 43200
 
 
-def test_a_jobs_certificate_cannot_serve_nor_sign(authority: CertificateAuthority) -> None:
-    found = x509.load_pem_x509_certificate(authority.issue_client("uid-1", now_s=NOW_S, life_s=60).certificate)
-    usage = found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+@pytest.mark.parametrize(
+    ("kind", "usages"),
+    [
+        (CertificateAuthority.issue_client, [ExtendedKeyUsageOID.CLIENT_AUTH]),
+        (CertificateAuthority.issue_job, [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]),
+    ],
+)
+def test_a_users_certificate_cannot_sign_and_only_that_of_a_job_can_serve(
+    authority: CertificateAuthority, kind: Callable[..., Issued], usages: list[x509.ObjectIdentifier]
+) -> None:
+    found = x509.load_pem_x509_certificate(kind(authority, "uid-1", now_s=NOW_S, life_s=60).certificate)
+    assert list(found.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value) == usages
     assert not found.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     assert not found.extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+
+
+def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, *, host: str | None = None) -> None:
+    """Let both ends of a connection greet each other; raise ssl.SSLError."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(to_client, to_server, server_hostname=host),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    for end in ends * 3:
+        with contextlib.suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+
+
+def files_of(folder: Path, issued: Issued, authority: CertificateAuthority) -> dict[str, str]:
+    """Write the certificate of a pod; return the names of its files."""
+    contents = {"certificate": issued.certificate, "key": issued.key, "authority": authority.trusted}
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    return {name: str(folder / name) for name in contents}
+
+
+def test_the_keepers_of_a_job_serve_each_other_with_its_certificate(tmp_path: Path) -> None:
+    authority = CertificateAuthority.create(now_s=time.time())
+    files = files_of(tmp_path, authority.issue_job("uid-1", now_s=time.time(), life_s=600), authority)
+    tls = load_tls(**files)
+    shake_hands(tls.dialing, tls.listening)
+
+
+def test_a_keeper_with_the_certificate_of_a_client_alone_is_refused(tmp_path: Path) -> None:
+    authority = CertificateAuthority.create(now_s=time.time())
+    files = files_of(tmp_path, authority.issue_client("uid-1", now_s=time.time(), life_s=600), authority)
+    tls = load_tls(**files)
+    with pytest.raises(ssl.SSLCertVerificationError, match="purpose"):
+        shake_hands(tls.dialing, tls.listening)
+
+
+def test_no_client_of_etcd_takes_the_holder_of_a_jobs_certificate_for_etcd(tmp_path: Path) -> None:
+    authority = CertificateAuthority.create(now_s=time.time())
+    files = files_of(tmp_path, authority.issue_job("uid-1", now_s=time.time(), life_s=600), authority)
+    listening = load_tls(**files).listening
+    with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+        shake_hands(ssl.create_default_context(cafile=files["authority"]), listening, host="etcd.ns.svc")
 
 
 def test_etcds_certificate_has_its_names_and_addresses_and_no_user(authority: CertificateAuthority) -> None:
