@@ -118,7 +118,7 @@ class RendezvousState:
     roles: str = ""
     """Roles per member, encoded likewise."""
     run: str = ""
-    """The id of the run that all kept steps belong to, drawn with the first state; empty while Keep is off."""
+    """The id of the run that all kept steps belong to, drawn with the first active state; empty while Keep is off."""
     history: str = ""
     """The steps that the training descends from: the text of a `History`, which `kept_history` reads."""
     restore: str = ""

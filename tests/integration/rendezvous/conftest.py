@@ -28,8 +28,15 @@ async def make_group(connect: Callable[[], Etcd], prefix: str) -> AsyncIterator[
     """Return `make_group(min, max, **spec)`, which makes a member group; it is closed at the end."""
     made: list[MemberGroup] = []
 
-    def make(least: int, most: int, *, max_restarts: int = 3) -> MemberGroup:
-        spec = SpecRecord(min=least, max=most, desired=most, max_restarts=max_restarts, scale_up_delay_s=1.0)
+    def make(least: int, most: int, *, max_restarts: int = 3, keep_copies: int | None = None) -> MemberGroup:
+        spec = SpecRecord(
+            min=least,
+            max=most,
+            desired=most,
+            max_restarts=max_restarts,
+            scale_up_delay_s=1.0,
+            keep_copies=keep_copies,
+        )
         made.append(MemberGroup(connect, prefix, spec))
         return made[-1]
 

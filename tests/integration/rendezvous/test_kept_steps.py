@@ -1,24 +1,16 @@
 """Steps that the nodes keep: real members over a store, with scripted workers and scripted holdings."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from elasticjob_agent.rendezvous.protocol.keep.sources import parse_sources
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase, Workers
+from elasticjob_api.exit_codes import ExitCode
 from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.kept_steps import KeptStep, Lineage
-from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, encode_state
-from elasticjob_etcd.interface import Put, Txn
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from testing.waiting import aeventually
 from tests.integration.rendezvous.conftest import MakeGroup
-from tests.integration.rendezvous.member_group import GroupMember, MemberGroup
-
-
-async def switch_on(group: MemberGroup) -> RendezvousState:
-    """Give round 1 a run, as if its steps were kept from the beginning."""
-    state = replace(await group.running(1), run="0badcafe")
-    await group.observer.txn(Txn((), (Put(group.keys.rendezvous_state, encode_state(state)),)))
-    return state
+from tests.integration.rendezvous.member_group import GroupMember
 
 
 def step(state: RendezvousState, number: int) -> KeptStep:
@@ -34,9 +26,9 @@ def hold(peer: GroupMember, steps: Mapping[KeptStep, set[int]]) -> None:
 async def test_after_a_failure_the_newest_whole_step_is_restored_before_any_worker_starts(
     make_group: MakeGroup,
 ) -> None:
-    group = make_group(2, 2)
+    group = make_group(2, 2, keep_copies=1)
     group.join(2)
-    first = await switch_on(group)
+    first = await group.running(1)
     slow, fast = group.members_by_rank(first)
     hold(slow, {step(first, 5): {0}, step(first, 7): {0}, step(first, 9): {0}})
     hold(fast, {step(first, 5): {1}, step(first, 7): {1}})
@@ -55,9 +47,9 @@ async def test_after_a_failure_the_newest_whole_step_is_restored_before_any_work
 async def test_a_step_that_cannot_be_restored_gives_way_to_an_older_one_and_charges_no_restart(
     make_group: MakeGroup,
 ) -> None:
-    group = make_group(2, 2)
+    group = make_group(2, 2, keep_copies=1)
     group.join(2)
-    first = await switch_on(group)
+    first = await group.running(1)
     peers = group.members_by_rank(first)
     for part, peer in enumerate(peers):
         hold(peer, {step(first, 5): {part}, step(first, 7): {part}})
@@ -72,9 +64,9 @@ async def test_a_step_that_cannot_be_restored_gives_way_to_an_older_one_and_char
 
 
 async def test_a_lost_node_takes_only_the_steps_that_it_alone_had(make_group: MakeGroup) -> None:
-    group = make_group(1, 2)
+    group = make_group(1, 2, keep_copies=1)
     group.join(2)
-    first = await switch_on(group)
+    first = await group.running(1)
     stayer, lost = group.members_by_rank(first)
     hold(stayer, {step(first, 5): {0, 1}, step(first, 7): {0}})
     hold(lost, {step(first, 5): {0, 1}, step(first, 7): {1}})
@@ -95,3 +87,28 @@ async def test_a_node_without_a_keeper_writes_no_holdings_and_the_state_has_no_w
     state = await group.running(2)
     assert (await group.observer.range(group.keys.all_holdings)).kvs == ()
     assert (state.run, state.history, state.restore, state.sources, state.shift) == ("", "", "", "", "")
+
+
+async def test_a_node_that_leaves_reports_its_last_steps_and_stays_until_the_next_round_has_them(
+    make_group: MakeGroup,
+) -> None:
+    group = make_group(1, 2, keep_copies=1)
+    group.join(2)
+    first = await group.running(1)
+    leaver, stayer = group.members_by_rank(first)
+    hold(stayer, {step(first, 7): {1}})
+    hold(leaver, {})
+    leaver.keep.published = HoldingsRecord(port=7, steps={step(first, 7): frozenset({0})})
+    leaver.keep.is_needed = True
+    leaver.member.request_leave()
+    state = await group.state(RoundPhase.ACTIVE, 2)
+    assert (state.step_to_restore(), len(state.members)) == (step(first, 7), 1)
+    assert parse_sources(state.sources, step(first, 7), state.members).holders == {
+        0: first.members[0],
+        1: first.members[1],
+    }
+    await aeventually(lambda: stayer.workers.rounds == [1, 2], within_s=20, what="the node that stays has fetched it")
+    assert not leaver.task.done()
+    leaver.keep.is_needed = False
+    leaver.keep.on_change()
+    assert await leaver.end() == ExitCode.LEFT

@@ -9,7 +9,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from tests.unit.rendezvous.conftest import NIGHTLY, STATEFUL
-from tests.unit.rendezvous.sim.keep import KeepStore, SimKeep
+from tests.unit.rendezvous.sim.keep import SimKeep
 from tests.unit.rendezvous.sim.node import SimNode
 from tests.unit.rendezvous.sim.workers import ALIVE
 from tests.unit.rendezvous.test_random_histories import play
@@ -35,9 +35,7 @@ def copy_parts(source: SimNode, target: SimNode) -> None:
 class Training(JobMachine):
     """The rules of training, and of its keepers."""
 
-    def __init__(self) -> None:
-        self.store = KeepStore()
-        super().__init__()
+    keep_copies = 1
 
     @rule(index=whichever)
     def workers_write_a_step(self, index: int) -> None:

@@ -37,6 +37,8 @@ class JobMachine(RuleBasedStateMachine):
     operator: str | None = None
     store: SimStore | None = None
     """The store, if it is not a new one in memory."""
+    keep_copies: int | None = None
+    """At how many other nodes each part of a step has a copy, if nodes keep steps."""
 
     @initialize(
         least=st.integers(1, 2),
@@ -61,6 +63,7 @@ class JobMachine(RuleBasedStateMachine):
             scale_up_delay_s=10.0,
             failure_grace_s=5.0,
             graceful_shutdown_s=30.0,
+            keep_copies=self.keep_copies,
         )
         if not spec.sizes.largest(max(wanted, least)):
             spec = replace(spec, allowed_replicas=())  # the CRD refuses such a job, which could never run

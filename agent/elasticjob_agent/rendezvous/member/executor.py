@@ -126,6 +126,7 @@ class StepExecutor:
         session.started, session.failures_reported, session.opened_round = (state.round, state.nonce), 0, ("", 0)
         self._trace.point("starting", state.round)
         await self._workers.start(place, session.runtime_config)
+        self._keep.report_start()
         self._trace.point("started", state.round)
         return StepResult.DONE
 

@@ -41,7 +41,7 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.exit_codes import ExitCode, exit_code_of
 from elasticjob_api.link_secret import decode_link_secret
 from elasticjob_api.records import SpecRecord
-from elasticjob_api.rendezvous_state import Cause, RendezvousState
+from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from elasticjob_api.trace_points import SAW
 from elasticjob_etcd.interface import Etcd
 from elasticjob_etcd.mirror import Mirror
@@ -241,6 +241,7 @@ class RendezvousMember:
     def _member_state(self, session: Session) -> MemberState:
         state, holdings = self._last_known.state, self._keep.holdings
         session.observe(state)
+        self._keep.observe(session.me.member, link_secret=self._listener.key, leads=self._election.is_leader)
         return MemberState(
             me=session.me.member,
             state=state,
@@ -249,14 +250,30 @@ class RendezvousMember:
             started=session.started,
             unreported_failures=len(self._workers.failures) > session.failures_reported,
             ready=session.node.ready,
+            has_keeper=holdings is not None,
             has_holdings=holdings is not None and bool(holdings.steps),
-            restore=RestorePhase.NOT_NEEDED if state is None else self._keep.restore_phase(state),
+            lingers=self._lingers(session, state),
+            restore=self._restore_phase(state),
             done_round=session.done_round,
             settling=self._clock() < self._settle_until_s,
             leave_requested=self._leave_requested,
             leave_reported=session.node.leaving,
             leave_tried=session.leave_tried,
         )
+
+    def _restore_phase(self, state: RendezvousState | None) -> RestorePhase:
+        """Return the phase; the keeper gets to know a round only when no worker of an older one publishes any more."""
+        if state is None or self._workers.phase not in {Workers.NONE, Workers.SUCCEEDED}:
+            return RestorePhase.PREPARING
+        return self._keep.restore_phase(state)
+
+    def _lingers(self, session: Session, state: RendezvousState | None) -> bool:
+        """Return whether others need this node's steps; the keeper has taken all of them only after `ready`."""
+        if not (self._leave_requested and session.node.leaving) or state is None:
+            return False
+        is_stopped = self._workers.phase in {Workers.NONE, Workers.SUCCEEDED}
+        has_reported = state.phase is not RoundPhase.FORMING or session.node.ready == state.round
+        return is_stopped and has_reported and self._keep.lingers(state)
 
     async def _execute(self, session: Session, step: Step) -> None:
         try:

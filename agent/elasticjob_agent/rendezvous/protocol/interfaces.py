@@ -9,7 +9,7 @@ from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import WorkerFailure
-from elasticjob_api.rendezvous_state import RendezvousState
+from elasticjob_api.rendezvous_state import Member, RendezvousState
 from elasticjob_api.runtime_config import RuntimeConfig
 
 
@@ -41,7 +41,7 @@ class KeepPort(Protocol):
     """The steps that this node keeps in memory, for the training after the next loss."""
 
     on_change: Callable[[], None]
-    """Called after each change of a restore's phase."""
+    """Called after each change of a restore's phase, and when a node that leaves is needed no more."""
 
     @property
     def holdings(self) -> HoldingsRecord | None:
@@ -53,8 +53,17 @@ class KeepPort(Protocol):
         Returns after a short time, whatever the keeper does: the round waits for this.
         """
 
+    def observe(self, me: Member, *, link_secret: bytes | None, leads: bool) -> None:
+        """Take in this node's session, the secret of the job's agents if it is known, and whether this node leads."""
+
     def restore_phase(self, state: RendezvousState) -> RestorePhase:
-        """Return how far this node is with the step that this state restores; FETCHING if it is not known yet."""
+        """Return how far this node is with the step that this state restores; none of its workers runs."""
+
+    def report_start(self) -> None:
+        """Allow the keeper to drop and copy steps: the workers of the round have started."""
+
+    def lingers(self, state: RendezvousState) -> bool:
+        """Return whether other nodes may still need the steps of this node, which leaves and runs no worker."""
 
 
 class NoKeep(KeepPort):
@@ -70,9 +79,19 @@ class NoKeep(KeepPort):
     async def seal(self) -> None:
         """Do nothing."""
 
+    def observe(self, me: Member, *, link_secret: bytes | None, leads: bool) -> None:
+        """Do nothing."""
+
     def restore_phase(self, state: RendezvousState) -> RestorePhase:
         """Return that the step cannot be restored, if there is one."""
         return RestorePhase.FAILED if state.restore else RestorePhase.NOT_NEEDED
+
+    def report_start(self) -> None:
+        """Do nothing."""
+
+    def lingers(self, _state: RendezvousState) -> bool:
+        """Return False: it has nothing that others need."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,8 @@ class RestorePhase(Enum):
 
     NOT_NEEDED = "not needed"
     """The round restores no step."""
+    PREPARING = "preparing"
+    """The node's keeper does not know the round yet. No worker of the round runs."""
     FETCHING = "fetching"
     """Parts are missing here, and are fetched from other nodes. No worker of the round runs."""
     COMPLETE = "complete"
@@ -57,8 +59,12 @@ class MemberState:
     """Whether a worker failed by itself and no record of that is written yet."""
     ready: int = NO_ROUND
     """The field `ready` of the own node record."""
+    has_keeper: bool = False
+    """Whether this node keeps steps in memory."""
     has_holdings: bool = False
     """Whether this node has parts of steps in memory."""
+    lingers: bool = False
+    """Whether other nodes may still fetch what this node has, though it leaves."""
     restore: RestorePhase = RestorePhase.NOT_NEEDED
     done_round: int = 0
     """The last round for which a done record is written."""
@@ -126,7 +132,16 @@ def _leave(s: MemberState) -> Step:
     # An etcd that does not answer is not waited for: the workers stop, and the report is tried again until they have.
     if not s.leave_reported and (s.workers is Workers.STOPPING or not s.leave_tried):
         return Step(StepKind.OPEN_LEAVING if _runs_its_round(s) and not s.settling else StepKind.REPORT_LEAVING)
-    return _stop_then(s, Step(StepKind.LEAVE), fast=False)
+    return _stop_then(s, _depart(s), fast=False)
+
+
+def _depart(s: MemberState) -> Step:
+    """Return the step of a leaving node without workers: its peers get its last steps before it goes."""
+    if not (s.has_keeper and s.leave_reported and s.state is not None):
+        return Step(StepKind.LEAVE)
+    if s.state.phase is RoundPhase.FORMING and s.ready != s.state.round:
+        return Step(StepKind.REPORT_READY)
+    return WAIT if s.lingers else Step(StepKind.LEAVE)
 
 
 def _runs_its_round(s: MemberState) -> bool:
@@ -165,6 +180,8 @@ def _run(s: MemberState, state: RendezvousState) -> Step:
 
 
 def _start(s: MemberState, state: RendezvousState, rank: int) -> Step:
+    if s.restore is RestorePhase.PREPARING:
+        return WAIT
     if not state.restore or s.restore is RestorePhase.COMPLETE:
         return Step(StepKind.START, group_rank=rank)
     # An older step is never taken instead: the members of a round restore the same one.

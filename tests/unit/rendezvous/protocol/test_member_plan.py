@@ -66,7 +66,9 @@ RUN, STOP, DOWN, OVER, BAD = Workers.RUNNING, Workers.STOPPING, Workers.NONE, Wo
         pytest.param(a_member(ACTIVE_WITHOUT_ME), Step(StepKind.STOP_FAST), id="released"),
         pytest.param(a_member(ACTIVE_WITHOUT_ME, DOWN), WAIT, id="released, nothing runs"),
         pytest.param(a_member(ACTIVE, DOWN), WAIT, id="a round is started only once"),
+        pytest.param(a(ACTIVE, restore=RestorePhase.PREPARING), WAIT, id="the keeper gets to know the round first"),
         # a step to restore
+        pytest.param(a(RESTORING, restore=RestorePhase.PREPARING), WAIT, id="also if it restores a step"),
         pytest.param(a(RESTORING, restore=FETCHING), WAIT, id="parts are fetched before the workers start"),
         pytest.param(
             a(RESTORING, restore=RestorePhase.COMPLETE),
@@ -202,3 +204,34 @@ def test_without_an_answer_of_etcd_a_leaving_node_stops_its_workers_and_repeats_
         StepKind.LEAVE,
         StepKind.LEAVE,
     ]
+
+
+def a_leaver(state: RendezvousState | None, **situation: Any) -> MemberState:
+    """Return a node that has a keeper, has reported that it leaves, and whose workers have stopped."""
+    return replace(a_member(state, DOWN, leave_requested=True, leave_reported=True, has_keeper=True), **situation)
+
+
+@pytest.mark.parametrize(
+    ("situation", "step"),
+    [
+        pytest.param(a_leaver(FORMING), Step(StepKind.REPORT_READY), id="its last steps are reported first"),
+        pytest.param(a_leaver(FORMING, lingers=True), Step(StepKind.REPORT_READY), id="also if others need them"),
+        pytest.param(a_leaver(FORMING, ready=4, lingers=True), WAIT, id="others may fetch them"),
+        pytest.param(a_leaver(FORMING, ready=4), Step(StepKind.LEAVE), id="no other node needs them"),
+        pytest.param(a_leaver(ACTIVE_WITHOUT_ME, lingers=True), WAIT, id="the next round fetches them"),
+        pytest.param(a_leaver(ACTIVE_WITHOUT_ME), Step(StepKind.LEAVE), id="the next round has them"),
+        pytest.param(a_leaver(SUSPENDED), Step(StepKind.LEAVE), id="a suspended job gives its memory up"),
+        pytest.param(a_leaver(None, lingers=True), Step(StepKind.LEAVE), id="a job that never began has no steps"),
+        pytest.param(a_leaver(FORMING, workers=STOP), WAIT, id="workers may still publish"),
+        pytest.param(
+            a_leaver(FORMING, leave_reported=False, leave_tried=True),
+            Step(StepKind.LEAVE),
+            id="without an answer of etcd no other node knows of its steps",
+        ),
+        pytest.param(a_leaver(FORMING, has_keeper=False, lingers=True), Step(StepKind.LEAVE), id="it has no keeper"),
+    ],
+)
+def test_a_leaving_node_with_a_keeper_stays_as_long_as_others_need_its_steps(
+    situation: MemberState, step: Step
+) -> None:
+    assert next_step(situation) == step

@@ -21,7 +21,7 @@ from elasticjob_api.runtime_config import runtime_config_of
 from elasticjob_etcd.interface import Op, Put, Txn, absent, unchanged
 from elasticjob_operator.policy.lifecycle.state_transitions import resumed_state, suspended_state
 from tests.unit.rendezvous.sim.invariants import InvariantChecker, missing_members
-from tests.unit.rendezvous.sim.keep import KeepChecker, KeepStore, SimKeep, Volume
+from tests.unit.rendezvous.sim.keep import KeepChecker, SimKeep, Volume
 from tests.unit.rendezvous.sim.node import SimNode
 from tests.unit.rendezvous.sim.store import SimStore
 
@@ -39,7 +39,9 @@ class SimJob:
         self.store = store or SimStore()
         self.keys = Keys("/elasticjob/cli/sim")
         self.checker = InvariantChecker(self.store, self.keys)
-        self.keep_checker = self._keep_checker(self.store)
+        self.keep_checker = (
+            None if spec.keep_copies is None else KeepChecker(self.store, self.keys, self._volumes, self.view)
+        )
         self.nodes: list[SimNode] = []
         self.now_s = 0.0
         self.unsettled = False
@@ -57,11 +59,6 @@ class SimJob:
             self._write_spec(self._filled(spec))
         else:
             self.store.txn(Txn((), (Put(self.keys.spec, records.encode(spec)),)))
-
-    def _keep_checker(self, store: SimStore) -> KeepChecker | None:
-        if not isinstance(store, KeepStore):
-            return None
-        return KeepChecker(store, self.keys, self._volumes, self.view)
 
     def _volumes(self) -> dict[str, Volume]:
         return {node.pod: node.keep.volume for node in self.nodes if isinstance(node.keep, SimKeep)}

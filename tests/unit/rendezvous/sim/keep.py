@@ -1,11 +1,10 @@
 """Steps that simulated nodes keep: the volume of each node, and the invariants of what is restored.
 
-The store draws a run for the first state, as a leader will when a spec can ask for kept steps. A volume keeps every
-part until the history drops it; which parts a real keeper drops earlier is not simulated.
+A volume keeps every part until the history drops it; which parts a real keeper drops earlier is not simulated.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
@@ -14,28 +13,13 @@ from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.kept_steps import KeptStep, Lineage
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import NO_ROUND
-from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase, decode_state, encode_state
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase, decode_state
 from elasticjob_api.rendezvous_view import RendezvousView
-from elasticjob_etcd.interface import Op, Put, Txn, TxnResult
 from tests.unit.rendezvous.sim.store import SimStore
 
 Volume = dict[KeptStep, set[int]]
 Line = tuple[tuple[Lineage, int | None], ...]
 """The steps that the training descends from, newest first, as this test derives them."""
-
-
-class KeepStore(SimStore):
-    """A store whose job keeps steps."""
-
-    def txn(self, txn: Txn) -> TxnResult:
-        return super().txn(replace(txn, success=tuple(_with_run(op) for op in txn.success)))
-
-
-def _with_run(op: Op) -> Op:
-    if not isinstance(op, Put) or not op.key.endswith("/c/ctl/world"):
-        return op
-    state = decode_state(op.value)
-    return op if state.run else replace(op, value=encode_state(replace(state, run=state.nonce)))
 
 
 class SimKeep(KeepPort):
@@ -58,6 +42,16 @@ class SimKeep(KeepPort):
 
     async def seal(self) -> None:
         """Do nothing: a part is in the volume as soon as it is published."""
+
+    def observe(self, me: Member, *, link_secret: bytes | None, leads: bool) -> None:
+        """Do nothing: volumes are copied by the test."""
+
+    def report_start(self) -> None:
+        """Do nothing: nothing is dropped for a newer step."""
+
+    def lingers(self, _state: RendezvousState) -> bool:
+        """Return False: a node leaves as soon as it has reported what it has."""
+        return False
 
     def restore_phase(self, state: RendezvousState) -> RestorePhase:
         """Drop what the state has given up, fetch what is missing, and return how far that is."""
@@ -115,7 +109,7 @@ class SimKeep(KeepPort):
 class KeepChecker:
     """The invariants of the restored step, checked at the revision of each state."""
 
-    store: KeepStore
+    store: SimStore
     keys: Keys
     volumes: Callable[[], Mapping[str, Volume]]
     """Pod → its volume, also of pods that have ended."""

@@ -245,6 +245,7 @@ class SimNode:
             started=session.started,
             unreported_failures=len(self.workers.failures) > session.failures_reported,
             ready=session.node.ready,
+            has_keeper=holdings is not None,
             has_holdings=holdings is not None and bool(holdings.steps),
             restore=RestorePhase.NOT_NEEDED if state is None else self.keep.restore_phase(state),
             done_round=session.done_round,

@@ -1,6 +1,7 @@
 """The words of Keep in two states: the active one that the leader writes, and the one after a failed restore.
 
-A state without `run` belongs to a job that keeps no steps in memory. Nothing here changes such a state.
+The first active state of a job that keeps steps draws the run: its own nonce. A spec without `keep_copies` has no word
+of Keep in its states.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,20 +16,19 @@ from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, next_round
 from elasticjob_api.rendezvous_view import NodeEntry, RendezvousView
 
-COPIES = 1
-"""At how many other members each part has a copy."""
-
 
 def with_restore(state: RendezvousState, view: RendezvousView, nodes: Sequence[NodeEntry]) -> RendezvousState:
     """Return the active state of these nodes with the step that they restore, its sources, history and shift."""
-    if not state.run:
-        return state
+    copies = None if view.spec is None else view.spec.keep_copies
+    if copies is None:
+        return replace(state, run="", history="", shift="")
     records = live_holdings(view)
-    decision = _decide(state, view, records)
+    decision = _decide(state, view, records, copies)
     places = [Place(node.record.host, view.topology(node)) for node in nodes]
-    shift = choose_shift(places, COPIES, state.replica_shift())
+    shift = choose_shift(places, copies, state.replica_shift())
     return replace(
         state,
+        run=state.run or state.nonce,
         history=str(decision.history),
         restore="" if decision.step is None else str(decision.step),
         sources=_sources(decision, [node.member for node in nodes], records),
@@ -44,14 +44,16 @@ def live_holdings(view: RendezvousView) -> Mapping[Member, HoldingsRecord]:
     return {member: view.holdings[member] for member in view.agents().values() if member in view.holdings}
 
 
-def _decide(state: RendezvousState, view: RendezvousView, records: Mapping[Member, HoldingsRecord]) -> RestoreDecision:
+def _decide(
+    state: RendezvousState, view: RendezvousView, records: Mapping[Member, HoldingsRecord], copies: int
+) -> RestoreDecision:
     try:
         history = state.kept_history()
     except RecordError:
         # Nothing is restored: an empty history would allow steps of other runs.
         return RestoreDecision()
     hosts = {member: view.nodes[member].record.host for member in view.agents().values()}
-    return choose_restore(history, records, hosts, copies=COPIES)
+    return choose_restore(history, records, hosts, copies=copies)
 
 
 def _sources(decision: RestoreDecision, members: Sequence[Member], records: Mapping[Member, HoldingsRecord]) -> str:

@@ -31,7 +31,7 @@ def parts(*indices: int) -> frozenset[int]:
 
 def forming(round_: int = 2, history: str = HISTORY, **fields: Any) -> ViewBuilder:
     """Return a job whose last round had slots 0, 1, 2; its members are ready, and Keep is on."""
-    job = view_builder(1, 3).nodes(0, 1, 2, ready=round_).members(round_ - 1, 0, 1, 2)
+    job = view_builder(1, 3, keep_copies=1).nodes(0, 1, 2, ready=round_).members(round_ - 1, 0, 1, 2)
     return job.forming(round_, has_verdict=True, run=RUN, history=history, **fields)
 
 
@@ -55,6 +55,33 @@ def test_a_job_that_keeps_nothing_has_no_word_of_it() -> None:
     job = view_builder(1, 3).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2).forming(2, has_verdict=True)
     state = closed(job.holdings(0, kept({NEW: parts(0, 1, 2)})))
     assert (state.run, state.history, state.restore, state.sources, state.shift) == ("", "", "", "", "")
+
+
+def test_the_first_active_state_of_a_job_that_keeps_steps_draws_its_run_and_later_ones_have_the_same() -> None:
+    job = view_builder(1, 3, keep_copies=1).nodes(0, 1, 2, ready=0).forming(1)
+    assert closed(job).run == "fresh"
+    assert closed(forming()).run == RUN
+
+
+def test_a_job_that_keeps_nothing_any_more_gives_its_run_up() -> None:
+    job = view_builder(1, 3).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2)
+    state = closed(job.forming(2, has_verdict=True, run=RUN, history=HISTORY, shift="1"))
+    assert (state.run, state.history, state.restore, state.shift) == ("", "", "", "")
+
+
+@pytest.mark.parametrize("copies", [0, 1, 2])
+def test_a_step_without_its_copies_needs_the_older_ones_behind_it(copies: int) -> None:
+    job = view_builder(1, 3, keep_copies=copies).nodes(0, 1, 2, ready=4).members(3, 0, 1, 2)
+    job.forming(4, has_verdict=True, run=RUN, history="3.nonce3.*,2.nonce2.130,1.nonce1.120")
+    newest, newer = KeptStep(Lineage(3, "nonce3"), 140, 3), KeptStep(SECOND, 130, 3)
+    for slot in range(3):
+        job.holdings(slot, kept(dict.fromkeys((NEW, newer, newest), parts(slot, (slot - 1) % 3))))
+    state = closed(job)
+    assert state.step_to_restore() == newest
+    assert state.kept_history().is_alive(newer)
+    # Each part has two holders. Nothing older than a safe step is needed.
+    assert state.kept_history().is_alive(NEW) is (copies == 2)
+    assert bool(state.replica_shift()) is (copies > 0)
 
 
 def test_the_newest_whole_step_is_restored_with_its_sources() -> None:
