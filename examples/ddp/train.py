@@ -5,6 +5,9 @@ noise over a pattern of the class. It runs on the CPU over gloo. All ranks agree
 DistributedDataParallel. Every few steps they write a distributed checkpoint (DCP) together. After a start they continue
 from the last complete one, however many ranks wrote it. A script needs no more to survive the loss and the arrival of
 workers and nodes.
+
+Where ELASTICJOB_KEEP is set, each node also publishes its state there, more often than it writes to disk. After a start
+ELASTICJOB_KEPT then has the newest step that survived in memory.
 """
 
 import argparse
@@ -47,6 +50,10 @@ def load(path: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -
     """Return the step to continue from; 0 without a checkpoint. Rank 0 decides for all."""
     found = [path.resolve() if path.exists() else None]
     dist.broadcast_object_list(found, src=0)
+    on_disk = 0 if found[0] is None else int(found[0].name.rpartition("-")[2])
+    kept = os.environ.get("ELASTICJOB_KEPT")  # the same step on all ranks, or none
+    if kept and int(os.environ["ELASTICJOB_KEPT_STEP"]) > on_disk:
+        return restore(Path(kept), model, optimizer)
     if found[0] is None:
         return 0
     weights, moments = get_state_dict(model, optimizer)
@@ -69,6 +76,29 @@ def save(path: Path, step: int, model: torch.nn.Module, optimizer: torch.optim.O
             shutil.rmtree(old)
 
 
+def restore(kept: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> int:
+    """Read a step that was published, and return its number."""
+    state = torch.load(kept / "state.pt", weights_only=True)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return int(state["step"])
+
+
+def publish(step: int, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    """Publish a step once on each node, if the job keeps steps in memory. The name is given when all is written."""
+    keep = os.environ.get("ELASTICJOB_KEEP")
+    if keep is None or os.environ["LOCAL_RANK"] != "0":
+        return
+    draft = Path(keep, f"writing-{step}")
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
+    try:
+        draft.mkdir()
+        torch.save(state, draft / "state.pt")
+        draft.rename(Path(keep, f"step-{step}"))  # from now on it is not the script's any more
+    except (OSError, RuntimeError):  # no room, which torch reports by RuntimeError: train on without this step
+        shutil.rmtree(draft, ignore_errors=True)
+
+
 def train(options: argparse.Namespace) -> None:
     """Train from the last checkpoint to the last step."""
     rank, world = dist.get_rank(), dist.get_world_size()
@@ -87,6 +117,8 @@ def train(options: argparse.Namespace) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        if (step + 1) % options.keep_every == 0:
+            publish(step + 1, model, optimizer)
         if (step + 1) % options.save_every == 0:
             save(options.checkpoint, step + 1, model, optimizer)
         right = (scores.argmax(dim=1) == classes).float().mean().item()
@@ -99,6 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--save-every", type=int, default=20)
+    parser.add_argument("--keep-every", type=int, default=5, help="steps between two that are kept in memory")
     parser.add_argument("--pause", type=float, default=0.0, help="seconds after each step")
     parser.add_argument("--checkpoint", type=Path, default=Path("checkpoint"))
     options = parser.parse_args()

@@ -6,12 +6,16 @@ private to a node (an emptyDir) or shared by all.
 
 Three parts, separated by line breaks: the SHA-256 of the rest; step, attempt and lineage as JSON; the
 parameters as raw float64.
+
+Where ELASTICJOB_KEEP is set, each node also publishes the same content there, in memory. After a start ELASTICJOB_KEPT
+then has the newest one that survived, for a node whose own files are lost or damaged.
 """
 
 import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,6 +26,8 @@ from model import Vector
 from proof import Segment
 
 _NAME = re.compile(r"step-(?P<step>\d+)\.attempt-(?P<attempt>\d+)\.node-(?P<node>\d+)\.ckpt")
+
+_KEPT = "digits.ckpt"
 
 KEEP = 3
 """The number of steps whose checkpoints remain: if the newest file is damaged, there is an older one."""
@@ -77,6 +83,22 @@ def save(folder: Path, checkpoint: Checkpoint, *, node: int) -> Path:
     _sync_folder(folder)
     _prune(folder)
     return path
+
+
+def publish(keep: Path, checkpoint: Checkpoint) -> None:
+    """Publish a checkpoint as a step in memory. Its directory gets the name of a step when all is written."""
+    draft = keep / f"writing-{checkpoint.step}"
+    try:
+        draft.mkdir()
+        (draft / _KEPT).write_bytes(checkpoint.encode())
+        draft.rename(keep / f"step-{checkpoint.step}")  # from now on it is not the script's any more
+    except OSError:  # no room: train on without this step
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def load_kept(kept: Path, *, size: int) -> Checkpoint:
+    """Return the checkpoint that was published; raise CheckpointError if it is damaged or of another model."""
+    return decode((kept / _KEPT).read_bytes(), size=size)
 
 
 def newest_first(folder: Path) -> list[Path]:

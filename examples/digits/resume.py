@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from allreduce import Group
-from checkpoint import Checkpoint, decode, load_newest, parameter_hash
-from errors import ProofError
+from checkpoint import Checkpoint, decode, load_kept, load_newest, parameter_hash
+from errors import CheckpointError, ProofError
 from journal import attempt_from, newest_usable, read_journals
 from proof import Attempt, differing_ranks, merge
 
@@ -26,13 +26,15 @@ class Start:
     before: tuple[Attempt, ...]
 
 
-def agree_on_start(group: Group, folder: Path | None, *, round_: int, fresh: Checkpoint) -> Start:
-    """Find the newest checkpoint among all ranks' folders (None: another rank reads this node's).
+def agree_on_start(
+    group: Group, folder: Path | None, *, round_: int, fresh: Checkpoint, kept: Path | None = None
+) -> Start:
+    """Find the newest checkpoint among all ranks' folders (None: another rank reads this node's) and in `kept`.
 
     Raises:
         ProofError: nodes have the same checkpoint with different parameters.
     """
-    found, offer = _look(folder, size=fresh.parameters.size, rank=group.rank)
+    found, offer = _look(folder, kept, size=fresh.parameters.size, rank=group.rank)
     offers = group.all_gather(offer)
     root = choose(offers)
     checkpoint = fresh
@@ -67,10 +69,11 @@ def choose(offers: Sequence[dict[str, Any]]) -> int | None:
     return ages.index(newest)
 
 
-def _look(folder: Path | None, *, size: int, rank: int) -> tuple[Checkpoint | None, dict[str, Any]]:
+def _look(folder: Path | None, kept: Path | None, *, size: int, rank: int) -> tuple[Checkpoint | None, dict[str, Any]]:
     if folder is None:
         return None, {"step": 0, "by": 0, "hash": None, "newest": 0, "attempts": []}
-    checkpoint, damaged = load_newest(folder, size=size)
+    on_disk, damaged = load_newest(folder, size=size)
+    checkpoint = newer(on_disk, _read_kept(kept, size=size, rank=rank))
     for name, reason in damaged.items():
         print(f"rank {rank}: ignored the checkpoint {name}: {reason}", flush=True)
     witness = read_journals(folder)
@@ -81,3 +84,19 @@ def _look(folder: Path | None, *, size: int, rank: int) -> tuple[Checkpoint | No
         "newest": newest_usable(witness, damaged),
         "attempts": [asdict(attempt) for attempt in witness.attempts],
     }
+
+
+def newer(one: Checkpoint | None, other: Checkpoint | None) -> Checkpoint | None:
+    """Return the checkpoint of the higher step, then of the later attempt; None if there is none."""
+    found = [each for each in (one, other) if each is not None]
+    return max(found, key=lambda each: (each.step, each.attempt), default=None)
+
+
+def _read_kept(kept: Path | None, *, size: int, rank: int) -> Checkpoint | None:
+    if kept is None:
+        return None
+    try:
+        return load_kept(kept, size=size)
+    except (OSError, CheckpointError) as error:
+        print(f"rank {rank}: ignored the step in {kept}: {error}", flush=True)
+        return None

@@ -1,7 +1,8 @@
 """Settings of a worker: the command line selects the training, the environment identifies the process.
 
-RANK, WORLD_SIZE, MASTER_ADDR and so on are those of torchrun; elasticjob adds ELASTICJOB_ROUND and
-ELASTICJOB_PROGRESS. No other module of this example reads the command line or the environment.
+RANK, WORLD_SIZE, MASTER_ADDR and so on are those of torchrun. elasticjob adds ELASTICJOB_ROUND, ELASTICJOB_PROGRESS
+and, if the job keeps steps in memory, ELASTICJOB_KEEP and ELASTICJOB_KEPT. No other module of this example reads the
+command line or the environment.
 """
 
 import argparse
@@ -42,6 +43,10 @@ class Place:
     master_port: int
     checkpoint_dir: Path
     progress: str | None
+    keep: Path | None = None
+    """Where this node publishes checkpoints; None if the job keeps none in memory."""
+    kept: Path | None = None
+    """The newest published checkpoint that survived."""
 
     @property
     def caller(self) -> Caller:
@@ -61,6 +66,8 @@ class Place:
             master_port=int(env.get("MASTER_PORT", "0")),
             checkpoint_dir=Path(env.get("CHECKPOINT_DIR", "checkpoints")),
             progress=env.get("ELASTICJOB_PROGRESS"),
+            keep=_path(env.get("ELASTICJOB_KEEP")),
+            kept=_path(env.get("ELASTICJOB_KEPT")),
         )
 
 
@@ -74,6 +81,10 @@ def read_settings(arguments: list[str]) -> Settings:
     parser.add_argument("--seed", type=_natural, default=0)
     parser.add_argument("--step-seconds", type=float, default=0.0, help="minimum time per step, for an observer")
     return Settings(**vars(parser.parse_args(arguments)))
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
 
 
 def _natural(text: str) -> int:

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import proof
 from allreduce import Group, connect
-from checkpoint import Checkpoint, parameter_hash, save
+from checkpoint import Checkpoint, parameter_hash, publish, save
 from data import load_digits, schedule, steps_per_epoch
 from errors import CheckpointError, DigitsError, ProofError
 from journal import Journal
@@ -41,7 +41,8 @@ class Training:
         folder = self.folder if self.place.local_rank == 0 else None
         self.folder.mkdir(parents=True, exist_ok=True)
         fresh = Checkpoint(0, 0, (), self.model.initial(self.settings.seed))
-        start = agree_on_start(self.group, folder, round_=self.place.round, fresh=fresh)
+        kept = self.place.kept
+        start = agree_on_start(self.group, folder, round_=self.place.round, fresh=fresh, kept=kept)
         if start.checkpoint.step > self.total:
             raise CheckpointError(f"{self.folder} is at step {start.checkpoint.step}, beyond --epochs ({self.total})")
         begins = f"go on from step {start.checkpoint.step}" if start.checkpoint.step else "start"
@@ -65,6 +66,8 @@ class Training:
             checkpoint = Checkpoint(step, start.attempt.number, (*start.checkpoint.lineage, done_here), parameters)
             if journal is not None:
                 journal.checkpoint(step, save(self.folder, checkpoint, node=self.place.node))
+                if self.place.keep is not None:
+                    publish(self.place.keep, checkpoint)
             self._report(step, loss, parameters)
         return checkpoint
 

@@ -3,10 +3,14 @@
 Every process owns one CPU device; together they are one mesh. A linear model learns the sum of its inputs, each process
 feeding its own part of the batch. Process 0 writes the parameters to a file, and each start continues from there. JAX's
 runtime ends when a process is lost; the agent starts all processes again in the next round.
+
+Where ELASTICJOB_KEEP is set, each node also publishes the parameters there, more often than to the file. After a start
+ELASTICJOB_KEPT then has the newest step that survived in memory.
 """
 
 import argparse
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -24,9 +28,16 @@ RATE = 0.05
 
 
 def load(path: Path) -> tuple[int, np.ndarray]:
-    """Return step and parameters to continue from."""
-    if not path.exists():
-        return 0, np.zeros(FEATURES, np.float32)
+    """Return step and parameters to continue from: those of the file, or of a kept step that is newer."""
+    step, weights = read(path) if path.exists() else (0, np.zeros(FEATURES, np.float32))
+    kept = os.environ.get("ELASTICJOB_KEPT")
+    if kept and int(os.environ["ELASTICJOB_KEPT_STEP"]) > step:
+        return read(Path(kept, "state.npz"))
+    return step, weights
+
+
+def read(path: Path) -> tuple[int, np.ndarray]:
+    """Return step and parameters of a file."""
     with np.load(path) as stored:
         return int(stored["step"]), stored["weights"]
 
@@ -36,6 +47,20 @@ def save(path: Path, step: int, weights: np.ndarray) -> None:
     draft = path.with_name(f".{path.stem}.{os.getpid()}.npz")
     np.savez(draft, step=step, weights=weights)
     draft.replace(path)
+
+
+def publish(step: int, weights: np.ndarray) -> None:
+    """Publish a step once on each node, if the job keeps steps in memory. The name is given when all is written."""
+    keep = os.environ.get("ELASTICJOB_KEEP")
+    if keep is None or os.environ["LOCAL_RANK"] != "0":
+        return
+    draft = Path(keep, f"writing-{step}")
+    try:
+        draft.mkdir()
+        np.savez(draft / "state.npz", step=step, weights=weights)
+        draft.rename(Path(keep, f"step-{step}"))  # from now on it is not the script's any more
+    except OSError:  # no room: train on without this step
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def loss(weights: Any, x: Any, y: Any) -> Any:
@@ -59,6 +84,8 @@ def train(options: argparse.Namespace) -> None:
         y = jax.make_array_from_process_local_data(split, mine.sum(axis=1))
         value, gradient = value_and_grad(weights, x, y)
         weights = weights - RATE * np.asarray(gradient)
+        if (step + 1) % options.keep_every == 0:
+            publish(step + 1, np.asarray(weights))
         if jax.process_index() == 0 and (step + 1) % options.save_every == 0:
             save(options.checkpoint, step + 1, np.asarray(weights))
             print(f"step {step + 1} loss {float(value):.5f}", flush=True)
@@ -71,6 +98,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--save-every", type=int, default=10)
+    parser.add_argument("--keep-every", type=int, default=5, help="steps between two that are kept in memory")
     parser.add_argument("--pause", type=float, default=0.0, help="seconds after each step")
     parser.add_argument("--checkpoint", type=Path, default=Path("checkpoint.npz"))
     options = parser.parse_args()

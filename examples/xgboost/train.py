@@ -3,10 +3,14 @@
 Rank 0 runs XGBoost's tracker at MASTER_ADDR and MASTER_PORT, every rank (rank 0 too) joins it and holds a part of the
 rows. Trees are added a few at a time. Rank 0 writes the model to a file after each, and each start continues from
 there. The parts are drawn from the rank, so any number of ranks trains on the same kind of data.
+
+Where ELASTICJOB_KEEP is set, each node also publishes the model there. After a start ELASTICJOB_KEPT then has the
+newest model that survived in memory, with ELASTICJOB_KEPT_STEP trees.
 """
 
 import argparse
 import os
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -28,11 +32,14 @@ def rows(seed: int) -> xgboost.DMatrix:
 
 
 def load(path: Path) -> tuple[xgboost.Booster | None, int]:
-    """Return the model to continue with and its number of trees."""
-    if not path.exists():
-        return None, 0
-    model = xgboost.Booster(PARAMETERS, model_file=path)
-    return model, model.num_boosted_rounds()
+    """Return the model to continue with and its number of trees: the file, or a kept model that has more."""
+    model = xgboost.Booster(PARAMETERS, model_file=path) if path.exists() else None
+    have = 0 if model is None else model.num_boosted_rounds()
+    kept = os.environ.get("ELASTICJOB_KEPT")  # the same step on all ranks, or none
+    if kept and int(os.environ["ELASTICJOB_KEPT_STEP"]) > have:
+        model = xgboost.Booster(PARAMETERS, model_file=Path(kept, "model.json"))
+        have = model.num_boosted_rounds()
+    return model, have
 
 
 def save(path: Path, model: xgboost.Booster) -> None:
@@ -40,6 +47,20 @@ def save(path: Path, model: xgboost.Booster) -> None:
     draft = path.with_name(f".{os.getpid()}.{path.name}")
     model.save_model(draft)
     draft.replace(path)
+
+
+def publish(have: int, model: xgboost.Booster) -> None:
+    """Publish the model once on each node, if the job keeps steps in memory. The name is given when all is written."""
+    keep = os.environ.get("ELASTICJOB_KEEP")
+    if keep is None or os.environ["LOCAL_RANK"] != "0":
+        return
+    draft = Path(keep, f"writing-{have}")
+    try:
+        draft.mkdir()
+        (draft / "model.json").write_bytes(model.save_raw("json"))
+        draft.rename(Path(keep, f"step-{have}"))  # from now on it is not the script's any more
+    except OSError:  # no room: train on without this step
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def train(options: argparse.Namespace, rank: int) -> None:
@@ -51,6 +72,7 @@ def train(options: argparse.Namespace, rank: int) -> None:
         more = min(options.save_every, options.trees - have)
         model = xgboost.train(PARAMETERS, mine, num_boost_round=more, xgb_model=model)
         have += more
+        publish(have, model)
         if rank == 0:
             save(options.model, model)
             error = float(np.sqrt(np.mean((model.predict(test) - test.get_label()) ** 2)))

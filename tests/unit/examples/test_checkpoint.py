@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from checkpoint import KEEP, Checkpoint, decode, load_newest, newest_first, parameter_hash, save
+from checkpoint import KEEP, Checkpoint, decode, load_kept, load_newest, newest_first, parameter_hash, publish, save
 from errors import CheckpointError
 from proof import Segment
 
@@ -85,3 +85,24 @@ def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
     for name in ("step-1.ckpt", "step-x.attempt-1.node-0.ckpt", "notes.txt"):
         (tmp_path / name).touch()
     assert newest_first(tmp_path) == []
+
+
+def test_a_published_checkpoint_has_its_name_when_it_is_whole(tmp_path: Path) -> None:
+    publish(tmp_path, CHECKPOINT)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-30"]
+    assert same(load_kept(tmp_path / "step-30", size=SIZE), CHECKPOINT)
+
+
+def test_a_checkpoint_that_cannot_be_published_leaves_nothing_and_ends_nothing(tmp_path: Path) -> None:
+    (tmp_path / "step-30" / "of another worker").mkdir(parents=True)
+    publish(tmp_path, CHECKPOINT)
+    assert [path.name for path in tmp_path.iterdir()] == ["step-30"]
+    publish(tmp_path / "gone", CHECKPOINT)
+
+
+def test_a_damaged_step_in_memory_is_noticed(tmp_path: Path) -> None:
+    publish(tmp_path, CHECKPOINT)
+    file = tmp_path / "step-30" / "digits.ckpt"
+    file.write_bytes(file.read_bytes()[:-1])
+    with pytest.raises(CheckpointError, match="its digest does not match"):
+        load_kept(tmp_path / "step-30", size=SIZE)

@@ -31,6 +31,12 @@ def test_without_an_environment_a_process_is_alone() -> None:
     assert (place.rank, place.local_rank, place.world_size, place.round) == (0, 0, 1, 0)
 
 
+def test_a_job_that_keeps_steps_in_memory_names_two_directories() -> None:
+    place = Place.from_environment({"ELASTICJOB_KEEP": "in", "ELASTICJOB_KEPT": "kept"})
+    assert (place.keep, place.kept) == (Path("in"), Path("kept"))
+    assert (Place.from_environment({}).keep, Place.from_environment({}).kept) == (None, None)
+
+
 def test_torchrun_without_elasticjob_counts_rounds_by_its_restarts() -> None:
     assert Place.from_environment({"TORCHELASTIC_RESTART_COUNT": "2"}).round == 2
     assert Place.from_environment({"TORCHELASTIC_RESTART_COUNT": "2", "ELASTICJOB_ROUND": "7"}).round == 7
