@@ -29,3 +29,21 @@ async def test_ranks_draw_different_numbers_in_each_round(torch_python: Path, tm
             await node.stop()
             await node.starter.close()
             await supervisor.close()
+
+
+async def test_a_seed_that_an_import_gives_to_torch_is_that_of_a_cold_start(torch_python: Path, tmp_path: Path) -> None:
+    with Census() as census:
+        supervisor = await Supervisor.create()
+        node = WarmNode(supervisor, tmp_path, clean_environment({MARKER: census.token}), limits=Limits(quiet_s=2.0))
+        node.package("seeds", "import torch\ntorch.manual_seed(7)\n")
+        try:
+            script = node.script("import seeds, torch, fractions" + SHOW.format("torch.rand(1).item()"))
+            await node.start(torch_python, script)
+            cold = await shown(node)
+            await node.forked_ahead()
+            assert await node.restart(torch_python, script) == [True, True], node.starter.reason
+            assert await shown(node) == cold
+        finally:
+            await node.stop()
+            await node.starter.close()
+            await supervisor.close()

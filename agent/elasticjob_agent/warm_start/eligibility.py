@@ -36,6 +36,8 @@ class StartConditions:
     """The kinds of stdout and stderr: Python chooses their buffers when it starts."""
     descriptors: int = 0
     """The number of further descriptors that the command passes on."""
+    is_bound: bool = False
+    """Whether it is bound to processors."""
 
 
 def refuse_program(program: Program) -> str:
@@ -122,6 +124,7 @@ _SIDE_EFFECTS = {
     "descriptor": "leaves a descriptor open",
     "child": "leaves a process",
     "memory": "leaves memory that all workers would share",
+    "subreaper": "makes its process a subreaper, which would become the parent of all workers",
 }
 
 
@@ -132,7 +135,7 @@ def refuse_preload(report: PreloadReport, denied: Collection[str]) -> str:
     reasons = (
         [f"an import sets {name}, which differs by rank" for name in report.writes]
         + [f"an import reads {names[0]}, which differs by rank" for names in report.reads.values()]
-        + [f"{name} {what}" for name, what in report.unsafe.items()]
+        + [f"{name or 'an import'} {what}" for name, what in report.unsafe.items()]
         + [f"the script has another {name} than the installed packages" for name in report.different]
         + [f"an import makes {what}" for what in report.temporary.values()]
         + [f"an import loads {name}, which each worker must import itself" for name in _loaded(report, denied)]
@@ -165,14 +168,15 @@ def packages_to_deny(report: PreloadReport, denied: Collection[str]) -> dict[str
 
 def refuse_conditions(zygote: StartConditions, worker: StartConditions) -> str:
     """Return the reason against starting this worker from that zygote."""
-    if worker.argv != zygote.argv:
-        return "its arguments differ from those of the first worker"
-    if worker.cwd != zygote.cwd:
-        return "its working directory differs from that of the first worker"
-    if worker.streams != zygote.streams:
-        return "stdout or stderr is of another kind than in the first worker"
-    if worker.descriptors != zygote.descriptors:
-        return "descriptors are passed on to it"
+    differences = {
+        "its arguments differ from those of the first worker": worker.argv != zygote.argv,
+        "its working directory differs from that of the first worker": worker.cwd != zygote.cwd,
+        "stdout or stderr is of another kind than in the first worker": worker.streams != zygote.streams,
+        "descriptors are passed on to it": worker.descriptors != zygote.descriptors,
+        "it is bound to processors, by which libraries choose their threads when they are imported": worker.is_bound,
+    }
+    for reason in (reason for reason, is_different in differences.items() if is_different):
+        return reason
     for name in sorted({*zygote.environment, *worker.environment}):
         if zygote.environment.get(name) != worker.environment.get(name):
             return f"{name} differs from what the modules were imported with"

@@ -3,6 +3,9 @@
 Warm workers reach the process group within milliseconds of each other. torch's TCPStore sleeps for 0.25 to 0.75 s after
 a refused connection. So the other ranks of rank 0's node wait until the port has a listener, and those of other nodes
 for a fixed time.
+
+They do not probe the port of another node by a connection. torch's store bears that. But MASTER_PORT belongs to the
+script: a server that accepts one connection for each rank would count the probe, and XGBoost's tracker warns about it.
 """
 
 import asyncio

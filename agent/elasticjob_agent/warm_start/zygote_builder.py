@@ -1,4 +1,8 @@
-"""Build the zygote of a node: repeat the recorded imports, judge what they did, and leave out what must be left out."""
+"""Build the zygote of a node: repeat the recorded imports, judge what they did, and leave out what must be left out.
+
+All packages that one build shows to be unfit are left out of the next build, and so are those whose import has brought
+them. A package in between is found only once it is imported by itself. So each layer of such packages takes a build.
+"""
 
 import asyncio
 import logging
@@ -22,7 +26,9 @@ from elasticjob_agent.warm_start.zygote import Zygote
 
 log = logging.getLogger(__name__)
 
-_NO_GREETING = "Python did not report itself: an option or a wrapper keeps it from loading the warm start"
+_NO_GREETING = (
+    "Python did not report itself: it is older than 3.8, or an option or a wrapper keeps it from loading the warm start"
+)
 
 
 _SLOWER, _MORE_S, _MAX_WAIT_S = 3.0, 5.0, 60.0
@@ -74,7 +80,9 @@ class ZygoteBuilder:
     def conditions(self, command: Command) -> StartConditions:
         """Return what this command must have in common with a zygote that it is forked from."""
         stable = {name: value for name, value in command.env.items() if name not in self._varying}
-        return StartConditions(command.argv, command.cwd, stable, stream_kinds(command), len(command.fds))
+        return StartConditions(
+            command.argv, command.cwd, stable, stream_kinds(command), len(command.fds), is_bound=bool(command.cpus)
+        )
 
     def check(self, command: Command, pid: int, recording: Recording) -> None:
         """Check the interpreter of the worker that made this recording.

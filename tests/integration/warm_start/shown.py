@@ -29,6 +29,13 @@ async def shown_cold_and_warm(node: WarmNode, imports: str, expression: str) -> 
     return cold, await shown(node)
 
 
+async def check_same_in_each_worker(node: WarmNode, code: str, expression: str) -> None:
+    """Check that this expression about an installed package `worker` has the same value in cold and warm workers."""
+    node.package("worker", code)
+    cold, warm = await shown_cold_and_warm(node, "import worker, fractions", expression)
+    assert warm == cold
+
+
 async def rounds(node: WarmNode, imports: str, expression: str) -> list[str]:
     """Return what two ranks show in two warm rounds."""
     _, first = await shown_cold_and_warm(node, imports, expression)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.integration.warm_start.shown import shown_cold_and_warm
+from tests.integration.warm_start.shown import check_same_in_each_worker, shown_cold_and_warm
 from tests.integration.warm_start.warm_node import WarmNode
 
 Sentences = Callable[[], list[str]]
@@ -25,6 +25,18 @@ Sentences = Callable[[], list[str]]
             "reads RANK, ROUND when it is imported",
         ),
         (
+            "import os\nshown = repr(os.environ)",
+            "'RANK' in worker.shown and eval(worker.shown[len('environ('):-1])['RANK']",
+            "reads RANK, ROUND when it is imported",
+        ),
+        (
+            "import os\nall = os.environ._data.copy()",
+            "worker.all[b'RANK']",
+            "reads RANK, ROUND when it is imported",
+        ),
+        ("import posix\nall = dict(posix.environ)", "worker.all[b'RANK']", "reads RANK, ROUND when it is imported"),
+        ("import posix\nrank = posix.environ.get(b'RANK')", "worker.rank", "reads RANK when it is imported"),
+        (
             "import os\nclass A: pass\na = A()\na.rank = [int(v) for k, v in os.environ.items() if k == 'RANK'][0]",
             "worker.a.rank",
             "reads RANK when it is imported",
@@ -39,10 +51,21 @@ Sentences = Callable[[], list[str]]
 async def test_a_package_that_keeps_what_it_has_read_is_not_preloaded(
     node: WarmNode, sentences: Sentences, code: str, expression: str, reason: str
 ) -> None:
-    node.package("worker", code)
-    cold, warm = await shown_cold_and_warm(node, "import worker, fractions", expression)
-    assert warm == cold
+    await check_same_in_each_worker(node, code, expression)
     assert sentences() == [f"not preloaded: worker ({reason})"]
+
+
+async def test_the_variables_that_python_has_found_at_its_start_are_those_of_the_worker(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    node.package("keeps", "from posix import environ")
+    cold, warm = await shown_cold_and_warm(
+        node,
+        "import posix, keeps, fractions",
+        "posix.environ[b'RANK'], keeps.environ is posix.environ is os.environ._data",
+    )
+    assert warm == cold
+    assert sentences() == []
 
 
 async def test_a_package_is_found_that_reads_the_environment_by_another_one(

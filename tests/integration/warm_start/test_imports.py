@@ -29,6 +29,10 @@ _COLD = {
     ),
     "changes the folder": ("import os\nos.chdir('/')", "an import changes the working directory"),
     "sets a tracer": ("import sys\nsys.setprofile(lambda *_: None)", "an import starts a debugger or coverage tool"),
+    "becomes a subreaper": (
+        "import ctypes\nctypes.CDLL(None).prctl(36, 1, 0, 0, 0)",
+        "importing trap makes its process a subreaper, which would become the parent of all workers: call prctl(",
+    ),
     "imports code of the user": ("import own_code", "an import loads own_code, which is not an installed package"),
 }
 

@@ -16,7 +16,13 @@ import pytest
 
 from testing.pythons import need_python
 from testing.waiting import aeventually
-from tests.integration.warm_start.shown import SHOW, rounds, shown, shown_cold_and_warm
+from tests.integration.warm_start.shown import (
+    SHOW,
+    check_same_in_each_worker,
+    rounds,
+    shown,
+    shown_cold_and_warm,
+)
 from tests.integration.warm_start.warm_node import WarmNode
 
 Sentences = Callable[[], list[str]]
@@ -163,6 +169,27 @@ async def test_a_package_that_changes_while_a_worker_waits_is_imported_anew(
         ("import os\nvalue = os.getpid()", "worker.value == os.getpid()", "keeps the number of its process"),
         ("from os import getpid\nvalue = getpid()", "worker.value == os.getpid()", "keeps the number of its process"),
         (
+            "import multiprocessing\nvalue = multiprocessing.current_process().pid",
+            "worker.value == os.getpid()",
+            "keeps the number of its process",
+        ),
+        (
+            "import multiprocessing.util as util\nvalue = util.Finalize(None, print, exitpriority=1)",
+            "worker.value._pid == os.getpid()",
+            "keeps the number of its process",
+        ),
+        (
+            "from threading import get_native_id\nvalue = get_native_id()",
+            "worker.value == os.getpid()",
+            "keeps the number of its process",
+        ),
+        ("import os\nvalue = os.getsid(0)", "worker.value == os.getsid(0)", "keeps the number of its process"),
+        (
+            "import logging\nclass A:\n    value = logging.makeLogRecord({})",
+            "worker.A.value.process == os.getpid()",
+            "keeps a log record, which has the number of its process",
+        ),
+        (
             "import psutil\nvalue = psutil.Process()",
             "worker.value.pid == os.getpid()",
             "keeps the number of its process",
@@ -177,9 +204,7 @@ async def test_a_package_that_changes_while_a_worker_waits_is_imported_anew(
 async def test_a_package_that_keeps_a_fact_of_one_process_is_not_preloaded(
     node: WarmNode, sentences: Sentences, code: str, expression: str, reason: str
 ) -> None:
-    node.package("worker", code)
-    cold, warm = await shown_cold_and_warm(node, "import worker, fractions", expression)
-    assert warm == cold
+    await check_same_in_each_worker(node, code, expression)
     assert sentences() == [f"not preloaded: worker ({reason})"]
 
 

@@ -181,6 +181,10 @@ _CONDITIONS = StartConditions(("python", "a.py"), "/job", {"HOME": "/root"}, ("L
         ({"cwd": None}, "its working directory differs from that of the first worker"),
         ({"streams": ("FileSink", "LineSink")}, "stdout or stderr is of another kind than in the first worker"),
         ({"descriptors": 1}, "descriptors are passed on to it"),
+        (
+            {"is_bound": True},
+            "it is bound to processors, by which libraries choose their threads when they are imported",
+        ),
         ({"environment": {}}, "HOME differs from what the modules were imported with"),
         ({"environment": {"HOME": "/"}}, "HOME differs from what the modules were imported with"),
         ({"environment": {"HOME": "/root", "A": ""}}, "A differs from what the modules were imported with"),

@@ -1,13 +1,14 @@
 """Record how imports read and change the environment, and give a forked worker the environment of its own."""
 
 import os
+import posix
 import sys
 
 from . import libc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import ItemsView, Iterator, KeysView, ValuesView
     from types import FrameType
 
 _REQUEST, _ORIGINAL_PATH, _PATH = b"ELASTICJOB_PRELOAD", b"ELASTICJOB_PYTHONPATH", b"PYTHONPATH"
@@ -37,14 +38,16 @@ class RecordingEnvironment:
         self._data: "dict[bytes, bytes]" = os.environ._data  # type: ignore[attr-defined]
         self._recorder = _RecordingDict(self._data, self)
         self._set_data(self._recorder)
+        self.replaced = (self._recorder, self._data)
+        """The object that modules may have got meanwhile, and the one that they should have."""
 
     @staticmethod
     def _set_data(data: "dict[bytes, bytes]") -> None:
-        os.environ._data = os.environb._data = data  # type: ignore[attr-defined]
+        os.environ._data = os.environb._data = posix.environ = data  # type: ignore[attr-defined]
 
     def stop(self) -> None:
         """Record no more."""
-        self._after = dict(self._recorder.items())  # without the reads that a copy makes
+        self._after = dict(dict.items(self._recorder))  # without the reads that a copy makes
         self._data.clear()
         self._data.update(self._after)
         self._set_data(self._data)
@@ -116,7 +119,7 @@ def given_environment() -> "dict[bytes, bytes]":
 
 
 class _RecordingDict(dict):  # type: ignore[type-arg]
-    """The data of os.environ.
+    """The data of os.environ, which are posix.environ.
 
     A copy, and a loop over names and values, first list all names and then read the values in that order.
     """
@@ -127,8 +130,30 @@ class _RecordingDict(dict):  # type: ignore[type-arg]
         self._listed: "list[bytes]" = []
 
     def __iter__(self) -> "Iterator[bytes]":
-        self._listed = list(self.keys())[::-1]
+        self._listed = list(super().keys())[::-1]
         return super().__iter__()
+
+    def keys(self) -> "KeysView[bytes]":  # type: ignore[override]
+        self._listed = list(super().keys())[::-1]
+        return super().keys()
+
+    def copy(self) -> "dict[bytes, bytes]":
+        return {key: self._recording.note_loop(key, value) for key, value in super().items()}
+
+    def items(self) -> "ItemsView[bytes, bytes]":  # type: ignore[override]
+        return self.copy().items()
+
+    def values(self) -> "ValuesView[bytes]":  # type: ignore[override]
+        return self.copy().values()
+
+    def __repr__(self) -> str:
+        return repr(self.copy())
+
+    def get(self, key: bytes, default: object = None) -> object:
+        try:
+            return self[key]
+        except KeyError:
+            return default
 
     def __getitem__(self, key: bytes) -> bytes:
         if self._listed and self._listed[-1] == key:

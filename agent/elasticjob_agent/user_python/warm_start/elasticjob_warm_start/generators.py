@@ -11,10 +11,14 @@ import types
 import weakref
 from itertools import compress
 
+from .module_ends import ModuleEnds
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+_WITH_STATE = frozenset({"numpy.random.mtrand", "torch"})
+"""The modules that make a global generator, besides `random`."""
 _MAX_OWNER_DISTANCE = 6
 _MAX_OWNERS = 100
 
@@ -27,6 +31,8 @@ class Generators:
         self._known = {id(random._inst)}
         self._original = random.Random.seed
         self._states = _global_states()
+        # A package may import numpy, and draw from its new generator at once.
+        self._module_ends = ModuleEnds(_WITH_STATE, self._note_new_states)
         random.Random.seed = self._recording_seed()  # type: ignore[method-assign,assignment]
 
     def _recording_seed(self) -> object:
@@ -41,6 +47,9 @@ class Generators:
 
         return seed
 
+    def _note_new_states(self) -> None:
+        self._states = {**_global_states(), **self._states}
+
     def compare_states(self) -> bool:
         """Return whether a global generator has changed since the last call: an import has seeded it, or drawn."""
         before, self._states = self._states, _global_states()
@@ -49,13 +58,14 @@ class Generators:
     def stop(self) -> "list[str]":
         """Record no more; return the modules that keep a generator whose seed is not known."""
         random.Random.seed = self._original  # type: ignore[method-assign]
+        self._module_ends.stop()
         self._known.update(number for number, each in self._fresh.items() if each() is not None)
         numpy: "Any" = sys.modules.get("numpy.random.mtrand")
         if numpy is not None:
             self._known.update({id(numpy._rand), id(numpy._rand._bit_generator)})
-        found = [each for each in _instances(_kinds()) if id(each) not in self._known]
+        found = [each for each in instances(_kinds()) if id(each) not in self._known]
         found = [each for each in found if not isinstance(each, random.SystemRandom)]
-        return sorted({_owner(each) for each in found} | _owners_of_torch_generators())
+        return sorted({owner_of(each) for each in found} | _owners_of_torch_generators())
 
     def reseed(self) -> None:
         """Seed what the imports have seeded by chance: else all ranks draw the same, and each round again."""
@@ -78,7 +88,7 @@ def _kinds() -> "tuple[type, ...]":
     return (random.Random, numpy.Generator, numpy.RandomState, numpy.BitGenerator)
 
 
-def _instances(kinds: "tuple[type, ...]") -> "list[object]":
+def instances(kinds: "tuple[type, ...]") -> "list[object]":
     """Return the objects of these classes and of those below them; there are hundreds of thousands of others."""
     wanted: "dict[int, type]" = {}
     rest = list(kinds)
@@ -120,7 +130,7 @@ def _owners_of_torch_generators() -> "set[str]":
     return owners
 
 
-def _owner(thing: object) -> str:
+def owner_of(thing: object) -> str:
     """Return the name of a module that refers to this, directly or through other objects; empty if there is none."""
     layer: "list[object]" = [thing]
     seen = {id(layer), id(thing)}

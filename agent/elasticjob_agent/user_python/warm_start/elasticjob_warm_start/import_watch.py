@@ -8,16 +8,32 @@ import opcode
 import os
 import sys
 import tempfile
+import threading
 import types
 
 from .entry import is_own_module
 from .environment import package_of
 from .environment_copies import layers
-from .generators import Generators
+from .generators import Generators, instances, owner_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _STDLIB = os.path.dirname(os.__file__) + os.sep
 _SITE_PACKAGES = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 _IMPORT = opcode.opmap["IMPORT_NAME"]
+_NUMBERS = (
+    (os, "getpid"),
+    (os, "getpgrp"),
+    (os, "getpgid"),
+    (os, "getsid"),
+    (threading, "get_native_id"),
+)
+"""The functions that return the number of this process, or that of its main thread, group or session."""
+_KEEPS_NUMBER = "keeps the number of its process"
+_HAND_ON_NUMBER = frozenset({"multiprocessing.process", "multiprocessing.util"})
+"""Modules of Python whose functions give the number to their caller, or keep it for that."""
 _HARMLESS = {
     ("psutil", "pid"): "looks up which files /proc has",
     ("pkg_resources", "script"): "asks for __requires__, which only its own scripts have",
@@ -38,60 +54,76 @@ class ImportWatch:
     def __init__(self) -> None:
         self.unsafe: "dict[str, str]" = {}
         """Package → what it does when it is imported, as the end of a sentence about the package."""
-        self.importing = ""
+        self._importing = "sitecustomize"
         """The package whose import was asked for."""
         self.generators = Generators()
         self._psutil_users: "set[str]" = set()
         """The packages that have called psutil for this process."""
-        self._getpid = os.getpid
-        self._getpid_watch = self._recording_getpid  # one object: each access to a method makes another
+        self._numbers = [
+            (module, name, getattr(module, name), self._recording_number(getattr(module, name)))
+            for module, name in _NUMBERS
+        ]
         self._names = tempfile._get_candidate_names  # type: ignore[attr-defined]
         self._main = sys.modules["__main__"]
-        os.getpid = self._getpid_watch
+        for module, name, _, watch in self._numbers:
+            setattr(module, name, watch)
         # Only this private function: modules keep references to the public ones.
         tempfile._get_candidate_names = self._recording_names  # type: ignore[attr-defined]
         self._main.__class__ = _recording_module(self._note_main)
 
     def stop(self, replaced: "list[tuple[object, object]]") -> None:
         """Record no more; `replaced` are other functions that modules may have, each with the one in its place."""
-        os.getpid = self._getpid
+        self.begin("")
+        for module, name, original, _ in self._numbers:
+            setattr(module, name, original)
         tempfile._get_candidate_names = self._names  # type: ignore[attr-defined]
         self._main.__class__ = types.ModuleType
-        originals = {id(ours): theirs for ours, theirs in [(self._getpid_watch, self._getpid), *replaced]}
+        numbers = [(watch, original) for _, _, original, watch in self._numbers]
+        originals = {id(ours): theirs for ours, theirs in (*numbers, *replaced)}
         for module in list(sys.modules.values()):
             names = getattr(module, "__dict__", {})
             for name, value in [(name, value) for name, value in list(names.items()) if id(value) in originals]:
                 names[name] = originals[id(value)]
         for package in self._psutil_users:
             if any(_is_process(each) for layer in layers(package) for each in layer):
-                self._note(package, "keeps the number of its process")
+                self._note(package, _KEEPS_NUMBER)
+        for record in instances((sys.modules["logging"].LogRecord,)) if "logging" in sys.modules else []:
+            self._note(owner_of(record).partition(".")[0], "keeps a log record, which has the number of its process")
         for name in self.generators.stop():
             self._note(name.partition(".")[0], "keeps a random generator with a seed of its own")
 
-    def imported(self) -> None:
-        """Record what the import that has just ended has left."""
+    def begin(self, package: str) -> None:
+        """Record that an import of this package begins, and what the one before it has left."""
+        if package == self._importing:
+            return
         if self.generators.compare_states():
-            self._note(self.importing, "seeds or uses a global random generator when it is imported")
+            self._note(self._importing, "seeds or uses a global random generator when it is imported")
+        self._importing = package
 
     def _note(self, package: str, what: str) -> None:
         self.unsafe.setdefault(package, what)
 
-    def _recording_getpid(self) -> int:
-        self._note_caller("pid", "keeps the number of its process")
-        return self._getpid()
+    def _recording_number(self, original: "Callable[..., int]") -> "Callable[..., int]":
+        def recording(*arguments: int) -> int:
+            self._note_caller("pid", _KEEPS_NUMBER, skip=_HAND_ON_NUMBER)
+            return original(*arguments)
+
+        return recording
 
     def _recording_names(self) -> object:
-        self._note_caller("temporary", "makes a temporary file when it is imported", skip={"tempfile"})
+        self._note_caller("temporary", "makes a temporary file when it is imported", skip=frozenset({"tempfile"}))
         return self._names()
 
     def _note_main(self) -> None:
         self._note_caller("script", "looks at the script when it is imported")
 
-    def _note_caller(self, kind: str, what: str, skip: "frozenset[str] | set[str]" = frozenset()) -> None:
+    def _note_caller(self, kind: str, what: str, skip: "frozenset[str]" = frozenset()) -> None:
         frame = sys._getframe(2)
         while frame is not None and frame.f_globals.get("__name__") in {__name__, *skip}:
+            if frame.f_code.co_name == "<module>":
+                return  # the module keeps it for itself
             frame = frame.f_back  # type: ignore[assignment]
-        if frame is None or (is_standard_library(frame.f_code.co_filename) and not skip):
+        if frame is None or (is_standard_library(frame.f_code.co_filename) and kind != "temporary"):
             return
         package = package_of(frame.f_globals)
         if package == "psutil":

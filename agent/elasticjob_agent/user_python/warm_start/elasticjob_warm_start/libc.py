@@ -6,6 +6,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_GET_NAME = 16
+_PR_GET_CHILD_SUBREAPER = 37
 _NAME_BYTES = 16
 
 
@@ -22,6 +23,12 @@ def clear_environment() -> None:
 def signal_on_parent_death(signum: int) -> None:
     """Have the kernel send this signal when the parent ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signum, 0, 0, 0)
+
+
+def is_subreaper() -> bool:
+    """Whether the kernel gives this process the children of those below it that end."""
+    found = ctypes.c_int()
+    return _libc.prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(found), 0, 0, 0) == 0 and found.value != 0
 
 
 def process_name() -> bytes:

@@ -17,7 +17,7 @@ import zipimport
 
 from . import entry, process_facts, recorder
 from .environment import RecordingEnvironment
-from .environment_copies import find_copies, find_marks
+from .environment_copies import find_kept
 from .import_check import ImportCheck
 from .import_watch import ImportWatch
 from .paused_collector import PausedCollector
@@ -39,7 +39,6 @@ class Preload:
         self._facts: "dict[tuple[str, str], str]" = {}
         self.environment = RecordingEnvironment()
         self._watch = ImportWatch()
-        self._watch.importing = "sitecustomize"
         self.generators = self._watch.generators
         self._denied: "set[str]" = set()
         self._modules_before = set(sys.modules)
@@ -74,7 +73,7 @@ class Preload:
                 self._import(name, origin)
         finally:
             collector.end()
-            self._watch.stop([collector.replaced])
+            self._watch.stop([collector.replaced, self.environment.replaced])
             self.environment.stop()
         _fork_once()
         report = self._report(modules, set(plan["varying"]), of_site)  # type: ignore[call-overload]
@@ -97,7 +96,7 @@ class Preload:
         # The parent is imported by itself, or it is a module that must not be: find_spec() would import it.
         if package in self._not_imported or (rest and name.rpartition(".")[0] not in sys.modules):
             return
-        self._watch.importing = package
+        self._watch.begin(package)
         before = set(sys.modules)
         try:
             spec = importlib.util.find_spec(name)
@@ -117,7 +116,6 @@ class Preload:
         facts = self._side_effects()
         if "." not in name:  # these cost more
             facts.update(process_facts.read_shared_memory())
-            self._watch.imported()
         for each in facts.keys() - self._facts.keys():
             self._causes.setdefault(each, name)
         self._facts = facts
@@ -161,11 +159,9 @@ class Preload:
         for name in varying & self.environment.reads.keys():
             for package in self.environment.reads[name]:
                 reads.setdefault(package, set()).add(name)
-        held = (
-            find_copies(self.environment.loops, varying),
-            find_marks(self.environment.loops_for, self.environment.marks),
-        )
-        for package, names in (each for found in held for each in found.items()):
+        recorded = self.environment
+        kept = find_kept(recorded.loops, recorded.loops_for, varying, recorded.marks)
+        for package, names in kept.items():
             reads.setdefault(package, set()).update(names)
         return {package: sorted(names) for package, names in reads.items()}
 

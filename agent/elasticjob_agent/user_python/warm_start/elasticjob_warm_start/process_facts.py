@@ -6,6 +6,8 @@ A fork copies none of it, or shares it between all workers. So a zygote in which
 import os
 import signal
 
+from . import libc
+
 _ALLOWED_THREADS = {"jemalloc_bg_thd"}
 """Native threads that survive a fork by their own handlers: that of pyarrow's allocator."""
 _TIMERS = {
@@ -16,7 +18,7 @@ _TIMERS = {
 
 
 def read_facts() -> "dict[tuple[str, str], str]":
-    """Return threads, descriptors, children and timers."""
+    """Return threads, descriptors, children, timers, and whether it is a subreaper."""
     facts = {("descriptor", str(fd)): target for fd, target in descriptors().items()}
     for task in os.listdir("/proc/self/task"):
         try:
@@ -31,6 +33,8 @@ def read_facts() -> "dict[tuple[str, str], str]":
     for name, timer in _TIMERS.items():
         if signal.getitimer(timer)[0]:
             facts["timer", name] = name
+    if libc.is_subreaper():
+        facts["subreaper", ""] = "call prctl(PR_SET_CHILD_SUBREAPER) in the script, after its imports"
     return facts
 
 
