@@ -4,8 +4,9 @@ Its text is compressed JSON. Any writer with the job's certificate may have writ
 """
 
 import json
+import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,6 +16,8 @@ _MAX_TEXT = 1 << 23
 """Bytes of the text: more is no profile, and is not unpacked."""
 _MAX_MODULES, _MAX_FOLDERS = 20_000, 1000
 _MAX_NAME = 300
+_MAX_PATH = 4096
+"""Bytes of a path that the kernel takes."""
 _VERSION = 1
 MAX_SECONDS = 600.0
 
@@ -86,15 +89,37 @@ def _profile(value: Mapping[str, Any]) -> ImportProfile | None:
     seconds = float(value["seconds"])
     if not 0 <= seconds <= MAX_SECONDS:  # also what is no number
         return None
-    return ImportProfile(
+    files = {str(path): int(modified_ns) for path, modified_ns in value["files"].items()}
+    profile = ImportProfile(
         argv=tuple(map(str, value["argv"])),
         interpreter=(str(path), int(modified_ns)),
-        modules={name: str(path) for name, path in value["modules"].items() if is_module_name(name)},
+        modules=_with_files({name: str(path) for name, path in value["modules"].items()}, files),
         folders=tuple(map(str, value["folders"][:_MAX_FOLDERS])),
-        files={str(path): int(modified_ns) for path, modified_ns in value["files"].items()},
+        files=files,
         denied=tuple(map(str, value["denied"])),
         seconds=seconds,
     )
+    return profile if all(map(_is_path, (*profile.files, *profile.folders, *profile.modules.values()))) else None
+
+
+def _with_files(modules: Mapping[str, str], files: Collection[str]) -> dict[str, str]:
+    """Return the modules that come from one of these files, and the packages around them.
+
+    Without a file, nothing shows that a module is the one that the other node had. A package may have no file.
+    """
+    wanted = {name for name, path in modules.items() if path in files and is_module_name(name)}
+    for name in list(wanted):
+        parts = name.split(".")
+        wanted.update(".".join(parts[:count]) for count in range(1, len(parts)))
+    return {name: path for name, path in modules.items() if name in wanted and (path in files or not path)}
+
+
+def _is_path(text: str) -> bool:
+    """Whether the kernel could take this as a path; some modules have another text, or none."""
+    try:
+        return "\0" not in text and len(os.fsencode(text)) < _MAX_PATH
+    except UnicodeEncodeError:
+        return False
 
 
 def is_module_name(name: str) -> bool:

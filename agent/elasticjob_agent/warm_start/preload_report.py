@@ -62,10 +62,15 @@ def parse_report(data: bytes) -> PreloadReport | None:
             tracer=bool(value["tracer"]),
             greeting=parse_greeting(str(value.get("greeting", "")).encode("ascii", "replace")),
             files={str(path): int(modified_ns) for path, modified_ns in value.get("files", {}).items()},
-            changed=str(value.get("changed", ""))[:_MAX_TEXT],
+            changed=_printable(str(value.get("changed", "")))[:_MAX_TEXT],
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None
+
+
+def _printable(text: str) -> str:
+    """Return this text in characters that each stream can write: a path may have others."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _texts(values: Any) -> tuple[str, ...]:

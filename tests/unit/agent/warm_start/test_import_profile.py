@@ -13,7 +13,7 @@ from elasticjob_api.constants import IMPORT_PROFILE_BYTES
 PROFILE = ImportProfile(
     argv=("python", "train.py", "\udcff"),
     interpreter=("/usr/bin/python3.11", 5),
-    modules={"torch": "/usr/lib/python3/torch/__init__.py", "é": "built-in"},
+    modules={"torch": "/usr/lib/python3/torch/__init__.py", "é": "", "é.part": "/usr/lib/python3/torch/__init__.py"},
     folders=("/opt/\udcff",),
     files={"/usr/lib/python3/torch/__init__.py": 1_700_000_000_123_456_789},
     denied=("mpi4py",),
@@ -39,12 +39,28 @@ def test_a_newer_writer_may_add_fields() -> None:
 
 
 def test_names_that_are_no_modules_are_left_out() -> None:
-    modules = {"torch.nn": "a", "../torch": "b", "": "c", "a b": "d", "x" * 301: "e"}
-    data = encode_profile(replace(PROFILE, modules=modules))
+    modules = {"torch.nn": "a", "../torch": "a", "": "a", "a b": "a", "x" * 301: "a"}
+    data = encode_profile(replace(PROFILE, modules=modules, files={"a": 1}))
     assert data is not None
     found = decode_profile(data)
     assert found is not None
     assert found.modules == {"torch.nn": "a"}
+
+
+def test_a_module_without_a_file_counts_as_the_package_of_another_alone() -> None:
+    modules = {
+        "google": "",
+        "google.rpc": "/a.py",
+        "_ctypes": "built-in",
+        "zipimport": "frozen",
+        "nvidia": "",
+        "b": "/b.py",
+    }
+    data = encode_profile(replace(PROFILE, modules=modules, files={"/a.py": 1}))
+    assert data is not None
+    found = decode_profile(data)
+    assert found is not None
+    assert found.modules == {"google": "", "google.rpc": "/a.py"}
 
 
 def test_a_profile_that_is_too_large_is_not_written() -> None:
@@ -69,6 +85,13 @@ def _packed(value: object) -> bytes:
         _packed({**_VALUE, "modules": []}),
         _packed({**_VALUE, "folders": 3}),
         _packed({**_VALUE, "files": {"a": "b"}}),
+        _packed({**_VALUE, "files": {"/a\ud800": 1}}),
+        _packed({**_VALUE, "files": {"/a\0": 1}}),
+        _packed({**_VALUE, "files": {"/" + "a" * 5000: 1}}),
+        _packed({**_VALUE, "folders": ["/a\ud800"]}),
+        _packed({**_VALUE, "files": {"\ud800": 1}, "modules": {"a": "\ud800"}}),
+        zlib.compress(_TEXT.replace(b"1700000000123456789", b"9" * 5000)),
+        zlib.compress(_TEXT.replace(b"1700000000123456789", b"[" * 5000)),
         zlib.compress(_TEXT.replace(b"3.5", b"1e999")),
         zlib.compress(_TEXT.replace(b"3.5", b"NaN")),
         zlib.compress(_TEXT.replace(b"3.5", b"-1")),

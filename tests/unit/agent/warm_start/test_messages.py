@@ -87,3 +87,9 @@ def test_any_bytes_are_a_report_or_none(data: bytes) -> None:
 def test_a_value_of_another_kind_raises_nothing(name: str, value: object) -> None:
     report = parse_report(json.dumps({**_REPORT, name: value}).encode())
     assert report is None or report.modules >= 0
+
+
+def test_the_path_of_a_changed_file_can_be_written_to_a_log() -> None:
+    report = parse_report(json.dumps({**_REPORT, "changed": "/a\udcff\ud800"}).encode())
+    assert report is not None
+    assert report.changed == "/a\\udcff\\ud800"

@@ -28,8 +28,8 @@ class ImportCheck:
             try:
                 if os.stat(path).st_mtime_ns != int(modified_ns):
                     return path
-            except OSError:
-                return path
+            except (OSError, ValueError):  # another node's profile may have any text in place of a path
+                return path or "a file without a name"
         return ""
 
     def reason(self, package_folders: "list[str]") -> str:
