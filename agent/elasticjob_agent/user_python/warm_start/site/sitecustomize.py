@@ -10,10 +10,14 @@ children see it. Then it runs the `sitecustomize` of the user, if there is one, 
 After that, Python goes on and runs the script itself. So options, `-m`, tracebacks and exit codes need no emulation.
 
 A worker starts whatever is wrong here. A zygote ends at any error: it must never run the script.
+
+Any interpreter that a worker starts first may read this file, also Python 2. So it has the syntax of all of them. Those
+before Python 3.8 only get their environment back.
 """
 
 
-def _enter() -> None:
+def _enter():
+    # type: () -> None
     import os
     import sys
 
@@ -21,10 +25,10 @@ def _enter() -> None:
     end = os._exit  # an import may replace it
     request = _restore_environment()
     sys.path[:] = [entry for entry in sys.path if entry != here]
-    del sys.modules["sitecustomize"]
+    own = sys.modules.pop("sitecustomize")  # Python 2 forgets the names of a module without a reference
     is_zygote = request.startswith("zygote")
     try:
-        entry = _load(os.path.dirname(here), is_zygote=is_zygote)
+        entry = _load(os.path.dirname(here), is_zygote)  # type: ignore[no-untyped-call]
         if entry is not None:
             entry.prepare(request)
         has_own = _import_own()
@@ -39,12 +43,16 @@ def _enter() -> None:
             end(70)  # EX_SOFTWARE
     finally:
         _remove_traces(os.path.dirname(here))
+        del own
     if not has_own:
         # site.py ignores exactly this error, and sys.modules has no trace of this module.
-        raise ImportError("No module named 'sitecustomize'", name="sitecustomize")
+        missing = ImportError("No module named 'sitecustomize'")
+        missing.name = "sitecustomize"
+        raise missing
 
 
-def _restore_environment() -> str:
+def _restore_environment():
+    # type: () -> str
     """Remove our variables; return the request of the agent."""
     import os
 
@@ -58,7 +66,8 @@ def _restore_environment() -> str:
     return request
 
 
-def _remove_traces(folder: str) -> None:
+def _remove_traces(folder):
+    # type: (str) -> None
     """Remove our modules, and our folders from Python's cache."""
     import sys
 
@@ -68,10 +77,14 @@ def _remove_traces(folder: str) -> None:
         del sys.path_importer_cache[path]
 
 
-def _load(folder: str, *, is_zygote: bool):  # type: ignore[no-untyped-def]  # noqa: ANN202 - a module
+def _load(folder, is_zygote):  # type: ignore[no-untyped-def]  # it returns a module
     """Return the module that carries out the request, None if it cannot be imported in a worker."""
     import sys
 
+    if sys.version_info < (3, 8):
+        if is_zygote:
+            raise RuntimeError("this Python is older than 3.8")
+        return None
     sys.path.insert(0, folder)
     try:
         from elasticjob_warm_start import entry  # type: ignore[import-not-found]
@@ -85,12 +98,13 @@ def _load(folder: str, *, is_zygote: bool):  # type: ignore[no-untyped-def]  # n
         sys.path.remove(folder)
 
 
-def _import_own() -> bool:
+def _import_own():
+    # type: () -> bool
     """Import the sitecustomize of the user or the distribution; return whether there is one."""
     try:
         import sitecustomize  # type: ignore[import-not-found]  # noqa: F401
     except ImportError as error:
-        if error.name != "sitecustomize":
+        if getattr(error, "name", "sitecustomize") != "sitecustomize":
             raise
         return False
     return True
