@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.keep.keeper.errors import KeeperLost, RequestRefused
-from elasticjob_agent.keep.keeper.messages import BeginRequest, StatusRequest
+from elasticjob_agent.keep.keeper.messages import BeginRequest, OpenRequest, StatusRequest
 from elasticjob_api.kept_steps import Lineage
 from testing.waiting import aeventually
 from tests.integration.keep.keepers import RUN, keeper, wait_until_held
@@ -182,7 +182,7 @@ async def test_a_hung_keeper_is_killed_and_replaced(keep_dir: Path, monkeypatch:
         await wait_until_held(client, part_of(5))
         os.kill(client.pid or 0, signal.SIGSTOP)
         with monkeypatch.context() as patch:
-            patch.setattr("elasticjob_agent.keep.client._ANSWER_S", 0.5)
+            patch.setattr("elasticjob_agent.keep.keeper_connection.ANSWER_S", 0.5)
             request = client._request(StatusRequest())
         with pytest.raises(KeeperLost):
             await client._answered(request, 60.0)
@@ -252,9 +252,9 @@ async def test_the_volume_of_another_run_is_empty(keep_dir: Path) -> None:
     async with keeper(keep_dir) as client:
         publish(await client.begin(), "step-5")
         await aeventually(lambda: client.holdings)
-        client._volume = type(client._volume)(str(keep_dir), "/jobs/a", "another1")
+        client._replayed.opened = OpenRequest(str(keep_dir), "/jobs/a", "another1")
         os.kill(client.pid or 0, signal.SIGKILL)
-        client._begun = None
+        client._replayed.begun = None
         await aeventually(lambda: client.run == "another1")
         assert client.holdings == {}
 

@@ -1,7 +1,9 @@
 """The keeper process: `python -m elasticjob_agent.keep.keeper <socket> <pid of the agent>`."""
 
+import contextlib
 import ctypes
 import os
+import resource
 import signal
 import socket
 import sys
@@ -14,9 +16,17 @@ _PR_SET_PDEATHSIG = 1
 def main(fd: int, agent: int) -> None:
     """Serve the agent with this process id on the inherited socket `fd`, until it ends."""
     end_with(agent)
+    allow_files()
     Keeper(socket.socket(fileno=fd)).run()
     # The agent reaps this process when the socket closes. So it stays open until nothing is left to do.
     os._exit(0)
+
+
+def allow_files() -> None:
+    """Allow as many open files as the system does: each peer has a connection, and a part many files."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):  # some systems refuse what they call unlimited
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def end_with(agent: int) -> None:

@@ -1,12 +1,19 @@
 """The keeper's end of the socket to its agent: lines in both directions, and neither blocks.
 
-An agent that is stopped reads nothing. Then notices are dropped, and only the newest holdings wait.
+An agent that is stopped reads nothing. Then notices are dropped, and only the newest holdings and progress wait.
 """
 
 import contextlib
 import socket
 
-from elasticjob_agent.keep.keeper.messages import Answer, HoldingsUpdate, LineParser, Message, encode_message
+from elasticjob_agent.keep.keeper.messages import (
+    HoldingsUpdate,
+    LineParser,
+    Message,
+    Note,
+    ProgressUpdate,
+    encode_message,
+)
 
 _READ_BYTES = 1 << 16
 _MOST_WAITING_BYTES = 1 << 20
@@ -20,7 +27,7 @@ class ControlConnection:
         self._socket = connected
         self._lines = LineParser()
         self._waiting = bytearray()
-        self._newest: HoldingsUpdate | None = None
+        self._newest: dict[type[Message], Message] = {}
 
     def fileno(self) -> int:
         """Return the descriptor, for a selector."""
@@ -29,7 +36,7 @@ class ControlConnection:
     @property
     def has_waiting(self) -> bool:
         """Whether something waits until the agent reads."""
-        return bool(self._waiting) or self._newest is not None
+        return bool(self._waiting or self._newest)
 
     def receive(self) -> list[bytes] | None:
         """Return the lines that have arrived; None if the agent has ended; raise ControlError."""
@@ -42,10 +49,10 @@ class ControlConnection:
         return self._lines.feed(data) if data else None
 
     def send(self, message: Message) -> None:
-        """Send a message, now or when the agent reads; drop it if too much waits and it is no answer."""
-        if isinstance(message, HoldingsUpdate):
-            self._newest = message
-        elif isinstance(message, Answer) or len(self._waiting) < _MOST_WAITING_BYTES:
+        """Send a message, now or when the agent reads; drop a sentence for users if too much waits."""
+        if isinstance(message, HoldingsUpdate | ProgressUpdate):
+            self._newest[type(message)] = message
+        elif not isinstance(message, Note) or len(self._waiting) < _MOST_WAITING_BYTES:
             self._waiting += encode_message(message)
         self.flush()
 
@@ -53,7 +60,7 @@ class ControlConnection:
         """Send what waits, as far as the agent has read what was before."""
         with contextlib.suppress(BlockingIOError, ConnectionError):
             while self.has_waiting:
-                if not self._waiting and self._newest is not None:
-                    self._waiting += encode_message(self._newest)
-                    self._newest = None
+                if not self._waiting:
+                    _, newest = self._newest.popitem()
+                    self._waiting += encode_message(newest)
                 del self._waiting[: self._socket.send(self._waiting)]

@@ -1,7 +1,7 @@
 """The keeper: one thread that acts on the agent's requests and takes what is published.
 
-It waits in one selector for the agent, for names that appear, and for other threads. It ends when its agent ends: the
-socket closes, and the kernel kills it. It may be killed at any time: the next keeper scans the directories.
+It waits in one selector for the agent, for names that appear, and for the threads of transfers. It ends when its agent
+ends: the socket closes, and the kernel kills it. It may be killed at any time: the next keeper scans the directories.
 """
 
 import contextlib
@@ -9,19 +9,28 @@ import os
 import selectors
 import socket
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 
 from elasticjob_agent.keep.keeper.control_connection import ControlConnection
+from elasticjob_agent.keep.keeper.departure_wait import DepartureWait
 from elasticjob_agent.keep.keeper.errors import KeeperError, RequestRefused
 from elasticjob_agent.keep.keeper.messages import (
     Answer,
     BeginRequest,
     DropRequest,
     EraseRequest,
+    FetchRequest,
+    FetchResult,
     HoldingsUpdate,
+    JoinRequest,
+    LingerRequest,
     Note,
     OpenRequest,
+    PeersRequest,
+    ProgressUpdate,
     Request,
     RestoreRequest,
     SealRequest,
@@ -30,6 +39,7 @@ from elasticjob_agent.keep.keeper.messages import (
     decode_request,
     encode_holdings,
 )
+from elasticjob_agent.keep.keeper.peer_connections import PeerConnections
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.volume.errors import VolumeError
 
@@ -45,6 +55,10 @@ class Keeper:
     def __init__(self, agent: socket.socket) -> None:
         self._agent = ControlConnection(agent)
         self._steps: StepKeeper | None = None
+        self._peers: PeerConnections | None = None
+        self._departure: DepartureWait | None = None
+        self._progress = ProgressUpdate()
+        self._fetched: deque[FetchResult] = deque()
         self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
         self._notices_left = _MOST_NOTICES
         self._has_changed = threading.Event()
@@ -57,6 +71,7 @@ class Keeper:
             for line in lines:
                 self._agent.send(self._answer(*decode_request(line)))
             self._take_new()
+            self._update_peers()
             self._send_changes()
             self._has_trash.set()
 
@@ -69,11 +84,18 @@ class Keeper:
             selector.register(self._wakeup, selectors.EVENT_READ)
             if watch is not None and watch.fd >= 0:
                 selector.register(watch.fd, selectors.EVENT_READ)
-            selector.select(None if watch is None else watch.pause_s)
+            selector.select(self._pause_s())
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._wakeup)
         self._agent.flush()
         return self._agent.receive()
+
+    def _pause_s(self) -> float | None:
+        """Return the seconds until the next look; None if only events wake."""
+        pauses = [] if self._steps is None or self._steps.watch is None else [self._steps.watch.pause_s]
+        if self._departure is not None:
+            pauses.append(self._departure.left_s(time.monotonic()))
+        return min((pause for pause in pauses if pause is not None), default=None)
 
     # --- requests ----------------------------------------------------------------------------------------------------
 
@@ -86,28 +108,53 @@ class Keeper:
     def _act(self, number: int, request: Request) -> Answer:
         if isinstance(request, OpenRequest):
             return self._open(number, request)
-        if self._steps is None:
+        if self._steps is None or self._peers is None:
             raise RequestRefused("the volume is not open")
-        return self._act_on(self._steps, number, request)
+        return self._act_on(self._steps, self._peers, number, request)
 
-    def _act_on(self, steps: StepKeeper, number: int, request: Request) -> Answer:
+    def _act_on(self, steps: StepKeeper, peers: PeerConnections, number: int, request: Request) -> Answer:
         match request:
+            case JoinRequest():
+                peers.join(request)
+                steps.join(request)
+                return Answer(number, run=steps.volume.run, holdings=self._holdings())
             case BeginRequest():
-                self._notices_left = _MOST_NOTICES
-                return Answer(number, directory=str(steps.begin(request)), holdings=self._holdings())
+                return self._begin(steps, peers, number, request)
             case SealRequest():
+                peers.end_round()
                 return Answer(number, holdings=encode_holdings(steps.seal()))
             case RestoreRequest(step):
                 return Answer(number, directory=str(steps.restore(step)))
             case StatusRequest():
-                return Answer(number, status=steps.status())
+                return Answer(number, status=replace(steps.status(), copied=peers.copied, received=peers.received))
+            case _:
+                self._act_silently(steps, peers, request)
+                return Answer(number)
+
+    def _act_silently(self, steps: StepKeeper, peers: PeerConnections, request: Request) -> None:
+        """Act on a request whose answer has no contents."""
+        match request:
             case StartedRequest():
                 steps.start()
+            case PeersRequest():
+                peers.set_peers(request)
+            case FetchRequest():
+                peers.fetch(request)
+            case LingerRequest():
+                self._departure = DepartureWait(request, now_s=time.monotonic())
             case DropRequest(dropped):
                 steps.drop(dropped)
             case EraseRequest():
+                peers.end_round()
                 steps.erase()
-        return Answer(number)
+
+    def _begin(self, steps: StepKeeper, peers: PeerConnections, number: int, begun: BeginRequest) -> Answer:
+        self._notices_left = _MOST_NOTICES
+        self._departure = None
+        peers.end_round()
+        directory = steps.begin(begun)
+        peers.begin(begun)
+        return Answer(number, directory=str(directory), holdings=self._holdings())
 
     def _open(self, number: int, request: OpenRequest) -> Answer:
         if self._steps is not None:
@@ -115,7 +162,10 @@ class Keeper:
         self._steps = StepKeeper(request, report=self._report, on_change=self._on_change)
         thread = threading.Thread(target=self._empty_trash, args=(self._steps,), name="trash", daemon=True)
         thread.start()
-        return Answer(number, run=self._steps.volume.run, holdings=self._holdings())
+        self._peers = PeerConnections(
+            request, self._steps, report=self._report, wake=self._wake, on_fetched=self._on_fetched
+        )
+        return Answer(number, run=self._steps.volume.run, holdings=self._holdings(), port=self._peers.port)
 
     def _holdings(self) -> dict[str, str]:
         return {} if self._steps is None else encode_holdings(self._steps.volume.holdings())
@@ -132,12 +182,35 @@ class Keeper:
         except VolumeError as error:
             self._report(f"published steps were not taken: {error}")
 
+    def _update_peers(self) -> None:
+        if self._peers is not None:
+            self._peers.update()
+
     def _send_changes(self) -> None:
         if self._has_changed.is_set():
             self._has_changed.clear()
             self._agent.send(HoldingsUpdate(self._holdings()))
+        self._send_progress()
+        while self._fetched:
+            self._agent.send(self._fetched.popleft())
         while self._notices:
             self._agent.send(Note(self._notices.popleft()))
+
+    def _send_progress(self) -> None:
+        if self._steps is None or self._peers is None:
+            return
+        if (progress := self._peers.progress()) != self._progress:
+            self._progress = progress
+            self._agent.send(progress)
+        if self._departure is not None:
+            held = self._steps.volume.holdings()
+            if (result := self._departure.result(held, self._steps.point, now_s=time.monotonic())) is not None:
+                self._departure = None
+                self._agent.send(result)
+
+    def _on_fetched(self, result: FetchResult) -> None:
+        self._fetched.append(result)
+        self._wake()
 
     def _report(self, sentence: str) -> None:
         """Send this sentence to the agent soon; called from any thread."""

@@ -1,7 +1,8 @@
 """The messages between an agent and its keeper: one JSON object a line. No I/O.
 
-The agent sends requests with a number. The keeper answers each with the same number. It also sends what it was not
-asked for: its holdings when they have changed, and sentences for users. A keeper acts on requests in their order.
+The agent sends requests with a number. The keeper answers each with the same number. It sends its holdings and its
+progress when they have changed, the ends of a fetch and of lingering, and sentences for users. A keeper acts on
+requests in their order.
 """
 
 import json
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from elasticjob_agent.keep.keeper.errors import ControlError
+from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_api.codec import read, with_codec, write
 from elasticjob_api.errors import CodecError, RecordError
 from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage, format_parts, parse_parts
@@ -18,6 +20,12 @@ T = TypeVar("T")
 
 LINE_LIMIT = 16 << 20
 """The most bytes of a line. Both ends are programs of ours, so this is against a fault, not for use."""
+
+_HISTORY = with_codec(str, lambda value, _: History.parse(str(value)))
+_MAYBE_HISTORY = with_codec(
+    lambda history: None if history is None else str(history),
+    lambda value, _: None if value is None else History.parse(str(value)),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,32 @@ class OpenRequest:
     """Bytes, for a directory in a file system that has no limit for it."""
     workers_mode: int = 0o700
     """The mode of the directory in which scripts publish."""
+    host: str = ""
+    """The address on which peers reach this keeper; empty if it shall not listen. Then nothing is copied or served."""
+    port: int = 0
+    """The wanted port, which an earlier keeper of this agent had; 0 for a free one. The answer has the real one."""
+    certificate: str = ""
+    """Path of a PEM file, as the next two; empty without TLS. They are read again with each JoinRequest."""
+    key: str = ""
+    authority: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """Be this member of this run from now on: delete the steps of another run, and drop what is not alive.
+
+    It begins and ends no round. Sessions of an earlier identity end. The answer has the holdings.
+    """
+
+    run: str
+    member: str
+    """The token of the member."""
+    secret: str = field(default="", repr=False)
+    """The job's link secret as hex digits; empty if it is not known yet. Then no peer is dialed or served."""
+    history: History | None = field(default=None, metadata=_MAYBE_HISTORY)
+    """The history of the state; None if there is no state, and nothing is dropped."""
+    active: Lineage | None = None
+    """The lineage of the state, if it is active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +74,44 @@ class BeginRequest:
 
     run: str
     lineage: Lineage
-    history: History = field(
-        default_factory=History, metadata=with_codec(str, lambda value, _: History.parse(str(value)))
-    )
+    history: History = field(default_factory=History, metadata=_HISTORY)
     restored: KeptStep | None = None
     """The step that the round restores from memory."""
+    place: RoundPlace | None = None
+    """The place of this node; without it nothing is copied."""
+    shift: int = 0
+    copies: int = 0
+    bandwidth: int = 0
+    """The bytes a second of all copies to peers while workers run; 0 is unlimited."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRecord:
+    """One member of the round, or a node that leaves."""
+
+    member: str
+    """Its token."""
+    host: str = ""
+    """The address of its keeper; empty if it is not known yet."""
+    port: int = 0
+    machine: str = ""
+    """The name of its host: replicas are on other hosts than their origin. Empty if it is not known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeersRequest:
+    """Know the members of the round; it replaces the last request, and is ignored for another round than the begun one.
+
+    A member needs the addresses and hosts of those it may copy to. The leader's keeper needs those of all.
+    """
+
+    lineage: Lineage
+    members: tuple[PeerRecord, ...]
+    """In rank order."""
+    leads: bool = False
+    """Whether this node's agent leads: then this keeper opens the commit channel."""
+    leaving: tuple[PeerRecord, ...] = ()
+    """Nodes that leave and hold parts. They get the answers of the commit channel, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +129,35 @@ class RestoreRequest:
     """Link the files of all parts of a step, for the workers."""
 
     step: KeptStep
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """Fetch the parts of a step that are not here, and link all of them for the workers.
+
+    It is answered at once; a FetchResult comes at its end. It replaces an earlier one. Each request that joins, begins
+    or seals ends it without a result; what has arrived stays for the next one.
+    """
+
+    step: KeptStep
+    sources: Mapping[str, tuple[str, ...]]
+    """Indices of parts, such as `0-3,5` → addresses of keepers that hold them, `host:port`, the best one first."""
+    within_s: float = 120.0
+    number: int = 0
+    """Chosen by the agent; the result has it, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class LingerRequest:
+    """Serve what is here until no other node needs it; a LingerResult comes then, or at the deadline.
+
+    The agent leaves and its workers are reaped. It repeats the request when the state changes.
+    """
+
+    history: History = field(default_factory=History, metadata=_HISTORY)
+    active: Lineage | None = None
+    """The lineage of the state, if it is active."""
+    within_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +179,28 @@ class EraseRequest:
 
 Request = (
     OpenRequest
+    | JoinRequest
     | BeginRequest
+    | PeersRequest
     | StartedRequest
     | SealRequest
     | RestoreRequest
+    | FetchRequest
+    | LingerRequest
     | DropRequest
     | StatusRequest
     | EraseRequest
 )
 _KINDS: dict[str, type[Request]] = {
     "open": OpenRequest,
+    "join": JoinRequest,
     "begin": BeginRequest,
+    "peers": PeersRequest,
     "started": StartedRequest,
     "seal": SealRequest,
     "restore": RestoreRequest,
+    "fetch": FetchRequest,
+    "linger": LingerRequest,
     "drop": DropRequest,
     "status": StatusRequest,
     "erase": EraseRequest,
@@ -116,6 +220,10 @@ class KeeperStatus:
     """Own parts that were dropped because a newer one was taken before they were copied."""
     is_polling: bool = False
     """Whether the system had no inotify instance left, so names are noticed once a second."""
+    copied: int = 0
+    """Parts that peers have got from here, or had already."""
+    received: int = 0
+    """Parts that peers have put here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +237,8 @@ class Answer:
     run: str = ""
     holdings: Mapping[str, str] | None = None
     status: KeeperStatus | None = None
+    port: int = 0
+    """Where peers reach this keeper; 0 if it does not listen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +249,55 @@ class HoldingsUpdate:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgressUpdate:
+    """How far copying and committing are; sent when one of these has changed."""
+
+    committed: KeptStep | None = None
+    """The newest step that is known to be committed, also one of an earlier round."""
+    copies: int | None = None
+    """The fewest other nodes that hold a part of this node's own of that step; None if it has no own part."""
+    held_bytes: int = 0
+    skipped: int = 0
+    """Own parts that were dropped, or not taken, because they were not copied before newer ones."""
+    degraded: str = ""
+    """A sentence without its full stop: why parts have fewer copies than wanted; empty if they have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResult:
+    """The end of a fetch."""
+
+    number: int
+    """That of the request."""
+    directory: str = ""
+    """Where the workers find the step, if all of it is here."""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LingerResult:
+    """The end of lingering."""
+
+    is_drained: bool
+    """Whether no other node needs what is here; else its time was over."""
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """A sentence for users: why a part was refused or withdrawn."""
 
     text: str
 
 
-Message = Answer | HoldingsUpdate | Note
-_MESSAGES: dict[str, type[Message]] = {"answer": Answer, "holdings": HoldingsUpdate, "notice": Note}
+Message = Answer | HoldingsUpdate | ProgressUpdate | FetchResult | LingerResult | Note
+_MESSAGES: dict[str, type[Message]] = {
+    "answer": Answer,
+    "holdings": HoldingsUpdate,
+    "progress": ProgressUpdate,
+    "fetched": FetchResult,
+    "lingered": LingerResult,
+    "notice": Note,
+}
 _MESSAGE_NAMES = {kind: name for name, kind in _MESSAGES.items()}
 
 

@@ -1,7 +1,7 @@
-"""The acts of one keeper on its volume: it takes, drops and links as the rules decide.
+"""The acts of one keeper on its volume: it takes, announces, drops and links as the rules decide.
 
-The main thread calls it for the agent, and the thread of the commit channel when something is committed. So one lock
-guards what is known of the round.
+The main thread calls it for the agent. Threads of transfers call it when a peer offers a part, and when something is
+committed. So one lock guards what is known of the round.
 """
 
 import threading
@@ -10,17 +10,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_agent.keep.keeper.incoming_watch import IncomingWatch
-from elasticjob_agent.keep.keeper.messages import BeginRequest, KeeperStatus, OpenRequest
-from elasticjob_agent.keep.rules import retention
-from elasticjob_agent.keep.rules.commit import SafePoint
+from elasticjob_agent.keep.keeper.messages import BeginRequest, JoinRequest, KeeperStatus, OpenRequest
+from elasticjob_agent.keep.rules import replication, retention
+from elasticjob_agent.keep.rules.commit import Announcement, SafePoint
+from elasticjob_agent.keep.rules.replication import OfferAnswer, RoundPlace
 from elasticjob_agent.keep.rules.step_name import is_step_name, parse_step_name
 from elasticjob_agent.keep.volume.paths import KeptPart
 from elasticjob_agent.keep.volume.volume import Volume
 from elasticjob_api.errors import RecordError
-from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage
+from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage
 
 _MOST_NAMES = 100
 """So many wrong names of one round are reported."""
+_ALONE = RoundPlace(rank=0, members=1, base_rank=0, workers=1, world_size=1)
+"""The place of a node that knows no peers."""
 
 
 class StepKeeper:
@@ -32,6 +35,15 @@ class StepKeeper:
         self._lock = threading.RLock()
         self._known: retention.KeeperRound | None = None
         self._lineage: Lineage | None = None
+        self._history = History()
+        """The steps that the training descends from, also in the round."""
+        self._place = _ALONE
+        self._indices: dict[int, frozenset[int]] = {}
+        """The indices that the workers of this node publish in the round, by the count of parts."""
+        self._told: dict[KeptStep, frozenset[int]] = {}
+        """The parts that were announced in the round."""
+        self._point: SafePoint | None = None
+        self._committed: KeptStep | None = None
         self._taken = self._refused = self._skipped = 0
         self._named: set[str] = set()
         """Names that were reported already; they stay where they are."""
@@ -50,6 +62,15 @@ class StepKeeper:
 
     # --- rounds ------------------------------------------------------------------------------------------------------
 
+    def join(self, joined: JoinRequest) -> None:
+        """Drop what belongs to another run or is not alive; raise VolumeError."""
+        with self._lock:
+            if joined.run != self.volume.run:
+                self._committed = self._point = None
+            self.volume.adopt_run(joined.run)
+            if joined.history is not None:
+                self._drop_dead(joined.history, joined.active)
+
     def begin(self, begun: BeginRequest) -> Path:
         """Drop what is not alive; return the directory in which the workers of the round publish; raise VolumeError."""
         with self._lock:
@@ -57,10 +78,17 @@ class StepKeeper:
                 self.seal()  # its workers are reaped, or no round would follow
             self._close_watch()
             self.volume.adopt_run(begun.run)
-            self._drop_dead(begun)
+            self._drop_dead(begun.history, begun.lineage)
             self._known = retention.KeeperRound(begun.lineage, begun.restored)
             self._lineage = begun.lineage
+            self._history = begun.history.with_lineage(begun.lineage)
+            self._place = begun.place or _ALONE
             self._named.clear()
+            # A keeper that was replaced in the middle of a round does not know what its predecessor has announced.
+            self._told = {
+                step: parts for step, parts in self.volume.holdings().items() if step.lineage == begun.lineage
+            }
+            self._indices = self.volume.published_indices(begun.lineage)
             directory = self.volume.begin_round(begun.lineage)
             self.watch = IncomingWatch(directory)
             self._take(begun.lineage, self.volume.published_names(begun.lineage))
@@ -83,13 +111,6 @@ class StepKeeper:
             self._known = self._lineage = None
             return self.volume.holdings()
 
-    def learn(self, point: SafePoint) -> None:
-        """Drop what the answer of the commit channel makes superfluous; raise VolumeError."""
-        with self._lock:
-            if self._known is not None:
-                self._known = retention.learn(self._known, point)
-                self._drop_steps(retention.unneeded(self._known, point, self.volume.holdings()))
-
     def drop(self, steps: Collection[KeptStep]) -> None:
         """Drop these steps; raise VolumeError."""
         with self._lock:
@@ -106,21 +127,110 @@ class StepKeeper:
             self._known = self._lineage = None
             self.volume.erase()
 
-    def oldest_uncommitted(self) -> KeptStep | None:
-        """Return the own step that is copied to peers now."""
-        with self._lock:
-            return None if self._known is None else retention.oldest_uncommitted(self._known, self._own_steps())
+    def held_bytes(self) -> int:
+        """Return the bytes of all held parts."""
+        return sum(manifest.size for manifest in self.volume.parts().values())
 
     def status(self) -> KeeperStatus:
         """Return counts for reports; raise VolumeError."""
         return KeeperStatus(
-            held_bytes=sum(manifest.size for manifest in self.volume.parts().values()),
+            held_bytes=self.held_bytes(),
             free_bytes=self.volume.free_bytes(),
             taken=self._taken,
             refused=self._refused,
             skipped=self._skipped,
             is_polling=self.watch is not None and self.watch.pause_s is not None,
         )
+
+    # --- peers -------------------------------------------------------------------------------------------------------
+
+    def learn(self, point: SafePoint) -> None:
+        """Drop what the answer of the commit channel makes superfluous; raise VolumeError."""
+        with self._lock:
+            self._point = point
+            if self._known is not None:
+                self._known = retention.learn(self._known, point)
+                self._committed = self._known.committed or self._committed
+                self._drop_steps(retention.unneeded(self._known, point, self.volume.holdings()))
+
+    def announcement(self, settled: KeptStep | None) -> Announcement | None:
+        """Return what the leader's keeper is to know; None while no round is active.
+
+        `settled` is the step of which no further copies are made.
+        """
+        with self._lock:
+            if self._known is None:
+                return None
+            own, held = self._own(), self.volume.holdings()
+            told = retention.announced(self._known, own, held)
+            for step, parts in told.items():
+                self._told[step] = self._told.get(step, frozenset()) | parts
+            oldest = retention.oldest_uncommitted(self._known, own)
+            return Announcement(
+                lineage=self._known.lineage,
+                held=told,
+                committed=self._known.committed,
+                oldest_uncommitted=oldest,
+                is_settled=oldest is not None and oldest == settled,
+                is_restored=self._known.is_running,
+            )
+
+    def parts_to_copy(self) -> tuple[KeptStep, frozenset[int]] | None:
+        """Return the oldest uncommitted step and its parts that are copied to peers now; None if there is none."""
+        with self._lock:
+            if self._known is None or not self._known.is_running:
+                return None
+            own = self._own()
+            oldest = retention.oldest_uncommitted(self._known, own)
+            return None if oldest is None else (oldest, own[oldest])
+
+    def own_parts(self, step: KeptStep) -> frozenset[int]:
+        """Return the parts of this step that are this node's own in the round."""
+        with self._lock:
+            return self._own().get(step, frozenset())
+
+    def answer_offer(self, sender: Lineage, part: KeptPart) -> OfferAnswer:
+        """Return the answer to a peer of the round `sender` that offers this part. The volume itself has the room."""
+        with self._lock:
+            held, own = self.volume.holdings(), self._own()
+            step, index = part.step, part.index
+            return replication.answer_offer(
+                self._known, self._history, sender, step, index, held=held, own=own, has_room=True
+            )
+
+    def on_received(self) -> None:
+        """Drop what is superfluous now that a peer has put a part here; raise VolumeError."""
+        with self._lock:
+            if self._known is not None and self._point is not None:
+                self._drop_steps(retention.unneeded(self._known, self._point, self.volume.holdings()))
+            self._drop_superseded()
+
+    @property
+    def committed(self) -> KeptStep | None:
+        """The newest step that is known to be committed, also one of an earlier round."""
+        return self._committed
+
+    @property
+    def point(self) -> SafePoint | None:
+        """The last answer of the commit channel."""
+        return self._point
+
+    @property
+    def skipped(self) -> int:
+        """Return how many own parts were dropped, or not taken, because they were not copied before newer ones."""
+        return self._skipped
+
+    def _own(self) -> Holdings:
+        """Return the parts whose copies are this node's task."""
+        if self._known is None:
+            return {}
+        held = self.volume.holdings()
+        own = {step: replication.own_parts(self._known, step, self._place, self._indices, held) for step in held}
+        return {step: parts for step, parts in own.items() if parts}
+
+    def _counted(self, own: Holdings) -> set[KeptStep]:
+        """Return the steps whose own parts were announced in the round."""
+        return {step for step, parts in own.items() if parts & self._told.get(step, frozenset())}
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
@@ -141,13 +251,30 @@ class StepKeeper:
     def _take(self, lineage: Lineage, names: Iterable[str]) -> None:
         parts = [(part, name) for name in names if is_step_name(name) and (part := self._parse(lineage, name))]
         for part, name in sorted(parts):
-            is_held = self.volume.take(name, part)
-            self._taken += is_held
-            self._refused += not is_held
+            self._take_part(part, name)
         if parts:
-            if not self._skip_without_room({part.step for part, _ in parts}):
-                self._drop_superseded()
             self._make_room()
+
+    def _take_part(self, part: KeptPart, name: str) -> None:
+        if self._is_skipped(part):
+            self._skipped += 1
+            self.volume.discard(part.step.lineage, name)
+            return
+        was_held = part in self.volume.parts()
+        is_held = self.volume.take(name, part)
+        self._taken += is_held
+        self._refused += not is_held
+        if is_held and not was_held:
+            self._skip_without_room(part.step)
+        self._drop_superseded()
+
+    def _is_skipped(self, part: KeptPart) -> bool:
+        """Note the index as one of this node; return whether this part of it is not taken."""
+        if self._known is None or self._known.lineage != part.step.lineage:
+            return False
+        parts = part.step.parts
+        self._indices[parts] = self._indices.get(parts, frozenset()) | {part.index}
+        return retention.is_skipped(self._known, self._own(), part.step)
 
     def _parse(self, lineage: Lineage, name: str) -> KeptPart | None:
         """Return the part that was published under this name; None, with a report, if nothing was."""
@@ -169,36 +296,37 @@ class StepKeeper:
 
     # --- dropping ----------------------------------------------------------------------------------------------------
 
-    def _drop_dead(self, begun: BeginRequest) -> None:
+    def _drop_dead(self, history: History, active: Lineage | None) -> None:
         here = {part.step for part in self.volume.partial_parts()} | set(self.volume.holdings())
-        alive = retention.select_alive(dict.fromkeys(here, frozenset()), begun.history, begun.lineage)
+        alive = retention.select_alive(dict.fromkeys(here, frozenset()), history, active)
         self._drop_steps(here.difference(alive))
 
     def _drop_superseded(self) -> None:
         if self._known is not None and self._known.is_running:
-            steps = retention.superseded(self._known, self._own_steps())
-            parts = self._own_parts(steps)
+            parts = self._superseded(self._own(), self._known)
             self._skipped += len(parts)
             self.volume.drop(parts)
 
-    def _skip_without_room(self, taken: Collection[KeptStep]) -> bool:
-        """Drop these steps if no room is left beside them, and return whether that was so.
+    def _superseded(self, own: Holdings, known: retention.KeeperRound) -> list[KeptPart]:
+        return _parts_of(own, retention.superseded(known, own, self._counted(own)))
 
-        They are not announced yet. The steps that they supersede may be committed already, so those stay.
+    def _skip_without_room(self, taken: KeptStep) -> None:
+        """Drop this step if no room is left beside it.
+
+        It is not announced yet. The steps that it supersedes may be committed already, so those stay.
         """
         if self._known is None or not self._known.is_running:
-            return False
+            return
         if not self._has_room():
             self.volume.unlink_dropped()
-        own = self._own_steps()
-        if self._has_room(without=self._own_parts(retention.superseded(self._known, own))):
-            return False
-        parts = self._own_parts([step for step in taken if retention.may_skip(self._known, own, step)])
-        if parts:
+        own = self._own()
+        if self._has_room(without=self._superseded(own, self._known)):
+            return
+        if retention.may_skip(self._known, own, taken):
+            parts = _parts_of(own, [taken])
             self._skipped += len(parts)
-            self._report(f"{parts[0].step} was dropped: there is no room for one more step beside it")
+            self._report(f"{taken} was dropped: there is no room for one more step beside it")
             self.volume.drop(parts)
-        return bool(parts)
 
     def _make_room(self) -> None:
         """Make room for one more part as large as the largest own one, as far as that is allowed."""
@@ -218,16 +346,11 @@ class StepKeeper:
         parts = {*self.volume.parts(), *self.volume.partial_parts()}
         self.volume.drop([part for part in parts if part.step in steps])
 
-    def _own_steps(self) -> set[KeptStep]:
-        """Return the steps whose copies are this node's task: those that it wrote, and the restored one."""
-        held = self.volume.parts()
-        restored = None if self._known is None else self._known.restored
-        return {part.step for part, manifest in held.items() if manifest.is_own or part.step == restored}
-
-    def _own_parts(self, steps: Collection[KeptStep]) -> list[KeptPart]:
-        return [part for part, manifest in self.volume.parts().items() if manifest.is_own and part.step in steps]
-
     def _close_watch(self) -> None:
         if self.watch is not None:
             self.watch.close()
             self.watch = None
+
+
+def _parts_of(holdings: Holdings, steps: Iterable[KeptStep]) -> list[KeptPart]:
+    return [KeptPart(step, index) for step in steps for index in sorted(holdings.get(step, ()))]

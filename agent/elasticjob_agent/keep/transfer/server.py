@@ -46,11 +46,16 @@ class TransferServer:
         credentials: Callable[[], KeeperCredentials | None],
         handlers: Mapping[Purpose, SessionHandler],
         *,
+        port: int = 0,
         random_hex: Callable[[], str] = random_hex,
         stall_s: float = STALL_S,
     ) -> None:
-        """`credentials` returns those of now; while it returns None every connection is closed."""
+        """`credentials` returns those of now; while it returns None every connection is closed.
+
+        `port` is the wanted one, if it is free; 0 for any.
+        """
         self._host = host
+        self._port = port
         self._credentials = credentials
         self._handlers = handlers
         self._random_hex = random_hex
@@ -64,9 +69,14 @@ class TransferServer:
         self.address: Address | None = None
 
     def open(self) -> None:
-        """Listen on a free port; raise OSError if the address is not this host's."""
+        """Listen; raise OSError if the address is not this host's."""
         family, _, _, _, where = socket.getaddrinfo(self._host, 0, type=socket.SOCK_STREAM)[0]
-        self._listener = socket.create_server(where, family=family, backlog=_BACKLOG)
+        try:
+            self._listener = socket.create_server((where[0], self._port), family=family, backlog=_BACKLOG)
+        except OSError:
+            if not self._port:
+                raise
+            self._listener = socket.create_server(where, family=family, backlog=_BACKLOG)
         self.address = Address(self._host, self._listener.getsockname()[1])
         self._start_thread(self._accept_all, self._listener)
 
@@ -104,7 +114,12 @@ class TransferServer:
         thread = threading.Thread(target=run, name="keep transfer", daemon=True)
         with self._lock:
             self._threads.add(thread)
-        thread.start()
+        try:
+            thread.start()
+        except RuntimeError:
+            with self._lock:
+                self._threads.discard(thread)
+            raise
 
     def _accept_all(self, listener: socket.socket) -> None:
         while not self._closing.is_set():
@@ -114,7 +129,15 @@ class TransferServer:
                 log.debug("no connection is accepted: %s", error)
                 self._closing.wait(_PAUSE_S)
                 continue
-            self._start_thread(self._serve, Connection(socket_, stall_s=self._stall_s))
+            self._begin_to_serve(Connection(socket_, stall_s=self._stall_s))
+
+    def _begin_to_serve(self, connection: Connection) -> None:
+        try:
+            self._start_thread(self._serve, connection)
+        except RuntimeError as error:  # the system has no thread left; the peer tries again
+            log.warning("a connection to this keeper is not served: %s", error)
+            connection.close()
+            self._closing.wait(_PAUSE_S)
 
     def _serve(self, connection: Connection) -> None:
         try:

@@ -43,9 +43,13 @@ OfferPolicy = Callable[[Offer, Member], Later | Full | Dead | None]
 class PartReceiver:
     """Serves peers that put a part into the volume."""
 
-    def __init__(self, volume: Volume, policy: OfferPolicy) -> None:
+    def __init__(
+        self, volume: Volume, policy: OfferPolicy, *, on_received: Callable[[KeptPart], None] = lambda _: None
+    ) -> None:
+        """`on_received` is called when a part that a peer has put here is held."""
         self._volume = volume
         self._policy = policy
+        self._on_received = on_received
         self._slots = threading.Semaphore(MAX_RECEIPTS)
 
     def serve(self, session: Session) -> None:
@@ -68,9 +72,11 @@ class PartReceiver:
             session.send(found)
             return
         try:
-            receive_part(session, found)
+            answer = receive_part(session, found)
         finally:
             found.close()
+        if isinstance(answer, Have):
+            self._on_received(offer.part)
         if isinstance(self._policy(offer, session.peer.identity.member), Dead):  # the step died meanwhile
             self._volume.drop([offer.part])
 

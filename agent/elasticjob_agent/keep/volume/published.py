@@ -35,6 +35,15 @@ class PublishedSteps:
         with contextlib.suppress(VolumeFullError):  # the next keeper then knows the held parts only
             replace_file(self._path, json.dumps(self._numbers).encode())
 
+    def indices(self) -> dict[int, frozenset[int]]:
+        """Return the published indices, by the count of parts."""
+        found: dict[int, frozenset[int]] = {}
+        for slot in self._numbers:
+            index, _, parts = slot.partition("-of-")
+            if index.isdecimal() and parts.isdecimal():  # the file may have any names
+                found[int(parts)] = found.get(int(parts), frozenset()) | {int(index)}
+        return found
+
     def _note(self, part: KeptPart) -> None:
         slot = _slot(part)
         self._numbers[slot] = max(self._numbers.get(slot, -1), part.step.number)

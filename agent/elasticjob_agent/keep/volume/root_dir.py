@@ -54,6 +54,15 @@ def make_directories(paths: VolumePath) -> None:
             raise VolumeUnavailable(f"cannot use {path}: {error.strerror}") from error
 
 
+def remove_directories(paths: VolumePath) -> None:
+    """Remove the record and the directories as far as they are empty, and then the root."""
+    with contextlib.suppress(OSError):
+        paths.record.unlink()
+        for name in _MODES:
+            (paths.root / name).rmdir()
+        paths.root.rmdir()
+
+
 def _check_owner(root: Path, fd: int) -> None:
     """Refuse a directory that another user has made: that user could exchange what is in it."""
     owner = os.fstat(fd).st_uid

@@ -77,6 +77,14 @@ def remove_empty_lineages(paths: VolumePath, trash: TrashDir, used: Collection[L
             throw_away_quietly(trash, path)
 
 
+def throw_away_others(directory: Path, trash: TrashDir, names: Collection[str]) -> None:
+    """Throw away what is in this directory under other names; raise VolumeError."""
+    with translated(f"cannot read {directory}"):
+        for path in list(directory.iterdir()):
+            if path.name not in names:
+                trash.throw_away(path)
+
+
 def throw_away_quietly(trash: TrashDir, path: Path) -> None:
     """Throw it away; what cannot be moved stays where it is."""
     with contextlib.suppress(VolumeError):

@@ -178,6 +178,15 @@ class Volume:
         """Return the names that the script has published and that are not taken yet; raise VolumeError."""
         return published_names(self._paths.incoming_of(lineage))
 
+    def published_indices(self, lineage: Lineage) -> dict[int, frozenset[int]]:
+        """Return the indices that were published here in a round, by the count of parts."""
+        with self._lock:
+            return self._published_in(lineage).indices()
+
+    def discard(self, lineage: Lineage, name: str) -> None:
+        """Throw away what was published under this name."""
+        scanning.throw_away_quietly(self._trash, self._paths.incoming_of(lineage) / name)
+
     def take(self, name: str, part: KeptPart) -> bool:
         """Take what was published under this name; return whether it is held now. A refused one is deleted."""
         source = self._paths.incoming_of(part.step.lineage) / name
@@ -293,11 +302,7 @@ class Volume:
         Raises:
             VolumeError: they cannot be read.
         """
-        held = {str(step) for step in self.holdings()}
-        with translated(f"cannot read {self._paths.kept}"):
-            for path in list(self._paths.kept.iterdir()):
-                if path.name not in held:
-                    self._trash.throw_away(path)
+        scanning.throw_away_others(self._paths.kept, self._trash, {str(step) for step in self.holdings()})
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
@@ -316,21 +321,15 @@ class Volume:
 
     def drop_partial(self) -> None:
         """Throw away what has arrived of parts that no transfer receives at present; raise VolumeError."""
-        with self._lock, translated(f"cannot read {self._paths.partial}"):
-            busy = {receipt.path for receipt in self._receipts.values()}
-            for path in set(self._paths.partial.iterdir()) - busy:
-                self._trash.throw_away(path)
+        with self._lock:
+            scanning.throw_away_others(self._paths.partial, self._trash, set(map(str, self._receipts)))
 
     def erase(self) -> None:
         """Delete everything of the volume, and the directory if nothing else is in it; raise VolumeError."""
         with self._changing():
             self._erase()
         self._trash.empty()
-        with contextlib.suppress(OSError):
-            self._paths.record.unlink()
-            for name in ("in", "held", "part", "kept", "trash"):
-                (self._paths.root / name).rmdir()
-            self._paths.root.rmdir()
+        root_dir.remove_directories(self._paths)
 
     def empty_trash(self) -> None:
         """Delete what was thrown away; this can take seconds."""

@@ -8,17 +8,26 @@ from hypothesis import strategies as st
 
 from elasticjob_agent.keep.keeper import messages
 from elasticjob_agent.keep.keeper.errors import ControlError
+from elasticjob_agent.keep.keeper.fetch_sources import decode_sources, encode_sources
 from elasticjob_agent.keep.keeper.messages import (
     Answer,
     BeginRequest,
     DropRequest,
     EraseRequest,
+    FetchRequest,
+    FetchResult,
     HoldingsUpdate,
+    JoinRequest,
     KeeperStatus,
     LineParser,
+    LingerRequest,
+    LingerResult,
     Message,
     Note,
     OpenRequest,
+    PeerRecord,
+    PeersRequest,
+    ProgressUpdate,
     Request,
     RestoreRequest,
     SealRequest,
@@ -31,14 +40,30 @@ from elasticjob_agent.keep.keeper.messages import (
     encode_message,
     encode_request,
 )
+from elasticjob_agent.keep.rules.replication import RoundPlace
+from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 from elasticjob_api.kept_steps import Holdings
 from testing.kept_steps import histories, holdings, kept_steps, lineages
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+COUNTS = st.integers(0, 1 << 50)
+SECONDS = st.floats(0, 1e6)
+PEERS = st.lists(st.builds(PeerRecord, TEXTS, TEXTS, st.integers(0, 65_535), TEXTS), max_size=3).map(tuple)
+PLACES = st.builds(RoundPlace, *[st.integers(0, 9_999)] * 5)
 REQUESTS = (
-    st.builds(OpenRequest, TEXTS, TEXTS, TEXTS, st.none() | st.integers(0, 1 << 50), st.integers(0, 0o777))
-    | st.builds(BeginRequest, TEXTS, lineages, histories, st.none() | kept_steps)
+    st.builds(
+        OpenRequest, TEXTS, TEXTS, TEXTS, st.none() | COUNTS, st.integers(0, 0o777), TEXTS, st.integers(0, 65_535)
+    )
+    | st.builds(JoinRequest, TEXTS, TEXTS, TEXTS, st.none() | histories, st.none() | lineages)
+    | st.builds(
+        BeginRequest, TEXTS, lineages, histories, st.none() | kept_steps, st.none() | PLACES, COUNTS, COUNTS, COUNTS
+    )
+    | st.builds(PeersRequest, lineages, PEERS, st.booleans(), PEERS)
     | st.builds(RestoreRequest, kept_steps)
+    | st.builds(
+        FetchRequest, kept_steps, st.dictionaries(TEXTS, st.lists(TEXTS, max_size=2).map(tuple)), SECONDS, COUNTS
+    )
+    | st.builds(LingerRequest, histories, st.none() | lineages, SECONDS)
     | st.builds(DropRequest, st.lists(kept_steps, max_size=3).map(tuple))
     | st.sampled_from([StartedRequest(), SealRequest(), StatusRequest(), EraseRequest()])
 )
@@ -50,8 +75,12 @@ MESSAGES = (
         TEXTS,
         TEXTS,
         st.none() | holdings.map(encode_holdings),
-        st.none() | st.builds(KeeperStatus, *[st.integers(0, 1 << 50)] * 5, st.booleans()),
+        st.none() | st.builds(KeeperStatus, *[COUNTS] * 5, st.booleans(), COUNTS, COUNTS),
+        st.integers(0, 65_535),
     )
+    | st.builds(ProgressUpdate, st.none() | kept_steps, st.none() | COUNTS, COUNTS, COUNTS, TEXTS)
+    | st.builds(FetchResult, COUNTS, TEXTS, TEXTS)
+    | st.builds(LingerResult, st.booleans())
     | st.builds(HoldingsUpdate, holdings.map(encode_holdings))
     | st.builds(Note, TEXTS)
 )
@@ -74,6 +103,26 @@ def test_a_message_is_read_as_it_was_written(message: Message) -> None:
 @given(holdings)
 def test_holdings_are_read_as_they_were_written(held: Holdings) -> None:
     assert decode_holdings(encode_holdings(held)) == held
+
+
+@given(
+    st.dictionaries(
+        st.integers(0, 8),
+        st.lists(st.builds(Address, st.just("10.0.0.1"), st.integers(1, 65_535)), max_size=3).map(tuple),
+    )
+)
+def test_sources_are_read_as_they_were_written(sources: dict[int, tuple[Address, ...]]) -> None:
+    assert decode_sources(encode_sources(sources), 9) == sources
+
+
+@pytest.mark.parametrize("indices", ["9", "x", ""])
+def test_sources_of_parts_that_a_step_does_not_have_are_refused(indices: str) -> None:
+    with pytest.raises(ControlError):
+        decode_sources({indices: ("10.0.0.1:1",)}, 9)
+
+
+def test_a_link_secret_is_not_shown() -> None:
+    assert "5ec7e7" not in repr(JoinRequest("run", "0001aaaaaaaa", "5ec7e7"))
 
 
 @given(st.binary(max_size=50) | st.builds(lambda value: json.dumps(value).encode(), st.dictionaries(TEXTS, TEXTS)))

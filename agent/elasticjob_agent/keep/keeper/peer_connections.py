@@ -1,0 +1,228 @@
+"""Everything between this keeper and others: the listener, the copies, the commit channel, and fetches.
+
+The main thread calls it; nothing here waits for a peer. Without an address, a secret or peers, the node keeps its own
+steps and copies none.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from elasticjob_agent.keep.keeper.credentials import CurrentCredentials
+from elasticjob_agent.keep.keeper.fetch_sources import decode_sources
+from elasticjob_agent.keep.keeper.messages import (
+    BeginRequest,
+    FetchRequest,
+    FetchResult,
+    JoinRequest,
+    OpenRequest,
+    PeersRequest,
+    ProgressUpdate,
+)
+from elasticjob_agent.keep.keeper.replica_sender import ReplicaSender
+from elasticjob_agent.keep.keeper.round_peers import CopyRound, RoundPeers
+from elasticjob_agent.keep.keeper.step_fetch import StepFetch
+from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
+from elasticjob_agent.keep.rules.commit import Announcement, SafePoint, decide_safe_point
+from elasticjob_agent.keep.rules.replication import OfferAnswer
+from elasticjob_agent.keep.transfer.commit_leader import CommitLeader
+from elasticjob_agent.keep.transfer.commit_member import CommitMember
+from elasticjob_agent.keep.transfer.dialer import KeeperDialer
+from elasticjob_agent.keep.transfer.frames import Dead, Full, Later, Offer
+from elasticjob_agent.keep.transfer.handshake import Purpose
+from elasticjob_agent.keep.transfer.server import TransferServer
+from elasticjob_agent.keep.transfer.serving import PartHolder, PartReceiver
+from elasticjob_agent.keep.transfer.session import Session
+from elasticjob_agent.keep.transfer.throttle import Throttle
+from elasticjob_agent.keep.volume.paths import KeptPart
+from elasticjob_api.kept_steps import KeptStep
+from elasticjob_api.rendezvous_state import Member
+
+_BACKGROUND_NICE = 10
+_LATER_S = 1.0
+
+
+class PeerConnections:
+    """The connections of one keeper."""
+
+    def __init__(
+        self,
+        opened: OpenRequest,
+        steps: StepKeeper,
+        *,
+        report: Callable[[str], None],
+        wake: Callable[[], None],
+        on_fetched: Callable[[FetchResult], None],
+    ) -> None:
+        """Listen, if there is an address.
+
+        `wake` is called from any thread when `update` has something to do, `on_fetched` when a fetch has ended.
+        """
+        self._steps = steps
+        self._wake = wake
+        self._on_fetched = on_fetched
+        self._credentials = CurrentCredentials(opened, report)
+        self._dialer = KeeperDialer(self._credentials.require)
+        self._throttle = Throttle()
+        self._sender = ReplicaSender(self._dialer, steps, self._throttle, on_change=wake)
+        self._holder = PartHolder(steps.volume)
+        self._receiver = PartReceiver(steps.volume, self._decide, on_received=self._on_received)
+        self._member = CommitMember(self._learn)
+        self._leader: CommitLeader | None = None
+        self._fetch: StepFetch | None = None
+        self._round: CopyRound | None = None
+        self._announced: Announcement | None = None
+        self._copies: tuple[KeptStep, int | None] | None = None
+        self.received = 0
+        """How many parts peers have put here."""
+        self._server: TransferServer | None = None
+        self._trouble = "the keeper has no address on which peers reach it"
+        if opened.host:
+            self._listen(opened, report)
+        self._sender.start()
+
+    @property
+    def port(self) -> int:
+        """Return the port of the listener; 0 if there is none."""
+        return self._server.address.port if self._server is not None and self._server.address is not None else 0
+
+    @property
+    def copied(self) -> int:
+        """Return how many parts peers have got from here, or had already."""
+        return self._sender.copied
+
+    def _listen(self, opened: OpenRequest, report: Callable[[str], None]) -> None:
+        handlers = {
+            Purpose.GET: self._holder.serve,
+            Purpose.PUT: self._receive,
+            Purpose.COMMIT: self._member.serve,
+        }
+        server = TransferServer(opened.host, self._credentials.get, handlers, port=opened.port)
+        try:
+            server.open()
+        except OSError as error:
+            self._trouble = f"the keeper cannot listen on {opened.host}: {error.strerror or error}"
+            report(f"no part is copied: {self._trouble}")
+        else:
+            self._server, self._trouble = server, ""
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def join(self, joined: JoinRequest) -> None:
+        """Use this identity, and end the sessions of another one; raise ControlError."""
+        self.cancel_fetch()
+        if self._credentials.join(joined) and self._server is not None:
+            self._server.end_sessions()
+
+    def begin(self, begun: BeginRequest) -> None:
+        """Copy in this round, as soon as its peers are known."""
+        self.end_round()
+        self._round = CopyRound.of(begun)
+        self._throttle.set_rate(begun.bandwidth or None)
+        self._sender.begin(self._round)
+
+    def set_peers(self, request: PeersRequest) -> None:
+        """Know the peers of the round, and lead their commit channel if the agent leads; raise ControlError."""
+        if self._round is None or request.lineage != self._round.lineage:
+            return
+        peers = RoundPeers.of(request)
+        self._sender.set_peers(peers)
+        self._end_leading()
+        if request.leads:
+            self._leader = CommitLeader(self._dialer, peers.addresses, self._rule(self._round, peers))
+
+    def end_round(self) -> None:
+        """End the copies, fetches and the commit channel of the round."""
+        self.cancel_fetch()
+        self._sender.end_round()
+        self._end_leading()
+        self._round = None
+
+    def fetch(self, request: FetchRequest) -> None:
+        """Begin to fetch; raise ControlError."""
+        self.cancel_fetch()
+        self._fetch = StepFetch(
+            self._dialer,
+            self._steps,
+            request,
+            decode_sources(request.sources, request.step.parts),
+            port=self.port,
+            on_end=self._on_fetched,
+            clock=time.monotonic,
+        )
+
+    def cancel_fetch(self) -> None:
+        """End the fetch of now without a result."""
+        if self._fetch is not None:
+            self._fetch.cancel()
+            self._fetch = None
+
+    def _end_leading(self) -> None:
+        if self._leader is not None:
+            # It waits for a decision that is in progress, and no request may wait for that.
+            threading.Thread(target=self._leader.close, daemon=True).start()
+            self._leader = None
+
+    @staticmethod
+    def _rule(round_: CopyRound, peers: RoundPeers) -> Callable[..., SafePoint]:
+        hosts = dict(zip(peers.members, peers.hosts, strict=True))
+        return lambda announcements: decide_safe_point(round_.lineage, announcements, hosts, copies=round_.copies)
+
+    # --- changes -----------------------------------------------------------------------------------------------------
+
+    def update(self) -> None:
+        """Announce what has changed, and look for something to copy."""
+        self._sender.wake()
+        announcement = self._steps.announcement(self._sender.settled())
+        if announcement is not None and announcement != self._announced:
+            self._announced = announcement
+            self._member.announce(announcement)
+
+    def progress(self) -> ProgressUpdate:
+        """Return how far copying and committing are."""
+        committed = self._steps.committed
+        if committed is not None:
+            counted = self._sender.copies_of(committed)
+            if counted is not None or self._copies is None or self._copies[0] != committed:
+                self._copies = committed, counted
+        return ProgressUpdate(
+            committed=committed,
+            copies=None if committed is None or self._copies is None else self._copies[1],
+            held_bytes=self._steps.held_bytes(),
+            skipped=self._steps.skipped,
+            degraded=self._degraded(),
+        )
+
+    def _degraded(self) -> str:
+        if self._round is None:
+            return ""
+        return self._trouble or self._credentials.trouble or self._sender.degraded
+
+    # --- threads of transfers ----------------------------------------------------------------------------------------
+
+    def _receive(self, session: Session) -> None:
+        os.nice(_BACKGROUND_NICE)  # of this thread alone
+        self._receiver.serve(session)
+
+    def _decide(self, offer: Offer, _origin: Member) -> Later | Full | Dead | None:
+        if offer.sender is None:
+            return Later(_LATER_S)
+        match self._steps.answer_offer(offer.sender, offer.part):
+            case OfferAnswer.LATER:
+                return Later(_LATER_S)
+            case OfferAnswer.FULL:
+                return Full()
+            case OfferAnswer.DEAD:
+                return Dead()
+            case OfferAnswer.HAVE | OfferAnswer.WANT:
+                return None
+
+    def _on_received(self, _part: KeptPart) -> None:
+        self.received += 1
+        self._steps.on_received()
+        self._wake()
+
+    def _learn(self, point: SafePoint) -> None:
+        self._steps.learn(point)
+        self._wake()
