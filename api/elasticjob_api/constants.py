@@ -59,6 +59,9 @@ ENV_LOG_LEVEL = "ELASTICJOB_LOG_LEVEL"  # debug, info, warning or error; how muc
 # Environment of a worker, beside torchrun's own.
 ENV_ROUND = "ELASTICJOB_ROUND"  # the round; fences checkpoints
 ENV_PROGRESS = "ELASTICJOB_PROGRESS"  # a FIFO for JSON lines {"step", "total", "metrics"}
+ENV_KEEP = "ELASTICJOB_KEEP"  # directory of the round in which a script publishes steps; unset: none is kept
+ENV_KEPT = "ELASTICJOB_KEPT"  # directory with the whole step to restore; unset: there is none
+ENV_KEPT_STEP = "ELASTICJOB_KEPT_STEP"  # number of the step to restore
 
 
 class Phase(StrEnum):

@@ -20,7 +20,13 @@ FOLDER = ROOT / "docs" / "reference"
 WRITTEN = "<!-- Written by hack/reference/names.py from api/elasticjob_api: change that instead, and run it again. -->"
 _CODE = re.compile(r"^    ([A-Z_]+) = (\d+)  # (.+)$", re.MULTILINE)
 _VARIABLE = re.compile(r'^ENV_\w+ = "(\w+)"(?:  # (.+))?$(?:\n"""([^"]+)""")?', re.MULTILINE)
-_OF_WORKER = {constants.ENV_ROUND, constants.ENV_PROGRESS}
+_OF_WORKER = {
+    constants.ENV_ROUND,
+    constants.ENV_PROGRESS,
+    constants.ENV_KEEP,
+    constants.ENV_KEPT,
+    constants.ENV_KEPT_STEP,
+}
 _DOWNWARD = {
     "ELASTICJOB_POD_UID": "its uid, likewise",
     "ELASTICJOB_POD_IP": "its address, likewise",

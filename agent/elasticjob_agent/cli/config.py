@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_agent.cli import rdzv_conf, values
+from elasticjob_agent.cli.keep_options import parse_keep, tls_files
 from elasticjob_agent.cli.rdzv_backend import ExternalEtcd, RdzvBackend, StandaloneEtcd, resolve_backend
 from elasticjob_agent.cli.rdzv_conf import RdzvConf
 from elasticjob_agent.errors import UsageError
@@ -38,7 +39,9 @@ def from_command_line(
 ) -> NodeSettings:
     """Return the settings of an agent without an operator; `targets` are the addresses of etcd."""
     conf = rdzv_conf.parse_conf(namespace.rdzv_conf)
+    keep = parse_keep(namespace, environment)
     spec = _spec(namespace, environment, conf, static=_is_static(backend))
+    spec = replace(spec, keep_copies=None if keep is None else keep.copies)
     run_id = _run_id(namespace, backend)
     identity = _identity(namespace, environment, spec=spec, targets=targets, backend=backend)
     return NodeSettings(
@@ -57,6 +60,7 @@ def from_command_line(
         virtual_local_rank=namespace.virtual_local_rank,
         is_warm_start=values.parse_warm_start(namespace.warm_start, environment) is WarmStart.AUTO,
         cpus=parse_binding(namespace.numa_binding, identity.nproc, environment),
+        keep=keep if keep is None else replace(keep, tls=tls_files(conf.cert, conf.key, conf.ca_cert)),
     )
 
 
@@ -162,6 +166,7 @@ def validate(namespace: argparse.Namespace, environment: Mapping[str, str]) -> R
     output_of(namespace, environment)
     values.worker_argv(namespace, sys.executable)
     parse_binding(namespace.numa_binding, values.parse_nproc(namespace.nproc_per_node, environment), environment)
+    parse_keep(namespace, environment)
     backend = resolve_backend(namespace, conf)
     _run_id(namespace, backend)
     _slot(namespace, backend)

@@ -52,6 +52,7 @@ class Option:
 
 RENDEZVOUS = "rendezvous"
 WORKERS = "workers"
+KEEP = "steps kept in memory"
 OUTPUT = "output of the workers"
 
 OPTIONS: tuple[Option, ...] = (
@@ -134,6 +135,31 @@ OPTIONS: tuple[Option, ...] = (
         from_environment=False,
         help="restarted workers skip the imports of their script where that is safe [$ELASTICJOB_WARM_START, else Off]",
     ),
+    Option(
+        name="keep-dir",
+        group=KEEP,
+        from_environment=False,
+        help="directory in memory, such as /dev/shm, for the steps that scripts publish; unset: none is kept",
+    ),
+    Option(
+        name="keep-size",
+        group=KEEP,
+        from_environment=False,
+        help="memory for kept steps on this node, such as 8Gi; unset: as much as the directory has",
+    ),
+    Option(name="keep-copies", group=KEEP, from_environment=False, help="other nodes that get each part [1]"),
+    Option(
+        name="keep-bandwidth",
+        group=KEEP,
+        from_environment=False,
+        help="bytes a second for copies while workers run, 0 for no limit [256Mi]",
+    ),
+    Option(
+        name="keep-restore-timeout",
+        group=KEEP,
+        from_environment=False,
+        help="seconds to fetch a step after a loss; then an older one is restored [120]",
+    ),
     Option(name="log-dir", group=OUTPUT, help="folder for the logs of rounds and ranks; unset: they are not kept"),
     Option(
         name="redirects",
@@ -171,7 +197,7 @@ def build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--pod", action="store_true", help="read all settings from the environment (ELASTICJOB_*)")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    groups = {name: parser.add_argument_group(name) for name in (RENDEZVOUS, WORKERS, OUTPUT)}
+    groups = {name: parser.add_argument_group(name) for name in (RENDEZVOUS, WORKERS, KEEP, OUTPUT)}
     for option in OPTIONS:
         _add(groups[option.group], option, environment)
     parser.add_argument("script", nargs="?", help="the script, run with this Python (see -m, --no-python)")

@@ -4,11 +4,14 @@ import argparse
 import logging
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_agent.cli import values
+from elasticjob_agent.cli.keep_options import parse_keep, tls_files
 from elasticjob_agent.errors import UsageError
 from elasticjob_agent.net.interface_address import interface_address
+from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.run_node import NodeSettings
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.workers.cpu_binding import parse_binding
@@ -49,8 +52,9 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         slot=int(need(constants.ENV_SLOT)),
         bootstrap=_bootstrap(environment),
     )
+    endpoint = _endpoint(tuple(need(constants.ENV_ENDPOINTS).split(",")), environment.get(constants.ENV_ETCD_TLS))
     return NodeSettings(
-        endpoint=_endpoint(tuple(need(constants.ENV_ENDPOINTS).split(",")), environment.get(constants.ENV_ETCD_TLS)),
+        endpoint=endpoint,
         identity=identity,
         argv=(namespace.script, *namespace.script_args),
         environment=dict(environment),
@@ -62,7 +66,17 @@ def from_pod(namespace: argparse.Namespace, environment: Mapping[str, str], log_
         output=Output(prefix_template=_prefix_template(environment), keeps_rank=True),
         is_warm_start=values.parse_warm_start(namespace.warm_start, environment) is WarmStart.AUTO,
         cpus=parse_binding(namespace.numa_binding, identity.nproc, environment),
+        keep=_keep(namespace, environment, endpoint),
     )
+
+
+def _keep(namespace: argparse.Namespace, environment: Mapping[str, str], endpoint: Endpoint) -> KeepSettings | None:
+    """Return the settings of Keep, whose directory is a volume of this pod alone; None if Keep is off."""
+    keep = parse_keep(namespace, environment)
+    if keep is None:
+        return None
+    tls = tls_files(endpoint.cert, endpoint.key, endpoint.ca_cert)
+    return replace(keep, is_shared=False, tls=tls)
 
 
 def _join_timeout_s(environment: Mapping[str, str]) -> float:

@@ -46,8 +46,11 @@ from elasticjob_api.kept_steps import Holdings, KeptStep
 
 logger = logging.getLogger(__name__)
 
-SEAL_S = 0.05
-"""Seconds that a round waits for the last published parts to be taken."""
+SEAL_S = 0.5
+"""Seconds that a round waits for the last published parts to be taken.
+
+It takes some milliseconds, and some tens on a busy machine. Only a keeper that hangs needs all of it.
+"""
 _END_S = 5.0
 
 

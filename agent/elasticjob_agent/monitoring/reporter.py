@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from elasticjob_agent.monitoring.recovery_timings import recovery_timings
 from elasticjob_agent.monitoring.usage import UsageMeter
@@ -23,7 +23,7 @@ from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_agent.tracing import Tracer
 from elasticjob_agent.workers.node_workers import NodeWorkers
 from elasticjob_agent.workers.progress import ProgressFifo
-from elasticjob_api.records import NodeReport, NodeSamples, RecoveryTimings, WorkerReport, WorkerState
+from elasticjob_api.records import KeepReport, NodeReport, NodeSamples, RecoveryTimings, WorkerReport, WorkerState
 from elasticjob_etcd.errors import EtcdError, LeaseNotFound
 from elasticjob_etcd.interface import Etcd
 
@@ -47,6 +47,16 @@ class _WrittenReport:
     revision: int
 
 
+class KeepReporter(Protocol):
+    """Reports the steps that a node keeps in memory."""
+
+    on_report: Callable[[], None]
+    """Called when `report` has news that cannot wait for the period."""
+
+    def report(self) -> KeepReport:
+        """Return what the node knows and holds now."""
+
+
 class Reporter:
     """Writes one node's reports until cancelled."""
 
@@ -59,7 +69,9 @@ class Reporter:
         progress: ProgressFifo,
         wall_ns: Callable[[], int],
         trace: Tracer,
+        keep: KeepReporter | None = None,
     ) -> None:
+        """`keep` reports the kept steps; None if this node keeps none."""
         self._etcd = etcd
         self._member = member
         self._workers = workers
@@ -74,6 +86,9 @@ class Reporter:
         """None if the report may have to be written again."""
         self._stalled_ns = 0
         workers.on_report = self._changed.set
+        self._keep = keep
+        if keep is not None:
+            keep.on_report = self._changed.set
 
     async def run(self) -> None:
         """Report at every change and in every period, and watch for hangs if the job asks for it."""
@@ -171,6 +186,7 @@ class Reporter:
             memory_bytes=tuple(None if usage is None else usage.memory_bytes for usage in usages),
             progress=self._progress.last,
             time_ns=self._wall_ns(),
+            keep=None if self._keep is None else self._keep.report(),
         )
 
     def _recovery(self, round_: int) -> RecoveryTimings | None:

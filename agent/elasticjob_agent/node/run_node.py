@@ -6,11 +6,12 @@ SIGHUP the node leaves the job in order. A second signal kills the workers at on
 
 import asyncio
 import contextlib
+import functools
 import logging
 import secrets
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from elasticjob_agent.host.cpu_topology import Cpus, format_cpus
 from elasticjob_agent.host.oom import OomCounter, find_folder
 from elasticjob_agent.monitoring.reporter import Reporter
 from elasticjob_agent.net.ports import FixedPort, ReservedPort
+from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.self_fencing import SelfFencing
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
@@ -35,6 +37,7 @@ from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, Etcd
 
 if TYPE_CHECKING:
+    from elasticjob_agent.node.node_keep import NodeKeep
     from elasticjob_agent.warm_start.warm_starter import WarmStart
 
 _STOP_S = 15.0
@@ -68,6 +71,8 @@ class NodeSettings:
     """Whether restarted workers may be forked from a zygote."""
     cpus: tuple[Cpus, ...] = ()
     """The processors of each local rank, if workers are bound; else empty."""
+    keep: KeepSettings | None = None
+    """None: this node keeps no steps."""
 
 
 async def run_node(settings: NodeSettings, received_signals: list[signal.Signals] | None = None) -> Outcome:
@@ -92,22 +97,31 @@ async def run_node(settings: NodeSettings, received_signals: list[signal.Signals
         log.info("workers are bound to CPUs, by local rank: %s", "; ".join(map(format_cpus, settings.cpus)))
     with contextlib.ExitStack() as signals:  # a signal must not end the process while it cleans up
         try:
-            workers = NodeWorkers(
-                supervisor=supervisor,
-                starter=starter,
-                template=_worker_template(settings, consoles),
-                port=port,
-                progress=progress,
-                wall_ns=time.time_ns,
-                memory=kills,
-            )
-            member = _member(settings, etcd, workers, trace)
-            reporter = Reporter(
-                etcd=etcd, member=member, workers=workers, progress=progress, wall_ns=time.time_ns, trace=trace
-            )
-            received = [] if received_signals is None else received_signals
-            signals.enter_context(_signals(settings.signals, received, leave=member.request_leave, kill=workers.kill))
-            return await _run_all(member, reporter, SelfFencing(etcd, member))
+            async with _kept_steps(settings, etcd) as keep:
+                workers = NodeWorkers(
+                    supervisor=supervisor,
+                    starter=starter,
+                    template=_worker_template(settings, consoles),
+                    port=port,
+                    progress=progress,
+                    wall_ns=time.time_ns,
+                    memory=kills,
+                    kept_steps=dict if keep is None else keep.variables,
+                )
+                member = _member(settings, etcd, workers, trace, keep)
+                reporter = Reporter(
+                    etcd=etcd,
+                    member=member,
+                    workers=workers,
+                    progress=progress,
+                    wall_ns=time.time_ns,
+                    trace=trace,
+                    keep=keep,
+                )
+                received = [] if received_signals is None else received_signals
+                kill = functools.partial(_kill, workers, keep)
+                signals.enter_context(_signals(settings.signals, received, leave=member.request_leave, kill=kill))
+                return await _run_all(member, reporter, SelfFencing(etcd, member))
         finally:
             try:
                 await etcd.close()
@@ -139,7 +153,28 @@ async def run_node_until(
     return Outcome(ExitCode.UNAVAILABLE, over.result())
 
 
-def _member(settings: NodeSettings, etcd: Etcd, workers: NodeWorkers, trace: Tracer) -> RendezvousMember:
+@contextlib.asynccontextmanager
+async def _kept_steps(settings: NodeSettings, etcd: Etcd) -> "AsyncIterator[NodeKeep | None]":
+    if settings.keep is None:
+        yield None
+        return
+    # Most agents keep no steps, and need not read these modules.
+    from elasticjob_agent.node.keep_start import keeping_steps  # noqa: PLC0415
+
+    async with keeping_steps(settings.keep, settings.identity, etcd) as keep:
+        yield keep
+
+
+def _kill(workers: NodeWorkers, keep: "NodeKeep | None") -> None:
+    """Kill the workers, and let a node that leaves wait no longer for those that need its steps."""
+    workers.kill()
+    if keep is not None:
+        keep.stop_lingering()
+
+
+def _member(
+    settings: NodeSettings, etcd: Etcd, workers: NodeWorkers, trace: Tracer, keep: "NodeKeep | None"
+) -> RendezvousMember:
     return RendezvousMember(
         etcd=etcd,
         identity=settings.identity,
@@ -148,6 +183,7 @@ def _member(settings: NodeSettings, etcd: Etcd, workers: NodeWorkers, trace: Tra
         random_hex=lambda: secrets.token_hex(4),
         trace=trace,
         join_timeout_s=settings.join_timeout_s,
+        keep=keep,
     )
 
 

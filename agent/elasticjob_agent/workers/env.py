@@ -21,7 +21,14 @@ _AGENT_ONLY = {
     constants.ENV_WARM_START,
     constants.ENV_TRACE,
     constants.ENV_LOG_LEVEL,
+    constants.ENV_KEEP_DIR,
+    constants.ENV_KEEP_SIZE_LIMIT,
+    constants.ENV_KEEP_COPIES,
+    constants.ENV_KEEP_BANDWIDTH,
+    constants.ENV_KEEP_RESTORE_TIMEOUT,
 }
+_OF_KEPT_STEPS = frozenset({constants.ENV_KEEP, constants.ENV_KEPT, constants.ENV_KEPT_STEP})
+"""Never inherited: an agent may itself be a worker of a job that keeps steps."""
 _AGENT_ONLY_PREFIXES = ("GRPC_", "PROTOCOL_BUFFERS_")
 
 
@@ -45,12 +52,16 @@ def worker_environment(
     max_restarts: int,
     paths: WorkerPaths,
     virtual: bool = False,
+    kept_steps: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """Return the environment of worker `local_rank`; `base` is the environment in which the agent was started."""
+    """Return the environment of worker `local_rank`; `base` is the environment in which the agent was started.
+
+    `kept_steps` are the variables of Keep in this round.
+    """
     inherited = {
         name: value
         for name, value in base.items()
-        if name not in _AGENT_ONLY and not name.startswith(_AGENT_ONLY_PREFIXES)
+        if name not in _AGENT_ONLY | _OF_KEPT_STEPS and not name.startswith(_AGENT_ONLY_PREFIXES)
     }
     inherited.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
     if assignment.nproc > 1:
@@ -80,10 +91,12 @@ def worker_environment(
         _ERROR_FILE: paths.error_file,
         constants.ENV_ROUND: str(assignment.round),
         constants.ENV_PROGRESS: paths.progress,
+        **(kept_steps or {}),
     }
 
 
 def varying_variables(*, virtual: bool) -> frozenset[str]:
     """Return the names of the variables that differ between ranks or rounds of one job."""
     devices = {"CUDA_VISIBLE_DEVICES"} if virtual else set()
-    return torchrun_env.NAMES | devices | {_ERROR_FILE, constants.ENV_ROUND, constants.ENV_PROGRESS}
+    own = {_ERROR_FILE, constants.ENV_ROUND, constants.ENV_PROGRESS}
+    return torchrun_env.NAMES | devices | own | _OF_KEPT_STEPS

@@ -108,8 +108,9 @@ class NodeWorkers:
         progress: ProgressFifo,
         wall_ns: Callable[[], int],
         memory: OomCounter | None = None,
+        kept_steps: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
-        """`starter` starts the workers; None: the supervisor does.
+        """`starter` starts the workers; None: the supervisor does. `kept_steps` returns a round's variables of Keep.
 
         `wall_ns` is the wall clock in ns, for reports only; `memory` None: the kill counter of this container.
         """
@@ -119,6 +120,7 @@ class NodeWorkers:
         self._port = port
         self._progress = progress
         self._wall_ns = wall_ns
+        self._kept_steps = kept_steps
         counter = memory or OomCounter(find_folder())
         self._failure_recorder = FailureRecorder(
             pod=template.pod,
@@ -227,6 +229,7 @@ class NodeWorkers:
                 max_restarts=config.max_restarts,
                 paths=WorkerPaths(error_file=str(files.error_file), progress=str(self._progress.path)),
                 virtual=job.virtual_local_rank,
+                kept_steps=self._kept_steps(),
             ),
             cwd=self._template.cwd,
             cpus=cpus_of_rank(job.cpus, local_rank),

@@ -30,6 +30,9 @@ _SURROUNDING_POD_VARIABLES = {
     constants.ENV_TERMINATION_LOG,
     constants.ENV_ROUND,
     constants.ENV_PROGRESS,
+    constants.ENV_KEEP,
+    constants.ENV_KEPT,
+    constants.ENV_KEPT_STEP,
 }
 
 

@@ -140,7 +140,7 @@ class ReplicaSender:
             if (now := self._now) is None or now.peers is None or (found := self._steps.parts_to_copy()) is None:
                 return None
             step, own = found
-            is_settled = not self._pending(now, step, own) or (step == now.step and self._is_stalled(now))
+            is_settled = not self._pending(now, step, own) or (step == now.step and self._check_stall(now))
             return step if is_settled else None
 
     def copies_of(self, step: KeptStep) -> int | None:
@@ -192,7 +192,7 @@ class ReplicaSender:
                 return (now, copy, address), None
             else:
                 times.append(at_s - now_s)
-        if pending and not self._is_stalled(now):
+        if pending and not self._check_stall(now):
             times.append(max(0.0, now.progress_s + self._stall_s - now_s))
         return None, min(times, default=None)
 
@@ -201,7 +201,7 @@ class ReplicaSender:
         full = now.full if step == now.step else set()
         return pending_copies(step, own, now.peers.targets(now.round, full), now.done)
 
-    def _is_stalled(self, now: _RoundCopies) -> bool:
+    def _check_stall(self, now: _RoundCopies) -> bool:
         if self._passed_bytes != self._throttle.passed_bytes:
             self._passed_bytes = self._throttle.passed_bytes
             now.progress_s = self._clock()
@@ -253,7 +253,7 @@ class ReplicaSender:
     def _note_state(self, now: _RoundCopies, *, is_done: bool) -> None:
         """Note why there are fewer copies than wanted; a step with all its copies ends that."""
         before = self.degraded, self._was_stalled
-        self._was_stalled = not is_done and self._is_stalled(now)
+        self._was_stalled = not is_done and self._check_stall(now)
         if reason := self._reason(now):
             self.degraded = reason
         elif is_done:

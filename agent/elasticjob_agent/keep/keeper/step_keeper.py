@@ -256,7 +256,7 @@ class StepKeeper:
             self._make_room()
 
     def _take_part(self, part: KeptPart, name: str) -> None:
-        if self._is_skipped(part):
+        if self._check_skipped(part):
             self._skipped += 1
             self.volume.discard(part.step.lineage, name)
             return
@@ -268,7 +268,7 @@ class StepKeeper:
             self._skip_without_room(part.step)
         self._drop_superseded()
 
-    def _is_skipped(self, part: KeptPart) -> bool:
+    def _check_skipped(self, part: KeptPart) -> bool:
         """Note the index as one of this node; return whether this part of it is not taken."""
         if self._known is None or self._known.lineage != part.step.lineage:
             return False

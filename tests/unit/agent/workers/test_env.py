@@ -110,3 +110,23 @@ def test_the_base_is_not_changed() -> None:
     base = {"PATH": "/bin", constants.ENV_PREFIX: "/p"}
     environment(**base)
     assert base == {"PATH": "/bin", constants.ENV_PREFIX: "/p"}
+
+
+def test_the_variables_of_kept_steps_are_those_of_the_round_and_never_inherited() -> None:
+    outer = {constants.ENV_KEEP: "/outer", constants.ENV_KEPT: "/outer/kept", constants.ENV_KEPT_STEP: "9"}
+    own = {constants.ENV_KEEP: "/keep/in/5.n"}
+    inside = worker_environment(outer, PLACE, local_rank=0, run_id="job-1", max_restarts=7, paths=PATHS, kept_steps=own)
+    assert {name: value for name, value in inside.items() if name in outer} == own
+    without = worker_environment(outer, PLACE, local_rank=0, run_id="job-1", max_restarts=7, paths=PATHS)
+    assert not outer.keys() & without.keys()
+
+
+def test_a_worker_does_not_see_how_the_agent_keeps_steps() -> None:
+    names = (
+        constants.ENV_KEEP_DIR,
+        constants.ENV_KEEP_SIZE_LIMIT,
+        constants.ENV_KEEP_COPIES,
+        constants.ENV_KEEP_BANDWIDTH,
+        constants.ENV_KEEP_RESTORE_TIMEOUT,
+    )
+    assert not set(names) & environment(**dict.fromkeys(names, "1")).keys()

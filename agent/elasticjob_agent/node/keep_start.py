@@ -1,0 +1,65 @@
+"""The start and the end of a node's keeper, with its directory."""
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from elasticjob_agent.keep.keeper.errors import KeeperError
+from elasticjob_agent.keep.keeper.messages import OpenRequest
+from elasticjob_agent.node.keep_dir import KeepDir, KeepDirError, claim_keep_dir
+from elasticjob_agent.node.keep_settings import KeepSettings
+from elasticjob_agent.node.keeper_lister import KeeperLister
+from elasticjob_agent.node.node_keep import NodeKeep
+from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_etcd.interface import Etcd
+
+log = logging.getLogger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def keeping_steps(settings: KeepSettings, identity: NodeIdentity, etcd: Etcd) -> AsyncIterator[NodeKeep | None]:
+    """Yield the kept steps of this node while its keeper runs; None if none can be started, which is logged.
+
+    At the end of the job, or when the node leaves, the memory is given up. After an error the next agent gets it.
+    """
+    keep, directory = await _start(settings, identity, etcd)
+    is_kept = False
+    try:
+        yield keep
+    except Exception:
+        is_kept = True
+        raise
+    finally:
+        if keep is not None:
+            await keep.close(erase=not is_kept)
+        if directory is not None:
+            directory.close()
+
+
+async def _start(settings: KeepSettings, identity: NodeIdentity, etcd: Etcd) -> tuple[NodeKeep | None, KeepDir | None]:
+    directory: KeepDir | None = None
+    job = identity.keys.prefix
+    try:
+        if settings.is_shared:
+            directory = claim_keep_dir(settings.directory, job, slot=identity.slot)
+        volume = _open_request(settings, identity, settings.directory if directory is None else directory.volume)
+        keep = NodeKeep(volume, KeeperLister(etcd, identity.keys), settings)
+        await keep.start()
+    except (KeeperError, KeepDirError) as error:
+        log.warning("this node keeps no steps: %s", error)
+        return None, directory
+    return keep, directory
+
+
+def _open_request(settings: KeepSettings, identity: NodeIdentity, root: Path) -> OpenRequest:
+    tls = settings.tls
+    return OpenRequest(
+        str(root),
+        identity.keys.prefix,
+        size_limit=settings.size_limit,
+        host=identity.address,
+        certificate="" if tls is None else tls.certificate,
+        key="" if tls is None else tls.key,
+        authority="" if tls is None else tls.authority,
+    )

@@ -1,0 +1,343 @@
+"""The steps that one node keeps: `KeepPort` over the client of this agent's keeper.
+
+A keeper may fail at any time. Then this node keeps no step in the round, and training goes on. Only a step that the
+round restores is waited for, up to the limit of the job. Peers are read from etcd beside the training.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from elasticjob_agent.keep.client import KeeperClient
+from elasticjob_agent.keep.keeper.errors import KeeperError, RequestRefused
+from elasticjob_agent.keep.keeper.messages import JoinRequest, OpenRequest
+from elasticjob_agent.node import keep_requests
+from elasticjob_agent.node.keep_settings import KeepSettings
+from elasticjob_agent.node.keeper_lister import KeeperLister
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
+from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
+from elasticjob_agent.rendezvous.protocol.ranks import rank_of
+from elasticjob_api import constants
+from elasticjob_api.errors import RecordError
+from elasticjob_api.holdings import HoldingsRecord
+from elasticjob_api.kept_steps import KeptStep
+from elasticjob_api.records import KeepReport
+from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
+from elasticjob_etcd.errors import EtcdError
+
+_BEGIN_S = 2.0
+"""Seconds that a round without a step to restore waits for the keeper; it needs a millisecond."""
+_RETRY_S = 2.0
+_LOOK_S = 5.0
+"""Seconds between looks whether any node stays that could need the steps of this one."""
+_FAULTS = (RecordError, KeeperError, EtcdError, TimeoutError)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _PreparedRound:
+    """One active state, as far as the keeper knows it."""
+
+    state: RendezvousState
+    rank: int | None
+    phase: RestorePhase = RestorePhase.PREPARING
+    variables: dict[str, str] = field(default_factory=dict)
+    """The variables of Keep for the workers of the round."""
+    task: asyncio.Task[None] | None = None
+    peers: asyncio.Task[None] | None = None
+
+
+@dataclass(slots=True)
+class _DepartureWait:
+    """The time in which a node that leaves serves what it has."""
+
+    until_s: float
+    state: RendezvousState
+    task: asyncio.Task[None] | None = None
+    look: asyncio.Task[None] | None = None
+    is_over: bool = False
+
+
+class NodeKeep(KeepPort):
+    """The kept steps of one node."""
+
+    def __init__(self, volume: OpenRequest, lister: KeeperLister, settings: KeepSettings) -> None:
+        self.on_change: Callable[[], None] = lambda: None
+        self.on_report: Callable[[], None] = lambda: None
+        """Called when something in `report` is news that cannot wait."""
+        self._keeper = KeeperClient(
+            volume,
+            on_notice=lambda sentence: log.warning("kept steps: %s", sentence),
+            on_progress=lambda _: self._notice_progress(),
+        )
+        self._lister = lister
+        self._settings = settings
+        self._me: Member | None = None
+        self._secret: bytes | None = None
+        self._leads = False
+        self._joined: JoinRequest | None = None
+        self._early: tuple[str, Member | None, bytes | None] | None = None
+        """The state, by its nonce, for which the keeper got this node's identity before the round closed."""
+        self._round: _PreparedRound | None = None
+        self._departure: _DepartureWait | None = None
+        self._last_news: tuple[bool, bool] = (False, False)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._error: BaseException | None = None
+
+    async def start(self) -> None:
+        """Start the keeper, and return when it has scanned the volume; raise KeeperError."""
+        await self._keeper.start()
+
+    # --- for the rendezvous ------------------------------------------------------------------------------------------
+
+    @property
+    def holdings(self) -> HoldingsRecord | None:
+        """The parts that this node has, as last known; None if no other node can reach its keeper."""
+        if not self._keeper.port:
+            return None
+        return HoldingsRecord(port=self._keeper.port, steps=self._keeper.holdings)
+
+    async def seal(self) -> None:
+        """Take in all that the stopped workers have published."""
+        self._end_round()
+        await self._keeper.seal()
+
+    def observe(self, me: Member, *, link_secret: bytes | None, leads: bool) -> None:
+        """Take in what the keeper and its peers need to know of this node. Raises the error of an internal task."""
+        if self._error is not None:  # an error of this code ends the agent: it is never ignored
+            raise self._error
+        is_news = (me, link_secret, leads) != (self._me, self._secret, self._leads)
+        self._me, self._secret, self._leads = me, link_secret, leads
+        if is_news and self._round is not None and self._round.rank is not None:
+            self._introduce(self._round)
+
+    def restore_phase(self, state: RendezvousState) -> RestorePhase:
+        """Return how far this node is with this state; for a new active one, begin to prepare the round."""
+        if state.phase is not RoundPhase.ACTIVE or self._me is None:
+            self._end_round()
+            self._join_early(state)
+            return RestorePhase.NOT_NEEDED
+        known = self._round
+        if known is None or (known.state.round, known.state.nonce) != (state.round, state.nonce):
+            self._end_round()
+            known = self._round = _PreparedRound(state, rank_of(state, self._me))
+            known.task = self._spawn(self._prepare(known))
+        return known.phase
+
+    def report_start(self) -> None:
+        """Allow the keeper to drop and copy steps."""
+        self._keeper.report_start()
+
+    def lingers(self, state: RendezvousState) -> bool:
+        """Return whether others may need what this node has; its keeper serves them until then."""
+        if state.phase not in {RoundPhase.FORMING, RoundPhase.ACTIVE} or not self._settings.linger_s:
+            self.stop_lingering()
+            return False
+        if self._departure is None:
+            until_s = asyncio.get_running_loop().time() + self._settings.linger_s
+            self._departure = _DepartureWait(until_s, state)
+            self._departure.look = self._spawn(self._look_for_others(self._departure))
+            self._departure.task = self._spawn(self._linger(self._departure))
+        elif self._departure.state.nonce != state.nonce and not self._departure.is_over:
+            _cancel(self._departure.task)
+            self._departure.state = state
+            self._departure.task = self._spawn(self._linger(self._departure))
+        return not self._departure.is_over
+
+    # --- for the rest of the agent -----------------------------------------------------------------------------------
+
+    def variables(self) -> Mapping[str, str]:
+        """Return the variables of Keep for the workers of the present round."""
+        return {} if self._round is None else self._round.variables
+
+    def report(self) -> KeepReport:
+        """Return what this node knows and holds, for the status."""
+        progress = self._keeper.progress
+        committed = progress.committed
+        return KeepReport(
+            round=0 if committed is None else committed.lineage.round,
+            step=None if committed is None else committed.number,
+            copies=progress.copies,
+            held_bytes=progress.held_bytes,
+            size_limit_bytes=self._settings.size_limit or 0,
+            skipped=progress.skipped,
+            degraded=progress.degraded,
+        )
+
+    def _notice_progress(self) -> None:
+        """Report soon if the first step is committed, or if the keeper is degraded or no longer so."""
+        progress = self._keeper.progress
+        news = progress.committed is not None, bool(progress.degraded)
+        if news != self._last_news:
+            self._last_news = news
+            self.on_report()
+
+    def stop_lingering(self) -> None:
+        """Serve other nodes no longer."""
+        if self._departure is not None and not self._departure.is_over:
+            self._departure.is_over = True
+            _cancel(self._departure.task)
+            _cancel(self._departure.look)
+            self.on_change()
+
+    async def close(self, *, erase: bool) -> None:
+        """End the keeper; with `erase`, give its memory up."""
+        for task in self._tasks:
+            task.cancel()
+        await self._keeper.close(erase=erase)
+
+    # --- rounds ------------------------------------------------------------------------------------------------------
+
+    async def _prepare(self, known: _PreparedRound) -> None:
+        state = known.state
+        try:
+            async with asyncio.timeout(self._settings.restore_timeout_s if state.restore else _BEGIN_S):
+                known.phase = await self._enter(known)
+        except _FAULTS as error:
+            reason = str(error) or "the keeper did not answer in time"
+            if state.restore:
+                log.warning("round %d: step %s cannot be restored: %s", state.round, state.restore, reason)
+            else:
+                log.warning("round %d: steps are not kept on this node: %s", state.round, reason)
+            known.phase = RestorePhase.FAILED if state.restore else RestorePhase.NOT_NEEDED
+        self.on_change()
+
+    async def _enter(self, known: _PreparedRound) -> RestorePhase:
+        """Begin the round in the keeper, and restore its step; raise one of _FAULTS."""
+        state = known.state
+        if not state.run:
+            return RestorePhase.FAILED if state.restore else RestorePhase.NOT_NEEDED
+        await self._join(state, is_needed=known.rank is None)
+        if known.rank is None:
+            return RestorePhase.NOT_NEEDED
+        begun = keep_requests.begin_request(state, known.rank, self._settings)
+        variables = {constants.ENV_KEEP: str(await self._keeper.begin_round(begun))}
+        if begun.restored is not None:
+            known.phase = RestorePhase.FETCHING
+            variables[constants.ENV_KEPT] = str(await self._restore(state, begun.restored))
+            variables[constants.ENV_KEPT_STEP] = str(begun.restored.number)
+        known.variables = variables
+        self._introduce(known)
+        return RestorePhase.NOT_NEEDED if begun.restored is None else RestorePhase.COMPLETE
+
+    def _join_early(self, state: RendezvousState) -> None:
+        """Let the keeper serve its parts before the round closes: other nodes may fetch them at once."""
+        key = state.nonce, self._me, self._secret
+        if state.run and state.phase is RoundPhase.FORMING and key != self._early:
+            self._early = key
+            self._spawn(self._join_quietly(state))
+
+    async def _join_quietly(self, state: RendezvousState) -> None:
+        with contextlib.suppress(RecordError, KeeperError):  # the round that follows tries it again
+            await self._join(state)
+
+    async def _join(self, state: RendezvousState, *, is_needed: bool = False) -> None:
+        """Let the keeper know its identity, if that is news or `is_needed`; raise RecordError or KeeperError."""
+        if self._me is None:
+            return
+        request = keep_requests.join_request(state, self._me, self._secret)
+        known = self._joined
+        is_same = known is not None and _identity(known) == _identity(request)
+        if not is_same or is_needed:
+            await self._keeper.join(request)
+            self._joined = request
+
+    def _end_round(self) -> None:
+        if self._round is not None:
+            _cancel(self._round.task)
+            _cancel(self._round.peers)
+            self._round = None
+
+    # --- peers -------------------------------------------------------------------------------------------------------
+
+    def _introduce(self, known: _PreparedRound) -> None:
+        """Let the keeper know its peers soon."""
+        if known.variables:
+            _cancel(known.peers)
+            known.peers = self._spawn(self._find_peers(known))
+
+    async def _find_peers(self, known: _PreparedRound) -> None:
+        leads = self._leads
+        while True:
+            try:
+                await self._join(known.state)
+                wanted = keep_requests.targets(known.state, known.rank or 0, self._settings.copies)
+                found = await (self._lister.list_all() if leads else self._lister.find(wanted))
+                self._keeper.set_peers(keep_requests.peers_request(known.state, found, leads=leads))
+            except _FAULTS as error:
+                log.debug("the addresses of peers are not known yet, trying again: %s", error)
+            else:
+                return
+            await asyncio.sleep(_RETRY_S)
+
+    async def _restore(self, state: RendezvousState, step: KeptStep) -> Path:
+        """Return the directory of the step, fetched as far as it is not here; raise one of _FAULTS."""
+        until_s = asyncio.get_running_loop().time() + self._settings.restore_timeout_s
+        missing = sorted(frozenset(range(step.parts)) - self._keeper.holdings.get(step, frozenset()))
+        if not missing:
+            return await self._keeper.restore(step)
+        assigned = keep_requests.assigned_holders(state, step, missing)
+        if assigned.keys() == set(missing):
+            with contextlib.suppress(RequestRefused, EtcdError):  # others may have it as well
+                return await self._fetch(step, missing, assigned, until_s, is_first=True)
+        return await self._fetch(step, missing, assigned, until_s, is_first=False)
+
+    async def _fetch(
+        self, step: KeptStep, missing: list[int], assigned: Mapping[int, Member], until_s: float, *, is_first: bool
+    ) -> Path:
+        assert self._me is not None
+        keepers = await (self._lister.find(set(assigned.values())) if is_first else self._lister.list_all())
+        sources = keep_requests.addresses_of(step, missing, assigned, keepers, self._me)
+        return await self._keeper.fetch(step, sources, until_s - asyncio.get_running_loop().time())
+
+    # --- leaving -----------------------------------------------------------------------------------------------------
+
+    async def _linger(self, departure: _DepartureWait) -> None:
+        left_s = departure.until_s - asyncio.get_running_loop().time()
+        try:
+            await self._join(departure.state)
+            is_drained = await self._keeper.linger(keep_requests.linger_request(departure.state, max(0.0, left_s)))
+            log.info("this node leaves: %s", "no other node needs its steps" if is_drained else "its time is over")
+        except _FAULTS as error:
+            log.warning("this node leaves without serving its steps to others: %s", error)
+        departure.task = None  # it has ended by itself
+        self.stop_lingering()
+
+    async def _look_for_others(self, departure: _DepartureWait) -> None:
+        """End the departure when no node stays that could need this one."""
+        assert self._me is not None
+        while not departure.is_over:
+            with contextlib.suppress(EtcdError):
+                if not await self._lister.count_others(self._me):
+                    departure.look = None
+                    self.stop_lingering()
+                    return
+            await asyncio.sleep(_LOOK_S)
+
+    # --- tasks -------------------------------------------------------------------------------------------------------
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(coroutine, name="keep")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._error = error
+            self.on_change()
+
+
+def _identity(joined: JoinRequest) -> tuple[str, str, str]:
+    return joined.run, joined.member, joined.secret
+
+
+def _cancel(task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        task.cancel()

@@ -1,0 +1,144 @@
+"""After the death of a worker, an agent, a keeper or a node, the newest step that all workers published is restored."""
+
+from pathlib import Path
+
+from testing.waiting import eventually
+from tests.integration.keep_jobs.conftest import MakeTraining
+
+
+def test_after_a_workers_death_the_newest_step_that_all_published_is_restored(training: MakeTraining) -> None:
+    fleet = training("1", 2)
+    fleet.begin(1)
+    assert fleet.restored(1) == {None}
+    fleet.train_to(7, 1, 2)
+    fleet.kill_worker(1, 1)
+    fleet.await_round(2, 2)
+    assert fleet.restored(2) == {7}
+    fleet.train_to(9, 2, 2)
+    fleet.kill_worker(2, 0)
+    fleet.await_round(3, 2)
+    assert fleet.restored(3) == {9}
+    assert {point["steps"] for point in fleet.running(3)} == {9}  # none was done twice
+    assert fleet.finish_all() == [0]
+
+
+def test_each_of_two_nodes_fetches_what_the_other_has(training: MakeTraining) -> None:
+    fleet = training("2", 1, copies=0)
+    fleet.begin(2)
+    fleet.train_to(3, 1, 2)
+    fleet.kill_worker(1, 0)
+    fleet.await_round(2, 2)
+    assert fleet.restored(2) == {3}
+    assert fleet.finish_all() == [0, 0]
+
+
+def test_the_replacement_of_a_lost_node_fetches_the_copies_of_its_parts(training: MakeTraining) -> None:
+    fleet = training("2", 1)
+    fleet.begin(2)
+    fleet.train_to(4, 1, 2)
+    fleet.await_held(0, 4, 2)
+    fleet.kill_agent(1, with_memory=True)
+    fleet.run_training()
+    fleet.await_round(2, 2)
+    assert fleet.restored(2) == {4}
+    fleet.train_to(6, 2, 2)
+    fleet.kill_worker(2, 0)
+    fleet.await_round(3, 2)
+    assert fleet.restored(3) == {6}
+
+
+def test_a_step_that_is_lost_with_its_node_is_restored_by_none(training: MakeTraining) -> None:
+    fleet = training("2", 1, copies=0)
+    fleet.begin(2)
+    fleet.train_to(4, 1, 2)
+    fleet.kill_agent(1, with_memory=True)
+    fleet.run_training()
+    fleet.await_round(2, 2)
+    assert fleet.restored(2) == {None}
+
+
+def test_an_agent_that_is_started_again_goes_on_with_the_volume_of_the_killed_one(training: MakeTraining) -> None:
+    fleet = training("1", 1)
+    fleet.begin(1)
+    fleet.train_to(5, 1, 1)
+    fleet.await_held(0, 5, 1)
+    fleet.kill_agent(0, with_memory=False)
+    fleet.run_training()
+    assert fleet.volumes[1] == fleet.volumes[0]
+    fleet.await_round(2, 1)
+    assert fleet.restored(2) == {5}
+
+
+def test_another_keeper_goes_on_for_a_killed_one(training: MakeTraining) -> None:
+    fleet = training("1", 1)
+    fleet.begin(1)
+    fleet.train_to(2, 1, 1)
+    first = fleet.keeper(0)
+    first.kill()
+    eventually(lambda: not first.is_running(), what="the end of the keeper")
+    fleet.train_to(5, 1, 1)
+    fleet.await_held(0, 5, 1)
+    fleet.kill_worker(1, 0)
+    fleet.await_round(2, 1)
+    assert fleet.restored(2) == {5}
+
+
+def test_a_training_goes_on_through_two_three_and_one_nodes(training: MakeTraining) -> None:
+    fleet = training("1:3", 1)
+    fleet.run_training()
+    fleet.run_training()
+    two = fleet.await_world(2)
+    fleet.train_to(3, two, 2)
+    fleet.run_training()
+    three = fleet.await_world(3)
+    assert fleet.restored(three) == {3}
+    fleet.train_to(5, three, 3)
+    fleet.leave(1)
+    fleet.leave(2)
+    one = fleet.await_world(1)
+    assert fleet.restored(one) == {5}
+    fleet.train_to(6, one, 1)
+    assert fleet.finish_all()[0] == 0
+
+
+def test_a_node_that_leaves_alone_gives_its_memory_up(training: MakeTraining, keep_dir: Path) -> None:
+    fleet = training("1", 1)
+    fleet.begin(1)
+    fleet.train_to(2, 1, 1)
+    fleet.leave(0)
+    assert fleet.agents[0].wait(40) == 143
+    assert [*keep_dir.iterdir()] == []
+
+
+def test_the_end_of_the_job_gives_all_memory_up(training: MakeTraining, keep_dir: Path) -> None:
+    fleet = training("2", 1)
+    fleet.begin(2)
+    fleet.train_to(2, 1, 2)
+    assert fleet.finish_all() == [0, 0]
+    assert [*keep_dir.iterdir()] == []
+
+
+def test_without_the_options_no_worker_is_told_of_a_directory_and_none_is_made(
+    training: MakeTraining, keep_dir: Path
+) -> None:
+    fleet = training("1", 1, keep_dir=None)
+    fleet.begin(1)
+    fleet.train_to(2, 1, 1)
+    fleet.kill_worker(1, 0)
+    fleet.await_round(2, 1)
+    assert [point["keeps"] for point in fleet.points() if point["point"] == "running"] == [False, False]
+    assert fleet.restored(2) == {None}
+    assert [*keep_dir.iterdir()] == []
+
+
+def test_without_a_usable_directory_the_training_runs_and_the_agent_reports_it_once(
+    training: MakeTraining, tmp_path: Path
+) -> None:
+    fleet = training("1", 1, keep_dir=tmp_path / "missing", has_volume=False)
+    fleet.begin(1)
+    fleet.train_to(2, 1, 1)
+    fleet.kill_worker(1, 0)
+    fleet.await_round(2, 1)
+    assert fleet.restored(2) == {None}
+    assert fleet.finish_all() == [0]
+    assert fleet.log_of(0).read_text().count("this node keeps no steps") == 1

@@ -1,0 +1,131 @@
+"""Real agents whose workers train and publish their parts of each step."""
+
+import contextlib
+import shutil
+import signal
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from elasticjob_api import constants
+from testing.processes.fleet import Fleet
+from testing.waiting import eventually, scaled
+
+_TRAINING = Path(__file__).with_name("training.py")
+_WITHIN_S = 40.0
+
+
+@dataclass
+class TrainingFleet(Fleet):
+    """Agents of one job that keep steps below `keep_dir`; None: they keep none."""
+
+    keep_dir: Path | None = None
+    copies: int = 1
+    has_volume: bool = True
+    """Whether the agents can use that directory."""
+    conf: str = "keep_alive=2,last_call_timeout=1"
+    volumes: list[Path] = field(default_factory=list)
+    """The directory of each agent."""
+
+    def begin(self, count: int) -> None:
+        """Start so many agents, and wait until all their workers run in round 1."""
+        for _ in range(count):
+            self.run_training()
+        self.await_round(1, count * self.nproc)
+
+    def run_training(self) -> int:
+        """Start one agent; return its number when its keeper has a volume."""
+        if self.keep_dir is not None:
+            self.environment = {
+                **self.environment,
+                constants.ENV_KEEP_DIR: str(self.keep_dir),
+                constants.ENV_KEEP_COPIES: str(self.copies),
+                constants.ENV_KEEP_SIZE_LIMIT: "16Mi",
+                constants.ENV_KEEP_RESTORE_TIMEOUT: f"{scaled(30):g}",
+            }
+        agent = self.start_agent(sys.executable, "-S", str(_TRAINING), str(self.trace), str(self.orders))
+        if self.keep_dir is not None and self.has_volume:
+            number = len(self.agents) - 1
+            eventually(lambda: self._open_dirs(agent.pid), within_s=_WITHIN_S, what=f"a volume of agent {number}")
+            self.volumes.append(self._open_dirs(agent.pid)[0])
+        return len(self.agents) - 1
+
+    def _open_dirs(self, pid: int) -> list[Path]:
+        """Return the directories below `keep_dir` that an agent has locked."""
+        found = []
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                path = link.readlink()
+                if path.parent == self.keep_dir and (path / "volume" / "volume.json").exists():
+                    found.append(path)
+        return found
+
+    def await_world(self, size: int) -> int:
+        """Wait until the workers of the newest round are so many; return that round."""
+
+        def has_size() -> bool:
+            places = [point["world"] for point in self.running(max(self.rounds(), default=0))]
+            return places == [size] * size
+
+        eventually(has_size, within_s=_WITHIN_S, what=f"a round of {size} workers")
+        return int(max(self.rounds()))
+
+    def train_to(self, step: int, round_: int, workers: int) -> None:
+        """Let all workers train up to this step, and wait until so many have published it in this round."""
+        draft = self.orders / "draft"
+        draft.write_text(str(step))
+        draft.rename(self.orders / "target")
+        what = f"{workers} workers publish step {step} in round {round_}"
+        eventually(lambda: len(self.published(step, round_)) >= workers, within_s=_WITHIN_S, what=what)
+
+    def published(self, step: int, round_: int) -> set[int]:
+        """Return the ranks that have published a step in a round."""
+        points = [p for p in self.points() if p["point"] == "published" and p["round"] == round_]
+        return {int(point["rank"]) for point in points if point["step"] == step}
+
+    def restored(self, round_: int) -> set[int | None]:
+        """Return the steps that the workers of a round have restored."""
+        return {point["restored"] for point in self.running(round_)}
+
+    def await_held(self, agent: int, step: int, parts: int) -> None:
+        """Wait until the volume of an agent has so many parts of a step."""
+        folder = self.volumes[agent] / "volume" / "held"
+        what = f"agent {agent} holds {parts} parts of step {step}"
+        eventually(lambda: len([*folder.glob(f"*/{step}/*.json")]) >= parts, within_s=_WITHIN_S, what=what)
+
+    def kill_worker(self, round_: int, rank: int) -> None:
+        """Kill one worker."""
+        (pid,) = {int(p["pid"]) for p in self.running(round_) if p["rank"] == rank}
+        psutil.Process(pid).kill()
+
+    def keeper(self, agent: int) -> psutil.Process:
+        """Return the keeper of an agent."""
+        children = psutil.Process(self.agents[agent].pid).children()
+        (found,) = [child for child in children if "elasticjob_agent.keep.keeper" in child.cmdline()]
+        return found
+
+    def kill_agent(self, agent: int, *, with_memory: bool) -> None:
+        """Kill an agent; `with_memory` is whether its node is lost with it."""
+        keeper = self.keeper(agent)
+        self.agents[agent].kill()
+        self.agents[agent].wait()
+        keeper.wait(scaled(10))
+        if with_memory:
+            shutil.rmtree(self.volumes[agent])
+
+    def leave(self, agent: int) -> None:
+        """Let a node leave in order."""
+        self.agents[agent].send_signal(signal.SIGTERM)
+
+    def finish_all(self) -> list[int]:
+        """Let the workers end; return how the agents have ended."""
+        self.finish()
+        return self.await_ends(40)
+
+    def kill_all(self) -> None:
+        """Kill the agents that still run; their keepers and workers end with them."""
+        for agent in self.agents:
+            agent.kill()
+            agent.wait()

@@ -1,0 +1,70 @@
+"""The settings of Keep from options and from a pod's variables."""
+
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.cli.keep_options import parse_keep
+from elasticjob_agent.cli.options import build_parser
+from elasticjob_agent.errors import UsageError
+from elasticjob_agent.node.keep_settings import KeepSettings
+from elasticjob_api import constants
+
+
+def keep_of(*words: str, **environment: str) -> KeepSettings | None:
+    return parse_keep(build_parser({}).parse_args([*words, "train.py"]), environment)
+
+
+def test_without_a_directory_nothing_is_kept() -> None:
+    assert keep_of() is None
+
+
+def test_a_directory_alone_has_the_defaults() -> None:
+    keep = KeepSettings(directory=Path("/dev/shm"), copies=1, bandwidth=256 << 20, restore_timeout_s=120.0)
+    assert keep_of("--keep-dir", "/dev/shm") == keep
+    assert keep.size_limit is None
+
+
+def test_every_option_has_its_meaning() -> None:
+    options = ("--keep-size", "8Gi", "--keep-copies", "2", "--keep-bandwidth", "0", "--keep-restore-timeout", "7.5")
+    keep = keep_of("--keep-dir", "/dev/shm", *options)
+    assert keep == KeepSettings(
+        directory=Path("/dev/shm"), size_limit=8 << 30, copies=2, bandwidth=0, restore_timeout_s=7.5
+    )
+
+
+def test_a_pod_has_variables_and_an_option_wins() -> None:
+    variables = {
+        constants.ENV_KEEP_DIR: "/keep",
+        constants.ENV_KEEP_SIZE_LIMIT: "1000",
+        constants.ENV_KEEP_COPIES: "0",
+        constants.ENV_KEEP_BANDWIDTH: "5",
+        constants.ENV_KEEP_RESTORE_TIMEOUT: "3",
+    }
+    expected = {"directory": Path("/keep"), "size_limit": 1000, "bandwidth": 5, "restore_timeout_s": 3.0}
+    assert keep_of(**variables) == KeepSettings(**expected, copies=0)  # type: ignore[arg-type]  # a table of fields
+    assert keep_of("--keep-copies", "3", **variables) == KeepSettings(**expected, copies=3)  # type: ignore[arg-type]  # as above
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--keep-size", "8 apples"), "--keep-size 8 apples: it must be a number of bytes from 1, such as 8Gi"),
+        (("--keep-size", "0"), "--keep-size 0: it must be a number of bytes from 1, such as 8Gi"),
+        (("--keep-bandwidth", "-1"), "--keep-bandwidth -1: it must be a number of bytes from 0, such as 8Gi"),
+        (("--keep-copies", "4"), "--keep-copies 4: it must be a whole number from 0 to 3"),
+        (("--keep-copies", "x"), "--keep-copies x: it must be a whole number from 0 to 3"),
+        (("--keep-restore-timeout", "0"), "--keep-restore-timeout 0: it must be a number of seconds above 0"),
+        (("--keep-restore-timeout", "nan"), "--keep-restore-timeout nan: it must be a number of seconds above 0"),
+    ],
+)
+def test_a_wrong_value_is_refused(words: tuple[str, str], message: str) -> None:
+    option, value = words
+    with pytest.raises(UsageError) as refused:
+        keep_of("--keep-dir", "/dev/shm", f"{option}={value}")
+    assert str(refused.value) == message
+
+
+def test_an_option_without_a_directory_is_refused() -> None:
+    with pytest.raises(UsageError, match="--keep-copies needs --keep-dir"):
+        keep_of("--keep-copies", "2")

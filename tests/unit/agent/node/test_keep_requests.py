@@ -1,0 +1,105 @@
+"""The requests to a keeper about a state, and the addresses from which it fetches a step."""
+
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.keep.rules.replication import RoundPlace
+from elasticjob_agent.node import keep_requests
+from elasticjob_agent.node.keep_settings import KeepSettings
+from elasticjob_agent.node.keeper_lister import KeeperEntry
+from elasticjob_agent.rendezvous.protocol.link_handshake import Address
+from elasticjob_api.errors import RecordError
+from elasticjob_api.kept_steps import KeptStep, Lineage
+from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
+
+MEMBERS = tuple(Member(slot, f"0000000{slot}") for slot in range(4))
+LEAVER = Member(9, "00000009")
+OLD = Lineage(2, "older")
+STEP = KeptStep(OLD, 120, 4)
+ACTIVE = RendezvousState(
+    phase=RoundPhase.ACTIVE,
+    round=3,
+    nonce="nonce3",
+    master="10.0.0.1:29500",
+    nprocs="2x4",
+    roles="default*4",
+    run="0badcafe",
+    history="2.older.120",
+    restore=str(STEP),
+    sources="0-1:0,2:2,3:x000900000009",
+    shift="1",
+    members=MEMBERS,
+)
+SETTINGS = KeepSettings(directory=Path("/keep"), copies=2, bandwidth=77)
+
+
+def keeper(slot: int, *parts: int, is_leaving: bool = False) -> KeeperEntry:
+    steps = {STEP: frozenset(parts)} if parts else {}
+    return KeeperEntry(Address("10.0.0.1", 7000 + slot), f"host-{slot}", steps, is_leaving)
+
+
+KEEPERS = {
+    MEMBERS[0]: keeper(0, 0, 1),
+    MEMBERS[1]: keeper(1, 1),
+    MEMBERS[2]: keeper(2, 2),
+    LEAVER: keeper(9, 3, is_leaving=True),
+}
+
+
+def test_the_begin_of_a_round_has_the_place_of_the_node() -> None:
+    begun = keep_requests.begin_request(ACTIVE, 1, SETTINGS)
+    assert (begun.run, begun.lineage, begun.restored) == ("0badcafe", Lineage(3, "nonce3"), STEP)
+    assert begun.place == RoundPlace(rank=1, members=4, base_rank=2, workers=2, world_size=8)
+    assert (begun.shift, begun.copies, begun.bandwidth) == (1, 2, 77)
+
+
+def test_a_member_needs_the_addresses_of_those_that_it_may_copy_to() -> None:
+    eight = RendezvousState(
+        phase=RoundPhase.ACTIVE,
+        round=3,
+        nonce="n",
+        shift="4",
+        members=tuple(Member(slot, f"0000000{slot}") for slot in range(8)),
+    )
+    assert [member.slot for member in keep_requests.targets(eight, 1, 1)] == [0, 5, 6, 7]
+    assert keep_requests.targets(eight, 1, 0) == []
+
+
+def test_peers_have_their_addresses_in_rank_order_and_unknown_ones_have_none() -> None:
+    peers = keep_requests.peers_request(ACTIVE, KEEPERS, leads=True)
+    assert [peer.member for peer in peers.members] == [member.token for member in MEMBERS]
+    assert [peer.port for peer in peers.members] == [7000, 7001, 7002, 0]
+    assert [peer.machine for peer in peers.members] == ["host-0", "host-1", "host-2", ""]
+    assert [(peer.member, peer.port) for peer in peers.leaving] == [(LEAVER.token, 7009)]
+
+
+def test_only_the_leaders_keeper_gets_the_nodes_that_leave() -> None:
+    assert keep_requests.peers_request(ACTIVE, KEEPERS, leads=False).leaving == ()
+
+
+def test_a_part_is_fetched_from_the_holder_in_the_state_first() -> None:
+    missing = [1, 2, 3]
+    assigned = keep_requests.assigned_holders(ACTIVE, STEP, missing)
+    assert assigned == {1: MEMBERS[1], 2: MEMBERS[2], 3: LEAVER}
+    found = keep_requests.addresses_of(STEP, missing, assigned, KEEPERS, MEMBERS[3])
+    assert {part: [address.port for address in addresses] for part, addresses in found.items()} == {
+        1: [7001, 7000],
+        2: [7002],
+        3: [7009],
+    }
+
+
+def test_a_node_never_fetches_from_itself() -> None:
+    assert keep_requests.addresses_of(STEP, [2], {}, KEEPERS, MEMBERS[2]) == {2: []}
+
+
+@pytest.mark.parametrize("field", ["history", "restore", "nprocs"])
+def test_a_state_that_cannot_be_read_is_an_error(field: str) -> None:
+    broken = RendezvousState(**{**_fields(ACTIVE), field: "../x"})  # type: ignore[arg-type]  # a table of fields
+    with pytest.raises(RecordError):
+        keep_requests.begin_request(broken, 1, SETTINGS)
+
+
+def _fields(state: RendezvousState) -> dict[str, object]:
+    return {name: getattr(state, name) for name in state.__dataclass_fields__}
