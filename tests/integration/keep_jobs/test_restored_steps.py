@@ -101,6 +101,21 @@ def test_a_training_goes_on_through_two_three_and_one_nodes(training: MakeTraini
     assert fleet.finish_all()[0] == 0
 
 
+def test_every_node_reports_the_step_that_survives_a_loss(training: MakeTraining) -> None:
+    fleet = training("2", 1)
+    fleet.begin(2)
+    fleet.train_to(3, 1, 2)
+
+    def are_committed() -> bool:
+        reports = [report for report in fleet.reports() if report is not None and report.step is not None]
+        return [(report.round, report.copies, report.degraded) for report in reports] == [(1, 1, "")] * 2
+
+    eventually(are_committed, within_s=40, what="both nodes report a step with a copy", pause_s=0.1)
+    report = fleet.reports()[0]
+    assert report is not None
+    assert (report.size_limit_bytes, report.held_bytes > 0) == (16 << 20, True)
+
+
 def test_a_node_that_leaves_alone_gives_its_memory_up(training: MakeTraining, keep_dir: Path) -> None:
     fleet = training("1", 1)
     fleet.begin(1)

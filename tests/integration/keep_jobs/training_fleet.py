@@ -1,5 +1,6 @@
 """Real agents whose workers train and publish their parts of each step."""
 
+import asyncio
 import contextlib
 import shutil
 import signal
@@ -9,12 +10,24 @@ from pathlib import Path
 
 import psutil
 
-from elasticjob_api import constants
+from elasticjob_api import constants, records
+from elasticjob_api.keys import Keys, cli_prefix
+from elasticjob_api.records import KeepReport, NodeSamples
+from elasticjob_etcd.client import EtcdClient
+from elasticjob_etcd.interface import Endpoint, KeyValue
 from testing.processes.fleet import Fleet
 from testing.waiting import eventually, scaled
 
 _TRAINING = Path(__file__).with_name("training.py")
 _WITHIN_S = 40.0
+
+
+async def _read(endpoint: str, prefix: str) -> tuple[KeyValue, ...]:
+    client = EtcdClient(Endpoint((endpoint,)))
+    try:
+        return (await client.range(prefix)).kvs
+    finally:
+        await client.close()
 
 
 @dataclass
@@ -94,6 +107,13 @@ class TrainingFleet(Fleet):
         folder = self.volumes[agent] / "volume" / "held"
         what = f"agent {agent} holds {parts} parts of step {step}"
         eventually(lambda: len([*folder.glob(f"*/{step}/*.json")]) >= parts, within_s=_WITHIN_S, what=what)
+
+    def reports(self) -> list[KeepReport | None]:
+        """Return what each node has reported about its kept steps."""
+        keys = Keys(cli_prefix(self.run_id))
+        found = asyncio.run(_read(self.endpoint, keys.reports))
+        samples = [kv.value for kv in found if (at := keys.parse(kv.key)) and at.kind == "samples"]
+        return [records.decode(NodeSamples, value).keep for value in samples]
 
     def kill_worker(self, round_: int, rank: int) -> None:
         """Kill one worker."""
