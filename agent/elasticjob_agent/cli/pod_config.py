@@ -11,7 +11,7 @@ from elasticjob_agent.cli import values
 from elasticjob_agent.cli.keep_options import parse_keep, tls_files
 from elasticjob_agent.errors import UsageError
 from elasticjob_agent.net.interface_address import interface_address
-from elasticjob_agent.node.keep_settings import KeepSettings
+from elasticjob_agent.node.keep_settings import KeepSettings, pod_linger_s
 from elasticjob_agent.node.run_node import NodeSettings
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.workers.cpu_binding import parse_binding
@@ -76,7 +76,7 @@ def _keep(namespace: argparse.Namespace, environment: Mapping[str, str], endpoin
     if keep is None:
         return None
     tls = tls_files(endpoint.cert, endpoint.key, endpoint.ca_cert)
-    return replace(keep, is_shared=False, tls=tls)
+    return replace(keep, is_shared=False, tls=tls, linger_s=pod_linger_s(keep.size_limit))
 
 
 def _join_timeout_s(environment: Mapping[str, str]) -> float:

@@ -9,6 +9,10 @@ DEFAULT_BANDWIDTH = 256 << 20
 DEFAULT_RESTORE_TIMEOUT_S = 120.0
 MOST_COPIES = 3
 LONGEST_LINGER_S = 30.0
+LINGER_BYTES_PER_S = 100_000_000
+"""The speed at which others fetch what a leaving pod has; the operator adds the time for it to the pod's grace."""
+_GRACE_LEFT_S = 8.0
+"""A pod's grace is ten seconds longer than that of its workers. Two of them are for the agent's last writes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,3 +41,10 @@ class KeepSettings:
     linger_s: float = LONGEST_LINGER_S
     """How long a node that leaves serves its steps at most, after its workers have stopped."""
     tls: TlsFiles | None = None
+
+
+def pod_linger_s(size_limit: int | None) -> float:
+    """Return how long a pod with a volume of so many bytes may linger without being killed."""
+    if size_limit is None:
+        return LONGEST_LINGER_S
+    return min(LONGEST_LINGER_S, size_limit / LINGER_BYTES_PER_S + _GRACE_LEFT_S)

@@ -8,6 +8,7 @@ from elasticjob_agent.cli.options import build_parser
 from elasticjob_agent.cli.pod_config import from_pod
 from elasticjob_agent.errors import UsageError
 from elasticjob_agent.host.numa import AffinityMode, NumaOptions, cpu_bindings
+from elasticjob_agent.node.keep_settings import TlsFiles
 from elasticjob_agent.workers.output import PREFIX_TEMPLATE
 from elasticjob_api import constants
 from elasticjob_api.bootstrap import bootstrap_of, encode_bootstrap
@@ -52,6 +53,36 @@ def test_in_a_pod_workers_are_started_warm_if_the_operator_wants_it() -> None:
     namespace = build_parser({"PET_WARM_START": "Auto"}).parse_args(["--pod", "train.py"])
     assert from_pod(namespace, {**POD, constants.ENV_WARM_START: "Auto"}, LOGS).is_warm_start
     assert not from_pod(namespace, POD, LOGS).is_warm_start
+
+
+@pytest.mark.parametrize(
+    ("size", "linger_s"),
+    [
+        pytest.param(str(16 << 20), 8.17, id="a small volume has the margin of the pod's grace"),
+        pytest.param("1000000000", 18.0, id="the operator adds the time to copy the volume"),
+        pytest.param(str(1 << 40), 30.0, id="half a minute at most"),
+    ],
+)
+def test_in_a_pod_the_volume_is_this_agents_alone_and_it_lingers_within_the_pods_grace(
+    size: str, linger_s: float
+) -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    keep = from_pod(namespace, {**POD, constants.ENV_KEEP_DIR: "/keep", constants.ENV_KEEP_SIZE_LIMIT: size}, LOGS).keep
+    assert keep is not None
+    assert (keep.directory, keep.is_shared, keep.tls) == (Path("/keep"), False, None)
+    assert keep.linger_s == pytest.approx(linger_s, abs=0.01)
+
+
+def test_in_a_pod_keepers_use_the_certificate_of_the_job() -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    variables = {**POD, constants.ENV_KEEP_DIR: "/keep", constants.ENV_ETCD_TLS: "/tls"}
+    keep = from_pod(namespace, variables, LOGS).keep
+    assert keep is not None
+    assert keep.tls == TlsFiles(certificate="/tls/tls.crt", key="/tls/tls.key", authority="/tls/ca.crt")
+
+
+def test_in_a_pod_without_a_volume_for_them_no_steps_are_kept() -> None:
+    assert from_pod(build_parser({}).parse_args(["--pod", "train.py"]), POD, LOGS).keep is None
 
 
 def test_in_a_pod_the_template_of_a_prefix_leaves_the_rank_in_front() -> None:
