@@ -187,14 +187,14 @@ class Keeper:
             self._peers.update()
 
     def _send_changes(self) -> None:
+        while self._notices:  # first: holdings may be the effect of what they explain
+            self._agent.send(Note(self._notices.popleft()))
         if self._has_changed.is_set():
             self._has_changed.clear()
             self._agent.send(HoldingsUpdate(self._holdings()))
         self._send_progress()
         while self._fetched:
             self._agent.send(self._fetched.popleft())
-        while self._notices:
-            self._agent.send(Note(self._notices.popleft()))
 
     def _send_progress(self) -> None:
         if self._steps is None or self._peers is None:
