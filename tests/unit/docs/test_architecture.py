@@ -8,11 +8,13 @@ from typing import get_args
 
 import pytest
 
+from elasticjob_agent.keep.keeper import messages
 from elasticjob_agent.keep.rules.replication import OfferAnswer
+from elasticjob_agent.keep.transfer.handshake import Purpose
 from elasticjob_agent.keep.volume.paths import VolumePath
 from elasticjob_agent.node import run_node
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.member_plan import Workers
+from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase, Workers
 from elasticjob_api.constants import Phase
 from elasticjob_api.keys import Keys, Kind
 from elasticjob_etcd.interface import Txn
@@ -155,8 +157,15 @@ def test_keep_s_page_has_each_first_design_with_its_history_and_what_it_breaks()
     assert histories == {number: (history.__name__, broken) for number, (history, broken) in HISTORIES.items()}
 
 
-def test_keep_s_page_has_each_answer_to_an_offer() -> None:
-    assert [answer for answer in OfferAnswer.__members__ if answer not in rows("keep")] == []
+def test_keep_s_page_has_each_answer_phase_and_purpose() -> None:
+    words = [*OfferAnswer.__members__, *RestorePhase.__members__, *(purpose.value for purpose in Purpose)]
+    assert [word for word in words if word not in rows("keep")] == []
+
+
+def test_keep_s_page_has_each_request_to_a_keeper() -> None:
+    requests = [request.__name__ for request in get_args(messages.Request)]
+    assert requests
+    assert [name for name in requests if f"`{name}`" not in page("keep")] == []
 
 
 def test_keep_s_page_has_each_name_of_a_volume() -> None:
