@@ -7,7 +7,7 @@
     P/r/…                                                  reports: only for display
     P/w/imports                                            the import profile: it only makes a start faster
     P/w/earlier                                            that of an earlier job
-    /elasticjob/imports/<cluster>/<namespace>/<name>       one that the operator keeps for later jobs
+    /elasticjob/imports/<cluster>/<namespace>/<its uid>/<name>    one that the operator keeps for later jobs
 
 The uid is in the key, so a re-created job never shares keys with its predecessor. Slots are four hex digits and
 incarnations eight, so that keys sort by slot and a member is twelve bytes.
@@ -240,9 +240,12 @@ def kept_profiles(cluster: str) -> str:
     return f"{ROOT}/imports/{cluster}/"
 
 
-def kept_profile(cluster: str, namespace: str, name: str) -> str:
-    """Return the key of a profile that the operator keeps for later jobs of this namespace."""
-    return f"{kept_profiles(cluster)}{namespace}/{name}"
+def kept_profile(cluster: str, namespace: str, namespace_uid: str, name: str) -> str:
+    """Return the key of a profile that the operator keeps for later jobs of this namespace.
+
+    The uid is in the key, so a re-created namespace never shares profiles with its predecessor.
+    """
+    return f"{kept_profiles(cluster)}{namespace}/{namespace_uid}/{name}"
 
 
 def cli_prefix(run_id: str) -> str:

@@ -5,7 +5,9 @@ A profile only makes a start faster. So an etcd that does not answer is no error
 
 import asyncio
 import logging
+from collections.abc import Callable
 
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_api.keys import Keys
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.interface import Etcd, Put, Txn
@@ -19,9 +21,11 @@ log = logging.getLogger(__name__)
 class EtcdProfileStore:
     """Implements `warm_start.profiles.ProfileStore`."""
 
-    def __init__(self, etcd: Etcd, keys: Keys) -> None:
+    def __init__(self, etcd: Etcd, keys: Keys, writer: Callable[[], SessionIdentity | None]) -> None:
+        """`writer` returns the session of this agent in the job, None before the first one."""
         self._etcd = etcd
         self._own, self._earlier = keys.import_profile, keys.earlier_import_profile
+        self._writer = writer
 
     async def load(self) -> bytes | None:
         """Return the profile; None if there is none, or etcd does not answer."""
@@ -34,8 +38,14 @@ class EtcdProfileStore:
         return found.value if found else None
 
     async def save(self, data: bytes) -> None:
-        """Replace the job's own profile."""
+        """Replace the job's own profile, if the session of this agent has not ended."""
+        me = self._writer()
+        if me is None:
+            return
         try:
-            await self._etcd.txn(Txn((), (Put(self._own, data),)))
+            result = await self._etcd.txn(Txn((me.owns_key,), (Put(self._own, data),)))
         except EtcdError as error:
             log.info("warm start: the import profile was not written: %s", error)
+            return
+        if not result.succeeded:
+            log.info("warm start: the import profile was not written: the session of this node has ended")

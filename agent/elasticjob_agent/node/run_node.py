@@ -25,6 +25,7 @@ from elasticjob_agent.node.self_fencing import SelfFencing
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_agent.supervisor import Console, Supervisor
 from elasticjob_agent.tracing import Tracer
 from elasticjob_agent.workers.env import varying_variables
@@ -92,7 +93,9 @@ async def run_node(settings: NodeSettings, received_signals: list[signal.Signals
     progress = ProgressFifo(settings.log_dir / f"progress-{secrets.token_hex(4)}")
     port = _master_port(settings)
     etcd = EtcdClient(settings.endpoint)
-    starter = _warm_starter(settings, supervisor, consoles[1], kills, etcd) if settings.is_warm_start else None
+    starter = None
+    if settings.is_warm_start:
+        starter = _warm_starter(settings, supervisor, consoles[1], kills, etcd, writer=lambda: _identity_of(member))
     if settings.cpus:
         log.info("workers are bound to CPUs, by local rank: %s", "; ".join(map(format_cpus, settings.cpus)))
     with contextlib.ExitStack() as signals:  # a signal must not end the process while it cleans up
@@ -187,8 +190,18 @@ def _member(
     )
 
 
+def _identity_of(member: RendezvousMember) -> SessionIdentity | None:
+    return member.session.me if member.session is not None else None
+
+
 def _warm_starter(
-    settings: NodeSettings, supervisor: Supervisor, console: Console, kills: OomCounter, etcd: Etcd
+    settings: NodeSettings,
+    supervisor: Supervisor,
+    console: Console,
+    kills: OomCounter,
+    etcd: Etcd,
+    *,
+    writer: Callable[[], SessionIdentity | None],
 ) -> "WarmStart":
     # Most agents start no worker warm, and need not read these modules.
     from elasticjob_agent.node.profile_store import EtcdProfileStore  # noqa: PLC0415
@@ -197,7 +210,7 @@ def _warm_starter(
     from elasticjob_agent.warm_start.warm_starter import WarmStart  # noqa: PLC0415
 
     varying = varying_variables(virtual=settings.virtual_local_rank)
-    profiles = Profiles(EtcdProfileStore(etcd, settings.identity.keys))
+    profiles = Profiles(EtcdProfileStore(etcd, settings.identity.keys, writer))
     return WarmStart(supervisor, varying=varying, output=console.write, memory=MemoryMonitor(kills), profiles=profiles)
 
 

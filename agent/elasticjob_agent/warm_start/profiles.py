@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from elasticjob_agent.supervisor import Command
-from elasticjob_agent.warm_start.import_profile import ImportProfile, decode_profile, encode_profile
+from elasticjob_api.import_profile import ImportProfile, decode_profile, encode_profile
 
 _WRITER = ("GROUP_RANK", "0")
 """The node that writes, as its workers' variable: the others have recorded the same."""

@@ -5,7 +5,7 @@ import os
 
 from elasticjob_agent.supervisor import fd_registry
 from elasticjob_agent.warm_start.greeting import MAX_BYTES, Greeting, parse_greeting
-from elasticjob_agent.warm_start.import_profile import is_module_name
+from elasticjob_api.import_profile import is_module_name
 
 _READ_BYTES = 1 << 16
 _MAX_MODULES = 20_000

@@ -10,7 +10,7 @@ from typing import Any
 
 from elasticjob_agent.supervisor import Child, Command, Supervisor, SupervisorError, fd_registry
 from elasticjob_agent.supervisor.preforked import PreforkedWorker
-from elasticjob_agent.warm_start.import_profile import ImportSource
+from elasticjob_agent.warm_start.import_source import ImportSource
 from elasticjob_agent.warm_start.injection import Write, become_zygote
 from elasticjob_agent.warm_start.preload_report import PreloadReport, parse_report
 

@@ -15,7 +15,7 @@ from elasticjob_agent.supervisor.preforked import PreforkedWorker
 from elasticjob_agent.warm_start import eligibility
 from elasticjob_agent.warm_start.build_guard import MemoryLimitError, guarded
 from elasticjob_agent.warm_start.eligibility import StartConditions
-from elasticjob_agent.warm_start.import_profile import ImportProfile, ImportSource
+from elasticjob_agent.warm_start.import_source import ImportSource
 from elasticjob_agent.warm_start.injection import Write, stream_kinds
 from elasticjob_agent.warm_start.limits import Limits
 from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor
@@ -23,6 +23,7 @@ from elasticjob_agent.warm_start.preload_report import PreloadReport
 from elasticjob_agent.warm_start.program import find_program
 from elasticjob_agent.warm_start.recording import Recording
 from elasticjob_agent.warm_start.zygote import Zygote
+from elasticjob_api.import_profile import ImportProfile
 
 log = logging.getLogger(__name__)
 

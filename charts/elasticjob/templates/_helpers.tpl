@@ -234,4 +234,7 @@ capabilities: {drop: [ALL]}
 - apiGroups: [""]
   resources: [events]
   verbs: [create, patch]  # a repeated event is the same object with a higher count
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [get]  # the uids: a namespace's is in the keys of its import profiles, and kube-system's is the cluster's id
 {{- end }}

@@ -23,6 +23,7 @@ KINDS = {
     Resource.SERVICE: Kind("/api/v1", "v1", "Service"),
     Resource.EVENT: Kind("/api/v1", "v1", "Event"),
     Resource.NODE: Kind("/api/v1", "v1", "Node"),
+    Resource.NAMESPACE: Kind("/api/v1", "v1", "Namespace"),
     Resource.PERSISTENT_VOLUME_CLAIM: Kind("/api/v1", "v1", "PersistentVolumeClaim"),
     Resource.PERSISTENT_VOLUME: Kind("/api/v1", "v1", "PersistentVolume"),
     Resource.LEASE: Kind("/apis/coordination.k8s.io/v1", "coordination.k8s.io/v1", "Lease"),

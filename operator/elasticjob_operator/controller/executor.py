@@ -235,7 +235,7 @@ class ActionExecutor:
             context.job_state.expect(name)  # before the transaction: it may succeed although its response is lost
         profile = None
         if action.import_profile:
-            profile = await self._import_profiles.find(context.key, action.import_profile)
+            profile = await self._import_profiles.find(context.key, action.import_profile, context.job_state)
         if await self._write(context, transactions.write_spec(context.keys, action, profile)):
             context.events.extend(action.events)
 
@@ -276,7 +276,7 @@ class ActionExecutor:
         context.job_state.has_user = False
 
     async def _keep_import_profile(self, context: ReconcileContext, action: act.KeepImportProfile) -> None:
-        await self._import_profiles.keep(context.key, action.name)
+        await self._import_profiles.keep(context.key, action.name, context.job_state)
         context.job_state.profile_kept = action.moment
 
     async def _delete_prefix(self, context: ReconcileContext, _action: act.DeletePrefix) -> None:

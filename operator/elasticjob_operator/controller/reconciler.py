@@ -76,7 +76,9 @@ class Reconciler:
             etcd=etcd,
             before_etcd_write=sources.rendezvous.flush,
             clock=clocks.monotonic,
-            import_profiles=ImportProfiles(etcd, settings.cluster_id, clocks.monotonic),
+            import_profiles=ImportProfiles(
+                etcd=etcd, cluster=cluster, cluster_id=settings.cluster_id, clock=clocks.monotonic
+            ),
             credentials=credentials,
         )
         self._status_writer = StatusWriter(

@@ -22,6 +22,7 @@ class Resource(Enum):
     EVENT = "events"
     DISRUPTION_BUDGET = "poddisruptionbudgets"
     NODE = "nodes"
+    NAMESPACE = "namespaces"
     PERSISTENT_VOLUME_CLAIM = "persistentvolumeclaims"
     PERSISTENT_VOLUME = "persistentvolumes"
     LEASE = "leases"

@@ -76,6 +76,10 @@ class JobState:
     """The last certificate that this process issued."""
     profile_kept: tuple[int, bool] | None = None
     """The moment at which the job's import profile was last kept; see `KeepImportProfile`."""
+    namespace_uid: str = ""
+    """The uid of the job's namespace, once it was needed for a profile."""
+    refused_profile: int = 0
+    """The revision in etcd of the import profile that was last refused."""
     has_user: bool = False
     """Whether this process has created the job's user in etcd, has tried to, or has found it there."""
     avoided_until_s: dict[str, float] = field(default_factory=dict)

@@ -20,10 +20,6 @@ from tests.frameworks.warm_start.rounds import RoundResult, Rounds, open_rounds
 
 ROOT = Path(__file__).resolve().parents[3]
 _MAX_CORES = 4
-_OK = "exited with code 0"
-_TORCH_ABORT = "aborted by torch at its exit"
-_TORCH_ABORT_TEXT = "terminate called without an active exception"
-"""docs/warm-start.md, "A worker that ends by SIGABRT after its last line"; cold starts have it, too."""
 
 
 @dataclass
@@ -36,7 +32,7 @@ class Tally:
 
     def add(self, result: RoundResult) -> None:
         """Count one round, and keep what it left if it did not succeed."""
-        self.counts[result.kind, result.results, _ends(result)] += 1
+        self.counts[result.kind, result.results, result.ends] += 1
         self.seconds.setdefault(result.kind, []).append(result.took_s)
         if not result.has_succeeded:
             self._keep(result)
@@ -67,7 +63,7 @@ class Tally:
         for (kind, lines, ends), count in self.counts.items():
             if not all(lines):
                 found.append(f"{count} {kind} rounds have no result of every rank")
-            if not set(ends) <= {_OK, _TORCH_ABORT}:
+            if set(ends) != {"exited with code 0"}:
                 found.append(f"{count} {kind} rounds ended with: {', '.join(ends)}")
         return found
 
@@ -79,14 +75,6 @@ class Tally:
             for (kind, lines, ends), count in sorted(self.counts.items())
         ]
         return "\n".join([*rows, *(f"result {place}: {' '.join(lines)}" for lines, place in names.items())])
-
-
-def _ends(result: RoundResult) -> tuple[str, ...]:
-    """Return how each rank ended; a known end of torch after the whole result has a name of its own."""
-    return tuple(
-        _TORCH_ABORT if end == "killed by SIGABRT" and line and stderr.rstrip().endswith(_TORCH_ABORT_TEXT) else end
-        for end, line, stderr in zip(result.ends, result.results, result.stderr, strict=True)
-    )
 
 
 async def compare(

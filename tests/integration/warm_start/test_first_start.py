@@ -1,6 +1,7 @@
 """The first workers of a node, with the recording of another one in a real etcd: each import is done once for all."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.node.profile_store import EtcdProfileStore
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_agent.supervisor import Supervisor
-from elasticjob_agent.warm_start.import_profile import decode_profile, encode_profile
 from elasticjob_agent.warm_start.profiles import Profiles
 from elasticjob_agent.warm_start.warm_starter import WarmStart
+from elasticjob_api.import_profile import decode_profile, encode_profile
 from elasticjob_api.keys import Keys
+from elasticjob_api.rendezvous_state import Member
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Delete, Put, Txn
@@ -32,12 +35,21 @@ def keys(prefix: str) -> Keys:
 
 
 @pytest.fixture
-def renew(node: WarmNode, supervisor: Supervisor, etcd: EtcdClient, keys: Keys) -> Renew:
+async def session(etcd: EtcdClient, keys: Keys) -> SessionIdentity:
+    """The session of the node's agent, whose key exists."""
+    lease = await etcd.lease_grant(60.0)
+    me = SessionIdentity(keys, Member(0, "0000000a"), lease.id)
+    await etcd.txn(Txn((), (Put(me.node_key, b"{}", lease.id),)))
+    return me
+
+
+@pytest.fixture
+def renew(node: WarmNode, supervisor: Supervisor, etcd: EtcdClient, keys: Keys, session: SessionIdentity) -> Renew:
     """Return a function that gives the node a new agent's starter, with the profiles in etcd."""
     node.env["GROUP_RANK"] = "0"
 
     def give() -> None:
-        profiles = Profiles(EtcdProfileStore(etcd, keys))
+        profiles = Profiles(EtcdProfileStore(etcd, keys, lambda: session))
         node.starter = WarmStart(supervisor, varying=VARYING, output=node.preload, limits=FAST, profiles=profiles)
 
     return give
@@ -231,6 +243,26 @@ async def test_a_node_that_imports_something_else_starts_cold(
     await node.ran()
     [sentence] = sentences()
     assert sentence.startswith("not warm: the recording of another node was not used: importing trap leaves a thread")
+
+
+async def test_a_session_that_has_ended_writes_no_profile(
+    etcd: EtcdClient, keys: Keys, session: SessionIdentity, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The agent was silent for so long that another one has its slot, and has written what it has imported."""
+    caplog.set_level(logging.INFO, logger="elasticjob_agent")
+    store = EtcdProfileStore(etcd, keys, lambda: session)
+    await store.save(b"early")
+    assert await store.load() == b"early"
+    await etcd.lease_revoke(session.lease)
+    lease = await etcd.lease_grant(60.0)
+    newer = SessionIdentity(keys, session.member, lease.id)
+    await etcd.txn(Txn((), (Put(newer.node_key, b"{}", lease.id),)))
+    await EtcdProfileStore(etcd, keys, lambda: newer).save(b"newer")
+    await store.save(b"late")
+    assert await store.load() == b"newer"
+    assert caplog.messages == ["warm start: the import profile was not written: the session of this node has ended"]
+    await EtcdProfileStore(etcd, keys, lambda: None).save(b"none")
+    assert await store.load() == b"newer"
 
 
 def test_the_first_workers_of_a_joiner_are_warm(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:

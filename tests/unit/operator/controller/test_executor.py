@@ -56,9 +56,8 @@ def creation(slot: int, job: str = "j", namespace: str = "default") -> CreatePod
 
 def actor(cluster: InMemoryCluster, store: InMemoryStore | None = None) -> ActionExecutor:
     etcd = InMemoryEtcd(store or InMemoryStore())
-    return ActionExecutor(
-        cluster=cluster, etcd=etcd, import_profiles=ImportProfiles(etcd, "cluster", lambda: NOW_S), clock=lambda: NOW_S
-    )
+    profiles = ImportProfiles(etcd=etcd, cluster=cluster, cluster_id="cluster", clock=lambda: NOW_S)
+    return ActionExecutor(cluster=cluster, etcd=etcd, import_profiles=profiles, clock=lambda: NOW_S)
 
 
 def body(name: str, uid: str = "u1") -> Object:
@@ -346,10 +345,11 @@ async def test_a_write_to_etcd_is_announced_before_it_is_sent() -> None:
     store, announced = InMemoryStore(), list[int]()
     store.txn(Txn((), (Put("/p/c/spec", b"x"),)))
     written = store.revision
+    cluster, etcd = InMemoryCluster(), InMemoryEtcd(store)
     executor = ActionExecutor(
-        cluster=InMemoryCluster(),
-        etcd=InMemoryEtcd(store),
-        import_profiles=ImportProfiles(InMemoryEtcd(store), "cluster", lambda: NOW_S),
+        cluster=cluster,
+        etcd=etcd,
+        import_profiles=ImportProfiles(etcd=etcd, cluster=cluster, cluster_id="cluster", clock=lambda: NOW_S),
         before_etcd_write=lambda: announced.append(store.revision),
         clock=lambda: NOW_S,
     )

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from elasticjob_agent.warm_start.import_profile import ImportProfile, decode_profile, encode_profile
 from elasticjob_api.constants import IMPORT_PROFILE_BYTES
+from elasticjob_api.import_profile import ImportProfile, decode_profile, encode_profile
 
 PROFILE = ImportProfile(
     argv=("python", "train.py", "\udcff"),
@@ -70,6 +70,15 @@ def test_a_profile_that_is_too_large_is_not_written() -> None:
     assert encode_profile(large) is None
 
 
+def test_a_profile_of_very_many_modules_can_be_read() -> None:
+    modules = {f"package.part_{number}": f"/usr/lib/python3/package/part_{number}.py" for number in range(12_000)}
+    data = encode_profile(replace(PROFILE, modules=modules, files=dict.fromkeys(modules.values(), 5)))
+    assert data is not None
+    found = decode_profile(data)
+    assert found is not None
+    assert found.modules == modules
+
+
 def _packed(value: object) -> bytes:
     return zlib.compress(json.dumps(value).encode())
 
@@ -83,7 +92,20 @@ def _packed(value: object) -> bytes:
         _packed([]),
         _packed({**_VALUE, "v": 2}),
         _packed({**_VALUE, "modules": []}),
+        _packed({**_VALUE, "modules": {"torch": {"nested": 1}}}),
+        _packed({**_VALUE, "modules": {"torch": "x" * 4097}}),
+        _packed({**_VALUE, "modules": {f"m{number}": "" for number in range(20_001)}}),
+        _packed({**_VALUE, "argv": "python train.py"}),
+        _packed({**_VALUE, "argv": ["python\0train.py"]}),
+        _packed({**_VALUE, "interpreter": ["/usr/bin/python3"]}),
+        _packed({**_VALUE, "interpreter": [["/usr/bin/python3"], 5]}),
         _packed({**_VALUE, "folders": 3}),
+        _packed({**_VALUE, "folders": [""] * 1001}),
+        _packed({**_VALUE, "denied": [[]]}),
+        _packed({**_VALUE, "files": {"a": 1 << 64}}),
+        _packed({**_VALUE, "seconds": "3"}),
+        _packed({**_VALUE, "new": [0] * 100_001}),
+        _packed({**_VALUE, "new": [[]] * 1001}),
         _packed({**_VALUE, "files": {"a": "b"}}),
         _packed({**_VALUE, "files": {"/a\ud800": 1}}),
         _packed({**_VALUE, "files": {"/a\0": 1}}),
@@ -98,7 +120,8 @@ def _packed(value: object) -> bytes:
         zlib.compress(_TEXT.replace(b"1700000000123456789", b"1e999")),
         zlib.compress(b"[" * 100_000),
         zlib.compress(b" " * (1 << 25)),
-        zlib.compress(b"{}")[:-1],
+        zlib.compress(_TEXT)[:-1],
+        zlib.compress(_TEXT) + b"more",
         b"x" * (IMPORT_PROFILE_BYTES + 1),
     ],
 )

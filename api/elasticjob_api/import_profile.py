@@ -1,37 +1,26 @@
 """The imports of a command as one node has recorded them, for the first workers of another node.
 
 Its text is compressed JSON. Any writer with the job's certificate may have written it, so it is parsed as a stranger's.
+Bytes that would take more than a few MiB of memory are neither unpacked nor parsed.
 """
 
 import json
-import os
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from elasticjob_api.constants import IMPORT_PROFILE_BYTES
 
-_MAX_TEXT = 1 << 23
+_MAX_TEXT = 1 << 22
 """Bytes of the text: more is no profile, and is not unpacked."""
-_MAX_MODULES, _MAX_FOLDERS = 20_000, 1000
-_MAX_NAME = 300
-_MAX_PATH = 4096
-"""Bytes of a path that the kernel takes."""
+_MAX_MODULES, _MAX_FOLDERS, _MAX_DENIED, _MAX_WORDS = 20_000, 1000, 1000, 10_000
+_MAX_COMMAS, _MAX_BRACKETS = 100_000, 1000
+"""In the text: more is no profile, and is not parsed. Each value of JSON takes many times its text in memory."""
+_MAX_NAME, _MAX_PATH = 300, 4096
+_MAX_TIME_NS = 1 << 63
 _VERSION = 1
-MAX_SECONDS = 600.0
-
-
-class ImportSource(Protocol):
-    """The modules that a zygote is to import: a recording of this node, or a profile of another one."""
-
-    @property
-    def modules(self) -> Mapping[str, str]:
-        """Return the modules in the order of their imports, each with the file from which it came."""
-
-    @property
-    def folders(self) -> Sequence[str]:
-        """Return entries that sys.path has got since the interpreter was started."""
+_MAX_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,31 +64,31 @@ def decode_profile(data: bytes) -> ImportProfile | None:
     try:
         unpacked = zlib.decompressobj()
         text = unpacked.decompress(data, _MAX_TEXT)
-        if not unpacked.eof:
+        if not unpacked.eof or unpacked.unused_data or not _is_small(text):
             return None
         return _profile(json.loads(text))
-    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+    except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _is_small(text: bytes) -> bool:
+    return text.count(b",") <= _MAX_COMMAS and text.count(b"[") + text.count(b"{") <= _MAX_BRACKETS
 
 
 def _profile(value: Mapping[str, Any]) -> ImportProfile | None:
-    if value["v"] != _VERSION or len(value["modules"]) > _MAX_MODULES:
+    if value["v"] != _VERSION:
         return None
     path, modified_ns = value["interpreter"]
-    seconds = float(value["seconds"])
-    if not 0 <= seconds <= MAX_SECONDS:  # also what is no number
-        return None
-    files = {str(path): int(modified_ns) for path, modified_ns in value["files"].items()}
-    profile = ImportProfile(
-        argv=tuple(map(str, value["argv"])),
-        interpreter=(str(path), int(modified_ns)),
-        modules=_with_files({name: str(path) for name, path in value["modules"].items()}, files),
-        folders=tuple(map(str, value["folders"][:_MAX_FOLDERS])),
+    files = {_path(path): _time_ns(time) for path, time in _entries(value["files"])}
+    return ImportProfile(
+        argv=_texts(value["argv"], _MAX_WORDS, _MAX_TEXT),
+        interpreter=(_path(path), _time_ns(modified_ns)),
+        modules=_with_files({name: _path(path) for name, path in _entries(value["modules"])}, files),
+        folders=tuple(map(_path, _texts(value["folders"], _MAX_FOLDERS, _MAX_PATH))),
         files=files,
-        denied=tuple(map(str, value["denied"])),
-        seconds=seconds,
+        denied=_texts(value["denied"], _MAX_DENIED, _MAX_NAME),
+        seconds=_seconds(value["seconds"]),
     )
-    return profile if all(map(_is_path, (*profile.files, *profile.folders, *profile.modules.values()))) else None
 
 
 def _with_files(modules: Mapping[str, str], files: Collection[str]) -> dict[str, str]:
@@ -114,12 +103,42 @@ def _with_files(modules: Mapping[str, str], files: Collection[str]) -> dict[str,
     return {name: path for name, path in modules.items() if name in wanted and (path in files or not path)}
 
 
-def _is_path(text: str) -> bool:
-    """Whether the kernel could take this as a path; some modules have another text, or none."""
-    try:
-        return "\0" not in text and len(os.fsencode(text)) < _MAX_PATH
-    except UnicodeEncodeError:
-        return False
+def _entries(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    if len(value) > _MAX_MODULES:
+        raise ValueError("too many entries")
+    return list(value.items())
+
+
+def _texts(value: list[Any], most: int, longest: int) -> tuple[str, ...]:
+    if not isinstance(value, list) or len(value) > most:
+        raise ValueError("no short list")
+    return tuple(_text(each, longest) for each in value)
+
+
+def _text(value: object, longest: int) -> str:
+    if not isinstance(value, str) or len(value) > longest or "\0" in value:
+        raise ValueError("no short text")
+    return value
+
+
+def _path(value: object) -> str:
+    """Return the text if the kernel could take it as a path; some modules have another text, or none."""
+    text = _text(value, _MAX_PATH)
+    if len(text.encode(errors="surrogateescape")) >= _MAX_PATH:
+        raise ValueError("no path")
+    return text
+
+
+def _time_ns(value: object) -> int:
+    if not isinstance(value, int) or not -_MAX_TIME_NS <= value < _MAX_TIME_NS:
+        raise ValueError("no time")
+    return value
+
+
+def _seconds(value: object) -> float:
+    if not isinstance(value, int | float) or not 0 <= value <= _MAX_SECONDS:  # nor NaN
+        raise ValueError("no duration")
+    return float(value)
 
 
 def is_module_name(name: str) -> bool:

@@ -1,0 +1,16 @@
+"""The interface of what a zygote is to import."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+
+class ImportSource(Protocol):
+    """The modules that a zygote is to import: a recording of this node, or a profile of another one."""
+
+    @property
+    def modules(self) -> Mapping[str, str]:
+        """Return the modules in the order of their imports, each with the file from which it came."""
+
+    @property
+    def folders(self) -> Sequence[str]:
+        """Return entries that sys.path has got since the interpreter was started."""
