@@ -2,7 +2,7 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 START_S = 1.5
@@ -48,6 +48,14 @@ class PreforkedWorker:
         self.loss = self.loss or reason
         if not self.registered.done():
             self.registered.set_result(False)
+
+
+def describe_losses(names: Sequence[str], workers: Sequence[PreforkedWorker]) -> str:
+    """Return why some commands of these names were started cold, although these workers were to become them."""
+    lost = [(name, worker.loss) for name, worker in zip(names, workers, strict=False) if worker.loss]
+    if len(lost) == len(names) and len({loss for _, loss in lost}) == 1:
+        return lost[0][1]
+    return "; ".join(f"the worker for {name}: {loss}" for name, loss in lost)
 
 
 def open_link() -> tuple[socket.socket, socket.socket]:

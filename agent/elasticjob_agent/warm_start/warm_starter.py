@@ -17,7 +17,7 @@ from collections.abc import Collection, Coroutine, Sequence
 
 from elasticjob_agent.host.oom import OomCounter
 from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Supervisor, SupervisorError
-from elasticjob_agent.supervisor.preforked import PreforkedWorker
+from elasticjob_agent.supervisor.preforked import PreforkedWorker, describe_losses
 from elasticjob_agent.warm_start import eligibility
 from elasticjob_agent.warm_start.early_ends import MAX_EARLY_ENDS, EarlyEnds, WorkerEnd
 from elasticjob_agent.warm_start.head_start import HeadStart
@@ -28,8 +28,9 @@ from elasticjob_agent.warm_start.profiles import Profiles
 from elasticjob_agent.warm_start.program import find_program
 from elasticjob_agent.warm_start.recording import Recording
 from elasticjob_agent.warm_start.stack_injection import with_stacks
-from elasticjob_agent.warm_start.zygote import ZygoteLost
+from elasticjob_agent.warm_start.zygote import ZygoteLost, ZygoteOutdated
 from elasticjob_agent.warm_start.zygote_builder import NotEligibleError, ReadyZygote, ZygoteBuilder
+from elasticjob_api.import_profile import ImportProfile
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +115,7 @@ class WarmStart:
         finally:
             if recording:
                 recording.worker_started()
-        self._started(children, reason=reason or _losses(commands, taken))
+        self._started(children, reason=reason or describe_losses([each.name for each in commands], taken))
         if any(worker.is_hanging for worker in taken):
             self._refuse("a worker that was forked ahead hung")
         self._prepare_next(commands, children[0], recording)
@@ -158,9 +159,9 @@ class WarmStart:
         for command in commands:
             if reason := eligibility.refuse_conditions(ready.conditions, self._builder.conditions(command)):
                 return [], reason
-        if len(_alive(ready)) < len(commands) and self._is_building and self._task is not None:
+        if len(ready.alive_workers) < len(commands) and self._is_building and self._task is not None:
             await asyncio.wait([self._task], timeout=self._limits.round_s)
-        alive = _alive(ready)
+        alive = ready.alive_workers
         if len(alive) < len(commands):
             if ready.zygote.child.exit.done() and not self._is_building:
                 await self._discard_zygote()  # so that one of these workers records its imports
@@ -214,7 +215,7 @@ class WarmStart:
             self._cold_reason = _NOT_BUILT
             self._begin(self._build(commands, child, recording))
         elif self._ready is not None:
-            self._begin(self._fork_next(self._ready, len(commands)))
+            self._begin(self._fork_next(commands, self._ready))
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         """Let this be the only task. An earlier one, which only waits for the end of the imports, is cancelled."""
@@ -240,7 +241,7 @@ class WarmStart:
             return
         finally:
             self._is_building = False
-        await self._fork_next(ready, len(commands))
+        await self._fork_next(commands, ready)
         self._growth = asyncio.create_task(self._grow(commands, recording, ready))
         self._growth.add_done_callback(self._task_ended)
         await self._write_profile(commands, ready)
@@ -264,7 +265,7 @@ class WarmStart:
                 return
             self._ready = larger
             try:
-                await self._fork_next(larger, len(commands))
+                await self._fork_next(commands, larger)
             finally:
                 await self._end_zygote(ready)
             ready = larger
@@ -274,12 +275,29 @@ class WarmStart:
         if self._profiles is not None:
             await self._profiles.write(commands[0], ready.profile)
 
-    async def _fork_next(self, ready: ReadyZygote, count: int) -> None:
+    async def _fork_next(self, commands: Sequence[Command], ready: ReadyZygote) -> None:
         """Fork the workers of the next round; report once how much memory the zygote and these take."""
-        await self._refill(ready, count)
+        is_outdated = await self._refill(ready, len(commands))
+        if is_outdated and (again := await self._build_again(commands, ready.profile)) is not None:
+            ready = again
+            await self._refill(ready, len(commands))
+            await self._write_profile(commands, ready)
         if self._ready is ready and not ready.is_measured:
             await self._memory.report(ready.zygote.child, ready.workers)
             ready.is_measured = True
+
+    async def _build_again(self, commands: Sequence[Command], profile: ImportProfile) -> ReadyZygote | None:
+        """Repeat the imports of a zygote whose files have changed; None if that fails, and the next round records."""
+        self._is_building = True
+        try:
+            self._ready = ready = await self._builder.build(commands[0], profile)
+        except (NotEligibleError, SupervisorError, StartError, OSError) as error:
+            self._cold_reason = f"the zygote could not be built: {error}"
+            return None
+        else:
+            return ready
+        finally:
+            self._is_building = False
 
     async def _wait_for_first_zygote(self, commands: Sequence[Command]) -> None:
         """Build a zygote from what another node has recorded, if there is such a recording."""
@@ -310,12 +328,12 @@ class WarmStart:
             self._is_building = False
         await self._refill(ready, len(commands))  # its memory is measured once these workers have started
 
-    async def _refill(self, ready: ReadyZygote, count: int) -> None:
-        """Have the zygote fork workers until `count` wait."""
+    async def _refill(self, ready: ReadyZygote, count: int) -> bool:
+        """Have the zygote fork workers until `count` wait; return whether files of its imports have changed."""
         self._is_building = True
         try:
             for attempt in range(_MAX_FORKS * count):
-                ready.workers = _alive(ready)
+                ready.workers = ready.alive_workers
                 missing = count - len(ready.workers)
                 if missing <= 0:
                     break
@@ -330,10 +348,12 @@ class WarmStart:
         except (ZygoteLost, SupervisorError, OSError) as error:
             self._cold_reason = f"the zygote is gone: {error}"
             await self._discard_zygote()
+            return isinstance(error, ZygoteOutdated)
         else:
             self._begin_watch(ready)
         finally:
             self._is_building = False
+        return False
 
     def _begin_watch(self, ready: ReadyZygote) -> None:
         if self._ready is ready and ready.watch is None:
@@ -372,18 +392,6 @@ class WarmStart:
             ready.watch.cancel()
         await self._supervisor.discard(ready.workers)
         await ready.zygote.close()
-
-
-def _alive(ready: ReadyZygote) -> list[PreforkedWorker]:
-    return [worker for worker in ready.workers if worker.is_alive]
-
-
-def _losses(commands: Sequence[Command], taken: Sequence[PreforkedWorker]) -> str:
-    """Return why some of these workers were started cold, although all were to be warm."""
-    lost = [(command.name, worker.loss) for command, worker in zip(commands, taken, strict=False) if worker.loss]
-    if len(lost) == len(commands) and len({loss for _, loss in lost}) == 1:
-        return lost[0][1]
-    return "; ".join(f"the worker for {name}: {loss}" for name, loss in lost)
 
 
 def _log_output(lines: bytes) -> None:

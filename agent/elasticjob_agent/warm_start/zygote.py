@@ -24,6 +24,10 @@ class ZygoteLost(SupervisorError):
     """The zygote has ended, or has sent no message of the protocol."""
 
 
+class ZygoteOutdated(ZygoteLost):
+    """A file of its imports has changed since, so it forks no worker any more."""
+
+
 class Zygote:
     """One zygote; see user_python/warm_start/elasticjob_warm_start/zygote.py for the messages."""
 
@@ -108,7 +112,8 @@ class Zygote:
         `is_checked` is whether the zygote first looks for changed files. Each worker does so before its script, too.
 
         Raises:
-            ZygoteLost: the zygote has ended, or a file of its imports has changed.
+            ZygoteLost: the zygote has ended.
+            ZygoteOutdated: a file of its imports has changed.
             ForkServerLost: the fork server has ended.
         """
         try:
@@ -128,7 +133,7 @@ class Zygote:
 
     async def _check_forked(self, message: dict[str, Any]) -> None:
         if path := message.get("stale"):
-            raise ZygoteLost(f"{str(path)[:200]} has changed since it was imported")
+            raise ZygoteOutdated(f"{str(path)[:200]} has changed since it was imported")
         if not message.get("forked"):
             raise ZygoteLost(f"it has ended{await self._end()}")
 

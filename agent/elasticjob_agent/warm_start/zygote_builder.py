@@ -56,6 +56,11 @@ class ReadyZygote:
     is_measured: bool = False
     """Whether its memory has been reported."""
 
+    @property
+    def alive_workers(self) -> list[PreforkedWorker]:
+        """Return the workers that still wait."""
+        return [worker for worker in self.workers if worker.is_alive]
+
 
 class ZygoteBuilder:
     """Builds one zygote after the other, until one is fit to be forked."""

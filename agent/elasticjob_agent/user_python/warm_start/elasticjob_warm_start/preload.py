@@ -24,6 +24,7 @@ from .paused_collector import PausedCollector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from importlib.machinery import ModuleSpec
 
 
@@ -66,6 +67,7 @@ class Preload:
         self.environment.mark(set(plan["varying"]))  # type: ignore[call-overload]
         self.folders = package_folders()
         of_site = set(sys.modules) - self._modules_before
+        before = _modification_times(modules.values())
         collector = PausedCollector()
         try:
             self._compare("sitecustomize")
@@ -77,6 +79,9 @@ class Preload:
             self.environment.stop()
         _fork_once()
         report = self._report(modules, set(plan["varying"]), of_site)  # type: ignore[call-overload]
+        # A file that has changed since it was read has its old time here, so that the first check finds it.
+        files: "dict[str, int]" = report["files"]  # type: ignore[assignment]
+        files.update((path, time_ns) for path, time_ns in before.items() if path in files)
         self.check = ImportCheck(
             files=report["files"],  # type: ignore[arg-type]
             top_level=report["top_level"],  # type: ignore[arg-type]
@@ -150,7 +155,7 @@ class Preload:
             "folder_changed": os.getcwd() != self._folder,
             "tracer": sys.gettrace() is not None or sys.getprofile() is not None,
             "top_level": sorted({name.partition(".")[0] for name in added}),
-            "files": _modification_times(loaded),
+            "files": _modification_times(map(_origin_in_spec, loaded)),
         }
 
     def _reads(self, varying: "set[str]") -> "dict[str, list[str]]":
@@ -223,11 +228,14 @@ def _is_same_file(origin: object, recorded: str) -> bool:
     return found == recorded or os.path.realpath(found) == os.path.realpath(recorded)
 
 
-def _modification_times(names: "list[str]") -> "dict[str, int]":
-    """Return the files of these modules, each with its time of modification in nanoseconds."""
+def _origin_in_spec(name: str) -> object:
+    return getattr(getattr(sys.modules[name], "__spec__", None), "origin", None)
+
+
+def _modification_times(paths: "Iterable[object]") -> "dict[str, int]":
+    """Return those of these files that exist, each with its time of modification in nanoseconds."""
     files = {}
-    for name in names:
-        path = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None)
+    for path in paths:
         if isinstance(path, str):
             with contextlib.suppress(OSError, ValueError):  # built-in and frozen modules have no file
                 files[path] = os.stat(path).st_mtime_ns
