@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from elasticjob_api.errors import FieldError
+from elasticjob_api.quantity import in_units_of, parse_quantity
 from elasticjob_cli.local.pod_template import Json, containers_of
-from elasticjob_cli.quantity import in_units_of, parse_quantity
 
 _REFERENCE = re.compile(r"\$(?:(\$)|\(([^()]*)\))")
 _MAP_FIELD = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elasticjob_cli.quantity import parse_quantity
+from elasticjob_api.quantity import parse_quantity
 from elasticjob_cli.views.text import size
 
 _CORE = 100.0
