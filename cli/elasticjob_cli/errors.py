@@ -33,7 +33,7 @@ class InvalidFault(CliError):
 
 
 class RunFolderError(CliError):
-    """The folder of the run cannot be used; nothing was started."""
+    """The folder of the run, or that in memory, cannot be used; nothing was started."""
 
     code = ExitCode.USAGE
 
