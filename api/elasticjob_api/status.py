@@ -47,6 +47,24 @@ class StartStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeepStatus:
+    """The steps that are kept in memory: of a job, or what one of its nodes knows and holds."""
+
+    step: int | None = None
+    """Number of the newest committed step: it survives the loss of as many nodes as it has copies."""
+    round: int | None = None
+    """The round whose workers wrote it."""
+    copies: int | None = None
+    """The fewest other nodes that hold a part of it."""
+    bytes: int = 0
+    """Held in memory, with all copies."""
+    skipped: int = 0
+    """Steps that were dropped, uncopied, for newer ones."""
+    degraded: str = ""
+    """Why parts have fewer copies than requested, or why nothing is kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatus:
     """One node of the job.
 

@@ -1,0 +1,57 @@
+"""The steps of a job that are kept in memory: in sentences, and as a table of what each node holds."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from elasticjob_cli.views.text import align, one_line, pluralize, sentence, size
+
+_HEAD = ("NODE", "POD", "ON", "HELD", "STEP", "ROUND", "COPIES", "SKIPPED", "REMARK")
+
+
+def keep_sentences(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is kept and how safely; nothing for a job without `spec.keep`."""
+    if not spec.get("keep"):
+        return
+    yield _committed(status.get("keep") or {})
+    if skipped := int((status.get("keep") or {}).get("skipped") or 0):
+        verb = "was" if skipped == 1 else "were"
+        yield f"{pluralize(skipped, 'step')} {verb} dropped, uncopied, for newer ones."
+    if why := _degraded(status):
+        yield sentence(f"Steps are kept less safely than requested: {why}")
+
+
+def keep_table(status: Mapping[str, Any]) -> list[str]:
+    """Return a line for the head and one for each node whose agent reports what it holds; empty without any."""
+    rows = [_row(node, node["keep"]) for node in status.get("nodes") or () if node.get("keep")]
+    return align([_HEAD, *rows]) if rows else []
+
+
+def _committed(kept: Mapping[str, Any]) -> str:
+    held = size(int(kept.get("bytes") or 0))
+    if kept.get("step") is None:
+        return f"No step is committed yet; {held} are held in memory."
+    copies = int(kept.get("copies") or 0)
+    where = f"on its own node and on {pluralize(copies, 'other node')}" if copies else "on its own node only"
+    return f"Step {kept['step']} of round {kept.get('round')} is committed: {where}; {held} are held in memory."
+
+
+def _degraded(status: Mapping[str, Any]) -> str:
+    conditions: Sequence[Mapping[str, Any]] = status.get("conditions") or ()
+    found = (each for each in conditions if each.get("type") == "KeepDegraded" and each.get("status") == "True")
+    return next((str(each.get("message") or "") for each in found), "")
+
+
+def _row(node: Mapping[str, Any], kept: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        str(node.get("name") or "-"),
+        str(node.get("podName") or "-"),
+        str(node.get("nodeName") or "-"),
+        size(int(kept.get("bytes") or 0)),
+        *(_cell(kept, name) for name in ("step", "round", "copies", "skipped")),
+        one_line(str(kept.get("degraded") or "")),
+    )
+
+
+def _cell(kept: Mapping[str, Any], name: str) -> str:
+    value = kept.get(name)
+    return "-" if value is None else str(value)

@@ -1,0 +1,73 @@
+"""What is kept in memory: in sentences, and as a table of nodes."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_cli.views.keep_text import keep_sentences, keep_table
+from tests.unit.cli.recorded import a_node
+
+SPEC = {"keep": {"sizeLimit": "8Gi"}}
+
+
+def sentences(**status: Any) -> list[str]:
+    return list(keep_sentences(SPEC, status))
+
+
+def kept(**fields: Any) -> dict[str, Any]:
+    """Return the kept steps of a status as the API server has them."""
+    return {"keep": {"bytes": 3 << 30, "skipped": 0, "degraded": "", **fields}}
+
+
+def test_a_job_that_keeps_no_steps_has_no_sentence_about_them() -> None:
+    assert list(keep_sentences({}, kept(step=3, round=1))) == []
+    assert keep_table({"nodes": [a_node(0)]}) == []
+
+
+@pytest.mark.parametrize(
+    ("copies", "where"),
+    [
+        (None, "on its own node only"),
+        (0, "on its own node only"),
+        (1, "on its own node and on 1 other node"),
+        (2, "on its own node and on 2 other nodes"),
+    ],
+)
+def test_the_committed_step_is_named_with_the_nodes_that_hold_it(copies: int | None, where: str) -> None:
+    found = sentences(**kept(step=120, round=3, copies=copies))
+    assert found == [f"Step 120 of round 3 is committed: {where}; 3.0 GiB are held in memory."]
+
+
+def test_before_the_first_commit_there_is_only_what_is_held() -> None:
+    assert sentences() == ["No step is committed yet; 0 B are held in memory."]
+    assert sentences(**kept()) == ["No step is committed yet; 3.0 GiB are held in memory."]
+
+
+def test_skipped_steps_and_the_reason_of_missing_copies_are_named() -> None:
+    conditions = [
+        {"type": "Running", "status": "True", "message": "no"},
+        {"type": "KeepDegraded", "status": "True", "message": "j-1: no answer of a peer"},
+    ]
+    assert sentences(**kept(skipped=1))[1:] == ["1 step was dropped, uncopied, for newer ones."]
+    assert sentences(**kept(skipped=2), conditions=conditions)[1:] == [
+        "2 steps were dropped, uncopied, for newer ones.",
+        "Steps are kept less safely than requested: j-1: no answer of a peer.",
+    ]
+
+
+def test_a_condition_that_is_not_true_is_no_reason() -> None:
+    conditions = [{"type": "KeepDegraded", "status": "False", "message": "was"}]
+    assert len(sentences(**kept(), conditions=conditions)) == 1
+
+
+def test_the_table_has_a_line_for_each_node_that_reports() -> None:
+    nodes = [
+        a_node(0, **kept(step=120, round=3, copies=1)),
+        a_node(1, **kept(skipped=4, degraded="no answer\nof a peer")),
+        a_node(2),
+    ]
+    assert [line.split(maxsplit=9) for line in keep_table({"nodes": nodes})] == [
+        ["NODE", "POD", "ON", "HELD", "STEP", "ROUND", "COPIES", "SKIPPED", "REMARK"],
+        ["digits-0", "digits-0-abcde", "n0", "3.0", "GiB", "120", "3", "1", "0"],
+        ["digits-1", "digits-1-abcde", "n1", "3.0", "GiB", "-", "-", "-", "4", "no answer of a peer"],
+    ]
