@@ -15,6 +15,7 @@ from elasticjob_api import constants
 from elasticjob_api.keys import FailureKey, Keys, job_prefix
 from elasticjob_api.records import (
     Completion,
+    KeepReport,
     NodeRecord,
     NodeReport,
     NodeSamples,
@@ -253,6 +254,7 @@ class OperatorHistory:
         *,
         cpu_percent: float | None = None,
         start: StartReport | None = None,
+        keep: KeepReport | None = None,
     ) -> None:
         node = self.etcd.store.get(self.keys.node(member.slot, member.incarnation))
         now = self.state()
@@ -263,7 +265,7 @@ class OperatorHistory:
         report = NodeReport(
             pod=record.pod, pod_uid=record.pod_uid, round=now.round, group_rank=rank, workers=workers, start=start
         )
-        samples = NodeSamples(round=now.round, cpu_percent=(cpu_percent,) * 2, progress=progress)
+        samples = NodeSamples(round=now.round, cpu_percent=(cpu_percent,) * 2, progress=progress, keep=keep)
         await self._put(
             Put(self.keys.report(member.slot, member.incarnation), encode(report), record.lease),
             Put(self.keys.samples(member.slot, member.incarnation), encode(samples), record.lease),

@@ -94,6 +94,7 @@ class ConditionType(StrEnum):
     STALLED = "Stalled"
     RENDEZVOUS_UNAVAILABLE = "RendezvousUnavailable"
     AGENTS_UNREACHABLE = "AgentsUnreachable"
+    KEEP_DEGRADED = "KeepDegraded"
     COMPLETE = "Complete"
     FAILED = "Failed"
 
@@ -134,6 +135,8 @@ class EventReason(StrEnum):
     RESUMED = "Resumed"
     TEMPLATE_CHANGED = "TemplateChanged"
     STALLED = "Stalled"
+    KEEP_DEGRADED = "KeepDegraded"
+    KEEP_TOO_SMALL = "KeepTooSmall"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     INVALID_SPEC = "InvalidSpec"

@@ -141,6 +141,20 @@ class Agent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Keep:
+    """Steps of the training in the memory of the nodes, in a volume of each pod."""
+
+    size_limit: str
+    """Size of the volume; it counts against the memory limit of the trainer container."""
+    copies: int = 1
+    """Other nodes that get each part of a step: so many may be lost at once."""
+    bandwidth: int | str = "256Mi"
+    """Bytes a second for copies while workers run; 0: unlimited."""
+    restore_timeout_s: float = 120.0
+    """Time to fetch a step after a loss; then an older step is chosen."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """The job as the user wants it."""
 
@@ -198,6 +212,8 @@ class JobSpec:
     success_policy: Literal["AllWorkers", "AnyWorker"] = "AllWorkers"
     scheduling: Scheduling = field(default_factory=Scheduling)
     agent: Agent = field(default_factory=Agent)
+    keep: Keep | None = None
+    """Unset: no step is kept in memory."""
 
     @property
     def effective_min(self) -> int:

@@ -88,6 +88,8 @@ class NodeStatus:
     rank_memory_bytes: tuple[int, ...] = ()
     start: StartStatus | None = None
     """None while warm start is off, before the first start, and where the list of nodes would become too long."""
+    keep: KeepStatus | None = None
+    """None while Keep is off, before the first report, and where the list of nodes would become too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,5 +181,7 @@ class JobStatus:
     """Image of the agent in this life of the job: its pods get no other one before it is suspended."""
     last_failure: LastFailure | None = None
     progress: ProgressStatus | None = None
+    keep: KeepStatus | None = None
+    """None while Keep is off, and before the first report."""
     start_time: str = ""
     completion_time: str = ""

@@ -6,11 +6,13 @@ Messages name the field, its value, and the values allowed. `image` is not requi
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 from elasticjob_api import codec, constants
 from elasticjob_api.errors import FieldError
-from elasticjob_api.spec import FailureAction, JobSpec, Rule
+from elasticjob_api.quantity import parse_quantity
+from elasticjob_api.spec import FailureAction, JobSpec, Keep, Rule
 from elasticjob_api.template_schema import schema_errors
 
 _JOB_NAME = re.compile(r"[a-z]([-a-z0-9]{0,49}[a-z0-9])?")
@@ -27,6 +29,8 @@ _MIG = "nvidia.com/mig-"
 _POD = "spec.template.spec"
 _MAX_NPROC = 1024
 _MAX_REPLICAS = 65_535
+_MAX_COPIES = 3
+_MAX_RESTORE_TIMEOUT_S = 3600
 
 
 def validate(name: str, spec: JobSpec) -> Iterator[FieldError]:
@@ -40,6 +44,8 @@ def validate(name: str, spec: JobSpec) -> Iterator[FieldError]:
     yield from _replica_errors(spec)
     yield from _number_errors(spec)
     yield from _size_errors(spec)
+    if spec.keep is not None:
+        yield from _keep_errors(spec.keep)
     for index, rule in enumerate(spec.failure_policy.rules):
         yield from _rule_errors(f"spec.failurePolicy.rules[{index}]", rule)
     misshapen = list(schema_errors(spec.template, "spec.template"))
@@ -95,6 +101,28 @@ def _size_errors(spec: JobSpec) -> Iterator[FieldError]:
         size = getattr(spec.agent, name)
         if size is not None and not _QUANTITY.fullmatch(size):
             yield FieldError(f"spec.agent.{codec.json_name(name)}", f"is {size!r}; it must be a quantity, as 8Gi")
+
+
+def _keep_errors(keep: Keep) -> Iterator[FieldError]:
+    path = "spec.keep"
+    if not _QUANTITY.fullmatch(keep.size_limit) or (_quantity(keep.size_limit) or 0) <= 0:
+        yield FieldError(f"{path}.sizeLimit", f"is {keep.size_limit!r}; it must be a quantity above 0, as 8Gi")
+    if not 0 <= keep.copies <= _MAX_COPIES:
+        yield FieldError(f"{path}.copies", f"is {keep.copies}; it must be from 0 to {_MAX_COPIES}")
+    if (rate := _quantity(keep.bandwidth)) is None or rate < 0:
+        why = f"is {keep.bandwidth!r}; it must be a quantity of bytes a second, as 256Mi, or 0 for no limit"
+        yield FieldError(f"{path}.bandwidth", why)
+    if not 1 <= keep.restore_timeout_s <= _MAX_RESTORE_TIMEOUT_S:
+        why = f"is {keep.restore_timeout_s:g}; it must be from 1 to {_MAX_RESTORE_TIMEOUT_S}"
+        yield FieldError(f"{path}.restoreTimeoutSeconds", why)
+
+
+def _quantity(value: str | int) -> Decimal | None:
+    """Return the number; None for what is no quantity."""
+    try:
+        return parse_quantity(value)
+    except ValueError:
+        return None
 
 
 def _rule_errors(path: str, rule: Rule) -> Iterator[FieldError]:

@@ -28,6 +28,7 @@ GROUPS: Mapping[str, tuple[Entry, ...]] = {
         Entry("watch", "watch", "show a live view: nodes, ranks, cpu, memory, progress, last failure"),
         Entry("describe", "describe", "describe in sentences what happened to a job and why"),
         Entry("logs", "logs", "print the output of workers: by rank, by round, or of the worker that failed"),
+        Entry("keep", "keep", "show which step is safe in memory, and what each node holds"),
         Entry("timeline", "timeline", "show workers of each round, failures and gaps: as text, picture or data"),
     ),
     "change": (

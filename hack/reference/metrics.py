@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from elasticjob_api.rendezvous_state import Cause
-from elasticjob_operator.metrics.job_health import AgentHealth, TimeBucket
+from elasticjob_operator.metrics.job_health import AgentHealth, KeepHealth, TimeBucket
 from elasticjob_operator.metrics.prometheus import COLD, WARM, PrometheusRecorder
 from elasticjob_operator.policy.lifecycle.installation import UnmanagedReason
 
@@ -53,6 +53,7 @@ def _values() -> Iterator[str]:
         "step": steps,
         "state": _all(TimeBucket),
         "health": _all(AgentHealth),
+        "keep": _all(KeepHealth),
         "code": ("ok", "unreadable"),
         "start": (WARM, COLD),
     }

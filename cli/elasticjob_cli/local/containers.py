@@ -6,6 +6,7 @@ passed on.
 """
 
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,11 @@ _SURROUNDING_POD_VARIABLES = {
     constants.ENV_NPROC,
     constants.ENV_LOG_DIR,
     constants.ENV_TERMINATION_LOG,
+    constants.ENV_KEEP_DIR,
+    constants.ENV_KEEP_SIZE_LIMIT,
+    constants.ENV_KEEP_COPIES,
+    constants.ENV_KEEP_BANDWIDTH,
+    constants.ENV_KEEP_RESTORE_TIMEOUT,
     constants.ENV_ROUND,
     constants.ENV_PROGRESS,
     constants.ENV_KEEP,
@@ -52,6 +58,8 @@ class Host:
     """Folder for hostPaths that this machine does not have; shared by all pods."""
     logs: Path
     """Parent of the pods' folders with the output of containers."""
+    memory: Path | None = None
+    """Parent of the pods' folders in memory; None for a job without `spec.keep`."""
     ip: str = "127.0.0.1"
 
 
@@ -78,17 +86,25 @@ class PodPlan:
     folders: tuple[Path, ...]
     init: tuple[ContainerPlan, ...]
     containers: tuple[ContainerPlan, ...]
+    memory: Path | None = None
+    """The folder that is removed when the containers have ended."""
 
 
 def plan_pod(facts: PodFacts, host: Host, folder: str) -> PodPlan:
     """Return what must be created and started for a pod; `folder` is its name among the pods' folders."""
     spec = facts.pod["spec"]
-    folders = volume_folders(spec, VolumePaths(pod=host.pods / folder, host=host.volumes))
+    memory = host.memory / folder if host.memory is not None else None
+    folders = volume_folders(spec, VolumePaths(pod=host.pods / folder, host=host.volumes, memory=memory))
 
     def planned(kind: str) -> tuple[ContainerPlan, ...]:
         return tuple(_plan(container, facts, host, folder, folders) for container in spec.get(kind) or [])
 
-    return PodPlan(folders=tuple(folders.values()), init=planned("initContainers"), containers=planned("containers"))
+    return PodPlan(
+        folders=tuple(folders.values()),
+        init=planned("initContainers"),
+        containers=planned("containers"),
+        memory=memory,
+    )
 
 
 def _plan(container: Json, facts: PodFacts, host: Host, folder: str, folders: Mapping[str, Path]) -> ContainerPlan:
@@ -127,6 +143,12 @@ def _cwd(container: Json, host: Host, paths: PathMap) -> Path:
     wanted = container.get("workingDir") or ""
     mapped = paths.rewrite(wanted)
     return Path(mapped) if mapped != wanted else host.cwd
+
+
+def remove_memory(plan: PodPlan) -> None:
+    """Delete the pod's folder in memory, which counts against the memory of this machine."""
+    if plan.memory is not None:
+        shutil.rmtree(plan.memory, ignore_errors=True)
 
 
 def make_files(plan: PodPlan) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from elasticjob_agent.supervisor import Child, Command, LineSink, StartError, Supervisor
-from elasticjob_cli.local.containers import ContainerPlan, PodPlan, make_files
+from elasticjob_cli.local.containers import ContainerPlan, PodPlan, make_files, remove_memory
 from elasticjob_cli.local.pod_status import ContainerEnd, ContainerState, LocalPodState, pod_status, termination_message
 
 Report = Callable[[dict[str, Any]], Awaitable[None]]
@@ -63,6 +63,12 @@ class PodRunner:
 
     async def run(self) -> None:
         """Start all containers, wait for their end, and report each change."""
+        try:
+            await self._run()
+        finally:
+            await asyncio.to_thread(remove_memory, self._plan)
+
+    async def _run(self) -> None:
         try:
             make_files(self._plan)
         except OSError as error:

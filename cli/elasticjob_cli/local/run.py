@@ -12,8 +12,9 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from elasticjob_api import constants
@@ -27,6 +28,7 @@ from elasticjob_cli.local.fault_injector import FaultInjector
 from elasticjob_cli.local.fault_spec import Fault, parse_fault
 from elasticjob_cli.local.localize import images_of, localized
 from elasticjob_cli.local.manifest import Manifest, read_manifest
+from elasticjob_cli.local.memory_dir import MemoryDir, memory_dir
 from elasticjob_cli.local.run_dir import RunDir, default_path, make_run_dir
 from elasticjob_cli.local.run_events import save_events
 from elasticjob_cli.local.run_snapshot import as_yaml, save_periodically, write_resource
@@ -75,6 +77,8 @@ class _Run:
     console: RunConsole
     signals: SignalWaiter
     view: RunView
+    memory: MemoryDir | None = None
+    """None for a job without `spec.keep`."""
 
 
 def run_job(options: Options) -> int:
@@ -87,11 +91,15 @@ def run_job(options: Options) -> int:
         short_id=secrets.token_hex(2),
     )
     folder = make_run_dir(options.run_dir or default)
-    return asyncio.run(_main(manifest, faults, folder, options))
+    with nullcontext() if manifest.job.spec.keep is None else memory_dir() as memory:
+        return asyncio.run(_main(manifest, faults, folder, options, memory))
 
 
-async def _main(manifest: Manifest, faults: Sequence[Fault], folder: RunDir, options: Options) -> int:
-    with SignalWaiter(kill_everything) as signals:
+async def _main(
+    manifest: Manifest, faults: Sequence[Fault], folder: RunDir, options: Options, memory: MemoryDir | None
+) -> int:
+    kill = kill_everything if memory is None else partial(kill_everything, remove=memory.remove)
+    with SignalWaiter(kill) as signals:
         stream = sys.stderr if options.output else sys.stdout
         console = RunConsole(stream, environ=os.environ, on_broken=signals.output_closed)
         _log_to(folder, console)
@@ -103,6 +111,7 @@ async def _main(manifest: Manifest, faults: Sequence[Fault], folder: RunDir, opt
             console=console,
             signals=signals,
             view=RunView(),
+            memory=memory,
         )
         try:
             return await _run(run)
@@ -123,6 +132,7 @@ async def _run(run: _Run) -> int:
                     environ=os.environ,
                     options=run.options.etcd,
                     write=run.console.forward,
+                    memory=run.memory.path if run.memory is not None else None,
                     observer=page_state,
                 )
             )
@@ -198,7 +208,7 @@ async def _run_pods(run: _Run, stack: LocalStack) -> int:
         else:
             limit_s = run.options.stop_timeout_s
             info(f"{request.reason}: stopping the job within {limit_s:g} s; a second signal kills everything")
-            await shutdown.stop(stack, view, request.code, limit_s=limit_s)
+            await shutdown.stop(stack, view, run.signals, request.code, limit_s=limit_s)
         for task in tasks:
             task.cancel()
     return request.code if request else _code(view, injector, run.console)

@@ -9,7 +9,7 @@ import asyncio
 
 from elasticjob_api import constants
 from elasticjob_cli.local.run_view import RunView
-from elasticjob_cli.local.signals import Interrupted, SignalWaiter, kill_everything
+from elasticjob_cli.local.signals import Interrupted, SignalWaiter
 from elasticjob_cli.local.stack import LocalStack
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.cluster_interface import Resource
@@ -35,11 +35,11 @@ async def wait_pods_done(stack: LocalStack, view: RunView, signals: SignalWaiter
     await view.until(lambda: not view.status.get("replicas"), at_most_s=_END_S)
 
 
-async def stop(stack: LocalStack, view: RunView, code: int, *, limit_s: float) -> None:
+async def stop(stack: LocalStack, view: RunView, signals: SignalWaiter, code: int, *, limit_s: float) -> None:
     """Suspend the job and wait for its end; `code` is the exit code if the time limit is reached first."""
     loop, grace_s = asyncio.get_running_loop(), limit_s / 2
     last_s = loop.time() + limit_s
-    loop.call_at(last_s - _MARGIN_S, kill_everything, code)
+    loop.call_at(last_s - _MARGIN_S, signals.kill, code)
     stack.kubelet.close(grace_s)
     metadata = objects.metadata(view.job)
     await stack.cluster.patch_spec(Resource.JOB, metadata["namespace"], metadata["name"], {"suspend": True})

@@ -65,6 +65,10 @@ class SignalWaiter:
         for number in _CODES:
             self._loop.remove_signal_handler(number)
 
+    def kill(self, code: int) -> NoReturn:
+        """Kill everything at once, and exit with this code."""
+        self._at_once(code)
+
     def output_closed(self) -> None:
         """Request a stop because the output cannot be written any more."""
         self._request_stop(StopRequest("the reader of the output closed it", CLOSED_OUTPUT))
@@ -92,11 +96,12 @@ class SignalWaiter:
             self.stop_request.set_result(request)
 
 
-def kill_everything(code: int) -> NoReturn:
-    """Kill every process below this one with SIGKILL, then exit with `code` without any cleanup."""
+def kill_everything(code: int, *, remove: Callable[[], None] = lambda: None) -> NoReturn:
+    """Kill every process below this one with SIGKILL, then exit with `code` without any cleanup but `remove`."""
     for process in _stopped_descendants():
         with suppress(psutil.Error):
             process.kill()
+    remove()
     os._exit(code)
 
 

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from elasticjob_agent.supervisor import Supervisor
@@ -28,6 +28,8 @@ from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.settings import Settings
 
 _ETCD_STOP_S = 0.5
+_PROGRESS_PERIOD_S = 1.0
+"""No API server is spared here, so progress and kept steps are in `job.yaml` within a second or two."""
 _AGENT_LOG_LEVEL = "warning"
 """The status reports the rounds, so agents log only warnings and errors."""
 
@@ -60,6 +62,7 @@ async def build_stack(
     environ: Mapping[str, str],
     options: EtcdOptions,
     write: Callable[[str, bytes], None],
+    memory: Path | None = None,
     observer: ReconcileObserver | None = None,
 ) -> LocalStack:
     """Start etcd and connect the other parts; raise EtcdNotStarted.
@@ -71,6 +74,7 @@ async def build_stack(
         environ: their environment before that of the manifest.
         options: options of etcd.
         write: takes the name of a pod and lines of its output.
+        memory: the folder of the run in memory, for a job with `spec.keep`.
         observer: receives the operator's reconciles.
     """
     # First, while this process has no threads and no connections.
@@ -80,7 +84,12 @@ async def build_stack(
     etcd = EtcdClient(server.endpoint)
     stack.push_async_callback(etcd.close)
     cluster_id = f"local-{uuid.uuid4().hex[:12]}"
-    settings = Settings(cluster_id=cluster_id, operator_id=cluster_id, etcd_endpoints=server.endpoint.targets)
+    settings = Settings(
+        cluster_id=cluster_id,
+        operator_id=cluster_id,
+        etcd_endpoints=server.endpoint.targets,
+        progress_period_s=_PROGRESS_PERIOD_S,
+    )
     cluster = InMemoryCluster(ids=_uids())
     return LocalStack(
         server=server,
@@ -90,7 +99,7 @@ async def build_stack(
         kubelet=Kubelet(
             cluster,
             supervisor=supervisor,
-            host=_host(folder, cwd, environ),
+            host=replace(_host(folder, cwd, environ), memory=memory),
             now=lambda: to_rfc3339(time.time()),
             write=write,
         ),

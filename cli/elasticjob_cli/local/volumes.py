@@ -4,9 +4,9 @@ A process has no mounts. So in a container's command, args and variables, a moun
 `sh -c "ls /ckpt"`) is replaced by the path of its folder. Other words, such as `/ckpts` and `s3://b/ckpt`, remain. A
 path inside a program cannot be changed: the program must read it from an argument or a variable.
 
-An emptyDir is a folder of the pod, whatever its medium. A hostPath is that path if it exists. Otherwise it is a folder
-of the run that all pods share, because nothing is created outside the run folder. /dev/shm is that of the machine.
-Any other volume needs a cluster, and is rejected by a sentence that names it.
+An emptyDir is a folder of the pod, whatever its medium; only the volume of `spec.keep` is in memory. A hostPath is that
+path if it exists. Otherwise it is a folder of the run that all pods share, because nothing is created outside the run
+folder. /dev/shm is that of the machine. Any other volume needs a cluster, and is rejected by a sentence that names it.
 """
 
 import re
@@ -16,6 +16,7 @@ from pathlib import Path
 
 from elasticjob_api.errors import FieldError
 from elasticjob_cli.local.pod_template import Json, containers_of
+from elasticjob_operator.model import pod_constants
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # a mount path in a manifest, not a file that this program creates
 TERMINATION_LOG = "/dev/termination-log"
@@ -60,6 +61,8 @@ class VolumePaths:
     """The folder of the pod, with its emptyDirs in `volumes`."""
     host: Path
     """The folder of hostPaths that this machine does not have, shared by all pods."""
+    memory: Path | None = None
+    """The folder of the pod in memory; None for a job without `spec.keep`."""
 
 
 # --- checks ----------------------------------------------------------------------------------------------------
@@ -112,6 +115,8 @@ def volume_folders(pod_spec: Json, roots: VolumePaths) -> dict[str, Path]:
 
 
 def _folder(volume: Json, roots: VolumePaths) -> Path:
+    if volume["name"] == pod_constants.KEEP_VOLUME and roots.memory is not None:
+        return roots.memory
     host_path = (volume.get("hostPath") or {}).get("path")
     if host_path is None:
         return roots.pod / "volumes" / str(volume["name"])

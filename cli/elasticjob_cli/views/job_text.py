@@ -8,6 +8,7 @@ from typing import Any
 
 from elasticjob_cli.views.advice import advice
 from elasticjob_cli.views.job_history import HistoryEntry
+from elasticjob_cli.views.keep_text import keep_sentences
 from elasticjob_cli.views.last_failure import failure_text, read_last_failure
 from elasticjob_cli.views.start_text import start_sentences
 from elasticjob_cli.views.text import age, clock, day, duration, parse_time, pluralize, sentence
@@ -25,7 +26,7 @@ def describe(
     meta, spec, status = job.get("metadata") or {}, job.get("spec") or {}, job.get("status") or {}
     lines = [_headline(meta, spec, status, now_s)]
     lines += [*_problems(status), *_progress(status, now_s), *_counts(spec, status), *_last_failure(status, now_s)]
-    lines += start_sentences(status.get("nodes") or ())
+    lines += [*start_sentences(status.get("nodes") or ()), *keep_sentences(spec, status)]
     if nodes := list(_nodes(status)):
         lines += ["", "Nodes that do not run:", *nodes]
     if history_entries:

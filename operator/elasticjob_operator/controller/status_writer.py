@@ -1,8 +1,8 @@
 """Writes the status of a job, and then the events of its changes. No other module writes either.
 
-A job's status is written at most once a second. If only progress, cpu, memory or the first output changed, it is
-written at most every 30 seconds, and less often with many jobs (`Settings`). A delayed status is not lost: the next one
-is compared with the last that was written.
+A job's status is written at most once a second. It is written at most every 30 seconds if only samples changed:
+progress, cpu, memory, kept steps or the first output. With many jobs it is written less often (`Settings`). A delayed
+status is not lost: the next one is compared with the last that was written.
 """
 
 import logging
@@ -40,9 +40,9 @@ _MAX_RECORDED_EVENTS = 100
 log = logging.getLogger(__name__)
 
 
-_job_state = fields_except(JobStatus, "nodes", "progress")
+_job_state = fields_except(JobStatus, "nodes", "progress", "keep")
 _fields_of_node = fields_except(
-    NodeStatus, "cpu_percent", "memory_bytes", "rank_cpu_percent", "rank_memory_bytes", "start"
+    NodeStatus, "cpu_percent", "memory_bytes", "rank_cpu_percent", "rank_memory_bytes", "start", "keep"
 )
 _fields_of_start = fields_except(StartStatus, "first_output_milliseconds")
 

@@ -42,6 +42,18 @@ class Goodput:
                 counts[key.namespace, health.value] += count
         return counts
 
+    def keeping(self) -> Counter[tuple[str, str]]:
+        """Return the number of jobs that run with Keep, by namespace and health of their steps."""
+        return Counter((key.namespace, job.keep.value) for key, (job, _) in self._now.items() if job.keep is not None)
+
+    def held_bytes(self) -> Counter[str]:
+        """Return the bytes of kept steps in the memory of nodes, by namespace; only of namespaces with Keep."""
+        counts: Counter[str] = Counter()
+        for key, (job, _) in self._now.items():
+            if job.keep is not None:
+                counts[key.namespace] += job.held_bytes
+        return counts
+
     def _add_elapsed(self, key: JobKey) -> None:
         if (known := self._now.get(key)) is None:
             return

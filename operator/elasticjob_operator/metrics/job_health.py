@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from elasticjob_api.rendezvous_state import RoundPhase
+from elasticjob_api.status import KeepStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.policy.status.keep import degradation, keep_status
 
 
 class TimeBucket(StrEnum):
@@ -30,17 +32,40 @@ class AgentHealth(StrEnum):
     MISSING = "missing"  # its pod runs without a live agent
 
 
+class KeepHealth(StrEnum):
+    """The health of the kept steps of a job that runs with Keep."""
+
+    COMMITTED = "committed"  # a step would survive the loss of a node
+    UNCOMMITTED = "uncommitted"  # none would yet
+    DEGRADED = "degraded"  # the condition KeepDegraded is True
+
+
 @dataclass(frozen=True, slots=True)
 class JobHealth:
     """The health of one job."""
 
     bucket: TimeBucket | None
     agents: Mapping[AgentHealth, int]
+    keep: KeepHealth | None = None
+    """None while Keep is off, and for suspended and finished jobs."""
+    held_bytes: int = 0
+    """Kept in the memory of its nodes."""
 
 
 def job_health(snapshot: JobSnapshot) -> JobHealth:
     """Return the job's health at the snapshot."""
-    return JobHealth(_time_bucket(snapshot), Counter(_agent_health(snapshot)))
+    bucket, agents = _time_bucket(snapshot), Counter(_agent_health(snapshot))
+    if bucket is None or snapshot.job.spec.keep is None:
+        return JobHealth(bucket, agents)
+    kept = keep_status(snapshot) or KeepStatus()
+    return JobHealth(bucket, agents, _keep_health(snapshot, kept), kept.bytes)
+
+
+def _keep_health(snapshot: JobSnapshot, kept: KeepStatus) -> KeepHealth:
+    _, why = degradation(snapshot)
+    if why:
+        return KeepHealth.DEGRADED
+    return KeepHealth.UNCOMMITTED if kept.step is None else KeepHealth.COMMITTED
 
 
 def _time_bucket(snapshot: JobSnapshot) -> TimeBucket | None:

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 
 from elasticjob_api.constants import ConditionType, Phase
 from elasticjob_api.rendezvous_state import Cause
-from elasticjob_api.status import JobStatus
+from elasticjob_api.status import JobStatus, KeepStatus
 from elasticjob_operator.metrics.goodput import Goodput
 from elasticjob_operator.metrics.job_health import JobHealth
 from elasticjob_operator.metrics.recorder import MetricsRecorder
@@ -42,6 +42,8 @@ _NOW_LABELS = {
     "elasticjob_watch_age_seconds": ("resource",),
     "elasticjob_job_seconds_total": ("namespace", "state"),
     "elasticjob_agents": ("namespace", "health"),
+    "elasticjob_keep_jobs": ("namespace", "keep"),
+    "elasticjob_keep_held_bytes": ("namespace",),
     "elasticjob_queue_depth": (),
     "elasticjob_leader": (),
 }
@@ -63,6 +65,9 @@ class PrometheusRecorder(MetricsRecorder):
         self._failed = self._counter("failed", "Jobs that failed.", "namespace", "reason")
         self._resizes = self._counter("resizes", "Changes of the desired number of nodes.", "namespace")
         self._counts = {name: self._counter(name, text, "namespace") for name, text in _COUNTS.items()}
+        self._skipped = self._counter(
+            "keep_skipped", "Steps that nodes dropped, uncopied, for newer ones.", "namespace"
+        )
         self._reports = self._counter("agent_reports", "Reports of agents.", "code")
         self._reconcile_errors = self._counter("reconcile_errors", "Reconciles that failed.")
         self._leases_revoked = self._counter("etcd_leases_revoked", "Leases of etcd without a key that were revoked.")
@@ -143,6 +148,9 @@ class PrometheusRecorder(MetricsRecorder):
         for name, counter in self._counts.items():
             if (more := getattr(after, name) - getattr(before, name)) > 0:
                 counter.labels(space).inc(more)
+        skipped = (before.keep or KeepStatus()).skipped, (after.keep or KeepStatus()).skipped
+        if skipped[1] > skipped[0]:
+            self._skipped.labels(space).inc(skipped[1] - skipped[0])
         if age_s is not None and after.last_rendezvous_time and not before.last_rendezvous_time:
             self._running_s.observe(age_s)
         if _became_true(before, after, ConditionType.COMPLETE):
@@ -257,8 +265,27 @@ class _CurrentState(Collector):
         for (namespace, health), count in sorted(self._goodput.agents().items()):
             agents.add_metric([namespace, health], count)
         yield agents
+        yield from self._keep()
         yield GaugeMetricFamily(
             "elasticjob_queue_depth", "Jobs that wait for a reconcile or are reconciled.", self._depth()
         )
         leads = "1: this replica leads and acts; 0: it is a standby."
         yield GaugeMetricFamily("elasticjob_leader", leads, float(self._leads()))
+
+    def _keep(self) -> Iterable[Metric]:
+        jobs = GaugeMetricFamily(
+            "elasticjob_keep_jobs",
+            "Jobs that run with Keep, by the health of their steps.",
+            labels=_NOW_LABELS["elasticjob_keep_jobs"],
+        )
+        for (namespace, keep), count in sorted(self._goodput.keeping().items()):
+            jobs.add_metric([namespace, keep], count)
+        yield jobs
+        held = GaugeMetricFamily(
+            "elasticjob_keep_held_bytes",
+            "Bytes of kept steps in the memory of nodes, with all copies.",
+            labels=_NOW_LABELS["elasticjob_keep_held_bytes"],
+        )
+        for namespace, count in sorted(self._goodput.held_bytes().items()):
+            held.add_metric([namespace], count)
+        yield held

@@ -15,6 +15,10 @@ SHM_PATH = "/dev/shm"  # noqa: S108 -- a mount point inside the pod, not a tempo
 LOG_VOLUME = "elasticjob-logs"
 LOG_DIR = "/var/log/elasticjob"
 
+KEEP_VOLUME = "elasticjob-keep"
+KEEP_DIR = "/var/run/elasticjob/keep"
+"""Mount path of the memory volume in which steps are kept."""
+
 CREDENTIALS_VOLUME = "elasticjob-etcd-tls"
 CREDENTIALS_DIR = "/var/run/elasticjob/etcd"
 """Directory of the job's certificate for the agent."""
@@ -23,6 +27,11 @@ TERMINATION_LOG = "/dev/termination-log"
 INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Variables that set the network interface of the workers' libraries."""
 OMP_NUM_THREADS = "OMP_NUM_THREADS"
+
+MOST_LINGER_S = 30
+"""Seconds that a stopped pod has at most to copy its last step to other nodes."""
+LINGER_BYTES_PER_S = 100_000_000
+"""The speed that these seconds allow for: that of a link of 1 Gbit/s."""
 
 GRACE_MARGIN_S = 10
 """Seconds beyond the workers' grace, for the agent to write its last records before the kubelet kills it."""

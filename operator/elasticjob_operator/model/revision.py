@@ -40,5 +40,7 @@ def template_hash(job: ElasticJob) -> str:
     spec = job.spec
     agent = {name: value for name, value in codec.write(spec.agent).items() if name != "reportPeriodSeconds"}
     hashed = [spec.template, spec.nproc_per_node, spec.trainer_container, agent]
+    if spec.keep is not None:  # an element that earlier versions do not have
+        hashed.append(codec.write(spec.keep))
     text = json.dumps(hashed, sort_keys=True, separators=(",", ":"), default=dict)
     return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]

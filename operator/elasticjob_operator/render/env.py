@@ -8,6 +8,8 @@ from elasticjob_api.bootstrap import Bootstrap, encode_bootstrap
 from elasticjob_api.constants import WarmStart
 from elasticjob_api.job import ElasticJob, nproc_per_node
 from elasticjob_api.keys import job_prefix
+from elasticjob_api.quantity import bytes_of
+from elasticjob_api.spec import Keep
 from elasticjob_operator.model import pod_constants
 from elasticjob_operator.settings import Settings
 
@@ -56,6 +58,8 @@ def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings
     wanted = job.spec.agent.warm_start
     if wanted is not None or settings.warm_start is not WarmStart.OFF:
         values[constants.ENV_WARM_START] = (wanted or settings.warm_start).value
+    if job.spec.keep is not None:
+        values |= _keep(job.spec.keep)
     if settings.etcd_tls:
         values[constants.ENV_ETCD_TLS] = pod_constants.CREDENTIALS_DIR
     if job.spec.agent.interface:
@@ -66,6 +70,16 @@ def _literals(job: ElasticJob, container: Mapping[str, Any], slot: int, settings
     if nproc > 1 and not _is_set_by_user(container, pod_constants.OMP_NUM_THREADS):
         values[pod_constants.OMP_NUM_THREADS] = "1"  # as torchrun does: otherwise each worker would use every core
     return values
+
+
+def _keep(keep: Keep) -> dict[str, str]:
+    return {
+        constants.ENV_KEEP_DIR: pod_constants.KEEP_DIR,
+        constants.ENV_KEEP_SIZE_LIMIT: str(bytes_of(keep.size_limit)),
+        constants.ENV_KEEP_COPIES: str(keep.copies),
+        constants.ENV_KEEP_BANDWIDTH: str(bytes_of(keep.bandwidth)),
+        constants.ENV_KEEP_RESTORE_TIMEOUT: f"{keep.restore_timeout_s:.12g}",
+    }
 
 
 def _is_set_by_user(container: Mapping[str, Any], name: str) -> bool:

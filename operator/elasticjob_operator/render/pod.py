@@ -11,7 +11,8 @@ from typing import Any
 from elasticjob_api import constants
 from elasticjob_api.bootstrap import Bootstrap
 from elasticjob_api.job import ElasticJob, trainer_container
-from elasticjob_api.spec import AgentMode
+from elasticjob_api.quantity import bytes_of
+from elasticjob_api.spec import AgentMode, Keep
 from elasticjob_operator.model import pod_constants
 from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.model.revision import Revision, wanted_revision
@@ -108,7 +109,15 @@ def _annotations(revision: Revision, settings: Settings) -> dict[str, str]:
 
 def _grace_s(job: ElasticJob) -> int:
     own = job.spec.template["spec"].get("terminationGracePeriodSeconds") or 0
-    return max(int(own), math.ceil(job.spec.graceful_shutdown.seconds) + pod_constants.GRACE_MARGIN_S)
+    stop_s = math.ceil(job.spec.graceful_shutdown.seconds) + pod_constants.GRACE_MARGIN_S
+    return max(int(own), stop_s) + _linger_s(job.spec.keep)
+
+
+def _linger_s(keep: Keep | None) -> int:
+    """Return the seconds for copying the last step to other nodes, after the workers have stopped."""
+    if keep is None or not keep.copies:
+        return 0
+    return min(pod_constants.MOST_LINGER_S, math.ceil(bytes_of(keep.size_limit) / pod_constants.LINGER_BYTES_PER_S))
 
 
 def _trainer(

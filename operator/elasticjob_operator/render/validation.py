@@ -30,7 +30,10 @@ def reserved_name_errors(job: ElasticJob) -> Iterator[FieldError]:
     for index, container in enumerate(spec.get("containers") or []):
         for port_index, port in enumerate(container.get("ports") or []):
             yield from _reserved(f"{path}.containers[{index}].ports[{port_index}].name", port.get("name"))
-    yield from _trainer_errors(f"{path}.containers", trainer_container(job.spec))
+    trainer = trainer_container(job.spec)
+    yield from _trainer_errors(f"{path}.containers", trainer)
+    if job.spec.keep is not None:
+        yield from _keep_mount_errors(f"{path}.containers", trainer)
 
 
 def _reserved(path: str, name: Any) -> Iterator[FieldError]:
@@ -48,4 +51,13 @@ def _trainer_errors(path: str, container: Mapping[str, Any]) -> Iterator[FieldEr
         mount_path = str(mount.get("mountPath", "")).rstrip("/")
         if mount_path in {pod_constants.AGENT_HOME, pod_constants.LOG_DIR, pod_constants.CREDENTIALS_DIR}:
             why = f"mountPath {mount_path} is reserved for the operator; mount {mount.get('name')} elsewhere"
+            yield FieldError(path, why)
+
+
+def _keep_mount_errors(path: str, container: Mapping[str, Any]) -> Iterator[FieldError]:
+    # Only with Keep: jobs of earlier versions may mount something there.
+    for mount in container.get("volumeMounts") or []:
+        mount_path = str(mount.get("mountPath", "")).rstrip("/")
+        if f"{mount_path}/".startswith(f"{pod_constants.KEEP_DIR}/"):
+            why = f"mountPath {mount_path} is the volume of spec.keep; mount {mount.get('name')} elsewhere"
             yield FieldError(path, why)

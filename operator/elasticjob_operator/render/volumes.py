@@ -1,4 +1,4 @@
-"""The operator's volumes in a training pod: shared memory, logs, the agent's payload."""
+"""The operator's volumes in a training pod: shared memory, logs, kept steps, the agent's payload."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +17,9 @@ def volumes(job: ElasticJob, container: Mapping[str, Any]) -> list[Part]:
     if needs_shm(container):
         limit = {"sizeLimit": agent.shm_size_limit} if agent.shm_size_limit else {}
         found.append({"name": pod_constants.SHM_VOLUME, "emptyDir": {"medium": "Memory", **limit}})
+    if job.spec.keep is not None:
+        kept = {"medium": "Memory", "sizeLimit": job.spec.keep.size_limit}
+        found.append({"name": pod_constants.KEEP_VOLUME, "emptyDir": kept})
     if agent.mode is AgentMode.INJECT:
         found.append({"name": pod_constants.AGENT_VOLUME, "emptyDir": {}})
     return found
@@ -27,6 +30,8 @@ def mounts(job: ElasticJob, container: Mapping[str, Any]) -> list[Part]:
     found: list[Part] = [{"name": pod_constants.LOG_VOLUME, "mountPath": pod_constants.LOG_DIR}]
     if needs_shm(container):
         found.append({"name": pod_constants.SHM_VOLUME, "mountPath": pod_constants.SHM_PATH})
+    if job.spec.keep is not None:
+        found.append({"name": pod_constants.KEEP_VOLUME, "mountPath": pod_constants.KEEP_DIR})
     if job.spec.agent.mode is AgentMode.INJECT:
         found.append({"name": pod_constants.AGENT_VOLUME, "mountPath": pod_constants.AGENT_HOME, "readOnly": True})
     return found

@@ -13,7 +13,7 @@ from elasticjob_api import codec
 from elasticjob_api.keys import FailureKey
 from elasticjob_api.records import NodeReport, NodeSamples, Progress, WorkerFailure
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
-from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus, RoundStatus
+from elasticjob_api.status import JobStatus, KeepStatus, NodeStatus, ProgressStatus, RoundStatus
 from elasticjob_operator.model import objects
 from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.status.highest_progress import samples_at_highest_step
@@ -58,6 +58,7 @@ def job_details(entry: JobEntry) -> Json:
         "uid": entry.key.uid,
         "ranks": list(_nodes(entry)),
         "truncated": entry.status.nodes_truncated,
+        "keep": _keep(entry.status.keep),
         "rounds": list(_rounds(entry)),
         "failure": _last_failure(entry.status),
         "failures": [_failure(key, failure) for key, failure in entry.failures.items()],
@@ -115,6 +116,10 @@ def _node(entry: JobEntry, status: NodeStatus | None, member: Member | None, pod
         "cpu": [_number(cpu) for cpu in samples.cpu_percent[: len(workers)]],
         "memory": list(samples.memory_bytes[: len(workers)]),
     }
+
+
+def _keep(status: KeepStatus | None) -> Json | None:
+    return None if status is None else {**codec.write(status), "degraded": _truncate(status.degraded)}
 
 
 def _start(status: NodeStatus | None, report: NodeReport | None) -> Json | None:

@@ -133,6 +133,12 @@ HERE: Sequence[Mistake] = (
         expected=("job.yaml:6: spec.agent.warmStart: False", "YAML reads Off without quotes as false", 'write "Off"'),
     ),
     Mistake(
+        name="a size of kept steps without a unit that exists",
+        typed=RUN,
+        text=text(keep="{sizeLimit: 8GB}"),
+        expected=("job.yaml:6: spec.keep.sizeLimit: is '8GB'", "it must be a quantity above 0, as 8Gi"),
+    ),
+    Mistake(
         name="a volume that only a cluster has",
         typed=RUN,
         text=text(

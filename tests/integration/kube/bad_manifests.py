@@ -99,6 +99,53 @@ WORKERS = [
     ),
 ]
 
+KEEP = [
+    pytest.param({"spec.keep": {}}, "spec.keep.sizeLimit: Required value", id="keep-without-size"),
+    pytest.param(
+        {"spec.keep": {"sizeLimit": "0"}},
+        "spec.keep.sizeLimit must be a quantity above 0, as 8Gi",
+        id="keep-size-zero",
+    ),
+    pytest.param(
+        {"spec.keep": {"sizeLimit": "much"}},
+        "spec.keep.sizeLimit must be a quantity above 0, as 8Gi",
+        id="keep-size",
+    ),
+    pytest.param(
+        {"spec.keep": {"sizeLimit": 8}}, "spec.keep.sizeLimit in body must be of type string", id="keep-size-number"
+    ),
+    pytest.param(
+        {"spec.keep": {"sizeLimit": "8Gi", "copies": 4}},
+        "spec.keep.copies in body should be less than or equal to 3",
+        id="keep-copies-many",
+    ),
+    pytest.param(
+        {"spec.keep": {"sizeLimit": "8Gi", "copies": -1}},
+        "spec.keep.copies in body should be greater than or equal to 0",
+        id="keep-copies-negative",
+    ),
+    pytest.param(
+        {"spec.keep": {"sizeLimit": "8Gi", "bandwidth": "fast"}},
+        "spec.keep.bandwidth must be a quantity of bytes a second, as 256Mi, or 0 for no limit",
+        id="keep-bandwidth-word",
+    ),
+    pytest.param(
+        {"spec.keep": {"sizeLimit": "8Gi", "bandwidth": -1}},
+        "spec.keep.bandwidth must be a quantity of bytes a second, as 256Mi, or 0 for no limit",
+        id="keep-bandwidth-negative",
+    ),
+    pytest.param(
+        {"spec.keep": {"sizeLimit": "8Gi", "restoreTimeoutSeconds": 0}},
+        "spec.keep.restoreTimeoutSeconds in body should be greater than or equal to 1",
+        id="keep-restore-zero",
+    ),
+    pytest.param(
+        {"spec.keep": {"sizeLimit": "8Gi", "restoreTimeoutSeconds": 3601}},
+        "spec.keep.restoreTimeoutSeconds in body should be less than or equal to 3600",
+        id="keep-restore-long",
+    ),
+]
+
 TEMPLATE = [
     pytest.param({"spec.template": REMOVED}, "spec.template: Required value", id="no-template"),
     pytest.param({f"{POD}.containers": []}, "should have at least 1 items", id="no-container"),
@@ -205,7 +252,7 @@ RULES = [
     ),
 ]
 
-BAD = [*REPLICAS, *WORKERS, *TEMPLATE, *NAMES, *RULES]
+BAD = [*REPLICAS, *WORKERS, *KEEP, *TEMPLATE, *NAMES, *RULES]
 UNKNOWN_FIELDS = [
     pytest.param({"spec.replica": 3}, "spec.replica", id="at-the-top"),
     pytest.param({"spec.rendezvous": {"endpoints": ["etcd:2379"]}}, "spec.rendezvous.endpoints", id="nested"),

@@ -10,6 +10,7 @@ from elasticjob_api.job import status_to_dict
 from elasticjob_api.status import (
     Condition,
     JobStatus,
+    KeepStatus,
     LastFailure,
     NodeStatus,
     ProgressStatus,
@@ -46,10 +47,12 @@ FULL_STATUS = JobStatus(
             pod_name="digits-1-fghij",
             reason="Pending",
             start=StartStatus(kind="Cold", reason="FOO differs", first_output_milliseconds=5_100),
+            keep=KeepStatus(step=4, round=1, copies=1, bytes=1 << 40, skipped=2, degraded="no answer of a peer"),
         ),
     ),
     master_pod="digits-0-abcde",
     last_failure=LastFailure(time=NOW, round=1, pod_name="digits-1-klmno", rank=2, local_rank=0, exit_code=1),
+    keep=KeepStatus(step=4, round=1, copies=1, bytes=2 << 40),
     progress=ProgressStatus(step=5, total=10, percentage=50, metrics={"loss": "0.1"}, last_updated_time=NOW),
     start_time=NOW,
 )
@@ -83,6 +86,7 @@ def test_the_update_that_resumes_a_job_may_change_its_template(namespace: Namesp
     ("changes", "sentence"),
     [
         pytest.param({"spec.nprocPerNode": 4}, f"spec.nprocPerNode {WHILE_SUSPENDED}", id="nproc"),
+        pytest.param({"spec.keep": {"sizeLimit": "1Gi"}}, f"spec.keep {WHILE_SUSPENDED}", id="keep"),
         pytest.param({"spec.trainerContainer": "trainer"}, f"spec.trainerContainer {WHILE_SUSPENDED}", id="trainer"),
         pytest.param({"spec.managedBy": REMOVED}, "spec.managedBy cannot be changed", id="managed-by-removed"),
         pytest.param({"spec.managedBy": "example.com/other"}, "spec.managedBy cannot be changed", id="managed-by"),
@@ -114,6 +118,17 @@ def test_fields_of_the_agent_in_a_pod_may_change_only_while_the_job_is_suspended
     namespace.apply(changed(ELASTIC, {"spec.suspend": True}))
     stored = namespace.apply(changed(after, {"spec.suspend": False}))
     assert stored["spec"]["agent"].items() >= agent.items()
+
+
+def test_kept_steps_may_change_only_while_the_job_is_suspended(namespace: Namespace) -> None:
+    kept = changed(ELASTIC, {"spec.keep": {"sizeLimit": "1Gi"}})
+    namespace.apply(kept)
+    for keep in ({"sizeLimit": "2Gi"}, {"sizeLimit": "1Gi", "copies": 2}, REMOVED):
+        after = changed(ELASTIC, {"spec.keep": keep})
+        assert f"spec.keep {WHILE_SUSPENDED}" in namespace.refused("apply", "-f", "-", stdin=after)
+    namespace.apply(changed(kept, {"spec.suspend": True}))
+    stored = namespace.apply(changed(ELASTIC, {"spec.keep": {"sizeLimit": "1500Mi", "bandwidth": 0}}))
+    assert stored["spec"]["keep"] == {"sizeLimit": "1500Mi", "bandwidth": 0}
 
 
 def test_the_report_period_may_change_while_the_job_runs(namespace: Namespace) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from elasticjob_api.bootstrap import bootstrap_of, decode_bootstrap
 from elasticjob_api.constants import ENV_SPEC
 from elasticjob_api.keys import Keys, job_prefix
-from elasticjob_api.records import Progress, SpecRecord, StartReport, WorkerState, decode, encode
+from elasticjob_api.records import KeepReport, Progress, SpecRecord, StartReport, WorkerState, decode, encode
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_etcd.interface import Put, Txn
 from elasticjob_operator.model.cluster_interface import Object, Resource
@@ -332,6 +332,41 @@ async def test_the_start_of_the_workers_and_then_their_first_output_reach_the_st
         await stage.report(member, 0, WorkerState.HEALTHY, start=replace(cold, first_output_s=5.1))
         start_with_output = {**start, "firstOutputMilliseconds": 5100}
         await stage.until("the output", lambda: stage.status()["nodes"][0].get("start") == start_with_output)
+
+
+async def test_kept_steps_reach_the_record_the_status_and_an_event_and_are_gone_with_the_pods() -> None:
+    async with operator_history(replicas=2, keep={"sizeLimit": "1Gi", "copies": 1}) as stage:
+        await running(stage, 2)
+        spec = stage.etcd.store.get(stage.keys.spec)
+        assert spec is not None
+        assert decode(SpecRecord, spec.value).keep_copies == 1
+        first, second = await stage.members()
+        kept = KeepReport(round=2, step=120, copies=1, held_bytes=7)
+        await stage.report(first, 0, WorkerState.HEALTHY, keep=kept)
+        await stage.report(second, 1, WorkerState.HEALTHY, keep=KeepReport(held_bytes=7, degraded="no peer"))
+        await stage.until("degraded", lambda: stage.condition("KeepDegraded").get("status") == "True")
+        assert stage.condition("KeepDegraded")["message"] == "digits-1: no peer"
+        await stage.until("the event", lambda: "KeepDegraded" in stage.events())
+        shown = {"step": 120, "round": 2, "copies": 1, "bytes": 14, "skipped": 0, "degraded": "no peer"}
+        assert stage.status()["keep"] == shown
+        assert [node["keep"]["bytes"] for node in stage.status()["nodes"]] == [7, 7]
+        await stage.report(second, 1, WorkerState.HEALTHY, keep=kept)
+        await stage.until("well again", lambda: stage.condition("KeepDegraded").get("reason") == "AllKept")
+        await stage.scale(suspend=True)
+        await stage.until("no pods", lambda: not stage.pods())
+        await stage.confirm_deletions()
+        await stage.until("suspended", lambda: stage.condition("Suspended").get("status") == "True")
+        await stage.until("nothing kept", lambda: "keep" not in stage.status())
+
+
+async def test_a_volume_of_kept_steps_without_memory_for_it_is_remarked_at_once() -> None:
+    async with operator_history(replicas=2, keep={"sizeLimit": "1Gi"}) as stage:
+        spec = stage.job["spec"]
+        container = {**spec["template"]["spec"]["containers"][0], "resources": {"limits": {"memory": "512Mi"}}}
+        await stage.scale(suspend=True)
+        await stage.scale(template={"spec": {"containers": [container]}}, suspend=False)
+        await stage.until("the event", lambda: "KeepTooSmall" in stage.events())
+        assert "memory limit of 512Mi" in stage.condition("KeepDegraded")["message"]
 
 
 def _status_has_cpu(stage: OperatorHistory, cpu: list[int]) -> bool:

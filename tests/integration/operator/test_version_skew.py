@@ -224,13 +224,15 @@ async def test_a_running_job_with_an_unknown_field_is_suspended_and_then_waits()
         await stage.until("a pod", lambda: len(stage.pods()) == 1)
 
 
-async def test_a_job_that_has_not_begun_waits_and_names_the_field() -> None:
-    async with operator_history(replicas=1, agent={"newThing": "x"}) as stage:
+@pytest.mark.parametrize("field", ["agent", "keep"])
+async def test_a_job_that_has_not_begun_waits_and_names_the_field(field: str) -> None:
+    required = {"sizeLimit": "1Gi"} if field == "keep" else {}
+    async with operator_history(replicas=1, **{field: {**required, "newThing": "x"}}) as stage:
         await stage.until("it waits", lambda: stage.status().get("reason") == "UnknownFields")
-        assert "spec.agent.newThing" in stage.status()["message"]
+        assert f"spec.{field}.newThing" in stage.status()["message"]
         assert (stage.pods(), stage.etcd_keys(), "startTime" in stage.status()) == ([], [], False)
         assert "UnknownFields" in stage.events()
-        await stage.scale(agent={"newThing": None})
+        await stage.scale(**{field: {"newThing": None}})
         await stage.until("a pod", lambda: len(stage.pods()) == 1)
         await stage.until("named no more", lambda: stage.condition("UnknownFields")["status"] == "False")
         assert stage.status()["startTime"]
@@ -246,14 +248,22 @@ def test_the_doctored_version_is_newer() -> None:
     }
 
 
-@pytest.mark.parametrize("agent", [{"ofTomorrow": "x"}, {"mode": "OfTomorrow"}, {"warmStart": "OfTomorrow"}])
-async def test_a_running_job_whose_agent_has_a_field_of_a_newer_version_keeps_its_pods(agent: Any) -> None:
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"agent": {"ofTomorrow": "x"}},
+        {"agent": {"mode": "OfTomorrow"}},
+        {"agent": {"warmStart": "OfTomorrow"}},
+        {"keep": {"sizeLimit": "1Gi", "ofTomorrow": "x"}},
+    ],
+)
+async def test_a_running_job_whose_pods_have_a_field_of_a_newer_version_keeps_them(spec: dict[str, Any]) -> None:
     """Its hash differs from that of the newer version on the pods, but its template does not."""
     async with operator_history(replicas=2) as stage:
         await running(stage, 2)
         pods = stage.pod_names()
         await stage.stop_operator()
-        await stage.scale(agent=agent)
+        await stage.scale(**spec)
         for pod in stage.pods():
             await stage.relabel(pod, {constants.LABEL_TEMPLATE_HASH: "0fnewerone"})
         stage.start_operator()

@@ -55,6 +55,7 @@ def spec_record(
         replacements=before.replacements + counted,
         first_round=before.first_round,
         first_restarts=before.first_restarts,
+        keep_copies=spec.keep.copies if spec.keep is not None else None,
     )
 
 

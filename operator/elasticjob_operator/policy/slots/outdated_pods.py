@@ -9,7 +9,7 @@ from elasticjob_operator.model.revision import Revision
 from elasticjob_operator.policy.lifecycle.installation import is_foreign
 from elasticjob_operator.settings import Settings
 
-_HASHED = ("spec.agent", "spec.nprocPerNode", "spec.trainerContainer", "spec.template")
+_HASHED = ("spec.agent", "spec.nprocPerNode", "spec.trainerContainer", "spec.template", "spec.keep")
 """The fields that the template hash covers."""
 
 

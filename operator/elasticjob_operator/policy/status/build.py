@@ -17,6 +17,7 @@ from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.policy.lifecycle.pod_revisions import has_pods
 from elasticjob_operator.policy.lifecycle.unknown_fields import is_waiting
 from elasticjob_operator.policy.status.conditions import ConditionValue, conditions, evaluate, is_true, phase
+from elasticjob_operator.policy.status.keep import keep_status
 from elasticjob_operator.policy.status.last_failure import last_failure
 from elasticjob_operator.policy.status.nodes import node_statuses, within_limit
 from elasticjob_operator.policy.status.outage import evaluate_without_etcd, with_final_status
@@ -129,6 +130,7 @@ def _with_rendezvous(status: JobStatus, snapshot: JobSnapshot) -> JobStatus:
         agent_image=_agent_image(status, snapshot),
         last_failure=last_failure(snapshot),
         progress=progress(snapshot),
+        keep=keep_status(snapshot),
     )
 
 

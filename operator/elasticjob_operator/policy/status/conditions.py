@@ -19,6 +19,7 @@ from elasticjob_operator.model.text import pluralize
 from elasticjob_operator.policy.etcd.space import FULL
 from elasticjob_operator.policy.lifecycle import unknown_fields
 from elasticjob_operator.policy.slots.lost_pods import reported_unreachable
+from elasticjob_operator.policy.status.keep import degradation
 from elasticjob_operator.policy.status.pending_reason import INVALID_TEMPLATE, first_pending_reason
 from elasticjob_operator.policy.status.stalled import stalled_since
 
@@ -55,9 +56,19 @@ def evaluate(snapshot: JobSnapshot) -> dict[ConditionType, ConditionValue]:
         ConditionType.STALLED: _stalled(snapshot),
         ConditionType.RENDEZVOUS_UNAVAILABLE: _unavailable(snapshot),
         ConditionType.AGENTS_UNREACHABLE: _unreachable(snapshot),
+        **_keep_degraded(snapshot),
         ConditionType.COMPLETE: _complete(snapshot),
         ConditionType.FAILED: _failed(snapshot),
     }
+
+
+def _keep_degraded(snapshot: JobSnapshot) -> dict[ConditionType, ConditionValue]:
+    """Return the condition, which a job has from its first use of Keep."""
+    known = any(condition.type == ConditionType.KEEP_DEGRADED for condition in snapshot.status.conditions)
+    if snapshot.job.spec.keep is None and not known:
+        return {}
+    reason, message = degradation(snapshot)
+    return {ConditionType.KEEP_DEGRADED: ConditionValue("True" if message else "False", reason, message)}
 
 
 def _unknown_fields(snapshot: JobSnapshot) -> ConditionValue:

@@ -67,6 +67,10 @@ def _trouble_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
         yield Event(ConditionType.AGENTS_UNREACHABLE, unreachable.message, warning=True)
     if stalled := _became_true(before, after, ConditionType.STALLED):
         yield Event(EventReason.STALLED, stalled.message, warning=True)
+    if degraded := _became_true(before, after, ConditionType.KEEP_DEGRADED):
+        too_small = degraded.reason == EventReason.KEEP_TOO_SMALL
+        reason = EventReason.KEEP_TOO_SMALL if too_small else EventReason.KEEP_DEGRADED
+        yield Event(reason, degraded.message, warning=True)
     failure = after.last_failure
     if failure is not None and failure != before.last_failure and failure.reason != NODE_LOST:
         yield Event(EventReason.WORKER_FAILED, worker_failed_text(failure), warning=True)

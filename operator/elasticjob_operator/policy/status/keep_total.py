@@ -1,4 +1,4 @@
-"""What is kept in memory on some nodes, from the reports of their agents.
+"""The steps that some nodes keep in memory, from the reports of their agents.
 
 Each node knows the newest committed step of the job, perhaps one step late, and what it holds itself.
 """

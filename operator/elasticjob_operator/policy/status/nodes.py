@@ -18,6 +18,7 @@ from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_api.status import NodeStatus
 from elasticjob_operator.model.slot_pod import SlotPod
 from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.policy.status.keep import node_keep_status
 from elasticjob_operator.policy.status.worker_start import start_status
 from elasticjob_operator.policy.status.worker_states import final_states, same_states, states_of
 
@@ -75,6 +76,7 @@ def _node(snapshot: JobSnapshot, slot: int, owner: SlotPod, round_: _Round) -> N
         rank_cpu_percent=_per_rank(cpu, _INT32),
         rank_memory_bytes=_per_rank(memory, _INT64),
         start=start_status(report),
+        keep=node_keep_status(samples),
     )
 
 
@@ -144,7 +146,8 @@ def _last_node(snapshot: JobSnapshot, name: str, ranked: tuple[int, Member], bef
     ranks = reported or known.ranks or same_states("U", nproc_per_node(snapshot.job.spec))
     pod = snapshot.pods.get(known.pod_name)
     node_name, start = pod.node_name if pod else known.node_name, start_status(report) or known.start
-    return replace(known, rank=rank, node_name=node_name, ranks=ranks, start=start)
+    keep = node_keep_status(snapshot.samples.get(member)) or known.keep
+    return replace(known, rank=rank, node_name=node_name, ranks=ranks, start=start, keep=keep)
 
 
 def _failed(snapshot: JobSnapshot) -> Mapping[int, AbstractSet[int]]:
@@ -174,7 +177,7 @@ def _final(node: NodeStatus, state: RendezvousState, ranks: str) -> NodeStatus:
 def within_limit(nodes: tuple[NodeStatus, ...], limit: int = BYTES_LIMIT) -> tuple[tuple[NodeStatus, ...], bool]:
     """Return the nodes that fit into `limit` bytes of JSON, and whether nodes were left out.
 
-    The usage of each rank and the starts are left out first, then nodes. Rank 0 and nodes that do not run are kept
+    The usage of each rank, starts and kept steps are left out first, then nodes. Rank 0 and nodes that do not run stay
     longest.
     """
     most_ranks = max((len(node.ranks) for node in nodes), default=0)
@@ -189,7 +192,7 @@ def within_limit(nodes: tuple[NodeStatus, ...], limit: int = BYTES_LIMIT) -> tup
 
 
 def _without_details(node: NodeStatus) -> NodeStatus:
-    return replace(node, rank_cpu_percent=(), rank_memory_bytes=(), start=None)
+    return replace(node, rank_cpu_percent=(), rank_memory_bytes=(), start=None, keep=None)
 
 
 def _drop_until_fitting(nodes: Iterable[NodeStatus], limit: int) -> int:

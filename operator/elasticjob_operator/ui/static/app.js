@@ -123,11 +123,18 @@ function drawJob(job) {
   [...main.querySelectorAll(".scroll, pre")].forEach((box, i) => { box.scrollTop = scrolled[i] ?? 0; });
 }
 
+function kept(keep) {
+  const held = bytes(keep.bytes ?? 0);
+  if ((keep.step ?? null) === null) return `${held}, no step committed`;
+  return `${held}, step ${keep.step} on ${many((keep.copies ?? 0) + 1, "node")}${keep.degraded ? `: ${keep.degraded}` : ""}`;
+}
+
 function facts(job) {
   const told = [["Phase", phase(job.phase)], ["Nodes", `${job.nodes[0]} of ${job.nodes[1]}`], ["Workers", job.worldSize],
     ["Round", job.round], ["Restarts", job.restarts], ["Nodes lost", job.nodeLosses], ["Age", age(job.created)], ["Progress", progress(job.progress)]];
   if (job.progress?.total) told.push(["Step", `${job.progress.step} of ${job.progress.total}`]);
   Object.entries(job.progress?.metrics ?? {}).forEach(([name, value]) => told.push([name, value]));
+  if (job.keep) told.push(["Kept in memory", kept(job.keep)]);
   const why = job.message || job.reason;
   return h("section", { class: "card" }, h("dl", { class: "facts" }, told.map(([title, value]) => h("div", null, h("dt", null, title), h("dd", null, value)))),
     why ? h("p", { class: "detail" }, why) : null);

@@ -1,19 +1,27 @@
 """Argv, environment and files of processes, from a pod."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from elasticjob_api import constants
-from elasticjob_cli.local.containers import Host, PodPlan, make_files, plan_pod
+from elasticjob_cli.local.containers import Host, PodPlan, make_files, plan_pod, remove_memory
 from elasticjob_cli.local.environment import PodFacts
 
 
-def _plan(container: dict[str, Any], root: Path = Path("/run"), environ: dict[str, str] | None = None) -> PodPlan:
+def _plan(
+    container: dict[str, Any],
+    root: Path = Path("/run"),
+    environ: dict[str, str] | None = None,
+    *,
+    volumes: Sequence[dict[str, Any]] = (),
+    memory: Path | None = None,
+) -> PodPlan:
     pod = {
         "metadata": {"name": "digits-0-abcde", "uid": "u"},
         "spec": {
             "hostname": "digits-0",
-            "volumes": [{"name": "ckpt", "emptyDir": {}}],
+            "volumes": [{"name": "ckpt", "emptyDir": {}}, *volumes],
             "containers": [{"name": "trainer", **container}],
         },
     }
@@ -24,6 +32,7 @@ def _plan(container: dict[str, Any], root: Path = Path("/run"), environ: dict[st
         pods=root / "pods",
         volumes=root / "host",
         logs=root / "logs",
+        memory=memory,
     )
     facts = PodFacts(pod=pod, node_name="local-0", pod_ip="127.0.0.1", host_ip="127.0.0.1")
     return plan_pod(facts, host, "digits-0-abcde")
@@ -43,6 +52,33 @@ def test_command_and_args_become_argv_with_variables_and_folders() -> None:
     [plan] = _plan(container).containers
     assert plan.argv == ("python", "train.py", f"--out={folder}/last", f"{folder}/x")
     assert plan.env["OUT"] == f"{folder}/last"
+
+
+def test_kept_steps_are_in_memory_until_the_pod_has_ended(tmp_path: Path) -> None:
+    mounted = {"name": "elasticjob-keep", "mountPath": "/var/run/elasticjob/keep"}
+    variable = {"name": "ELASTICJOB_KEEP_DIR", "value": "/var/run/elasticjob/keep"}
+    volume = {"name": "elasticjob-keep", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}
+    made = _plan({"volumeMounts": [mounted], "env": [variable]}, tmp_path, volumes=[volume], memory=tmp_path / "memory")
+    folder = tmp_path / "memory" / "digits-0-abcde"
+    assert made.containers[0].env["ELASTICJOB_KEEP_DIR"] == str(folder)
+    make_files(made)
+    (folder / "step").write_text("x")
+    remove_memory(made)
+    assert list((tmp_path / "memory").iterdir()) == []
+    assert made.containers[0].stdout.parent.exists()
+
+
+def test_a_pod_without_kept_steps_has_nothing_in_memory(tmp_path: Path) -> None:
+    made = _plan({}, tmp_path)
+    make_files(made)
+    remove_memory(made)
+    assert made.memory is None
+
+
+def test_the_keep_of_a_surrounding_job_is_not_that_of_a_pod() -> None:
+    surrounding = {"ELASTICJOB_KEEP_DIR": "/var/run/elasticjob/keep", "ELASTICJOB_KEEP_COPIES": "1", "HOME": "/h"}
+    env = _plan({}, environ=surrounding).containers[0].env
+    assert [name for name in env if name.startswith("ELASTICJOB_KEEP")] == []
 
 
 def test_this_installations_programs_come_first() -> None:

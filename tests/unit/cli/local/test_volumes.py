@@ -55,6 +55,16 @@ def test_an_empty_dir_is_a_folder_of_the_pod(tmp_path: Path, medium: dict[str, s
     assert _mapped(_pod({"emptyDir": medium}), tmp_path) == "TMP/p/volumes/v/x"
 
 
+def test_only_the_volume_of_kept_steps_is_in_memory(tmp_path: Path) -> None:
+    empty = {"emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}
+    pod = {"volumes": [{"name": "elasticjob-keep", **empty}, {"name": "v", **empty}]}
+    roots = VolumePaths(pod=tmp_path / "p", host=tmp_path / "host", memory=Path("/dev/shm/run/p"))
+    assert volume_folders(pod, roots) == {
+        "elasticjob-keep": Path("/dev/shm/run/p"),
+        "v": tmp_path / "p" / "volumes" / "v",
+    }
+
+
 def test_a_sub_path_is_a_folder_below(tmp_path: Path) -> None:
     assert _mapped(_pod({"emptyDir": {}}, subPath="runs/1"), tmp_path) == "TMP/p/volumes/v/runs/1/x"
 

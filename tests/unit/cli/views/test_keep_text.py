@@ -1,11 +1,12 @@
-"""What is kept in memory: in sentences, and as a table of nodes."""
+"""Steps that are kept in memory: the sentences of `describe`, and the table of `elasticjob keep`."""
 
 from typing import Any
 
 import pytest
 
+from elasticjob_cli.views.job_text import describe
 from elasticjob_cli.views.keep_text import keep_sentences, keep_table
-from tests.unit.cli.recorded import a_node
+from tests.unit.cli.recorded import NOW_S, a_job, a_node
 
 SPEC = {"keep": {"sizeLimit": "8Gi"}}
 
@@ -58,6 +59,12 @@ def test_skipped_steps_and_the_reason_of_missing_copies_are_named() -> None:
 def test_a_condition_that_is_not_true_is_no_reason() -> None:
     conditions = [{"type": "KeepDegraded", "status": "False", "message": "was"}]
     assert len(sentences(**kept(), conditions=conditions)) == 1
+
+
+def test_describe_has_the_sentences() -> None:
+    job = a_job(**kept(step=120, round=3, copies=1))
+    job["spec"] |= SPEC
+    assert sentences(**job["status"])[0] in describe(job, (), now_s=NOW_S, command="elasticjob")
 
 
 def test_the_table_has_a_line_for_each_node_that_reports() -> None:

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from elasticjob_api.records import WorkerState
+from elasticjob_api.records import KeepReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
+from elasticjob_api.spec import Keep
 from elasticjob_operator.metrics.goodput import Goodput
-from elasticjob_operator.metrics.job_health import AgentHealth, JobHealth, TimeBucket, job_health
+from elasticjob_operator.metrics.job_health import AgentHealth, JobHealth, KeepHealth, TimeBucket, job_health
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState
-from testing.builders import job, member, membership, node, pod, report, running, seen, state, view
+from testing.builders import job, member, membership, node, pod, report, running, samples, seen, state, view
 
 KEY = JobKey("team", "digits", "u")
 
@@ -47,6 +48,24 @@ def test_a_leaving_agent_and_a_hanging_one_are_distinguished() -> None:
 def test_a_running_pod_without_an_agent_counts_as_missing() -> None:
     job_state = JobState(agentless_since_s={"uid-j-0-a": 1.0})
     assert job_health(seen(job(), view(), job_state=job_state)).agents == {AgentHealth.MISSING: 1}
+
+
+@pytest.mark.parametrize(
+    ("reported", "keep"),
+    [
+        (KeepReport(held_bytes=5), KeepHealth.UNCOMMITTED),
+        (KeepReport(held_bytes=5, round=1, step=3), KeepHealth.COMMITTED),
+        (KeepReport(held_bytes=5, round=1, step=3, degraded="why"), KeepHealth.DEGRADED),
+    ],
+)
+def test_the_health_of_kept_steps_is_that_of_the_condition_or_else_of_the_commit(
+    reported: KeepReport, keep: KeepHealth
+) -> None:
+    at = running(0, samples={member(0): samples(keep=reported)})
+    of = job(keep=Keep(size_limit="1Gi"), max_replicas=2)
+    found = job_health(seen(of, at, pod(0)))
+    assert (found.keep, found.held_bytes) == (keep, 5)
+    assert job_health(seen(job(), at, pod(0))).keep is None
 
 
 def test_the_time_of_a_deleted_job_remains_counted_and_its_agents_do_not() -> None:

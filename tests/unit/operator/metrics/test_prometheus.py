@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from elasticjob_api.rendezvous_state import Cause
-from elasticjob_api.status import JobStatus
-from elasticjob_operator.metrics.job_health import AgentHealth, JobHealth, TimeBucket
+from elasticjob_api.status import JobStatus, KeepStatus
+from elasticjob_operator.metrics.job_health import AgentHealth, JobHealth, KeepHealth, TimeBucket
 from elasticjob_operator.metrics.prometheus import PrometheusRecorder
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_key import JobKey
@@ -37,6 +37,7 @@ def changed(**fields: Any) -> tuple[JobStatus, JobStatus]:
         (changed(restarts=2), 'elasticjob_restarts_total{namespace="team"} 2.0'),
         (changed(node_losses=1), 'elasticjob_node_losses_total{namespace="team"} 1.0'),
         (changed(pod_replacements=3), 'elasticjob_pod_replacements_total{namespace="team"} 3.0'),
+        (changed(keep=KeepStatus(skipped=4)), 'elasticjob_keep_skipped_total{namespace="team"} 4.0'),
         (changed(desired_replicas=4), 'elasticjob_resizes_total{namespace="team"} 1.0'),
         (changed(conditions=(condition("Complete"),)), 'elasticjob_succeeded_total{namespace="team"} 1.0'),
         (
@@ -161,4 +162,18 @@ def test_time_is_exported_by_state_and_agents_by_health() -> None:
     assert 'elasticjob_job_seconds_total{namespace="team",state="active"} 7.0' in lines
     assert [line for line in lines if line.startswith("elasticjob_agents{")] == [
         'elasticjob_agents{health="working",namespace="team"} 2.0'
+    ]
+
+
+def test_jobs_that_keep_steps_are_counted_by_the_health_of_these_with_their_bytes() -> None:
+    meter = PrometheusRecorder()
+    meter.serve_state(dict, lambda: 0)
+    healths = (KeepHealth.COMMITTED, KeepHealth.COMMITTED, KeepHealth.DEGRADED, None)
+    for name, health in zip("abcd", healths, strict=True):
+        meter.job_health(JobKey("team", name, name), JobHealth(TimeBucket.ACTIVE, {}, health, held_bytes=512))
+    lines = meter.text().decode().splitlines()
+    assert [line for line in lines if line.startswith("elasticjob_keep_")] == [
+        'elasticjob_keep_jobs{keep="committed",namespace="team"} 2.0',
+        'elasticjob_keep_jobs{keep="degraded",namespace="team"} 1.0',
+        'elasticjob_keep_held_bytes{namespace="team"} 1536.0',
     ]

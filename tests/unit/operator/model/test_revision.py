@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.constants import WarmStart
-from elasticjob_api.spec import Agent, AgentMode, GracefulShutdown, Rendezvous
+from elasticjob_api.spec import Agent, AgentMode, GracefulShutdown, Keep, Rendezvous
 from elasticjob_operator.model.revision import template_hash, wanted_revision
 from testing.builders import SETTINGS, job, template
 
@@ -24,6 +24,7 @@ from testing.builders import SETTINGS, job, template
         pytest.param({"agent": Agent(warm_start=WarmStart.AUTO)}, id="warm-start"),
         pytest.param({"agent": Agent(warm_start=WarmStart.OFF)}, id="cold-start"),
         pytest.param({"agent": Agent(shm_size_limit="1Gi")}, id="shm"),
+        pytest.param({"keep": Keep(size_limit="1Gi")}, id="keep"),
     ],
 )
 def test_the_hash_covers_the_fields_that_make_a_pod(spec: dict[str, Any]) -> None:
@@ -41,6 +42,13 @@ def test_the_hash_covers_the_fields_that_make_a_pod(spec: dict[str, Any]) -> Non
 )
 def test_the_hash_does_not_cover_fields_that_may_change_while_pods_run(spec: dict[str, Any]) -> None:
     assert template_hash(job(**spec)) == template_hash(job())
+
+
+def test_each_field_of_kept_steps_has_another_hash() -> None:
+    plain = {"size_limit": "1Gi"}
+    changes: list[dict[str, Any]] = [{"size_limit": "2Gi"}, {"copies": 2}, {"bandwidth": 0}, {"restore_timeout_s": 9.0}]
+    hashes = {template_hash(job(keep=Keep(**{**plain, **change}))) for change in [{}, *changes]}
+    assert len(hashes) == 1 + len(changes)
 
 
 def test_the_hash_does_not_depend_on_the_order_of_fields() -> None:

@@ -8,7 +8,7 @@ import pytest
 from elasticjob_api.bootstrap import bootstrap_of
 from elasticjob_api.constants import WarmStart
 from elasticjob_api.records import SpecRecord
-from elasticjob_api.spec import Agent, Rendezvous
+from elasticjob_api.spec import Agent, Keep, Rendezvous
 from elasticjob_operator.render.env import agent_env
 from testing.builders import SETTINGS, job, template
 
@@ -113,6 +113,26 @@ def test_the_agent_starts_workers_warm_as_its_job_or_else_the_installation_wants
     of = job(agent=Agent(warm_start=of_job))
     found = agent_env(of, {}, slot=0, settings=replace(SETTINGS, warm_start=of_installation))
     assert [env["value"] for env in found if env["name"] == "ELASTICJOB_WARM_START"] == ([value] if value else [])
+
+
+@pytest.mark.parametrize(
+    ("keep", "values"),
+    [
+        (None, ()),
+        (Keep(size_limit="1Gi"), ("/var/run/elasticjob/keep", "1073741824", "1", "268435456", "120")),
+        (
+            Keep(size_limit="1500Mi", copies=0, bandwidth=0, restore_timeout_s=9.0),
+            ("/var/run/elasticjob/keep", "1572864000", "0", "0", "9"),
+        ),
+    ],
+)
+def test_the_agent_of_a_job_that_keeps_steps_has_its_limits_in_bytes(
+    keep: Keep | None, values: tuple[str, ...]
+) -> None:
+    found = agent_env(job(keep=keep), {}, slot=0, settings=SETTINGS)
+    kept = {env["name"]: env["value"] for env in found if env["name"].startswith("ELASTICJOB_KEEP")}
+    names = ("DIR", "SIZE_LIMIT", "COPIES", "BANDWIDTH", "RESTORE_TIMEOUT_S")
+    assert kept == {f"ELASTICJOB_KEEP_{name}": value for name, value in zip(names, values, strict=False)}
 
 
 def test_the_agent_has_the_bootstrap_of_the_spec_that_names_its_pod() -> None:

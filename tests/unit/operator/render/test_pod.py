@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.spec import Agent, AgentMode, GracefulShutdown
+from elasticjob_api.spec import Agent, AgentMode, GracefulShutdown, Keep
 from elasticjob_operator.errors import RenderError
 from elasticjob_operator.model.pod_source import PodSource
 from elasticjob_operator.model.revision import Revision, template_hash
@@ -165,6 +165,22 @@ def test_the_grace_period_of_the_pod_is_longer_than_that_of_the_workers(
     fields = {} if own is None else {"terminationGracePeriodSeconds": own}
     pod = rendered(template=with_pod(**fields), graceful_shutdown=GracefulShutdown(seconds=grace_s))["spec"]
     assert pod["terminationGracePeriodSeconds"] == expected
+
+
+@pytest.mark.parametrize(
+    ("keep", "more_s"),
+    [
+        (Keep(size_limit="1k"), 1),
+        (Keep(size_limit="1500M"), 15),
+        (Keep(size_limit="64Gi"), 30),
+        (Keep(size_limit="64Gi", copies=0), 0),
+    ],
+)
+def test_a_pod_that_keeps_steps_has_more_grace_to_copy_the_last_one(keep: Keep, more_s: int) -> None:
+    for own_s, expected_s in ((None, 40), (600, 600)):
+        fields = {} if own_s is None else {"terminationGracePeriodSeconds": own_s}
+        pod = rendered(template=with_pod(**fields), keep=keep)["spec"]
+        assert pod["terminationGracePeriodSeconds"] == expected_s + more_s
 
 
 def test_the_agent_is_copied_before_the_users_own_init_containers_run() -> None:

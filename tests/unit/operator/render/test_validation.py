@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api.spec import Keep
 from elasticjob_operator.errors import RenderError
 from elasticjob_operator.render.validation import validate
 from testing.builders import job, template
@@ -62,3 +63,19 @@ def test_the_message_has_all_fields_at_once() -> None:
 )
 def test_all_other_templates_are_accepted(given: dict[str, Any]) -> None:
     validate(job(template=given))
+
+
+@pytest.mark.parametrize(
+    "path", ["/var/run/elasticjob/keep", "/var/run/elasticjob/keep/", "/var/run/elasticjob/keep/a"]
+)
+def test_only_a_job_that_keeps_steps_cannot_mount_a_volume_in_theirs(path: str) -> None:
+    given = template(volumeMounts=[{"name": "v", "mountPath": path}])
+    with pytest.raises(RenderError, match=r"is the volume of spec\.keep; mount v elsewhere"):
+        validate(job(template=given, keep=Keep(size_limit="1Gi")))
+    validate(job(template=given))
+
+
+@pytest.mark.parametrize("path", ["/var/run/elasticjob", "/var/run/elasticjob/keeper"])
+def test_a_job_that_keeps_steps_may_mount_volumes_beside_theirs(path: str) -> None:
+    given = template(volumeMounts=[{"name": "v", "mountPath": path}])
+    validate(job(template=given, keep=Keep(size_limit="1Gi")))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from elasticjob_api.spec import Agent, AgentMode
+from elasticjob_api.spec import Agent, AgentMode, Keep
 from elasticjob_operator.render.volumes import mounts, volumes
 from testing.builders import job, template
 
@@ -49,3 +49,16 @@ def test_the_injected_agent_is_mounted_read_only_at_the_path_that_it_was_built_f
 def test_a_provided_agent_needs_no_volume() -> None:
     volume, mount = rendered(Agent(mode=AgentMode.PROVIDED))
     assert set(volume) == set(mount) == {"elasticjob-logs", "elasticjob-shm"}
+
+
+def test_kept_steps_have_a_memory_volume_of_their_own_size() -> None:
+    of, container = job(keep=Keep(size_limit="16Gi")), template()["spec"]["containers"][0]
+    [volume] = [part for part in volumes(of, container) if part["name"] == "elasticjob-keep"]
+    [mount] = [part for part in mounts(of, container) if part["name"] == "elasticjob-keep"]
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "16Gi"}
+    assert mount == {"name": "elasticjob-keep", "mountPath": "/var/run/elasticjob/keep"}
+
+
+def test_a_job_that_keeps_no_steps_has_no_volume_for_them() -> None:
+    volume, mount = rendered()
+    assert "elasticjob-keep" not in {*volume, *mount}

@@ -11,7 +11,7 @@ import pytest
 from elasticjob_api.records import Progress, StartReport
 from elasticjob_api.rendezvous_state import Cause, Member, Membership, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
-from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus, RoundStatus, StartStatus
+from elasticjob_api.status import JobStatus, KeepStatus, NodeStatus, ProgressStatus, RoundStatus, StartStatus
 from elasticjob_operator.ui import PageState
 from elasticjob_operator.ui.serialize import METRICS_LIMIT, RANKS_LIMIT, TEXT_LIMIT, job_details, job_row
 from elasticjob_operator.ui.state import MAX_ROUNDS
@@ -210,6 +210,17 @@ def test_a_node_has_the_start_of_its_workers_by_its_report_or_else_by_the_status
         "p1": {"kind": "Cold", "reason": "why"},
         "p2": None,
     }
+
+
+def test_a_job_that_keeps_steps_has_them_on_its_page_with_a_short_reason() -> None:
+    board = PageState()
+    board.reconciled(key(), obj(), JobStatus(), RendezvousView(), NOW_S)
+    assert job_details(board.jobs["team", "job"])["keep"] is None
+    kept = KeepStatus(step=3, round=1, copies=1, bytes=9, degraded="x" * 9999)
+    board.reconciled(key(), obj(), JobStatus(keep=kept), RendezvousView(), NOW_S)
+    shown = job_details(board.jobs["team", "job"])["keep"]
+    assert len(shown.pop("degraded")) == TEXT_LIMIT
+    assert shown == {"step": 3, "round": 1, "copies": 1, "bytes": 9}
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])

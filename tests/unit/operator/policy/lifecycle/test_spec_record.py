@@ -8,6 +8,7 @@ from elasticjob_api.spec import (
     FailureAction,
     FailurePolicy,
     GracefulShutdown,
+    Keep,
     OnExitCodes,
     Rendezvous,
     RestartBackoff,
@@ -31,6 +32,13 @@ def test_the_record_has_the_allowed_sizes_for_a_leader_with_missing_nodes() -> N
     assert spec_record(job(replica_step=2), BEFORE, {}, suspended=False).replica_step == 2
     assert spec_record(job(allowed_replicas=(1, 4)), BEFORE, {}, suspended=False).allowed_replicas == (1, 4)
     assert spec_record(job(), BEFORE, {}, suspended=False).replica_step == 0
+
+
+def test_the_record_has_the_copies_of_kept_steps_only_if_the_job_keeps_any() -> None:
+    def copies(keep: Keep | None) -> int | None:
+        return spec_record(job(keep=keep), BEFORE, {}, suspended=False).keep_copies
+
+    assert [copies(None), copies(Keep(size_limit="1Gi")), copies(Keep(size_limit="1Gi", copies=0))] == [None, 1, 0]
 
 
 def test_a_slot_is_a_number_in_the_record() -> None:

@@ -7,6 +7,7 @@ import pytest
 from elasticjob_api.constants import ConditionType, Phase
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
+from elasticjob_api.spec import Keep
 from elasticjob_api.status import Condition, JobStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.model.snapshot import JobSnapshot
@@ -44,7 +45,8 @@ def phase_of(at: JobSnapshot) -> Phase:
 
 
 def test_every_condition_is_evaluated() -> None:
-    assert set(evaluate(seen(job(), NOTHING))) == set(C)
+    assert set(evaluate(seen(job(keep=Keep(size_limit="1Gi")), NOTHING))) == set(C)
+    assert set(evaluate(seen(job(), NOTHING))) == set(C) - {C.KEEP_DEGRADED}
 
 
 @pytest.mark.parametrize(

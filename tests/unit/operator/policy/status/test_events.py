@@ -58,6 +58,8 @@ def test_the_events_of_a_start_are_in_order() -> None:
         ({"conditions": (condition("Suspended"),), "start_time": ""}, [E.SUSPENDED]),
         ({"conditions": (condition("RendezvousUnavailable"),)}, ["RendezvousUnavailable"]),
         ({"conditions": (condition("Stalled"),)}, [E.STALLED]),
+        ({"conditions": (condition("KeepDegraded"),)}, [E.KEEP_DEGRADED]),
+        ({"conditions": (condition("KeepDegraded", reason="KeepTooSmall"),)}, [E.KEEP_TOO_SMALL]),
         ({"last_failure": LOSS, "node_losses": 1}, [E.NODE_LOST]),
         ({"replicas": 5, "terminating_replicas": 1, "master_pod": "x"}, []),
     ],

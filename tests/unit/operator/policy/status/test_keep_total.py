@@ -1,4 +1,4 @@
-"""What some nodes keep in memory, from their reports: the newest committed step, sums, and the first reason."""
+"""The steps that some nodes keep in memory: the newest committed one, sums, and the first reason."""
 
 from elasticjob_api.records import KeepReport
 from elasticjob_api.status import KeepStatus

@@ -1,0 +1,122 @@
+"""`status.keep` and the condition KeepDegraded: from what the agents report of their keepers."""
+
+from typing import Any
+
+import pytest
+
+from elasticjob_api.constants import ConditionType
+from elasticjob_api.records import KeepReport
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
+from elasticjob_api.rendezvous_view import RendezvousView
+from elasticjob_api.spec import Keep
+from elasticjob_api.status import JobStatus, KeepStatus
+from elasticjob_operator.model.job_state import JobState
+from elasticjob_operator.policy.status.conditions import evaluate
+from elasticjob_operator.policy.status.keep import degradation, keep_status, node_keep_status
+from testing.builders import (
+    condition,
+    job,
+    member,
+    membership,
+    pod,
+    record,
+    running,
+    samples,
+    seen,
+    state,
+    template,
+    view,
+)
+
+KEEP = Keep(size_limit="1Gi")
+BEFORE = JobStatus(keep=KeepStatus(step=7, round=1, copies=1, bytes=5))
+
+
+def reported(*reports: KeepReport | None) -> RendezvousView:
+    """Return a round whose nodes report this; None: an agent that reports nothing of Keep."""
+    slots = range(len(reports))
+    return running(*slots, samples={member(slot): samples(keep=reports[slot]) for slot in slots})
+
+
+def shown(at: RendezvousView, *, keep: Keep | None = KEEP, **fields: Any) -> KeepStatus | None:
+    return keep_status(seen(job(keep=keep, replicas=2, **fields), at, pod(0), pod(1)))
+
+
+def why(at: RendezvousView, **spec: Any) -> tuple[str, str]:
+    return degradation(seen(job(**{"keep": KEEP, "replicas": 2, **spec}), at, pod(0), pod(1), pod(2)))
+
+
+def test_the_status_has_the_total_of_all_nodes() -> None:
+    at = reported(KeepReport(round=3, step=120, copies=2, held_bytes=20), KeepReport(held_bytes=30, skipped=1))
+    assert shown(at) == KeepStatus(step=120, round=3, copies=2, bytes=50, skipped=1)
+
+
+def test_without_a_report_the_last_known_steps_are_shown() -> None:
+    assert shown(reported(None, None), status=BEFORE) == BEFORE.keep
+    assert shown(reported(None, None)) is None
+
+
+def test_a_job_that_keeps_no_steps_has_no_status_of_them() -> None:
+    assert shown(reported(KeepReport(step=1, round=1)), keep=None, status=BEFORE) is None
+
+
+def test_a_suspended_job_has_lost_its_memory() -> None:
+    stopped = view(spec=record(suspended=True), state=state(RoundPhase.SUSPENDED))
+    assert shown(stopped, suspend=True, status=BEFORE) is None
+
+
+def test_an_ended_job_shows_what_the_members_of_its_last_round_kept() -> None:
+    ended = view(state=state(RoundPhase.SUCCEEDED, cause=Cause.SUCCEEDED), membership=membership(0, 1))
+    job_state = JobState()
+    job_state.last_seen.samples = {
+        member(0): samples(keep=KeepReport(round=1, step=9, copies=1, held_bytes=3)),
+        member(5): samples(keep=KeepReport(round=1, step=99)),
+    }
+    of = job(keep=KEEP, replicas=2, status=BEFORE)
+    assert keep_status(seen(of, ended, job_state=job_state)) == KeepStatus(step=9, round=1, copies=1, bytes=3)
+    assert keep_status(seen(of, ended)) == BEFORE.keep
+
+
+def test_a_node_shows_what_it_holds_itself() -> None:
+    assert node_keep_status(None) is None
+    assert node_keep_status(samples()) is None
+    hostile = KeepReport(degraded="a\n[operator] b" + "x" * 8000, copies=3)
+    found = node_keep_status(samples(keep=hostile))
+    assert found is not None
+    assert (found.step, found.copies, len(found.degraded)) == (None, None, 128)
+    assert found.degraded.startswith("a [operator] b")
+
+
+def test_the_first_node_that_is_degraded_is_named_with_the_number_of_others() -> None:
+    bad = KeepReport(degraded="no answer of a peer")
+    assert why(reported(KeepReport(), bad)) == ("NodesDegraded", "j-1: no answer of a peer")
+    assert why(reported(bad, bad, bad)) == ("NodesDegraded", "j-0: no answer of a peer (and 2 more nodes)")
+    assert why(reported(KeepReport(), KeepReport())) == ("AllKept", "")
+
+
+@pytest.mark.parametrize(("limit", "is_small"), [("1Gi", True), ("512Mi", True), ("2Gi", False), (None, False)])
+def test_a_memory_limit_that_is_not_above_the_volume_is_remarked(limit: str | None, *, is_small: bool) -> None:
+    limits = {} if limit is None else {"resources": {"limits": {"memory": limit}}}
+    reason, message = why(reported(KeepReport()), template=template(**limits))
+    assert (reason == "KeepTooSmall") is is_small
+    assert ("spec.keep.sizeLimit is 1Gi" in message) is is_small
+
+
+def test_copies_without_another_node_are_remarked() -> None:
+    reason, message = why(reported(KeepReport()), replicas=1)
+    assert (reason, "set it to 0, or raise spec.maxReplicas" in message) == ("NoOtherNode", True)
+    assert why(reported(KeepReport()), replicas=1, keep=Keep(size_limit="1Gi", copies=0)) == ("AllKept", "")
+    assert why(reported(KeepReport()), replicas=1, max_replicas=2) == ("AllKept", "")
+
+
+def test_only_a_job_that_has_used_keep_has_its_condition() -> None:
+    at = reported(KeepReport(degraded="why"))
+    assert ConditionType.KEEP_DEGRADED not in evaluate(seen(job(), at, pod(0)))
+    assert evaluate(seen(job(keep=KEEP, max_replicas=2), at, pod(0)))[ConditionType.KEEP_DEGRADED].is_true
+    used = job(status=JobStatus(conditions=(condition("KeepDegraded"),)))
+    value = evaluate(seen(used, at, pod(0)))[ConditionType.KEEP_DEGRADED]
+    assert (value.status, value.reason) == ("False", "Off")
+
+
+def test_a_suspended_job_is_not_degraded() -> None:
+    assert why(reported(KeepReport(degraded="why")), suspend=True) == ("NotRunning", "")
