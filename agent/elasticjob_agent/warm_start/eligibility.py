@@ -120,6 +120,7 @@ def _has_same_words(greeting: Greeting, argv: Sequence[str]) -> bool:
 
 
 _SIDE_EFFECTS = {
+    "variable": "sets a variable, perhaps from one that differs by rank",
     "thread": "leaves a thread",
     "descriptor": "leaves a descriptor open",
     "child": "leaves a process",

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import time
+import venv
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -242,6 +243,50 @@ async def test_a_sitecustomize_that_reads_the_rank_is_a_reason(node: WarmNode, s
     assert "RANK" in sentences()[-1]
 
 
+async def test_a_pth_file_that_sets_a_variable_is_a_reason(node: WarmNode, sentences: Sentences) -> None:
+    """Python runs it before anything can watch."""
+    venv.create(node.folder / "venv", symlinks=True)
+    [packages] = (node.folder / "venv").glob("lib/python*/site-packages")
+    (packages / "device.pth").write_text("import os; os.environ['DEVICE'] = os.environ['RANK']\n")
+    words = (
+        node.folder / "venv" / "bin" / "python",
+        node.script("import decimal" + SHOW.format("os.environ['DEVICE']")),
+    )
+    await node.start(*words)
+    await aeventually(lambda: node.starter._refusal, what="a refusal")
+    assert await node.restart(*words) == [False, False]
+    assert await shown(node) == ["0", "1"]
+    reason = "importing a .pth file sets a variable, perhaps from one that differs by rank: DEVICE"
+    assert sentences() == [f"not warm: {reason}"]
+
+
+async def test_the_locale_that_python_chooses_is_no_reason(node: WarmNode) -> None:
+    """In the locale C it sets LC_CTYPE before it runs anything."""
+    node.env.pop("LANG")
+    cold, warm = await shown_cold_and_warm(node, "import decimal", "os.environ.get('LC_CTYPE')")
+    assert warm == cold == ["C.UTF-8", "C.UTF-8"]
+
+
+async def test_a_thread_that_an_import_leaves_is_named(node: WarmNode, sentences: Sentences) -> None:
+    node.package(
+        "flushes",
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(99,), name='flush', daemon=True).start()",
+    )
+    node.script("import decimal, flushes")
+    await node.start()
+    await aeventually(lambda: node.starter._refusal, what="a refusal")
+    assert sentences() == ["not warm: importing flushes leaves a thread: flush"]
+
+
+async def test_an_import_that_ignores_the_end_of_children_is_done_ahead(node: WarmNode, sentences: Sentences) -> None:
+    node.package("ignores", "import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)")
+    cold, warm = await shown_cold_and_warm(
+        node, "import ignores, signal, fractions", "signal.getsignal(signal.SIGCHLD)"
+    )
+    assert warm == cold
+    assert sentences() == []
+
+
 async def test_a_usercustomize_is_a_reason(node: WarmNode, sentences: Sentences) -> None:
     node.package("usercustomize", "")
     script = node.script("import decimal")
@@ -426,7 +471,7 @@ async def test_a_zygote_that_fails_does_not_run_the_script(node: WarmNode) -> No
 @pytest.mark.parametrize("code", ["sys.excepthook = broken", "os._exit = broken"])
 async def test_a_zygote_whose_error_is_not_shown_does_not_run_the_script(node: WarmNode, code: str) -> None:
     node.package("breaks", f"import os, sys\ndef broken(*_):\n    raise ValueError('broken')\n{code}")
-    node.package("fails", "import signal\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)")
+    node.package("fails", "import gc\ngc.freeze = None")
     node.nproc = 1
     node.script("import breaks, fails")
     await node.start()

@@ -137,6 +137,8 @@ class Preload:
         facts = {**self._side_effects(), **process_facts.read_shared_memory()}
         if process_facts.has_posix_timers():
             facts["timer", "timer_create"] = "timer_create"
+        self._causes.update((("variable", name), "a .pth file") for name in self.environment.set_before)
+        facts.update((("variable", name), name) for name in self.environment.set_before)
         loaded = [name for name in sys.modules if name not in entry.MODULES_BEFORE and not entry.is_own_module(name)]
         added = [name for name in loaded if name not in of_site]
         return {
@@ -247,4 +249,5 @@ def _fork_once() -> None:
     pid = os.fork()
     if pid == 0:
         os._exit(0)
-    os.waitpid(pid, 0)
+    with contextlib.suppress(ChildProcessError):  # an import ignores SIGCHLD; it has ended then, too
+        os.waitpid(pid, 0)

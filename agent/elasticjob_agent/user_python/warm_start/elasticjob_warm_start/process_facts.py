@@ -5,6 +5,7 @@ A fork copies none of it, or shares it between all workers. So a zygote in which
 
 import os
 import signal
+import threading
 
 from . import libc
 
@@ -20,6 +21,7 @@ _TIMERS = {
 def read_facts() -> "dict[tuple[str, str], str]":
     """Return threads, descriptors, children, timers, and whether it is a subreaper."""
     facts = {("descriptor", str(fd)): target for fd, target in descriptors().items()}
+    names = {str(thread.native_id): thread.name for thread in threading.enumerate()}
     for task in os.listdir("/proc/self/task"):
         try:
             with open("/proc/self/task/" + task + "/comm") as file:
@@ -29,7 +31,7 @@ def read_facts() -> "dict[tuple[str, str], str]":
         except OSError:
             continue  # this thread has just ended, or this kernel does not list children
         if int(task) != os.getpid() and name not in _ALLOWED_THREADS:
-            facts["thread", task] = name
+            facts["thread", task] = names.get(task, name)  # the kernel's name of a Python thread is that of its process
     for name, timer in _TIMERS.items():
         if signal.getitimer(timer)[0]:
             facts["timer", name] = name

@@ -14,6 +14,7 @@ Forks of the zygote fork the workers, and end at once. So the fork server become
 them, and the end of the zygote is no end of a worker.
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -90,7 +91,8 @@ class Zygote:
                 return fd
             middles.append(middle)
         for middle in middles:
-            os.waitpid(middle, 0)
+            with contextlib.suppress(ChildProcessError):  # an import ignores SIGCHLD; it has ended then, too
+                os.waitpid(middle, 0)
         signal.pthread_sigmask(signal.SIG_SETMASK, self._state.signal_mask)
         return None
 
