@@ -124,7 +124,7 @@ def test_kept_steps_may_change_only_while_the_job_is_suspended(namespace: Namesp
     kept = changed(ELASTIC, {"spec.keep": {"sizeLimit": "1Gi"}})
     namespace.apply(kept)
     for keep in ({"sizeLimit": "2Gi"}, {"sizeLimit": "1Gi", "copies": 2}, REMOVED):
-        after = changed(ELASTIC, {"spec.keep": keep})
+        after = changed(kept, {"spec.keep": keep})
         assert f"spec.keep {WHILE_SUSPENDED}" in namespace.refused("apply", "-f", "-", stdin=after)
     namespace.apply(changed(kept, {"spec.suspend": True}))
     stored = namespace.apply(changed(ELASTIC, {"spec.keep": {"sizeLimit": "1500Mi", "bandwidth": 0}}))
