@@ -28,7 +28,7 @@ from elasticjob_agent.warm_start.profiles import Profiles
 from elasticjob_agent.warm_start.program import find_program
 from elasticjob_agent.warm_start.recording import Recording
 from elasticjob_agent.warm_start.stack_injection import with_stacks
-from elasticjob_agent.warm_start.zygote import ZygoteLost, ZygoteOutdated
+from elasticjob_agent.warm_start.zygote import ZygoteLost, ZygoteOutdatedError
 from elasticjob_agent.warm_start.zygote_builder import NotEligibleError, ReadyZygote, ZygoteBuilder
 from elasticjob_api.import_profile import ImportProfile
 
@@ -348,7 +348,7 @@ class WarmStart:
         except (ZygoteLost, SupervisorError, OSError) as error:
             self._cold_reason = f"the zygote is gone: {error}"
             await self._discard_zygote()
-            return isinstance(error, ZygoteOutdated)
+            return isinstance(error, ZygoteOutdatedError)
         else:
             self._begin_watch(ready)
         finally:

@@ -24,7 +24,7 @@ class ZygoteLost(SupervisorError):
     """The zygote has ended, or has sent no message of the protocol."""
 
 
-class ZygoteOutdated(ZygoteLost):
+class ZygoteOutdatedError(ZygoteLost):
     """A file of its imports has changed since, so it forks no worker any more."""
 
 
@@ -113,7 +113,7 @@ class Zygote:
 
         Raises:
             ZygoteLost: the zygote has ended.
-            ZygoteOutdated: a file of its imports has changed.
+            ZygoteOutdatedError: a file of its imports has changed.
             ForkServerLost: the fork server has ended.
         """
         try:
@@ -133,7 +133,7 @@ class Zygote:
 
     async def _check_forked(self, message: dict[str, Any]) -> None:
         if path := message.get("stale"):
-            raise ZygoteOutdated(f"{str(path)[:200]} has changed since it was imported")
+            raise ZygoteOutdatedError(f"{str(path)[:200]} has changed since it was imported")
         if not message.get("forked"):
             raise ZygoteLost(f"it has ended{await self._end()}")
 
