@@ -155,5 +155,9 @@ JOIN_TIMEOUT_S = 600.0
 """Default of `joinTimeoutSeconds`."""
 KEEP_ALIVE_S = 6.0
 """Default of `keepAliveSeconds`, the lease of an agent."""
+KEEP_LINGER_S = 30
+"""Most seconds that a leaving node serves its kept steps; the operator adds them to the pod's grace."""
+KEEP_LINGER_BYTES_PER_S = 100_000_000
+"""The speed that these seconds allow for: that of a link of 1 Gbit/s."""
 IMPORT_PROFILE_BYTES = 128 * 1024
 """At most, for the recorded imports of one command; those of torch and transformers have about 40 KiB."""

@@ -3,14 +3,13 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from elasticjob_api import constants
+
 DEFAULT_COPIES = 1
 DEFAULT_BANDWIDTH = 256 << 20
 """Bytes a second of all copies while workers run."""
 DEFAULT_RESTORE_TIMEOUT_S = 120.0
 MOST_COPIES = 3
-LONGEST_LINGER_S = 30.0
-LINGER_BYTES_PER_S = 100_000_000
-"""The speed at which others fetch what a leaving pod has; the operator adds the time for it to the pod's grace."""
 _GRACE_LEFT_S = 8.0
 """A pod's grace is ten seconds longer than that of its workers. Two of them are for the agent's last writes."""
 
@@ -38,7 +37,7 @@ class KeepSettings:
     bandwidth: int = DEFAULT_BANDWIDTH
     """Bytes a second of all copies while workers run; 0: unlimited."""
     restore_timeout_s: float = DEFAULT_RESTORE_TIMEOUT_S
-    linger_s: float = LONGEST_LINGER_S
+    linger_s: float = constants.KEEP_LINGER_S
     """How long a node that leaves serves its steps at most, after its workers have stopped."""
     tls: TlsFiles | None = None
 
@@ -46,5 +45,5 @@ class KeepSettings:
 def pod_linger_s(size_limit: int | None) -> float:
     """Return how long a pod with a volume of so many bytes may linger without being killed."""
     if size_limit is None:
-        return LONGEST_LINGER_S
-    return min(LONGEST_LINGER_S, size_limit / LINGER_BYTES_PER_S + _GRACE_LEFT_S)
+        return constants.KEEP_LINGER_S
+    return min(constants.KEEP_LINGER_S, size_limit / constants.KEEP_LINGER_BYTES_PER_S + _GRACE_LEFT_S)

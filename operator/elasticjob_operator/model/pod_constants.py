@@ -28,10 +28,5 @@ INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 """Variables that set the network interface of the workers' libraries."""
 OMP_NUM_THREADS = "OMP_NUM_THREADS"
 
-MOST_LINGER_S = 30
-"""Seconds that a stopped pod has at most to copy its last step to other nodes."""
-LINGER_BYTES_PER_S = 100_000_000
-"""The speed that these seconds allow for: that of a link of 1 Gbit/s."""
-
 GRACE_MARGIN_S = 10
 """Seconds beyond the workers' grace, for the agent to write its last records before the kubelet kills it."""

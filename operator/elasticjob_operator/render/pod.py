@@ -117,7 +117,7 @@ def _linger_s(keep: Keep | None) -> int:
     """Return the seconds for copying the last step to other nodes, after the workers have stopped."""
     if keep is None or not keep.copies:
         return 0
-    return min(pod_constants.MOST_LINGER_S, math.ceil(bytes_of(keep.size_limit) / pod_constants.LINGER_BYTES_PER_S))
+    return min(constants.KEEP_LINGER_S, math.ceil(bytes_of(keep.size_limit) / constants.KEEP_LINGER_BYTES_PER_S))
 
 
 def _trainer(
