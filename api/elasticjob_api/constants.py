@@ -155,6 +155,19 @@ JOIN_TIMEOUT_S = 600.0
 """Default of `joinTimeoutSeconds`."""
 KEEP_ALIVE_S = 6.0
 """Default of `keepAliveSeconds`, the lease of an agent."""
+KEEP_COPIES = 1
+"""Default of `keep.copies`."""
+MOST_KEEP_COPIES = 3
+KEEP_BANDWIDTH = "256Mi"
+"""Default of `keep.bandwidth`, bytes a second."""
+KEEP_RESTORE_TIMEOUT_S = 120.0
+"""Default of `keep.restoreTimeoutSeconds`."""
+KEEP_PERSIST_EVERY_S = 600.0
+"""Default of `keep.persistEverySeconds`."""
+LEAST_KEEP_PERSIST_EVERY_S = 10.0
+KEEP_PERSIST_KEEP = 2
+"""Default of `keep.persistKeep`."""
+MOST_KEEP_PERSIST_KEEP = 100
 KEEP_LINGER_S = 30
 """Most seconds that a leaving node serves its kept steps; the operator adds them to the pod's grace."""
 KEEP_LINGER_BYTES_PER_S = 100_000_000

@@ -276,6 +276,10 @@ class KeepReport:
     size_limit_bytes: int = 0
     skipped: int = 0
     """Its own steps that were dropped, uncopied, for newer ones since the keeper started."""
+    persisted_step: int | None = None
+    """Number of the newest whole step in `keep.persistTo` that this node knows; None: it knows none."""
+    persist_error: str = ""
+    """Why the last attempt to persist a step failed; empty if it did not."""
     degraded: str = ""
     """Why its parts have fewer copies than `keep.copies`, or why nothing is kept; empty if all is well."""
 

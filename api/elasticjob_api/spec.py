@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from elasticjob_api.constants import JOIN_TIMEOUT_S, KEEP_ALIVE_S, WarmStart
+from elasticjob_api.constants import (
+    JOIN_TIMEOUT_S,
+    KEEP_ALIVE_S,
+    KEEP_BANDWIDTH,
+    KEEP_COPIES,
+    KEEP_RESTORE_TIMEOUT_S,
+    WarmStart,
+)
 from elasticjob_api.replica_sizes import ReplicaSizes
 
 
@@ -146,11 +153,11 @@ class Keep:
 
     size_limit: str
     """Size of the volume; it counts against the memory limit of the trainer container."""
-    copies: int = 1
+    copies: int = KEEP_COPIES
     """Other nodes that get each part of a step: so many may be lost at once."""
-    bandwidth: int | str = "256Mi"
+    bandwidth: int | str = KEEP_BANDWIDTH
     """Bytes a second for copies while workers run; 0: unlimited."""
-    restore_timeout_s: float = 120.0
+    restore_timeout_s: float = KEEP_RESTORE_TIMEOUT_S
     """Time to fetch a step after a loss; then an older step is chosen."""
 
 

@@ -29,7 +29,6 @@ _MIG = "nvidia.com/mig-"
 _POD = "spec.template.spec"
 _MAX_NPROC = 1024
 _MAX_REPLICAS = 65_535
-_MAX_COPIES = 3
 _MAX_RESTORE_TIMEOUT_S = 3600
 
 
@@ -107,8 +106,8 @@ def _keep_errors(keep: Keep) -> Iterator[FieldError]:
     path = "spec.keep"
     if not _QUANTITY.fullmatch(keep.size_limit) or (_quantity(keep.size_limit) or 0) <= 0:
         yield FieldError(f"{path}.sizeLimit", f"is {keep.size_limit!r}; it must be a quantity above 0, as 8Gi")
-    if not 0 <= keep.copies <= _MAX_COPIES:
-        yield FieldError(f"{path}.copies", f"is {keep.copies}; it must be from 0 to {_MAX_COPIES}")
+    if not 0 <= keep.copies <= constants.MOST_KEEP_COPIES:
+        yield FieldError(f"{path}.copies", f"is {keep.copies}; it must be from 0 to {constants.MOST_KEEP_COPIES}")
     if (rate := _quantity(keep.bandwidth)) is None or rate < 0:
         why = f"is {keep.bandwidth!r}; it must be a quantity of bytes a second, as 256Mi, or 0 for no limit"
         yield FieldError(f"{path}.bandwidth", why)

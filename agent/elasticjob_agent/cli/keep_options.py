@@ -6,14 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from elasticjob_agent.errors import UsageError
-from elasticjob_agent.node.keep_settings import (
-    DEFAULT_BANDWIDTH,
-    DEFAULT_COPIES,
-    DEFAULT_RESTORE_TIMEOUT_S,
-    MOST_COPIES,
-    KeepSettings,
-    TlsFiles,
-)
+from elasticjob_agent.node.keep_settings import KeepSettings, TlsFiles
 from elasticjob_api import constants
 
 _VARIABLES = {
@@ -42,7 +35,7 @@ def parse_keep(namespace: argparse.Namespace, environment: Mapping[str, str]) ->
         directory=Path(given["keep_dir"]).absolute(),
         size_limit=_bytes("keep-size", given["keep_size"], least=1) if given["keep_size"] else None,
         copies=_copies(given["keep_copies"]),
-        bandwidth=_bytes("keep-bandwidth", given["keep_bandwidth"]) if given["keep_bandwidth"] else DEFAULT_BANDWIDTH,
+        bandwidth=_bytes("keep-bandwidth", given["keep_bandwidth"] or constants.KEEP_BANDWIDTH),
         restore_timeout_s=_timeout_s(given["keep_restore_timeout"]),
     )
 
@@ -66,15 +59,15 @@ def _bytes(option: str, text: str, *, least: int = 0) -> int:
 
 def _copies(text: str | None) -> int:
     if not text:
-        return DEFAULT_COPIES
-    if not (text.isascii() and text.isdigit() and len(text) == 1 and int(text) <= MOST_COPIES):
-        raise UsageError(f"--keep-copies {text:.40}: it must be a whole number from 0 to {MOST_COPIES}")
+        return constants.KEEP_COPIES
+    if not (text.isascii() and text.isdigit() and len(text) == 1 and int(text) <= constants.MOST_KEEP_COPIES):
+        raise UsageError(f"--keep-copies {text:.40}: it must be a whole number from 0 to {constants.MOST_KEEP_COPIES}")
     return int(text)
 
 
 def _timeout_s(text: str | None) -> float:
     if not text:
-        return DEFAULT_RESTORE_TIMEOUT_S
+        return constants.KEEP_RESTORE_TIMEOUT_S
     try:
         seconds = float(text)
     except ValueError:

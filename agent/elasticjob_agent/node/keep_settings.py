@@ -4,12 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elasticjob_api import constants
+from elasticjob_api.quantity import bytes_of
 
-DEFAULT_COPIES = 1
-DEFAULT_BANDWIDTH = 256 << 20
-"""Bytes a second of all copies while workers run."""
-DEFAULT_RESTORE_TIMEOUT_S = 120.0
-MOST_COPIES = 3
 _GRACE_LEFT_S = 8.0
 """A pod's grace is ten seconds longer than that of its workers. Two of them are for the agent's last writes."""
 
@@ -24,6 +20,19 @@ class TlsFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PersistSettings:
+    """Where and how often committed steps are written to a directory that all nodes share."""
+
+    directory: Path
+    every_s: float = constants.KEEP_PERSIST_EVERY_S
+    """Seconds between two persisted steps."""
+    keep: int = constants.KEEP_PERSIST_KEEP
+    """How many of the newest whole steps stay."""
+    may_resume: bool = True
+    """Whether a new run may begin from a step of an earlier one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeepSettings:
     """Where and how this node keeps steps."""
 
@@ -32,14 +41,16 @@ class KeepSettings:
     """Whether other agents may use the same directory. In a pod its volume is the directory."""
     size_limit: int | None = None
     """Bytes; None: the whole file system of the directory."""
-    copies: int = DEFAULT_COPIES
+    copies: int = constants.KEEP_COPIES
     """At how many other nodes each part has a copy."""
-    bandwidth: int = DEFAULT_BANDWIDTH
+    bandwidth: int = bytes_of(constants.KEEP_BANDWIDTH)
     """Bytes a second of all copies while workers run; 0: unlimited."""
-    restore_timeout_s: float = DEFAULT_RESTORE_TIMEOUT_S
+    restore_timeout_s: float = constants.KEEP_RESTORE_TIMEOUT_S
     linger_s: float = constants.KEEP_LINGER_S
     """How long a node that leaves serves its steps at most, after its workers have stopped."""
     tls: TlsFiles | None = None
+    persist: PersistSettings | None = None
+    """None: steps are kept in memory only."""
 
 
 def pod_linger_s(size_limit: int | None) -> float:

@@ -70,7 +70,7 @@ RECORDS: list[Any] = [
     NodeSamples(
         round=9,
         keep=KeepReport(round=7, step=10**15 - 1, copies=0, held_bytes=2**40, size_limit_bytes=2**41, skipped=3,
-        degraded="ä"),
+        persisted_step=0, persist_error="ö", degraded="ä"),
     ),
 ]  # fmt: skip
 
@@ -107,6 +107,7 @@ def test_records_of_a_job_without_keep_have_no_field_about_it() -> None:
     assert "keep" not in json.loads(records.encode(samples))
     assert json.loads(records.encode(replace(spec, keep_copies=0)))["keepCopies"] == 0
     kept = KeepReport(round=7, step=120, copies=1, held_bytes=10, size_limit_bytes=99, skipped=2, degraded="why")
+    kept = replace(kept, persisted_step=60, persist_error="full")
     assert json.loads(records.encode(replace(samples, keep=kept)))["keep"] == {
         "round": 7,
         "step": 120,
@@ -114,6 +115,8 @@ def test_records_of_a_job_without_keep_have_no_field_about_it() -> None:
         "heldBytes": 10,
         "sizeLimitBytes": 99,
         "skipped": 2,
+        "persistedStep": 60,
+        "persistError": "full",
         "degraded": "why",
     }
 

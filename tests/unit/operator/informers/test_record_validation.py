@@ -32,6 +32,7 @@ IMPLAUSIBLE = [
     ),
     pytest.param(builders.samples(keep=KeepReport(held_bytes=-1)), "held_bytes is -1", id="negative kept bytes"),
     pytest.param(builders.samples(keep=KeepReport(skipped=1 << 31)), "skipped is 2147483648", id="skipped of 32 bits"),
+    pytest.param(builders.samples(keep=KeepReport(persisted_step=-1)), "persisted_step is -1", id="negative step"),
     pytest.param(builders.record(keep_copies=-1), "keep_copies is -1", id="negative copies"),
     pytest.param(
         builders.report(progress=Progress(metrics={str(n): "" for n in range(65)})),
@@ -56,7 +57,8 @@ def test_a_record_of_too_many_bytes_is_rejected_before_decoding(kind: str, most:
 
 def test_kept_bytes_may_have_63_bits_and_a_step_too() -> None:
     most = 2**63 - 1
-    validate(builders.samples(keep=KeepReport(step=most, held_bytes=most, size_limit_bytes=most)), job="j")
+    kept = KeepReport(step=most, held_bytes=most, size_limit_bytes=most, persisted_step=most)
+    validate(builders.samples(keep=kept), job="j")
 
 
 @pytest.mark.parametrize("lease", [8649059720856813070, 2**63 - 1])
