@@ -52,6 +52,10 @@ ENV_KEEP_SIZE_LIMIT = "ELASTICJOB_KEEP_SIZE_LIMIT"  # bytes of that volume
 ENV_KEEP_COPIES = "ELASTICJOB_KEEP_COPIES"  # other nodes that get each part of a step
 ENV_KEEP_BANDWIDTH = "ELASTICJOB_KEEP_BANDWIDTH"  # bytes a second for copies to other nodes; 0: unlimited
 ENV_KEEP_RESTORE_TIMEOUT = "ELASTICJOB_KEEP_RESTORE_TIMEOUT_S"  # seconds in which a step must be restored
+ENV_KEEP_PERSIST_TO = "ELASTICJOB_KEEP_PERSIST_TO"  # shared directory of persisted steps; unset: none is persisted
+ENV_KEEP_PERSIST_EVERY = "ELASTICJOB_KEEP_PERSIST_EVERY_S"  # seconds between two persisted steps
+ENV_KEEP_PERSIST_KEEP = "ELASTICJOB_KEEP_PERSIST_KEEP"  # newest whole steps that stay in that directory
+ENV_KEEP_RESUME = "ELASTICJOB_KEEP_RESUME"  # 0: a new run begins from no step of an earlier one
 ENV_TERMINATION_LOG = "ELASTICJOB_TERMINATION_LOG"  # file for a description of the root cause
 ENV_TRACE = "ELASTICJOB_TRACE"  # file for trace points; unset: none are recorded
 ENV_LOG_LEVEL = "ELASTICJOB_LOG_LEVEL"  # debug, info, warning or error; how much the agent logs
@@ -155,6 +159,8 @@ JOIN_TIMEOUT_S = 600.0
 """Default of `joinTimeoutSeconds`."""
 KEEP_ALIVE_S = 6.0
 """Default of `keepAliveSeconds`, the lease of an agent."""
+KEEP_DIR = "/var/run/elasticjob/keep"
+"""Mount path of a pod's memory volume in which steps are kept."""
 KEEP_COPIES = 1
 """Default of `keep.copies`."""
 MOST_KEEP_COPIES = 3

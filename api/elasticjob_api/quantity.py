@@ -15,6 +15,13 @@ _MAX_BYTES = (1 << 63) - 1
 """Kubernetes has no larger quantity either."""
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))([eE][+-]?\d+|[A-Za-z]{0,2})")
 
+_SIZE = re.compile(r"0*[1-9][0-9.]*([numkMGTPE]|[KMGTPE]i|[eE][0-9]+)?")
+
+
+def is_size(text: str) -> bool:
+    """Return whether a text is a quantity above 0 that begins with a digit."""
+    return _SIZE.fullmatch(text) is not None
+
 
 def parse_quantity(value: str | float) -> Decimal:
     """Return the number: 0.5 for `"500m"`, 1073741824 for `"1Gi"`; raise ValueError for other text."""

@@ -159,6 +159,14 @@ class Keep:
     """Bytes a second for copies while workers run; 0: unlimited."""
     restore_timeout_s: float = KEEP_RESTORE_TIMEOUT_S
     """Time to fetch a step after a loss; then an older step is chosen."""
+    persist_to: str | None = None
+    """Directory in a volume that all pods share, to which committed steps are written; unset: they are not."""
+    persist_every_s: float | None = None
+    """Time between two persisted steps; unset: 600."""
+    persist_keep: int | None = None
+    """The newest whole persisted steps that stay; unset: 2."""
+    resume: bool | None = None
+    """Whether a new run may begin from a step of an earlier one; unset: true."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,18 +6,17 @@ Messages name the field, its value, and the values allowed. `image` is not requi
 
 import re
 from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 from elasticjob_api import codec, constants
 from elasticjob_api.errors import FieldError
-from elasticjob_api.quantity import parse_quantity
-from elasticjob_api.spec import FailureAction, JobSpec, Keep, Rule
+from elasticjob_api.keep_validation import keep_errors
+from elasticjob_api.quantity import is_size
+from elasticjob_api.spec import FailureAction, JobSpec, Rule
 from elasticjob_api.template_schema import schema_errors
 
 _JOB_NAME = re.compile(r"[a-z]([-a-z0-9]{0,49}[a-z0-9])?")
 _PART_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_QUANTITY = re.compile(r"0*[1-9][0-9.]*([numkMGTPE]|[KMGTPE]i|[eE][0-9]+)?")
 _FORCED = {
     "restartPolicy": "the operator sets it to Never; remove it",
     "hostname": "the operator sets it, because every node needs its own; remove it",
@@ -29,7 +28,6 @@ _MIG = "nvidia.com/mig-"
 _POD = "spec.template.spec"
 _MAX_NPROC = 1024
 _MAX_REPLICAS = 65_535
-_MAX_RESTORE_TIMEOUT_S = 3600
 
 
 def validate(name: str, spec: JobSpec) -> Iterator[FieldError]:
@@ -44,7 +42,7 @@ def validate(name: str, spec: JobSpec) -> Iterator[FieldError]:
     yield from _number_errors(spec)
     yield from _size_errors(spec)
     if spec.keep is not None:
-        yield from _keep_errors(spec.keep)
+        yield from keep_errors(spec.keep)
     for index, rule in enumerate(spec.failure_policy.rules):
         yield from _rule_errors(f"spec.failurePolicy.rules[{index}]", rule)
     misshapen = list(schema_errors(spec.template, "spec.template"))
@@ -98,30 +96,8 @@ def _fraction_errors(path: str, value: Any) -> Iterator[FieldError]:
 def _size_errors(spec: JobSpec) -> Iterator[FieldError]:
     for name in ("shm_size_limit", "log_size_limit"):
         size = getattr(spec.agent, name)
-        if size is not None and not _QUANTITY.fullmatch(size):
+        if size is not None and not is_size(size):
             yield FieldError(f"spec.agent.{codec.json_name(name)}", f"is {size!r}; it must be a quantity, as 8Gi")
-
-
-def _keep_errors(keep: Keep) -> Iterator[FieldError]:
-    path = "spec.keep"
-    if not _QUANTITY.fullmatch(keep.size_limit) or (_quantity(keep.size_limit) or 0) <= 0:
-        yield FieldError(f"{path}.sizeLimit", f"is {keep.size_limit!r}; it must be a quantity above 0, as 8Gi")
-    if not 0 <= keep.copies <= constants.MOST_KEEP_COPIES:
-        yield FieldError(f"{path}.copies", f"is {keep.copies}; it must be from 0 to {constants.MOST_KEEP_COPIES}")
-    if (rate := _quantity(keep.bandwidth)) is None or rate < 0:
-        why = f"is {keep.bandwidth!r}; it must be a quantity of bytes a second, as 256Mi, or 0 for no limit"
-        yield FieldError(f"{path}.bandwidth", why)
-    if not 1 <= keep.restore_timeout_s <= _MAX_RESTORE_TIMEOUT_S:
-        why = f"is {keep.restore_timeout_s:g}; it must be from 1 to {_MAX_RESTORE_TIMEOUT_S}"
-        yield FieldError(f"{path}.restoreTimeoutSeconds", why)
-
-
-def _quantity(value: str | int) -> Decimal | None:
-    """Return the number; None for what is no quantity."""
-    try:
-        return parse_quantity(value)
-    except ValueError:
-        return None
 
 
 def _rule_errors(path: str, rule: Rule) -> Iterator[FieldError]:

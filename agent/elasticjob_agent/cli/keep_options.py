@@ -2,11 +2,12 @@
 
 import argparse
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from elasticjob_agent.errors import UsageError
-from elasticjob_agent.node.keep_settings import KeepSettings, TlsFiles
+from elasticjob_agent.node.keep_settings import KeepSettings, PersistSettings, TlsFiles
 from elasticjob_api import constants
 
 _VARIABLES = {
@@ -15,7 +16,11 @@ _VARIABLES = {
     "keep_copies": constants.ENV_KEEP_COPIES,
     "keep_bandwidth": constants.ENV_KEEP_BANDWIDTH,
     "keep_restore_timeout": constants.ENV_KEEP_RESTORE_TIMEOUT,
+    "keep_persist_to": constants.ENV_KEEP_PERSIST_TO,
+    "keep_persist_every": constants.ENV_KEEP_PERSIST_EVERY,
+    "keep_persist_keep": constants.ENV_KEEP_PERSIST_KEEP,
 }
+_OF_PERSISTING = ("keep_persist_every", "keep_persist_keep", "keep_no_resume")
 _UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
 _MOST_DIGITS = 18
 
@@ -28,15 +33,19 @@ def parse_keep(namespace: argparse.Namespace, environment: Mapping[str, str]) ->
     """
     given = {name: getattr(namespace, name) or environment.get(variable) for name, variable in _VARIABLES.items()}
     if not given["keep_dir"]:
-        if useless := next((name for name in _VARIABLES if getattr(namespace, name)), None):
+        if useless := next((name for name in (*_VARIABLES, "keep_no_resume") if getattr(namespace, name)), None):
             raise UsageError(f"--{useless.replace('_', '-')} needs --keep-dir, the directory in which steps are kept")
         return None
+    directory = Path(given["keep_dir"]).absolute()
+    may_resume = not namespace.keep_no_resume and environment.get(constants.ENV_KEEP_RESUME) != "0"
     return KeepSettings(
-        directory=Path(given["keep_dir"]).absolute(),
+        directory=directory,
         size_limit=_bytes("keep-size", given["keep_size"], least=1) if given["keep_size"] else None,
         copies=_copies(given["keep_copies"]),
         bandwidth=_bytes("keep-bandwidth", given["keep_bandwidth"] or constants.KEEP_BANDWIDTH),
-        restore_timeout_s=_timeout_s(given["keep_restore_timeout"]),
+        restore_timeout_s=_seconds("keep-restore-timeout", given["keep_restore_timeout"])
+        or constants.KEEP_RESTORE_TIMEOUT_S,
+        persist=_persist(namespace, given, directory, may_resume=may_resume),
     )
 
 
@@ -45,6 +54,35 @@ def tls_files(certificate: str | None, key: str | None, authority: str | None) -
     if not (certificate and key and authority):
         return None
     return TlsFiles(certificate=certificate, key=key, authority=authority)
+
+
+def _persist(
+    namespace: argparse.Namespace, given: Mapping[str, str | None], memory: Path, *, may_resume: bool
+) -> PersistSettings | None:
+    """Return where steps are persisted; None if no directory is given."""
+    if not given["keep_persist_to"]:
+        if useless := next((name for name in _OF_PERSISTING if getattr(namespace, name)), None):
+            why = "needs --keep-persist-to, the directory to which steps are written"
+            raise UsageError(f"--{useless.replace('_', '-')} {why}")
+        return None
+    directory = Path(os.path.normpath(Path(given["keep_persist_to"]).absolute()))
+    if directory.is_relative_to(memory):
+        raise UsageError(f"--keep-persist-to {directory}: it lies in {memory}, which is in memory; choose a disk")
+    return PersistSettings(
+        directory=directory,
+        every_s=_seconds("keep-persist-every", given["keep_persist_every"]) or constants.KEEP_PERSIST_EVERY_S,
+        keep=_persist_keep(given["keep_persist_keep"]),
+        may_resume=may_resume,
+    )
+
+
+def _persist_keep(text: str | None) -> int:
+    if not text:
+        return constants.KEEP_PERSIST_KEEP
+    most = constants.MOST_KEEP_PERSIST_KEEP
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
+        raise UsageError(f"--keep-persist-keep {text:.40}: it must be a whole number from 1 to {most}")
+    return int(text)
 
 
 def _bytes(option: str, text: str, *, least: int = 0) -> int:
@@ -65,13 +103,14 @@ def _copies(text: str | None) -> int:
     return int(text)
 
 
-def _timeout_s(text: str | None) -> float:
+def _seconds(option: str, text: str | None) -> float | None:
+    """Return the number above 0 in a text; None for no text."""
     if not text:
-        return constants.KEEP_RESTORE_TIMEOUT_S
+        return None
     try:
         seconds = float(text)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < math.inf:
-        raise UsageError(f"--keep-restore-timeout {text:.40}: it must be a number of seconds above 0")
+        raise UsageError(f"--{option} {text:.40}: it must be a number of seconds above 0")
     return seconds

@@ -160,6 +160,31 @@ OPTIONS: tuple[Option, ...] = (
         from_environment=False,
         help="seconds to fetch a step after a loss; then an older one is restored [120]",
     ),
+    Option(
+        name="keep-persist-to",
+        group=KEEP,
+        from_environment=False,
+        help="directory on a disk that all nodes share, to which committed steps are written; unset: none is",
+    ),
+    Option(
+        name="keep-persist-every",
+        group=KEEP,
+        from_environment=False,
+        help="seconds between two steps that are written there [600]",
+    ),
+    Option(
+        name="keep-persist-keep",
+        group=KEEP,
+        from_environment=False,
+        help="newest whole steps that stay there [2]",
+    ),
+    Option(
+        name="keep-no-resume",
+        group=KEEP,
+        flag=True,
+        from_environment=False,
+        help="a new run begins from no step that an earlier one has written there",
+    ),
     Option(name="log-dir", group=OUTPUT, help="folder for the logs of rounds and ranks; unset: they are not kept"),
     Option(
         name="redirects",

@@ -26,6 +26,10 @@ _AGENT_ONLY = {
     constants.ENV_KEEP_COPIES,
     constants.ENV_KEEP_BANDWIDTH,
     constants.ENV_KEEP_RESTORE_TIMEOUT,
+    constants.ENV_KEEP_PERSIST_TO,
+    constants.ENV_KEEP_PERSIST_EVERY,
+    constants.ENV_KEEP_PERSIST_KEEP,
+    constants.ENV_KEEP_RESUME,
 }
 _OF_KEPT_STEPS = frozenset({constants.ENV_KEEP, constants.ENV_KEPT, constants.ENV_KEPT_STEP})
 """Never inherited: an agent may itself be a worker of a job that keeps steps."""

@@ -21,7 +21,7 @@ from elasticjob_cli.local.pod_template import pod_schema_errors
 from elasticjob_cli.local.process_limit import process_faults
 from elasticjob_cli.local.supported import pod_faults
 from elasticjob_cli.yaml_size import check_size
-from elasticjob_operator.render.validation import reserved_name_errors
+from elasticjob_operator.render.validation import template_errors
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
@@ -68,7 +68,7 @@ def read_manifest(path: Path) -> Manifest:
     except InvalidSpec as error:
         is_of_type = isinstance(error.__cause__, CodecError)
         raise _invalid(path, document, map(_with_cure, error.errors) if is_of_type else error.errors) from error
-    if faults := list(_local_errors(job)) or list(reserved_name_errors(job)):
+    if faults := list(_local_errors(job)) or list(template_errors(job)):
         raise _invalid(path, document, faults)
     return Manifest(path, value, job)
 

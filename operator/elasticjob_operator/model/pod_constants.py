@@ -1,5 +1,7 @@
 """The operator's names and paths inside a pod, in one place for all code that reserves or uses them."""
 
+from elasticjob_api import constants
+
 AGENT_VOLUME = "elasticjob-agent"
 AGENT_HOME = "/opt/elasticjob"
 """The agent's payload is built for this path."""
@@ -16,8 +18,7 @@ LOG_VOLUME = "elasticjob-logs"
 LOG_DIR = "/var/log/elasticjob"
 
 KEEP_VOLUME = "elasticjob-keep"
-KEEP_DIR = "/var/run/elasticjob/keep"
-"""Mount path of the memory volume in which steps are kept."""
+KEEP_DIR = constants.KEEP_DIR
 
 CREDENTIALS_VOLUME = "elasticjob-etcd-tls"
 CREDENTIALS_DIR = "/var/run/elasticjob/etcd"

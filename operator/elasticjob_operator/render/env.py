@@ -79,6 +79,19 @@ def _keep(keep: Keep) -> dict[str, str]:
         constants.ENV_KEEP_COPIES: str(keep.copies),
         constants.ENV_KEEP_BANDWIDTH: str(bytes_of(keep.bandwidth)),
         constants.ENV_KEEP_RESTORE_TIMEOUT: f"{keep.restore_timeout_s:.12g}",
+        **_persist(keep),
+    }
+
+
+def _persist(keep: Keep) -> dict[str, str]:
+    if keep.persist_to is None:
+        return {}
+    every_s = constants.KEEP_PERSIST_EVERY_S if keep.persist_every_s is None else keep.persist_every_s
+    return {
+        constants.ENV_KEEP_PERSIST_TO: keep.persist_to,
+        constants.ENV_KEEP_PERSIST_EVERY: f"{every_s:.12g}",
+        constants.ENV_KEEP_PERSIST_KEEP: str(keep.persist_keep or constants.KEEP_PERSIST_KEEP),
+        constants.ENV_KEEP_RESUME: "0" if keep.resume is False else "1",
     }
 
 

@@ -114,8 +114,8 @@ def _grace_s(job: ElasticJob) -> int:
 
 
 def _linger_s(keep: Keep | None) -> int:
-    """Return the seconds for copying the last step to other nodes, after the workers have stopped."""
-    if keep is None or not keep.copies:
+    """Return the seconds for writing the last step to other nodes or to a disk, after the workers have stopped."""
+    if keep is None or not (keep.copies or keep.persist_to):
         return 0
     return min(constants.KEEP_LINGER_S, math.ceil(bytes_of(keep.size_limit) / constants.KEEP_LINGER_BYTES_PER_S))
 

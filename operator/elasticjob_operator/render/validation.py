@@ -1,4 +1,4 @@
-"""Names inside a pod that are reserved for the operator; a template that uses one of them is rejected.
+"""Whether a template fits the operator's additions to a pod; one that uses a name of the operator is rejected.
 
 An error in the status is better than a pod with fields from two sources.
 """
@@ -11,17 +11,18 @@ from elasticjob_api.errors import FieldError
 from elasticjob_api.job import ElasticJob, trainer_container
 from elasticjob_operator.errors import RenderError
 from elasticjob_operator.model import pod_constants
+from elasticjob_operator.render.persist_mount import persist_errors
 
 _RESERVED_ENV = "ELASTICJOB_"
 
 
 def validate(job: ElasticJob) -> None:
     """Raise RenderError with every field of the template that conflicts with the operator's additions."""
-    if faults := list(reserved_name_errors(job)):
+    if faults := list(template_errors(job)):
         raise RenderError("; ".join(map(str, faults)))
 
 
-def reserved_name_errors(job: ElasticJob) -> Iterator[FieldError]:
+def template_errors(job: ElasticJob) -> Iterator[FieldError]:
     """Yield an error for each field of the template that conflicts with the operator's additions."""
     path, spec = "spec.template.spec", job.spec.template["spec"]
     for kind in ("volumes", "containers", "initContainers"):
@@ -34,6 +35,7 @@ def reserved_name_errors(job: ElasticJob) -> Iterator[FieldError]:
     yield from _trainer_errors(f"{path}.containers", trainer)
     if job.spec.keep is not None:
         yield from _keep_mount_errors(f"{path}.containers", trainer)
+        yield from persist_errors(job)
 
 
 def _reserved(path: str, name: Any) -> Iterator[FieldError]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from testing.kube.manifests import MINIMAL, REMOVED
+from tests.integration.kube.bad_keep import KEEP
 
 POD = "spec.template.spec"
 TRAINER = f"{POD}.containers.0"
@@ -96,53 +97,6 @@ WORKERS = [
         {"spec.agent": {"shmSizeLimit": "much"}},
         "spec.agent.shmSizeLimit must be a quantity above 0, as 8Gi",
         id="size",
-    ),
-]
-
-KEEP = [
-    pytest.param({"spec.keep": {}}, "spec.keep.sizeLimit: Required value", id="keep-without-size"),
-    pytest.param(
-        {"spec.keep": {"sizeLimit": "0"}},
-        "spec.keep.sizeLimit must be a quantity above 0, as 8Gi",
-        id="keep-size-zero",
-    ),
-    pytest.param(
-        {"spec.keep": {"sizeLimit": "much"}},
-        "spec.keep.sizeLimit must be a quantity above 0, as 8Gi",
-        id="keep-size",
-    ),
-    pytest.param(
-        {"spec.keep": {"sizeLimit": 8}}, "spec.keep.sizeLimit in body must be of type string", id="keep-size-number"
-    ),
-    pytest.param(
-        {"spec.keep": {"sizeLimit": "8Gi", "copies": 4}},
-        "spec.keep.copies in body should be less than or equal to 3",
-        id="keep-copies-many",
-    ),
-    pytest.param(
-        {"spec.keep": {"sizeLimit": "8Gi", "copies": -1}},
-        "spec.keep.copies in body should be greater than or equal to 0",
-        id="keep-copies-negative",
-    ),
-    pytest.param(
-        {"spec.keep": {"sizeLimit": "8Gi", "bandwidth": "fast"}},
-        "spec.keep.bandwidth must be a quantity of bytes a second, as 256Mi, or 0 for no limit",
-        id="keep-bandwidth-word",
-    ),
-    pytest.param(
-        {"spec.keep": {"sizeLimit": "8Gi", "bandwidth": -1}},
-        "spec.keep.bandwidth must be a quantity of bytes a second, as 256Mi, or 0 for no limit",
-        id="keep-bandwidth-negative",
-    ),
-    pytest.param(
-        {"spec.keep": {"sizeLimit": "8Gi", "restoreTimeoutSeconds": 0}},
-        "spec.keep.restoreTimeoutSeconds in body should be greater than or equal to 1",
-        id="keep-restore-zero",
-    ),
-    pytest.param(
-        {"spec.keep": {"sizeLimit": "8Gi", "restoreTimeoutSeconds": 3601}},
-        "spec.keep.restoreTimeoutSeconds in body should be less than or equal to 3600",
-        id="keep-restore-long",
     ),
 ]
 

@@ -123,7 +123,7 @@ def test_fields_of_the_agent_in_a_pod_may_change_only_while_the_job_is_suspended
 def test_kept_steps_may_change_only_while_the_job_is_suspended(namespace: Namespace) -> None:
     kept = changed(ELASTIC, {"spec.keep": {"sizeLimit": "1Gi"}})
     namespace.apply(kept)
-    for keep in ({"sizeLimit": "2Gi"}, {"sizeLimit": "1Gi", "copies": 2}, REMOVED):
+    for keep in ({"sizeLimit": "2Gi"}, {"sizeLimit": "1Gi", "persistTo": "/ckpt"}, REMOVED):
         after = changed(kept, {"spec.keep": keep})
         assert f"spec.keep {WHILE_SUSPENDED}" in namespace.refused("apply", "-f", "-", stdin=after)
     namespace.apply(changed(kept, {"spec.suspend": True}))

@@ -54,6 +54,53 @@ def test_a_template_with_a_mount_in_the_volume_is_refused_with_the_path(rig: Kub
     assert rig.pods() == []
 
 
+def persisting(rig: KubeStack, volume: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    """Return a job that persists steps in a volume of its template, mounted at /ckpt."""
+    job = keeping(rig, persistTo="/ckpt/steps", **fields)
+    spec = job["spec"]["template"]["spec"]
+    spec["containers"][0]["volumeMounts"] = [{"name": "shared", "mountPath": "/ckpt"}]
+    spec["volumes"] = [{"name": "shared", **volume}]
+    return job
+
+
+def test_the_agent_of_a_job_that_persists_steps_has_the_directory_in_a_mounted_claim(rig: KubeStack) -> None:
+    rig.start_operator()
+    claim = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
+    rig.create_job(persisting(rig, claim, persistEverySeconds=60, persistKeep=3, resume=False))
+    rig.until("two pods", lambda: len(rig.pods()) == 2)
+    [container] = rig.pods()[0]["spec"]["containers"]
+    env = {each["name"]: each.get("value") for each in container["env"]}
+    found = [env[f"ELASTICJOB_KEEP_{name}"] for name in ("PERSIST_TO", "PERSIST_EVERY_S", "PERSIST_KEEP", "RESUME")]
+    assert found == ["/ckpt/steps", "60", "3", "0"]
+    mounts = {mount["name"]: mount for mount in container["volumeMounts"]}
+    assert (mounts["shared"]["mountPath"], mounts["shared"].get("readOnly")) == ("/ckpt", None)
+
+
+@pytest.mark.parametrize(
+    ("mount", "volume", "why"),
+    [
+        ({"mountPath": "/data"}, {"hostPath": {"path": "/mnt"}}, "where the trainer container mounts no volume; mount"),
+        ({"mountPath": "/ckpt"}, {"emptyDir": {}}, "in volume shared, an emptyDir: no other pod sees it"),
+        (
+            {"mountPath": "/ckpt", "readOnly": True},
+            {"hostPath": {"path": "/mnt"}},
+            "in volume shared, which the trainer container mounts read-only; remove readOnly from that mount",
+        ),
+    ],
+)
+def test_a_job_that_cannot_persist_steps_where_it_wants_is_refused_with_the_cure(
+    rig: KubeStack, mount: dict[str, Any], volume: dict[str, Any], why: str
+) -> None:
+    rig.start_operator()
+    job = persisting(rig, volume)
+    job["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "shared", **mount}]
+    rig.create_job(job)
+    rig.until("the refusal", lambda: rig.status().get("reason") == "InvalidSpec")
+    assert f"spec.keep.persistTo: is /ckpt/steps, {why}" in rig.status()["message"]
+    assert (rig.condition("Accepted")["status"], rig.pods()) == ("False", [])
+    assert "InvalidSpec" in {reason for reason, _ in rig.events()}
+
+
 def test_nothing_is_left_of_a_deleted_job(rig: KubeStack) -> None:
     rig.start_operator()
     rig.create_job(keeping(rig))

@@ -16,6 +16,7 @@ READS = {
     "agent/elasticjob_agent/multiprocessing/logs.py",
     "agent/elasticjob_agent/multiprocessing/std.py",
     "agent/elasticjob_agent/workers/macros.py",
+    "api/elasticjob_api/keep_validation.py",
     "api/elasticjob_api/quantity.py",
     "api/elasticjob_api/validation.py",
     "cli/elasticjob_cli/convert/torchrun.py",

@@ -7,7 +7,7 @@ import pytest
 from elasticjob_agent.cli.keep_options import parse_keep
 from elasticjob_agent.cli.options import build_parser
 from elasticjob_agent.errors import UsageError
-from elasticjob_agent.node.keep_settings import KeepSettings
+from elasticjob_agent.node.keep_settings import KeepSettings, PersistSettings
 from elasticjob_api import constants
 
 
@@ -49,6 +49,13 @@ def test_a_pod_has_variables_and_an_option_wins() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
+        (("--keep-persist-every", "-1"), "--keep-persist-every -1: it must be a number of seconds above 0"),
+        (("--keep-persist-keep", "0"), "--keep-persist-keep 0: it must be a whole number from 1 to 100"),
+        (("--keep-persist-keep", "101"), "--keep-persist-keep 101: it must be a whole number from 1 to 100"),
+        (
+            ("--keep-persist-to", "/dev/shm/a/../b"),
+            "--keep-persist-to /dev/shm/b: it lies in /dev/shm, which is in memory; choose a disk",
+        ),
         (("--keep-size", "8 apples"), "--keep-size 8 apples: it must be a number of bytes from 1, such as 8Gi"),
         (("--keep-size", "0"), "--keep-size 0: it must be a number of bytes from 1, such as 8Gi"),
         (("--keep-bandwidth", "-1"), "--keep-bandwidth -1: it must be a number of bytes from 0, such as 8Gi"),
@@ -61,10 +68,47 @@ def test_a_pod_has_variables_and_an_option_wins() -> None:
 def test_a_wrong_value_is_refused(words: tuple[str, str], message: str) -> None:
     option, value = words
     with pytest.raises(UsageError) as refused:
-        keep_of("--keep-dir", "/dev/shm", f"{option}={value}")
+        keep_of("--keep-dir", "/dev/shm", "--keep-persist-to=/disk", f"{option}={value}")
     assert str(refused.value) == message
 
 
-def test_an_option_without_a_directory_is_refused() -> None:
-    with pytest.raises(UsageError, match="--keep-copies needs --keep-dir"):
-        keep_of("--keep-copies", "2")
+@pytest.mark.parametrize("words", [("--keep-copies", "2"), ("--keep-persist-to", "/disk"), ("--keep-no-resume",)])
+def test_an_option_without_a_directory_is_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=f"{words[0]} needs --keep-dir"):
+        keep_of(*words)
+
+
+@pytest.mark.parametrize("words", [("--keep-persist-every", "60"), ("--keep-persist-keep", "3"), ("--keep-no-resume",)])
+def test_an_option_about_persisted_steps_without_their_directory_is_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=f"{words[0]} needs --keep-persist-to"):
+        keep_of("--keep-dir", "/dev/shm", *words)
+
+
+def persist_of(*words: str, **environment: str) -> PersistSettings | None:
+    keep = keep_of("--keep-dir", "/dev/shm", *words, **environment)
+    assert keep is not None
+    return keep.persist
+
+
+def test_steps_are_persisted_only_in_a_directory_that_is_given() -> None:
+    assert persist_of() is None
+    defaults = PersistSettings(directory=Path("/disk/steps"), every_s=600.0, keep=2, may_resume=True)
+    assert persist_of("--keep-persist-to", "/disk/steps/") == defaults
+    relative = persist_of("--keep-persist-to", "steps")
+    assert relative is not None
+    assert relative.directory == Path.cwd() / "steps"
+
+
+def test_the_options_of_persisted_steps_win_over_the_variables() -> None:
+    variables = {
+        constants.ENV_KEEP_PERSIST_TO: "/mount",
+        constants.ENV_KEEP_PERSIST_EVERY: "30",
+        constants.ENV_KEEP_PERSIST_KEEP: "7",
+        constants.ENV_KEEP_RESUME: "0",
+    }
+    of_pod = PersistSettings(directory=Path("/mount"), every_s=30.0, keep=7, may_resume=False)
+    assert persist_of(**variables) == of_pod
+    options = ("--keep-persist-to=/disk", "--keep-persist-every=2.5", "--keep-persist-keep=100")
+    of_options = PersistSettings(directory=Path("/disk"), every_s=2.5, keep=100, may_resume=False)
+    assert persist_of(*options, **variables) == of_options
+    assert persist_of("--keep-no-resume", **{**variables, constants.ENV_KEEP_RESUME: "1"}) == of_pod

@@ -38,7 +38,8 @@ def test_every_default_is_torchruns(theirs: dict[str, Any]) -> None:
 
 def test_these_options_are_not_torchruns() -> None:
     keep = {"keep_dir", "keep_size", "keep_copies", "keep_bandwidth", "keep_restore_timeout"}
-    assert set(OURS) - {option["dest"] for option in TORCHRUN["options"]} == {"warm_start"} | keep
+    persist = {"keep_persist_to", "keep_persist_every", "keep_persist_keep", "keep_no_resume"}
+    assert set(OURS) - {option["dest"] for option in TORCHRUN["options"]} == {"warm_start"} | keep | persist
 
 
 @pytest.mark.parametrize("option", [o for o in OPTIONS if o.from_environment and not o.flag], ids=lambda o: o.name)
@@ -48,7 +49,7 @@ def test_every_value_may_come_from_its_variable(option: Any) -> None:
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", True), ("0", False), ("2", True)])
-@pytest.mark.parametrize("option", [o for o in OPTIONS if o.flag], ids=lambda o: o.name)
+@pytest.mark.parametrize("option", [o for o in OPTIONS if o.flag and o.from_environment], ids=lambda o: o.name)
 def test_every_switch_may_come_from_its_variable(option: Any, text: str, *, value: bool) -> None:
     assert vars(build_parser({option.variable: text}).parse_args(["x.py"]))[option.dest] is value
 

@@ -128,5 +128,9 @@ def test_a_worker_does_not_see_how_the_agent_keeps_steps() -> None:
         constants.ENV_KEEP_COPIES,
         constants.ENV_KEEP_BANDWIDTH,
         constants.ENV_KEEP_RESTORE_TIMEOUT,
+        constants.ENV_KEEP_PERSIST_TO,
+        constants.ENV_KEEP_PERSIST_EVERY,
+        constants.ENV_KEEP_PERSIST_KEEP,
+        constants.ENV_KEEP_RESUME,
     )
     assert not set(names) & environment(**dict.fromkeys(names, "1")).keys()

@@ -135,6 +135,23 @@ def test_the_agent_of_a_job_that_keeps_steps_has_its_limits_in_bytes(
     assert kept == {f"ELASTICJOB_KEEP_{name}": value for name, value in zip(names, values, strict=False)}
 
 
+@pytest.mark.parametrize(
+    ("fields", "values"),
+    [
+        ({}, ("/ckpt/steps", "600", "2", "1")),
+        ({"persist_every_s": 60.0, "persist_keep": 5, "resume": True}, ("/ckpt/steps", "60", "5", "1")),
+        ({"resume": False}, ("/ckpt/steps", "600", "2", "0")),
+    ],
+)
+def test_the_agent_of_a_job_that_persists_steps_has_the_directory_and_its_limits(
+    fields: dict[str, Any], values: tuple[str, ...]
+) -> None:
+    keep = Keep(size_limit="1Gi", persist_to="/ckpt/steps", **fields)
+    found = {env["name"]: env.get("value") for env in agent_env(job(keep=keep), {}, slot=0, settings=SETTINGS)}
+    names = ("PERSIST_TO", "PERSIST_EVERY_S", "PERSIST_KEEP", "RESUME")
+    assert tuple(found[f"ELASTICJOB_KEEP_{name}"] for name in names) == values
+
+
 def test_the_agent_has_the_bootstrap_of_the_spec_that_names_its_pod() -> None:
     given: dict[str, Any] = {}
     bootstrap = bootstrap_of(SpecRecord(min=1, max=1, desired=1), 7)
