@@ -6,8 +6,9 @@ import os
 import signal
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from elasticjob_agent.keep.client import KeeperClient
 from elasticjob_agent.keep.keeper.messages import (
@@ -19,6 +20,7 @@ from elasticjob_agent.keep.keeper.messages import (
     ProgressUpdate,
 )
 from elasticjob_agent.keep.rules.replication import RoundPlace
+from elasticjob_agent.node.keep_settings import TlsFiles
 from elasticjob_agent.rendezvous.protocol.keep.restore_choice import choose_restore
 from elasticjob_agent.rendezvous.protocol.keep.shift import Place, choose_shift
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
@@ -73,8 +75,9 @@ class GroupNode:
 class KeeperGroup:
     """The nodes of one job; the first member of a round leads it."""
 
-    def __init__(self, folder: Path, *, copies: int = 1, bandwidth: int = 0) -> None:
+    def __init__(self, folder: Path, *, copies: int = 1, bandwidth: int = 0, tls: TlsFiles | None = None) -> None:
         self.folder = folder
+        self.tls = tls
         self.copies = copies
         self.bandwidth = bandwidth
         self.history = History()
@@ -85,12 +88,21 @@ class KeeperGroup:
         self._rounds = itertools.count(1)
         self._shift = 0
 
-    async def add(self, slot: int, *, secret: str = SECRET, run: str = RUN, size_limit: int | None = None) -> GroupNode:
-        """Start a node with an empty volume."""
+    async def add(
+        self,
+        slot: int,
+        *,
+        secret: str = SECRET,
+        run: str = RUN,
+        size_limit: int | None = None,
+        tls: TlsFiles | None = None,
+    ) -> GroupNode:
+        """Start a node with an empty volume, and with other certificates than the rest if they are given."""
         incarnation = f"{next(self._incarnations):08x}"
         volume = self.folder / incarnation
         notices: list[str] = []
-        opened = OpenRequest(str(volume), JOB, run, size_limit, host=HOST)
+        files = {} if (used := tls or self.tls) is None else asdict(used)
+        opened = OpenRequest(str(volume), JOB, run, size_limit, host=HOST, **files)
         client = KeeperClient(opened, on_notice=notices.append, first_pause_s=0.01, last_pause_s=0.05)
         node = GroupNode(Member(slot, incarnation), volume, client, notices)
         self._nodes.append(node)
@@ -188,7 +200,7 @@ class KeeperGroup:
 
 
 @asynccontextmanager
-async def keeper_group(folder: Path, **options: int) -> AsyncIterator[KeeperGroup]:
+async def keeper_group(folder: Path, **options: Any) -> AsyncIterator[KeeperGroup]:
     """Return an empty group, which is closed at the end."""
     group = KeeperGroup(folder, **options)
     try:

@@ -45,7 +45,7 @@ class OpenRequest:
     port: int = 0
     """The wanted port, which an earlier keeper of this agent had; 0 for a free one. The answer has the real one."""
     certificate: str = ""
-    """Path of a PEM file, as the next two; empty without TLS. They are read again with each JoinRequest."""
+    """Path of a PEM file, as the next two; empty without TLS. They are read again when they are replaced."""
     key: str = ""
     authority: str = ""
 
