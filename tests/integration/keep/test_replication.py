@@ -1,6 +1,7 @@
 """Real keepers of several nodes: what one node publishes outlives the loss of it."""
 
 import asyncio
+import itertools
 import os
 import signal
 from pathlib import Path
@@ -47,6 +48,24 @@ async def test_each_commit_drops_what_is_older(keep_dir: Path) -> None:
             await group.until_committed(group.step(number))
         for node in group.members:
             await aeventually(lambda node=node: node.client.holdings == {group.step(5): WHOLE})
+
+
+async def test_commits_go_on_while_one_node_publishes_each_step_later_than_the_other(keep_dir: Path) -> None:
+    async with keeper_group(keep_dir) as group:
+        await pair(group)
+        fast, slow = group.members
+
+        async def train() -> None:
+            for number in itertools.count(1):
+                fast.publish(f"step-{number + 3}.0-of-2", {"part0": b"fast"})
+                slow.publish(f"step-{number}.1-of-2", {"part1": b"slow"})
+                await asyncio.sleep(0.1)  # a step of the training
+
+        training = asyncio.create_task(train())
+        try:
+            await aeventually(lambda: slow.committed is not None and slow.committed.number >= 10)
+        finally:
+            training.cancel()
 
 
 async def test_three_nodes_with_two_copies_hold_everything(keep_dir: Path) -> None:

@@ -99,6 +99,7 @@ class StepKeeper:
         with self._lock:
             if self._known is not None:
                 self._known = replace(self._known, is_running=True)
+                self._drop_unneeded()
                 self._drop_superseded()
 
     def seal(self) -> Holdings:
@@ -151,7 +152,7 @@ class StepKeeper:
             if self._known is not None:
                 self._known = retention.learn(self._known, point)
                 self._committed = self._known.committed or self._committed
-                self._drop_steps(retention.unneeded(self._known, point, self.volume.holdings()))
+                self._drop_unneeded()
 
     def announcement(self, settled: KeptStep | None) -> Announcement | None:
         """Return what the leader's keeper is to know; None while no round is active.
@@ -201,8 +202,7 @@ class StepKeeper:
     def on_received(self) -> None:
         """Drop what is superfluous now that a peer has put a part here; raise VolumeError."""
         with self._lock:
-            if self._known is not None and self._point is not None:
-                self._drop_steps(retention.unneeded(self._known, self._point, self.volume.holdings()))
+            self._drop_unneeded()
             self._drop_superseded()
 
     @property
@@ -266,6 +266,7 @@ class StepKeeper:
         self._refused += not is_held
         if is_held and not was_held:
             self._skip_without_room(part.step)
+        self._drop_unneeded()
         self._drop_superseded()
 
     def _check_skipped(self, part: KeptPart) -> bool:
@@ -300,6 +301,14 @@ class StepKeeper:
         here = {part.step for part in self.volume.partial_parts()} | set(self.volume.holdings())
         alive = retention.select_alive(dict.fromkeys(here, frozenset()), history, active)
         self._drop_steps(here.difference(alive))
+
+    def _drop_unneeded(self) -> None:
+        """Drop what the last answer of the commit channel makes superfluous, also among what came later.
+
+        The leader's keeper sends no answer twice. A step below the floor would wait for copies that no member makes.
+        """
+        if self._known is not None and self._point is not None:
+            self._drop_steps(retention.unneeded(self._known, self._point, self.volume.holdings()))
 
     def _drop_superseded(self) -> None:
         if self._known is not None and self._known.is_running:

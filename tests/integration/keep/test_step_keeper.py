@@ -1,0 +1,23 @@
+"""The steps that one keeper drops, with a real volume and answers of the commit channel."""
+
+from pathlib import Path
+
+from elasticjob_agent.keep.keeper.messages import BeginRequest, OpenRequest
+from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
+from elasticjob_agent.keep.rules.commit import SafePoint
+from elasticjob_agent.keep.rules.replication import RoundPlace
+from elasticjob_api.kept_steps import KeptStep
+from tests.integration.keep.keepers import JOB, RUN
+from tests.integration.keep.parts import LINEAGE, publish
+
+
+def test_a_step_that_is_published_below_a_known_floor_is_not_kept(keep_dir: Path) -> None:
+    keeper = StepKeeper(OpenRequest(str(keep_dir), JOB, RUN), report=print, on_change=lambda: None)
+    directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(1, 2, 1, 1, 2), copies=1))
+    keeper.start()
+    keeper.learn(SafePoint(LINEAGE, floor=KeptStep(LINEAGE, 10, 2)))
+    for number in (8, 9, 10, 11):
+        publish(directory, f"step-{number}.1-of-2")
+        keeper.take_published()
+    assert [step.number for step in keeper.volume.holdings()] == [10, 11]
+    assert keeper.parts_to_copy() == (KeptStep(LINEAGE, 10, 2), frozenset({1}))
