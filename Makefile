@@ -20,7 +20,7 @@ quickstart: .venv/run ## set up .venv and run a real 3-node job on this machine,
 	$(BIN)/elasticjob run examples/digits/job.yaml --inject kill-worker@50%
 
 ##@ Tests
-.PHONY: test lint unit integration test-torch test-frameworks e2e soak images nightly fuzz
+.PHONY: test lint unit integration test-torch test-frameworks e2e soak keep-soak images nightly fuzz
 test: lint unit integration ## everything that needs no cluster: lint, unit, integration
 lint: .venv/dev ## ruff, mypy, import-linter, prose, gofmt, go vet, shellcheck, helm lint
 	$(BIN)/ruff check .
@@ -53,11 +53,13 @@ e2e: .venv/dev ## a real kind cluster: images, operator, the digits job through 
 soak: .venv/dev ## 5 jobs under random faults for MINUTES=20: every result right, nothing stuck, nothing left behind
 	hack/kube-tools >/dev/null
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
+keep-soak: .venv/dev ## jobs that keep steps under random faults for MINUTES=20: what they restore is what was published; the lost steps
+	$(BIN)/python -m tests.soak.keep --minutes $(MINUTES)
 fuzz: .venv/dev .venv/fuzz/done ## bytes from strangers, chosen by coverage (atheris): link, keepers, records, error files; SECONDS_EACH=120
 	PYTHONPATH=.venv/fuzz $(BIN)/python -m tests.fuzz --seconds $(SECONDS_EACH)
 images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build
-NIGHTLY = nightly-unit nightly-integration nightly-kube nightly-frameworks nightly-warm-start nightly-same-result nightly-e2e nightly-soak nightly-benchmarks
+NIGHTLY = nightly-unit nightly-integration nightly-kube nightly-frameworks nightly-warm-start nightly-same-result nightly-e2e nightly-soak nightly-keep-soak nightly-benchmarks
 .PHONY: $(NIGHTLY)
 nightly: $(NIGHTLY) ## the long versions: large state machines, the whole fault matrix; parts: nightly-unit, -e2e, …
 nightly-unit: .venv/dev
@@ -79,6 +81,8 @@ nightly-e2e: .venv/dev
 	hack/nightly $@ $(BIN)/pytest -m '' --latencies docs/latencies.md e2e
 nightly-soak: .venv/dev
 	hack/nightly $@ $(MAKE) soak
+nightly-keep-soak: .venv/dev
+	hack/nightly $@ $(MAKE) keep-soak MINUTES=60
 nightly-benchmarks: .venv/dev
 	hack/kube-tools >/dev/null
 	hack/nightly $@ $(MAKE) nightly-operator

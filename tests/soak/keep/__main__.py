@@ -3,8 +3,8 @@
     python -m tests.soak.keep [--minutes 20] [--job-minutes 12] [--every 8.0] [--seed N] [--folder FOLDER]
 
 One job after the other, each with other settings, on machines with networks of their own. The exit code is 0 if all
-invariants held and each job ended with no memory left; else 1, and the folder keeps all logs and journals. At the end
-the steps that were lost are counted by their causes.
+invariants held and no job left memory behind. Else it is 1, and the folder keeps all logs and journals. At the end the
+steps that were lost are counted by their causes.
 """
 
 import argparse

@@ -37,7 +37,7 @@ class InvariantBroken(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What all jobs of a soak share."""
+    """The parts that all jobs of a soak share."""
 
     folder: Path
     memory: Path
@@ -146,7 +146,7 @@ class Episode:
                 self.fleet.start(node)
 
     def _require_commit(self, observer: Observer) -> None:
-        """G9: after the last fault training runs, and its newest steps become committed with all copies, again and again."""
+        """G9: after the last fault training runs, and its newest steps become committed with all copies."""
         up = {node.machine.address for node in self.fleet.up()}
         copies = min(self.settings.copies, len(up) - 1)
 

@@ -18,7 +18,7 @@ _LEAST_NODES = 2
 
 @dataclass
 class Scene:
-    """What the faults act on."""
+    """The objects of all faults."""
 
     fleet: Fleet
     etcd: OwnEtcd
@@ -30,7 +30,7 @@ class Scene:
     _count: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def record(self, kind: str, node: str, *, loss: bool = False, **more: object) -> None:
-        """Write the beginning of a fault to the journal; `loss`: a node's memory is out of reach, for a while at least."""
+        """Write the beginning of a fault to the journal; `loss`: the memory of a node is out of reach for a while."""
         self.observer.write("fault", kind=kind, node=node, loss=loss, **more)
 
     def later(self, seconds: float, name: str, act: Callable[[], None]) -> None:
@@ -113,7 +113,9 @@ def two_nodes_are_lost(scene: Scene) -> bool:
     nodes = scene.free_nodes()
     if len(nodes) < _LEAST_NODES:
         return False
-    return all([node_is_lost(scene, node) for node in scene.rng.sample(nodes, 2)])
+    for node in scene.rng.sample(nodes, 2):
+        node_is_lost(scene, node)
+    return True
 
 
 def agent_restarts(scene: Scene, node: Node | None = None) -> bool:

@@ -1,9 +1,10 @@
-"""What must hold of every journal, whatever faults there were. Pure; G1 to G9 are in docs/architecture/keep.md.
+"""The invariants of every journal, after any faults. Pure; G1 to G9 are in docs/architecture/keep.md.
 
 A check that cannot be sure, because a loss may explain what it sees, finds nothing. A *loss* is a fault that takes a
 node's memory out of reach for a moment or for good.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -61,7 +62,7 @@ def changes(journal: Journal) -> Iterator[RoundChange]:
     """Yield each pair of rounds that follow each other."""
     rounds = journal.in_order()
     lines: dict[int, Line] = {}
-    for before, after in zip(rounds, rounds[1:], strict=False):
+    for before, after in itertools.pairwise(rounds):
         mine = _cut({before.lineage: None, **lines.get(before.lineage.round, {})}, before)
         # Two active states of one round are possible after a wipe: a step of either may be restored.
         lines[after.lineage.round] = lines.get(after.lineage.round, {}) | mine
@@ -157,8 +158,8 @@ def _committed_is_kept(journal: Journal, change: RoundChange, copies: int) -> It
         losses = losses_between(journal, since, began)
         if losses <= min(copies, _fewest_members(journal, since, began) - 1):
             yield (
-                f"G5: {report['address']} reported step {step.number} of round {step.lineage.round} as committed; round "
-                f"{change.after.lineage} restored {restored} after {losses} losses, with {copies} copies"
+                f"G5: {report['address']} reported step {step.number} of round {step.lineage.round} as committed; "
+                f"round {change.after.lineage} restored {restored} after {losses} losses, with {copies} copies"
             )
 
 

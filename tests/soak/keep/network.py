@@ -1,7 +1,7 @@
 """Machines of a soak: network namespaces with names of their own, at a switch; each cable can be unplugged.
 
-For a process in a network namespace of its own, so that this machine's network is not changed. An unplugged cable causes
-neither a reset nor a refusal, only silence.
+For a process in a network namespace of its own, so that this machine's network is not changed. An unplugged cable
+causes neither a reset nor a refusal, only silence.
 """
 
 import contextlib

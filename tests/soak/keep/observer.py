@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from elasticjob_api import records
 from elasticjob_api.errors import RecordError
@@ -47,7 +47,7 @@ class Observer:
         self.reports: dict[str, Mapping[str, Any]] = {}
         """Address of a node → its last report."""
 
-    def __enter__(self) -> "Observer":
+    def __enter__(self) -> Self:
         asyncio.run(self._put_spec(self._spec))
         self._thread.start()
         return self

@@ -68,8 +68,9 @@ def part_bytes(state: str, index: int, parts: int, size: int) -> bytes:
 # --- what is published and restored ----------------------------------------------------------------------------
 
 
-def write_part(folder: Path, state: str, step: int, index: int, parts: int, size: int) -> None:
-    """Write a part into a new directory: a description, a file, and a file one level below."""
+def write_part(folder: Path, state: str, step: int, place: tuple[int, int], size: int) -> None:
+    """Write the part of this index and count into a new directory: a description, and files at two levels."""
+    index, parts = place
     (folder / f"shard-{index}").mkdir(parents=True)
     header = {"state": state, "step": step, "parts": parts, "size": size}
     (folder / f"{index}.{_HEADER}").write_text(json.dumps(header))
@@ -125,7 +126,7 @@ class Publisher:
         identity = {"step": step, "index": index, "parts": parts, "state": state}
         draft = Path(KEEP, f"draft-{RANK}-{step}")
         try:
-            write_part(draft, state, step, index, parts, self._size)
+            write_part(draft, state, step, (index, parts), self._size)
             self._journal.write("publishing", **identity)
             draft.rename(Path(KEEP, name))
         except OSError as error:  # no room: training goes on without this step
@@ -191,8 +192,9 @@ def restore(journal: Journal) -> tuple[str, int]:
     return state, step
 
 
-def train(ranks: Ranks, publisher: Publisher, state: str, step: int, orders: Path, step_s: float) -> None:
-    """Train until the end is ordered."""
+def train(ranks: Ranks, publisher: Publisher, begin: tuple[str, int], orders: Path, step_s: float) -> None:
+    """Train from the state and step of `begin` until the end is ordered."""
+    state, step = begin
     lineage = Path(KEEP).name if KEEP else f"{_ENV['ELASTICJOB_ROUND']}.unknown"
     while not orders.exists():
         time.sleep(step_s)
@@ -202,13 +204,14 @@ def train(ranks: Ranks, publisher: Publisher, state: str, step: int, orders: Pat
         publisher.publish(state, step)
 
 
-def main(journal_path: str, orders: str, step_s: str, size: str, form: str, lag_s: str) -> int:
+def main(*words: str) -> int:
     """Return 0 at the ordered end, 1 when a rank was lost, 99 after a violation."""
+    journal_path, orders, step_s, size, form, lag_s = words
     journal = Journal(journal_path)
     try:
-        state, step = restore(journal)
+        begin = restore(journal)
         publisher = Publisher(journal, int(size), form, float(lag_s))
-        train(Ranks(), publisher, state, step, Path(orders), float(step_s))
+        train(Ranks(), publisher, begin, Path(orders), float(step_s))
     except Violation as error:
         journal.write("violation", text=str(error))
         return 99
