@@ -164,7 +164,8 @@ KEEP_DIR = "/var/run/elasticjob/keep"
 KEEP_COPIES = 1
 """Default of `keep.copies`."""
 MOST_KEEP_COPIES = 3
-KEEP_BANDWIDTH = "256Mi"
+KEEP_BANDWIDTH_BYTES = 256 << 20
+KEEP_BANDWIDTH = f"{KEEP_BANDWIDTH_BYTES >> 20}Mi"
 """Default of `keep.bandwidth`, bytes a second."""
 KEEP_RESTORE_TIMEOUT_S = 120.0
 """Default of `keep.restoreTimeoutSeconds`."""

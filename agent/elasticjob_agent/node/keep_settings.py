@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elasticjob_api import constants
-from elasticjob_api.quantity import bytes_of
 
 _GRACE_LEFT_S = 8.0
 """A pod's grace is ten seconds longer than that of its workers. Two of them are for the agent's last writes."""
@@ -43,7 +42,7 @@ class KeepSettings:
     """Bytes; None: the whole file system of the directory."""
     copies: int = constants.KEEP_COPIES
     """At how many other nodes each part has a copy."""
-    bandwidth: int = bytes_of(constants.KEEP_BANDWIDTH)
+    bandwidth: int = constants.KEEP_BANDWIDTH_BYTES
     """Bytes a second of all copies while workers run; 0: unlimited."""
     restore_timeout_s: float = constants.KEEP_RESTORE_TIMEOUT_S
     linger_s: float = constants.KEEP_LINGER_S
