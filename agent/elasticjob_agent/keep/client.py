@@ -39,7 +39,7 @@ from elasticjob_agent.keep.keeper.messages import (
     StatusRequest,
     decode_holdings,
 )
-from elasticjob_agent.keep.keeper_connection import ANSWER_S, KeeperConnection
+from elasticjob_agent.keep.keeper_connection import ANSWER_S, START_S, KeeperConnection
 from elasticjob_agent.keep.replayed_requests import ReplayedRequests, TimedRequest
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 from elasticjob_api.kept_steps import Holdings, KeptStep
@@ -101,7 +101,7 @@ class KeeperClient(KeeperConnection):
             KeeperSilentError: it did not answer in time.
         """
         try:
-            await self._answered(self._connect(), ANSWER_S)
+            await self._answered(self._connect(), START_S)
         except KeeperError:
             await self.close()
             raise

@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 ANSWER_S = 10.0
 """Seconds after which a keeper without an answer is killed. It answers within milliseconds."""
+START_S = 60.0
+"""The same for one that has not opened the volume yet: a machine with too much to do starts processes slowly."""
 _LONG_LIFE_S = 60.0
 """A keeper that lived so long is replaced at once."""
 _READ_BYTES = 1 << 18
@@ -52,6 +54,8 @@ class KeeperConnection:
         self._began_s = 0.0
         self._restart: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._is_open = False
+        """Whether the keeper of now has answered; its first request opens the volume."""
         self._connected = asyncio.Event()
         self._ended = asyncio.Event()
 
@@ -109,7 +113,8 @@ class KeeperConnection:
             raise KeeperLost("there is no keeper at present; another one is started")
         self._last_number += 1
         number = self._last_number
-        pending = PendingRequest(self._loop.create_future(), self._loop.call_later(ANSWER_S, self._kill))
+        limit_s = ANSWER_S if self._is_open else START_S
+        pending = PendingRequest(self._loop.create_future(), self._loop.call_later(limit_s, self._kill))
         self._pending[number] = pending
         self._unsent += encode_request(number, request)
         self._flush()
@@ -142,7 +147,7 @@ class KeeperConnection:
         self._began_s = self._loop.time()
         ours.setblocking(False)
         self._socket = ours
-        self._lines, self._unsent = LineParser(), bytearray()
+        self._lines, self._unsent, self._is_open = LineParser(), bytearray(), False
         self._ended.clear()
         self._loop.add_reader(ours, self._receive)
         pending, *_ = [self._request(request) for request in self._first_requests()]
@@ -193,6 +198,7 @@ class KeeperConnection:
 
     def _on_message(self, message: Message) -> None:
         self._on_event(message)
+        self._is_open |= isinstance(message, Answer)
         if isinstance(message, Answer) and (pending := self._pending.pop(message.request, None)):
             pending.deadline.cancel()
             if not pending.answer.done():

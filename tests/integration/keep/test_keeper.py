@@ -190,6 +190,18 @@ async def test_a_hung_keeper_is_killed_and_replaced(keep_dir: Path, monkeypatch:
         assert client.restarts == 1
 
 
+async def test_a_keeper_that_starts_slowly_is_waited_for(keep_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("client", "keeper_connection"):
+        # No interpreter starts in that time. On a machine with too much to do it takes more than ten seconds.
+        monkeypatch.setattr(f"elasticjob_agent.keep.{module}.ANSWER_S", 0.001)
+    async with keeper(keep_dir) as client:
+        first = client.pid or 0
+        os.kill(first, signal.SIGKILL)
+        await aeventually(lambda: client.restarts == 1 and client.pid not in {None, first}, what="another keeper")
+        await aeventually(lambda: client._is_open, what="its answer")
+        assert client.restarts == 1
+
+
 async def test_what_was_published_while_no_keeper_ran_is_held_by_the_next_one(keep_dir: Path) -> None:
     async with keeper(keep_dir) as client:
         incoming = await client.begin()
