@@ -1,8 +1,9 @@
 """The agent's client of its keeper: the process, the socket to it, and what it last reported.
 
 The keeper may end or hang at any time, and training and rounds do not wait for it. A keeper that has ended is replaced;
-one that has not answered for ten seconds is killed first. The next one scans the volume and gets the round again.
-`seal` has a cap. At the cap the last known holdings are used, and that is counted.
+one that hangs is killed first. The next one scans the volume and gets the round again.
+`seal` waits only for a keeper that works, and has a limit. At the limit the last known holdings are used, and that is
+counted.
 """
 
 import asyncio
@@ -46,12 +47,15 @@ from elasticjob_api.kept_steps import Holdings, KeptStep
 
 logger = logging.getLogger(__name__)
 
-SEAL_S = 0.5
-"""Seconds that a round waits for the last published parts to be taken.
+LONGEST_SEAL_S = 5.0
+"""Seconds that a round waits at most for the last published parts to be taken.
 
-It takes some milliseconds, and some tens on a busy machine. Only a keeper that hangs needs all of it.
+It takes some milliseconds. A keeper that works on a busy machine may need seconds. One that hangs is replaced after
+50 ms, and the next one takes what was published.
 """
 _END_S = 5.0
+_CHECK_S = 5.0
+"""Seconds between looks whether a keeper that fetches hangs."""
 
 
 class KeeperClient(KeeperConnection):
@@ -71,7 +75,7 @@ class KeeperClient(KeeperConnection):
 
         `first_pause_s` is the pause before a keeper is replaced. It doubles with each, up to `last_pause_s`.
         """
-        super().__init__(first_pause_s=first_pause_s, last_pause_s=last_pause_s)
+        super().__init__(volume.host, first_pause_s=first_pause_s, last_pause_s=last_pause_s)
         self.holdings: Holdings = {}
         """The last known holdings."""
         self.run = ""
@@ -137,11 +141,14 @@ class KeeperClient(KeeperConnection):
         self._notify(StartedRequest())
 
     async def seal(self) -> Holdings:
-        """Take what the reaped workers have published; return the holdings, or the last known ones at the cap."""
+        """Take what the reaped workers have published; return the holdings, or the last known ones at the limit.
+
+        A keeper that is being replaced gets the request, too: the next one takes what it finds.
+        """
         self._replayed.seal()
         self._end_fetch()
         try:
-            await self._answered(self._request(SealRequest()), SEAL_S)
+            await self._ask_soon(SealRequest(), LONGEST_SEAL_S)
         except KeeperError as error:
             self.missed_seals += 1
             logger.warning("the keeper has not taken the last published steps in time, so older ones count: %s", error)
@@ -173,7 +180,9 @@ class KeeperClient(KeeperConnection):
         self._notify(request)
         try:
             async with asyncio.timeout(within_s + ANSWER_S):
-                result = await fetched
+                while not (await asyncio.wait({fetched}, timeout=_CHECK_S))[0]:
+                    self.check()
+                result = fetched.result()
         except TimeoutError:
             raise KeeperSilentError(f"no keeper has fetched step {step} within {within_s:g} s") from None
         if result.error:
@@ -206,6 +215,10 @@ class KeeperClient(KeeperConnection):
         """Drop these steps; raise RequestRefused or KeeperSilentError."""
         await self._ask_again(DropRequest(steps))
 
+    def check(self) -> None:
+        """Let the keeper show that it does not hang; one that does is killed after ten seconds, and replaced."""
+        self._notify(StatusRequest())
+
     async def status(self) -> KeeperStatus:
         """Return the counts of the keeper; raise a KeeperError."""
         answer = await self._answered(self._request(StatusRequest()), ANSWER_S)
@@ -218,6 +231,7 @@ class KeeperClient(KeeperConnection):
         if erase and not self._is_closed:
             await self._erase()
         self._is_closed = True
+        self._stop_listening()
         if self._socket is None:
             return
         self._socket.shutdown(socket.SHUT_WR)
@@ -236,8 +250,8 @@ class KeeperClient(KeeperConnection):
 
     # --- what the keeper sends ---------------------------------------------------------------------------------------
 
-    def _first_requests(self) -> Iterable[Request]:
-        yield replace(self._replayed.opened, port=self.port)
+    def _first_requests(self, trouble: str) -> Iterable[Request]:
+        yield replace(self._replayed.opened, trouble=trouble)
         yield from self._replayed.in_order(self._loop.time())
 
     def _on_refused_volume(self, error: str) -> None:

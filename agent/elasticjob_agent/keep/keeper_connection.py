@@ -1,7 +1,7 @@
 """The process of a keeper and the socket to it, at the agent's end: requests with answers, and replacement.
 
-The keeper may end or hang at any time. One that has ended is replaced; one that has not answered for ten seconds is
-killed first.
+The keeper may end or hang at any time. One that has ended is replaced. One that has not answered for ten seconds is
+killed first. While an answer is waited for, a keeper that hangs is killed at once.
 """
 
 import asyncio
@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from elasticjob_agent.keep.keeper.errors import ControlError, KeeperLost, KeeperSilentError, RequestRefused
 from elasticjob_agent.keep.keeper.messages import Answer, LineParser, Message, Request, decode_message, encode_request
 from elasticjob_agent.keep.keeper_process import start_keeper
+from elasticjob_agent.keep.process_sample import ProcessSample, is_working, take_sample
+from elasticjob_agent.keep.transfer.listener import open_listener
 
 logger = logging.getLogger(__name__)
 
@@ -26,6 +28,9 @@ START_S = 60.0
 _LONG_LIFE_S = 60.0
 """A keeper that lived so long is replaced at once."""
 _READ_BYTES = 1 << 18
+_LOOK_S = 0.025
+"""Seconds between looks whether a keeper that has not answered yet works; no event reports that."""
+_REPLACED_SOON_S = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +44,15 @@ class PendingRequest:
 class KeeperConnection:
     """The connection to the keeper of one agent. All methods belong to one event loop."""
 
-    def __init__(self, *, first_pause_s: float, last_pause_s: float) -> None:
-        """`first_pause_s` is the pause before a keeper is replaced. It doubles with each, up to `last_pause_s`."""
+    def __init__(self, host: str, *, first_pause_s: float, last_pause_s: float) -> None:
+        """`host` is the address on which peers reach each keeper; empty if there is none.
+
+        `first_pause_s` is the pause before a keeper is replaced. It doubles with each, up to `last_pause_s`.
+        """
         self.restarts = 0
+        self._host = host
+        self._listener: socket.socket | None = None
+        """Where peers connect to the keeper of now, and to each later one."""
         self._first_pause_s = self._pause_s = first_pause_s
         self._last_pause_s = last_pause_s
         self._loop = asyncio.get_running_loop()
@@ -66,8 +77,11 @@ class KeeperConnection:
 
     # --- for the client ----------------------------------------------------------------------------------------------
 
-    def _first_requests(self) -> Iterable[Request]:
-        """Return what a new keeper is asked for; the first one opens the volume."""
+    def _first_requests(self, trouble: str) -> Iterable[Request]:
+        """Return what a new keeper is asked for; the first one opens the volume.
+
+        `trouble` is why peers cannot reach it.
+        """
         raise NotImplementedError
 
     def _on_event(self, message: Message) -> None:
@@ -86,15 +100,52 @@ class KeeperConnection:
             self._request(request)
 
     async def _ask_again(self, request: Request) -> Answer:
-        """Return the answer of this keeper or, if it ends, of the next one."""
+        """Return the answer of this keeper or, if it ends or hangs, of the next one."""
+        until_s = self._loop.time() + ANSWER_S
         try:
             async with asyncio.timeout(ANSWER_S):
                 while True:
                     await self._connected.wait()
                     with contextlib.suppress(KeeperLost):
-                        return await self._answered(self._request(request), ANSWER_S)
+                        return await self._answered_while_working(self._request(request), until_s)
         except TimeoutError:
             raise KeeperSilentError(f"no keeper has answered within {ANSWER_S:.0f} s") from None
+
+    async def _ask_soon(self, request: Request, within_s: float) -> Answer:
+        """Return the answer of this keeper or, if it ends or hangs, of the next one; wait for no later one.
+
+        Raises:
+            RequestRefused: the keeper cannot do it.
+            KeeperLost: there is no keeper, and none soon.
+            KeeperSilentError: the keeper works, and `within_s` is over.
+        """
+        until_s = self._loop.time() + within_s
+        while self._loop.time() < until_s:
+            await self._await_replacement()
+            with contextlib.suppress(KeeperLost):
+                return await self._answered_while_working(self._request(request), until_s)
+        raise KeeperLost("the keepers end before they answer")
+
+    async def _await_replacement(self) -> None:
+        """Return when there is a keeper; raise KeeperLost if the next one starts too late."""
+        if self._socket is None:
+            if self._restart is None or self._restart.when() > self._loop.time() + _REPLACED_SOON_S:
+                raise KeeperLost("there is no keeper at present; another one is started")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(2 * _REPLACED_SOON_S):
+                    await self._connected.wait()
+
+    async def _answered_while_working(self, pending: PendingRequest, until_s: float) -> Answer:
+        """Return the answer of a keeper that works; end one that hangs, so that the next one can give the answer."""
+        before = ProcessSample(run_ns=-1)
+        while not (await asyncio.wait({pending.answer}, timeout=_LOOK_S))[0]:
+            if self._loop.time() >= until_s:
+                raise KeeperSilentError("the keeper did not answer in time, though it works")
+            now = ProcessSample() if self._process is None else take_sample(self._process.pid)
+            if not is_working(before, now):
+                self._kill()
+            before = now
+        return await self._answered(pending, 0.0)
 
     async def _answered(self, pending: PendingRequest, within_s: float) -> Answer:
         """Return the answer; raise RequestRefused, KeeperLost or KeeperSilentError."""
@@ -137,10 +188,11 @@ class KeeperConnection:
     def _connect(self) -> PendingRequest:
         """Start a keeper and let it open the volume; raise KeeperLost if it cannot be started."""
         self._restart = None
+        trouble = self._listen()
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                self._process = start_keeper(theirs)
+                self._process = start_keeper(theirs, self._listener)
             except OSError as error:
                 ours.close()
                 raise KeeperLost(f"cannot start a keeper ({sys.executable}): {error.strerror}") from error
@@ -150,9 +202,23 @@ class KeeperConnection:
         self._lines, self._unsent, self._is_open = LineParser(), bytearray(), False
         self._ended.clear()
         self._loop.add_reader(ours, self._receive)
-        pending, *_ = [self._request(request) for request in self._first_requests()]
+        pending, *_ = [self._request(request) for request in self._first_requests(trouble)]
         self._connected.set()
         return pending
+
+    def _listen(self) -> str:
+        """Listen for peers, unless that is so already; return what is in the way."""
+        if self._host and self._listener is None:
+            try:
+                self._listener = open_listener(self._host)
+            except OSError as error:
+                return f"the keeper cannot listen on {self._host}: {error.strerror or error}"
+        return ""
+
+    def _stop_listening(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
 
     def _connect_again(self) -> None:
         try:

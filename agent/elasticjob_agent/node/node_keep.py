@@ -156,7 +156,8 @@ class NodeKeep(KeepPort):
         return {} if self._round is None else self._round.variables
 
     def report(self) -> KeepReport:
-        """Return what this node knows and holds, for the status."""
+        """Return what this node knows and holds, for the status; let the keeper show that it does not hang."""
+        self._keeper.check()
         progress = self._keeper.progress
         committed = progress.committed
         return KeepReport(

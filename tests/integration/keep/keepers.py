@@ -19,10 +19,12 @@ RUN = "1a2b3c4d"
 class WatchedClient(KeeperClient):
     """A client that collects what its keeper reports."""
 
-    def __init__(self, keep_dir: Path, **options: Any) -> None:
+    def __init__(
+        self, keep_dir: Path, *, first_pause_s: float = 0.01, last_pause_s: float = 0.05, **options: Any
+    ) -> None:
         self.notices: list[str] = []
         volume = OpenRequest(str(keep_dir), JOB, RUN, **options)
-        super().__init__(volume, on_notice=self.notices.append, first_pause_s=0.01, last_pause_s=0.05)
+        super().__init__(volume, on_notice=self.notices.append, first_pause_s=first_pause_s, last_pause_s=last_pause_s)
 
     async def begin(self, lineage: Lineage = LINEAGE, *, restored: KeptStep | None = None, history: str = "") -> Path:
         """Begin a round and start its workers."""

@@ -1,7 +1,11 @@
 """A keeper and its client: what a script publishes is held, whatever ends or hangs."""
 
+import contextlib
 import os
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,21 @@ from tests.integration.keep.namespaces import run_without_inotify
 from tests.integration.keep.parts import FILES, LINEAGE, contents, part_of, publish, write_files
 
 NEXT = Lineage(4, "def456")
+
+
+@contextlib.contextmanager
+def starved(pid: int) -> Iterator[None]:
+    """Give a process the processor only when another one, which never waits, leaves it."""
+    processor = min(os.sched_getaffinity(0))
+    busy = subprocess.Popen(["taskset", "-c", str(processor), sys.executable, "-S", "-c", "while True: pass"])
+    try:
+        for thread in (int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()):
+            os.sched_setaffinity(thread, {processor})
+            os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
+        yield
+    finally:
+        busy.kill()
+        busy.wait()
 
 
 async def test_a_published_step_is_held_soon(keep_dir: Path) -> None:
@@ -162,18 +181,61 @@ def test_without_inotify_steps_are_noticed_by_a_look(keep_dir: Path) -> None:
     run_without_inotify(act)
 
 
-async def test_a_stopped_keeper_delays_no_round_and_reports_later(keep_dir: Path) -> None:
+async def test_a_stopped_keeper_is_replaced_and_the_next_one_seals(keep_dir: Path) -> None:
     async with keeper(keep_dir) as client:
         publish(await client.begin(), "step-5")
         await aeventually(lambda: client.holdings)
-        known = client.holdings
         os.kill(client.pid or 0, signal.SIGSTOP)
         publish(keep_dir / "in" / str(LINEAGE), "step-6")
-        assert await client.seal() == known
+        assert await client.seal() == {part_of(5).step: {0}, part_of(6).step: {0}}
+        assert (client.missed_seals, client.restarts) == (0, 1)
+
+
+async def test_a_stopped_keeper_is_replaced_before_the_next_round_begins(keep_dir: Path) -> None:
+    async with keeper(keep_dir) as client:
+        publish(await client.begin(), "step-5")
+        await client.seal()
+        os.kill(client.pid or 0, signal.SIGSTOP)
+        await client.begin(NEXT, restored=part_of(5).step, history=f"{LINEAGE}.5")
+        assert contents(await client.restore(part_of(5).step)) == FILES
+        assert client.restarts == 1
+
+
+async def test_keepers_that_end_again_and_again_delay_no_round_and_the_last_known_steps_count(keep_dir: Path) -> None:
+    async with keeper(keep_dir, first_pause_s=60.0, last_pause_s=60.0) as client:
+        publish(await client.begin(), "step-5")
+        await aeventually(lambda: client.holdings)
+        os.kill(client.pid or 0, signal.SIGKILL)
+        await aeventually(lambda: client.restarts, what="the end of the keeper")
+        assert await client.seal() == {part_of(5).step: {0}}
         assert client.missed_seals == 1
-        os.kill(client.pid or 0, signal.SIGCONT)
-        await wait_until_held(client, part_of(6))
-        assert client.restarts == 0
+
+
+async def test_a_step_that_was_published_at_the_last_moment_is_not_lost_on_a_busy_machine(
+    keep_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elasticjob_agent.keep.client.LONGEST_SEAL_S", 60.0)
+    async with keeper(keep_dir) as client:
+        incoming = await client.begin()
+        for index in range(300):
+            write_files(incoming / f"tmp-{index}", FILES)
+        with starved(client.pid or 0):
+            for index in range(300):
+                (incoming / f"tmp-{index}").rename(incoming / f"step-5.{index}-of-300")
+            sealed = await client.seal()
+        assert sealed == {part_of(5, 0, 300).step: frozenset(range(300))}
+        assert client.missed_seals == 0
+
+
+async def test_a_step_that_was_published_while_a_keeper_was_replaced_is_not_lost(keep_dir: Path) -> None:
+    async with keeper(keep_dir) as client:
+        incoming = await client.begin()
+        os.kill(client.pid or 0, signal.SIGSTOP)
+        publish(incoming, "step-5")
+        os.kill(client.pid or 0, signal.SIGKILL)
+        await aeventually(lambda: client.restarts, what="the end of the keeper")
+        assert await client.seal() == {part_of(5).step: {0}}
+        assert client.missed_seals == 0
 
 
 async def test_a_hung_keeper_is_killed_and_replaced(keep_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,9 +280,8 @@ async def test_what_a_killed_keeper_could_not_seal_is_held_by_the_next_one(keep_
         incoming = await client.begin()
         os.kill(client.pid or 0, signal.SIGSTOP)
         publish(incoming, "step-5")
-        assert await client.seal() == {}
         os.kill(client.pid or 0, signal.SIGKILL)
-        await wait_until_held(client, part_of(5))
+        assert await client.seal() == {part_of(5).step: {0}}
 
 
 async def test_a_request_that_meets_the_end_of_a_keeper_is_answered_by_the_next_one(keep_dir: Path) -> None:

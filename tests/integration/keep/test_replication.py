@@ -1,9 +1,11 @@
 """Real keepers of several nodes: what one node publishes outlives the loss of it."""
 
 import asyncio
+import contextlib
 import itertools
 import os
 import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ import pytest
 from elasticjob_agent.keep.keeper.errors import RequestRefused
 from elasticjob_agent.keep.keeper.messages import LingerRequest
 from testing.waiting import aeventually
-from tests.integration.keep.keeper_group import KeeperGroup, keeper_group
+from tests.integration.keep.keeper_group import HOST, KeeperGroup, keeper_group
 from tests.integration.keep.parts import contents
 
 MIB = 1 << 20
@@ -137,6 +139,22 @@ async def test_a_keeper_that_is_killed_comes_back_at_its_port_and_the_copy_goes_
         assert (receiver.client.restarts, receiver.client.port) == (1, port)
         assert receiver.files(step, 0) == parts[0]
         assert sender.files(step, 1) == parts[1]
+
+
+async def test_no_other_program_can_take_the_port_of_a_keeper_that_has_ended(keep_dir: Path) -> None:
+    async with keeper_group(keep_dir) as group:
+        await pair(group)
+        receiver = group.members[1]
+        pid, port = receiver.client.pid or 0, receiver.client.port
+        receiver.kill()
+        # Its agent, which is the loop of this test, starts the next one later.
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222 - that loop shall stand still
+        with contextlib.ExitStack() as rival:
+            with contextlib.suppress(OSError):
+                rival.enter_context(socket.create_server((HOST, port)))
+            group.publish(10)
+            await group.until_committed(group.step(10))
+            assert (receiver.client.restarts, receiver.client.port) == (1, port)
 
 
 async def test_a_sender_that_is_killed_in_the_middle_of_a_copy_goes_on(keep_dir: Path) -> None:

@@ -1,4 +1,4 @@
-"""The keeper process: `python -m elasticjob_agent.keep.keeper <socket> <pid of the agent>`."""
+"""The keeper process: `python -m elasticjob_agent.keep.keeper <socket> <pid of the agent> [<listening socket>]`."""
 
 import contextlib
 import ctypes
@@ -13,11 +13,11 @@ from elasticjob_agent.keep.keeper.keeper import Keeper
 _PR_SET_PDEATHSIG = 1
 
 
-def main(fd: int, agent: int) -> None:
-    """Serve the agent with this process id on the inherited socket `fd`, until it ends."""
+def main(fd: int, agent: int, listener: int | None = None) -> None:
+    """Serve the agent with this process id on the inherited socket `fd`, and peers on `listener`, until it ends."""
     end_with(agent)
     allow_files()
-    Keeper(socket.socket(fileno=fd)).run()
+    Keeper(socket.socket(fileno=fd), None if listener is None else socket.socket(fileno=listener)).run()
     # The agent reaps this process when the socket closes. So it stays open until nothing is left to do.
     os._exit(0)
 
@@ -39,4 +39,4 @@ def end_with(agent: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(*map(int, sys.argv[1:]))

@@ -52,8 +52,10 @@ _MOST_NOTICES = 100
 class Keeper:
     """The keeper of one agent."""
 
-    def __init__(self, agent: socket.socket) -> None:
+    def __init__(self, agent: socket.socket, listener: socket.socket | None) -> None:
+        """`listener` is where peers connect; None if the agent has no address for it."""
         self._agent = ControlConnection(agent)
+        self._listener = listener
         self._steps: StepKeeper | None = None
         self._peers: PeerConnections | None = None
         self._departure: DepartureWait | None = None
@@ -163,7 +165,12 @@ class Keeper:
         thread = threading.Thread(target=self._empty_trash, args=(self._steps,), name="trash", daemon=True)
         thread.start()
         self._peers = PeerConnections(
-            request, self._steps, report=self._report, wake=self._wake, on_fetched=self._on_fetched
+            request,
+            self._steps,
+            self._listener,
+            report=self._report,
+            wake=self._wake,
+            on_fetched=self._on_fetched,
         )
         return Answer(number, run=self._steps.volume.run, holdings=self._holdings(), port=self._peers.port)
 

@@ -41,9 +41,9 @@ class OpenRequest:
     workers_mode: int = 0o700
     """The mode of the directory in which scripts publish."""
     host: str = ""
-    """The address on which peers reach this keeper; empty if it shall not listen. Then nothing is copied or served."""
-    port: int = 0
-    """The wanted port, which an earlier keeper of this agent had; 0 for a free one. The answer has the real one."""
+    """The address on which peers reach this keeper; empty if there is none. Then nothing is copied or served."""
+    trouble: str = ""
+    """Why the agent has no listening socket for this keeper, though it has an address."""
     certificate: str = ""
     """Path of a PEM file, as the next two; empty without TLS. They are read again when they are replaced."""
     key: str = ""

@@ -5,6 +5,7 @@ steps and copies none.
 """
 
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -50,12 +51,13 @@ class PeerConnections:
         self,
         opened: OpenRequest,
         steps: StepKeeper,
+        listener: socket.socket | None,
         *,
         report: Callable[[str], None],
         wake: Callable[[], None],
         on_fetched: Callable[[FetchResult], None],
     ) -> None:
-        """Listen, if there is an address.
+        """Serve what connects to `listener`, if there is one.
 
         `wake` is called from any thread when `update` has something to do, `on_fetched` when a fetch has ended.
         """
@@ -77,35 +79,31 @@ class PeerConnections:
         self.received = 0
         """How many parts peers have put here."""
         self._server: TransferServer | None = None
-        self._trouble = "the keeper has no address on which peers reach it"
-        if opened.host:
-            self._listen(opened, report)
+        self._trouble = opened.trouble or "the keeper has no address on which peers reach it"
+        if listener is not None:
+            self._serve(opened.host, listener)
+        elif opened.trouble:
+            report(f"no part is copied: {opened.trouble}")
         self._sender.start()
 
     @property
     def port(self) -> int:
         """Return the port of the listener; 0 if there is none."""
-        return self._server.address.port if self._server is not None and self._server.address is not None else 0
+        return 0 if self._server is None else self._server.address.port
 
     @property
     def copied(self) -> int:
         """Return how many parts peers have got from here, or had already."""
         return self._sender.copied
 
-    def _listen(self, opened: OpenRequest, report: Callable[[str], None]) -> None:
+    def _serve(self, host: str, listener: socket.socket) -> None:
         handlers = {
             Purpose.GET: self._holder.serve,
             Purpose.PUT: self._receive,
             Purpose.COMMIT: self._member.serve,
         }
-        server = TransferServer(opened.host, self._credentials.get, handlers, port=opened.port)
-        try:
-            server.open()
-        except OSError as error:
-            self._trouble = f"the keeper cannot listen on {opened.host}: {error.strerror or error}"
-            report(f"no part is copied: {self._trouble}")
-        else:
-            self._server, self._trouble = server, ""
+        self._server, self._trouble = TransferServer(host, listener, self._credentials.get, handlers), ""
+        self._server.open()
 
     # --- requests ----------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,6 @@ from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 MAX_STRANGERS = 32
 """The most connections without a proof; one more ends the oldest, because a keeper's hello is quick."""
 MAX_SESSIONS = 256
-_BACKLOG = 256
 _PAUSE_S = 0.1
 """Seconds before the next connection is accepted when this process has no descriptor left."""
 
@@ -38,24 +37,24 @@ class SessionHandler(Protocol):
 
 
 class TransferServer:
-    """Listens on `host`; `handlers` has the function for each purpose."""
+    """Serves what connects to `listener`; `handlers` has the function for each purpose."""
 
     def __init__(
         self,
         host: str,
+        listener: socket.socket,
         credentials: Callable[[], KeeperCredentials | None],
         handlers: Mapping[Purpose, SessionHandler],
         *,
-        port: int = 0,
         random_hex: Callable[[], str] = random_hex,
         stall_s: float = STALL_S,
     ) -> None:
         """`credentials` returns those of now; while it returns None every connection is closed.
 
-        `port` is the wanted one, if it is free; 0 for any.
+        `host` is the address of this node as peers know it.
         """
-        self._host = host
-        self._port = port
+        self.address = Address(host, listener.getsockname()[1])
+        self._listener = listener
         self._credentials = credentials
         self._handlers = handlers
         self._random_hex = random_hex
@@ -65,20 +64,10 @@ class TransferServer:
         self._strangers: dict[Connection, None] = {}
         self._sessions: set[Connection] = set()
         self._threads: set[threading.Thread] = set()
-        self._listener: socket.socket | None = None
-        self.address: Address | None = None
 
     def open(self) -> None:
-        """Listen; raise OSError if the address is not this host's."""
-        family, _, _, _, where = socket.getaddrinfo(self._host, 0, type=socket.SOCK_STREAM)[0]
-        try:
-            self._listener = socket.create_server((where[0], self._port), family=family, backlog=_BACKLOG)
-        except OSError:
-            if not self._port:
-                raise
-            self._listener = socket.create_server(where, family=family, backlog=_BACKLOG)
-        self.address = Address(self._host, self._listener.getsockname()[1])
-        self._start_thread(self._accept_all, self._listener)
+        """Begin to serve."""
+        self._start_thread(self._accept_all)
 
     def end_sessions(self) -> None:
         """End every connection: the identity of this keeper is another one from now on."""
@@ -90,14 +79,12 @@ class TransferServer:
     def close(self) -> None:
         """Stop listening and end every connection; idempotent."""
         self._closing.set()
-        if self._listener is not None:
-            sessions.shut_down(self._listener)  # wakes the thread that accepts
+        sessions.shut_down(self._listener)  # wakes the thread that accepts
         self.end_sessions()
         while threads := self._open_threads():
             for thread in threads:
                 thread.join()
-        if self._listener is not None:
-            self._listener.close()
+        self._listener.close()
 
     def _open_threads(self) -> list[threading.Thread]:
         with self._lock:
@@ -121,10 +108,10 @@ class TransferServer:
                 self._threads.discard(thread)
             raise
 
-    def _accept_all(self, listener: socket.socket) -> None:
+    def _accept_all(self) -> None:
         while not self._closing.is_set():
             try:
-                socket_, _ = listener.accept()
+                socket_, _ = self._listener.accept()
             except OSError as error:
                 log.debug("no connection is accepted: %s", error)
                 self._closing.wait(_PAUSE_S)

@@ -15,6 +15,7 @@ from elasticjob_agent.keep.transfer.dialer import KeeperDialer, put_part
 from elasticjob_agent.keep.transfer.fetch import PartFetch
 from elasticjob_agent.keep.transfer.frames import Bad, Dead, Full, Have, Later, Offer
 from elasticjob_agent.keep.transfer.handshake import KeeperIdentity, Purpose
+from elasticjob_agent.keep.transfer.listener import open_listener
 from elasticjob_agent.keep.transfer.server import TransferServer
 from elasticjob_agent.keep.transfer.serving import PartHolder, PartReceiver
 from elasticjob_agent.keep.transfer.session import KeeperCredentials
@@ -65,7 +66,7 @@ class Node:
             Purpose.PUT: self.receiver.serve,
             Purpose.COMMIT: self.commit.serve,
         }
-        self.server = TransferServer(HOST, self.credentials, handlers, stall_s=self.stall_s)
+        self.server = TransferServer(HOST, open_listener(HOST), self.credentials, handlers, stall_s=self.stall_s)
         self.server.open()
         self.dialer = KeeperDialer(self.credentials, stall_s=self.stall_s)
 
@@ -79,7 +80,6 @@ class Node:
     @property
     def address(self) -> Address:
         """The address of its listener."""
-        assert self.server.address is not None
         return self.server.address
 
     def publish(self, files: Mapping[str, bytes | int], part: KeptPart = PART) -> None:

@@ -51,9 +51,7 @@ SECONDS = st.floats(0, 1e6)
 PEERS = st.lists(st.builds(PeerRecord, TEXTS, TEXTS, st.integers(0, 65_535), TEXTS), max_size=3).map(tuple)
 PLACES = st.builds(RoundPlace, *[st.integers(0, 9_999)] * 5)
 REQUESTS = (
-    st.builds(
-        OpenRequest, TEXTS, TEXTS, TEXTS, st.none() | COUNTS, st.integers(0, 0o777), TEXTS, st.integers(0, 65_535)
-    )
+    st.builds(OpenRequest, TEXTS, TEXTS, TEXTS, st.none() | COUNTS, st.integers(0, 0o777), TEXTS, TEXTS)
     | st.builds(JoinRequest, TEXTS, TEXTS, TEXTS, st.none() | histories, st.none() | lineages)
     | st.builds(
         BeginRequest, TEXTS, lineages, histories, st.none() | kept_steps, st.none() | PLACES, COUNTS, COUNTS, COUNTS
