@@ -136,13 +136,16 @@ class KeeperConnection:
                     await self._connected.wait()
 
     async def _answered_while_working(self, pending: PendingRequest, until_s: float) -> Answer:
-        """Return the answer of a keeper that works; end one that hangs, so that the next one can give the answer."""
+        """Return the answer of a keeper that works; end one that hangs, so that the next one can give the answer.
+
+        One that starts is not ended here: it may wait for the disk, or for a lock of its predecessor.
+        """
         before = ProcessSample(run_ns=-1)
         while not (await asyncio.wait({pending.answer}, timeout=_LOOK_S))[0]:
             if self._loop.time() >= until_s:
                 raise KeeperSilentError("the keeper did not answer in time, though it works")
             now = ProcessSample() if self._process is None else take_sample(self._process.pid)
-            if not is_working(before, now):
+            if self._is_open and not is_working(before, now):
                 self._kill()
             before = now
         return await self._answered(pending, 0.0)
