@@ -47,11 +47,16 @@ def linger_request(state: RendezvousState, within_s: float) -> LingerRequest:
     return LingerRequest(state.kept_history(), lineage_of(state), within_s)
 
 
-def targets(state: RendezvousState, rank: int, copies: int) -> list[Member]:
-    """Return the members to which the one of this rank may copy its parts."""
+def members_to_find(state: RendezvousState, rank: int, copies: int) -> list[Member]:
+    """Return the members whose records the one of this rank needs, in rank order.
+
+    They are those to which it may copy its parts, and itself: a copy goes to another host than its own.
+    """
+    if not copies:
+        return []
     size, shift = len(state.members), state.replica_shift()
     chosen = {(rank + k * shift + further) % size for k in range(1, 1 + copies) for further in range(_NEXT_RANKS)}
-    return [state.members[other] for other in sorted(chosen - {rank})]
+    return [state.members[other] for other in sorted(chosen | {rank})]
 
 
 def peers_request(state: RendezvousState, keepers: Mapping[Member, KeeperEntry], *, leads: bool) -> PeersRequest:

@@ -267,7 +267,7 @@ class NodeKeep(KeepPort):
         while True:
             try:
                 await self._join(known.state)
-                wanted = keep_requests.targets(known.state, known.rank or 0, self._settings.copies)
+                wanted = keep_requests.members_to_find(known.state, known.rank or 0, self._settings.copies)
                 found = await (self._lister.list_all() if leads else self._lister.find(wanted))
                 self._keeper.set_peers(keep_requests.peers_request(known.state, found, leads=leads))
             except _FAULTS as error:

@@ -1,9 +1,11 @@
 """The requests to a keeper about a state, and the addresses from which it fetches a step."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from elasticjob_agent.keep.keeper.round_peers import CopyRound, RoundPeers
 from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.keep_settings import KeepSettings
@@ -54,7 +56,7 @@ def test_the_begin_of_a_round_has_the_place_of_the_node() -> None:
     assert (begun.shift, begun.copies, begun.bandwidth) == (1, 2, 77)
 
 
-def test_a_member_needs_the_addresses_of_those_that_it_may_copy_to() -> None:
+def test_a_member_needs_the_records_of_those_that_it_may_copy_to_and_its_own_host() -> None:
     eight = RendezvousState(
         phase=RoundPhase.ACTIVE,
         round=3,
@@ -62,8 +64,21 @@ def test_a_member_needs_the_addresses_of_those_that_it_may_copy_to() -> None:
         shift="4",
         members=tuple(Member(slot, f"0000000{slot}") for slot in range(8)),
     )
-    assert [member.slot for member in keep_requests.targets(eight, 1, 1)] == [0, 5, 6, 7]
-    assert keep_requests.targets(eight, 1, 0) == []
+    assert [member.slot for member in keep_requests.members_to_find(eight, 1, 1)] == [0, 1, 5, 6, 7]
+    assert keep_requests.members_to_find(eight, 1, 0) == []
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2])
+def test_a_member_that_does_not_lead_copies_to_another_host_than_its_own(rank: int) -> None:
+    three = replace(ACTIVE, members=MEMBERS[:3], nprocs="2x3", roles="default*3", sources="")
+    hosts = ["a", "b", "b"]
+    records = {member: replace(keeper(slot), machine=hosts[slot]) for slot, member in enumerate(three.members)}
+    read = {member: records[member] for member in keep_requests.members_to_find(three, rank, 1)}
+    peers = RoundPeers.of(keep_requests.peers_request(three, read, leads=False))
+    round_ = CopyRound.of(keep_requests.begin_request(three, rank, replace(SETTINGS, copies=1)))
+    assert round_ is not None
+    [target] = peers.targets(round_, ())
+    assert hosts[target.slot] != hosts[rank]
 
 
 def test_peers_have_their_addresses_in_rank_order_and_unknown_ones_have_none() -> None:
