@@ -141,6 +141,7 @@ class EventReason(StrEnum):
     STALLED = "Stalled"
     KEEP_DEGRADED = "KeepDegraded"
     KEEP_TOO_SMALL = "KeepTooSmall"
+    PERSIST_FAILED = "PersistFailed"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
     INVALID_SPEC = "InvalidSpec"

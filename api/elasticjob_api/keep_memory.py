@@ -1,8 +1,12 @@
-"""Whether a trainer container has room for the volume of `spec.keep`, whose bytes count against its memory limit."""
+"""Remarks about a job whose `spec.keep` cannot work as it is: memory for the volume, and nodes for the copies.
+
+The volume counts against the memory limit of the trainer container.
+"""
 
 from elasticjob_api.job import trainer_container
 from elasticjob_api.quantity import bytes_of
-from elasticjob_api.spec import JobSpec
+from elasticjob_api.records import KeepReport
+from elasticjob_api.spec import JobSpec, Keep
 
 
 def memory_remark(spec: JobSpec) -> str:
@@ -13,6 +17,27 @@ def memory_remark(spec: JobSpec) -> str:
     return (
         f"the trainer container has a memory limit of {limit}, and spec.keep.sizeLimit is {spec.keep.size_limit}; "
         "what is kept counts against that limit: raise it to what the training needs beside it"
+    )
+
+
+def volume_remark(keep: Keep, report: KeepReport) -> str:
+    """Return why the volume of a node is smaller than the limit, with the cure; empty if it is not."""
+    if not report.size_limit_bytes or report.size_limit_bytes >= bytes_of(keep.size_limit):
+        return ""
+    return (
+        f"its node has memory for {report.size_limit_bytes >> 20} MiB, and spec.keep.sizeLimit is {keep.size_limit}; "
+        "lower it, or choose larger nodes"
+    )
+
+
+def copies_remark(spec: JobSpec) -> str:
+    """Return why a job can never have as many copies as it asks for, with the cure; empty if it can."""
+    if spec.keep is None or spec.keep.copies < spec.effective_max:
+        return ""
+    most = spec.effective_max - 1
+    return (
+        f"spec.keep.copies is {spec.keep.copies}, and a job of at most {spec.effective_max} "
+        f"node{'s' if most else ''} has {most or 'no'} other; set it to {most}, or raise spec.maxReplicas"
     )
 
 

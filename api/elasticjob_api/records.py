@@ -245,6 +245,8 @@ class RecoveryTimings:
     """From seeing that round to its stopped workers being recorded."""
     agree_s: float | None = None
     """From then to seeing the round active; the agent that is ready last waits least."""
+    restore_s: float | None = None
+    """From then to having the kept step; None: the round restores none."""
     start_s: float | None = None
     """From then to the start of its workers."""
 
@@ -271,13 +273,20 @@ class KeepReport:
     """Number of the newest step that this node knows to be committed; None: none is."""
     copies: int | None = None
     """The fewest other nodes that hold a part of its own of that step; None: no part of it is its own."""
+    committed_ns: int = 0
+    """Wall clock of the node when it got to know that this step is committed; 0: none is, or an earlier agent wrote."""
+    copy_s: float | None = None
+    """From the first part of it on this node until then; None: it was there before the agent, or is not there."""
     held_bytes: int = 0
     """Bytes of all parts on this node, its own and those of others."""
     size_limit_bytes: int = 0
+    """Bytes that the volume can have: less than `keep.sizeLimit` on a node with less memory; 0: not known."""
     skipped: int = 0
     """Its own steps that were dropped, uncopied, for newer ones since the keeper started."""
     persisted_step: int | None = None
     """Number of the newest whole step in `keep.persistTo` that this node knows; None: it knows none."""
+    persisted_ns: int = 0
+    """Wall clock of a node when that step became whole; 0: not known."""
     persist_error: str = ""
     """Why the last attempt to persist a step failed; empty if it did not."""
     degraded: str = ""

@@ -47,8 +47,8 @@ class StartStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeepStatus:
-    """The steps that are kept in memory: of a job, or what one of its nodes knows and holds."""
+class NodeKeepStatus:
+    """The knowledge of one node about the kept steps, and its own holdings in memory."""
 
     step: int | None = None
     """Number of the newest committed step: it survives the loss of as many nodes as it has copies."""
@@ -61,7 +61,23 @@ class KeepStatus:
     skipped: int = 0
     """Steps that were dropped, uncopied, for newer ones."""
     degraded: str = ""
-    """Why parts have fewer copies than requested, or why nothing is kept."""
+    """Why parts have fewer copies than requested, why nothing is kept, or why no step is persisted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepStatus(NodeKeepStatus):
+    """The steps of a job that are kept in memory, and on a disk."""
+
+    committed_time: str = ""
+    """When a node got to know that `step` is committed."""
+    copy_milliseconds: int | None = None
+    """From the first part of it on a node until then, at the slowest node; None: not measured."""
+    persisted_step: int | None = None
+    """Number of the newest step that is whole in `persistTo`."""
+    persisted_time: str = ""
+    """When it became whole there; empty: not known."""
+    persist_error: str = ""
+    """Why the last attempt to persist a step failed; empty if it did not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +104,7 @@ class NodeStatus:
     rank_memory_bytes: tuple[int, ...] = ()
     start: StartStatus | None = None
     """None while warm start is off, before the first start, and where the list of nodes would become too long."""
-    keep: KeepStatus | None = None
+    keep: NodeKeepStatus | None = None
     """None while Keep is off, before the first report, and where the list of nodes would become too long."""
 
 

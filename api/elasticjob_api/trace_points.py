@@ -13,6 +13,7 @@ TracePoint = Literal[
     "lost",
     "wiped",
     # the workers of a node
+    "restored",
     "starting",
     "started",
     "failed",

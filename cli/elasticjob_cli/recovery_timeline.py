@@ -36,6 +36,7 @@ _STEPS: Sequence[tuple[str, tuple[TracePoint, ...], _Choice]] = (
     ("stop", ("stopped",), max),
     ("ready", ("ready",), max),
     ("close", ("saw active",), min),
+    ("restore", ("restored",), max),
     ("start", (_STARTED,), max),
 )
 """Name, the points that end the step, and whether the first (min) or the last (max) of them does."""

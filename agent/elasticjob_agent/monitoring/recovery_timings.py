@@ -15,11 +15,13 @@ _REACTION_S = 5.0
 
 def recovery_timings(points: TracedPoints, round_: int, started_ns: int) -> RecoveryTimings:
     """Return the steps of `round_`; `started_ns` is the start of the last worker of this node."""
+    active_ns, restored_ns = (_at_ns(points, name, round_) for name in ("saw active", "restored"))
     return RecoveryTimings(
         detect_s=_detect_s(points, round_),
         stop_s=_between_s(points, "saw forming", "ready", round_),
         agree_s=_between_s(points, "ready", "saw active", round_),
-        start_s=_elapsed_s(_at_ns(points, "saw active", round_), started_ns),
+        restore_s=_elapsed_s(active_ns, restored_ns),
+        start_s=_elapsed_s(active_ns if restored_ns is None else restored_ns, started_ns),
     )
 
 

@@ -2,7 +2,9 @@
 
 import contextlib
 import logging
+import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_agent.keep.keeper.errors import KeeperError
@@ -43,13 +45,25 @@ async def _start(settings: KeepSettings, identity: NodeIdentity, etcd: Etcd) -> 
     try:
         if settings.is_shared:
             directory = claim_keep_dir(settings.directory, job, slot=identity.slot)
-        volume = _open_request(settings, identity, settings.directory if directory is None else directory.volume)
+        root = settings.directory if directory is None else directory.volume
+        settings = replace(settings, size_limit=_usable_bytes(settings.size_limit, root))
+        volume = _open_request(settings, identity, root)
         keep = NodeKeep(volume, KeeperLister(etcd, identity.keys), settings)
         await keep.start()
     except (KeeperError, KeepDirError) as error:
         log.warning("this node keeps no steps: %s", error)
         return None, directory
     return keep, directory
+
+
+def _usable_bytes(limit: int | None, root: Path) -> int | None:
+    """Return the limit, or the size of the file system where that is smaller, as on a node with less memory."""
+    try:
+        found = os.statvfs(root)
+    except OSError:
+        return limit  # the keeper reports why it cannot use the directory
+    size = found.f_blocks * found.f_frsize
+    return min(limit, size) if limit and size else limit
 
 
 def _open_request(settings: KeepSettings, identity: NodeIdentity, root: Path) -> OpenRequest:

@@ -7,6 +7,7 @@ round restores is waited for, up to the limit of the job. Peers are read from et
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from elasticjob_agent.keep.client import KeeperClient
 from elasticjob_agent.keep.keeper.errors import KeeperError, RequestRefused
 from elasticjob_agent.keep.keeper.messages import JoinRequest, OpenRequest
 from elasticjob_agent.node import keep_requests
+from elasticjob_agent.node.commit_meter import CommitMeter
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
 from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
@@ -70,8 +72,10 @@ class NodeKeep(KeepPort):
         self.on_change: Callable[[], None] = lambda: None
         self.on_report: Callable[[], None] = lambda: None
         """Called when something in `report` is news that cannot wait."""
+        self._commits = CommitMeter(clock=time.monotonic, wall_ns=time.time_ns)
         self._keeper = KeeperClient(
             volume,
+            on_holdings=self._commits.note_holdings,
             on_notice=lambda sentence: log.warning("kept steps: %s", sentence),
             on_progress=lambda _: self._notice_progress(),
         )
@@ -164,6 +168,8 @@ class NodeKeep(KeepPort):
             round=0 if committed is None else committed.lineage.round,
             step=None if committed is None else committed.number,
             copies=progress.copies,
+            committed_ns=self._commits.committed_ns,
+            copy_s=self._commits.copy_s,
             held_bytes=progress.held_bytes,
             size_limit_bytes=self._settings.size_limit or 0,
             skipped=progress.skipped,
@@ -173,6 +179,7 @@ class NodeKeep(KeepPort):
     def _notice_progress(self) -> None:
         """Report soon if the first step is committed, or if the keeper is degraded or no longer so."""
         progress = self._keeper.progress
+        self._commits.note_committed(progress.committed)
         news = progress.committed is not None, bool(progress.degraded)
         if news != self._last_news:
             self._last_news = news

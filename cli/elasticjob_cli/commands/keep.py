@@ -1,6 +1,7 @@
-"""`elasticjob keep`: which step of a job is safe in memory, and what each node holds."""
+"""`elasticjob keep`: which step of a job is safe in memory and on a disk, and what each node holds."""
 
 import argparse
+import time
 
 from elasticjob_api.exit_codes import ExitCode
 from elasticjob_cli.cluster_options import add_cluster_options, add_job
@@ -26,7 +27,7 @@ def _run(arguments: argparse.Namespace) -> int:
         facts = {"spec": spec.get("keep"), "keep": status.get("keep"), "nodes": held}
         print((as_json if arguments.output == "json" else as_yaml)(facts), end="")
         return ExitCode.OK
-    lines = [*keep_sentences(spec, status), *keep_table(status)]
+    lines = [*keep_sentences(spec, status, now_s=time.time()), *keep_table(status)]
     show("\n".join(lines or ["The job keeps no steps in memory: it has no spec.keep."]))
     return ExitCode.OK
 
@@ -35,6 +36,7 @@ PAGES = {
     "keep": CommandPage(
         description=(
             "Show which step of a job with `spec.keep` is committed, and what each node holds in memory.\n"
+            "With `spec.keep.persistTo` it also shows the newest step that is whole there.\n"
             "COPIES is the number of other nodes that hold the node's own part of that step."
         ),
         examples=(

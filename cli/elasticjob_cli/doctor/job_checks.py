@@ -5,11 +5,9 @@ from typing import Any
 
 from elasticjob.errors import ClusterError, CrdMissing, Forbidden
 from elasticjob_api import constants
-from elasticjob_api.errors import InvalidSpec
-from elasticjob_api.job import parse_stored_job
-from elasticjob_api.keep_memory import memory_remark
 from elasticjob_cli.doctor.finding import CheckContext, Finding, fail, ok, skip, warn
 from elasticjob_cli.doctor.installation_checks import waiting
+from elasticjob_cli.doctor.keep_checks import check_kept_steps
 from elasticjob_cli.views.text import cut, one_line, parse_time, pluralize
 
 _NOT_PICKED_UP_S = 30.0
@@ -38,7 +36,7 @@ def check_jobs(context: CheckContext) -> Iterator[Finding]:
         yield warn("jobs", f"{_name(job)}: {cut(_problems(job), 160)}", cure)
     if not not_picked_up and not troubled:
         yield ok("jobs", f"{pluralize(len(jobs), 'job')} in {where}, none with a problem")
-    yield from _memory(jobs)
+    yield from check_kept_steps(context, [job for job in jobs if not _is_ended(job)])
     yield from _images(context, where)
 
 
@@ -69,26 +67,8 @@ def _problems(job: dict[str, Any]) -> str:
     return one_line(f"{status['reason']}: {status.get('message') or ''}").rstrip(": ")
 
 
-def _memory(jobs: list[dict[str, Any]]) -> Iterator[Finding]:
-    """Check that the trainers of jobs that keep steps have memory for them."""
-    keeping = [job for job in jobs if (job.get("spec") or {}).get("keep") and not _is_ended(job)]
-    remarks = [(_name(job), remark) for job in keeping if (remark := _memory_remark(job))]
-    for name, remark in remarks[:_MAX_JOBS]:
-        cause, _, cure = remark.partition("; ")
-        yield warn("kept steps", f"{name}: {cause}", cure)
-    if keeping and not remarks:
-        yield ok("kept steps", f"{pluralize(len(keeping), 'job')} with room for them in memory")
-
-
 def _is_ended(job: dict[str, Any]) -> bool:
     return (job.get("status") or {}).get("phase") in _ENDED
-
-
-def _memory_remark(job: dict[str, Any]) -> str:
-    try:
-        return memory_remark(parse_stored_job(job).spec)
-    except InvalidSpec:
-        return ""  # the job's status has the fault
 
 
 def _images(context: CheckContext, where: str) -> Iterator[Finding]:

@@ -26,7 +26,7 @@ def describe(
     meta, spec, status = job.get("metadata") or {}, job.get("spec") or {}, job.get("status") or {}
     lines = [_headline(meta, spec, status, now_s)]
     lines += [*_problems(status), *_progress(status, now_s), *_counts(spec, status), *_last_failure(status, now_s)]
-    lines += [*start_sentences(status.get("nodes") or ()), *keep_sentences(spec, status)]
+    lines += [*start_sentences(status.get("nodes") or ()), *keep_sentences(spec, status, now_s=now_s)]
     if nodes := list(_nodes(status)):
         lines += ["", "Nodes that do not run:", *nodes]
     if history_entries:

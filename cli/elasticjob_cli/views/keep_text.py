@@ -1,19 +1,23 @@
-"""The steps of a job that are kept in memory: in sentences, and as a table of what each node holds."""
+"""The steps of a job that are kept in memory and on a disk: in sentences, and as a table of what each node holds."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from elasticjob_cli.views.text import align, one_line, pluralize, sentence, size
+from elasticjob_cli.views.text import age, align, duration, one_line, parse_time, pluralize, sentence, size
 
 _HEAD = ("NODE", "POD", "ON", "HELD", "STEP", "ROUND", "COPIES", "SKIPPED", "REMARK")
 
 
-def keep_sentences(spec: Mapping[str, Any], status: Mapping[str, Any]) -> Iterator[str]:
+def keep_sentences(spec: Mapping[str, Any], status: Mapping[str, Any], *, now_s: float) -> Iterator[str]:
     """Yield what is kept and how safely; nothing for a job without `spec.keep`."""
     if not spec.get("keep"):
         return
-    yield _committed(status.get("keep") or {})
-    if skipped := int((status.get("keep") or {}).get("skipped") or 0):
+    kept = status.get("keep") or {}
+    is_suspended = status.get("phase") == "Suspended"
+    yield "The job is suspended, so none of its steps is in memory." if is_suspended else _committed(kept, now_s)
+    if directory := spec["keep"].get("persistTo"):
+        yield _persisted(kept, one_line(str(directory)), now_s)
+    if skipped := int(kept.get("skipped") or 0):
         verb = "was" if skipped == 1 else "were"
         yield f"{pluralize(skipped, 'step')} {verb} dropped, uncopied, for newer ones."
     if why := _degraded(status):
@@ -26,13 +30,29 @@ def keep_table(status: Mapping[str, Any]) -> list[str]:
     return align([_HEAD, *rows]) if rows else []
 
 
-def _committed(kept: Mapping[str, Any]) -> str:
+def _committed(kept: Mapping[str, Any], now_s: float) -> str:
     held = size(int(kept.get("bytes") or 0))
     if kept.get("step") is None:
         return f"No step is committed yet; {held} are held in memory."
     copies = int(kept.get("copies") or 0)
     where = f"on its own node and on {pluralize(copies, 'other node')}" if copies else "on its own node only"
-    return f"Step {kept['step']} of round {kept.get('round')} is committed: {where}; {held} are held in memory."
+    since = _ago(kept.get("committedTime"), now_s)
+    if (took := kept.get("copyMilliseconds")) is not None:
+        since = f"{since}, {duration(int(took) / 1000)} after its first part" if since else ""
+    step = f"Step {kept['step']} of round {kept.get('round')} is committed"
+    return f"{step}{f' ({since})' if since else ''}: {where}; {held} are held in memory."
+
+
+def _persisted(kept: Mapping[str, Any], directory: str, now_s: float) -> str:
+    if kept.get("persistedStep") is None:
+        return f"No step is in {directory} yet."
+    since = _ago(kept.get("persistedTime"), now_s)
+    return f"Step {kept['persistedStep']} is whole in {directory}{f' ({since})' if since else ''}."
+
+
+def _ago(time: object, now_s: float) -> str:
+    at_s = parse_time(time)
+    return "" if at_s is None else f"{age(now_s - at_s)} ago"
 
 
 def _degraded(status: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ BYTES_LIMIT = 1 << 16
 _INT32 = 1 << 31
 _INT64_FIELDS = {
     *("time_ns", "stalled_since_ns", "lease", "memory_bytes", "step", "total", "pid", "held_bytes", "size_limit_bytes"),
-    "persisted_step",
+    *("persisted_step", "committed_ns", "persisted_ns"),
 }
 """Fields with numbers of up to 63 bits, such as leases of etcd; others have 32 bits in the status."""
 _TEXT_LIMIT = 8192

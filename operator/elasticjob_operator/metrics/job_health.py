@@ -11,7 +11,8 @@ from enum import StrEnum
 from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_api.status import KeepStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
-from elasticjob_operator.policy.status.keep import degradation, keep_status
+from elasticjob_operator.model.timestamps import from_rfc3339
+from elasticjob_operator.policy.status.keep import PERSIST_FAILED, degradation, keep_status
 
 
 class TimeBucket(StrEnum):
@@ -33,11 +34,31 @@ class AgentHealth(StrEnum):
 
 
 class KeepHealth(StrEnum):
-    """The health of the kept steps of a job that runs with Keep."""
+    """The health of the steps in memory, of a job that runs with Keep."""
 
     COMMITTED = "committed"  # a step would survive the loss of a node
     UNCOMMITTED = "uncommitted"  # none would yet
-    DEGRADED = "degraded"  # the condition KeepDegraded is True
+    DEGRADED = "degraded"  # the condition KeepDegraded is True, and not only because a step could not be persisted
+
+
+class PersistHealth(StrEnum):
+    """The health of the steps on a disk, of a job that runs with `keep.persistTo`."""
+
+    PERSISTED = "persisted"  # a whole step is there
+    NONE = "none"  # none is there yet
+    FAILING = "failing"  # a node could not write the last one
+
+
+@dataclass(frozen=True, slots=True)
+class KeepSample:
+    """The kept steps of one job in numbers."""
+
+    held_bytes: int = 0
+    """In the memory of its nodes."""
+    copies: int | None = None
+    """Of its committed step; None before the first."""
+    committed_at_s: float | None = None
+    """Wall clock; None before the first, and if no agent reports it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +69,37 @@ class JobHealth:
     agents: Mapping[AgentHealth, int]
     keep: KeepHealth | None = None
     """None while Keep is off, and for suspended and finished jobs."""
-    held_bytes: int = 0
-    """Kept in the memory of its nodes."""
+    kept: KeepSample = KeepSample()
+    persist: PersistHealth | None = None
+    """None without `keep.persistTo`."""
 
 
 def job_health(snapshot: JobSnapshot) -> JobHealth:
     """Return the job's health at the snapshot."""
-    bucket, agents = _time_bucket(snapshot), Counter(_agent_health(snapshot))
-    if bucket is None or snapshot.job.spec.keep is None:
+    bucket, agents, keep = _time_bucket(snapshot), Counter(_agent_health(snapshot)), snapshot.job.spec.keep
+    if bucket is None or keep is None:
         return JobHealth(bucket, agents)
     kept = keep_status(snapshot) or KeepStatus()
-    return JobHealth(bucket, agents, _keep_health(snapshot, kept), kept.bytes)
+    return JobHealth(
+        bucket,
+        agents,
+        _keep_health(snapshot, kept),
+        KeepSample(kept.bytes, kept.copies, from_rfc3339(kept.committed_time)),
+        None if keep.persist_to is None else _persist_health(kept),
+    )
 
 
 def _keep_health(snapshot: JobSnapshot, kept: KeepStatus) -> KeepHealth:
-    _, why = degradation(snapshot)
-    if why:
+    reason, why = degradation(snapshot)
+    if why and reason != PERSIST_FAILED:
         return KeepHealth.DEGRADED
     return KeepHealth.UNCOMMITTED if kept.step is None else KeepHealth.COMMITTED
+
+
+def _persist_health(kept: KeepStatus) -> PersistHealth:
+    if kept.persist_error:
+        return PersistHealth.FAILING
+    return PersistHealth.NONE if kept.persisted_step is None else PersistHealth.PERSISTED
 
 
 def _time_bucket(snapshot: JobSnapshot) -> TimeBucket | None:

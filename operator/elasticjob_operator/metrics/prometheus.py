@@ -7,6 +7,7 @@ process, as Prometheus expects.
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -44,18 +45,23 @@ _NOW_LABELS = {
     "elasticjob_agents": ("namespace", "health"),
     "elasticjob_keep_jobs": ("namespace", "keep"),
     "elasticjob_keep_held_bytes": ("namespace",),
+    "elasticjob_keep_copies": ("namespace",),
+    "elasticjob_keep_committed_age_seconds": ("namespace",),
+    "elasticjob_keep_persist_jobs": ("namespace", "persist"),
     "elasticjob_queue_depth": (),
     "elasticjob_leader": (),
 }
 
 Phases = Callable[[], Mapping[tuple[str, str], int]]
+Labels = TypeVar("Labels", tuple[str], tuple[str, str])
 
 
 class PrometheusRecorder(MetricsRecorder):
     """The metrics of one process, in a registry of their own."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
+        """`clock` and `wall` return seconds; `wall` is for comparison with times of the agents."""
+        self._clock, self._wall = clock, wall
         self._registry = CollectorRegistry()
         self._last_event_s: dict[Resource, float] = {}
         self.labels: dict[str, tuple[str, ...]] = {}
@@ -67,6 +73,19 @@ class PrometheusRecorder(MetricsRecorder):
         self._counts = {name: self._counter(name, text, "namespace") for name, text in _COUNTS.items()}
         self._skipped = self._counter(
             "keep_skipped", "Steps that nodes dropped, uncopied, for newer ones.", "namespace"
+        )
+        self._commits = self._counter(
+            "keep_commits", "Committed steps that the operator has seen; a report has the newest only.", "namespace"
+        )
+        self._copy_s = self._histogram(
+            "keep_copy",
+            "From the first part of a step on a node to its commit, for the steps above.",
+            buckets=_STEP_SECONDS,
+        )
+        self._restore_s = self._histogram(
+            "keep_restore",
+            "From an active round to its kept step being on all nodes, for rounds that restore one.",
+            buckets=_STEP_SECONDS,
         )
         self._reports = self._counter("agent_reports", "Reports of agents.", "code")
         self._reconcile_errors = self._counter("reconcile_errors", "Reconciles that failed.")
@@ -126,7 +145,9 @@ class PrometheusRecorder(MetricsRecorder):
             unmanaged: the number of unmanaged jobs by namespace and reason.
         """
         self.labels |= _NOW_LABELS
-        self._registry.register(_CurrentState(phases, unmanaged, depth, leads, ages=self.ages, goodput=self._goodput))
+        self._registry.register(
+            _CurrentState(phases, unmanaged, depth, leads, ages=self.ages, goodput=self._goodput, wall=self._wall)
+        )
 
     def text(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
@@ -148,15 +169,21 @@ class PrometheusRecorder(MetricsRecorder):
         for name, counter in self._counts.items():
             if (more := getattr(after, name) - getattr(before, name)) > 0:
                 counter.labels(space).inc(more)
-        skipped = (before.keep or KeepStatus()).skipped, (after.keep or KeepStatus()).skipped
-        if skipped[1] > skipped[0]:
-            self._skipped.labels(space).inc(skipped[1] - skipped[0])
+        self._steps_kept(space, before.keep or KeepStatus(), after.keep or KeepStatus())
         if age_s is not None and after.last_rendezvous_time and not before.last_rendezvous_time:
             self._running_s.observe(age_s)
         if _became_true(before, after, ConditionType.COMPLETE):
             self._succeeded.labels(space).inc()
         if _became_true(before, after, ConditionType.FAILED):
             self._failed.labels(space, after.reason).inc()
+
+    def _steps_kept(self, space: str, before: KeepStatus, after: KeepStatus) -> None:
+        if after.skipped > before.skipped:
+            self._skipped.labels(space).inc(after.skipped - before.skipped)
+        if after.step is not None and (after.round, after.step) != (before.round, before.step):
+            self._commits.labels(space).inc()
+            if after.copy_milliseconds is not None:
+                self._copy_s.observe(after.copy_milliseconds / 1000)
 
     def round_active(self, key: JobKey, cause: Cause) -> None:
         """Count an active round by its cause."""
@@ -165,6 +192,8 @@ class PrometheusRecorder(MetricsRecorder):
     def recovered(self, recovered: RecoverySample) -> None:
         """Observe the steps of a recovery."""
         cause = recovered.cause
+        if (restore_s := recovered.steps.get("restore")) is not None:
+            self._restore_s.observe(restore_s)
         if cause in NO_FAULT:
             return  # a first round is no recovery
         for step, took_s in recovered.steps.items():
@@ -223,7 +252,9 @@ class _CurrentState(Collector):
         *,
         ages: Callable[[], Mapping[Resource, float]],
         goodput: Goodput,
+        wall: Callable[[], float],
     ) -> None:
+        self._wall = wall
         self._leads = leads
         self._unmanaged = unmanaged
         self._goodput = goodput
@@ -233,26 +264,12 @@ class _CurrentState(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return the current metrics."""
-        jobs = GaugeMetricFamily("elasticjob_phase", "Jobs in this phase.", labels=_NOW_LABELS["elasticjob_phase"])
-        for (namespace, phase), count in sorted(self._phases().items()):
-            jobs.add_metric([namespace, phase or Phase.PENDING], count)
-        yield jobs
-        others = GaugeMetricFamily(
-            "elasticjob_left_alone",
-            "Jobs for which this installation does nothing, by reason.",
-            labels=_NOW_LABELS["elasticjob_left_alone"],
-        )
-        for (namespace, reason), count in sorted(self._unmanaged().items()):
-            others.add_metric([namespace, reason], count)
-        yield others
-        ages = GaugeMetricFamily(
-            "elasticjob_watch_age_seconds",
-            "Seconds since a watch delivered an event or was listed.",
-            labels=_NOW_LABELS["elasticjob_watch_age_seconds"],
-        )
-        for resource, age_s in self._ages().items():
-            ages.add_metric([resource.value], age_s)
-        yield ages
+        phases = {(namespace, phase or Phase.PENDING): count for (namespace, phase), count in self._phases().items()}
+        yield _gauge("elasticjob_phase", "Jobs in this phase.", phases)
+        reason = "Jobs for which this installation does nothing, by reason."
+        yield _gauge("elasticjob_left_alone", reason, self._unmanaged())
+        ages = {(resource.value,): age_s for resource, age_s in self._ages().items()}
+        yield _gauge("elasticjob_watch_age_seconds", "Seconds since a watch delivered an event or was listed.", ages)
         spent = CounterMetricFamily(
             "elasticjob_job_seconds",
             "Seconds that jobs have spent in an active round, forming the next, or waiting for the first.",
@@ -261,10 +278,7 @@ class _CurrentState(Collector):
         for (namespace, state), seconds in sorted(self._goodput.spent_s().items()):
             spent.add_metric([namespace, state], seconds)
         yield spent
-        agents = GaugeMetricFamily("elasticjob_agents", "Agents by health.", labels=_NOW_LABELS["elasticjob_agents"])
-        for (namespace, health), count in sorted(self._goodput.agents().items()):
-            agents.add_metric([namespace, health], count)
-        yield agents
+        yield _gauge("elasticjob_agents", "Agents by health.", self._goodput.agents())
         yield from self._keep()
         yield GaugeMetricFamily(
             "elasticjob_queue_depth", "Jobs that wait for a reconcile or are reconciled.", self._depth()
@@ -273,19 +287,26 @@ class _CurrentState(Collector):
         yield GaugeMetricFamily("elasticjob_leader", leads, float(self._leads()))
 
     def _keep(self) -> Iterable[Metric]:
-        jobs = GaugeMetricFamily(
-            "elasticjob_keep_jobs",
-            "Jobs that run with Keep, by the health of their steps.",
-            labels=_NOW_LABELS["elasticjob_keep_jobs"],
-        )
-        for (namespace, keep), count in sorted(self._goodput.keeping().items()):
-            jobs.add_metric([namespace, keep], count)
-        yield jobs
-        held = GaugeMetricFamily(
-            "elasticjob_keep_held_bytes",
-            "Bytes of kept steps in the memory of nodes, with all copies.",
-            labels=_NOW_LABELS["elasticjob_keep_held_bytes"],
-        )
-        for namespace, count in sorted(self._goodput.held_bytes().items()):
-            held.add_metric([namespace], count)
-        yield held
+        jobs = "Jobs that run with Keep, by the health of their steps in memory."
+        yield _gauge("elasticjob_keep_jobs", jobs, self._goodput.keeping())
+        held = "Bytes of kept steps in the memory of nodes, with all copies."
+        yield _gauge("elasticjob_keep_held_bytes", held, _by_namespace(self._goodput.held_bytes()))
+        copies = "Fewest other nodes that hold a part of the committed step of a job."
+        yield _gauge("elasticjob_keep_copies", copies, _by_namespace(self._goodput.fewest_copies()))
+        age = "Seconds since the last commit of a step, of the job for which they are most."
+        now_s = self._wall()
+        ages = {space: max(0.0, now_s - at_s) for space, at_s in self._goodput.oldest_commit_s().items()}
+        yield _gauge("elasticjob_keep_committed_age_seconds", age, _by_namespace(ages))
+        persisting = "Jobs that run with keep.persistTo, by the health of their steps there."
+        yield _gauge("elasticjob_keep_persist_jobs", persisting, self._goodput.persisting())
+
+
+def _by_namespace(values: Mapping[str, float]) -> dict[tuple[str], float]:
+    return {(namespace,): value for namespace, value in values.items()}
+
+
+def _gauge(name: str, what: str, values: Mapping[Labels, float]) -> Metric:
+    found = GaugeMetricFamily(name, what, labels=_NOW_LABELS[name])
+    for labels, value in sorted(values.items()):
+        found.add_metric(list(labels), value)
+    return found

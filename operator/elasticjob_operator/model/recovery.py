@@ -26,7 +26,7 @@ class RecoverySample:
     round: int
     cause: Cause
     steps: Mapping[str, float]
-    """Seconds of `detect`, `stop`, `agree`, `start`; a step that no agent has measured is left out."""
+    """Seconds of `detect`, `stop`, `agree`, `restore`, `start`; a step that no agent has measured is left out."""
 
     @property
     def total_s(self) -> float:
@@ -78,6 +78,7 @@ def step_durations(timings: Iterable[RecoveryTimings]) -> dict[str, float]:
         "detect": _plausible(r.detect_s for r in timings),
         "stop": _plausible(r.stop_s for r in timings),
         "agree": _plausible(r.agree_s for r in timings),
+        "restore": _plausible(r.restore_s for r in timings),
         "start": _plausible(r.start_s for r in timings),
     }
     return {name: (min if name == "agree" else max)(values) for name, values in known.items() if values}

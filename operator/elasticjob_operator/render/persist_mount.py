@@ -28,11 +28,25 @@ def persist_errors(job: ElasticJob) -> Iterator[FieldError]:
     keep = job.spec.keep
     if keep is None or keep.persist_to is None:
         return
-    trainer = trainer_container(job.spec)
-    own, ours = trainer.get("volumeMounts") or [], mounts(job, trainer)
-    mount = _innermost(keep.persist_to, [*own, *ours, {"mountPath": pod_constants.CREDENTIALS_DIR}])
-    if why := _fault(mount, job.spec.template["spec"].get("volumes") or [], is_own=mount in own):
+    mount = _mount(job, keep.persist_to)
+    is_own = mount in (trainer_container(job.spec).get("volumeMounts") or ())
+    if why := _fault(mount, persist_volume(job) or {}, is_own=is_own):
         yield FieldError(_FIELD, f"is {keep.persist_to}, {why}")
+
+
+def persist_volume(job: ElasticJob) -> Mapping[str, Any] | None:
+    """Return the volume of the template in which steps are persisted; None if they are not, or in none of its own."""
+    keep = job.spec.keep
+    mount = None if keep is None or keep.persist_to is None else _mount(job, keep.persist_to)
+    volumes = job.spec.template["spec"].get("volumes") or ()
+    return next((each for each in volumes if mount is not None and each.get("name") == mount.get("name")), None)
+
+
+def _mount(job: ElasticJob, path: str) -> Mapping[str, Any] | None:
+    """Return the mount of the trainer container in which a path lies, also one of the operator."""
+    trainer = trainer_container(job.spec)
+    credentials = {"mountPath": pod_constants.CREDENTIALS_DIR}
+    return _innermost(path, [*(trainer.get("volumeMounts") or ()), *mounts(job, trainer), credentials])
 
 
 def _innermost(path: str, candidates: Iterable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
@@ -45,15 +59,15 @@ def _path(mount: Mapping[str, Any]) -> str:
     return str(mount.get("mountPath", "")).rstrip("/") + "/"
 
 
-def _fault(mount: Mapping[str, Any] | None, volumes: Iterable[Mapping[str, Any]], *, is_own: bool) -> str:
+def _fault(mount: Mapping[str, Any] | None, volume: Mapping[str, Any], *, is_own: bool) -> str:
     if mount is None:
         return f"where the trainer container mounts no volume; {_CURE}"
     if not is_own:
         return f"in {_path(mount)[:-1]}, a directory of the operator; {_CURE}"
-    name = mount.get("name")
     if mount.get("readOnly"):
-        return f"in volume {name}, which the trainer container mounts read-only; remove readOnly from that mount"
-    return _volume_fault(next((each for each in volumes if each.get("name") == name), {}))
+        where = f"in volume {mount.get('name')}, which the trainer container mounts read-only"
+        return f"{where}; remove readOnly from that mount"
+    return _volume_fault(volume)
 
 
 def _volume_fault(volume: Mapping[str, Any]) -> str:

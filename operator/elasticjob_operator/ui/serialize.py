@@ -58,7 +58,7 @@ def job_details(entry: JobEntry) -> Json:
         "uid": entry.key.uid,
         "ranks": list(_nodes(entry)),
         "truncated": entry.status.nodes_truncated,
-        "keep": _keep(entry.status.keep),
+        "keep": _keep(entry.status.keep, _persist_to(entry.obj)),
         "rounds": list(_rounds(entry)),
         "failure": _last_failure(entry.status),
         "failures": [_failure(key, failure) for key, failure in entry.failures.items()],
@@ -118,8 +118,18 @@ def _node(entry: JobEntry, status: NodeStatus | None, member: Member | None, pod
     }
 
 
-def _keep(status: KeepStatus | None) -> Json | None:
-    return None if status is None else {**codec.write(status), "degraded": _truncate(status.degraded)}
+def _keep(status: KeepStatus | None, persist_to: str) -> Json | None:
+    if status is None:
+        return None
+    texts = {"degraded": _truncate(status.degraded), "persistError": _truncate(status.persist_error)}
+    times = {"committedTime": from_rfc3339(status.committed_time), "persistedTime": from_rfc3339(status.persisted_time)}
+    return {**codec.write(status), **texts, **times, "persistTo": _truncate(persist_to)}
+
+
+def _persist_to(job: Json) -> str:
+    """Return the directory of persisted steps as the manifest has it; empty if it has none."""
+    keep = (job.get("spec") or {}).get("keep") or {}
+    return str(keep.get("persistTo") or "")
 
 
 def _start(status: NodeStatus | None, report: NodeReport | None) -> Json | None:

@@ -87,3 +87,75 @@ def test_without_a_cluster_only_the_machine_is_checked(command: Command) -> None
     assert ended.out.splitlines()[0].startswith("ok    this machine")
     assert "FAIL  kubeconfig" in ended.out
     assert command("doctor", "--machine", KUBECONFIG="/no/such/file").code == 0
+
+
+def keeping_job(name: str, *, volume: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """Return a suspended job that keeps steps; in a volume if one is given."""
+    trainer: dict[str, Any] = {"name": "trainer", "image": "my/own:1", "command": ["python", "train.py"]}
+    pod: dict[str, Any] = {"containers": [trainer]}
+    keep = {"sizeLimit": "1Gi"}
+    if volume is not None:
+        trainer["volumeMounts"] = [{"name": "shared", "mountPath": "/ckpt"}]
+        pod["volumes"] = [{"name": "shared", **volume}]
+        keep["persistTo"] = "/ckpt/steps"
+    return {
+        "apiVersion": "elasticjob.io/v1alpha1",
+        "kind": "ElasticJob",
+        "metadata": {"name": name},
+        "spec": {"replicas": 2, "suspend": True, "keep": keep, "template": {"spec": pod}, **spec},
+    }
+
+
+def about_kept_steps(stage: Stage, command: Command, *jobs: dict[str, Any]) -> list[tuple[str, str]]:
+    """Create the jobs; return message and cure of each finding about kept steps."""
+    for job in jobs:
+        stage.namespace.apply(job)
+    found = json.loads(command("doctor", "-o", "json", code=None).out)
+    for job in jobs:
+        stage.namespace.kubectl("delete", "ejob", job["metadata"]["name"])
+    return [(each["message"], each["cure"]) for each in found if each["what"] == "kept steps"]
+
+
+def test_jobs_with_room_for_their_kept_steps_are_ok(stage: Stage, command: Command) -> None:
+    [(message, cure)] = about_kept_steps(stage, command, keeping_job("fits"))
+    assert (message, cure) == ("1 job with room for them in memory", "")
+    assert about_kept_steps(stage, command, keeping_job("off", keep=None)) == []
+
+
+def test_kept_steps_without_memory_or_nodes_are_reported_with_the_cure(stage: Stage, command: Command) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "doctor-small"}}
+    stage.namespace.apply(node)
+    patch = json.dumps({"status": {"allocatable": {"memory": "2Gi"}}})
+    stage.namespace.kubectl("patch", "node", "doctor-small", "--subresource=status", "--type=merge", "-p", patch)
+    narrow = keeping_job("narrow")
+    narrow["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"memory": "1Gi"}}
+    large = keeping_job("large", keep={"sizeLimit": "2Gi"})
+    copies = keeping_job("copies", keep={"sizeLimit": "1Gi", "copies": 2})
+    found = about_kept_steps(stage, command, narrow, large, copies)
+    stage.namespace.kubectl("delete", "node", "doctor-small")
+    where = stage.namespace.name
+    assert sorted(message.removeprefix(f"{where}/") for message, _ in found) == [
+        "copies: spec.keep.copies is 2, and a job of at most 2 nodes has 1 other",
+        "large: spec.keep.sizeLimit is 2Gi, and pods have at most 2.0 GiB on a node",
+        "narrow: the trainer container has a memory limit of 1Gi, and spec.keep.sizeLimit is 1Gi",
+    ]
+    assert [cure for _, cure in found if cure in {"lower it", "set it to 1, or raise spec.maxReplicas"}] == [
+        "set it to 1, or raise spec.maxReplicas",
+        "lower it",
+    ]
+
+
+def test_a_claim_for_persisted_steps_that_is_missing_or_not_shared_is_reported(stage: Stage, command: Command) -> None:
+    claim = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
+    found = about_kept_steps(stage, command, keeping_job("disk", volume=claim))
+    where = f"{stage.namespace.name}/disk: claim checkpoints of spec.keep.persistTo"
+    assert found == [(f"{where} does not exist", "create it: the pods wait")]
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    body = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "checkpoints"}, "spec": spec}
+    stage.namespace.apply(body)
+    found = about_kept_steps(stage, command, keeping_job("disk", volume=claim))
+    cure = "choose one with ReadWriteMany: pods on several nodes write there"
+    assert found == [(f"{where} has the access modes ReadWriteOnce", cure)]
+    alone = keeping_job("disk", volume=claim, replicas=1, keep={"sizeLimit": "1Gi", "persistTo": "/ckpt", "copies": 0})
+    assert about_kept_steps(stage, command, alone) == [("1 job with room for them in memory", "")]
+    stage.namespace.kubectl("delete", "pvc", "checkpoints", "--wait=false")

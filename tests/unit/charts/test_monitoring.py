@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from elasticjob_api.rendezvous_state import Cause
-from elasticjob_operator.metrics.job_health import AgentHealth, KeepHealth, TimeBucket
+from elasticjob_operator.metrics.job_health import AgentHealth, KeepHealth, PersistHealth, TimeBucket
 from elasticjob_operator.metrics.prometheus import PrometheusRecorder
 from tests.unit.charts.conftest import CHART, ROOT, Render, kinds, only
 
@@ -28,6 +28,7 @@ _VALUES: dict[str, set[str]] = {
     "state": set(TimeBucket),
     "health": set(AgentHealth),
     "keep": set(KeepHealth),
+    "persist": set(PersistHealth),
     "code": {"ok", "unreadable"},
     "cause": {cause.value for cause in Cause},
     "alarm_type": {"NOSPACE"},

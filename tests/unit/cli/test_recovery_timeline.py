@@ -41,6 +41,16 @@ def test_the_steps_of_a_recovery_follow_each_other_and_add_up() -> None:
     assert sum(step.end_us - step.begin_us for step in recovery.steps) == recovery.took_us == 2_600
 
 
+def test_a_round_that_restores_a_kept_step_has_a_step_for_it() -> None:
+    restored = [*FAILURE, (2_950, "a", 2, "restored"), (3_200, "b", 2, "restored")]
+    recovery = recovery_timeline.recoveries(recovery_timeline.read(lines(restored)))[-1]
+    assert [(step.name, step.end_us - step.begin_us, step.agent) for step in recovery.steps[-2:]] == [
+        ("restore", 500, "b"),
+        ("start", 300, "b"),
+    ]
+    assert recovery.took_us == 2_600
+
+
 def test_a_recovery_begins_with_the_workers_end_and_not_with_the_round_before() -> None:
     first, second = recovery_timeline.recoveries(recovery_timeline.read(lines(FAILURE)))
     assert (first.round, second.round, second.begin_us) == (1, 2, 900)

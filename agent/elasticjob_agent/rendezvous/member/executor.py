@@ -124,6 +124,8 @@ class StepExecutor:
             return StepResult.STATE_UNREADABLE
         # Recorded before the first process exists: (round, nonce) is started only once, whatever happens here.
         session.started, session.failures_reported, session.opened_round = (state.round, state.nonce), 0, ("", 0)
+        if state.restore:
+            self._trace.point("restored", state.round)
         self._trace.point("starting", state.round)
         await self._workers.start(place, session.runtime_config)
         self._keep.report_start()

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from elasticjob_api.constants import ConditionType, EventReason
 from elasticjob_api.failure_text import NODE_LOST
-from elasticjob_api.status import Condition, JobStatus, LastFailure
+from elasticjob_api.status import Condition, JobStatus, KeepStatus, LastFailure
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.text import node_count_text, pluralize
 from elasticjob_operator.policy.status.conditions import is_true
@@ -67,10 +67,7 @@ def _trouble_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
         yield Event(ConditionType.AGENTS_UNREACHABLE, unreachable.message, warning=True)
     if stalled := _became_true(before, after, ConditionType.STALLED):
         yield Event(EventReason.STALLED, stalled.message, warning=True)
-    if degraded := _became_true(before, after, ConditionType.KEEP_DEGRADED):
-        too_small = degraded.reason == EventReason.KEEP_TOO_SMALL
-        reason = EventReason.KEEP_TOO_SMALL if too_small else EventReason.KEEP_DEGRADED
-        yield Event(reason, degraded.message, warning=True)
+    yield from _keep_events(before, after)
     failure = after.last_failure
     if failure is not None and failure != before.last_failure and failure.reason != NODE_LOST:
         yield Event(EventReason.WORKER_FAILED, worker_failed_text(failure), warning=True)
@@ -80,6 +77,17 @@ def _trouble_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
         loss = failure.message if failure is not None and failure.reason == NODE_LOST else "a node was lost"
         count = f"node loss {after.node_losses} of the job, not counted against maxRestarts"
         yield Event(EventReason.NODE_LOST, f"{loss} ({count})", warning=True)
+
+
+def _keep_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
+    was, now = before.keep or KeepStatus(), after.keep or KeepStatus()
+    if now.persist_error and not was.persist_error:
+        yield Event(EventReason.PERSIST_FAILED, f"a step was not persisted: {now.persist_error}", warning=True)
+    degraded = _became_true(before, after, ConditionType.KEEP_DEGRADED)
+    if degraded is not None and degraded.reason != EventReason.PERSIST_FAILED:
+        too_small = degraded.reason == EventReason.KEEP_TOO_SMALL
+        reason = EventReason.KEEP_TOO_SMALL if too_small else EventReason.KEEP_DEGRADED
+        yield Event(reason, degraded.message, warning=True)
 
 
 def worker_failed_text(failure: LastFailure) -> str:

@@ -3,48 +3,79 @@
 They are from the agents' samples, and from the spec where that cannot work as it is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
-from elasticjob_api.keep_memory import memory_remark
+from elasticjob_api.keep_memory import copies_remark, memory_remark, volume_remark
 from elasticjob_api.records import KeepReport, NodeSamples
 from elasticjob_api.rendezvous_state import Member
-from elasticjob_api.status import KeepStatus
+from elasticjob_api.spec import Keep
+from elasticjob_api.status import KeepStatus, NodeKeepStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
-from elasticjob_operator.policy.status.keep_total import first_degradation, keep_total
+from elasticjob_operator.policy.status.keep_total import first_reason, keep_total, node_total
 
 ALL_KEPT, OFF, NOT_RUNNING = "AllKept", "Off", "NotRunning"
-TOO_SMALL, NO_OTHER_NODE, NODES_DEGRADED = "KeepTooSmall", "NoOtherNode", "NodesDegraded"
-"""Reasons of the condition KeepDegraded: these while it is True, those above while it is False."""
+TOO_SMALL, TOO_FEW_NODES = "KeepTooSmall", "TooFewNodes"
+NODES_DEGRADED, PERSIST_FAILED = "NodesDegraded", "PersistFailed"
+"""Reasons of the condition KeepDegraded: these while it is True, the first three while it is False."""
 
 
 def keep_status(snapshot: JobSnapshot) -> KeepStatus | None:
     """Return the steps of the job that are kept; the last known ones if no agent reports any."""
-    if snapshot.job.spec.keep is None or _is_suspended(snapshot):
+    keep = snapshot.job.spec.keep
+    if keep is None:
         return None
+    known = snapshot.status.keep
+    if _is_suspended(snapshot):
+        return None if known is None or keep.persist_to is None else _on_disk(known)
     reports = [report for _, report in _reports(snapshot)]
-    return keep_total(reports) if reports else snapshot.status.keep
+    return _with_known(keep_total(reports), keep, known) if reports else known
 
 
-def node_keep_status(samples: NodeSamples | None) -> KeepStatus | None:
+def _on_disk(known: KeepStatus) -> KeepStatus | None:
+    """Return what remains without the memory of the pods; None if nothing does."""
+    if known.persisted_step is None:
+        return None
+    return KeepStatus(persisted_step=known.persisted_step, persisted_time=known.persisted_time)
+
+
+def _with_known(total: KeepStatus, keep: Keep, known: KeepStatus | None) -> KeepStatus:
+    """Return a total with the persisted step of the status, until an agent has found one."""
+    if known is None or keep.persist_to is None or total.persisted_step is not None:
+        return total
+    return replace(total, persisted_step=known.persisted_step, persisted_time=known.persisted_time)
+
+
+def node_keep_status(samples: NodeSamples | None) -> NodeKeepStatus | None:
     """Return what the keeper of one node holds and knows, if its agent reports it."""
-    return None if samples is None or samples.keep is None else keep_total([samples.keep])
+    return None if samples is None or samples.keep is None else node_total(samples.keep)
 
 
 def degradation(snapshot: JobSnapshot) -> tuple[str, str]:
-    """Return a reason and a message if steps are kept less safely than requested; the message is empty if not."""
+    """Return a reason and a message if steps are kept less safely than requested; the message is empty if not.
+
+    With several reasons the message has all of them.
+    """
     keep = snapshot.job.spec.keep
     if keep is None:
         return OFF, ""
     if snapshot.view.is_final or snapshot.job.spec.suspend:
         return NOT_RUNNING, ""
-    if remark := memory_remark(snapshot.job.spec):
-        return TOO_SMALL, remark
-    if keep.copies and snapshot.job.spec.effective_max == 1:
-        why = f"spec.keep.copies is {keep.copies}, and the job has one node: set it to 0, or raise spec.maxReplicas"
-        return NO_OTHER_NODE, why
+    found = [(reason, why) for reason, why in _degradations(snapshot, keep) if why]
+    return (found[0][0], "; ".join(why for _, why in found)) if found else (ALL_KEPT, "")
+
+
+def _degradations(snapshot: JobSnapshot, keep: Keep) -> Iterator[tuple[str, str]]:
+    spec = snapshot.job.spec
+    yield TOO_SMALL, memory_remark(spec) or _first(snapshot, lambda report: volume_remark(keep, report))
+    yield TOO_FEW_NODES, copies_remark(spec)
+    yield NODES_DEGRADED, _first(snapshot, lambda report: report.degraded)
+    yield PERSIST_FAILED, _first(snapshot, lambda report: report.persist_error)
+
+
+def _first(snapshot: JobSnapshot, why: Callable[[KeepReport], str]) -> str:
     name = snapshot.job.metadata.name
-    why = first_degradation([(f"{name}-{slot}", report) for slot, report in _reports(snapshot)])
-    return (NODES_DEGRADED, why) if why else (ALL_KEPT, "")
+    return first_reason([(f"{name}-{slot}", why(report)) for slot, report in _reports(snapshot)])
 
 
 def _is_suspended(snapshot: JobSnapshot) -> bool:

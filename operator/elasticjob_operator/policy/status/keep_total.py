@@ -7,12 +7,16 @@ from collections.abc import Iterable, Sequence
 
 from elasticjob_api.one_line import one_line
 from elasticjob_api.records import KeepReport
-from elasticjob_api.status import KeepStatus
+from elasticjob_api.status import KeepStatus, NodeKeepStatus
 from elasticjob_operator.model.text import pluralize
+from elasticjob_operator.model.timestamps import to_rfc3339
 
 _TEXT_LIMIT = 128
 """Characters of a reason: the list of nodes has a limit."""
 _INT64 = (1 << 63) - 1
+_NS = 1e9
+_MAX_COPY_S = 86_400.0
+"""Longest plausible copy; jobs report it, and it adds to the sums of all jobs."""
 
 
 def keep_total(reports: Sequence[KeepReport]) -> KeepStatus:
@@ -20,32 +24,70 @@ def keep_total(reports: Sequence[KeepReport]) -> KeepStatus:
     newest = max(reports, key=_age)
     knowing = [report for report in reports if _age(report) == _age(newest)]
     copies = [report.copies for report in knowing if report.copies is not None]
+    persisted = max(reports, key=_persisted_age)
     return KeepStatus(
         step=newest.step,
         round=newest.round if newest.step is not None else None,
         copies=min(copies) if copies and newest.step is not None else None,
+        committed_time=_committed_time(knowing) if newest.step is not None else "",
+        copy_milliseconds=_copy_milliseconds(knowing) if newest.step is not None else None,
         bytes=_sum(report.held_bytes for report in reports),
         skipped=_sum(report.skipped for report in reports),
+        persisted_step=persisted.persisted_step,
+        persisted_time=_time(persisted.persisted_ns) if persisted.persisted_step is not None else "",
+        persist_error=next((_cut(report.persist_error) for report in reports if report.persist_error), ""),
         degraded=next((_cut(report.degraded) for report in reports if report.degraded), ""),
     )
 
 
-def first_degradation(reports: Sequence[tuple[str, KeepReport]]) -> str:
-    """Return the name of the first node that is degraded, its reason and the number of others; empty if all are well.
+def node_total(report: KeepReport) -> NodeKeepStatus:
+    """Return what one node knows and holds; its remark is about the memory first, then about the disk."""
+    total = keep_total([report])
+    return NodeKeepStatus(
+        step=total.step,
+        round=total.round,
+        copies=total.copies,
+        bytes=total.bytes,
+        skipped=total.skipped,
+        degraded=total.degraded or total.persist_error,
+    )
 
-    `reports` are pairs of a node's name and its report.
+
+def first_reason(reasons: Sequence[tuple[str, str]]) -> str:
+    """Return the name of the first node with a reason, the reason and the number of others; empty without any.
+
+    `reasons` are pairs of a node's name and its reason, empty for a node that is well.
     """
-    degraded = [(name, report.degraded) for name, report in reports if report.degraded]
-    if not degraded:
+    troubled = [(name, why) for name, why in reasons if why]
+    if not troubled:
         return ""
-    name, why = degraded[0]
-    more = f" (and {pluralize(len(degraded) - 1, 'more node')})" if len(degraded) > 1 else ""
+    name, why = troubled[0]
+    more = f" (and {pluralize(len(troubled) - 1, 'more node')})" if len(troubled) > 1 else ""
     return f"{name}: {_cut(why)}{more}"
 
 
 def _age(report: KeepReport) -> tuple[int, int]:
     """Return a key by which steps of later rounds are newer, and no step is the oldest."""
     return (-1, -1) if report.step is None else (report.round, report.step)
+
+
+def _persisted_age(report: KeepReport) -> tuple[int, int]:
+    """Return a key by which steps that became whole later are newer: their numbers may be of different rounds."""
+    return (-1, -1) if report.persisted_step is None else (report.persisted_ns, report.persisted_step)
+
+
+def _committed_time(knowing: Sequence[KeepReport]) -> str:
+    """Return when the first of these nodes got to know that their step is committed; empty if none reports it."""
+    return _time(min((report.committed_ns for report in knowing if report.committed_ns), default=0))
+
+
+def _copy_milliseconds(knowing: Sequence[KeepReport]) -> int | None:
+    took_s = [report.copy_s for report in knowing if report.copy_s is not None and 0 <= report.copy_s <= _MAX_COPY_S]
+    return round(max(took_s) * 1000) if took_s else None
+
+
+def _time(at_ns: int) -> str:
+    return to_rfc3339(at_ns / _NS) if at_ns else ""
 
 
 def _sum(counts: Iterable[int]) -> int:

@@ -126,7 +126,16 @@ function drawJob(job) {
 function kept(keep) {
   const held = bytes(keep.bytes ?? 0);
   if ((keep.step ?? null) === null) return `${held}, no step committed`;
-  return `${held}, step ${keep.step} on ${many((keep.copies ?? 0) + 1, "node")}${keep.degraded ? `: ${keep.degraded}` : ""}`;
+  const since = keep.committedTime ? `, ${age(keep.committedTime)} ago` : "";
+  const took = (keep.copyMilliseconds ?? null) === null ? "" : `, copied in ${seconds(keep.copyMilliseconds / 1000)}`;
+  const skipped = keep.skipped ? `, ${keep.skipped} skipped` : "";
+  return `${held}, step ${keep.step} on ${many((keep.copies ?? 0) + 1, "node")}${since}${took}${skipped}${keep.degraded ? `: ${keep.degraded}` : ""}`;
+}
+
+function persisted(keep) {
+  const none = (keep.persistedStep ?? null) === null;
+  const step = none ? "no step" : `step ${keep.persistedStep}${keep.persistedTime ? `, ${age(keep.persistedTime)} ago` : ""}`;
+  return `${step}${keep.persistError ? `: ${keep.persistError}` : ""}`;
 }
 
 function facts(job) {
@@ -135,6 +144,7 @@ function facts(job) {
   if (job.progress?.total) told.push(["Step", `${job.progress.step} of ${job.progress.total}`]);
   Object.entries(job.progress?.metrics ?? {}).forEach(([name, value]) => told.push([name, value]));
   if (job.keep) told.push(["Kept in memory", kept(job.keep)]);
+  if (job.keep?.persistTo) told.push([`Kept in ${job.keep.persistTo}`, persisted(job.keep)]);
   const why = job.message || job.reason;
   return h("section", { class: "card" }, h("dl", { class: "facts" }, told.map(([title, value]) => h("div", null, h("dt", null, title), h("dd", null, value)))),
     why ? h("p", { class: "detail" }, why) : null);

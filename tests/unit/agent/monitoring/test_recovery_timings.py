@@ -72,6 +72,15 @@ def test_a_round_that_the_leader_opened_without_a_loss_has_no_detection_time() -
     )
 
 
+def test_the_time_to_restore_a_kept_step_is_between_the_active_round_and_the_start() -> None:
+    restored: TracedPoints = {**POINTS, "restored": TracedPoint(2, 1_310_000_000)}
+    timings = recovery_timings(restored, 2, STARTED_NS)
+    assert (timings.agree_s, timings.restore_s, timings.start_s) == (0.05, 0.01, 0.01)
+    older: TracedPoints = {**POINTS, "restored": TracedPoint(1, 1_310_000_000)}
+    timings = recovery_timings(older, 2, STARTED_NS)
+    assert (timings.restore_s, timings.start_s) == (None, 0.02)
+
+
 def test_a_clock_that_was_set_back_gives_no_duration() -> None:
     assert recovery_timings({"saw active": TracedPoint(2, STARTED_NS + 1)}, 2, STARTED_NS).start_s is None
 

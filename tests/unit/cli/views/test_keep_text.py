@@ -6,13 +6,18 @@ import pytest
 
 from elasticjob_cli.views.job_text import describe
 from elasticjob_cli.views.keep_text import keep_sentences, keep_table
-from tests.unit.cli.recorded import NOW_S, a_job, a_node
+from tests.unit.cli.recorded import NOW_S, a_job, a_node, at
 
 SPEC = {"keep": {"sizeLimit": "8Gi"}}
 
 
 def sentences(**status: Any) -> list[str]:
-    return list(keep_sentences(SPEC, status))
+    return list(keep_sentences(SPEC, status, now_s=NOW_S))
+
+
+def on_disk(**status: Any) -> list[str]:
+    """Return the sentences about a job that persists steps, but for the first."""
+    return list(keep_sentences({"keep": {"sizeLimit": "8Gi", "persistTo": "/ckpt\nx"}}, status, now_s=NOW_S))[1:]
 
 
 def kept(**fields: Any) -> dict[str, Any]:
@@ -21,7 +26,7 @@ def kept(**fields: Any) -> dict[str, Any]:
 
 
 def test_a_job_that_keeps_no_steps_has_no_sentence_about_them() -> None:
-    assert list(keep_sentences({}, kept(step=3, round=1))) == []
+    assert list(keep_sentences({}, kept(step=3, round=1), now_s=NOW_S)) == []
     assert keep_table({"nodes": [a_node(0)]}) == []
 
 
@@ -42,6 +47,27 @@ def test_the_committed_step_is_named_with_the_nodes_that_hold_it(copies: int | N
 def test_before_the_first_commit_there_is_only_what_is_held() -> None:
     assert sentences() == ["No step is committed yet; 0 B are held in memory."]
     assert sentences(**kept()) == ["No step is committed yet; 3.0 GiB are held in memory."]
+
+
+def test_the_age_of_the_committed_step_and_the_time_of_its_copies_are_named() -> None:
+    aged = kept(step=120, round=3, copies=1, committedTime=at(-65))
+    assert sentences(**aged)[0].startswith("Step 120 of round 3 is committed (1m5s ago): on its own node")
+    aged["keep"]["copyMilliseconds"] = 1300
+    assert " (1m5s ago, 1.3 s after its first part): " in sentences(**aged)[0]
+    ahead = kept(step=120, round=3, committedTime=at(9), copyMilliseconds=0)
+    assert " (0s ago, 0.00 s after its first part): " in sentences(**ahead)[0]
+
+
+def test_the_persisted_step_is_named_with_its_directory() -> None:
+    assert on_disk() == ["No step is in /ckpt x yet."]
+    assert on_disk(**kept(persistedStep=0)) == ["Step 0 is whole in /ckpt x."]
+    assert on_disk(**kept(persistedStep=100, persistedTime=at(-240))) == ["Step 100 is whole in /ckpt x (4m ago)."]
+
+
+def test_a_suspended_job_has_steps_on_disk_only() -> None:
+    suspended = {"phase": "Suspended", "keep": {"persistedStep": 100}}
+    assert sentences(**suspended) == ["The job is suspended, so none of its steps is in memory."]
+    assert on_disk(**suspended) == ["Step 100 is whole in /ckpt x."]
 
 
 def test_skipped_steps_and_the_reason_of_missing_copies_are_named() -> None:

@@ -1,6 +1,7 @@
 """Records that no agent and no operator could have written are rejected, with the reason."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,6 +59,7 @@ def test_a_record_of_too_many_bytes_is_rejected_before_decoding(kind: str, most:
 def test_kept_bytes_may_have_63_bits_and_a_step_too() -> None:
     most = 2**63 - 1
     kept = KeepReport(step=most, held_bytes=most, size_limit_bytes=most, persisted_step=most)
+    kept = replace(kept, committed_ns=most, persisted_ns=most)
     validate(builders.samples(keep=kept), job="j")
 
 

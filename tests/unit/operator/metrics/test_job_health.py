@@ -9,7 +9,15 @@ from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.spec import Keep
 from elasticjob_operator.metrics.goodput import Goodput
-from elasticjob_operator.metrics.job_health import AgentHealth, JobHealth, KeepHealth, TimeBucket, job_health
+from elasticjob_operator.metrics.job_health import (
+    AgentHealth,
+    JobHealth,
+    KeepHealth,
+    KeepSample,
+    PersistHealth,
+    TimeBucket,
+    job_health,
+)
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState
 from testing.builders import job, member, membership, node, pod, report, running, samples, seen, state, view
@@ -64,8 +72,27 @@ def test_the_health_of_kept_steps_is_that_of_the_condition_or_else_of_the_commit
     at = running(0, samples={member(0): samples(keep=reported)})
     of = job(keep=Keep(size_limit="1Gi"), max_replicas=2)
     found = job_health(seen(of, at, pod(0)))
-    assert (found.keep, found.held_bytes) == (keep, 5)
+    assert (found.keep, found.kept.held_bytes, found.persist) == (keep, 5, None)
     assert job_health(seen(job(), at, pod(0))).keep is None
+
+
+@pytest.mark.parametrize(
+    ("reported", "persist"),
+    [
+        (KeepReport(), PersistHealth.NONE),
+        (KeepReport(persisted_step=0), PersistHealth.PERSISTED),
+        (KeepReport(persisted_step=3, persist_error="full"), PersistHealth.FAILING),
+    ],
+)
+def test_the_health_of_persisted_steps_is_beside_that_of_the_memory(
+    reported: KeepReport, persist: PersistHealth
+) -> None:
+    committed = replace(reported, round=1, step=3, copies=2, committed_ns=7 * 10**9)
+    at = running(0, samples={member(0): samples(keep=committed)})
+    of = job(keep=Keep(size_limit="1Gi", persist_to="/ckpt"), max_replicas=2)
+    found = job_health(seen(of, at, pod(0)))
+    assert (found.keep, found.persist) == (KeepHealth.COMMITTED, persist)
+    assert found.kept == KeepSample(0, 2, 7.0)
 
 
 def test_the_time_of_a_deleted_job_remains_counted_and_its_agents_do_not() -> None:

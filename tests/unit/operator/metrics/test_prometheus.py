@@ -7,7 +7,14 @@ import pytest
 
 from elasticjob_api.rendezvous_state import Cause
 from elasticjob_api.status import JobStatus, KeepStatus
-from elasticjob_operator.metrics.job_health import AgentHealth, JobHealth, KeepHealth, TimeBucket
+from elasticjob_operator.metrics.job_health import (
+    AgentHealth,
+    JobHealth,
+    KeepHealth,
+    KeepSample,
+    PersistHealth,
+    TimeBucket,
+)
 from elasticjob_operator.metrics.prometheus import PrometheusRecorder
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.model.job_key import JobKey
@@ -38,6 +45,11 @@ def changed(**fields: Any) -> tuple[JobStatus, JobStatus]:
         (changed(node_losses=1), 'elasticjob_node_losses_total{namespace="team"} 1.0'),
         (changed(pod_replacements=3), 'elasticjob_pod_replacements_total{namespace="team"} 3.0'),
         (changed(keep=KeepStatus(skipped=4)), 'elasticjob_keep_skipped_total{namespace="team"} 4.0'),
+        (changed(keep=KeepStatus(step=0, round=1)), 'elasticjob_keep_commits_total{namespace="team"} 1.0'),
+        (
+            changed(keep=KeepStatus(step=7, round=1, copy_milliseconds=150)),
+            'elasticjob_keep_copy_seconds_bucket{le="0.2"} 1.0',
+        ),
         (changed(desired_replicas=4), 'elasticjob_resizes_total{namespace="team"} 1.0'),
         (changed(conditions=(condition("Complete"),)), 'elasticjob_succeeded_total{namespace="team"} 1.0'),
         (
@@ -49,6 +61,14 @@ def changed(**fields: Any) -> tuple[JobStatus, JobStatus]:
 )
 def test_a_change_of_the_status_is_counted(step: tuple[JobStatus, JobStatus], line: str) -> None:
     assert line in after(step).splitlines()
+
+
+def test_a_committed_step_is_counted_once() -> None:
+    kept = replace(TAKEN_UP, keep=KeepStatus(step=7, round=1, copy_milliseconds=150))
+    later = replace(kept, keep=KeepStatus(step=5, round=2))
+    lines = after((kept, replace(kept, restarts=1)), (kept, later), (later, later), (later, TAKEN_UP)).splitlines()
+    assert 'elasticjob_keep_commits_total{namespace="team"} 1.0' in lines
+    assert "elasticjob_keep_copy_seconds_count 0.0" in lines
 
 
 def test_unchanged_fields_are_not_counted_and_no_label_names_a_job() -> None:
@@ -122,10 +142,10 @@ def test_starts_are_counted_by_cause_and_kind_and_first_output_is_observed_by_ki
     assert 'elasticjob_first_output_seconds_count{start="cold"} 1.0' in lines
 
 
-def measured(cause: Cause) -> list[str]:
+def measured(cause: Cause, **steps: float) -> list[str]:
     meter = PrometheusRecorder()
     meter.round_active(KEY, cause)
-    meter.recovered(RecoverySample(2, cause, STEPS))
+    meter.recovered(RecoverySample(2, cause, {**STEPS, **steps}))
     return meter.text().decode().splitlines()
 
 
@@ -149,6 +169,12 @@ def test_the_first_round_of_a_job_is_counted_and_is_no_recovery() -> None:
     assert not [line for line in lines if line.startswith("elasticjob_recovery_step_seconds_count")]
 
 
+@pytest.mark.parametrize("cause", [Cause.FIRST, Cause.WORKER_FAILED])
+def test_the_time_to_restore_is_measured_in_the_first_round_too(cause: Cause) -> None:
+    assert 'elasticjob_keep_restore_seconds_bucket{le="0.5"} 1.0' in measured(cause, restore=0.3)
+    assert "elasticjob_keep_restore_seconds_count 0.0" in measured(cause)
+
+
 def test_time_is_exported_by_state_and_agents_by_health() -> None:
     now_s = 0.0
     meter = PrometheusRecorder(clock=lambda: now_s)
@@ -165,15 +191,42 @@ def test_time_is_exported_by_state_and_agents_by_health() -> None:
     ]
 
 
-def test_jobs_that_keep_steps_are_counted_by_the_health_of_these_with_their_bytes() -> None:
-    meter = PrometheusRecorder()
+def gauges(*healths: JobHealth) -> list[str]:
+    """Return the gauges of kept steps for these jobs of one namespace."""
+    meter = PrometheusRecorder(wall=lambda: 1000.0)
     meter.serve_state(dict, lambda: 0)
+    for number, health in enumerate(healths):
+        meter.job_health(JobKey("team", f"j{number}", f"u{number}"), health)
+    families = ("jobs", "held_bytes", "copies", "committed_age", "persist")
+    starts = tuple(f"elasticjob_keep_{family}" for family in families)
+    return [line for line in meter.text().decode().splitlines() if line.startswith(starts)]
+
+
+def test_jobs_that_keep_steps_are_counted_by_the_health_of_these_with_their_bytes() -> None:
     healths = (KeepHealth.COMMITTED, KeepHealth.COMMITTED, KeepHealth.DEGRADED, None)
-    for name, health in zip("abcd", healths, strict=True):
-        meter.job_health(JobKey("team", name, name), JobHealth(TimeBucket.ACTIVE, {}, health, held_bytes=512))
-    lines = meter.text().decode().splitlines()
-    assert [line for line in lines if line.startswith("elasticjob_keep_")] == [
+    assert gauges(*(JobHealth(TimeBucket.ACTIVE, {}, health, KeepSample(512)) for health in healths)) == [
         'elasticjob_keep_jobs{keep="committed",namespace="team"} 2.0',
         'elasticjob_keep_jobs{keep="degraded",namespace="team"} 1.0',
         'elasticjob_keep_held_bytes{namespace="team"} 1536.0',
+    ]
+
+
+def test_the_fewest_copies_and_the_oldest_commit_of_a_namespace_are_shown() -> None:
+    numbers = (KeepSample(0, 2, 990.0), KeepSample(0, 1, 700.0), KeepSample(), KeepSample(0, 0, 2000.0))
+    found = gauges(*(JobHealth(TimeBucket.ACTIVE, {}, KeepHealth.COMMITTED, each) for each in numbers))
+    assert found[2:] == [
+        'elasticjob_keep_copies{namespace="team"} 0.0',
+        'elasticjob_keep_committed_age_seconds{namespace="team"} 300.0',
+    ]
+    ahead = JobHealth(TimeBucket.ACTIVE, {}, KeepHealth.COMMITTED, numbers[3])
+    assert 'elasticjob_keep_committed_age_seconds{namespace="team"} 0.0' in gauges(ahead)
+
+
+def test_jobs_that_persist_steps_are_counted_by_the_health_of_these() -> None:
+    healths = (PersistHealth.PERSISTED, PersistHealth.FAILING, PersistHealth.FAILING, PersistHealth.NONE, None)
+    jobs = [JobHealth(TimeBucket.ACTIVE, {}, KeepHealth.COMMITTED, persist=health) for health in healths]
+    assert [line for line in gauges(*jobs) if "persist" in line] == [
+        'elasticjob_keep_persist_jobs{namespace="team",persist="failing"} 2.0',
+        'elasticjob_keep_persist_jobs{namespace="team",persist="none"} 1.0',
+        'elasticjob_keep_persist_jobs{namespace="team",persist="persisted"} 1.0',
     ]

@@ -70,6 +70,11 @@ def test_a_step_without_a_measurement_has_no_duration() -> None:
     assert step_durations([RecoveryTimings(start_s=0.5), RecoveryTimings()]) == {"start": 0.5}
 
 
+def test_the_slowest_member_has_restored_last() -> None:
+    timings = [RecoveryTimings(restore_s=0.5, start_s=0.1), RecoveryTimings(restore_s=0.2)]
+    assert step_durations(timings) == {"restore": 0.5, "start": 0.1}
+
+
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, -1.0, 1e9])
 def test_an_implausible_duration_is_left_out(wrong: float) -> None:
     assert step_durations([RecoveryTimings(stop_s=wrong, start_s=0.5), RecoveryTimings(stop_s=0.1)]) == {

@@ -216,11 +216,22 @@ def test_a_job_that_keeps_steps_has_them_on_its_page_with_a_short_reason() -> No
     board = PageState()
     board.reconciled(key(), obj(), JobStatus(), RendezvousView(), NOW_S)
     assert job_details(board.jobs["team", "job"])["keep"] is None
-    kept = KeepStatus(step=3, round=1, copies=1, bytes=9, degraded="x" * 9999)
+    kept = KeepStatus(step=3, round=1, copies=1, bytes=9, degraded="x" * 9999, persist_error="y" * 9999)
     board.reconciled(key(), obj(), JobStatus(keep=kept), RendezvousView(), NOW_S)
     shown = job_details(board.jobs["team", "job"])["keep"]
-    assert len(shown.pop("degraded")) == TEXT_LIMIT
-    assert shown == {"step": 3, "round": 1, "copies": 1, "bytes": 9}
+    assert (len(shown.pop("degraded")), len(shown.pop("persistError"))) == (TEXT_LIMIT, TEXT_LIMIT)
+    times = {"committedTime": None, "persistedTime": None}
+    assert shown == {"step": 3, "round": 1, "copies": 1, "bytes": 9, "persistTo": "", **times}
+
+
+def test_a_job_that_persists_steps_has_the_directory_and_the_times_on_its_page() -> None:
+    board, at = PageState(), "2026-01-01T00:00:00Z"
+    kept = KeepStatus(step=3, round=1, committed_time=at, persisted_step=2, persisted_time=at)
+    job = {**obj(), "spec": {"keep": {"sizeLimit": "1Gi", "persistTo": "/ckpt"}}}
+    board.reconciled(key(), job, JobStatus(keep=kept), RendezvousView(), NOW_S)
+    shown = job_details(board.jobs["team", "job"])["keep"]
+    found = shown["persistTo"], shown["persistedStep"], shown["committedTime"], shown["persistedTime"]
+    assert found == ("/ckpt", 2, 1_767_225_600.0, 1_767_225_600.0)
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])

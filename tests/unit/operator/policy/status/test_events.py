@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.constants import ConditionType, EventReason
-from elasticjob_api.status import JobStatus, LastFailure, RoundStatus
+from elasticjob_api.status import JobStatus, KeepStatus, LastFailure, RoundStatus
 from elasticjob_operator.policy.status.events import events
 from testing.builders import NOW, ago, condition
 
@@ -60,12 +60,28 @@ def test_the_events_of_a_start_are_in_order() -> None:
         ({"conditions": (condition("Stalled"),)}, [E.STALLED]),
         ({"conditions": (condition("KeepDegraded"),)}, [E.KEEP_DEGRADED]),
         ({"conditions": (condition("KeepDegraded", reason="KeepTooSmall"),)}, [E.KEEP_TOO_SMALL]),
+        (
+            {
+                "conditions": (condition("KeepDegraded", reason="PersistFailed"),),
+                "keep": KeepStatus(persist_error="the disk is full"),
+            },
+            [E.PERSIST_FAILED],
+        ),
         ({"last_failure": LOSS, "node_losses": 1}, [E.NODE_LOST]),
         ({"replicas": 5, "terminating_replicas": 1, "master_pod": "x"}, []),
     ],
 )  # fmt: skip
 def test_a_change_has_its_event(fields: dict[str, Any], reasons: list[EventReason]) -> None:
     assert reasons_of(RUNNING, changed(**fields)) == reasons
+
+
+def test_a_step_that_cannot_be_persisted_has_one_event_until_one_was() -> None:
+    failed = [changed(keep=KeepStatus(persist_error=why)) for why in ("the disk is full", "no permission")]
+    assert reasons_of(changed(), failed[0]) == [E.PERSIST_FAILED]
+    assert reasons_of(failed[0], failed[1]) == []
+    assert reasons_of(failed[1], changed(keep=KeepStatus(persisted_step=3))) == []
+    [event] = events(changed(), failed[0])
+    assert (event.message, event.warning) == ("a step was not persisted: the disk is full", True)
 
 
 def test_a_resumed_job_is_not_created_again() -> None:

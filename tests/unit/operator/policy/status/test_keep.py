@@ -102,9 +102,58 @@ def test_a_memory_limit_that_is_not_above_the_volume_is_remarked(limit: str | No
     assert ("spec.keep.sizeLimit is 1Gi" in message) is is_small
 
 
+def test_a_volume_that_a_node_has_less_memory_for_is_remarked() -> None:
+    small, whole = KeepReport(size_limit_bytes=(1 << 30) - 1), KeepReport(size_limit_bytes=1 << 30)
+    remark = "its node has memory for 1023 MiB, and spec.keep.sizeLimit is 1Gi; lower it, or choose larger nodes"
+    assert why(reported(whole, small, small)) == ("KeepTooSmall", f"j-1: {remark} (and 1 more node)")
+    assert why(reported(whole, KeepReport())) == ("AllKept", "")
+
+
+def test_a_step_that_could_not_be_persisted_is_remarked_beside_missing_copies() -> None:
+    full = KeepReport(persist_error="the disk is full")
+    keep = Keep(size_limit="1Gi", persist_to="/ckpt")
+    assert why(reported(KeepReport(), full), keep=keep) == ("PersistFailed", "j-1: the disk is full")
+    assert why(reported(KeepReport(degraded="no peer"), full), keep=keep) == (
+        "NodesDegraded",
+        "j-0: no peer; j-1: the disk is full",
+    )
+
+
+def test_a_suspended_job_still_has_its_persisted_step() -> None:
+    stopped = view(spec=record(suspended=True), state=state(RoundPhase.SUSPENDED))
+    at = "2026-01-01T00:00:00Z"
+    kept = KeepStatus(step=7, round=1, copies=1, bytes=5, skipped=3, persisted_step=6, persisted_time=at)
+    given: dict[str, Any] = {"suspend": True, "status": JobStatus(keep=kept)}
+    on_disk = Keep(size_limit="1Gi", persist_to="/ckpt")
+    assert shown(stopped, keep=on_disk, **given) == KeepStatus(persisted_step=6, persisted_time=at)
+    assert shown(stopped, keep=KEEP, **given) is None
+    assert shown(stopped, keep=on_disk, suspend=True, status=BEFORE) is None
+
+
+def test_until_an_agent_finds_a_persisted_step_the_last_known_one_is_shown() -> None:
+    known = JobStatus(keep=KeepStatus(persisted_step=6, persisted_time="2026-01-01T00:00:00Z"))
+    on_disk = Keep(size_limit="1Gi", persist_to="/ckpt")
+    for report, step in ((KeepReport(), 6), (KeepReport(persisted_step=2), 2)):
+        found = shown(reported(report), keep=on_disk, status=known)
+        assert found is not None
+        assert found.persisted_step == step
+    assert shown(reported(KeepReport()), status=known) == KeepStatus()
+
+
+@pytest.mark.parametrize(("copies", "most", "is_remarked"), [(1, 2, False), (2, 2, True), (3, 4, False), (3, 3, True)])
+def test_more_copies_than_other_nodes_are_remarked(copies: int, most: int, *, is_remarked: bool) -> None:
+    reason, message = why(reported(KeepReport()), max_replicas=most, keep=Keep(size_limit="1Gi", copies=copies))
+    assert (reason == "TooFewNodes") is is_remarked
+    cure = f"has {most - 1} other; set it to {most - 1}, or raise spec.maxReplicas"
+    assert (cure in message) is is_remarked
+
+
 def test_copies_without_another_node_are_remarked() -> None:
     reason, message = why(reported(KeepReport()), replicas=1)
-    assert (reason, "set it to 0, or raise spec.maxReplicas" in message) == ("NoOtherNode", True)
+    assert (reason, message) == (
+        "TooFewNodes",
+        "spec.keep.copies is 1, and a job of at most 1 node has no other; set it to 0, or raise spec.maxReplicas",
+    )
     assert why(reported(KeepReport()), replicas=1, keep=Keep(size_limit="1Gi", copies=0)) == ("AllKept", "")
     assert why(reported(KeepReport()), replicas=1, max_replicas=2) == ("AllKept", "")
 

@@ -13,7 +13,7 @@ from elasticjob_api import codec
 from elasticjob_api.records import KeepReport, StartReport, Tombstone, TombstoneReason, WorkerFailure, WorkerState
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
-from elasticjob_api.status import JobStatus, KeepStatus, NodeStatus, StartStatus
+from elasticjob_api.status import JobStatus, NodeKeepStatus, NodeStatus, StartStatus
 from elasticjob_operator.policy.status.nodes import node_statuses, within_limit
 from elasticjob_operator.policy.status.worker_states import count_states as worker_count
 from testing.builders import (
@@ -127,7 +127,7 @@ def test_a_start_remains_in_the_status_of_an_ended_job() -> None:
 
 def test_a_node_has_what_its_keeper_holds_also_after_the_end() -> None:
     reported = {member(0): samples(keep=KeepReport(round=1, step=3, held_bytes=9))}
-    kept = KeepStatus(step=3, round=1, bytes=9)
+    kept = NodeKeepStatus(step=3, round=1, bytes=9)
     assert only(running(0, samples=reported), pod(0)).keep == kept
     ended = view(state=state(RoundPhase.SUCCEEDED), membership=membership(0))
     assert only(ended, before=(NodeStatus(name="j-0", pod_name="j-0-a", keep=kept),)).keep == kept
@@ -272,7 +272,12 @@ def test_a_list_of_thousands_is_truncated_to_the_limit() -> None:
 
 def test_values_per_rank_and_starts_are_left_out_of_a_long_list_first() -> None:
     start = StartStatus(kind="Cold", reason="FOO differs", first_output_milliseconds=5_100)
-    uses = {"rank_cpu_percent": (100,) * 8, "rank_memory_bytes": (1 << 36,) * 8, "start": start, "keep": KeepStatus()}
+    uses = {
+        "rank_cpu_percent": (100,) * 8,
+        "rank_memory_bytes": (1 << 36,) * 8,
+        "start": start,
+        "keep": NodeKeepStatus(),
+    }
     assert within_limit(many(300, **uses)) == (many(300, **uses), False), "2,400 ranks"
     assert within_limit(many(600, **uses)) == (many(600), False)
     assert within_limit(many(5000, **uses)) == within_limit(many(5000))
