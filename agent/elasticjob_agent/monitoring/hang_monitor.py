@@ -25,6 +25,7 @@ _SAMPLES_PER_DEADLINE = 10
 _MAX_INTERVAL_S = 30.0
 _STACKS_S = 1.0
 """Seconds that processes get to write their stacks."""
+_USUAL = {WorkerState.HEALTHY, WorkerState.SUCCEEDED}
 _PROC = Path("/proc")
 
 log = logging.getLogger(__name__)
@@ -68,10 +69,13 @@ class HangMonitor:
             self._on_change()
 
     def sample(self) -> ActivitySample | None:
-        """Return the workers' signs of life; None if none runs, one has ended, or one cannot be read."""
+        """Return the workers' signs of life; None if none runs, one has failed, or one cannot be read.
+
+        Workers that have ended with 0 are left out: the last one may hang at its end.
+        """
         round_, workers = self._workers()
-        alive = [worker for worker in workers if worker.state is WorkerState.HEALTHY]
-        if not alive or len(alive) < len(workers):
+        alive = _alive(workers)
+        if not alive or any(worker.state not in _USUAL for worker in workers):
             return None
         try:
             families = [_process_tree(worker.pid) for worker in alive]
@@ -88,7 +92,7 @@ class HangMonitor:
             round_,
             silent_s,
         )
-        for worker in workers:
+        for worker in _alive(workers):
             log.warning("rank %d: %s", worker.rank, _kernel_view(worker.pid))
             if not sum(self._request_stacks(process.pid) for process in _process_tree_or_none(worker.pid)):
                 log.warning("rank %d: no process of it can be asked for its stacks", worker.rank)
@@ -106,6 +110,10 @@ class HangMonitor:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # it has ended, or runs as another user
             os.kill(pid, registered.number)
         return True
+
+
+def _alive(workers: Sequence[WorkerReport]) -> list[WorkerReport]:
+    return [worker for worker in workers if worker.state is WorkerState.HEALTHY]
 
 
 def _process_tree(pid: int) -> list[psutil.Process]:

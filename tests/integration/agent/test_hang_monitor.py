@@ -41,6 +41,18 @@ with open(sys.argv[1] + "/started", "a") as file:
     file.write("%d %s\\n" % (os.getpid(), is_warm))
 waits_warm() if is_warm else waits_cold()
 """
+ENDS_OR_HANGS = """
+import os, sys, threading
+sys.path.insert(0, sys.argv[1])
+import elasticjob_worker as worker
+if os.environ["RANK"] == "0":
+    sys.exit()
+worker.dump_stacks_on_request()
+def hangs_at_its_end():
+    while not os.path.exists(sys.argv[2]):
+        threading.Event().wait(1)
+hangs_at_its_end()
+"""
 HELPER = Path(__file__).parents[3] / "agent/elasticjob_agent/user_python/worker"
 
 
@@ -64,6 +76,15 @@ async def test_a_hang_is_reported_with_stacks_and_nothing_is_stopped(
         (tmp_path / "go").touch()
         assert agent.wait(scaled(20)) == 0
         assert "restart 1" not in job.log_of(0).read_text()
+
+
+def test_a_worker_that_hangs_after_its_peer_has_ended_is_reported(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
+    with fleet(etcd_server.endpoint.targets[0], tmp_path, "1", 2, conf="progress_deadline=1") as job:
+        agent = job.start_agent(sys.executable, "-c", ENDS_OR_HANGS, str(HELPER), str(tmp_path / "go"))
+        eventually(lambda: "in hangs_at_its_end" in job.log_of(0).read_text(), within_s=30, what="stacks")
+        assert "rank 0" not in job.log_of(0).read_text()
+        (tmp_path / "go").touch()
+        assert agent.wait(scaled(20)) == 0
 
 
 def test_with_warm_starts_a_plain_script_writes_its_stacks(etcd_server: EmbeddedEtcd, tmp_path: Path) -> None:
