@@ -7,7 +7,7 @@ Bytes that would take more than a few MiB of memory are neither unpacked nor par
 import json
 import zlib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_api.constants import IMPORT_PROFILE_BYTES
@@ -33,6 +33,8 @@ class ImportProfile:
     """The program file that ran it, and its time of modification in nanoseconds."""
     modules: Mapping[str, str]
     folders: tuple[str, ...]
+    variables: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Environment variables that the script has changed: the module imported before that, and never the value."""
     files: Mapping[str, int]
     """The files of the modules, each with its time of modification in nanoseconds."""
     denied: tuple[str, ...]
@@ -49,6 +51,7 @@ def encode_profile(profile: ImportProfile) -> bytes | None:
         "interpreter": profile.interpreter,
         "modules": dict(profile.modules),
         "folders": profile.folders,
+        "variables": {name: module for name, (module, _) in profile.variables.items()},
         "files": dict(profile.files),
         "denied": profile.denied,
         "seconds": profile.seconds,
@@ -85,6 +88,10 @@ def _profile(value: Mapping[str, Any]) -> ImportProfile | None:
         interpreter=(_path(path), _time_ns(modified_ns)),
         modules=_with_files({name: _path(path) for name, path in _entries(value["modules"])}, files),
         folders=tuple(map(_path, _texts(value["folders"], _MAX_FOLDERS, _MAX_PATH))),
+        variables={
+            _text(name, _MAX_NAME): (_text(module, _MAX_NAME), "")
+            for name, module in _entries(value.get("variables", {}))  # a release before did not have them
+        },
         files=files,
         denied=_texts(value["denied"], _MAX_DENIED, _MAX_NAME),
         seconds=_seconds(value["seconds"]),

@@ -17,6 +17,8 @@ DENIED_PACKAGES = frozenset({"mpi4py", "horovod", "debugpy", "pydevd"})
 """Packages that keep the identity of the process that imports them, for example its rank or its connections."""
 
 
+_READ_WHEN_LOADED = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "MALLOC_", "LD_")
+"""Variables whose names begin so are read in C when a library is loaded, which nothing can watch."""
 _SKIPPING_OPTIONS = frozenset("IES")
 """Options of Python that ignore PYTHONPATH or the module `site`."""
 _VALUE_OPTIONS = frozenset("WX")
@@ -136,6 +138,12 @@ def refuse_preload(report: PreloadReport, denied: Collection[str]) -> str:
     reasons = (
         [f"an import sets {name}, which differs by rank" for name in report.writes]
         + [f"an import reads {names[0]}, which differs by rank" for names in report.reads.values()]
+        + [f"an import reads {name}, {_BY_SCRIPT}" for name in report.script_reads]
+        + [
+            f"the script sets {name} before its imports, and libraries read that when they are loaded"
+            for name in report.script_variables
+            if name.startswith(_READ_WHEN_LOADED)
+        ]
         + [f"{name or 'an import'} {what}" for name, what in report.unsafe.items()]
         + [f"the script has another {name} than the installed packages" for name in report.different]
         + [f"an import makes {what}" for what in report.temporary.values()]
@@ -148,6 +156,9 @@ def refuse_preload(report: PreloadReport, denied: Collection[str]) -> str:
     return next(iter(reasons), "")
 
 
+_BY_SCRIPT = "which the script has set or removed before"
+
+
 def _loaded(report: PreloadReport, denied: Collection[str]) -> list[str]:
     return sorted(report.top_level.intersection(denied))
 
@@ -158,6 +169,8 @@ def packages_to_deny(report: PreloadReport, denied: Collection[str]) -> dict[str
     A package that comes in although it is denied is imported by another one, so that one is denied too.
     """
     found = {package: f"reads {', '.join(names)} when it is imported" for package, names in report.reads.items()}
+    for name, readers in report.script_reads.items():
+        found.update((package, f"reads {name}, {_BY_SCRIPT}") for package in readers if package not in found)
     for module, what in report.temporary.items():
         found.setdefault(module.partition(".")[0], f"makes {what} when it is imported")
     for package, what in report.unsafe.items():

@@ -14,3 +14,7 @@ class ImportSource(Protocol):
     @property
     def folders(self) -> Sequence[str]:
         """Return entries that sys.path has got since the interpreter was started."""
+
+    @property
+    def variables(self) -> Mapping[str, tuple[str, str]]:
+        """Return environment variables that were changed: the module imported before that, and the value if known."""

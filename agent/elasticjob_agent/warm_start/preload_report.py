@@ -21,6 +21,10 @@ class PreloadReport:
     """Package → the package whose import has loaded it."""
     reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Package → the variables of one rank that it read."""
+    script_variables: Mapping[str, str] = field(default_factory=dict)
+    """Variable that the script has set or removed → the module that was imported before that."""
+    script_reads: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Variable of the script → the packages whose import has read it, without the value of the script."""
     writes: tuple[str, ...] = ()
     """Variables of one rank that an import has changed."""
     temporary: Mapping[str, str] = field(default_factory=dict)
@@ -52,6 +56,8 @@ def parse_report(data: bytes) -> PreloadReport | None:
             top_level=frozenset(map(str, value["top_level"])),
             brought_by={str(package): str(by) for package, by in value.get("brought_by", {}).items()},
             reads={str(package): _texts(names) for package, names in value["reads"].items()},
+            script_variables={str(name): str(module) for name, module in value.get("script_variables", {}).items()},
+            script_reads={str(name): _texts(readers) for name, readers in value.get("script_reads", {}).items()},
             writes=_texts(value["writes"]),
             temporary={str(module): str(what) for module, what in value["temporary"].items()},
             side_effects=tuple((str(name), str(kind), str(what)) for name, kind, what in value["side_effects"]),

@@ -10,6 +10,7 @@ from elasticjob_api.import_profile import is_module_name
 _READ_BYTES = 1 << 16
 _MAX_MODULES = 20_000
 _MAX_FOLDERS = 1000
+_MAX_VARIABLES = 1000
 
 
 class Recording:
@@ -21,6 +22,11 @@ class Recording:
         """The modules in the order of their imports, each with the file from which it came."""
         self.folders: list[str] = []
         """Entries that sys.path has got since the interpreter was started."""
+        self.variables: dict[str, tuple[str, str]] = {}
+        """Environment variables that were changed, each with the module imported before, and its last value.
+
+        The value is as `ascii` writes it, and empty if it is too long. It is never shown.
+        """
         self.greeting: Greeting | None = None
         self.has_ended = False
         self._has_first_line = False
@@ -88,9 +94,17 @@ class Recording:
         name, tab, path = line.decode(errors="surrogateescape").partition("\t")
         if tab and not name:
             self._add_folder(path)
+        elif tab and name.startswith("="):
+            self._add_variable(name[1:], path)
         elif tab and is_module_name(name) and name not in self.modules and len(self.modules) < _MAX_MODULES:
             self.modules[name] = path
             self._news.set()
+
+    def _add_variable(self, name: str, value: str) -> None:
+        if name in self.variables:
+            self.variables[name] = (self.variables[name][0], value)
+        elif len(self.variables) < _MAX_VARIABLES:
+            self.variables[name] = (next(reversed(self.modules), ""), value)
 
     def _add_folder(self, path: str) -> None:
         if path not in self.folders and len(self.folders) < _MAX_FOLDERS:

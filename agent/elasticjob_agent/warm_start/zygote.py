@@ -70,6 +70,7 @@ class Zygote:
         plan = {
             "modules": dict(imports.modules),
             "folders": list(imports.folders),
+            "variables": dict(imports.variables),
             "files": dict(files),
             "denied": sorted(denied),
             "varying": sorted(varying),

@@ -202,6 +202,7 @@ class ZygoteBuilder:
             interpreter=(interpreter, Path(interpreter).stat().st_mtime_ns),
             modules=imports.modules,
             folders=tuple(imports.folders),
+            variables={name: (module, "") for name, module in report.script_variables.items()},
             files=files,
             denied=tuple(sorted(self._denied)),
             seconds=report.seconds,

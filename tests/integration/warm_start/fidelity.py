@@ -42,6 +42,7 @@ OTHER_DIFFERENCES = (
     "A value that an import takes from the clock is that of the zygote. The start times of log records are corrected.",
     "Imports ahead run before the folder of the script is in `sys.path`.",
     "With `-m`, `sys.argv[0]` is `-m` at that time.",
+    "Imports ahead see nothing of what the script does before it imports, such as a default type or a process group.",
     "`gc.get_stats()` counts the collections of the zygote. It has only one of all objects, after the imports.",
     "The kernel's start time of the process is that of its fork, which is before its round.",
 )

@@ -28,6 +28,9 @@ class RecordingEnvironment:
     def __init__(self) -> None:
         self.reads: "dict[str, set[str]]" = {}
         """Variable → the packages that have read it."""
+        self.script_reads: "dict[str, set[str]]" = {}
+        """Variable that the script may have changed by then → the packages that have read it."""
+        self._of_script: "set[str]" = set()
         self.loops: "set[str]" = set()
         """The packages that have read all variables: few of them keep what they have read."""
         self.loops_for: "set[str]" = set()
@@ -58,7 +61,22 @@ class RecordingEnvironment:
 
     def note_read(self, key: object) -> None:
         """Record that this variable is read now."""
-        self.reads.setdefault(os.fsdecode(key), set()).add(_reader())  # type: ignore[arg-type]
+        name, reader = os.fsdecode(key), _reader()  # type: ignore[arg-type]
+        self.reads.setdefault(name, set()).add(reader)
+        if name in self._of_script:
+            self.script_reads.setdefault(name, set()).add(reader)
+
+    def expect_change(self, variables: "list[str]") -> None:
+        """From now on, the script may have changed these variables before the import."""
+        self._of_script.update(variables)
+
+    def changed_by_script(self, values: "dict[str, str]") -> "set[str]":
+        """Return those of these variables that have another value here, after the imports: only the script set it.
+
+        `values` are those in the recorded worker, as `ascii` writes them; an empty one is not known.
+        """
+        own = {os.fsdecode(key): value for key, value in self._after.items()}
+        return {name for name, value in values.items() if value != ascii(own.get(name))}
 
     def mark(self, variables: "set[str]") -> None:
         """From now on, give each loop over all variables a mark in place of the value of one of these.

@@ -54,8 +54,9 @@ class Preload:
 
         Args:
             plan: "modules" (names in their order, each with its file), "denied" (packages), "varying" (variables), and
-                "folders" (entries that the earlier worker had added to sys.path). It also has "files" with their times
-                of modification: if one has another, nothing is imported.
+                "folders" (entries that the earlier worker had added to sys.path). It has "variables" that were changed
+                in that worker, each with the module imported before that, and the value. It also has "files" with their
+                times of modification: if one has another, nothing is imported.
         """
         began_s = time.monotonic()
         greeting = ascii(recorder.greeting())
@@ -68,17 +69,28 @@ class Preload:
         self.folders = package_folders()
         of_site = set(sys.modules) - self._modules_before
         before = _modification_times(modules.values())
+        variables: "dict[str, list[str]]" = plan["variables"]  # type: ignore[assignment]
+        changes: "dict[str, list[str]]" = {}
+        for variable, (module, _) in variables.items():
+            changes.setdefault(module if module in modules else "", []).append(variable)
         collector = PausedCollector()
         try:
             self._compare("sitecustomize")
+            self.environment.expect_change(changes.get("", []))
             for name, origin in modules.items():
                 self._import(name, origin)
+                self.environment.expect_change(changes.get(name, []))
         finally:
             collector.end()
             self._watch.stop([collector.replaced, self.environment.replaced])
             self.environment.stop()
         _fork_once()
         report = self._report(modules, set(plan["varying"]), of_site)  # type: ignore[call-overload]
+        of_script = self.environment.changed_by_script({name: value for name, (_, value) in variables.items()})
+        report["script_variables"] = {name: variables[name][0] for name in sorted(of_script)}
+        report["script_reads"] = {
+            name: sorted(readers) for name, readers in self.environment.script_reads.items() if name in of_script
+        }
         # A file that has changed since it was read has its old time here, so that the first check finds it.
         files: "dict[str, int]" = report["files"]  # type: ignore[assignment]
         files.update((path, time_ns) for path, time_ns in before.items() if path in files)

@@ -1,10 +1,11 @@
 """Record the imports of one worker for the agent.
 
-The first line on the pipe is the greeting: a few facts about this interpreter, as a Python literal. Then there are two
-kinds of lines, with a tab in each:
+The first line on the pipe is the greeting: a few facts about this interpreter, as a Python literal. Then there are
+three kinds of lines, with a tab in each:
 
     NAME<tab>FILE      an imported module and the file from which it came (or `built-in`, `frozen`, nothing)
     <tab>FOLDER        an entry that sys.path has got since Python started, in which modules may hide others
+    =NAME<tab>VALUE    an environment variable that has another value since, as `ascii` writes it; `None` without one
 
 The pipe never blocks the worker. A line that is lost only makes a later start slower: a module without a line is not
 imported ahead.
@@ -110,6 +111,9 @@ class ImportRecorder:
         self._origin_of = entry.origin_of
         self._pending: "dict[str, None]" = {}
         self._folders = set(sys.path)
+        self._environment: "dict[bytes, bytes]" = os.environ._data  # type: ignore[attr-defined]
+        self._variables = dict(self._environment)
+        self._decode = os.fsdecode
 
     @staticmethod
     def _identity(fd: int, fstat: object = os.fstat) -> "tuple[int, int]":
@@ -139,10 +143,21 @@ class ImportRecorder:
             if folder not in self._folders:
                 self._write_line("", folder)
                 self._folders.add(folder)
+        if self._environment != self._variables:
+            self._write_variables()
         # A module is in sys.modules before its own imports begin. So an outer module comes before the inner ones.
         for name in [name for name in self._pending if name in self._modules]:
             self._write_line(name, self._origin_of(name))
             del self._pending[name]
+
+    def _write_variables(self) -> None:
+        now = dict(self._environment)
+        for key in [key for key in {**self._variables, **now} if self._variables.get(key) != now.get(key)]:
+            name, value = "=" + self._decode(key), ascii(now.get(key))
+            if "\t" not in name and "\n" not in name:
+                # A text that is too long is left out: the variable then counts as one of the script.
+                self._write_line(name, value if len(name) + len(value) < _PIPE_BUF // 2 else "")
+        self._variables = now
 
     def _write_line(self, name: str, text: str) -> None:
         line = "{}\t{}\n".format(name, text).encode("utf-8", "surrogateescape")

@@ -1,0 +1,85 @@
+"""A variable that the script sets before an import: the import sees its value in a warm worker, too."""
+
+from collections.abc import Callable
+
+from elasticjob_api.import_profile import decode_profile, encode_profile
+from testing.waiting import aeventually
+from tests.integration.warm_start.shown import shown_cold_and_warm
+from tests.integration.warm_start.warm_node import WarmNode
+
+Sentences = Callable[[], list[str]]
+_TRAP = "import os\nvalue = os.environ.get('FOO')"
+
+
+async def test_a_package_that_reads_a_variable_of_the_script_is_not_preloaded(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    node.package("trap", _TRAP)
+    cold, warm = await shown_cold_and_warm(
+        node, "import decimal\nos.environ['FOO'] = '1'\nimport trap, fractions", "trap.value"
+    )
+    assert cold == warm == ["1", "1"]
+    assert sentences() == ["not preloaded: trap (reads FOO, which the script has set or removed before)"]
+
+
+async def test_a_package_that_reads_a_variable_which_the_script_removes_is_not_preloaded(node: WarmNode) -> None:
+    node.env["FOO"] = "given"
+    node.package("trap", _TRAP)
+    cold, warm = await shown_cold_and_warm(
+        node, "import decimal\ndel os.environ['FOO']\nimport trap, fractions", "trap.value"
+    )
+    assert cold == warm == ["None", "None"]
+
+
+async def test_a_variable_that_the_script_sets_later_is_no_reason(node: WarmNode, sentences: Sentences) -> None:
+    node.package("trap", _TRAP)
+    cold, warm = await shown_cold_and_warm(
+        node, "import trap, decimal, fractions\nos.environ['FOO'] = '1'\nimport wave", "trap.value"
+    )
+    assert cold == warm == ["None", "None"]
+    assert sentences() == []
+
+
+async def test_a_variable_that_an_import_sets_is_no_reason(node: WarmNode, sentences: Sentences) -> None:
+    node.package("sets", "import os, decimal\nos.environ['FOO'] = '1'\nimport fractions")
+    node.package("trap", _TRAP)
+    cold, warm = await shown_cold_and_warm(node, "import sets, trap, wave", "trap.value")
+    assert cold == warm == ["1", "1"]
+    assert sentences() == []
+
+
+async def test_a_variable_of_the_script_that_no_import_reads_is_no_reason(node: WarmNode, sentences: Sentences) -> None:
+    cold, warm = await shown_cold_and_warm(
+        node, "os.environ['FOO'] = '1'\nimport decimal, fractions", "os.environ['FOO']"
+    )
+    assert cold == warm == ["1", "1"]
+    assert sentences() == []
+
+
+async def test_a_variable_that_libraries_read_in_c_is_a_reason(node: WarmNode, sentences: Sentences) -> None:
+    node.script("os.environ['OMP_NUM_THREADS'] = '1'\nimport decimal, fractions\nprint('shown', flush=True)")
+    await node.start()
+    await node.ran()
+    await aeventually(lambda: node.starter._refusal, what="a refusal")
+    assert await node.restart() == [False, False]
+    await node.ran()
+    assert sentences() == [
+        "not warm: the script sets OMP_NUM_THREADS before its imports, and libraries read that when they are loaded"
+    ]
+
+
+async def test_another_pod_imports_no_package_that_reads_a_variable_of_the_script(node: WarmNode) -> None:
+    node.package("trap", _TRAP)
+    node.script("import decimal\nos.environ['FOO'] = 'a secret'\nimport trap, fractions\nprint('shown', flush=True)")
+    await node.start()
+    await node.ran()
+    await node.forked_ahead()
+    assert node.starter._ready
+    profile = node.starter._ready.profile
+    assert profile.denied == ("debugpy", "horovod", "mpi4py", "pydevd", "trap")
+    assert {name: value for name, (_, value) in profile.variables.items()} == {"FOO": ""}
+    data = encode_profile(profile)
+    assert data is not None
+    decoded = decode_profile(data)
+    assert decoded is not None
+    assert decoded.variables == profile.variables
