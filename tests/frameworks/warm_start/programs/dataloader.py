@@ -42,9 +42,10 @@ def main() -> None:
             loss.backward()
             optimizer.step()
     report((each.detach().numpy().tobytes() for each in model.parameters()), loss.item())
-    dist.barrier()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main()
+    # After the model is gone: freed later, it would free the group and could hang. See docs/warm-start.md.
+    dist.barrier()
+    dist.destroy_process_group()
