@@ -46,6 +46,16 @@ def test_a_memory_limit_that_is_not_above_the_volume_is_remarked_and_the_job_sta
     assert "memory limit of 1Gi" in rig.condition("KeepDegraded")["message"]
 
 
+def test_more_copies_than_other_nodes_are_remarked_and_the_job_starts(rig: KubeStack) -> None:
+    rig.start_operator()
+    rig.create_job(keeping(rig, copies=2))
+    rig.until("two pods", lambda: len(rig.pods()) == 2)
+    rig.until("the event", lambda: "KeepDegraded" in {reason for reason, _ in rig.events()})
+    condition = rig.condition("KeepDegraded")
+    assert condition["reason"] == "TooFewNodes"
+    assert "a job of at most 2 nodes has 1 other; set it to 1, or raise spec.maxReplicas" in condition["message"]
+
+
 def test_a_template_with_a_mount_in_the_volume_is_refused_with_the_path(rig: KubeStack) -> None:
     rig.start_operator()
     rig.create_job(keeping(rig, mounts=("/var/run/elasticjob/keep/mine",)))

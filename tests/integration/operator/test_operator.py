@@ -341,14 +341,15 @@ async def test_kept_steps_reach_the_record_the_status_and_an_event_and_are_gone_
         assert spec is not None
         assert decode(SpecRecord, spec.value).keep_copies == 1
         first, second = await stage.members()
-        kept = KeepReport(round=2, step=120, copies=1, held_bytes=7)
+        kept = KeepReport(round=2, step=120, copies=1, held_bytes=7, committed_ns=1_767_225_600 * 10**9, copy_s=0.25)
         await stage.report(first, 0, WorkerState.HEALTHY, keep=kept)
         await stage.report(second, 1, WorkerState.HEALTHY, keep=KeepReport(held_bytes=7, degraded="no peer"))
         await stage.until("degraded", lambda: stage.condition("KeepDegraded").get("status") == "True")
         assert stage.condition("KeepDegraded")["message"] == "digits-1: no peer"
         await stage.until("the event", lambda: "KeepDegraded" in stage.events())
         shown = {"step": 120, "round": 2, "copies": 1, "bytes": 14, "skipped": 0, "degraded": "no peer"}
-        assert stage.status()["keep"] == shown
+        times = {"committedTime": "2026-01-01T00:00:00Z", "copyMilliseconds": 250}
+        assert stage.status()["keep"] == {**shown, **times, "persistError": ""}
         assert [node["keep"]["bytes"] for node in stage.status()["nodes"]] == [7, 7]
         await stage.report(second, 1, WorkerState.HEALTHY, keep=kept)
         await stage.until("well again", lambda: stage.condition("KeepDegraded").get("reason") == "AllKept")
@@ -357,6 +358,32 @@ async def test_kept_steps_reach_the_record_the_status_and_an_event_and_are_gone_
         await stage.confirm_deletions()
         await stage.until("suspended", lambda: stage.condition("Suspended").get("status") == "True")
         await stage.until("nothing kept", lambda: "keep" not in stage.status())
+
+
+async def test_a_persisted_step_and_the_reason_without_one_reach_the_status_and_outlive_a_suspension() -> None:
+    mounts = {"volumeMounts": [{"name": "shared", "mountPath": "/ckpt"}]}
+    container = {**manifest()["spec"]["template"]["spec"]["containers"][0], **mounts}
+    claim = {"name": "shared", "persistentVolumeClaim": {"claimName": "checkpoints"}}
+    template = {"spec": {"containers": [container], "volumes": [claim]}}
+    keep = {"sizeLimit": "1Gi", "persistTo": "/ckpt"}
+    async with operator_history(replicas=2, keep=keep, template=template) as stage:
+        await running(stage, 2)
+        first, second = await stage.members()
+        whole = KeepReport(persisted_step=100, persisted_ns=1_767_225_600 * 10**9)
+        await stage.report(first, 0, WorkerState.HEALTHY, keep=whole)
+        await stage.report(second, 1, WorkerState.HEALTHY, keep=replace(whole, persist_error="the disk is full"))
+        await stage.until("the reason", lambda: stage.condition("KeepDegraded").get("reason") == "PersistFailed")
+        assert stage.condition("KeepDegraded")["message"] == "digits-1: the disk is full"
+        await stage.until("the event", lambda: "PersistFailed" in stage.events())
+        assert "KeepDegraded" not in stage.events()
+        on_disk = {"persistedStep": 100, "persistedTime": "2026-01-01T00:00:00Z"}
+        assert stage.status()["keep"].items() >= {**on_disk, "persistError": "the disk is full"}.items()
+        await stage.scale(suspend=True)
+        await stage.until("no pods", lambda: not stage.pods())
+        await stage.confirm_deletions()
+        await stage.until("suspended", lambda: stage.condition("Suspended").get("status") == "True")
+        await stage.until("on disk", lambda: stage.status().get("keep", {}).get("persistError") == "")
+        assert stage.status()["keep"].items() >= on_disk.items()
 
 
 async def test_a_volume_of_kept_steps_without_memory_for_it_is_remarked_at_once() -> None:

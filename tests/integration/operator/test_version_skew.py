@@ -6,6 +6,7 @@ docs/version-skew.md.
 
 import contextlib
 import functools
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api import constants
-from elasticjob_api.records import NodeReport, NodeSamples, Progress, WorkerState, decode, encode
+from elasticjob_api.records import KeepReport, NodeReport, NodeSamples, Progress, WorkerState, decode, encode
 from elasticjob_api.rendezvous_state import Cause, RoundPhase, encode_state
 from elasticjob_etcd.interface import Op, Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
@@ -39,6 +40,22 @@ class EarlierAgents(OperatorHistory):
     async def _put(self, *ops: Op) -> None:
         puts = {op.key: op for op in ops if isinstance(op, Put)}
         await super()._put(*(_with_samples(op, puts.get(f"{op.key}/samples")) for op in ops if not _is_samples(op)))
+
+
+class EarlierKeepers(OperatorHistory):
+    """A stage whose agents keep steps, and know neither persisted steps nor times of copies."""
+
+    async def _put(self, *ops: Op) -> None:
+        await super()._put(*(_without_new_fields_of_keep(op) for op in ops))
+
+
+def _without_new_fields_of_keep(op: Op) -> Op:
+    if not isinstance(op, Put) or not _is_samples(op):
+        return op
+    samples = json.loads(op.value)
+    known = ("round", "step", "copies", "heldBytes", "sizeLimitBytes", "skipped", "degraded")
+    samples["keep"] = {name: samples["keep"][name] for name in known if name in samples.get("keep", {})}
+    return replace(op, value=json.dumps(samples).encode())
 
 
 def _is_samples(op: Op) -> bool:
@@ -82,6 +99,25 @@ def _shows(stage: OperatorHistory, step: int, cpu: int) -> bool:
     [node] = stage.status()["nodes"]
     progress = stage.status().get("progress", {})
     return (progress.get("step"), node["ranks"], node.get("rankCpuPercent")) == (step, "RR", [cpu, cpu])
+
+
+async def test_a_job_that_persists_steps_runs_with_agents_that_do_not_know_how() -> None:
+    mount = {"volumeMounts": [{"name": "shared", "mountPath": "/ckpt"}]}
+    container = {**manifest()["spec"]["template"]["spec"]["containers"][0], **mount}
+    volume = {"name": "shared", "persistentVolumeClaim": {"claimName": "c"}}
+    template = {"spec": {"containers": [container], "volumes": [volume]}}
+    keep = {"sizeLimit": "1Gi", "copies": 0, "persistTo": "/ckpt", "resume": False}
+    async with operated(EarlierKeepers(), replicas=1, keep=keep, template=template) as stage:
+        await running(stage, 1)
+        [member] = await stage.members()
+        kept = KeepReport(round=1, step=7, copies=0, held_bytes=5, committed_ns=10**18, copy_s=1.0, persisted_step=6)
+        await stage.report(member, 0, WorkerState.HEALTHY, keep=kept)
+        await stage.until("the step", lambda: stage.status().get("keep", {}).get("step") == 7)
+        unknown = {"committedTime", "copyMilliseconds", "persistedStep", "persistedTime"}
+        assert unknown & stage.status()["keep"].keys() == set()
+        assert stage.condition("KeepDegraded")["reason"] == "AllKept"
+        await stage.end(RoundPhase.SUCCEEDED, Cause.SUCCEEDED)
+        await stage.until("succeeded", lambda: stage.status().get("phase") == "Succeeded")
 
 
 # Newer agents.

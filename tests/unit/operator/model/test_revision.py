@@ -47,6 +47,7 @@ def test_the_hash_does_not_cover_fields_that_may_change_while_pods_run(spec: dic
 def test_each_field_of_kept_steps_has_another_hash() -> None:
     plain = {"size_limit": "1Gi"}
     changes: list[dict[str, Any]] = [{"size_limit": "2Gi"}, {"copies": 2}, {"bandwidth": 0}, {"restore_timeout_s": 9.0}]
+    changes += [{"persist_to": "/a"}, {"persist_every_s": 60.0}, {"persist_keep": 3}, {"resume": False}]
     hashes = {template_hash(job(keep=Keep(**{**plain, **change}))) for change in [{}, *changes]}
     assert len(hashes) == 1 + len(changes)
 
@@ -58,6 +59,7 @@ def test_the_hash_does_not_depend_on_the_order_of_fields() -> None:
 
 def test_the_hash_is_the_same_in_every_version_so_that_an_upgrade_replaces_no_pods() -> None:
     assert template_hash(job()) == "42e990c626"
+    assert template_hash(job(keep=Keep(size_limit="1Gi", copies=2))) == "06504f0a6a"
 
 
 def test_the_installations_default_for_warm_starts_changes_no_revision_so_that_no_pods_are_replaced() -> None:
