@@ -18,6 +18,7 @@ EXAMPLES = [
     pytest.param("xgboost", "frameworks-venv", "rank 0: done with 60 trees", id="xgboost"),
     pytest.param("fsdp", "torch-venv", "rank 0: done after 200 steps", id="fsdp"),
     pytest.param("ddp", "torch-venv", "done after 200 steps", id="ddp"),
+    pytest.param("sampler", "torch-venv", "rank 0: done after 680 steps", id="sampler"),
 ]
 
 
