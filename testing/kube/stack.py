@@ -229,6 +229,14 @@ class KubeStack:
 
     # Actions of a user, without the cost of kubectl.
 
+    def create(self, plural: str, manifest: Mapping[str, Any]) -> None:
+        """Create an object of Kubernetes' own group in the namespace."""
+        self._request("POST", f"/api/v1/namespaces/{self.namespace.name}/{plural}", manifest)
+
+    def label_namespace(self, labels: Mapping[str, str]) -> None:
+        """Set these labels of the namespace."""
+        self._request("PATCH", f"/api/v1/namespaces/{self.namespace.name}", {"metadata": {"labels": labels}})
+
     def create_job(self, manifest: Mapping[str, Any]) -> None:
         """`kubectl create`."""
         self._request("POST", self._jobs_path, manifest)

@@ -38,6 +38,57 @@ def test_the_pods_have_a_memory_volume_and_the_agent_its_limits(rig: KubeStack) 
     assert decode(SpecRecord, record).keep_copies == 0
 
 
+@pytest.mark.parametrize(
+    ("keep", "linger_s"),
+    [({"copies": 0}, 0), ({"sizeLimit": "150M"}, 2), ({"sizeLimit": "1Gi"}, 11), ({"sizeLimit": "100Gi"}, 30)],
+)
+def test_the_grace_of_a_pod_has_the_time_to_copy_its_volume_once(
+    rig: KubeStack, keep: dict[str, Any], linger_s: int
+) -> None:
+    rig.start_operator()
+    rig.create_job(keeping(rig, **keep))
+    rig.until("two pods", lambda: len(rig.pods()) == 2)
+    assert {pod["spec"]["terminationGracePeriodSeconds"] for pod in rig.pods()} == {5 + 10 + linger_s}
+
+
+def test_a_namespace_with_the_restricted_standard_takes_the_pods_and_their_security_context_is_the_templates(
+    rig: KubeStack,
+) -> None:
+    rig.label_namespace({"pod-security.kubernetes.io/enforce": "restricted"})
+    rig.start_operator()
+    job = keeping(rig)
+    of_pod = {"runAsNonRoot": True, "runAsUser": 1000, "fsGroup": 2000, "seccompProfile": {"type": "RuntimeDefault"}}
+    of_container = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    job["spec"]["template"]["spec"]["securityContext"] = of_pod
+    job["spec"]["template"]["spec"]["containers"][0]["securityContext"] = of_container
+    rig.create_job(job)
+    rig.until("two pods", lambda: len(rig.pods()) == 2)
+    spec = rig.pods()[0]["spec"]
+    assert spec["securityContext"] == of_pod
+    [container] = spec["containers"]
+    assert container["securityContext"] == of_container
+    mounts = {mount["name"]: mount.get("readOnly") for mount in container["volumeMounts"]}
+    assert mounts["elasticjob-keep"] is None
+
+
+def test_a_limit_range_changes_the_container_and_not_the_volume(rig: KubeStack) -> None:
+    limits = [{"type": "Container", "default": {"memory": "3Gi"}, "defaultRequest": {"memory": "2Gi"}}]
+    rig.create("limitranges", {"metadata": {"name": "defaults"}, "spec": {"limits": limits}})
+    rig.start_operator()
+    job = keeping(rig)
+    del job["spec"]["template"]["spec"]["containers"][0]["resources"]
+    rig.create_job(job)
+    rig.until("two pods", lambda: len(rig.pods()) == 2)
+    spec = rig.pods()[0]["spec"]
+    assert spec["containers"][0]["resources"] == {"limits": {"memory": "3Gi"}, "requests": {"memory": "2Gi"}}
+    [volume] = [volume for volume in spec["volumes"] if volume["name"] == "elasticjob-keep"]
+    assert volume["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Gi"}
+
+
 def test_a_memory_limit_that_is_not_above_the_volume_is_remarked_and_the_job_starts(rig: KubeStack) -> None:
     rig.start_operator()
     rig.create_job(keeping(rig, memory="1Gi"))
