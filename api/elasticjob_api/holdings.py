@@ -2,8 +2,9 @@
 
     k1 <port> <persisted step, or -> <step>:<indices of parts>;<step>:<indices>
 
-Without steps the last word is `-`. A newer writer may add words after those that are here: readers ignore them. A step
-that a record does not name is not offered to anyone, so it is always safe to leave one out.
+Without steps the last word is `-`. At the end of the node one more word follows, `sealed=<nonce>`. A newer writer may
+add words after those that are here: readers ignore them. A step that a record does not name is not offered to anyone,
+so it is always safe to leave one out.
 """
 
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ MAX_STEPS = 32
 
 _MAGIC = "k1"
 _NONE = "-"
+_SEALED = "sealed="
 _PORT_LIMIT = 65_536
 
 
@@ -30,20 +32,23 @@ class HoldingsRecord:
     steps: Holdings = field(default_factory=dict)
     persisted: PersistedStep | None = None
     """The newest whole step that this node has found in the shared directory."""
+    sealed: str = ""
+    """The nonce of the state in which nothing is added any more, as no worker of this node runs; else empty."""
 
 
 def encode_holdings(record: HoldingsRecord) -> bytes:
     """Return the compact form, newest steps first; the oldest are left out if there are too many."""
     head = f"{_MAGIC} {record.port} {record.persisted or _NONE} "
+    tail = f" {_SEALED}{record.sealed}" if record.sealed else ""
     words: list[str] = []
-    size = len(head)
+    size = len(head) + len(tail)
     for step in sorted(record.steps, reverse=True)[:MAX_STEPS]:
         word = f"{step}:{format_parts(record.steps[step])}"
         size += len(word) + 1
         if size > MAX_BYTES:
             break
         words.append(word)
-    return f"{head}{';'.join(words) or _NONE}".encode()
+    return f"{head}{';'.join(words) or _NONE}{tail}".encode()
 
 
 def decode_holdings(data: bytes) -> HoldingsRecord:
@@ -51,7 +56,7 @@ def decode_holdings(data: bytes) -> HoldingsRecord:
     if len(data) > MAX_BYTES:
         raise RecordError(f"holdings have {len(data)} bytes; {MAX_BYTES} are the most")
     try:
-        magic, port, persisted, steps, *_ = data.decode("ascii").split(" ")
+        magic, port, persisted, steps, *more = data.decode("ascii").split(" ")
     except ValueError as error:
         raise RecordError(f"holdings {data!r:.80} are not a line of words") from error
     if magic != _MAGIC:
@@ -60,6 +65,7 @@ def decode_holdings(data: bytes) -> HoldingsRecord:
         port=_parse_port(port),
         steps={} if steps == _NONE else _parse_steps(steps),
         persisted=None if persisted == _NONE else PersistedStep.parse(persisted),
+        sealed=next((word.removeprefix(_SEALED) for word in more if word.startswith(_SEALED)), ""),
     )
 
 

@@ -40,10 +40,11 @@ from elasticjob_agent.keep.keeper.messages import (
     StatusRequest,
     decode_holdings,
 )
+from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, PersistUpdate, decode_persisted
 from elasticjob_agent.keep.keeper_connection import ANSWER_S, START_S, KeeperConnection
 from elasticjob_agent.keep.replayed_requests import ReplayedRequests, TimedRequest
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
-from elasticjob_api.kept_steps import Holdings, KeptStep
+from elasticjob_api.kept_steps import Holdings, KeptStep, PersistedStep
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,7 @@ class KeeperClient(KeeperConnection):
         on_holdings: Callable[[Holdings], None] = lambda _: None,
         on_notice: Callable[[str], None] = lambda _: None,
         on_progress: Callable[[ProgressUpdate], None] = lambda _: None,
+        on_persist: Callable[[PersistUpdate], None] = lambda _: None,
         first_pause_s: float = 0.05,
         last_pause_s: float = 5.0,
     ) -> None:
@@ -84,15 +86,20 @@ class KeeperClient(KeeperConnection):
         """Where peers reach the keeper; 0 if it does not listen."""
         self.progress = ProgressUpdate()
         """How far copying and committing are, as the keeper reported last."""
+        self.persist = PersistUpdate()
+        """The knowledge of the shared directory, as the keeper reported last."""
         self.missed_seals = 0
         """How many rounds used the last known holdings because the keeper did not answer in time."""
         self._replayed = ReplayedRequests(volume)
         self._on_holdings = on_holdings
         self._on_notice = on_notice
         self._on_progress = on_progress
+        self._on_persist = on_persist
         self._fetches = 0
         self._fetched: asyncio.Future[FetchResult] = self._loop.create_future()
         self._lingered: asyncio.Future[LingerResult] = self._loop.create_future()
+        self._listed = asyncio.Event()
+        self._drained: asyncio.Future[DrainResult] = self._loop.create_future()
 
     # --- for the agent -----------------------------------------------------------------------------------------------
 
@@ -163,10 +170,13 @@ class KeeperClient(KeeperConnection):
         """
         return Path((await self._ask_again(RestoreRequest(step))).directory)
 
-    async def fetch(self, step: KeptStep, sources: Mapping[int, Sequence[Address]], within_s: float) -> Path:
+    async def fetch(
+        self, step: KeptStep, sources: Mapping[int, Sequence[Address]], within_s: float, *, run: str = ""
+    ) -> Path:
         """Return a directory with the files of all parts of this step, after fetching those that are not here.
 
-        `sources` has the keepers that hold each part. `seal`, `join`, `begin_round` and another fetch end it.
+        `sources` has the keepers that hold each part. With `run`, the step is in the shared directory, and is only
+        checked. `seal`, `join`, `begin_round` and another fetch end it.
 
         Raises:
             RequestRefused: a part cannot be fetched or linked, or it was ended; the message has the reason.
@@ -174,7 +184,7 @@ class KeeperClient(KeeperConnection):
         """
         self._end_fetch()
         self._fetches += 1
-        request = FetchRequest(step, encode_sources(sources), within_s, self._fetches)
+        request = FetchRequest(step, encode_sources(sources), within_s, self._fetches, run)
         self._replayed.fetch = TimedRequest(request, self._loop.time() + within_s)
         self._fetched = fetched = self._loop.create_future()
         self._notify(request)
@@ -193,6 +203,37 @@ class KeeperClient(KeeperConnection):
         if not self._fetched.done():
             self._fetched.set_exception(RequestRefused("the fetch was ended by another request"))
             self._fetched.exception()  # it may be that no one waits for it
+
+    def persisted_steps(self) -> dict[PersistedStep, int]:
+        """Return the whole steps of the shared directory that are known, each with the time (ns) of its directory."""
+        return decode_persisted(self.persist.steps)
+
+    async def wait_listed(self, within_s: float) -> bool:
+        """Return whether the shared directory was listed, when that is so or the time is over."""
+        try:
+            async with asyncio.timeout(within_s):
+                await self._listed.wait()
+        except TimeoutError:
+            return False
+        return self.persist.is_listed
+
+    async def drain(self, step: KeptStep, indices: Sequence[int], within_s: float) -> None:
+        """Write these parts to the shared directory.
+
+        Raises:
+            RequestRefused: they could not be written.
+            KeeperSilentError: they were not written in time.
+        """
+        self._fetches += 1
+        self._drained = drained = self._loop.create_future()
+        self._notify(DrainRequest(step, tuple(indices), self._fetches))
+        try:
+            async with asyncio.timeout(within_s):
+                result = await drained
+        except TimeoutError:
+            raise KeeperSilentError(f"step {step.number} was not written within {within_s:.0f} s") from None
+        if result.error:
+            raise RequestRefused(result.error)
 
     async def linger(self, request: LingerRequest) -> bool:
         """Return whether no other node needs what is here, when that is so or the time is over.
@@ -260,10 +301,7 @@ class KeeperClient(KeeperConnection):
     def _on_event(self, message: Message) -> None:
         match message:
             case Answer():
-                if message.holdings is not None:
-                    self._accept(decode_holdings(message.holdings))
-                self.run = message.run or self.run
-                self._accept_port(message.port)
+                self._accept_answer(message)
             case HoldingsUpdate(holdings):
                 self._accept(decode_holdings(holdings))
             case ProgressUpdate():
@@ -277,6 +315,24 @@ class KeeperClient(KeeperConnection):
                     self._lingered.set_result(message)
             case Note(text):
                 self._on_notice(text)
+            case PersistUpdate() | DrainResult():
+                self._on_persist_event(message)
+
+    def _accept_answer(self, answer: Answer) -> None:
+        if answer.holdings is not None:
+            self._accept(decode_holdings(answer.holdings))
+        self.run = answer.run or self.run
+        self._accept_port(answer.port)
+
+    def _on_persist_event(self, message: PersistUpdate | DrainResult) -> None:
+        if isinstance(message, DrainResult):
+            if message.number == self._fetches and not self._drained.done():
+                self._drained.set_result(message)
+            return
+        self.persist = message
+        if message.is_listed or message.error:
+            self._listed.set()
+        self._on_persist(message)
 
     def _accept_fetch(self, result: FetchResult) -> None:
         if result.number == self._fetches and not self._fetched.done():

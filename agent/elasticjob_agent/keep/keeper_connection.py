@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from elasticjob_agent.keep.keeper.errors import ControlError, KeeperLost, KeeperSilentError, RequestRefused
-from elasticjob_agent.keep.keeper.messages import Answer, LineParser, Message, Request, decode_message, encode_request
+from elasticjob_agent.keep.keeper.line_parser import LineParser
+from elasticjob_agent.keep.keeper.messages import Answer, Message, Request, decode_message, encode_request
 from elasticjob_agent.keep.keeper_process import start_keeper
 from elasticjob_agent.keep.process_sample import ProcessSample, is_working, take_sample
 from elasticjob_agent.keep.transfer.listener import open_listener

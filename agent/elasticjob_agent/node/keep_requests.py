@@ -9,7 +9,7 @@ from elasticjob_agent.node.keeper_lister import KeeperEntry
 from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.keep.sources import parse_sources
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
-from elasticjob_api.kept_steps import KeptStep, Lineage
+from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 
 _NEXT_RANKS = 4
@@ -30,16 +30,25 @@ def join_request(state: RendezvousState, me: Member, secret: bytes | None) -> Jo
 def begin_request(state: RendezvousState, rank: int, settings: KeepSettings) -> BeginRequest:
     """Return the begin of an active round at the member of this rank; raise RecordError if it cannot be read."""
     place = ranks.assignment(state, rank)
+    persisted = persisted_to_restore(state)
     return BeginRequest(
         state.run,
         Lineage(state.round, state.nonce),
         state.kept_history(),
-        state.step_to_restore(),
+        state.step_to_restore() if persisted is None else None,
+        in_place="" if persisted is None else str(persisted),
         place=RoundPlace(rank, len(state.members), place.base_rank, place.nproc, place.world_size),
         shift=state.replica_shift(),
         copies=settings.copies,
         bandwidth=settings.bandwidth,
     )
+
+
+def persisted_to_restore(state: RendezvousState) -> PersistedStep | None:
+    """Return the step that every member reads in the shared directory, None if there is none; raise RecordError."""
+    step = state.step_to_restore()
+    run = "" if step is None else parse_sources(state.sources, step, state.members).run
+    return PersistedStep(run, step) if step is not None and run else None
 
 
 def linger_request(state: RendezvousState, within_s: float) -> LingerRequest:

@@ -67,7 +67,7 @@ def _usable_bytes(limit: int | None, root: Path) -> int | None:
 
 
 def _open_request(settings: KeepSettings, identity: NodeIdentity, root: Path) -> OpenRequest:
-    tls = settings.tls
+    tls, persist = settings.tls, settings.persist
     return OpenRequest(
         str(root),
         identity.keys.prefix,
@@ -76,4 +76,7 @@ def _open_request(settings: KeepSettings, identity: NodeIdentity, root: Path) ->
         certificate="" if tls is None else tls.certificate,
         key="" if tls is None else tls.key,
         authority="" if tls is None else tls.authority,
+        persist_to="" if persist is None else str(persist.directory),
+        persist_every_s=0.0 if persist is None else persist.every_s,
+        persist_keep=0 if persist is None else persist.keep,
     )

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
-from elasticjob_api.kept_steps import Holdings
+from elasticjob_api.kept_steps import Holdings, PersistedStep
 from elasticjob_api.keys import Keys
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.rendezvous_view import RendezvousView, parse_view
@@ -27,6 +27,10 @@ class KeeperEntry:
     steps: Holdings
     """The parts of its record: as they were when it joined, or last became ready."""
     is_leaving: bool
+    persisted: PersistedStep | None = None
+    """The newest step that it has found in the shared directory."""
+    sealed: str = ""
+    """The nonce of the state in which it adds nothing any more."""
 
 
 class KeeperLister:
@@ -73,6 +77,8 @@ def _entries(view: RendezvousView) -> dict[Member, KeeperEntry]:
             machine=node.record.host,
             steps=view.holdings[member].steps,
             is_leaving=node.record.leaving,
+            persisted=view.holdings[member].persisted,
+            sealed=view.holdings[member].sealed,
         )
         for member, node in view.nodes.items()
         if member in view.holdings

@@ -16,17 +16,19 @@ from typing import Any
 from elasticjob_agent.keep.client import KeeperClient
 from elasticjob_agent.keep.keeper.errors import KeeperError, RequestRefused
 from elasticjob_agent.keep.keeper.messages import JoinRequest, OpenRequest
+from elasticjob_agent.keep.keeper.persist_messages import PersistUpdate
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.commit_meter import CommitMeter
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
+from elasticjob_agent.node.shared_dir import SharedDir
 from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
 from elasticjob_agent.rendezvous.protocol.ranks import rank_of
 from elasticjob_api import constants
 from elasticjob_api.errors import RecordError
 from elasticjob_api.holdings import HoldingsRecord
-from elasticjob_api.kept_steps import KeptStep
+from elasticjob_api.kept_steps import KeptStep, PersistedStep
 from elasticjob_api.records import KeepReport
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_etcd.errors import EtcdError
@@ -36,6 +38,8 @@ _BEGIN_S = 2.0
 _RETRY_S = 2.0
 _LOOK_S = 5.0
 """Seconds between looks whether any node stays that could need the steps of this one."""
+_LOOK_TO_DRAIN_S = 1.0
+"""The same where a node that finds none writes its steps to disk."""
 _FAULTS = (RecordError, KeeperError, EtcdError, TimeoutError)
 
 log = logging.getLogger(__name__)
@@ -63,6 +67,8 @@ class _DepartureWait:
     task: asyncio.Task[None] | None = None
     look: asyncio.Task[None] | None = None
     is_over: bool = False
+    is_last: bool = False
+    """Whether no other node stays."""
 
 
 class NodeKeep(KeepPort):
@@ -78,7 +84,9 @@ class NodeKeep(KeepPort):
             on_holdings=self._commits.note_holdings,
             on_notice=lambda sentence: log.warning("kept steps: %s", sentence),
             on_progress=lambda _: self._notice_progress(),
+            on_persist=self._notice_persist,
         )
+        self.persists = settings.persist is not None
         self._lister = lister
         self._settings = settings
         self._me: Member | None = None
@@ -89,13 +97,25 @@ class NodeKeep(KeepPort):
         """The state, by its nonce, for which the keeper got this node's identity before the round closed."""
         self._round: _PreparedRound | None = None
         self._departure: _DepartureWait | None = None
+        self._shared: SharedDir | None = None
+        if settings.persist is not None:
+            self._shared = SharedDir(
+                self._keeper, lister, settings.persist, settings, on_end=self._notify_change, spawn=self._spawn
+            )
         self._last_news: tuple[bool, bool] = (False, False)
+        self._last_persist_news: tuple[bool, int] = (False, 0)
         self._tasks: set[asyncio.Task[None]] = set()
         self._error: BaseException | None = None
 
     async def start(self) -> None:
-        """Start the keeper, and return when it has scanned the volume; raise KeeperError."""
+        """Start the keeper, and return when it has scanned the volume; raise KeeperError.
+
+        The shared directory is listed first, too, unless it does not answer. So the first round of a job never begins
+        from nothing because a list was slow.
+        """
         await self._keeper.start()
+        if self._shared is not None:
+            await self._shared.wait_listed()
 
     # --- for the rendezvous ------------------------------------------------------------------------------------------
 
@@ -104,7 +124,7 @@ class NodeKeep(KeepPort):
         """The parts that this node has, as last known; None if no other node can reach its keeper."""
         if not self._keeper.port:
             return None
-        return HoldingsRecord(port=self._keeper.port, steps=self._keeper.holdings)
+        return HoldingsRecord(port=self._keeper.port, steps=self._keeper.holdings, persisted=self._persisted)
 
     async def seal(self) -> None:
         """Take in all that the stopped workers have published."""
@@ -122,6 +142,8 @@ class NodeKeep(KeepPort):
 
     def restore_phase(self, state: RendezvousState) -> RestorePhase:
         """Return how far this node is with this state; for a new active one, begin to prepare the round."""
+        if self._shared is not None:
+            self._shared.observe(state)
         if state.phase is not RoundPhase.ACTIVE or self._me is None:
             self._end_round()
             self._join_early(state)
@@ -138,7 +160,9 @@ class NodeKeep(KeepPort):
         self._keeper.report_start()
 
     def lingers(self, state: RendezvousState) -> bool:
-        """Return whether others may need what this node has; its keeper serves them until then."""
+        """Return whether others may need what this node has, or its steps are written to disk."""
+        if state.phase is RoundPhase.SUSPENDED or state.phase.is_final:
+            return self._shared is not None and self._shared.drains(state, self._me)
         if state.phase not in {RoundPhase.FORMING, RoundPhase.ACTIVE} or not self._settings.linger_s:
             self.stop_lingering()
             return False
@@ -151,7 +175,13 @@ class NodeKeep(KeepPort):
             _cancel(self._departure.task)
             self._departure.state = state
             self._departure.task = self._spawn(self._linger(self._departure))
-        return not self._departure.is_over
+        if not self._departure.is_over:
+            return True
+        return self._departure.is_last and self._shared is not None and self._shared.drains(state, self._me)
+
+    @property
+    def _persisted(self) -> PersistedStep | None:
+        return None if self._shared is None else self._shared.newest
 
     # --- for the rest of the agent -----------------------------------------------------------------------------------
 
@@ -174,6 +204,8 @@ class NodeKeep(KeepPort):
             size_limit_bytes=self._settings.size_limit or 0,
             skipped=progress.skipped,
             degraded=progress.degraded,
+            persisted_step=None if (persisted := self._persisted) is None else persisted.step.number,
+            persist_error=self._keeper.persist.error,
         )
 
     def _notice_progress(self) -> None:
@@ -185,8 +217,22 @@ class NodeKeep(KeepPort):
             self._last_news = news
             self.on_report()
 
+    def _notify_change(self) -> None:
+        self.on_change()
+
+    def _notice_persist(self, update: PersistUpdate) -> None:
+        news = bool(update.error), len(update.steps)
+        if news != self._last_persist_news:
+            self._last_persist_news = news
+            self.on_report()
+
     def stop_lingering(self) -> None:
-        """Serve other nodes no longer."""
+        """Serve other nodes no longer, and write no more steps to disk."""
+        if self._shared is not None:
+            self._shared.stop()
+        self._end_departure()
+
+    def _end_departure(self) -> None:
         if self._departure is not None and not self._departure.is_over:
             self._departure.is_over = True
             _cancel(self._departure.task)
@@ -225,13 +271,16 @@ class NodeKeep(KeepPort):
             return RestorePhase.NOT_NEEDED
         begun = keep_requests.begin_request(state, known.rank, self._settings)
         variables = {constants.ENV_KEEP: str(await self._keeper.begin_round(begun))}
-        if begun.restored is not None:
+        step = state.step_to_restore()
+        if step is not None:
             known.phase = RestorePhase.FETCHING
-            variables[constants.ENV_KEPT] = str(await self._restore(state, begun.restored))
-            variables[constants.ENV_KEPT_STEP] = str(begun.restored.number)
+            persisted = keep_requests.persisted_to_restore(state)
+            directory = await (self._restore(state, step) if persisted is None else self._find(persisted))
+            variables[constants.ENV_KEPT] = str(directory)
+            variables[constants.ENV_KEPT_STEP] = str(step.number)
         known.variables = variables
         self._introduce(known)
-        return RestorePhase.NOT_NEEDED if begun.restored is None else RestorePhase.COMPLETE
+        return RestorePhase.NOT_NEEDED if step is None else RestorePhase.COMPLETE
 
     def _join_early(self, state: RendezvousState) -> None:
         """Let the keeper serve its parts before the round closes: other nodes may fetch them at once."""
@@ -295,6 +344,11 @@ class NodeKeep(KeepPort):
                 return await self._fetch(step, missing, assigned, until_s, is_first=True)
         return await self._fetch(step, missing, assigned, until_s, is_first=False)
 
+    async def _find(self, persisted: PersistedStep) -> Path:
+        if self._shared is None:
+            raise RequestRefused("this node has no shared directory: it needs --keep-persist-to, as the other nodes do")
+        return await self._shared.find(persisted)
+
     async def _fetch(
         self, step: KeptStep, missing: list[int], assigned: Mapping[int, Member], until_s: float, *, is_first: bool
     ) -> Path:
@@ -314,7 +368,7 @@ class NodeKeep(KeepPort):
         except _FAULTS as error:
             log.warning("this node leaves without serving its steps to others: %s", error)
         departure.task = None  # it has ended by itself
-        self.stop_lingering()
+        self._end_departure()
 
     async def _look_for_others(self, departure: _DepartureWait) -> None:
         """End the departure when no node stays that could need this one."""
@@ -323,9 +377,10 @@ class NodeKeep(KeepPort):
             with contextlib.suppress(EtcdError):
                 if not await self._lister.count_others(self._me):
                     departure.look = None
-                    self.stop_lingering()
+                    departure.is_last = True
+                    self._end_departure()
                     return
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_LOOK_TO_DRAIN_S if self.persists else _LOOK_S)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 

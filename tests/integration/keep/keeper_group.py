@@ -21,11 +21,12 @@ from elasticjob_agent.keep.keeper.messages import (
 )
 from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_agent.node.keep_settings import TlsFiles
-from elasticjob_agent.rendezvous.protocol.keep.restore_choice import choose_restore
+from elasticjob_agent.rendezvous.protocol.keep.history import close_history
+from elasticjob_agent.rendezvous.protocol.keep.restore_choice import RestoreDecision, choose_restore
 from elasticjob_agent.rendezvous.protocol.keep.shift import Place, choose_shift
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 from elasticjob_api.holdings import HoldingsRecord
-from elasticjob_api.kept_steps import History, KeptStep, Lineage
+from elasticjob_api.kept_steps import History, KeptStep, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import Member
 from testing.waiting import aeventually
 from tests.integration.keep.keepers import JOB, RUN
@@ -75,9 +76,22 @@ class GroupNode:
 class KeeperGroup:
     """The nodes of one job; the first member of a round leads it."""
 
-    def __init__(self, folder: Path, *, copies: int = 1, bandwidth: int = 0, tls: TlsFiles | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        copies: int = 1,
+        bandwidth: int = 0,
+        persist_to: Path | None = None,
+        persist_every_s: float = 0.05,
+        persist_keep: int = 2,
+        tls: TlsFiles | None = None,
+    ) -> None:
         self.folder = folder
         self.tls = tls
+        self.persist_to = persist_to
+        self.persist_every_s = persist_every_s
+        self.persist_keep = persist_keep
         self.copies = copies
         self.bandwidth = bandwidth
         self.history = History()
@@ -95,14 +109,28 @@ class KeeperGroup:
         secret: str = SECRET,
         run: str = RUN,
         size_limit: int | None = None,
+        persist_to: Path | None = None,
+        stall_s: float = 60.0,
         tls: TlsFiles | None = None,
     ) -> GroupNode:
-        """Start a node with an empty volume, and with other certificates than the rest if they are given."""
+        """Start a node with an empty volume, and with other certificates or another shared directory if given."""
         incarnation = f"{next(self._incarnations):08x}"
         volume = self.folder / incarnation
         notices: list[str] = []
         files = {} if (used := tls or self.tls) is None else asdict(used)
-        opened = OpenRequest(str(volume), JOB, run, size_limit, host=HOST, **files)
+        shared = persist_to or self.persist_to
+        opened = OpenRequest(
+            str(volume),
+            JOB,
+            run,
+            size_limit,
+            host=HOST,
+            persist_to="" if shared is None else str(shared),
+            persist_every_s=self.persist_every_s,
+            persist_keep=self.persist_keep,
+            persist_stall_s=stall_s,
+            **files,
+        )
         client = KeeperClient(opened, on_notice=notices.append, first_pause_s=0.01, last_pause_s=0.05)
         node = GroupNode(Member(slot, incarnation), volume, client, notices)
         self._nodes.append(node)
@@ -119,15 +147,26 @@ class KeeperGroup:
         await node.client.close()
 
     async def round(
-        self, *members: GroupNode, others: Sequence[GroupNode] = (), leads: GroupNode | None = None
+        self,
+        *members: GroupNode,
+        others: Sequence[GroupNode] = (),
+        leads: GroupNode | None = None,
+        in_place: PersistedStep | None = None,
     ) -> None:
-        """Close a round with these members: choose the restored step as a leader does, fetch it, start all workers."""
-        await self.begin(*members, others=others, leads=leads)
+        """Close a round with these members: choose the restored step as a leader does, fetch it, start all workers.
+
+        `in_place` is a persisted step that they read instead.
+        """
+        await self.begin(*members, others=others, leads=leads, in_place=in_place)
         for node in members:
             node.client.report_start()
 
     async def begin(
-        self, *members: GroupNode, others: Sequence[GroupNode] = (), leads: GroupNode | None = None
+        self,
+        *members: GroupNode,
+        others: Sequence[GroupNode] = (),
+        leads: GroupNode | None = None,
+        in_place: PersistedStep | None = None,
     ) -> None:
         """As `round`, but without the start. `others` hold parts and are no members."""
         live = [*members, *others]
@@ -138,6 +177,8 @@ class KeeperGroup:
         records = {node.member: HoldingsRecord(port=node.client.port, steps=node.client.holdings) for node in live}
         hosts = {node.member: f"host{node.member.slot}" for node in live}
         decision = choose_restore(self.history, records, hosts, copies=self.copies)
+        if in_place is not None:
+            decision = RestoreDecision(history=close_history(self.history, in_place.step, ()))
         self.history = decision.history
         number = next(self._rounds)
         self.lineage = Lineage(number, f"{number:08x}")
@@ -147,11 +188,22 @@ class KeeperGroup:
             place = RoundPlace(rank, len(members), rank, 1, len(members))
             node.incoming = await node.client.begin_round(
                 BeginRequest(
-                    RUN, self.lineage, self.history, decision.step, place, self._shift, self.copies, self.bandwidth
+                    RUN,
+                    self.lineage,
+                    self.history,
+                    decision.step,
+                    place,
+                    self._shift,
+                    self.copies,
+                    self.bandwidth,
+                    in_place="" if in_place is None else str(in_place),
                 )
             )
         self.set_peers(leads or members[0], leaving=others)
         await asyncio.gather(*(self._restore(node, decision.step, live) for node in members))
+        if in_place is not None:
+            for node in members:
+                node.kept = await node.client.fetch(in_place.step, {}, 30.0, run=in_place.run)
 
     async def _restore(self, node: GroupNode, step: KeptStep | None, live: Sequence[GroupNode]) -> None:
         if step is None:

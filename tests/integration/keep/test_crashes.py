@@ -131,7 +131,15 @@ def test_each_part_is_whole_or_not_held_after_any_end(keep_dir: Path, act: Calla
         for part in volume.parts():
             assert contents(volume.open_part(part.step, part.index).path) == expected(part)
             assert volume.link(part.step, [part.index])
-        assert {path.name for path in volume.root.iterdir()} == {"volume.json", "in", "held", "part", "kept", "trash"}
+        assert {path.name for path in volume.root.iterdir()} == {
+            "volume.json",
+            "in",
+            "held",
+            "part",
+            "kept",
+            "persist",
+            "trash",
+        }
         assert not list((volume.root / "held").rglob("*.tmp"))
         volume.empty_trash()
         assert list((volume.root / "trash").iterdir()) == []

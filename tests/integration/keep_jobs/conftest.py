@@ -27,7 +27,9 @@ def training(etcd_server: EmbeddedEtcd, tmp_path: Path, keep_dir: Path) -> Itera
     def make(nnodes: str, nproc: int, **fields: object) -> TrainingFleet:
         (endpoint,) = etcd_server.endpoint.targets
         fields.setdefault("keep_dir", keep_dir)
-        made.append(TrainingFleet(endpoint, tmp_path, nnodes, nproc, **fields))  # type: ignore[arg-type]  # a table of fields
+        folder = tmp_path / f"fleet{len(made)}"
+        folder.mkdir()
+        made.append(TrainingFleet(endpoint, folder, nnodes, nproc, **fields))  # type: ignore[arg-type]  # a table of fields
         return made[-1]
 
     yield make

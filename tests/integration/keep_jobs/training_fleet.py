@@ -36,6 +36,10 @@ class TrainingFleet(Fleet):
 
     keep_dir: Path | None = None
     copies: int = 1
+    persist_to: Path | None = None
+    persist_every_s: float = 10.0
+    may_resume: bool = True
+    restore_timeout_s: float = 30.0
     has_volume: bool = True
     """Whether the agents can use that directory."""
     conf: str = "keep_alive=2,last_call_timeout=1"
@@ -56,7 +60,14 @@ class TrainingFleet(Fleet):
                 constants.ENV_KEEP_DIR: str(self.keep_dir),
                 constants.ENV_KEEP_COPIES: str(self.copies),
                 constants.ENV_KEEP_SIZE_LIMIT: "16Mi",
-                constants.ENV_KEEP_RESTORE_TIMEOUT: f"{scaled(30):g}",
+                constants.ENV_KEEP_RESTORE_TIMEOUT: f"{scaled(self.restore_timeout_s):g}",
+            }
+        if self.persist_to is not None:
+            self.environment = {
+                **self.environment,
+                constants.ENV_KEEP_PERSIST_TO: str(self.persist_to),
+                constants.ENV_KEEP_PERSIST_EVERY: f"{self.persist_every_s:g}",
+                constants.ENV_KEEP_RESUME: "1" if self.may_resume else "0",
             }
         agent = self.start_agent(sys.executable, "-S", str(_TRAINING), str(self.trace), str(self.orders))
         if self.keep_dir is not None and self.has_volume:
@@ -107,6 +118,17 @@ class TrainingFleet(Fleet):
         folder = self.volumes[agent] / "volume" / "held"
         what = f"agent {agent} holds {parts} parts of step {step}"
         eventually(lambda: len([*folder.glob(f"*/{step}/*.json")]) >= parts, within_s=_WITHIN_S, what=what)
+
+    def whole_steps(self) -> list[int]:
+        """Return the numbers of the persisted steps, whichever job wrote them."""
+        found = [] if self.persist_to is None else self.persist_to.glob("*/step-*")
+        return sorted(int(path.name.split(".")[0].removeprefix("step-")) for path in found)
+
+    def await_persisted(self, least: int) -> int:
+        """Wait until a step from this number on is whole on disk; return the newest."""
+        what = f"a step from {least} is whole in {self.persist_to}"
+        eventually(lambda: max(self.whole_steps(), default=0) >= least, within_s=60.0, what=what)
+        return max(self.whole_steps())
 
     def reports(self) -> list[KeepReport | None]:
         """Return what each node has reported about its kept steps."""

@@ -56,6 +56,13 @@ def test_the_oldest_steps_are_left_out_of_a_record_that_would_be_too_large() -> 
     assert read.steps == {KeptStep(NEW, 1, 2000): every_second}
 
 
+def test_the_last_holdings_of_a_node_name_the_state_that_ends_it() -> None:
+    record = HoldingsRecord(port=1, sealed="0badcafe")
+    assert encode_holdings(record) == b"k1 1 - - sealed=0badcafe"
+    assert decode_holdings(encode_holdings(record)) == record
+    assert decode_holdings(LINE + b" future=1 sealed=n").sealed == "n"
+
+
 def test_words_of_a_newer_version_are_ignored() -> None:
     assert decode_holdings(LINE + b" future=1 more") == RECORD
 

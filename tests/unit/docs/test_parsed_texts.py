@@ -36,6 +36,7 @@ READS = {
     "operator/elasticjob_operator/log_format.py",
     # formats of our own, beside their writers
     "agent/elasticjob_agent/rendezvous/protocol/keep/sources.py",
+    "agent/elasticjob_agent/keep/persist/layout.py",
     "agent/elasticjob_agent/keep/transfer/handshake.py",
     "agent/elasticjob_agent/rendezvous/protocol/link_handshake.py",
     "api/elasticjob_api/failure_text.py",

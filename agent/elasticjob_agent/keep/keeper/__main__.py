@@ -1,16 +1,13 @@
 """The keeper process: `python -m elasticjob_agent.keep.keeper <socket> <pid of the agent> [<listening socket>]`."""
 
 import contextlib
-import ctypes
 import os
 import resource
-import signal
 import socket
 import sys
 
 from elasticjob_agent.keep.keeper.keeper import Keeper
-
-_PR_SET_PDEATHSIG = 1
+from elasticjob_agent.keep.parent_process import end_with
 
 
 def main(fd: int, agent: int, listener: int | None = None) -> None:
@@ -27,15 +24,6 @@ def allow_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with contextlib.suppress(ValueError, OSError):  # some systems refuse what they call unlimited
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def end_with(agent: int) -> None:
-    """Let the kernel kill this process when its parent ends; exit if that has ended already."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
-        sys.exit(f"prctl(PR_SET_PDEATHSIG) failed: {os.strerror(ctypes.get_errno())}")
-    if os.getppid() != agent:
-        sys.exit(0)
 
 
 if __name__ == "__main__":

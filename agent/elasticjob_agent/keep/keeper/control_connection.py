@@ -6,14 +6,15 @@ An agent that is stopped reads nothing. Then notices are dropped, and only the n
 import contextlib
 import socket
 
+from elasticjob_agent.keep.keeper.line_parser import LineParser
 from elasticjob_agent.keep.keeper.messages import (
     HoldingsUpdate,
-    LineParser,
     Message,
     Note,
     ProgressUpdate,
     encode_message,
 )
+from elasticjob_agent.keep.keeper.persist_messages import PersistUpdate
 
 _READ_BYTES = 1 << 16
 _MOST_WAITING_BYTES = 1 << 20
@@ -50,7 +51,7 @@ class ControlConnection:
 
     def send(self, message: Message) -> None:
         """Send a message, now or when the agent reads; drop a sentence for users if too much waits."""
-        if isinstance(message, HoldingsUpdate | ProgressUpdate):
+        if isinstance(message, HoldingsUpdate | ProgressUpdate | PersistUpdate):
             self._newest[type(message)] = message
         elif not isinstance(message, Note) or len(self._waiting) < _MOST_WAITING_BYTES:
             self._waiting += encode_message(message)

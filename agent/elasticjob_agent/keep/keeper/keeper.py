@@ -40,6 +40,8 @@ from elasticjob_agent.keep.keeper.messages import (
     encode_holdings,
 )
 from elasticjob_agent.keep.keeper.peer_connections import PeerConnections
+from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, PersistUpdate
+from elasticjob_agent.keep.keeper.persistence import Persistence
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.volume.errors import VolumeError
 
@@ -60,7 +62,9 @@ class Keeper:
         self._peers: PeerConnections | None = None
         self._departure: DepartureWait | None = None
         self._progress = ProgressUpdate()
-        self._fetched: deque[FetchResult] = deque()
+        self._persistence: Persistence | None = None
+        self._unsent: deque[FetchResult | DrainResult | PersistUpdate] = deque()
+        """The messages of other threads to the agent."""
         self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
         self._notices_left = _MOST_NOTICES
         self._has_changed = threading.Event()
@@ -95,6 +99,8 @@ class Keeper:
     def _pause_s(self) -> float | None:
         """Return the seconds until the next look; None if only events wake."""
         pauses = [] if self._steps is None or self._steps.watch is None else [self._steps.watch.pause_s]
+        if self._peers is not None:
+            pauses.append(self._peers.pause_s)
         if self._departure is not None:
             pauses.append(self._departure.left_s(time.monotonic()))
         return min((pause for pause in pauses if pause is not None), default=None)
@@ -140,8 +146,12 @@ class Keeper:
                 steps.start()
             case PeersRequest():
                 peers.set_peers(request)
+            case FetchRequest(run=run) if run:
+                self._require_persistence().check(request)
             case FetchRequest():
                 peers.fetch(request)
+            case DrainRequest():
+                self._require_persistence().drain(request)
             case LingerRequest():
                 self._departure = DepartureWait(request, now_s=time.monotonic())
             case DropRequest(dropped):
@@ -149,6 +159,11 @@ class Keeper:
             case EraseRequest():
                 peers.end_round()
                 steps.erase()
+
+    def _require_persistence(self) -> Persistence:
+        if self._persistence is None:
+            raise RequestRefused("this keeper persists no steps")
+        return self._persistence
 
     def _begin(self, steps: StepKeeper, peers: PeerConnections, number: int, begun: BeginRequest) -> Answer:
         self._notices_left = _MOST_NOTICES
@@ -164,13 +179,16 @@ class Keeper:
         self._steps = StepKeeper(request, report=self._report, on_change=self._on_change)
         thread = threading.Thread(target=self._empty_trash, args=(self._steps,), name="trash", daemon=True)
         thread.start()
+        if request.persist_to:
+            self._persistence = Persistence(request, self._steps, report=self._report, send=self._send_soon)
         self._peers = PeerConnections(
             request,
             self._steps,
             self._listener,
             report=self._report,
             wake=self._wake,
-            on_fetched=self._on_fetched,
+            on_fetched=self._send_soon,
+            persistence=self._persistence,
         )
         return Answer(number, run=self._steps.volume.run, holdings=self._holdings(), port=self._peers.port)
 
@@ -200,8 +218,8 @@ class Keeper:
             self._has_changed.clear()
             self._agent.send(HoldingsUpdate(self._holdings()))
         self._send_progress()
-        while self._fetched:
-            self._agent.send(self._fetched.popleft())
+        while self._unsent:
+            self._agent.send(self._unsent.popleft())
 
     def _send_progress(self) -> None:
         if self._steps is None or self._peers is None:
@@ -215,8 +233,9 @@ class Keeper:
                 self._departure = None
                 self._agent.send(result)
 
-    def _on_fetched(self, result: FetchResult) -> None:
-        self._fetched.append(result)
+    def _send_soon(self, message: FetchResult | DrainResult | PersistUpdate) -> None:
+        """Send this to the agent soon; called from any thread."""
+        self._unsent.append(message)
         self._wake()
 
     def _report(self, sentence: str) -> None:

@@ -11,15 +11,13 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from elasticjob_agent.keep.keeper.errors import ControlError
+from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, PersistUpdate
 from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_api.codec import read, with_codec, write
 from elasticjob_api.errors import CodecError, RecordError
 from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage, format_parts, parse_parts
 
 T = TypeVar("T")
-
-LINE_LIMIT = 16 << 20
-"""The most bytes of a line. Both ends are programs of ours, so this is against a fault, not for use."""
 
 _HISTORY = with_codec(str, lambda value, _: History.parse(str(value)))
 _MAYBE_HISTORY = with_codec(
@@ -48,6 +46,14 @@ class OpenRequest:
     """Path of a PEM file, as the next two; empty without TLS. They are read again when they are replaced."""
     key: str = ""
     authority: str = ""
+    persist_to: str = ""
+    """The shared directory into which committed steps are written; empty if none are."""
+    persist_every_s: float = 600.0
+    """Seconds between two of them."""
+    persist_keep: int = 2
+    """How many whole steps stay there."""
+    persist_stall_s: float = 60.0
+    """Seconds without progress after which a write has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,8 @@ class BeginRequest:
     copies: int = 0
     bandwidth: int = 0
     """The bytes a second of all copies to peers while workers run; 0 is unlimited."""
+    in_place: str = ""
+    """The persisted step that the workers of the round read in the shared directory; empty if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +153,8 @@ class FetchRequest:
     within_s: float = 120.0
     number: int = 0
     """Chosen by the agent; the result has it, too."""
+    run: str = ""
+    """If it is set, the step is in the shared directory, and this run wrote it. Then it is only checked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +197,7 @@ Request = (
     | RestoreRequest
     | FetchRequest
     | LingerRequest
+    | DrainRequest
     | DropRequest
     | StatusRequest
     | EraseRequest
@@ -201,6 +212,7 @@ _KINDS: dict[str, type[Request]] = {
     "restore": RestoreRequest,
     "fetch": FetchRequest,
     "linger": LingerRequest,
+    "drain": DrainRequest,
     "drop": DropRequest,
     "status": StatusRequest,
     "erase": EraseRequest,
@@ -289,13 +301,15 @@ class Note:
     text: str
 
 
-Message = Answer | HoldingsUpdate | ProgressUpdate | FetchResult | LingerResult | Note
+Message = Answer | HoldingsUpdate | ProgressUpdate | PersistUpdate | FetchResult | LingerResult | DrainResult | Note
 _MESSAGES: dict[str, type[Message]] = {
     "answer": Answer,
     "holdings": HoldingsUpdate,
     "progress": ProgressUpdate,
     "fetched": FetchResult,
     "lingered": LingerResult,
+    "persisted": PersistUpdate,
+    "drained": DrainResult,
     "notice": Note,
 }
 _MESSAGE_NAMES = {kind: name for name, kind in _MESSAGES.items()}
@@ -340,24 +354,6 @@ def decode_holdings(texts: Mapping[str, str]) -> Holdings:
         return {step: parse_parts(texts[str(step)], step.parts) for step in map(KeptStep.parse, texts)}
     except (RecordError, KeyError) as error:
         raise ControlError(f"these are no holdings: {error}") from error
-
-
-class LineParser:
-    """Bytes of a stream, until they are whole lines."""
-
-    def __init__(self) -> None:
-        self._partial = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Return the lines that these bytes complete; raise ControlError if one is too long."""
-        *lines, rest = data.split(b"\n")
-        if lines:
-            lines[0] = bytes(self._partial) + lines[0]
-            self._partial.clear()
-        self._partial += rest
-        if len(self._partial) > LINE_LIMIT:
-            raise ControlError(f"a line has more than {LINE_LIMIT} bytes")
-        return lines
 
 
 def _line(value: Mapping[str, object]) -> bytes:

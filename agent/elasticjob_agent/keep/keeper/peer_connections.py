@@ -8,7 +8,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from elasticjob_agent.keep.keeper.credentials import CurrentCredentials
 from elasticjob_agent.keep.keeper.fetch_sources import decode_sources
@@ -21,8 +21,9 @@ from elasticjob_agent.keep.keeper.messages import (
     PeersRequest,
     ProgressUpdate,
 )
+from elasticjob_agent.keep.keeper.persistence import Persistence
 from elasticjob_agent.keep.keeper.replica_sender import ReplicaSender
-from elasticjob_agent.keep.keeper.round_peers import CopyRound, RoundPeers
+from elasticjob_agent.keep.keeper.round_peers import CopyRound, RoundPeers, parse_member
 from elasticjob_agent.keep.keeper.step_fetch import StepFetch
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.rules.commit import Announcement, SafePoint, decide_safe_point
@@ -56,13 +57,16 @@ class PeerConnections:
         report: Callable[[str], None],
         wake: Callable[[], None],
         on_fetched: Callable[[FetchResult], None],
+        persistence: Persistence | None = None,
     ) -> None:
-        """Serve what connects to `listener`, if there is one.
+        """Serve what connects to `listener`, if there is one. `persistence` is None if nothing is persisted.
 
         `wake` is called from any thread when `update` has something to do, `on_fetched` when a fetch has ended.
         """
         self._steps = steps
         self._wake = wake
+        self._persistence = persistence
+        self._peers: RoundPeers | None = None
         self._on_fetched = on_fetched
         self._credentials = CurrentCredentials(opened, report)
         self._dialer = KeeperDialer(self._credentials.require)
@@ -112,11 +116,15 @@ class PeerConnections:
         self.cancel_fetch()
         if self._credentials.join(joined) and self._server is not None:
             self._server.end_sessions()
+        if self._persistence is not None:
+            self._persistence.join(parse_member(joined.member))
 
     def begin(self, begun: BeginRequest) -> None:
         """Copy in this round, as soon as its peers are known."""
         self.end_round()
         self._round = CopyRound.of(begun)
+        if self._persistence is not None:
+            self._persistence.begin(begun)
         self._throttle.set_rate(begun.bandwidth or None)
         self._sender.begin(self._round)
 
@@ -124,8 +132,10 @@ class PeerConnections:
         """Know the peers of the round, and lead their commit channel if the agent leads; raise ControlError."""
         if self._round is None or request.lineage != self._round.lineage:
             return
-        peers = RoundPeers.of(request)
+        self._peers = peers = RoundPeers.of(request)
         self._sender.set_peers(peers)
+        if (point := self._steps.point) is not None:
+            self._learn_order(point)  # it may have come before
         self._end_leading()
         if request.leads:
             self._leader = CommitLeader(self._dialer, peers.addresses, self._rule(self._round, peers))
@@ -135,7 +145,7 @@ class PeerConnections:
         self.cancel_fetch()
         self._sender.end_round()
         self._end_leading()
-        self._round = None
+        self._round = self._peers = None
 
     def fetch(self, request: FetchRequest) -> None:
         """Begin to fetch; raise ControlError."""
@@ -161,21 +171,40 @@ class PeerConnections:
             # It waits for a decision that is in progress, and no request may wait for that.
             threading.Thread(target=self._leader.close, daemon=True).start()
             self._leader = None
+            if self._persistence is not None:
+                self._persistence.stop_leading()
 
-    @staticmethod
-    def _rule(round_: CopyRound, peers: RoundPeers) -> Callable[..., SafePoint]:
-        hosts = dict(zip(peers.members, peers.hosts, strict=True))
-        return lambda announcements: decide_safe_point(round_.lineage, announcements, hosts, copies=round_.copies)
+    def _rule(self, round_: CopyRound, peers: RoundPeers) -> Callable[[Mapping[Member, Announcement]], SafePoint]:
+        hosts, persistence = dict(zip(peers.members, peers.hosts, strict=True)), self._persistence
+
+        def decide(announcements: Mapping[Member, Announcement]) -> SafePoint:
+            point = decide_safe_point(round_.lineage, announcements, hosts, copies=round_.copies)
+            if persistence is None:
+                return point
+            current = {member: each for member, each in announcements.items() if each.lineage == round_.lineage}
+            news = {member: each.persist for member, each in current.items() if each.persist is not None}
+            held = {member: each.held for member, each in current.items()}
+            return persistence.lead(point, news, peers.members, held)
+
+        return decide
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def update(self) -> None:
         """Announce what has changed, and look for something to copy."""
         self._sender.wake()
-        announcement = self._steps.announcement(self._sender.settled())
+        news = None if self._persistence is None else self._persistence.news()
+        announcement = self._steps.announcement(self._sender.settled(), news)
         if announcement is not None and announcement != self._announced:
             self._announced = announcement
             self._member.announce(announcement)
+        if self._persistence is not None and self._leader is not None and self._persistence.take_due():
+            self._leader.decide_soon()
+
+    @property
+    def pause_s(self) -> float | None:
+        """Return the seconds until `update` has something to do by the time alone; None if only events matter."""
+        return None if self._persistence is None or self._leader is None else self._persistence.pause_s()
 
     def progress(self) -> ProgressUpdate:
         """Return how far copying and committing are."""
@@ -223,4 +252,9 @@ class PeerConnections:
 
     def _learn(self, point: SafePoint) -> None:
         self._steps.learn(point)
+        self._learn_order(point)
         self._wake()
+
+    def _learn_order(self, point: SafePoint) -> None:
+        if self._persistence is not None and (peers := self._peers) is not None and peers.lineage == point.lineage:
+            self._persistence.learn(point, peers.members)

@@ -13,6 +13,7 @@ from elasticjob_agent.keep.keeper.incoming_watch import IncomingWatch
 from elasticjob_agent.keep.keeper.messages import BeginRequest, JoinRequest, KeeperStatus, OpenRequest
 from elasticjob_agent.keep.rules import replication, retention
 from elasticjob_agent.keep.rules.commit import Announcement, SafePoint
+from elasticjob_agent.keep.rules.persisting import PersistAnnouncement
 from elasticjob_agent.keep.rules.replication import OfferAnswer, RoundPlace
 from elasticjob_agent.keep.rules.step_name import is_step_name, parse_step_name
 from elasticjob_agent.keep.volume.paths import KeptPart
@@ -154,10 +155,10 @@ class StepKeeper:
                 self._committed = self._known.committed or self._committed
                 self._drop_unneeded()
 
-    def announcement(self, settled: KeptStep | None) -> Announcement | None:
+    def announcement(self, settled: KeptStep | None, persist: PersistAnnouncement | None = None) -> Announcement | None:
         """Return what the leader's keeper is to know; None while no round is active.
 
-        `settled` is the step of which no further copies are made.
+        `settled` is the step of which no further copies are made, `persist` what is known of the shared directory.
         """
         with self._lock:
             if self._known is None:
@@ -174,6 +175,7 @@ class StepKeeper:
                 oldest_uncommitted=oldest,
                 is_settled=oldest is not None and oldest == settled,
                 is_restored=self._known.is_running,
+                persist=persist,
             )
 
     def parts_to_copy(self) -> tuple[KeptStep, frozenset[int]] | None:
@@ -209,6 +211,16 @@ class StepKeeper:
     def committed(self) -> KeptStep | None:
         """The newest step that is known to be committed, also one of an earlier round."""
         return self._committed
+
+    @property
+    def history(self) -> History:
+        """The steps that the training descends from, also in the last round."""
+        return self._history
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the workers of a round run."""
+        return self._known is not None and self._known.is_running
 
     @property
     def point(self) -> SafePoint | None:

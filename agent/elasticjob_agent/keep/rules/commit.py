@@ -8,8 +8,9 @@ that keepers know carry on what its predecessor had answered to some.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from elasticjob_agent.keep.rules.persisting import PersistAnnouncement, PersistOrder
 from elasticjob_agent.rendezvous.protocol.keep.holders import is_safe
-from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage
+from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import Member
 
 
@@ -28,6 +29,8 @@ class Announcement:
     """Whether nothing is left to do for that step: it has its copies, or no further member takes one."""
     is_restored: bool = False
     """Whether the workers of the node have started."""
+    persist: PersistAnnouncement | None = None
+    """Its knowledge of the shared directory; None if it persists nothing."""
 
     def is_done_with(self, step: KeptStep) -> bool:
         """Whether this keeper makes no further copies of the step."""
@@ -43,6 +46,10 @@ class SafePoint:
     committed: KeptStep | None = None
     floor: KeptStep | None = None
     """The highest of all oldest uncommitted steps: some member has dropped those between, or never had them."""
+    order: PersistOrder | None = None
+    """The last step that the members are to persist."""
+    persisted: PersistedStep | None = None
+    """The newest step that any member has found in the shared directory."""
 
 
 def decide_safe_point(

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from elasticjob_agent.keep.rules.commit import Announcement, SafePoint
+from elasticjob_agent.keep.rules.persisting import PersistAnnouncement, PersistOrder
 from elasticjob_agent.keep.transfer.errors import FrameError
 from elasticjob_agent.keep.transfer.frames import refuse_constant
 from elasticjob_api import codec
 from elasticjob_api.errors import CodecError, ContractError
-from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage, format_parts, parse_parts
+from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage, PersistedStep, format_parts, parse_parts
 
 T = TypeVar("T")
 
@@ -47,6 +48,22 @@ def _read_holdings(value: Any, path: str) -> Holdings:
 _LINEAGE = codec.with_codec(str, lambda value, path: Lineage.parse(_text(value, path)))
 _STEP = codec.with_codec(str, lambda value, path: KeptStep.parse(_text(value, path)))
 _HOLDINGS = codec.with_codec(_write_holdings, _read_holdings)
+_PERSISTED = codec.with_codec(str, lambda value, path: PersistedStep.parse(_text(value, path)))
+
+
+@dataclass(frozen=True, slots=True)
+class _NewsRecord:
+    directory: str = ""
+    newest: PersistedStep | None = field(default=None, metadata=_PERSISTED)
+    is_writing: bool = False
+    has_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _OrderRecord:
+    step: KeptStep = field(metadata=_STEP)
+    sources: str = ""
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +74,7 @@ class _AnnouncementRecord:
     oldest_uncommitted: KeptStep | None = field(default=None, metadata=_STEP)
     is_settled: bool = False
     is_restored: bool = False
+    persist: _NewsRecord | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +82,13 @@ class _SafePointRecord:
     lineage: Lineage = field(metadata=_LINEAGE)
     committed: KeptStep | None = field(default=None, metadata=_STEP)
     floor: KeptStep | None = field(default=None, metadata=_STEP)
+    order: _OrderRecord | None = None
+    persisted: PersistedStep | None = field(default=None, metadata=_PERSISTED)
 
 
 def encode_announcement(announcement: Announcement) -> bytes:
     """Return one line of ASCII without its end; the oldest steps are left out if there are too many."""
+    news = announcement.persist
     held = {step: announcement.held[step] for step in sorted(announcement.held, reverse=True)[:MAX_STEPS]}
     record = _AnnouncementRecord(
         announcement.lineage,
@@ -76,6 +97,7 @@ def encode_announcement(announcement: Announcement) -> bytes:
         announcement.oldest_uncommitted,
         announcement.is_settled,
         announcement.is_restored,
+        None if news is None else _NewsRecord(news.directory, news.newest, news.is_writing, news.has_failed),
     )
     return b"AT " + _dump(record)
 
@@ -83,6 +105,7 @@ def encode_announcement(announcement: Announcement) -> bytes:
 def decode_announcement(data: bytes) -> Announcement:
     """Return the announcement in `data`; raise FrameError for anything that no keeper would send."""
     record = _load(_AnnouncementRecord, b"AT", data)
+    news = record.persist
     return Announcement(
         lineage=record.lineage,
         held=record.held,
@@ -90,18 +113,23 @@ def decode_announcement(data: bytes) -> Announcement:
         oldest_uncommitted=record.oldest_uncommitted,
         is_settled=record.is_settled,
         is_restored=record.is_restored,
+        persist=None
+        if news is None
+        else PersistAnnouncement(news.directory, news.newest, news.is_writing, news.has_failed),
     )
 
 
 def encode_safe_point(point: SafePoint) -> bytes:
     """Return one line of ASCII without its end."""
-    return b"SAFE " + _dump(_SafePointRecord(point.lineage, point.committed, point.floor))
+    order = None if point.order is None else _OrderRecord(point.order.step, point.order.sources, point.order.number)
+    return b"SAFE " + _dump(_SafePointRecord(point.lineage, point.committed, point.floor, order, point.persisted))
 
 
 def decode_safe_point(data: bytes) -> SafePoint:
     """Return the safe point in `data`; raise FrameError for anything that no leader's keeper would send."""
     record = _load(_SafePointRecord, b"SAFE", data)
-    return SafePoint(record.lineage, record.committed, record.floor)
+    order = None if record.order is None else PersistOrder(record.order.step, record.order.sources, record.order.number)
+    return SafePoint(record.lineage, record.committed, record.floor, order, record.persisted)
 
 
 def _dump(record: _AnnouncementRecord | _SafePointRecord) -> bytes:

@@ -57,6 +57,7 @@ class CommitLeader:
         self._decide_at_s: float | None = None
         self._collect_s = COLLECT_S
         self._point: SafePoint | None = None
+        self._must_decide = False
         self._dialed: deque[tuple[Member, Session | None]] = deque()
         self._lock = threading.Lock()
         self._closing = False
@@ -69,6 +70,13 @@ class CommitLeader:
     def point(self) -> SafePoint | None:
         """The point that members got last."""
         return self._point
+
+    def decide_soon(self) -> None:
+        """Decide again, though no member has announced anything new."""
+        with self._lock:
+            if not self._closing:
+                self._must_decide = True
+                os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
         """End all channels; idempotent."""
@@ -94,6 +102,9 @@ class CommitLeader:
                     if key.data is None:
                         os.eventfd_read(self._wake)
                         self._take_sessions(selector)
+                        if self._must_decide and self._decide_at_s is None:
+                            self._decide_at_s = self._clock()
+                        self._must_decide = False
                     else:
                         self._receive(selector, key.data)
                 self._decide(selector)

@@ -19,8 +19,8 @@ from elasticjob_agent.keep.volume.trees import open_file, open_parent
 Source = tuple[KeptPart, ManifestFile]
 
 
-def link_step(paths: VolumePath, trash: TrashDir, parts: Mapping[KeptPart, Manifest]) -> Path:
-    """Return a new directory with the files of these parts, which are of one step.
+def link_parts(paths: VolumePath, trash: TrashDir, parts: Mapping[KeptPart, Manifest], path: Path) -> Path:
+    """Make `path` a directory with the files of these parts, which are of one step; return it.
 
     Raises:
         PartsCollideError: two parts have different files of one name.
@@ -28,7 +28,6 @@ def link_step(paths: VolumePath, trash: TrashDir, parts: Mapping[KeptPart, Manif
         VolumeError: the directory cannot be made.
     """
     sources = merge(paths, parts)
-    path = paths.kept_step(next(iter(parts)).step)
     temporary = path.with_name(f".{path.name}.tmp")
     trash.throw_away(temporary)
     with translated(f"cannot link the parts in {path}"):

@@ -7,6 +7,7 @@
     held/<lineage>/published.json            the highest numbers that were published here
     part/<step>.<index>/                     a part that is being received
     kept/<step>/                             hard links to the files of all parts, for the workers
+    persist/<step>.<index>/                  hard links to the files of a part that is being written to disk
     trash/                                   what is being deleted
 
 Each name that is read is checked by the type that it becomes.
@@ -48,7 +49,7 @@ class VolumePath:
 
     root: Path
 
-    NAMES = ("volume.json", "in", "held", "part", "kept", "trash")
+    NAMES = ("volume.json", "in", "held", "part", "kept", "persist", "trash")
     """The names below the root; a keeper touches nothing else there."""
 
     @property
@@ -77,6 +78,11 @@ class VolumePath:
         return self.root / "kept"
 
     @property
+    def pinned(self) -> Path:
+        """Return the directory of parts that are being written to disk."""
+        return self.root / "persist"
+
+    @property
     def trash(self) -> Path:
         """Return the directory of things that are to be deleted."""
         return self.root / "trash"
@@ -101,6 +107,10 @@ class VolumePath:
     def receipt(self, part: KeptPart) -> Path:
         """Return where this part is received."""
         return self.partial / str(part)
+
+    def pinned_part(self, part: KeptPart) -> Path:
+        """Return where the files of this part are while it is written to disk."""
+        return self.pinned / str(part)
 
     def kept_step(self, step: KeptStep) -> Path:
         """Return the directory in which workers find this step."""

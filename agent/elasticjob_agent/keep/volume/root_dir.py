@@ -13,7 +13,7 @@ from elasticjob_agent.keep.volume.paths import VolumePath
 _LOCK_PAUSE_S = 0.02
 _OURS = 0o700
 _READABLE = 0o755
-_MODES = {"in": _READABLE, "held": _OURS, "part": _OURS, "kept": _READABLE, "trash": _OURS}
+_MODES = {"in": _READABLE, "held": _OURS, "part": _OURS, "kept": _READABLE, "persist": _OURS, "trash": _OURS}
 
 
 def lock_root(root: Path, wait_s: float, *, is_shared: bool) -> int:

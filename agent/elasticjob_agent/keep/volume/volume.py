@@ -25,6 +25,7 @@ from elasticjob_agent.keep.volume.held_part import HeldPart
 from elasticjob_agent.keep.volume.incoming_dir import incoming_lineages, make_incoming, published_names
 from elasticjob_agent.keep.volume.manifest import Manifest, write_manifest
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
+from elasticjob_agent.keep.volume.pinned_parts import PinnedParts
 from elasticjob_agent.keep.volume.published import PublishedSteps
 from elasticjob_agent.keep.volume.receipt import Receipt
 from elasticjob_agent.keep.volume.trash import TrashDir
@@ -72,10 +73,12 @@ class Volume:
         self._held: dict[KeptPart, Manifest] = {}
         self._record = VolumeRecord(job, run)
         self._trash = TrashDir(self._paths.trash)
+        self.pins = PinnedParts(self._paths, self._trash)
         self._lock_fd = root_dir.lock_root(root, _LOCK_WAIT_S, is_shared=bool(workers_mode & 0o077))
         try:
             root_dir.make_directories(self._paths)
             self._open_record(read_record(self._paths.record))
+            self.pins.clear()
             self._held = scanning.scan_held(self._paths, self._trash, report)
             scanning.scan_receipts(self._paths, self._trash, self._held)
         except BaseException:
@@ -294,7 +297,8 @@ class Volume:
             if not each.is_unchanged():
                 self.withdraw(part, "a file has changed after the part was published")
                 raise PartChangedError(f"a file of part {part} has changed after it was published")
-        return linking.link_step(self._paths, self._trash, {part: each.manifest for part, each in held.items()})
+        manifests = {part: each.manifest for part, each in held.items()}
+        return linking.link_parts(self._paths, self._trash, manifests, self._paths.kept_step(step))
 
     def unlink_dropped(self) -> None:
         """Throw away the links for workers to steps that are not held any more: only they keep memory.
@@ -360,7 +364,7 @@ class Volume:
         free = space.free_bytes(self._paths.root)
         if self._size_limit is not None:
             paths = self._paths
-            used = space.used_bytes([paths.held, paths.partial, paths.incoming, paths.kept])
+            used = space.used_bytes([paths.held, paths.partial, paths.incoming, paths.kept, paths.pinned])
             free = min(free, self._size_limit - used)
         return max(0, free - sum(receipt.missing_bytes for receipt in self._receipts.values()))
 
@@ -391,7 +395,7 @@ class Volume:
             write_record(self._paths.record, self._record)
 
     def _erase(self) -> None:
-        for name in ("in", "held", "part", "kept"):
+        for name in ("in", "held", "part", "kept", "persist"):
             self._trash.throw_away(self._paths.root / name)
         root_dir.make_directories(self._paths)
         self._held = {}

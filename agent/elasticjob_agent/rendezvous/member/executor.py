@@ -21,6 +21,7 @@ from elasticjob_agent.rendezvous.protocol.transactions import VersionedNode
 from elasticjob_agent.tracing import Tracer
 from elasticjob_api import records
 from elasticjob_api.errors import RecordError
+from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.records import NodeRecord
 from elasticjob_api.rendezvous_state import Cause, RendezvousState, next_round
 from elasticjob_api.runtime_config import failure_stop_grace_s
@@ -87,6 +88,7 @@ class StepExecutor:
             StepKind.REPORT_READY: self._report_ready,
             StepKind.REPORT_DONE: self._report_done,
             StepKind.REPORT_LATE_FAILURES: self._report_late_failures,
+            StepKind.REPORT_SEALED: self._report_sealed,
             StepKind.OPEN_FAILED: self._open_failed,
             StepKind.OPEN_RESTORE_FAILED: self._open_restore_failed,
             StepKind.OPEN_LEAVING: self._open_leaving,
@@ -153,12 +155,28 @@ class StepExecutor:
         # A new port after each round. A port that no round used remains: a leader may have published it.
         port = session.node.master_port if session.started is None else self._workers.renew_master_port()
         node = replace(session.node, ready=state.round, master_port=port)
-        await self._keep.seal()
-        txn = transactions.ready(session.me, session.last, node, holdings=self._keep.holdings)
+        holdings = await self._sealed_holdings(context)
+        txn = transactions.ready(session.me, session.last, node, holdings=holdings)
         result = await self._commit_node(context, txn, node)
         if result is StepResult.DONE:
             self._trace.point("ready", state.round)
         return result
+
+    async def _report_sealed(self, context: StepContext, _step: Step) -> StepResult:
+        # Tried once: without the record, other nodes wait for a part of their time, and then go by the last one.
+        context.session.sealed = context.state.nonce
+        return await self._commit(
+            context, transactions.sealed(context.session.me, await self._sealed_holdings(context))
+        )
+
+    async def _sealed_holdings(self, context: StepContext) -> HoldingsRecord | None:
+        """Return the holdings after all that was published is taken; where steps are persisted, with the state."""
+        await self._keep.seal()
+        holdings = self._keep.holdings
+        if holdings is None or not self._keep.persists:
+            return holdings
+        context.session.sealed = context.state.nonce
+        return replace(holdings, sealed=context.state.nonce)
 
     async def _report_done(self, context: StepContext, _step: Step) -> StepResult:
         state, session = context.state, context.session

@@ -252,6 +252,8 @@ class RendezvousMember:
             ready=session.node.ready,
             has_keeper=holdings is not None,
             has_holdings=holdings is not None and bool(holdings.steps),
+            persists=holdings is not None and self._keep.persists,
+            has_sealed=state is not None and session.sealed == state.nonce,
             lingers=self._lingers(session, state),
             restore=self._restore_phase(state),
             done_round=session.done_round,
@@ -268,12 +270,15 @@ class RendezvousMember:
         return self._keep.restore_phase(state)
 
     def _lingers(self, session: Session, state: RendezvousState | None) -> bool:
-        """Return whether others need this node's steps; the keeper has taken all of them only after `ready`."""
-        if not (self._leave_requested and session.node.leaving) or state is None:
+        """Return whether something is left to do for this node's steps; a seal has come before."""
+        if state is None or self._workers.phase not in {Workers.NONE, Workers.SUCCEEDED}:
             return False
-        is_stopped = self._workers.phase in {Workers.NONE, Workers.SUCCEEDED}
+        if state.phase is RoundPhase.SUSPENDED or state.phase.is_final:
+            return self._keep.persists and session.sealed == state.nonce and self._keep.lingers(state)
+        if not (self._leave_requested and session.node.leaving):
+            return False
         has_reported = state.phase is not RoundPhase.FORMING or session.node.ready == state.round
-        return is_stopped and has_reported and self._keep.lingers(state)
+        return has_reported and self._keep.lingers(state)
 
     async def _execute(self, session: Session, step: Step) -> None:
         try:

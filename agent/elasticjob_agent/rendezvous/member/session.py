@@ -54,6 +54,8 @@ class Session:
     last_config_bytes: bytes = b""
     """The runtime config that the leader wrote last."""
     done_round: int = 0
+    sealed: str = ""
+    """The nonce of the last state for which the holdings at the end were reported, or that was tried."""
     leave_tried: bool = False
     """Whether a step failed after a request to leave: the workers stop, whether or not the peers know."""
     failures_reported: int = 0

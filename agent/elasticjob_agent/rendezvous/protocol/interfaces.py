@@ -43,6 +43,9 @@ class KeepPort(Protocol):
     on_change: Callable[[], None]
     """Called after each change of a restore's phase, and when a node that leaves is needed no more."""
 
+    persists: bool = False
+    """Whether steps are written to a shared directory, also the last ones before all nodes end."""
+
     @property
     def holdings(self) -> HoldingsRecord | None:
         """The parts that this node has, as last known; None if it has no keeper."""
@@ -63,7 +66,10 @@ class KeepPort(Protocol):
         """Allow the keeper to drop and copy steps: the workers of the round have started."""
 
     def lingers(self, state: RendezvousState) -> bool:
-        """Return whether other nodes may still need the steps of this node, which leaves and runs no worker."""
+        """Return whether this node, which ends and runs no worker, has something left to do for its steps.
+
+        Other nodes may still need them. If all nodes end, the last steps are written to the shared directory.
+        """
 
 
 class NoKeep(KeepPort):

@@ -63,8 +63,12 @@ class MemberState:
     """Whether this node keeps steps in memory."""
     has_holdings: bool = False
     """Whether this node has parts of steps in memory."""
+    persists: bool = False
+    """Whether this node writes its last steps to a shared directory before it ends."""
+    has_sealed: bool = False
+    """Whether the holdings of this node at the end that the state brings were reported, or that was tried."""
     lingers: bool = False
-    """Whether other nodes may still fetch what this node has, though it leaves."""
+    """Whether other nodes may still fetch what this node has, or it still writes steps to disk, though it ends."""
     restore: RestorePhase = RestorePhase.NOT_NEEDED
     done_round: int = 0
     """The last round for which a done record is written."""
@@ -87,6 +91,7 @@ class StepKind(Enum):
     REPORT_READY = "report ready"
     REPORT_DONE = "report done"
     REPORT_LATE_FAILURES = "report late failures"
+    REPORT_SEALED = "report the last kept steps"
     OPEN_FAILED = "open a round for a failed worker"
     OPEN_RESTORE_FAILED = "open a round without the step that could not be restored"
     OPEN_LEAVING = "open a round to leave"
@@ -114,7 +119,7 @@ def next_step(s: MemberState) -> Step:
         return _stop_then(s, Step(StepKind.EXIT, code=ExitCode.JOB_DELETED), fast=True)
     if s.state is not None and s.state.phase.is_final:
         code = ExitCode.OK if s.state.phase is RoundPhase.SUCCEEDED else None
-        return _stop_then(s, Step(StepKind.EXIT, code=code), fast=True)
+        return _stop_then(s, _drain_then(s, Step(StepKind.EXIT, code=code)), fast=True)
     if s.leave_requested:
         return _leave(s)
     if s.state is None:
@@ -126,6 +131,15 @@ def _stop_then(s: MemberState, then: Step, *, fast: bool) -> Step:
     if s.workers in _ALIVE:
         return Step(StepKind.STOP_FAST if fast else StepKind.STOP)
     return WAIT if s.workers is Workers.STOPPING else then
+
+
+def _drain_then(s: MemberState, then: Step) -> Step:
+    """Return `then`, after the last steps of a job whose nodes all end are on disk."""
+    if not s.persists:
+        return then
+    if not s.has_sealed:
+        return Step(StepKind.REPORT_SEALED)
+    return WAIT if s.lingers else then
 
 
 def _leave(s: MemberState) -> Step:
@@ -141,6 +155,8 @@ def _depart(s: MemberState) -> Step:
         return Step(StepKind.LEAVE)
     if s.state.phase is RoundPhase.FORMING and s.ready != s.state.round:
         return Step(StepKind.REPORT_READY)
+    if s.state.phase is RoundPhase.SUSPENDED:
+        return _drain_then(s, Step(StepKind.LEAVE))
     return WAIT if s.lingers else Step(StepKind.LEAVE)
 
 
@@ -152,7 +168,7 @@ def _runs_its_round(s: MemberState) -> bool:
 
 
 def _suspended(s: MemberState, _state: RendezvousState) -> Step:
-    return _stop_then(s, WAIT, fast=False)
+    return _stop_then(s, _drain_then(s, WAIT), fast=False)
 
 
 def _form(s: MemberState, state: RendezvousState) -> Step:

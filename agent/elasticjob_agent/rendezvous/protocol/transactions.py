@@ -146,6 +146,11 @@ def ready(me: SessionIdentity, last: VersionedNode, node: NodeRecord, *, holding
     return Txn(me.unchanged_since(last), (me.put_node(node), *me.put_holdings(holdings)), me.on_conflict_reads)
 
 
+def sealed(me: SessionIdentity, holdings: HoldingsRecord | None) -> Txn:
+    """Return the write of the holdings of a node that ends: with them all nodes choose what they write to disk."""
+    return Txn((me.owns_key,), me.put_holdings(holdings), (Get(me.keys.ctl, prefix=True),))
+
+
 def open_round(me: SessionIdentity, observed_revision: int, next_state: RendezvousState, failures: Failures) -> Txn:
     """Return the write that opens the next round, with the failures that cause it."""
     ops = (_put_state(me.keys, next_state), *_put_failures(me.keys, failures))

@@ -235,3 +235,31 @@ def test_a_leaving_node_with_a_keeper_stays_as_long_as_others_need_its_steps(
     situation: MemberState, step: Step
 ) -> None:
     assert next_step(situation) == step
+
+
+def a_persister(state: RendezvousState, workers: Workers = DOWN, **situation: Any) -> MemberState:
+    """Return a member whose last steps go to a shared directory."""
+    return a_member(state, workers, has_keeper=True, persists=True, **situation)
+
+
+@pytest.mark.parametrize(
+    ("state", "end"),
+    [
+        (SUSPENDED, WAIT),
+        (SUCCEEDED, Step(StepKind.EXIT, code=ExitCode.OK)),
+        (FAILED, Step(StepKind.EXIT, code=None)),
+    ],
+)
+def test_a_node_writes_its_last_steps_before_the_job_ends_or_is_suspended(state: RendezvousState, end: Step) -> None:
+    assert next_step(a_persister(state, RUN)).kind in {StepKind.STOP, StepKind.STOP_FAST}
+    assert next_step(a_persister(state)) == Step(StepKind.REPORT_SEALED)
+    assert next_step(a_persister(state, has_sealed=True, lingers=True)) == WAIT
+    assert next_step(a_persister(state, has_sealed=True)) == end
+    assert next_step(replace(a_persister(state), persists=False)) == end
+
+
+def test_a_node_that_leaves_a_suspended_job_writes_its_last_steps_first() -> None:
+    leaver = a_persister(SUSPENDED, leave_requested=True, leave_reported=True)
+    assert next_step(leaver) == Step(StepKind.REPORT_SEALED)
+    assert next_step(replace(leaver, has_sealed=True, lingers=True)) == WAIT
+    assert next_step(replace(leaver, has_sealed=True)) == Step(StepKind.LEAVE)

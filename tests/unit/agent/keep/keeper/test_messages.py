@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_agent.keep.keeper import messages
+from elasticjob_agent.keep.keeper import line_parser
 from elasticjob_agent.keep.keeper.errors import ControlError
 from elasticjob_agent.keep.keeper.fetch_sources import decode_sources, encode_sources
+from elasticjob_agent.keep.keeper.line_parser import LineParser
 from elasticjob_agent.keep.keeper.messages import (
     Answer,
     BeginRequest,
@@ -19,7 +20,6 @@ from elasticjob_agent.keep.keeper.messages import (
     HoldingsUpdate,
     JoinRequest,
     KeeperStatus,
-    LineParser,
     LingerRequest,
     LingerResult,
     Message,
@@ -166,7 +166,7 @@ def test_lines_are_whole_however_their_bytes_arrive(lines: list[bytes], data: st
 
 
 def test_a_line_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "LINE_LIMIT", 10)
+    monkeypatch.setattr(line_parser, "LINE_LIMIT", 10)
     buffer = LineParser()
     assert buffer.feed(b"0123456789") == []
     with pytest.raises(ControlError, match="more than 10 bytes"):

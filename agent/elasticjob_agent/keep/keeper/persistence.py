@@ -1,0 +1,298 @@
+"""The part of a keeper that persists steps: it pins parts in memory, lets the writer write them, and keeps count.
+
+Threads of transfers call it with orders, the main thread with requests, and the thread of the writer with ends. No call
+waits. A failed write is reported, and tried again with a later order.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from elasticjob_agent.keep.keeper.messages import (
+    BeginRequest,
+    FetchRequest,
+    FetchResult,
+    OpenRequest,
+)
+from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, PersistUpdate
+from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
+from elasticjob_agent.keep.persist.layout import SourceFile
+from elasticjob_agent.keep.persist.messages import (
+    CheckCommand,
+    ListCommand,
+    PartFiles,
+    RemoveCommand,
+    WriteCommand,
+    WriterAnswer,
+)
+from elasticjob_agent.keep.persist.writer_process import STALL_S, WriterProcess
+from elasticjob_agent.keep.rules import persisting
+from elasticjob_agent.keep.rules.commit import SafePoint
+from elasticjob_agent.keep.rules.persisting import PersistAnnouncement, PersistOrder, PersistTimer
+from elasticjob_agent.keep.volume.errors import VolumeError
+from elasticjob_agent.keep.volume.paths import KeptPart
+from elasticjob_api.errors import RecordError
+from elasticjob_api.kept_steps import Holdings, KeptStep, PersistedStep
+from elasticjob_api.rendezvous_state import Member
+
+_MOST_STEPS = 256
+"""So many of the newest whole steps are reported to the agent."""
+_LIST_AGAIN_S = 5.0
+
+
+class Persistence:
+    """The persisted steps of one keeper."""
+
+    def __init__(
+        self,
+        opened: OpenRequest,
+        steps: StepKeeper,
+        *,
+        report: Callable[[str], None],
+        send: Callable[[PersistUpdate | DrainResult | FetchResult], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """List what is whole at once. `report` and `send` are called from any thread."""
+        self._steps = steps
+        self._report = report
+        self._send = send
+        self._clock = clock
+        self._shared = opened.persist_to
+        self._keep = opened.persist_keep
+        self._lock = threading.RLock()
+        self._schedule = PersistTimer(opened.persist_every_s, now_s=clock())
+        self._writer = WriterProcess(opened.persist_to, opened.job, stall_s=opened.persist_stall_s or STALL_S)
+        self._me: Member | None = None
+        self._rate = 0
+        self._id = ""
+        self._found: dict[PersistedStep, int] = {}
+        self._in_use: PersistedStep | None = None
+        self._order: PersistOrder | None = None
+        """The last order that was taken."""
+        self._led: PersistOrder | None = None
+        """The last order that was given in the round that this keeper leads."""
+        self._writing: KeptStep | None = None
+        self._troubles: dict[str, str] = {}
+        """The troubles: of the directory, of the last write, of the leader's orders."""
+        self._failures = 0
+        self._seen_due_s: float | None = None
+        self._number = 0
+        self._update: PersistUpdate | None = None
+        self._list()
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    def join(self, me: Member) -> None:
+        """Be this member."""
+        with self._lock:
+            self._me = me
+        self._notify()
+
+    def begin(self, begun: BeginRequest) -> None:
+        """Know the round: how fast it may write, and the step that its workers read."""
+        with self._lock:
+            self._rate = begun.bandwidth
+            self._in_use = PersistedStep.parse(begun.in_place) if begun.in_place else None
+
+    def check(self, request: FetchRequest) -> None:
+        """Check that a persisted step is on this node, and send its directory; its workers read it there."""
+        step = PersistedStep(request.run, request.step)
+        with self._lock:
+            self._in_use = step
+
+        def on_end(reply: WriterAnswer) -> None:
+            self._send(FetchResult(request.number, reply.directory, reply.error))
+
+        self._writer.send(CheckCommand(step), on_end)
+
+    def drain(self, request: DrainRequest) -> None:
+        """Write these parts as fast as the disk allows, instead of what is written now; send the result."""
+        self._writer.cancel_writes()
+        number = request.number
+        parts = [KeptPart(request.step, index) for index in request.indices]
+
+        def on_end(reply: WriterAnswer) -> None:
+            self._on_written(request.step, parts, reply)
+            self._send(DrainResult(number, error=reply.error))
+
+        error = self._write(request.step, parts, on_end, rate=0)
+        if error:
+            self._send(DrainResult(number, error=error))
+
+    # --- the commit channel ------------------------------------------------------------------------------------------
+
+    def news(self) -> PersistAnnouncement:
+        """Return what the leader's keeper is to know."""
+        with self._lock:
+            return PersistAnnouncement(
+                self._id, self._newest_of_run(), self._writing is not None, "directory" in self._troubles
+            )
+
+    def learn(self, point: SafePoint, members: tuple[Member, ...]) -> None:
+        """Take the order of a leader, unless an earlier one is still written; look for a step that became whole."""
+        with self._lock:
+            is_news = point.persisted is not None and point.persisted not in self._found
+            order = point.order
+            is_taken = order is not None and order != self._order and self._writing is None and self._me in members
+        if is_news:
+            self._list()
+        if is_taken and order is not None:
+            self._take(order, members)
+
+    def lead(
+        self,
+        point: SafePoint,
+        news: Mapping[Member, PersistAnnouncement],
+        members: tuple[Member, ...],
+        holdings: Mapping[Member, Holdings],
+    ) -> SafePoint:
+        """Return the answer of the leader's keeper with its order, and the newest step that any member has found."""
+        now_s = self._clock()
+        with self._lock:
+            trouble = persisting.find_trouble(news)
+            self._set_trouble("order", trouble and f"keep.persistTo {self._shared}: {trouble}")
+            if now_s >= self._schedule.due_s:
+                self._number += 1
+                order = persisting.next_order(
+                    news, point.committed, members, holdings, number=int(now_s * 1000) + self._number
+                )
+                if order is not None:
+                    self._led = order
+                    self._schedule.note_order(now_s)
+            newest = [each.newest for each in news.values() if each.newest is not None]
+            order = self._led
+        self._notify()
+        return replace(point, order=order, persisted=max(newest, key=lambda each: each.step, default=None))
+
+    def stop_leading(self) -> None:
+        """Forget the orders and the troubles of a round that ends."""
+        with self._lock:
+            self._led = None
+            self._set_trouble("order", "")
+
+    def pause_s(self) -> float | None:
+        """Return the seconds until an order may be due; None if that was noticed already."""
+        with self._lock:
+            due_s = self._schedule.due_s
+            return None if due_s == self._seen_due_s else max(0.0, due_s - self._clock())
+
+    def take_due(self) -> bool:
+        """Return True once for each time at which an order is due."""
+        with self._lock:
+            due_s = self._schedule.due_s
+            if self._clock() < due_s or due_s == self._seen_due_s:
+                return False
+            self._seen_due_s = due_s
+            return True
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def _take(self, order: PersistOrder, members: tuple[Member, ...]) -> None:
+        assert self._me is not None
+        own = self._steps.own_parts(order.step)
+        indices = persisting.parts_to_write(order.sources, order.step, members, self._me, own)
+        parts = [KeptPart(order.step, index) for index in sorted(indices)]
+        with self._lock:
+            self._order = order
+            self._writing = order.step if parts else None
+        if parts and (error := self._write(order.step, parts, self._on_end_of(order.step, parts), rate=self._rate)):
+            self._on_written(order.step, parts, WriterAnswer(0, error=error))
+        self._notify()
+
+    def _on_end_of(self, step: KeptStep, parts: list[KeptPart]) -> Callable[[WriterAnswer], None]:
+        return lambda reply: self._on_written(step, parts, reply)
+
+    def _write(
+        self, step: KeptStep, parts: list[KeptPart], on_end: Callable[[WriterAnswer], None], *, rate: int
+    ) -> str:
+        """Pin these parts and let them be written; return why that cannot be, else an empty text."""
+        try:
+            pinned = [self._pin(part) for part in parts]
+            command = WriteCommand(PersistedStep(self._steps.volume.run, step), tuple(pinned), rate)
+        except (VolumeError, RecordError) as error:
+            return str(error)
+        with self._lock:
+            self._writing = step
+        self._writer.send(command, on_end)
+        return ""
+
+    def _pin(self, part: KeptPart) -> PartFiles:
+        volume = self._steps.volume
+        held = volume.open_part(part.step, part.index)
+        files = tuple(SourceFile(file.name, file.size, file.crc) for file in held.manifest.files)
+        return PartFiles(part.index, str(volume.pins.add(held)), files)
+
+    def _on_written(self, step: KeptStep, parts: Iterable[KeptPart], reply: WriterAnswer) -> None:
+        self._steps.volume.pins.remove(parts)
+        with self._lock:
+            if self._writing == step:
+                self._writing = None
+            self._failures += bool(reply.error)
+            self._set_trouble("write", reply.error and f"step {step.number} was not persisted: {reply.error}")
+        self._accept(reply)
+        self._notify()
+
+    # --- what is whole -----------------------------------------------------------------------------------------------
+
+    def _list(self) -> None:
+        self._writer.send(ListCommand(), self._on_listed)
+
+    def _on_listed(self, reply: WriterAnswer) -> None:
+        with self._lock:
+            self._set_trouble("directory", reply.error)
+        self._accept(reply)
+        self._notify(is_listed=not reply.error)
+        if reply.error:
+            timer = threading.Timer(_LIST_AGAIN_S, self._list)
+            timer.daemon = True
+            timer.start()
+
+    def _accept(self, reply: WriterAnswer) -> None:
+        if reply.steps is None:
+            return
+        with self._lock:
+            before = self._newest_of_run()
+            self._id = reply.id
+            self._found = {PersistedStep.parse(text): at for text, at in reply.steps.items()}
+            if (newest := self._newest_of_run()) is None or newest == before:
+                return
+            self._schedule.note_whole(self._clock())
+            removed = self._superfluous() if self._steps.is_running else []
+        if removed:
+            self._writer.send(RemoveCommand(tuple(map(str, removed))))
+
+    def _superfluous(self) -> list[PersistedStep]:
+        in_use = [] if self._in_use is None else [self._in_use]
+        return persisting.superfluous(
+            self._found, self._steps.history, self._steps.volume.run, keep=self._keep, in_use=in_use
+        )
+
+    def _newest_of_run(self) -> PersistedStep | None:
+        run, history = self._steps.volume.run, self._steps.history
+        own = [each for each in self._found if each.run == run and history.is_alive(each.step)]
+        return max(own, key=lambda each: each.step, default=None)
+
+    # --- reports -----------------------------------------------------------------------------------------------------
+
+    def _set_trouble(self, what: str, why: str) -> None:
+        if why and why != self._troubles.get(what):
+            self._report(f"steps are not persisted at present: {why}")
+        if why:
+            self._troubles[what] = why
+        else:
+            self._troubles.pop(what, None)
+
+    def _notify(self, *, is_listed: bool = False) -> None:
+        with self._lock:
+            newest = sorted(self._found, key=lambda each: self._found[each])[-_MOST_STEPS:]
+            update = PersistUpdate(
+                is_listed=is_listed or (self._update is not None and self._update.is_listed),
+                steps={str(each): self._found[each] for each in newest},
+                error=next(iter(self._troubles.values()), ""),
+                failures=self._failures,
+            )
+            if update == self._update:
+                return
+            self._update = update
+        self._send(update)

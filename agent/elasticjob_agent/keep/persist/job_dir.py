@@ -1,0 +1,198 @@
+"""The directory of one job in the shared directory: what is whole, and every change of it.
+
+Keepers of all nodes use it at once, and may end at any time. Each change is one rename. A step is whole if its final
+name exists, and that name comes by one rename after all parts are there. No final directory is ever written again.
+"""
+
+import contextlib
+import os
+import secrets
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from elasticjob_agent.keep.persist import files, layout
+from elasticjob_agent.keep.persist.errors import PersistError, PersistRefused, translated
+from elasticjob_agent.keep.persist.layout import PersistedFile, SourceFile
+from elasticjob_agent.keep.persist.part_copy import PartCopy, Pause
+from elasticjob_agent.keep.volume.trash import TrashDir
+from elasticjob_api.kept_steps import PersistedStep
+
+_MARKER_BYTES = 16 << 20
+
+
+class JobDir:
+    """The persisted steps of one job. Each method may block as long as the file system does; all raise PersistError."""
+
+    def __init__(self, shared: Path, job: str) -> None:
+        """`shared` is the directory of all jobs; `job` the prefix of the job's keys."""
+        self.path = shared / layout.job_dir_name(job)
+        self._shared = shared
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def open(self) -> str:
+        """Make the directory of the job if it is missing; return its id, which all nodes must read alike."""
+        with translated(f"cannot use {self.path}"):
+            shared = os.open(self._shared, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                with files.made(self.path.name, below=shared) as fd:
+                    for name in (layout.UNFINISHED, layout.TRASH):
+                        with files.made(name, below=fd):
+                            pass
+                    return self._id(fd)
+            finally:
+                os.close(shared)
+
+    @staticmethod
+    def _id(fd: int) -> str:
+        """Return the id; the first node has made it. A link gives the file its name only when it is complete."""
+        with contextlib.suppress(FileNotFoundError):
+            return _checked_id(files.read(layout.ID, len("0" * 17), below=fd))
+        draft = f"{layout.ID}.{secrets.token_hex(8)}"
+        new = files.create(draft, below=fd)
+        try:
+            os.write(new, secrets.token_hex(8).encode())
+            os.fsync(new)
+            with contextlib.suppress(FileExistsError):
+                os.link(draft, layout.ID, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
+        finally:
+            os.close(new)
+            os.unlink(draft, dir_fd=fd)
+        return _checked_id(files.read(layout.ID, len("0" * 17), below=fd))
+
+    def whole_steps(self) -> dict[PersistedStep, int]:
+        """Return the whole steps, each with the time (ns) of its directory."""
+        with self._opened() as fd:
+            return dict(self._directories(fd, layout.parse_whole))
+
+    def unfinished_steps(self) -> list[PersistedStep]:
+        """Return the steps of which something is there, and no final name."""
+        with self._opened(layout.UNFINISHED) as fd:
+            return [step for step, _ in self._directories(fd, layout.parse_unfinished)]
+
+    def _directories(self, fd: int, parse: "layout.Parse") -> Iterator[tuple[PersistedStep, int]]:
+        for entry in files.entries(fd, str(self.path)):
+            if (step := parse(entry.name)) is not None:
+                with contextlib.suppress(FileNotFoundError):
+                    found = entry.stat(follow_symlinks=False)
+                    if stat.S_ISDIR(found.st_mode):
+                        yield step, found.st_mtime_ns
+
+    def check_whole(self, step: PersistedStep) -> Path:
+        """Return the directory of a whole step; raise PersistRefused if it is missing, or has links or devices."""
+        name = layout.whole_name(step)
+        with self._opened() as fd:
+            if not files.is_directory(name, below=fd):
+                raise PersistRefused(f"{self.path / name} does not exist on this node")
+            with files.opened(name, below=fd) as whole:
+                for _ in files.walk(whole):
+                    pass
+        return self.path / name
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def write_part(
+        self,
+        step: PersistedStep,
+        index: int,
+        source: Path,
+        wanted: Sequence[SourceFile],
+        pause: Pause,
+    ) -> None:
+        """Copy one part from `source`, unless it is there already."""
+        with self._opened() as fd:
+            if files.is_directory(layout.whole_name(step), below=fd):
+                return
+        with self._opened(layout.UNFINISHED) as fd, files.made(str(step), below=fd) as unfinished:
+            copy = PartCopy(unfinished, index, pause)
+            if not copy.is_done():
+                copy.copy(source, wanted)
+
+    def complete(self, step: PersistedStep) -> bool:
+        """Give a step its final name if all of its parts are there; return whether it is whole now."""
+        name = layout.whole_name(step)
+        with self._opened() as fd:
+            if not files.is_directory(name, below=fd):
+                with contextlib.suppress(FileNotFoundError):  # another node has renamed or removed it meanwhile
+                    self._complete(fd, step, name)
+            if not files.is_directory(name, below=fd):
+                return False
+        self.remove_unfinished([step])
+        return True
+
+    def _complete(self, fd: int, step: PersistedStep, name: str) -> None:
+        with files.opened(layout.UNFINISHED, below=fd) as above, files.opened(str(step), below=above) as unfinished:
+            if (parts := self._markers(unfinished, step)) is None:
+                return
+            try:
+                self._check_files(unfinished, layout.merge_parts(parts))
+            except PersistError:
+                self.remove_unfinished([step])
+                raise
+            if files.rename_new(layout.FILES, name, below=unfinished, into=fd):
+                os.fsync(fd)
+
+    @staticmethod
+    def _markers(unfinished: int, step: PersistedStep) -> list[tuple[PersistedFile, ...]] | None:
+        """Return the files of each part; None if a part is missing."""
+        with files.opened(layout.PARTS, below=unfinished) as parts, os.scandir(parts) as scan:
+            limit = step.step.parts
+            found = {index for entry in scan if (index := layout.parse_marker(entry.name)) is not None}
+            if found != set(range(limit)):
+                return None
+            return [
+                layout.decode_marker(files.read(layout.marker_name(index), _MARKER_BYTES, below=parts))
+                for index in range(limit)
+            ]
+
+    @staticmethod
+    def _check_files(unfinished: int, merged: dict[str, PersistedFile]) -> None:
+        """Delete what belongs to no part; raise PersistError if a file is missing or has another size."""
+        with files.opened(layout.FILES, below=unfinished) as fd:
+            sizes = {}
+            for name, found in list(files.walk(fd)):
+                if name in merged:
+                    sizes[name] = found.st_size
+                    continue
+                with files.parent_of(name, below=fd) as (parent, last), contextlib.suppress(FileNotFoundError):
+                    os.unlink(last, dir_fd=parent)
+        if wrong := next((file.name for file in merged.values() if sizes.get(file.name) != file.size), None):
+            raise PersistError(f"{wrong!r:.120} is not as its part was written; the step is written again")
+
+    # --- deleting ----------------------------------------------------------------------------------------------------
+
+    def remove_whole(self, steps: Iterable[PersistedStep]) -> None:
+        """Throw these whole steps away; each loses its name by one rename."""
+        self._throw_away([self.path / layout.whole_name(step) for step in steps])
+
+    def remove_unfinished(self, steps: Iterable[PersistedStep]) -> None:
+        """Throw away what was written of these steps."""
+        self._throw_away([self.path / layout.UNFINISHED / str(step) for step in steps])
+
+    def _throw_away(self, paths: list[Path]) -> None:
+        with self._opened(layout.TRASH) as trash:
+            for path in paths:
+                for_now = f"{path.name[:100]}.{secrets.token_hex(8)}"
+                with files.opened(path.parent) as parent, contextlib.suppress(FileNotFoundError):
+                    os.rename(path.name, for_now, src_dir_fd=parent, dst_dir_fd=trash)
+
+    def empty_trash(self) -> None:
+        """Delete what was thrown away; this can take long."""
+        TrashDir(self.path / layout.TRASH).empty()
+
+    @contextlib.contextmanager
+    def _opened(self, name: str = "") -> Iterator[int]:
+        with translated(f"cannot use {self.path}"), files.opened(self.path) as fd:
+            if not name:
+                yield fd
+                return
+            with files.opened(name, below=fd) as below:
+                yield below
+
+
+def _checked_id(data: bytes) -> str:
+    text = data.decode("ascii", "replace")
+    if not layout.is_id(text):
+        raise PersistRefused(f"{layout.ID} is not the id of a directory of elasticjob")
+    return text

@@ -1,0 +1,159 @@
+"""The writer: the process that alone touches the shared directory, for one keeper.
+
+A file system in a network can stop to answer. A process that waits for it cannot be killed. So neither the agent nor
+its keeper touches that directory, and neither waits for this process. Parts are written one after the other; a list or
+a check does not wait for them.
+"""
+
+import contextlib
+import ctypes
+import os
+import platform
+import queue
+import socket
+import threading
+import time
+from pathlib import Path
+
+from elasticjob_agent.keep.persist.errors import PersistError, WriteCancelledError
+from elasticjob_agent.keep.persist.job_dir import JobDir
+from elasticjob_agent.keep.persist.messages import (
+    CancelCommand,
+    CheckCommand,
+    Command,
+    ListCommand,
+    RemoveCommand,
+    WriteCommand,
+    WriterAnswer,
+    decode_command,
+    encode_answer,
+)
+from elasticjob_agent.keep.transfer.throttle import Throttle
+
+_NICE = 10
+"""Writes yield to the training."""
+_PROGRESS_S = 1.0
+_IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
+_LOWEST_BEST_EFFORT = (2 << 13) | 7
+
+
+class Writer:
+    """Serves one keeper on its socket."""
+
+    def __init__(self, keeper: socket.socket, directory: JobDir) -> None:
+        self._keeper = keeper
+        self._directory = directory
+        self._sending = threading.Lock()
+        self._writes: queue.SimpleQueue[tuple[int, WriteCommand]] = queue.SimpleQueue()
+        self._cancelled = 0
+        """The number of the last command when the last cancellation came: no earlier write goes on."""
+        self._id = ""
+        self._throttle = Throttle()
+
+    def run(self) -> None:
+        """Serve until the keeper ends; raise PersistError if it sends what is no command."""
+        threading.Thread(target=self._write_all, name="persist writes", daemon=True).start()
+        with self._keeper.makefile("rb") as lines:
+            for line in lines:
+                self._begin(*decode_command(line))
+
+    def _begin(self, number: int, command: Command) -> None:
+        if isinstance(command, CancelCommand):
+            self._cancelled = number
+            self._throttle.set_rate(None)
+            self._send(WriterAnswer(number))
+        elif isinstance(command, WriteCommand):
+            self._writes.put((number, command))
+        else:
+            threading.Thread(target=self._run, args=(number, command), daemon=True).start()
+
+    def _write_all(self) -> None:
+        while True:
+            self._run(*self._writes.get())
+
+    def _run(self, number: int, command: Command) -> None:
+        began_s = time.monotonic()
+        try:
+            self._send(self._act(number, command, began_s))
+        except PersistError as error:
+            self._send(WriterAnswer(number, error=str(error)))
+        except OSError as error:
+            self._send(WriterAnswer(number, error=f"{self._directory.path}: {error.strerror or error}"))
+
+    def _act(self, number: int, command: Command, began_s: float) -> WriterAnswer:
+        match command:
+            case ListCommand():
+                return self._list(number)
+            case WriteCommand():
+                self._write(number, command)
+                listed = self._list(number)
+                return WriterAnswer(number, id=listed.id, steps=listed.steps, seconds=time.monotonic() - began_s)
+            case CheckCommand(step):
+                return WriterAnswer(number, directory=os.fspath(self._directory.check_whole(step)))
+            case RemoveCommand(steps):
+                known = {str(step): step for step in self._directory.whole_steps()}
+                self._directory.remove_whole([known[text] for text in steps if text in known])
+                self._directory.empty_trash()
+        return WriterAnswer(number)
+
+    def _list(self, number: int) -> WriterAnswer:
+        if not self._id:
+            found = self._directory.open()
+            for step in self._directory.unfinished_steps():
+                with contextlib.suppress(PersistError):  # it is reported when it is written
+                    self._directory.complete(step)
+            self._id = found
+        return WriterAnswer(
+            number, id=self._id, steps={str(step): at for step, at in self._directory.whole_steps().items()}
+        )
+
+    def _write(self, number: int, command: WriteCommand) -> None:
+        self._throttle.set_rate(command.rate or None)
+        step = command.step
+        # A run writes one step after the other, and no other run of this job is alive: what is older never ends.
+        others = self._directory.unfinished_steps()
+        self._directory.remove_unfinished([each for each in others if each.run != step.run or each.step < step.step])
+        pause = _WriteThrottle(self, number, self._throttle)
+        for part in command.parts:
+            self._directory.write_part(step, part.index, Path(part.path), part.files, pause)
+        self._directory.complete(step)
+        self._directory.empty_trash()
+
+    def check(self, number: int) -> None:
+        """Raise WriteCancelledError if the write of this number was cancelled."""
+        if number < self._cancelled:
+            raise WriteCancelledError("the write was ended by another one")
+
+    def report_progress(self, number: int) -> None:
+        """Let the keeper know that the write of this number goes on."""
+        self._send(WriterAnswer(number, is_end=False))
+
+    def _send(self, reply: WriterAnswer) -> None:
+        with self._sending, contextlib.suppress(ConnectionError):  # the keeper has ended, and this process ends soon
+            self._keeper.sendall(encode_answer(reply))
+
+
+class _WriteThrottle:
+    """Keeps the rate of one write, reports its progress, and ends it when it was cancelled."""
+
+    def __init__(self, writer: Writer, number: int, throttle: Throttle) -> None:
+        self._writer = writer
+        self._number = number
+        self._throttle = throttle
+        self._reported_s = time.monotonic()
+
+    def __call__(self, wanted: int) -> int:
+        self._writer.check(self._number)
+        count = min(wanted, self._throttle.piece_bytes)
+        self._throttle.wait(count)
+        if time.monotonic() - self._reported_s >= _PROGRESS_S:
+            self._reported_s = time.monotonic()
+            self._writer.report_progress(self._number)
+        return count
+
+
+def yield_to_training() -> None:
+    """Give this process a low priority for processors and disks; its threads inherit both."""
+    os.nice(_NICE)
+    if number := _IOPRIO_SET.get(platform.machine()):
+        ctypes.CDLL(None).syscall(number, 1, 0, _LOWEST_BEST_EFFORT)

@@ -1,0 +1,137 @@
+"""Which step is persisted next, by which members, and when; and which persisted steps stay.
+
+The leader's keeper orders a step, because all parts of one step have to be written. Members that each chose a step
+would write parts of different ones. An order that is lost or fails is given again later.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources, parse_sources
+from elasticjob_api.errors import RecordError
+from elasticjob_api.kept_steps import History, Holdings, KeptStep, PersistedStep
+from elasticjob_api.rendezvous_state import Member
+
+RETRY_S = 60.0
+"""Seconds after which a step that did not become whole is ordered again, if that is sooner than the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersistOrder:
+    """One step that the members of a round write to the shared directory."""
+
+    step: KeptStep
+    sources: str
+    """Which member writes which part: text of `assign_sources`. Empty if it is long: each writes its own parts."""
+    number: int
+    """It differs from that of each earlier order, so that a step can be ordered twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class PersistAnnouncement:
+    """The knowledge of one keeper about the shared directory."""
+
+    directory: str
+    """The id of the directory that it uses; empty as long as it cannot be used."""
+    newest: PersistedStep | None = None
+    """The newest whole step of this run."""
+    is_writing: bool = False
+    has_failed: bool = False
+    """Whether the directory cannot be used at present."""
+
+
+class PersistTimer:
+    """When the next step is due, in seconds of any clock that never goes back."""
+
+    def __init__(self, every_s: float, *, now_s: float) -> None:
+        self._every_s = every_s
+        self.due_s = now_s + every_s
+
+    def note_whole(self, now_s: float) -> None:
+        """A further step is whole: the next one is due after the whole time."""
+        self.due_s = now_s + self._every_s
+
+    def note_order(self, now_s: float) -> None:
+        """A step was ordered. Unless it becomes whole, it is ordered again soon."""
+        self.due_s = now_s + min(self._every_s, RETRY_S)
+
+
+def find_trouble(news: Mapping[Member, PersistAnnouncement]) -> str:
+    """Return why no step can be persisted, without its full stop; empty if nothing is in the way."""
+    ids: dict[str, list[int]] = {}
+    for member, each in sorted(news.items()):
+        ids.setdefault(each.directory, []).append(member.slot)
+    ids.pop("", [])
+    if len(ids) > 1:
+        slots = " and ".join(f"slot {found[0]}" for found in list(ids.values())[:2])
+        return f"it is not the same file system on {slots}; mount one shared volume there on all nodes"
+    failed = [member.slot for member, each in sorted(news.items()) if each.has_failed]
+    return f"slot {failed[0]} cannot use it; its agent's log has the reason" if failed else ""
+
+
+def next_order(
+    news: Mapping[Member, PersistAnnouncement],
+    committed: KeptStep | None,
+    members: Sequence[Member],
+    holdings: Mapping[Member, Holdings],
+    *,
+    number: int,
+) -> PersistOrder | None:
+    """Return the order that is due; None if there is nothing to persist, or something is in the way."""
+    if committed is None or not set(members) <= news.keys() or find_trouble(news):
+        return None
+    if any(each.is_writing or not each.directory for each in news.values()):
+        return None
+    if any(each.newest is not None and each.newest.step >= committed for each in news.values()):
+        return None
+    return PersistOrder(committed, assign_sources(committed, members, holdings), number)
+
+
+def parts_to_write(
+    sources: str, step: KeptStep, members: Sequence[Member], me: Member, own: Collection[int]
+) -> frozenset[int]:
+    """Return the parts of a step that this member writes; `own` are those that it wrote itself in the training."""
+    try:
+        holders = parse_sources(sources, step, members).holders
+    except RecordError:
+        holders = None
+    if holders is None:
+        return frozenset(own)
+    return frozenset(part for part, member in holders.items() if member == me)
+
+
+def newest_eligible(
+    found: Mapping[PersistedStep, int], history: History, run: str, *, may_resume: bool
+) -> PersistedStep | None:
+    """Return the step of the shared directory that this training may restore; `found` has the time of each.
+
+    A training with a history descends from steps that are in it. Without one it is new: then it may begin from the
+    newest step of an earlier run, if it `may_resume`.
+    """
+    if history.entries:
+        own = [each for each in found if history.is_alive(each.step) and (may_resume or each.run == run)]
+        return max(own, key=lambda each: _history_order(history, each), default=None)
+    return max(found, key=lambda each: (found[each], str(each)), default=None) if may_resume else None
+
+
+def superfluous(
+    found: Mapping[PersistedStep, int], history: History, run: str, *, keep: int, in_use: Iterable[PersistedStep] = ()
+) -> list[PersistedStep]:
+    """Return the whole steps to remove: all but the `keep` newest, and never one that is in use.
+
+    Steps that the training descends from come first, then those of earlier runs by time. Steps of this run that left
+    the history are given up, so they go.
+    """
+    alive = sorted(
+        (each for each in found if history.is_alive(each.step)), key=lambda each: _history_order(history, each)
+    )
+    earlier = sorted(
+        (each for each in found if each.run != run and each not in alive), key=lambda each: (found[each], str(each))
+    )
+    kept = {*[*earlier, *alive][-keep:], *in_use}
+    return sorted((each for each in found if each not in kept), key=str) if alive else []
+
+
+def _history_order(history: History, each: PersistedStep) -> tuple[int, KeptStep, str]:
+    lineages = [entry.lineage for entry in history.entries]
+    return -lineages.index(each.step.lineage), each.step, each.run

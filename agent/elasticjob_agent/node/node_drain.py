@@ -1,0 +1,108 @@
+"""The last steps of a job whose nodes all end: each node writes its share of the newest whole step to disk.
+
+No leader is left to order that. So each node reads the same records from etcd, and decides by the same rule. A node
+that reads others has written its own share twice at worst.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from elasticjob_agent.keep.client import KeeperClient
+from elasticjob_agent.keep.keeper.errors import KeeperError
+from elasticjob_agent.keep.rules.persisting import parts_to_write
+from elasticjob_agent.node.keeper_lister import KeeperEntry, KeeperLister
+from elasticjob_agent.rendezvous.protocol.keep.restore_choice import choose_restore
+from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources
+from elasticjob_api.errors import RecordError
+from elasticjob_api.holdings import HoldingsRecord
+from elasticjob_api.kept_steps import History, KeptStep, PersistedStep
+from elasticjob_api.rendezvous_state import Member
+from elasticjob_etcd.errors import EtcdError
+
+_LOOK_S = 0.5
+"""Seconds between looks at the records of others, and the same for each of `_NODES_OF_A_LOOK` nodes."""
+_NODES_OF_A_LOOK = 50
+_WAITING_SHARE = 0.5
+"""The share of the time that a node waits for the records of others."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EndingJob:
+    """A job whose nodes all end, for now or for good."""
+
+    run: str
+    history: History
+    """The steps that the training descends from."""
+    nonce: str
+    """That of the state that ends it."""
+
+
+class NodeDrain:
+    """One drain of one node."""
+
+    def __init__(
+        self, keeper: KeeperClient, lister: KeeperLister, me: Member, *, ending: EndingJob, within_s: float
+    ) -> None:
+        self._keeper = keeper
+        self._lister = lister
+        self._me = me
+        self._ending = ending
+        self._within_s = within_s
+        self._written: set[tuple[KeptStep, int]] = set()
+
+    async def run(self) -> None:
+        """Return when the newest step is whole on disk, or when that cannot be in the time that there is."""
+        clock = asyncio.get_running_loop().time
+        wait_until_s, deadline_s = clock() + _WAITING_SHARE * self._within_s, clock() + self._within_s
+        is_over = False
+        while not is_over and clock() < deadline_s:
+            try:
+                keepers = await self._lister.list_all()
+                if clock() >= wait_until_s or all(each.sealed == self._ending.nonce for each in keepers.values()):
+                    is_over = await self._write(keepers, deadline_s - clock())
+            except (KeeperError, EtcdError, RecordError) as error:
+                log.warning("the last kept steps of this node are not on disk yet: %s", error)
+                keepers = {}
+            # A node that is done waits for the others. Without its record they would choose another step.
+            if not is_over:
+                await asyncio.sleep(_LOOK_S * (1 + len(keepers) / _NODES_OF_A_LOOK))
+
+    async def _write(self, keepers: Mapping[Member, KeeperEntry], left_s: float) -> bool:
+        """Write this node's share of the newest step; return whether nothing is left to do for any node.
+
+        Raises:
+            KeeperError: it could not be written.
+        """
+        step = newest_in_memory(self._ending.history, keepers)
+        if step is None:
+            return True
+        indices = [i for i in sorted(share_of(step, keepers, self._me)) if (step, i) not in self._written]
+        await self._keeper.drain(step, indices, left_s)
+        self._written.update((step, index) for index in indices)
+        is_whole = PersistedStep(self._ending.run, step) in self._keeper.persisted_steps()
+        if is_whole:
+            log.info("step %d is in the shared directory", step.number)
+        return is_whole
+
+
+def newest_in_memory(history: History, keepers: Mapping[Member, KeeperEntry]) -> KeptStep | None:
+    """Return the newest whole step of these nodes, None if there is none or the shared directory has it already."""
+    records = {
+        member: HoldingsRecord(port=each.address.port, steps=each.steps, persisted=each.persisted)
+        for member, each in keepers.items()
+    }
+    hosts = {member: each.machine for member, each in keepers.items()}
+    decision = choose_restore(history, records, hosts, copies=0)
+    is_persisted = any(each.persisted is not None and each.persisted.step == decision.step for each in records.values())
+    return None if decision.run or is_persisted else decision.step
+
+
+def share_of(step: KeptStep, keepers: Mapping[Member, KeeperEntry], me: Member) -> frozenset[int]:
+    """Return the parts of a step that this node writes."""
+    held = {member: each.steps for member, each in keepers.items()}
+    members = sorted(member for member, steps in held.items() if step in steps)
+    return parts_to_write(assign_sources(step, members, held), step, members, me, held.get(me, {}).get(step, ()))

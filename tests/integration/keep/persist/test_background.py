@@ -1,0 +1,256 @@
+"""Keepers of several nodes write committed steps to a shared directory, in the background."""
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from elasticjob_agent.keep.keeper.errors import RequestRefused
+from elasticjob_agent.keep.persist.layout import job_dir_name, whole_name
+from elasticjob_api.kept_steps import KeptStep, PersistedStep
+from testing.waiting import aeventually
+from tests.integration.keep.keeper_group import GroupNode, KeeperGroup, keeper_group
+from tests.integration.keep.keepers import JOB, RUN
+from tests.integration.keep.parts import contents
+
+
+def path_of(shared: Path, step: KeptStep) -> Path:
+    """Return the final name of a step."""
+    return shared / job_dir_name(JOB) / whole_name(PersistedStep(RUN, step))
+
+
+def whole_numbers(shared: Path) -> list[int]:
+    """Return the numbers of the whole steps."""
+    found = [path.name.split(".")[0] for path in (shared / job_dir_name(JOB)).glob("step-*")]
+    return sorted(int(name.removeprefix("step-")) for name in found)
+
+
+async def until_whole(shared: Path, step: KeptStep) -> Path:
+    """Return the directory of a step as soon as it is whole."""
+    path = path_of(shared, step)
+    await aeventually(path.exists, what=f"{path} exists")
+    return path
+
+
+@dataclass
+class Training:
+    """Publishes one step after the other in the rounds of a group."""
+
+    group: KeeperGroup
+    shared: Path
+    number: int = 0
+
+    async def publish(self) -> KeptStep:
+        """Publish the next step; return when it is committed."""
+        self.number += 1
+        self.group.publish(self.number, 1000)
+        step = self.group.step(self.number)
+        await self.group.until_committed(step)
+        return step
+
+    async def until_whole(self) -> KeptStep:
+        """Publish until a step that was published since is whole on disk; return it."""
+        published: list[KeptStep] = []
+
+        async def has_whole() -> bool:
+            published.append(await self.publish())
+            return any(path_of(self.shared, step).exists() for step in published)
+
+        is_found: bool = await aeventually(has_whole, what="a step is whole")
+        assert is_found
+        return max(step for step in published if path_of(self.shared, step).exists())
+
+
+def writer_of(node: GroupNode) -> psutil.Process:
+    """Return the process that writes to the shared directory for this node."""
+    children = psutil.Process(node.client.pid).children()
+    (found,) = [child for child in children if "elasticjob_agent.keep.persist" in child.cmdline()]
+    return found
+
+
+def merged(parts: dict[int, dict[str, bytes]]) -> dict[str, bytes]:
+    """Return the files of all parts."""
+    return {name: data for part in parts.values() for name, data in part.items()}
+
+
+async def test_the_parts_of_a_committed_step_become_one_directory(keep_dir: Path, tmp_path: Path) -> None:
+    async with keeper_group(keep_dir, persist_to=tmp_path) as group:
+        nodes = [await group.add(slot) for slot in range(3)]
+        await group.round(*nodes)
+        parts = group.publish(1)
+        await group.until_committed(group.step(1))
+        path = await until_whole(tmp_path, group.step(1))
+        assert contents(path) == merged(parts)
+        for node in nodes:
+            await aeventually(
+                lambda node=node: PersistedStep(RUN, group.step(1)) in node.client.persisted_steps(),
+                what="each node knows of it",
+            )
+            assert (node.client.persist.error, node.client.persist.failures) == ("", 0)
+            assert not [*(node.volume / "persist").iterdir()]
+
+
+async def test_one_node_writes_a_step_that_each_node_has(keep_dir: Path, tmp_path: Path) -> None:
+    async with keeper_group(keep_dir, persist_to=tmp_path) as group:
+        nodes = [await group.add(slot) for slot in range(3)]
+        await group.round(*nodes)
+        for node in nodes:
+            node.publish("step-1", {"state": b"all" * 500_000})
+        await group.until_committed(group.step(1, parts=1))
+        assert contents(await until_whole(tmp_path, group.step(1, parts=1))) == {"state": b"all" * 500_000}
+        written = [writer_of(node).io_counters().write_chars for node in nodes]
+        assert sum(count > 1 << 20 for count in written) == 1, f"only one node writes it: {written}"
+
+
+async def test_the_newest_steps_stay_and_older_ones_go(keep_dir: Path, tmp_path: Path) -> None:
+    async with keeper_group(keep_dir, persist_to=tmp_path, persist_keep=2) as group:
+        nodes = [await group.add(slot) for slot in range(2)]
+        await group.round(*nodes)
+        training = Training(group, tmp_path)
+        steps = [await training.until_whole() for _ in range(4)]
+        await aeventually(lambda: len(whole_numbers(tmp_path)) <= 2, what="two steps stay")
+        assert max(whole_numbers(tmp_path)) >= steps[-1].number
+
+
+async def test_nothing_is_persisted_before_its_time(keep_dir: Path, tmp_path: Path) -> None:
+    async with keeper_group(keep_dir, persist_to=tmp_path, persist_every_s=3600.0) as group:
+        nodes = [await group.add(slot) for slot in range(2)]
+        await group.round(*nodes)
+        group.publish(1)
+        await group.until_committed(group.step(1))
+        group.publish(2)
+        await group.until_committed(group.step(2))
+        assert whole_numbers(tmp_path) == []
+
+
+async def test_another_leader_goes_on(keep_dir: Path, tmp_path: Path) -> None:
+    async with keeper_group(keep_dir, persist_to=tmp_path) as group:
+        nodes = [await group.add(slot) for slot in range(3)]
+        await group.round(*nodes)
+        training = Training(group, tmp_path)
+        await training.until_whole()
+        group.set_peers(nodes[1])
+        await training.until_whole()
+
+
+async def test_a_restored_step_that_the_workers_read_is_not_removed(keep_dir: Path, tmp_path: Path) -> None:
+    async with keeper_group(keep_dir, persist_to=tmp_path, persist_keep=1) as group:
+        nodes = [await group.add(slot) for slot in range(2)]
+        await group.round(*nodes)
+        training = Training(group, tmp_path)
+        await training.until_whole()
+        used = group.step(max(whole_numbers(tmp_path)))
+        await group.round(*nodes, in_place=PersistedStep(RUN, used))
+        for node in nodes:
+            assert node.kept == path_of(tmp_path, used)
+        for _ in range(3):
+            await training.until_whole()
+        assert path_of(tmp_path, used).exists()
+
+
+async def test_nodes_with_different_file_systems_persist_nothing_and_say_why(keep_dir: Path, tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    async with keeper_group(keep_dir, persist_to=tmp_path / "one") as group:
+        nodes = [await group.add(0), await group.add(1, persist_to=tmp_path / "other")]
+        await group.round(*nodes)
+        group.publish(1)
+        await group.until_committed(group.step(1))
+        await aeventually(lambda: nodes[0].client.persist.error, what="an error")
+        assert "keep.persistTo" in nodes[0].client.persist.error
+        assert "is not the same file system on slot 0 and slot 1" in nodes[0].client.persist.error
+        assert "mount one shared volume there on all nodes" in nodes[0].client.persist.error
+        assert whole_numbers(tmp_path / "one") == whole_numbers(tmp_path / "other") == []
+
+
+async def test_a_directory_that_cannot_be_written_is_reported_and_tried_again(keep_dir: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.symlink_to("/proc/sys")  # no user may make a directory there
+    async with keeper_group(keep_dir, persist_to=shared) as group:
+        nodes = [await group.add(slot) for slot in range(2)]
+        await group.round(*nodes)
+        training = Training(group, shared)
+        await training.publish()
+        await aeventually(lambda: "cannot use" in nodes[0].client.persist.error, what="an error")
+        (tmp_path / "usable").mkdir()
+        shared.unlink()
+        shared.symlink_to(tmp_path / "usable")
+        await training.until_whole()
+        await aeventually(lambda: not nodes[0].client.persist.error, what="the error ends")
+
+
+async def test_a_directory_that_is_missing_at_first_is_used_later(keep_dir: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    async with keeper_group(keep_dir, persist_to=shared) as group:
+        nodes = [await group.add(slot) for slot in range(2)]
+        await group.round(*nodes)
+        await aeventually(lambda: "No such file" in nodes[0].client.persist.error, what="an error")
+        shared.mkdir()
+        await Training(group, shared).until_whole()
+        await aeventually(lambda: not nodes[0].client.persist.error, what="the error ends")
+
+
+async def test_a_writer_that_hangs_delays_nothing_and_is_replaced(keep_dir: Path, tmp_path: Path) -> None:
+    async with keeper_group(keep_dir, persist_to=tmp_path) as group:
+        nodes = [await group.add(slot, stall_s=3.0) for slot in range(2)]
+        await group.round(*nodes)
+        training = Training(group, tmp_path)
+        await training.until_whole()
+        hung = writer_of(nodes[1])
+        hung.send_signal(signal.SIGSTOP)
+
+        def reports() -> bool:
+            return "the file system has not answered for 3 s" in nodes[1].client.persist.error
+
+        while not reports():
+            await training.publish()  # copies to peers go on
+        await aeventually(lambda: not hung.is_running(), what="the end of the writer that hangs")
+        assert nodes[1].client.persist.failures > 0
+        await training.until_whole()
+        await aeventually(lambda: not nodes[1].client.persist.error, what="the error ends")
+
+
+async def test_a_round_does_not_wait_for_a_writer_that_hangs(keep_dir: Path, tmp_path: Path) -> None:
+    async with keeper_group(keep_dir, persist_to=tmp_path) as group:
+        nodes = [await group.add(slot) for slot in range(2)]
+        await group.round(*nodes)
+        training = Training(group, tmp_path)
+        await training.until_whole()
+        for node in nodes:
+            writer_of(node).send_signal(signal.SIGSTOP)
+        restored = await training.publish()
+        await group.round(*nodes)
+        assert [node.client.missed_seals for node in nodes] == [0, 0]
+        assert all(node.kept is not None and node.kept.name == str(restored) for node in nodes)
+
+
+async def test_a_killed_writer_and_a_killed_keeper_are_replaced(keep_dir: Path, tmp_path: Path) -> None:
+    async with keeper_group(keep_dir, persist_to=tmp_path) as group:
+        nodes = [await group.add(slot) for slot in range(2)]
+        await group.round(*nodes)
+        training = Training(group, tmp_path)
+        await training.until_whole()
+        writer_of(nodes[1]).kill()
+        await training.until_whole()
+        for node in reversed(nodes):
+            node.kill()
+            await training.until_whole()
+
+
+async def test_the_writer_ends_with_its_keeper(keep_dir: Path, tmp_path: Path) -> None:
+    async with keeper_group(keep_dir, persist_to=tmp_path) as group:
+        node = await group.add(0)
+        await aeventually(lambda: node.client.persist.is_listed, what="the list")
+        writer = writer_of(node)
+        node.kill()
+        await aeventually(lambda: not writer.is_running(), what="the end of the writer")
+
+
+async def test_a_step_that_is_not_there_is_not_found(keep_dir: Path, tmp_path: Path) -> None:
+    async with keeper_group(keep_dir, persist_to=tmp_path) as group:
+        node = await group.add(0)
+        await group.round(node)
+        with pytest.raises(RequestRefused, match="does not exist on this node"):
+            await node.client.fetch(group.step(9, parts=1), {}, 10.0, run=RUN)

@@ -1,0 +1,154 @@
+"""Hostile contents of the shared directory: nothing leads to another place, and nothing keeps a writer from its end."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.keep.persist.errors import PersistError, PersistRefused
+from elasticjob_agent.keep.persist.job_dir import JobDir
+from elasticjob_agent.keep.persist.layout import job_dir_name, whole_name
+from tests.integration.keep.parts import contents, write_files
+from tests.integration.keep.persist.job_dirs import (
+    JOB,
+    PARTS,
+    WHOLE,
+    step_of,
+    whole_directories,
+    write_part,
+    write_step,
+)
+
+STEP = step_of(120)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    path = tmp_path / "shared"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def directory(shared: Path) -> JobDir:
+    found = JobDir(shared, JOB)
+    found.open()
+    return found
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    return write_files(tmp_path / "elsewhere", {"secret": b"s"})
+
+
+def test_names_that_are_no_steps_are_ignored(directory: JobDir, tmp_path: Path) -> None:
+    whole = write_step(directory, tmp_path, STEP)
+    for name in [
+        "step-1",
+        "step-01.1a2b3c4d.7.0000000a.3",
+        "step-1.1a2b3c4d.7.0000000a.3.9",
+        "step-1.1a2b3c4d.7.0000000a.70000",
+        "step-9999999999999999.1a2b3c4d.7.0000000a.3",
+        "step-1...3",
+        "..step",
+        "step-" + "1" * 240,
+        "\x01\n",
+    ]:
+        (directory.path / name).mkdir()
+    (directory.path / whole_name(step_of(1))).touch()
+    (directory.path / whole_name(step_of(2))).symlink_to(whole)
+    os.mkfifo(directory.path / whole_name(step_of(3)))
+    assert [*directory.whole_steps()] == [STEP]
+
+
+def test_thousands_of_entries_are_an_error_and_no_endless_list(directory: JobDir) -> None:
+    for number in range(10_001):
+        (directory.path / str(number)).touch()
+    with pytest.raises(PersistRefused, match="more than 10000 entries; remove"):
+        directory.whole_steps()
+
+
+@pytest.mark.parametrize("name", ["", ".unfinished", ".trash", ".id"])
+def test_a_link_in_the_place_of_a_directory_of_ours_is_not_followed(
+    shared: Path, directory: JobDir, elsewhere: Path, tmp_path: Path, name: str
+) -> None:
+    path = directory.path / name
+    path.rename(tmp_path / "moved")
+    path.symlink_to(elsewhere)
+    with pytest.raises(PersistError):
+        JobDir(shared, JOB).open()
+    assert contents(elsewhere) == {"secret": b"s"}
+
+
+@pytest.mark.parametrize("below", ["", "files", "parts", "writing", "files/deep"])
+def test_a_link_in_an_unfinished_step_is_not_followed(
+    directory: JobDir, elsewhere: Path, tmp_path: Path, below: str
+) -> None:
+    path = directory.path / ".unfinished" / str(STEP) / below
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.symlink_to(elsewhere)
+    with pytest.raises(PersistError):
+        write_step(directory, tmp_path, STEP)
+    assert contents(elsewhere) == {"secret": b"s"}
+    assert directory.whole_steps() == {}
+
+
+def test_links_are_removed_and_not_what_they_name(directory: JobDir, elsewhere: Path) -> None:
+    for path in (directory.path / whole_name(STEP), directory.path / ".unfinished" / str(STEP)):
+        path.symlink_to(elsewhere)
+    directory.remove_whole([STEP])
+    directory.remove_unfinished([STEP])
+    directory.empty_trash()
+    assert contents(elsewhere) == {"secret": b"s"}
+    assert [*(directory.path / ".trash").iterdir()] == []
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo"])
+def test_a_whole_step_with_links_or_devices_is_not_restored(
+    directory: JobDir, elsewhere: Path, tmp_path: Path, kind: str
+) -> None:
+    strange = write_step(directory, tmp_path, STEP) / "deep" / "strange"
+    strange.symlink_to(elsewhere / "secret") if kind == "link" else os.mkfifo(strange)
+    with pytest.raises(PersistRefused, match="'deep/strange' is neither a file nor a directory"):
+        directory.check_whole(STEP)
+
+
+@pytest.mark.parametrize(
+    "marker",
+    [
+        b"",
+        b"{}",
+        b"[" * 100_000,
+        b'{"v":1,"files":[["../../secret",1,0]]}',
+        b'{"v":1,"files":[["/etc/passwd",1,0]]}',
+        b'{"v":1,"files":[["a",-1,0]]}',
+        b'{"v":1,"files":[["a","1",0]]}',
+        b'{"v":1,"files":[["a\\u0000b",1,0]]}',
+        b'{"v":1,"files":7}',
+    ],
+)
+def test_a_list_of_files_that_no_writer_made_completes_nothing(
+    directory: JobDir, tmp_path: Path, marker: bytes
+) -> None:
+    for index, files in PARTS.items():
+        write_part(directory, tmp_path, STEP, index, files)
+    (directory.path / ".unfinished" / str(STEP) / "parts" / "1.json").write_bytes(marker)
+    with pytest.raises(PersistError):
+        directory.complete(STEP)
+    assert directory.whole_steps() == {}
+
+
+def test_the_steps_of_another_job_in_the_same_directory_are_not_found(shared: Path, tmp_path: Path) -> None:
+    other = JobDir(shared, "/elasticjob/main/team/llama2/77")
+    other.open()
+    write_step(other, tmp_path, STEP)
+    mine = JobDir(shared, JOB)
+    mine.open()
+    assert mine.whole_steps() == {}
+    assert [*other.whole_steps()] == [STEP]
+    assert whole_directories(shared, "/elasticjob/main/team/llama2/77") == {whole_name(STEP): WHOLE}
+
+
+def test_a_job_that_is_created_again_has_the_same_directory() -> None:
+    assert job_dir_name("/elasticjob/main/team/llama/0d5a") == job_dir_name("/elasticjob/x/team/llama/ffff")
+    assert job_dir_name("/elasticjob/main/team/llama/0d5a") == "team.llama"

@@ -1,0 +1,158 @@
+"""Jobs that persist steps to a shared directory, after more losses than copies, and after the end of all nodes."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from testing.waiting import eventually
+from tests.integration.keep_jobs.conftest import MakeTraining
+from tests.integration.keep_jobs.training_fleet import TrainingFleet
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A directory on disk that all agents of a job use."""
+    path = tmp_path / "shared"
+    path.mkdir()
+    return path
+
+
+def leave_all(fleet: TrainingFleet) -> None:
+    """Let all nodes leave at once, and wait for their ends."""
+    for number in range(len(fleet.agents)):
+        fleet.leave(number)
+    assert set(fleet.await_ends(60)) == {143}
+
+
+def test_after_the_loss_of_two_nodes_at_once_the_newest_persisted_step_is_restored(
+    training: MakeTraining, shared: Path
+) -> None:
+    fleet = training("2", 1, persist_to=shared)
+    fleet.begin(2)
+    fleet.train_to(3, 1, 2)
+    fleet.await_held(0, 3, 2)
+    persisted = fleet.await_persisted(3)
+    fleet.train_to(6, 1, 2)
+    for agent in (0, 1):
+        fleet.kill_agent(agent, with_memory=True)
+    newest = max(fleet.whole_steps())
+    for _ in range(2):
+        fleet.run_training()
+    fleet.await_round(2, 2)
+    assert fleet.restored(2) == {newest}
+    assert newest >= persisted
+    fleet.train_to(8, 2, 2)
+    fleet.kill_worker(2, 0)
+    fleet.await_round(3, 2)
+    assert fleet.restored(3) == {8}
+    assert fleet.finish_all()[-2:] == [0, 0]
+
+
+def test_when_all_nodes_leave_their_newest_step_is_persisted_and_the_next_run_begins_with_it(
+    training: MakeTraining, shared: Path
+) -> None:
+    fleet = training("2", 1, persist_to=shared, persist_every_s=3600)
+    fleet.begin(2)
+    fleet.train_to(7, 1, 2)
+    leave_all(fleet)
+    assert fleet.whole_steps() == [7]
+    again = training("2", 1, persist_to=shared, run_id=fleet.run_id)
+    again.run_training()
+    again.run_training()
+    round_ = again.await_world(2)
+    assert again.restored(round_) == {7}
+
+
+@pytest.mark.parametrize("may_resume", [True, False])
+def test_a_job_that_is_created_again_resumes_only_if_it_may(
+    training: MakeTraining, shared: Path, *, may_resume: bool
+) -> None:
+    first = training("1", 1, persist_to=shared, persist_every_s=3600)
+    first.begin(1)
+    first.train_to(5, 1, 1)
+    assert first.finish_all() == [0]
+    assert first.whole_steps() == [5]
+    again = training("1", 1, persist_to=shared, run_id=first.run_id, may_resume=may_resume)
+    again.begin(1)
+    assert again.restored(1) == {5 if may_resume else None}
+    again.train_to(6, 1, 1)
+    assert again.finish_all() == [0]
+    # Without an earlier step it trained from the beginning, up to the same number.
+    assert again.whole_steps() == [5, 6]
+
+
+def test_another_job_with_the_same_directory_restores_nothing_of_it(training: MakeTraining, shared: Path) -> None:
+    first = training("1", 1, persist_to=shared)
+    first.begin(1)
+    first.train_to(5, 1, 1)
+    assert first.finish_all() == [0]
+    other = training("1", 1, persist_to=shared)
+    other.begin(1)
+    assert other.restored(1) == {None}
+    other.finish()
+
+
+def test_the_end_of_a_job_without_the_option_leaves_nothing_on_disk(training: MakeTraining, shared: Path) -> None:
+    fleet = training("2", 1)
+    fleet.begin(2)
+    fleet.train_to(2, 1, 2)
+    assert fleet.finish_all() == [0, 0]
+    assert [*shared.iterdir()] == []
+
+
+def test_a_job_that_fails_leaves_its_newest_step_on_disk(training: MakeTraining, shared: Path) -> None:
+    fleet = training("2", 1, persist_to=shared, persist_every_s=3600, max_restarts=0)
+    fleet.begin(2)
+    fleet.train_to(4, 1, 2)
+    fleet.kill_worker(1, 0)
+    ends = fleet.await_ends(60)
+    assert 0 not in ends
+    assert fleet.whole_steps() == [4]
+
+
+def test_a_directory_that_cannot_be_used_costs_the_training_nothing(training: MakeTraining, tmp_path: Path) -> None:
+    fleet = training("1", 1, persist_to=tmp_path / "missing")
+    fleet.begin(1)
+    fleet.train_to(3, 1, 1)
+    fleet.kill_worker(1, 0)
+    fleet.await_round(2, 1)
+    assert fleet.restored(2) == {3}
+
+    def is_reported() -> bool:
+        (report,) = fleet.reports()
+        return report is not None and "No such file or directory" in report.persist_error
+
+    eventually(is_reported, within_s=40, what="the report has the error", pause_s=0.1)
+    assert fleet.finish_all() == [0]
+
+
+def test_a_node_reports_the_persisted_step(training: MakeTraining, shared: Path) -> None:
+    fleet = training("1", 1, persist_to=shared)
+    fleet.begin(1)
+    fleet.train_to(2, 1, 1)
+    number = fleet.await_persisted(2)
+
+    def is_reported() -> bool:
+        (report,) = fleet.reports()
+        return report is not None and (report.persisted_step, report.persist_error) == (number, "")
+
+    eventually(is_reported, within_s=40, what="the report has the step", pause_s=0.1)
+
+
+def test_a_round_that_cannot_read_the_persisted_step_is_followed_by_one_without_it(
+    training: MakeTraining, shared: Path
+) -> None:
+    first = training("1", 1, persist_to=shared, persist_every_s=3600)
+    first.begin(1)
+    first.train_to(5, 1, 1)
+    assert first.finish_all() == [0]
+    (path,) = shared.glob("*/step-5.*")
+    (path / "link").symlink_to("/etc")
+    again = training("1", 1, persist_to=shared, run_id=first.run_id, restore_timeout_s=2.0)
+    again.run_training()
+    again.await_round(2, 1)
+    assert again.rounds() == {2}
+    assert again.restored(2) == {None}
+    again.finish()
+    shutil.rmtree(path)

@@ -1,0 +1,150 @@
+"""Which step is persisted next and by which members, and which persisted steps stay or may be restored."""
+
+import itertools
+
+import pytest
+
+from elasticjob_agent.keep.rules.persisting import (
+    RETRY_S,
+    PersistAnnouncement,
+    PersistTimer,
+    find_trouble,
+    newest_eligible,
+    next_order,
+    parts_to_write,
+    superfluous,
+)
+from elasticjob_api.kept_steps import History, KeptStep, Lineage, PersistedStep
+from elasticjob_api.rendezvous_state import Member
+
+MEMBERS = tuple(Member(slot, f"{slot:08x}") for slot in range(3))
+OLD, NOW = Lineage(2, "old"), Lineage(5, "now")
+C = KeptStep(NOW, 40, 3)
+HELD = {member: {C: frozenset({rank, (rank + 1) % 3})} for rank, member in enumerate(MEMBERS)}
+RUN, OTHER = "run", "other"
+KNOWN = PersistAnnouncement("id")
+
+
+def persisted(number: int, lineage: Lineage = NOW, run: str = RUN) -> PersistedStep:
+    return PersistedStep(run, KeptStep(lineage, number, 3))
+
+
+def announced(*each: PersistAnnouncement) -> dict[Member, PersistAnnouncement]:
+    return dict(zip(MEMBERS, each, strict=False))
+
+
+def test_each_part_of_the_committed_step_is_ordered_from_one_member() -> None:
+    order = next_order(announced(KNOWN, KNOWN, KNOWN), C, MEMBERS, HELD, number=7)
+    assert order is not None
+    assert (order.step, order.number) == (C, 7)
+    shares = [parts_to_write(order.sources, C, MEMBERS, member, ()) for member in MEMBERS]
+    assert sorted(itertools.chain(*shares)) == [0, 1, 2]
+
+
+def test_one_member_writes_a_step_that_each_has() -> None:
+    whole = KeptStep(NOW, 40, 1)
+    held = {member: {whole: frozenset({0})} for member in MEMBERS}
+    order = next_order(announced(KNOWN, KNOWN, KNOWN), whole, MEMBERS, held, number=1)
+    assert order is not None
+    shares = [parts_to_write(order.sources, whole, MEMBERS, member, {0}) for member in MEMBERS]
+    assert shares.count(frozenset({0})) == 1
+    assert shares.count(frozenset()) == 2
+
+
+def test_without_sources_each_member_writes_its_own_parts() -> None:
+    assert parts_to_write("", C, MEMBERS, MEMBERS[1], {1, 2}) == {1, 2}
+    assert parts_to_write("no sources", C, MEMBERS, MEMBERS[1], {1}) == {1}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(announced(KNOWN, KNOWN), id="a member has announced nothing yet"),
+        pytest.param(announced(KNOWN, KNOWN, PersistAnnouncement("")), id="a member has not listed it yet"),
+        pytest.param(announced(KNOWN, KNOWN, PersistAnnouncement("id", is_writing=True)), id="one still writes"),
+        pytest.param(announced(KNOWN, KNOWN, PersistAnnouncement("elsewhere")), id="another file system"),
+        pytest.param(announced(KNOWN, KNOWN, PersistAnnouncement("id", has_failed=True)), id="one cannot use it"),
+        pytest.param(announced(KNOWN, KNOWN, PersistAnnouncement("id", persisted(40))), id="it is whole already"),
+        pytest.param(announced(KNOWN, KNOWN, PersistAnnouncement("id", persisted(41))), id="a newer one is whole"),
+    ],
+)
+def test_nothing_is_ordered_when(found: dict[Member, PersistAnnouncement]) -> None:
+    assert next_order(found, C, MEMBERS, HELD, number=1) is None
+
+
+def test_nothing_is_ordered_before_the_first_commit() -> None:
+    assert next_order(announced(KNOWN, KNOWN, KNOWN), None, MEMBERS, HELD, number=1) is None
+
+
+def test_an_older_whole_step_does_not_hinder_the_next() -> None:
+    found = announced(KNOWN, KNOWN, PersistAnnouncement("id", persisted(39)))
+    assert next_order(found, C, MEMBERS, HELD, number=1) is not None
+
+
+def test_trouble_names_two_nodes_with_different_file_systems_and_the_cure() -> None:
+    found = announced(PersistAnnouncement("a"), PersistAnnouncement("a"), PersistAnnouncement("b"))
+    assert find_trouble(found) == (
+        "it is not the same file system on slot 0 and slot 2; mount one shared volume there on all nodes"
+    )
+    assert find_trouble(announced(KNOWN, KNOWN, PersistAnnouncement(""))) == ""
+    assert "slot 1 cannot use it" in find_trouble(announced(KNOWN, PersistAnnouncement("", has_failed=True), KNOWN))
+
+
+def test_a_step_is_due_after_the_whole_time_and_again_soon_if_it_did_not_become_whole() -> None:
+    timer = PersistTimer(600.0, now_s=100.0)
+    assert timer.due_s == 700.0
+    timer.note_order(700.0)
+    assert timer.due_s == 700.0 + RETRY_S
+    timer.note_whole(720.0)
+    assert timer.due_s == 1320.0
+    often = PersistTimer(10.0, now_s=0.0)
+    often.note_order(10.0)
+    assert often.due_s == 20.0
+
+
+def test_a_training_may_restore_the_newest_step_of_its_history() -> None:
+    history = History.parse("5.now.40,2.old.90")
+    found = {
+        persisted(41): 9,
+        persisted(39): 1,
+        persisted(95, OLD): 8,
+        persisted(90, OLD): 2,
+        persisted(999, run=OTHER): 7,
+    }
+    assert newest_eligible(found, history, RUN, may_resume=False) == persisted(39)
+    del found[persisted(39)]
+    assert newest_eligible(found, history, RUN, may_resume=False) == persisted(90, OLD)
+    del found[persisted(90, OLD)]
+    assert newest_eligible(found, history, RUN, may_resume=True) is None
+
+
+def test_a_new_training_may_begin_from_the_step_that_was_written_last() -> None:
+    found = {persisted(1000, OLD, OTHER): 1, persisted(200, OLD, "later"): 2}
+    assert newest_eligible(found, History(), RUN, may_resume=True) == persisted(200, OLD, "later")
+    assert newest_eligible(found, History(), RUN, may_resume=False) is None
+
+
+def test_the_newest_steps_stay_and_steps_that_were_given_up_go() -> None:
+    history = History.parse("5.now.*,2.old.90")
+    given_up = persisted(95, OLD)
+    found = {persisted(41): 1, persisted(40): 2, persisted(90, OLD): 3, given_up: 9, persisted(999, run=OTHER): 8}
+    # 5.now of another run is alive by its lineage: a run that began from it has it in its history.
+    del found[persisted(999, run=OTHER)]
+    found[persisted(7, Lineage(1, "x"), OTHER)] = 8
+    assert set(superfluous(found, history, RUN, keep=2)) == {
+        persisted(90, OLD),
+        given_up,
+        persisted(7, Lineage(1, "x"), OTHER),
+    }
+    assert set(superfluous(found, history, RUN, keep=3)) == {given_up, persisted(7, Lineage(1, "x"), OTHER)}
+    assert set(superfluous(found, history, RUN, keep=4)) == {given_up}
+
+
+def test_a_step_that_is_in_use_stays() -> None:
+    found = {persisted(41): 1, persisted(40): 2, persisted(39): 3}
+    assert superfluous(found, History.parse("5.now.*"), RUN, keep=1, in_use=[persisted(39)]) == [persisted(40)]
+
+
+def test_nothing_goes_while_no_step_of_the_training_is_there() -> None:
+    found = {persisted(1000, OLD, OTHER): 1, persisted(900, OLD, OTHER): 2, persisted(800, OLD, OTHER): 3}
+    assert superfluous(found, History.parse("5.now.*"), RUN, keep=1) == []
