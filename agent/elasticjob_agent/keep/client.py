@@ -104,18 +104,22 @@ class KeeperClient(KeeperConnection):
     # --- for the agent -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start the keeper; return when it has opened and scanned the volume.
+        """Start the keeper; return when it has opened and scanned the volume, or when another one has to be started.
+
+        A keeper that ends or hangs at its start is replaced, as later in its life.
 
         Raises:
             RequestRefused: the volume cannot be used.
-            KeeperLost: the keeper ended.
-            KeeperSilentError: it did not answer in time.
         """
         try:
             await self._answered(self._connect(), START_S)
-        except KeeperError:
+        except RequestRefused:
             await self.close()
             raise
+        except KeeperError as error:
+            logger.warning("%s; the agent tries again", error)
+            if self._socket is None and self._restart is None:
+                self._connect_later()
 
     async def begin_round(self, begun: BeginRequest) -> Path:
         """Return the directory in which the workers of this round publish.

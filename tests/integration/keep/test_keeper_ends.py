@@ -1,5 +1,6 @@
 """A keeper ends with its agent, and an agent goes on without a keeper."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -89,3 +90,18 @@ async def restore(client: WatchedClient) -> Path:
     has_restored: bool = await aeventually(is_restored, what="step 5 is restored")
     assert has_restored
     return found[0]
+
+
+async def test_a_keeper_that_ends_at_its_start_is_replaced(keep_dir: Path) -> None:
+    client = WatchedClient(keep_dir)
+    start = asyncio.create_task(client.start())
+    await asyncio.sleep(0)  # its process runs now, and has not answered
+    assert client.pid is not None
+    os.kill(client.pid, signal.SIGKILL)
+    await start
+    try:
+        publish(await client.begin(), "step-5")
+        await wait_until_held(client, part_of(5))
+        assert client.restarts >= 1
+    finally:
+        await client.close()

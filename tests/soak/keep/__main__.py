@@ -10,6 +10,7 @@ steps that were lost are counted by their causes.
 import argparse
 import os
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,7 @@ def main(arguments: list[str]) -> int:
     if _OWN_NETWORK not in os.environ:
         command = ["unshare", "--net", "--uts", sys.executable, "-m", "tests.soak.keep", *arguments]
         return subprocess.run(command, env={**os.environ, _OWN_NETWORK: "1"}, check=False).returncode
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left running
     options.folder = options.folder or Path(tempfile.mkdtemp(prefix="keep-soak-"))
     options.folder.mkdir(exist_ok=True)
     return _soak(options)

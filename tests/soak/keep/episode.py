@@ -26,6 +26,7 @@ _CHECK_S, _LOOK_S = 20.0, 7.0
 _STUCK_S = 150.0
 """Seconds without any new step, on a quiet machine, after which a job counts as stuck: ten times the longest fault."""
 _COMMIT_S = 120.0
+_MOST_MEMBERS = 4
 _MORE_COMMITS = 10
 """Steps by which the commit must advance after the first one of a round."""
 _FIRST_FAULT_S = 8.0
@@ -91,8 +92,8 @@ class Episode:
     def _observed(self) -> Iterator[Observer]:
         spec = SpecRecord(
             min=2,
-            max=4,
-            desired=4,
+            max=_MOST_MEMBERS,
+            desired=_MOST_MEMBERS,
             max_restarts=1_000_000,
             last_call_timeout_s=1.0,
             scale_up_delay_s=1.0,
@@ -147,15 +148,16 @@ class Episode:
 
     def _require_commit(self, observer: Observer) -> None:
         """G9: after the last fault training runs, and its newest steps become committed with all copies."""
-        up = {node.machine.address for node in self.fleet.up()}
-        copies = min(self.settings.copies, len(up) - 1)
+        members = min(_MOST_MEMBERS, len(self.fleet.up()))
+        copies = min(self.settings.copies, members - 1)
 
         def committed() -> int:
             """Return the lowest number that a node reports as committed in this round with its copies; 0 for none."""
             state = observer.state
-            if state is None or len(state.members) != len(up):
+            if state is None or len(state.members) != members:
                 return 0
-            return min(_committed_of(observer.reports.get(address, {}), state.round, copies) for address in up)
+            reports = [observer.reports.get(observer.addresses.get(each, ""), {}) for each in state.members]
+            return min(_committed_of(report, state.round, copies) for report in reports)
 
         try:
             first = eventually(committed, within_s=_COMMIT_S, what="each node reports a commit", pause_s=0.2)
