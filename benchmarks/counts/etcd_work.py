@@ -18,7 +18,7 @@ from testing.waiting import eventually
 
 NODES = 32
 IDLE_S = 6.0
-_LEASE_S = 6.0
+LEASE_S = 6.0
 _BYTES = {
     "received": "etcd_network_client_grpc_received_bytes_total",
     "sent": "etcd_network_client_grpc_sent_bytes_total",
@@ -30,7 +30,7 @@ def take() -> list[Count]:
     """Return the counts of a job's phases, for each node."""
     with etcds.etcd() as server:
         keys = Keys("/elasticjob/bench/default/job/uid")
-        brief = want(server.endpoint, keys, NODES, _LEASE_S)
+        brief = want(server.endpoint, keys, NODES, LEASE_S)
         with crowd("benchmarks.rendezvous.members", server.endpoint, keys.prefix, NODES, brief=brief) as children:
             return _acts(server, children)
 
@@ -41,12 +41,12 @@ def _acts(server: Server, children: list[Child]) -> list[Count]:
         child.order("go")
     for child in children:
         child.started_us(1)
-    joined = _settled(server)
+    joined = settled(server)
     children[0].order("fail")
     children[0].receive("failed_us")
     for child in children:
         child.started_us(2)
-    failed = _settled(server)
+    failed = settled(server)
     time.sleep(IDLE_S)
     idle = work(server)
     return [
@@ -62,7 +62,7 @@ def work(server: Server) -> "Counter[str]":
     return etcds.messages(server) + Counter({name: int(counters[metric]) for name, metric in _BYTES.items()})
 
 
-def _settled(server: Server) -> "Counter[str]":
+def settled(server: Server) -> "Counter[str]":
     """Return the counts when a phase is over: half a second without a message but keep-alives."""
     last: list[tuple[float, int]] = []
 

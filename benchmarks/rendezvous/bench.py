@@ -80,7 +80,7 @@ async def put(endpoint: Endpoint, key: str, value: bytes) -> Written:
         await client.close()
 
 
-def want(endpoint: Endpoint, keys: Keys, nodes: int, lease_s: float) -> str:
+def want(endpoint: Endpoint, keys: Keys, nodes: int, lease_s: float, *, keep_copies: int | None = None) -> str:
     """Write the wanted state, as an operator does, a slot for every node; return the bootstrap for their pods."""
     owners = {slot: SlotOwner(pod=pod_name(slot)) for slot in range(nodes)}
     spec = SpecRecord(
@@ -91,6 +91,7 @@ def want(endpoint: Endpoint, keys: Keys, nodes: int, lease_s: float) -> str:
         operator="benchmark",
         max_restarts=100,
         keep_alive_s=lease_s,
+        keep_copies=keep_copies,
     )
     return encode_bootstrap(bootstrap_of(spec, asyncio.run(put(endpoint, keys.spec, records.encode(spec))).revision))
 

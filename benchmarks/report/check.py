@@ -1,11 +1,11 @@
 """`make bench-check`: counts that a noisy machine cannot change, against the committed baseline; about a minute.
 
 It measures no time. It counts instructions of the pure parts, system calls of a worker's life, and API writes for a
-job. It counts etcd's requests and bytes for each act of a job, and function calls of the planner with their growth. And
-it counts reads and writes of a tee, and wake-ups of an idle agent. A count above its baseline by more than its
-tolerance is a regression, and the exit code is 1. A count far below is reported, so that the baseline can follow
-(`--update` writes it again, for the commit that explains it). A count that could not be taken is reported, and fails in
-CI.
+job. It counts etcd's requests and bytes for each act of a job, and those that Keep adds. It counts function calls of
+the planner with their growth. And it counts reads and writes of a tee, and wake-ups of an idle agent. A count above its
+baseline by more than its tolerance is a regression, and the exit code is 1. A count far below is reported, so that the
+baseline can follow (`--update` writes it again, for the commit that explains it). A count that could not be taken is
+reported, and fails in CI.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.counts import calls, etcd_work, instructions, kube_writes, processes, syscalls
+from benchmarks.counts import calls, etcd_work, instructions, keep_work, kube_writes, processes, syscalls
 from benchmarks.counts.record import Count, NotTaken
 
 COUNTERS: Mapping[str, Callable[[], list[Count]]] = {
@@ -25,6 +25,7 @@ COUNTERS: Mapping[str, Callable[[], list[Count]]] = {
     "instructions": instructions.take,
     "system calls": syscalls.take,
     "etcd": etcd_work.take,
+    "Keep": keep_work.take,
     "kube": kube_writes.take,
     "processes": processes.take,
 }

@@ -1,5 +1,6 @@
 """The faults of a soak of Keep, each by its name. Each begins at once; its end is scheduled, so faults overlap."""
 
+import contextlib
 import heapq
 import itertools
 import random
@@ -7,6 +8,8 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+
+import psutil
 
 from testing.servers.etcds import OwnEtcd
 from tests.soak.keep.fleet import Fleet, Node
@@ -161,7 +164,7 @@ def keeper_stands_still(scene: Scene) -> bool:
     keeper.suspend()
 
     def go_on() -> None:
-        if keeper.is_running():
+        with contextlib.suppress(psutil.NoSuchProcess):
             keeper.resume()
 
     scene.later(scene.rng.uniform(0.2, 14.0), node.name, go_on)
@@ -252,7 +255,9 @@ FAULTS: dict[Fault, int] = {
 def strike(scene: Scene) -> str:
     """Begin one fault; return its name, empty if it found no target."""
     (fault,) = scene.rng.choices(list(FAULTS), weights=list(FAULTS.values()))
-    return fault.__name__.replace("_", " ") if fault(scene) else ""
+    with contextlib.suppress(psutil.NoSuchProcess):  # the target has ended at this very moment
+        return fault.__name__.replace("_", " ") if fault(scene) else ""
+    return ""
 
 
 def _start_later(scene: Scene, node: Node, seconds: float) -> None:

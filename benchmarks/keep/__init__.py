@@ -1,0 +1,1 @@
+"""Measurements of Keep: one module for each question."""
