@@ -17,7 +17,7 @@ from elasticjob_agent.rendezvous.protocol.keep.restore_choice import choose_rest
 from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources
 from elasticjob_api.errors import RecordError
 from elasticjob_api.holdings import HoldingsRecord
-from elasticjob_api.kept_steps import History, KeptStep, PersistedStep
+from elasticjob_api.kept_steps import History, KeptStep
 from elasticjob_api.rendezvous_state import Member
 from elasticjob_etcd.errors import EtcdError
 
@@ -78,15 +78,26 @@ class NodeDrain:
             KeeperError: it could not be written.
         """
         step = newest_in_memory(self._ending.history, keepers)
-        if step is None:
+        if step is None or await self._is_on_disk(step, left_s):
             return True
         indices = [i for i in sorted(share_of(step, keepers, self._me)) if (step, i) not in self._written]
         await self._keeper.drain(step, indices, left_s)
         self._written.update((step, index) for index in indices)
-        is_whole = PersistedStep(self._ending.run, step) in self._keeper.persisted_steps()
-        if is_whole:
-            log.info("step %d is in the shared directory", step.number)
-        return is_whole
+        return self._has_whole(step)
+
+    async def _is_on_disk(self, step: KeptStep, left_s: float) -> bool:
+        """Return whether the shared directory has this step or a newer one; raise KeeperError.
+
+        The others leave when their step is whole there. Then this node alone may find an older one in memory.
+        """
+        await self._keeper.drain(step, (), left_s)  # without parts, it only lists the directory
+        return self._has_whole(step)
+
+    def _has_whole(self, least: KeptStep) -> bool:
+        ending, found = self._ending, self._keeper.persisted_steps()
+        return any(
+            each.run == ending.run and ending.history.is_alive(each.step) and each.step >= least for each in found
+        )
 
 
 def newest_in_memory(history: History, keepers: Mapping[Member, KeeperEntry]) -> KeptStep | None:
