@@ -29,6 +29,7 @@ pid=$(grep -lzx "RANK=$0" /proc/[0-9]*/environ | head -n 1 | cut -d/ -f3)
 date +%s.%N
 kill -9 "$pid"
 """
+_STAMP = r"\d{4}-\d\d-\d\dT"
 _WORKERS = "grep -lz ^RANK= /proc/[0-9]*/environ | cut -d/ -f3"
 
 
@@ -104,6 +105,8 @@ class Space:
         with lines(*command, within_s=within_s) as coming:
             for line in coming:
                 stamp, _, text = line.rstrip("\n").partition(" ")
+                if not re.match(_STAMP, stamp):  # the kubelet's own sentence: it cannot follow this log now
+                    break
                 found.append((_moment(stamp), text))
                 if until and re.search(until, text):
                     return found
