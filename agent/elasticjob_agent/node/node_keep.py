@@ -337,7 +337,9 @@ class NodeKeep(KeepPort):
         until_s = asyncio.get_running_loop().time() + self._settings.restore_timeout_s
         missing = sorted(frozenset(range(step.parts)) - self._keeper.holdings.get(step, frozenset()))
         if not missing:
-            return await self._keeper.restore(step)
+            with contextlib.suppress(RequestRefused):
+                return await self._keeper.restore(step)
+            missing = list(range(step.parts))  # a part was withdrawn; the keeper fetches those that it has not
         assigned = keep_requests.assigned_holders(state, step, missing)
         if assigned.keys() == set(missing):
             with contextlib.suppress(RequestRefused, EtcdError):  # others may have it as well

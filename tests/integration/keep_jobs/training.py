@@ -14,6 +14,8 @@ from pathlib import Path
 
 TRACE, ORDERS = Path(sys.argv[1]), Path(sys.argv[2])
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+PADDING = " " * int(os.environ.get("TRAINING_PADDING", "0"))
+"""Bytes behind the state, for transfers that take a while."""
 KEEP, KEPT = os.environ.get("ELASTICJOB_KEEP"), os.environ.get("ELASTICJOB_KEPT")
 
 
@@ -52,7 +54,7 @@ def publish(steps: list[int]) -> None:
         return
     scratch = Path(KEEP, f"scratch-{RANK}")
     scratch.mkdir()
-    (scratch / f"part-{RANK}").write_text(" ".join(map(str, steps)))
+    (scratch / f"part-{RANK}").write_text(" ".join(map(str, steps)) + PADDING)
     scratch.rename(Path(KEEP, f"step-{steps[-1]}.{RANK}-of-{WORLD}"))
 
 

@@ -6,6 +6,7 @@ import shutil
 import signal
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,8 @@ import psutil
 from elasticjob_api import constants, records
 from elasticjob_api.keys import Keys, cli_prefix
 from elasticjob_api.records import KeepReport, NodeSamples
+from elasticjob_api.rendezvous_state import RendezvousState, decode_leader, decode_state
+from elasticjob_api.rendezvous_view import parse_view
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.interface import Endpoint, KeyValue
 from testing.processes.fleet import Fleet
@@ -30,6 +33,10 @@ async def _read(endpoint: str, prefix: str) -> tuple[KeyValue, ...]:
         await client.close()
 
 
+def _holds_only(folder: Path, step: int) -> bool:
+    return {int(path.name) for path in folder.glob("*/[0-9]*")} == {step}
+
+
 @dataclass
 class TrainingFleet(Fleet):
     """Agents of one job that keep steps below `keep_dir`; None: they keep none."""
@@ -42,6 +49,9 @@ class TrainingFleet(Fleet):
     restore_timeout_s: float = 30.0
     has_volume: bool = True
     """Whether the agents can use that directory."""
+    size_limit: str = "16Mi"
+    padding: int = 0
+    """More bytes of each part."""
     conf: str = "keep_alive=2,last_call_timeout=1"
     volumes: list[Path] = field(default_factory=list)
     """The directory of each agent."""
@@ -59,7 +69,8 @@ class TrainingFleet(Fleet):
                 **self.environment,
                 constants.ENV_KEEP_DIR: str(self.keep_dir),
                 constants.ENV_KEEP_COPIES: str(self.copies),
-                constants.ENV_KEEP_SIZE_LIMIT: "16Mi",
+                constants.ENV_KEEP_SIZE_LIMIT: self.size_limit,
+                "TRAINING_PADDING": str(self.padding),
                 constants.ENV_KEEP_RESTORE_TIMEOUT: f"{scaled(self.restore_timeout_s):g}",
             }
         if self.persist_to is not None:
@@ -129,6 +140,33 @@ class TrainingFleet(Fleet):
         what = f"a step from {least} is whole in {self.persist_to}"
         eventually(lambda: max(self.whole_steps(), default=0) >= least, within_s=60.0, what=what)
         return max(self.whole_steps())
+
+    def await_committed(self, step: int, *agents: int) -> None:
+        """Wait until these agents hold this step and no older one: only a commit drops those."""
+        for agent in agents:
+            folder = self.volumes[agent] / "volume" / "held"
+            what = f"step {step} is the only one at agent {agent}"
+            eventually(partial(_holds_only, folder, step), within_s=_WITHIN_S, what=what)
+
+    def held(self, agent: int) -> set[str]:
+        """Return the parts that are in the volume of an agent, as `<lineage>/<number>/<part>`."""
+        folder = self.volumes[agent] / "volume" / "held"
+        return {str(path.relative_to(folder)) for path in folder.glob("*/*/*-of-*") if path.is_dir()}
+
+    def leader(self) -> int:
+        """Return the number of the agent that leads."""
+        key = Keys(cli_prefix(self.run_id)).leader
+        found = eventually(lambda: asyncio.run(_read(self.endpoint, key)), within_s=_WITHIN_S, what="a leader")
+        slot = decode_leader(found[0].value).member.slot
+        nodes = asyncio.run(_read(self.endpoint, Keys(cli_prefix(self.run_id)).nodes))
+        view = parse_view(Keys(cli_prefix(self.run_id)), nodes)
+        (pod,) = [node.record.pod for member, node in view.nodes.items() if member.slot == slot]
+        return [agent.pid for agent in self.agents].index(int(pod.rpartition("-")[2]))
+
+    def state(self) -> RendezvousState:
+        """Return the state of the rendezvous."""
+        (found,) = asyncio.run(_read(self.endpoint, Keys(cli_prefix(self.run_id)).rendezvous_state))
+        return decode_state(found.value)
 
     def reports(self) -> list[KeepReport | None]:
         """Return what each node has reported about its kept steps."""

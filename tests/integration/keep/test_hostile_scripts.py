@@ -1,0 +1,89 @@
+"""A hostile script of the job's own user: it hurts its own steps, and its keeper goes on."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.keep.keeper.errors import RequestRefused
+from testing.waiting import aeventually
+from tests.integration.keep.keepers import keeper, wait_until_held
+from tests.integration.keep.parts import FILES, contents, part_of, publish, write_files
+
+TEN_TB = 10 << 40
+
+
+async def test_a_sparse_file_of_ten_terabytes_is_not_read_and_what_has_no_room_beside_it_is_counted(
+    keep_dir: Path,
+) -> None:
+    async with keeper(keep_dir) as client:
+        incoming = await client.begin()
+        sparse = incoming / "tmp"
+        sparse.mkdir()
+        with (sparse / "state").open("wb") as file:
+            file.truncate(TEN_TB)
+        sparse.rename(incoming / "step-5.0-of-2")
+        publish(incoming, "step-6.0-of-2")
+        publish(incoming, "step-7.0-of-2")
+        sealed = await client.seal()
+        assert set(sealed) == {part_of(5, 0, 2).step}
+        assert ((await client.status()).skipped, client.restarts) == (2, 0)
+
+
+async def test_a_step_that_is_exchanged_under_its_name_is_refused_and_the_next_one_is_held(keep_dir: Path) -> None:
+    async with keeper(keep_dir) as client:
+        incoming = await client.begin()
+        publish(incoming, "step-5")
+        await wait_until_held(client, part_of(5))
+        publish(incoming, "step-5", {"state.pt": b"another"})
+        publish(incoming, "step-6")
+        await wait_until_held(client, part_of(6))
+        await client.seal()
+        assert contents(await client.restore(part_of(5).step)) == FILES
+
+
+async def test_a_script_that_deletes_or_writes_what_is_held_loses_its_own_steps_only(keep_dir: Path) -> None:
+    beside = write_files(keep_dir.parent / "beside", FILES)
+    async with keeper(keep_dir) as client:
+        incoming = await client.begin()
+        publish(incoming, "step-5")
+        await wait_until_held(client, part_of(5))
+        held = keep_dir / "held" / incoming.name
+        (held / "5" / "0-of-1" / "state.pt").unlink()
+        write_files(held / "9" / "0-of-1", FILES)
+        (held / "5" / "more").symlink_to(beside)
+        publish(incoming, "step-6")
+        await wait_until_held(client, part_of(6))
+        await client.seal()
+        with pytest.raises(RequestRefused, match="5"):
+            await client.restore(part_of(5).step)
+        assert contents(await client.restore(part_of(6).step)) == FILES
+        await client.close(erase=True)
+    assert contents(beside) == FILES
+
+
+async def test_a_million_wrong_names_give_a_hundred_sentences_and_the_next_step_is_held(keep_dir: Path) -> None:
+    async with keeper(keep_dir) as client:
+        incoming = await client.begin()
+        for number in range(3000):
+            (incoming / f"step-{number}.{number}").mkdir()
+            (incoming / f"step-\n{number}").mkdir()
+        publish(incoming, "step-7")
+        await wait_until_held(client, part_of(7))
+        assert await client.seal() == {part_of(7).step: {0}}
+        assert len(client.notices) <= 100
+        assert all("\n" not in sentence for sentence in client.notices)
+
+
+async def test_a_script_that_never_finishes_a_step_has_none_and_its_leftovers_are_deleted(keep_dir: Path) -> None:
+    async with keeper(keep_dir) as client:
+        incoming = await client.begin()
+        write_files(incoming / "scratch", {"state": b"x" * 100_000})
+        late = os.open(incoming / "scratch" / "state", os.O_WRONLY | os.O_APPEND)
+        try:
+            assert await client.seal() == {}
+            await aeventually(lambda: not any((keep_dir / "in").iterdir()), what="no leftovers")
+            os.write(late, b"more")  # into a file that no name leads to
+        finally:
+            os.close(late)
+        assert (await client.status()).held_bytes == 0
