@@ -186,7 +186,7 @@ class StepKeeperMachine(RuleBasedStateMachine):
         steps = self.steps()
         lineage = Lineage(self.rounds, "other") if other_round else self.lineage
         chosen = [None if number is None else steps[number % len(steps)] for number in (committed, floor)]
-        point = SafePoint(lineage, *chosen)
+        point = SafePoint(lineage, chosen[0], chosen[1])
         self.keeper.learn(point)
         self.node.known, self.node.last_point = retention.learn(self.node.known, point), point
         self.drop_unneeded()
