@@ -24,6 +24,8 @@ _SKIPPING_OPTIONS = frozenset("IES")
 _VALUE_OPTIONS = frozenset("WX")
 _SCRIPT_OPTIONS = frozenset("cm")
 _FORKS_WITH_DEBUG_ALLOCATOR = (3, 9)
+_MAX_COMMAND = 1 << 15
+"""Characters of the arguments, with escapes. The pipe of a recorder takes twice as many, with all other facts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,11 @@ def refuse_program(program: Program) -> str:
     if not program.interpreter:
         return f"{program.name} is not Python and does not name it in its first line"
     return ""
+
+
+def refuse_length(argv: Sequence[str]) -> str:
+    """Return the reason against a command that is too long for the greeting, which repeats it."""
+    return "the command is longer than 32 KiB" if len(ascii(list(argv))) > _MAX_COMMAND else ""
 
 
 def refuse_options(program: Program, argv: Sequence[str]) -> str:
@@ -122,7 +129,6 @@ def _has_same_words(greeting: Greeting, argv: Sequence[str]) -> bool:
 
 
 _SIDE_EFFECTS = {
-    "variable": "sets a variable, perhaps from one that differs by rank",
     "thread": "leaves a thread",
     "descriptor": "leaves a descriptor open",
     "child": "leaves a process",
@@ -133,6 +139,8 @@ _SIDE_EFFECTS = {
 
 def refuse_preload(report: PreloadReport, denied: Collection[str]) -> str:
     """Return the reason against forking this zygote, which has been built without the packages in `denied`."""
+    for reason in report.before_script:
+        return reason
     for name, kind, what in report.side_effects:
         return f"importing {name} {_SIDE_EFFECTS.get(kind, f'leaves a {kind}')}: {what}"
     reasons = (

@@ -6,6 +6,10 @@ for a fixed time.
 
 They do not probe the port of another node by a connection. torch's store bears that. But MASTER_PORT belongs to the
 script: a server that accepts one connection for each rank would count the probe, and XGBoost's tracker warns about it.
+
+Nor does rank 0's agent send them a message. Agents have links to the leader only, which is any of them, so that would
+be two hops. A link carries nothing after its hello: its end alone has a meaning. A write to etcd takes as long as the
+wait.
 """
 
 import asyncio

@@ -11,7 +11,10 @@ Write = Callable[[bytes], None]
 
 _SITE_FOLDER = Path(__file__).parent.parent / "user_python" / "warm_start" / "site"
 REQUEST = "ELASTICJOB_PRELOAD"
-ORIGINAL_PATH = "ELASTICJOB_PYTHONPATH"
+_ORIGINAL = "ELASTICJOB_"
+"""In front of the names of variables that we change: each of these has the original value."""
+_BEFORE_SITE = "ignore::elasticjob_before_site.BeforeSite"
+"""An option for warnings, for which Python imports that module before it runs `.pth` files."""
 _PRELOAD_PREFIX = b"[preload] "
 
 
@@ -35,7 +38,7 @@ def become_zygote(command: Command, fd: int, output: Write) -> Command:
     return replace(
         command,
         name=f"zygote of {command.name}",
-        env=_injected(command.env, "zygote:3"),
+        env=_injected(_put_first(command.env, "PYTHONWARNINGS", _BEFORE_SITE, ","), "zygote:3"),
         fds=(fd,),
         stdout=_sink_of_same_kind(command.stdout, output),
         stderr=_sink_of_same_kind(command.stderr, output),
@@ -44,14 +47,15 @@ def become_zygote(command: Command, fd: int, output: Write) -> Command:
 
 
 def _injected(env: Mapping[str, str], request: str) -> dict[str, str]:
-    changed = dict(env)
-    original = env.get("PYTHONPATH")
-    if original is not None:
-        changed[ORIGINAL_PATH] = original
-    # No separator behind it without more entries: an empty entry is the current directory.
-    changed["PYTHONPATH"] = f"{_SITE_FOLDER}{os.pathsep}{original}" if original else str(_SITE_FOLDER)
-    changed[REQUEST] = request
-    return changed
+    return {**_put_first(env, "PYTHONPATH", str(_SITE_FOLDER), os.pathsep), REQUEST: request}
+
+
+def _put_first(env: Mapping[str, str], name: str, entry: str, separator: str) -> dict[str, str]:
+    """Return the environment with this entry in front of those of a variable, and with the original value beside it."""
+    original = env.get(name)
+    # No separator behind it without more entries: an empty entry of PYTHONPATH is the current directory.
+    changed = {**env, name: f"{entry}{separator}{original}" if original else entry}
+    return changed if original is None else {**changed, _ORIGINAL + name: original}
 
 
 def _sink_of_same_kind(sink: Sink, output: Write) -> Sink:

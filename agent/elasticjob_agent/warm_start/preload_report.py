@@ -34,6 +34,8 @@ class PreloadReport:
     outside: tuple[str, ...] = ()
     unsafe: Mapping[str, str] = field(default_factory=dict)
     """Package → an act of its import that is right for one process only, as the end of a sentence."""
+    before_script: tuple[str, ...] = ()
+    """Such acts of code that each Python runs before its script, as sentences."""
     different: tuple[str, ...] = ()
     """Modules that the script has from another file."""
     folder_changed: bool = False
@@ -42,6 +44,8 @@ class PreloadReport:
     """The interpreter of the zygote."""
     files: Mapping[str, int] = field(default_factory=dict)
     """The files of all modules, each with its time of modification in nanoseconds."""
+    protocol: int = 1
+    """The version of the messages of this zygote."""
     changed: str = ""
     """A file that is not the expected one; then nothing was imported."""
 
@@ -63,11 +67,13 @@ def parse_report(data: bytes) -> PreloadReport | None:
             side_effects=tuple((str(name), str(kind), str(what)) for name, kind, what in value["side_effects"]),
             outside=_texts(value["outside"]),
             unsafe={str(package): str(what)[:_MAX_TEXT] for package, what in value["unsafe"].items()},
+            before_script=tuple(each[:_MAX_TEXT] for each in _texts(value.get("before_script", ()))),
             different=_texts(value["different"]),
             folder_changed=bool(value["folder_changed"]),
             tracer=bool(value["tracer"]),
             greeting=parse_greeting(str(value.get("greeting", "")).encode("ascii", "replace")),
             files={str(path): int(modified_ns) for path, modified_ns in value.get("files", {}).items()},
+            protocol=int(value.get("protocol", 1)),
             changed=_printable(str(value.get("changed", "")))[:_MAX_TEXT],
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):

@@ -18,28 +18,25 @@ from collections.abc import Collection, Coroutine, Sequence
 from elasticjob_agent.host.oom import OomCounter
 from elasticjob_agent.supervisor import Child, Command, Exit, StartError, Supervisor, SupervisorError
 from elasticjob_agent.supervisor.preforked import PreforkedWorker, describe_losses
-from elasticjob_agent.warm_start import eligibility
+from elasticjob_agent.warm_start import cold_reasons, eligibility
+from elasticjob_agent.warm_start.cold_reasons import ColdReasons
 from elasticjob_agent.warm_start.early_ends import MAX_EARLY_ENDS, EarlyEnds, WorkerEnd
 from elasticjob_agent.warm_start.head_start import HeadStart
 from elasticjob_agent.warm_start.injection import Write, record_imports
+from elasticjob_agent.warm_start.later_builds import LaterBuilds
 from elasticjob_agent.warm_start.limits import Limits
 from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor
+from elasticjob_agent.warm_start.node_zygote import NodeZygote
 from elasticjob_agent.warm_start.profiles import Profiles
 from elasticjob_agent.warm_start.program import find_program
 from elasticjob_agent.warm_start.recording import Recording
 from elasticjob_agent.warm_start.stack_injection import with_stacks
-from elasticjob_agent.warm_start.zygote import ZygoteLost, ZygoteOutdatedError
 from elasticjob_agent.warm_start.zygote_builder import NotEligibleError, ReadyZygote, ZygoteBuilder
 from elasticjob_api.import_profile import ImportProfile
 
 log = logging.getLogger(__name__)
 
-_FIRST = "the first workers record their imports"
 _NOT_BUILT = "the imports are not repeated yet"
-_MAX_FORKS = 3
-"""Forks for one waiting worker: a stop of a round may kill one that has just been forked."""
-_MAX_FORKED = 16
-"""Workers of one request: the first of them waits for the last, and two descriptors of each are open meanwhile."""
 
 
 class WarmStart:
@@ -75,28 +72,29 @@ class WarmStart:
             limits=self._limits,
             memory=self._memory,
         )
-        self._refusal = ""
-        """Why no worker starts warm any more; empty while one may."""
-        self._cold_reason = _FIRST
-        """Why there is no zygote."""
-        self._logged = _FIRST
+        self._reasons = ColdReasons()
+        self._zygote = NodeZygote(
+            supervisor,
+            reasons=self._reasons,
+            limits=self._limits,
+            memory=self._memory,
+            on_task_end=self._task_ended,
+        )
         self._recording: Recording | None = None
-        self._ready: ReadyZygote | None = None
         self._task: asyncio.Task[None] | None = None
         self._growth: asyncio.Task[None] | None = None
         """Waits for imports that come later."""
-        self._is_building = False
-        """Whether a zygote is being built, or forks."""
-        self._is_growing = False
-        """Whether another zygote is being built for later imports."""
         self._early_ends = EarlyEnds()
         self._head_start = HeadStart(self._limits.head_start_s)
         self._profiles = profiles
         self._is_first = True
         self._hurry = asyncio.Event()
         self._started_s = 0.0
-        self.reason = _FIRST
-        """Why the last workers were not started warm; empty if they were."""
+
+    @property
+    def reason(self) -> str:
+        """Return why the last workers were not started warm; empty if they were."""
+        return self._reasons.last
 
     async def spawn(self, commands: Sequence[Command]) -> list[Child]:
         """Start all of these; the arguments and errors are those of `Supervisor.spawn`."""
@@ -106,7 +104,7 @@ class WarmStart:
         taken, reason = await self._take(commands)
         recording = None if taken else self._begin_recording(commands[0])
         if not taken:
-            reason = self._refusal or reason
+            reason = self._reasons.refusal or reason
         changed = list(commands) if taken else list(map(with_stacks, commands))
         if recording:
             changed[0] = record_imports(commands[0], recording.write_fd)
@@ -117,7 +115,7 @@ class WarmStart:
                 recording.worker_started()
         self._started(children, reason=reason or describe_losses([each.name for each in commands], taken))
         if any(worker.is_hanging for worker in taken):
-            self._refuse("a worker that was forked ahead hung")
+            self._reasons.refuse("a worker that was forked ahead hung")
         self._prepare_next(commands, children[0], recording)
         return children
 
@@ -139,11 +137,12 @@ class WarmStart:
         lived_s = end.at_s - self._started_s
         self._early_ends.record(WorkerEnd(code=end.code, lived_s=lived_s, has_progress=has_progress))
         if self._early_ends.are_too_many:
-            self._refuse(f"{MAX_EARLY_ENDS} warm starts in a row ended early")
+            self._reasons.refuse(f"{MAX_EARLY_ENDS} warm starts in a row ended early")
 
     async def close(self) -> None:
         """End the zygote and what it has forked. May be called again."""
-        self._refusal = self._refusal or "the agent ends"  # a start that is still under way begins no build
+        # A start that is still under way begins no build.
+        self._reasons.refusal = self._reasons.refusal or "the agent ends"
         self._hurry.set()
         await self._end(self._task)
         if self._recording is not None:
@@ -153,48 +152,41 @@ class WarmStart:
 
     async def _take(self, commands: Sequence[Command]) -> tuple[list[PreforkedWorker], str]:
         """Return a worker for each command, or none and the reason for a cold start."""
-        ready = self._ready
-        if self._refusal or ready is None:
-            return [], self._refusal or self._cold_reason
+        ready = self._zygote.ready
+        if self._reasons.refusal or ready is None:
+            return [], self._reasons.refusal or self._reasons.no_zygote
         for command in commands:
             if reason := eligibility.refuse_conditions(ready.conditions, self._builder.conditions(command)):
                 return [], reason
-        if len(ready.alive_workers) < len(commands) and self._is_building and self._task is not None:
+        if len(ready.alive_workers) < len(commands) and self._zygote.is_building and self._task is not None:
             await asyncio.wait([self._task], timeout=self._limits.round_s)
         alive = ready.alive_workers
         if len(alive) < len(commands):
-            if ready.zygote.child.exit.done() and not self._is_building:
-                await self._discard_zygote()  # so that one of these workers records its imports
-            return [], next((worker.loss for worker in ready.workers if worker.loss), "not all workers are forked yet")
+            if ready.zygote.child.exit.done() and not self._zygote.is_building:
+                await self._zygote.discard()  # so that one of these workers records its imports
+            losses = (worker.loss for worker in ready.workers if worker.loss)
+            return [], next(losses, ready.fork_failure or "not all workers are forked yet")
         taken = alive[: len(commands)]
         ready.workers = [worker for worker in alive if worker not in taken]
         return taken, ""
 
     def _started(self, children: Sequence[Child], *, reason: str) -> None:
-        """Record a start, and log the reason of a cold one, unless it was the last one logged."""
-        self.reason = reason
-        if not self._refusal:
-            if reason and reason != self._logged:
-                log.info("not warm: %s", reason)
-            self._logged = reason
+        """Record a start, and the reason of a cold one."""
+        self._reasons.started(reason)
         self._started_s = time.monotonic()
         self._early_ends.start(is_warm=any(child.is_warm for child in children))
-
-    def _refuse(self, reason: str) -> None:
-        """Start no worker warm any more."""
-        if not self._refusal:
-            self._refusal = reason
-            log.info("not warm: %s", reason)
 
     # --- between rounds ----------------------------------------------------------------------------------------
 
     def _begin_recording(self, command: Command) -> Recording | None:
         """Return a recording for this worker; None if no zygote will be built from it."""
-        if self._refusal or self._ready is not None or self._is_building:
+        if self._reasons.refusal or self._zygote.ready is not None or self._zygote.is_building:
             return None
         program = find_program(command.argv, command.env, command.cwd)
-        if refusal := eligibility.refuse_program(program) or eligibility.refuse_options(program, command.argv):
-            self._refuse(refusal)
+        argv = command.argv
+        refusal = eligibility.refuse_program(program) or eligibility.refuse_options(program, argv)
+        if refusal := refusal or eligibility.refuse_length(argv):
+            self._reasons.refuse(refusal)
             return None
         if self._recording is not None:
             self._recording.close()
@@ -206,16 +198,16 @@ class WarmStart:
 
     def _prepare_next(self, commands: Sequence[Command], child: Child, recording: Recording | None) -> None:
         """Build a zygote after these workers have imported their modules, or fork the next workers."""
-        if self._refusal:
-            if self._ready is not None:  # once: a second task would cancel the first one, which ends the zygote
+        if self._reasons.refusal:
+            if self._zygote.ready is not None:  # once: a second task would cancel the first one, which ends it
                 self._begin(self._end(self._task))
-        elif self._is_building:  # a request to a zygote is never left without reading its answer
+        elif self._zygote.is_building:  # a request to a zygote is never left without reading its answer
             return
         elif recording is not None:
-            self._cold_reason = _NOT_BUILT
+            self._reasons.no_zygote = _NOT_BUILT
             self._begin(self._build(commands, child, recording))
-        elif self._ready is not None:
-            self._begin(self._fork_next(commands, self._ready))
+        elif self._zygote.ready is not None:
+            self._begin(self._fork_next(commands, self._zygote.ready))
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
         """Let this be the only task. An earlier one, which only waits for the end of the imports, is cancelled."""
@@ -226,50 +218,30 @@ class WarmStart:
 
     async def _build(self, commands: Sequence[Command], child: Child, recording: Recording) -> None:
         await recording.wait_complete(greeting_s=self._limits.greeting_s, quiet_s=self._limits.quiet_s)
-        self._is_building = True
         try:
-            self._builder.check(commands[0], child.pid, recording)
-            self._ready = ready = await self._builder.build(commands[0], recording)
+            with self._zygote.building():
+                self._builder.check(commands[0], child.pid, recording)
+                self._zygote.ready = ready = await self._builder.build(commands[0], recording)
         except NotEligibleError as error:
             if recording.has_ended and recording.greeting is None:
-                self._cold_reason = str(error)  # a worker that ended at once is no reason against the next
+                self._reasons.no_zygote = str(error)  # a worker that ended at once is no reason against the next
             else:
-                self._refuse(str(error))
+                self._reasons.refuse(str(error))
             return
         except (SupervisorError, StartError, OSError) as error:
-            self._cold_reason = f"the zygote could not be built: {error}"
+            self._reasons.no_zygote = f"the zygote could not be built: {error}"
             return
-        finally:
-            self._is_building = False
         await self._fork_next(commands, ready)
-        self._growth = asyncio.create_task(self._grow(commands, recording, ready))
+        later = LaterBuilds(
+            self._zygote,
+            self._builder,
+            limits=self._limits,
+            fork_next=functools.partial(self._fork_next, commands),
+            write_profile=functools.partial(self._write_profile, commands),
+        )
+        self._growth = asyncio.create_task(later.run(commands[0], recording, ready))
         self._growth.add_done_callback(self._task_ended)
         await self._write_profile(commands, ready)
-
-    async def _grow(self, commands: Sequence[Command], recording: Recording, ready: ReadyZygote) -> None:
-        """Replace the zygote when the worker has imported many more modules: some imports come after reading data."""
-        while await recording.wait_more(ready.recorded + self._limits.more_modules):
-            await recording.wait_complete(greeting_s=self._limits.greeting_s, quiet_s=self._limits.quiet_s)
-            if self._is_building or self._ready is not ready:
-                return
-            self._is_building = self._is_growing = True
-            try:
-                larger = await self._builder.build(commands[0], recording)
-            except (NotEligibleError, SupervisorError, StartError, OSError) as error:
-                log.info("warm start: each worker does the later imports itself: %s", error)
-                return
-            finally:
-                self._is_building = self._is_growing = False
-            if self._ready is not ready:  # memory has become short
-                await larger.zygote.close()
-                return
-            self._ready = larger
-            try:
-                await self._fork_next(commands, larger)
-            finally:
-                await self._end_zygote(ready)
-            ready = larger
-            await self._write_profile(commands, ready)
 
     async def _write_profile(self, commands: Sequence[Command], ready: ReadyZygote) -> None:
         if self._profiles is not None:
@@ -277,31 +249,27 @@ class WarmStart:
 
     async def _fork_next(self, commands: Sequence[Command], ready: ReadyZygote) -> None:
         """Fork the workers of the next round; report once how much memory the zygote and these take."""
-        is_outdated = await self._refill(ready, len(commands))
+        is_outdated = await self._zygote.refill(ready, len(commands))
         if is_outdated and (again := await self._build_again(commands, ready.profile)) is not None:
             ready = again
-            await self._refill(ready, len(commands))
+            await self._zygote.refill(ready, len(commands))
             await self._write_profile(commands, ready)
-        if self._ready is ready and not ready.is_measured:
-            await self._memory.report(ready.zygote.child, ready.workers)
-            ready.is_measured = True
+        await self._zygote.report_memory(ready)
 
     async def _build_again(self, commands: Sequence[Command], profile: ImportProfile) -> ReadyZygote | None:
         """Repeat the imports of a zygote whose files have changed; None if that fails, and the next round records."""
-        self._is_building = True
         try:
-            self._ready = ready = await self._builder.build(commands[0], profile)
+            with self._zygote.building():
+                self._zygote.ready = ready = await self._builder.build(commands[0], profile)
         except (NotEligibleError, SupervisorError, StartError, OSError) as error:
-            self._cold_reason = f"the zygote could not be built: {error}"
+            self._reasons.no_zygote = f"the zygote could not be built: {error}"
             return None
         else:
             return ready
-        finally:
-            self._is_building = False
 
     async def _wait_for_first_zygote(self, commands: Sequence[Command]) -> None:
         """Build a zygote from what another node has recorded, if there is such a recording."""
-        if self._profiles is None or self._refusal:
+        if self._profiles is None or self._reasons.refusal:
             return
         self._begin(self._build_first(self._profiles, commands))
         hurry = asyncio.create_task(self._hurry.wait())
@@ -310,88 +278,33 @@ class WarmStart:
         hurry.cancel()
         if not self._task.done():
             await self._end(self._task)
-            self._cold_reason = _FIRST
+            self._reasons.no_zygote = cold_reasons.FIRST
 
     async def _build_first(self, profiles: Profiles, commands: Sequence[Command]) -> None:
         profile = await profiles.read(commands)
         if profile is None:
             return
-        self._is_building = True
         try:
-            self._builder.check_profile(commands[0], profile)
-            self._ready = ready = await self._builder.build(commands[0], profile, expected=profile)
+            with self._zygote.building():
+                self._builder.check_profile(commands[0], profile)
+                self._zygote.ready = ready = await self._builder.build(commands[0], profile, expected=profile)
         except (NotEligibleError, SupervisorError, StartError, OSError) as error:
             # These workers record their own imports, and what is wrong with those is a reason for later.
-            self._cold_reason = f"the recording of another node was not used: {error}"
+            self._reasons.no_zygote = f"the recording of another node was not used: {error}"
             return
-        finally:
-            self._is_building = False
-        await self._refill(ready, len(commands))  # its memory is measured once these workers have started
-
-    async def _refill(self, ready: ReadyZygote, count: int) -> bool:
-        """Have the zygote fork workers until `count` wait; return whether files of its imports have changed."""
-        self._is_building = True
-        try:
-            for attempt in range(_MAX_FORKS * count):
-                ready.workers = ready.alive_workers
-                missing = count - len(ready.workers)
-                if missing <= 0:
-                    break
-                async with asyncio.timeout(self._limits.fork_s):
-                    forked = await ready.zygote.fork(min(missing, _MAX_FORKED), is_checked=attempt == 0)
-                for worker in forked:
-                    self._memory.attribute_kills_of_worker(worker)
-                ready.workers += forked
-        except TimeoutError:
-            self._refuse(f"the zygote did not fork its workers within {self._limits.fork_s:.0f} s")
-            await self._discard_zygote()
-        except (ZygoteLost, SupervisorError, OSError) as error:
-            self._cold_reason = f"the zygote is gone: {error}"
-            await self._discard_zygote()
-            return isinstance(error, ZygoteOutdatedError)
-        else:
-            self._begin_watch(ready)
-        finally:
-            self._is_building = False
-        return False
-
-    def _begin_watch(self, ready: ReadyZygote) -> None:
-        if self._ready is ready and ready.watch is None:
-            ready.watch = asyncio.create_task(self._watch_memory(ready))
-            ready.watch.add_done_callback(self._task_ended)
-
-    async def _watch_memory(self, ready: ReadyZygote) -> None:
-        """End this zygote when memory is short."""
-        self._cold_reason = await self._memory.wait_until_short()
-        log.info("not warm: %s", self._cold_reason)
-        self._logged = self._cold_reason
-        if self._is_building and not self._is_growing:  # a request to the zygote is open: its end answers it
-            await self._supervisor.stop([ready.zygote.child], grace_s=0.0)
-        else:
-            await self._discard_zygote()
+        await self._zygote.refill(ready, len(commands))  # its memory is measured once these workers have started
 
     def _task_ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("the warm start failed", exc_info=error)
-            self._refuse(f"{type(error).__name__}: {error}")
+            self._reasons.refuse(f"{type(error).__name__}: {error}")
 
     async def _end(self, task: "asyncio.Task[None] | None") -> None:
         """End this task, and then the zygote."""
         for each in filter(None, (task, self._growth)):
             each.cancel()
             await asyncio.wait([each])
-        await self._discard_zygote()
-
-    async def _discard_zygote(self) -> None:
-        if (ready := self._ready) is not None:
-            self._ready = None
-            await self._end_zygote(ready)
-
-    async def _end_zygote(self, ready: ReadyZygote) -> None:
-        if ready.watch is not None and ready.watch is not asyncio.current_task():
-            ready.watch.cancel()
-        await self._supervisor.discard(ready.workers)
-        await ready.zygote.close()
+        await self._zygote.discard()
 
 
 def _log_output(lines: bytes) -> None:

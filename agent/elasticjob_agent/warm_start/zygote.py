@@ -14,6 +14,8 @@ from elasticjob_agent.warm_start.import_source import ImportSource
 from elasticjob_agent.warm_start.injection import Write, become_zygote
 from elasticjob_agent.warm_start.preload_report import PreloadReport, parse_report
 
+PROTOCOL = 2
+"""Version of the messages; the zygote's code has the same number. Its files may be replaced while an agent runs."""
 _MESSAGE_BYTES = 1 << 16
 _REPORT_BYTES = 1 << 24
 _END_S = 1.0
@@ -26,6 +28,10 @@ class ZygoteLost(SupervisorError):
 
 class ZygoteOutdatedError(ZygoteLost):
     """A file of its imports has changed since, so it forks no worker any more."""
+
+
+class ZygoteForkError(SupervisorError):
+    """It could not fork all workers, and goes on waiting; the text is the reason."""
 
 
 class Zygote:
@@ -68,6 +74,7 @@ class Zygote:
             raise
         self = cls(supervisor, child, ours)
         plan = {
+            "protocol": PROTOCOL,
             "modules": dict(imports.modules),
             "folders": list(imports.folders),
             "variables": dict(imports.variables),
@@ -105,6 +112,8 @@ class Zygote:
             report = parse_report(file.read(_REPORT_BYTES))
         if report is None:
             raise ZygoteLost("its report is not readable")
+        if report.protocol != PROTOCOL:
+            raise ZygoteLost("its files are of another version than this agent")
         return report
 
     async def fork(self, count: int, *, is_checked: bool = True) -> list[PreforkedWorker]:
@@ -115,6 +124,7 @@ class Zygote:
         Raises:
             ZygoteLost: the zygote has ended.
             ZygoteOutdatedError: a file of its imports has changed.
+            ZygoteForkError: not all could be forked; none of them is left.
             ForkServerLost: the fork server has ended.
         """
         try:
@@ -135,6 +145,8 @@ class Zygote:
     async def _check_forked(self, message: dict[str, Any]) -> None:
         if path := message.get("stale"):
             raise ZygoteOutdatedError(f"{str(path)[:200]} has changed since it was imported")
+        if failure := message.get("failed"):
+            raise ZygoteForkError(str(failure)[:200])
         if not message.get("forked"):
             raise ZygoteLost(f"it has ended{await self._end()}")
 

@@ -53,6 +53,8 @@ class ReadyZygote:
     workers: list[PreforkedWorker] = field(default_factory=list)
     watch: asyncio.Task[None] | None = None
     """Ends it when memory is short."""
+    fork_failure: str = ""
+    """Why its last fork has failed, as a reason for a cold start; empty if it has not."""
     is_measured: bool = False
     """Whether its memory has been reported."""
 

@@ -77,12 +77,12 @@ class Rounds:
         """Wait until the next workers are forked. Raises AssertionError if there is a reason against it."""
 
         def is_decided() -> bool:
-            ready = self._starter._ready
+            ready = self._starter._zygote.ready
             forked = [] if ready is None else [each for each in ready.workers if each.is_alive and each.pid]
-            return len(forked) >= WORKERS or bool(self._starter._refusal)
+            return len(forked) >= WORKERS or bool(self._starter._reasons.refusal)
 
         await aeventually(is_decided, within_s=_BUILD_S, what="a decision on the zygote")
-        assert not self._starter._refusal, f"not warm: {self._starter._refusal}"
+        assert not self._starter._reasons.refusal, f"not warm: {self._starter._reasons.refusal}"
 
     async def _run(self, starter: Supervisor | WarmStart) -> RoundResult:
         output = [[bytearray(), bytearray()] for _ in range(WORKERS)]

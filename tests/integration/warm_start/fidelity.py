@@ -111,7 +111,9 @@ class Matrix:
         starter = WarmStart(self._supervisor, varying={"RANK"}, output=console, limits=Limits(quiet_s=0.05))
         try:
             outcomes["recorded"] = await self._start(case, starter)
-            await aeventually(lambda: _is_ready(starter), what=f"a warm worker; {starter._refusal} {console.data!r}")
+            await aeventually(
+                lambda: _is_ready(starter), what=f"a warm worker; {starter._reasons.refusal} {console.data!r}"
+            )
             outcomes["warm"] = await self._start(case, starter)
             assert not starter.reason, starter.reason
         finally:
@@ -135,8 +137,10 @@ class Matrix:
 
 
 def _is_ready(starter: WarmStart) -> bool:
-    assert not starter._refusal, starter._refusal
-    return bool(starter._ready and any(worker.pid and worker.is_alive for worker in starter._ready.workers))
+    assert not starter._reasons.refusal, starter._reasons.refusal
+    return bool(
+        starter._zygote.ready and any(worker.pid and worker.is_alive for worker in starter._zygote.ready.workers)
+    )
 
 
 def _sink(path: Path, *, to_file: bool) -> Sink:

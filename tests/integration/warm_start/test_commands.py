@@ -84,7 +84,7 @@ async def test_a_command_that_cannot_start_warm_runs_once_a_rank(
     node.starts_itself = False
     assert await node.start(*argv) == [False, False]
     await node.ran()
-    await aeventually(lambda: node.starter._refusal, what="a refusal")
+    await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
     for _ in range(2):
         assert await node.restart(*argv) == [False, False]
         await node.ran()
@@ -117,7 +117,7 @@ async def test_a_worker_that_ends_before_python_reports_itself_is_no_reason_agai
     script = node.script()
     await node.start("env", "-u", "PYTHONPATH", PYTHON, "-c", "pass")
     await node.settled()
-    assert node.starter._refusal == ""
+    assert node.starter._reasons.refusal == ""
     await node.restart()
     await node.forked_ahead()
     assert await node.restart(PYTHON, script) == [True, True]

@@ -89,7 +89,7 @@ async def test_a_round_while_a_worker_cannot_be_forked_is_cold(make_node: MakeNo
     mark.touch()
     await node.start()
     await node.ran()
-    await aeventually(lambda: node.starter._is_building, what="a build")
+    await aeventually(lambda: node.starter._zygote.is_building, what="a build")
     await _runs_cold(node)
     await node.settled()
     await _runs_cold(node)
@@ -183,7 +183,7 @@ async def test_a_close_during_a_build_leaves_nothing(node: WarmNode, supervisor:
     await node.start()
     await node.ran()
     mark.touch()
-    await aeventually(lambda: node.starter._is_building, what="a build")
+    await aeventually(lambda: node.starter._zygote.is_building, what="a build")
     await node.stop()
     await node.starter.close()
     # A zygote that has been requested only just now ends with its socket.

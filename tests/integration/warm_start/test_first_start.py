@@ -211,10 +211,10 @@ async def test_a_stop_does_not_wait_for_the_imports(node: WarmNode, renew: Renew
     await _record(node, renew)
     mark.touch()
     starting = asyncio.create_task(node.start())
-    await aeventually(lambda: node.starter._is_building, what="the build of the zygote")
+    await aeventually(lambda: node.starter._zygote.is_building, what="the build of the zygote")
     node.starter.stop_waiting()
     assert await starting == [False, False]
-    assert not node.starter._ready
+    assert not node.starter._zygote.ready
     mark.unlink()
 
 

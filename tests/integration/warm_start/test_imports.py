@@ -50,7 +50,7 @@ async def test_an_import_that_a_fork_would_get_wrong_keeps_all_starts_cold(
     node.script("rank = os.environ['RANK']\nimport decimal, trap")
     await node.start()
     await node.ran()
-    await aeventually(lambda: node.starter._refusal, what="a refusal")
+    await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
     for _ in range(2):
         assert await node.restart() == [False, False]
         await node.ran()
@@ -243,7 +243,7 @@ async def test_imports_that_hang_keep_all_starts_cold(make_node: MakeNode, sente
     _trap_when_marked(node, "time.sleep(1000)")
     await node.start()
     await _mark_after_imports(node)
-    await aeventually(lambda: node.starter._refusal, what="a refusal")
+    await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
     (node.folder / "mark").unlink()
     assert await node.restart() == [False, False]
     await node.ran()
@@ -281,7 +281,7 @@ async def test_a_round_during_a_slow_build_is_cold_and_the_build_goes_on(node: W
     _trap_when_marked(node, f"while os.path.exists({str(mark)!r}): time.sleep(0.01)")
     await node.start()
     await _mark_after_imports(node)
-    await aeventually(lambda: node.starter._is_building, what="a build")
+    await aeventually(lambda: node.starter._zygote.is_building, what="a build")
     assert await node.restart() == [False, False]
     await node.ran()
     mark.unlink()
@@ -297,7 +297,7 @@ async def test_too_many_builds_keep_all_starts_cold(make_node: MakeNode, sentenc
     node.script("import decimal, trap")
     await node.start()
     await node.ran()
-    await aeventually(lambda: node.starter._refusal, what="a refusal")
+    await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
     assert await node.restart() == [False, False]
     await node.ran()
     assert sentences()[1:] == ["not warm: 1 attempts to repeat the imports have failed"]

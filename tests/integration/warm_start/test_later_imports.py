@@ -50,7 +50,7 @@ async def test_later_imports_are_done_ahead_in_the_next_round(node: WarmNode, se
     go = _later(node)
     first = await _first_zygote(node)
     go.touch()
-    await aeventually(lambda: node.starter._ready and node.zygote() != first, what="another zygote")
+    await aeventually(lambda: node.starter._zygote.ready and node.zygote() != first, what="another zygote")
     await node.forked_ahead()
     assert await node.restart() == [True, True]
     await aeventually(lambda: node.values() == ["True"] * 2, what="the later imports")
@@ -84,10 +84,10 @@ async def test_a_round_during_the_second_build_is_warm(node: WarmNode, sentences
     go.touch()
     await aeventually(lambda: node.console.lines.count("late") == node.nproc, what="the later imports")
     mark.touch()
-    await aeventually(lambda: node.starter._is_building, what="the second build")
+    await aeventually(lambda: node.starter._zygote.is_building, what="the second build")
     assert await node.restart() == [True, True]
     mark.unlink()
-    await aeventually(lambda: node.starter._ready and node.zygote() != first, what="another zygote")
+    await aeventually(lambda: node.starter._zygote.ready and node.zygote() != first, what="another zygote")
     await node.forked_ahead()
     assert await node.restart() == [True, True]
     await aeventually(lambda: node.values() == ["True"] * 2, what="the later imports")
@@ -106,13 +106,13 @@ async def test_no_zygote_is_left_when_memory_becomes_short_in_the_second_build(m
     go.touch()
     await aeventually(lambda: node.console.lines.count("late") == node.nproc, what="the later imports")
     mark.touch()
-    await aeventually(lambda: node.starter._is_building, what="the second build")
+    await aeventually(lambda: node.starter._zygote.is_building, what="the second build")
     left.append(MemoryUsage(total=8 * gib, left=gib // 4))
     await aeventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in [first, *waiting]), what="their end")
     mark.unlink()
     assert node.starter._growth is not None
     await asyncio.wait([node.starter._growth])
-    assert node.starter._ready is None
+    assert node.starter._zygote.ready is None
 
 
 async def test_nothing_is_left_when_the_agent_ends_during_the_second_build(node: WarmNode) -> None:
@@ -123,6 +123,6 @@ async def test_nothing_is_left_when_the_agent_ends_during_the_second_build(node:
     go.touch()
     await aeventually(lambda: node.console.lines.count("late") == node.nproc, what="the later imports")
     mark.touch()
-    await aeventually(lambda: node.starter._is_building, what="the second build")
+    await aeventually(lambda: node.starter._zygote.is_building, what="the second build")
     await node.starter.close()
-    assert node.starter._ready is None
+    assert node.starter._zygote.ready is None

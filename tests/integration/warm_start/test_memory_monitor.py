@@ -116,6 +116,7 @@ async def test_a_zygote_ends_when_memory_is_short(
     await aeventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in waiting))
     assert not any(child.ended for child in node.children)
     assert await node.restart() == [False, False]
+    await node.ran()
     assert node.starter.reason == _REASON
     assert sentences() == [f"not warm: {_REASON}"]
 
@@ -139,6 +140,7 @@ async def test_imports_over_their_limit_are_ended_and_not_repeated(node: WarmNod
     await node.start()
     await node.settled()
     assert not await _any_warm(node)
+    await node.ran()
     assert node.starter.reason.startswith("the imports take more than 0 MiB")
 
 

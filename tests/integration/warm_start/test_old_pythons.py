@@ -29,4 +29,4 @@ async def test_a_python_that_is_too_old_shows_nothing_of_the_warm_start(node: Wa
         await node.settled()
         assert node.values() == ["[]", names]
     assert b"sitecustomize" not in node.console.data
-    assert node.starter._cold_reason.startswith("Python did not report itself")
+    assert node.starter._reasons.no_zygote.startswith("Python did not report itself")

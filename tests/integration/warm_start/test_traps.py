@@ -6,7 +6,6 @@ import os
 import shutil
 import sys
 import time
-import venv
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -229,7 +228,7 @@ async def test_a_state_that_a_fork_shares_or_loses_is_a_reason(
     node.package("sharing", code)
     node.script("import sharing")
     await node.start()
-    await aeventually(lambda: node.starter._refusal, what="a refusal")
+    await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
     assert f"importing sharing {reason}" in sentences()[-1]
 
 
@@ -237,27 +236,10 @@ async def test_a_sitecustomize_that_reads_the_rank_is_a_reason(node: WarmNode, s
     node.package("sitecustomize", "import os\nos.environ['DEVICE'] = os.environ['RANK']")
     node.script("import decimal" + SHOW.format("os.environ['DEVICE']"))
     await node.start()
-    await aeventually(lambda: node.starter._refusal, what="a refusal")
+    await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
     assert await node.restart() == [False, False]
     assert await shown(node) == ["0", "1"]
     assert "RANK" in sentences()[-1]
-
-
-async def test_a_pth_file_that_sets_a_variable_is_a_reason(node: WarmNode, sentences: Sentences) -> None:
-    """Python runs it before anything can watch."""
-    venv.create(node.folder / "venv", symlinks=True)
-    [packages] = (node.folder / "venv").glob("lib/python*/site-packages")
-    (packages / "device.pth").write_text("import os; os.environ['DEVICE'] = os.environ['RANK']\n")
-    words = (
-        node.folder / "venv" / "bin" / "python",
-        node.script("import decimal" + SHOW.format("os.environ['DEVICE']")),
-    )
-    await node.start(*words)
-    await aeventually(lambda: node.starter._refusal, what="a refusal")
-    assert await node.restart(*words) == [False, False]
-    assert await shown(node) == ["0", "1"]
-    reason = "importing a .pth file sets a variable, perhaps from one that differs by rank: DEVICE"
-    assert sentences() == [f"not warm: {reason}"]
 
 
 async def test_the_locale_that_python_chooses_is_no_reason(node: WarmNode) -> None:
@@ -274,7 +256,7 @@ async def test_a_thread_that_an_import_leaves_is_named(node: WarmNode, sentences
     )
     node.script("import decimal, flushes")
     await node.start()
-    await aeventually(lambda: node.starter._refusal, what="a refusal")
+    await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
     assert sentences() == ["not warm: importing flushes leaves a thread: flush"]
 
 
@@ -291,7 +273,7 @@ async def test_a_usercustomize_is_a_reason(node: WarmNode, sentences: Sentences)
     node.package("usercustomize", "")
     script = node.script("import decimal")
     await node.start(sys._base_executable, script)  # type: ignore[attr-defined]  # a virtual environment skips it
-    await aeventually(lambda: node.starter._refusal or node.starter._ready, what="a decision")
+    await aeventually(lambda: node.starter._reasons.refusal or node.starter._zygote.ready, what="a decision")
     assert sentences() == ["not warm: a usercustomize module runs before the script"]
 
 
@@ -300,7 +282,7 @@ async def test_a_debug_allocator_is_a_reason_on_python_3_8(node: WarmNode, sente
     python = need_python("3.8")
     script = node.script("import decimal")
     await node.start(python, "-X", "dev", script)
-    await aeventually(lambda: node.starter._refusal or node.starter._ready, what="a decision")
+    await aeventually(lambda: node.starter._reasons.refusal or node.starter._zygote.ready, what="a decision")
     assert "not warm: Python 3.8 crashes" in sentences()[-1]
 
 
@@ -310,7 +292,7 @@ async def test_an_option_that_writes_about_imports_is_a_reason(
 ) -> None:
     script = node.script("import decimal")
     await node.start(sys.executable, *options, script)
-    await aeventually(lambda: node.starter._refusal or node.starter._ready, what="a decision")
+    await aeventually(lambda: node.starter._reasons.refusal or node.starter._zygote.ready, what="a decision")
     assert sentences() == ["not warm: an option has Python write about its imports"]
 
 
@@ -476,7 +458,7 @@ async def test_a_zygote_whose_error_is_not_shown_does_not_run_the_script(node: W
     node.script("import breaks, fails")
     await node.start()
     await node.ran()
-    await aeventually(lambda: "could not be built" in node.starter._cold_reason, what="the end of a zygote")
+    await aeventually(lambda: "could not be built" in node.starter._reasons.no_zygote, what="the end of a zygote")
     assert len(node.run_files()) == 1
 
 

@@ -13,7 +13,7 @@ import pytest
 from elasticjob_agent.supervisor import Command, Supervisor
 from elasticjob_agent.warm_start.injection import become_zygote
 from elasticjob_agent.warm_start.recording import Recording
-from elasticjob_agent.warm_start.zygote import Zygote, ZygoteLost
+from elasticjob_agent.warm_start.zygote import PROTOCOL, Zygote, ZygoteLost
 from tests.integration.warm_start.warm_node import WarmNode
 
 
@@ -36,7 +36,14 @@ def _plan(content: bytes) -> int:
     return fd
 
 
-_PLAN: dict[str, object] = {"modules": {}, "folders": [], "denied": [], "varying": []}
+_PLAN: dict[str, object] = {
+    "protocol": PROTOCOL,
+    "modules": {},
+    "folders": [],
+    "files": {},
+    "denied": [],
+    "varying": [],
+}
 _FIRST_MESSAGES: dict[str, list[tuple[bytes, bytes | None]]] = {
     "none": [],
     "no descriptor": [(b'{"plan": true}', None)],
@@ -44,6 +51,7 @@ _FIRST_MESSAGES: dict[str, list[tuple[bytes, bytes | None]]] = {
     "an empty plan": [(b'{"plan": true}', b"")],
     "a plan of another kind": [(b'{"plan": true}', b"[]")],
     "a plan without modules": [(b'{"plan": true}', b'{"denied": []}')],
+    "the plan of another version": [(b'{"plan": true}', json.dumps({**_PLAN, "protocol": PROTOCOL + 1}).encode())],
     "no JSON after the plan": [(b'{"plan": true}', json.dumps(_PLAN).encode()), (b"hello", None)],
     "a fork without a socket": [(b'{"plan": true}', json.dumps(_PLAN).encode()), (b'{"fork": true}', None)],
     "an end in order": [(b'{"plan": true}', json.dumps(_PLAN).encode()), (b'{"exit": true}', None)],

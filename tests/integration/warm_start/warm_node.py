@@ -53,6 +53,7 @@ class WarmNode:
         self.children: list[Child] = []
         self.round = 0
         self.nproc = 2
+        self.cpus: frozenset[int] = frozenset()
         self.starts_itself = True
         """Whether the process that the agent starts is the one that runs the script."""
 
@@ -77,6 +78,7 @@ class WarmNode:
             argv=tuple(word.replace("{rank}", str(rank)).replace("{round}", str(self.round)) for word in argv),
             env={**self.env, "RANK": str(rank), "ROUND": str(self.round)},
             cwd=self.cwd,
+            cpus=self.cpus,
             stdout=LineSink(None, b"", self.console),
             stderr=LineSink(None, b"", self.console),
         )
@@ -121,18 +123,18 @@ class WarmNode:
         await self.settled()
 
     def _are_forked_ahead(self) -> bool:
-        assert not self.starter._refusal, self.starter._refusal
+        assert not self.starter._reasons.refusal, self.starter._reasons.refusal
         return len(self.waiting()) >= self.nproc
 
     def waiting(self) -> list[int]:
         """Return the pids of the workers that wait for a command."""
-        ready = self.starter._ready
+        ready = self.starter._zygote.ready
         return [worker.pid for worker in ready.workers if worker.is_alive and worker.pid] if ready else []
 
     def zygote(self) -> int:
         """Return the pid of the zygote that forks."""
-        assert self.starter._ready
-        return self.starter._ready.zygote.child.pid
+        assert self.starter._zygote.ready
+        return self.starter._zygote.ready.zygote.child.pid
 
     async def settled(self) -> None:
         """Wait until nothing is being built or forked."""

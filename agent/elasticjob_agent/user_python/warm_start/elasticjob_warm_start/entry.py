@@ -7,19 +7,20 @@ recorder and stacks.py import nothing that Python has not loaded before its scri
 
 import sys
 
-MODULES_BEFORE = frozenset(sys.modules)
-"""The modules that Python loads before any script. A file beside the script may hide any other."""
 _zygote = None
 
 
-def prepare(request: str) -> None:
-    """Prepare what must be in place before the `sitecustomize` of the user: a zygote watches that, too."""
-    global _zygote  # noqa: PLW0603 - one interpreter has one request
-    kind, _, fd = request.partition(":")
-    if kind == "zygote":
-        from . import zygote
+def begin_zygote(request: str, modules_before: "frozenset[str]") -> None:
+    """Begin to watch, and read what to import: `modules_before` are those that Python loads before the module `site`.
 
-        _zygote = zygote.Zygote(int(fd))
+    That comes before `.pth` files and the `sitecustomize` of the user, so that a zygote watches these, too.
+    """
+    global _zygote  # noqa: PLW0603 - one interpreter has one request
+    from . import zygote
+
+    if "site" in sys.modules:
+        raise RuntimeError("an import of ours has run the module site, which nothing has watched")
+    _zygote = zygote.Zygote(int(request.partition(":")[2]), modules_before)
 
 
 def run(request: str) -> None:

@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import ItemsView, Iterator, KeysView, ValuesView
     from types import FrameType
 
-_REQUEST, _ORIGINAL_PATH, _PATH = b"ELASTICJOB_PRELOAD", b"ELASTICJOB_PYTHONPATH", b"PYTHONPATH"
-_SET_BY_PYTHON = {b"LC_CTYPE"}
-"""In the locale C, before it runs anything."""
+_REQUEST, _ORIGINAL = b"ELASTICJOB_PRELOAD", b"ELASTICJOB_"
+_CHANGED_BY_US = (b"PYTHONPATH", b"PYTHONWARNINGS")
 FIRST_MARK, MOST_MARKS = 1_731_942_000, 1000
 """Numbers that no import has by chance. They have ten digits, and they are C integers."""
 
@@ -41,8 +40,6 @@ class RecordingEnvironment:
         self._given = given_environment()
         self._after: "dict[bytes, bytes]" = {}
         self._data: "dict[bytes, bytes]" = os.environ._data  # type: ignore[attr-defined]
-        self.set_before = self._changes(self._data)
-        """Variables that were changed before: only a .pth file can have done that, and it may have read any other."""
         self._recorder = _RecordingDict(self._data, self)
         self._set_data(self._recorder)
         self.replaced = (self._recorder, self._data)
@@ -108,10 +105,6 @@ class RecordingEnvironment:
     def _changed(self) -> "list[bytes]":
         return [key for key in {**self._given, **self._after} if self._given.get(key) != self._after.get(key)]
 
-    def _changes(self, data: "dict[bytes, bytes]") -> "list[str]":
-        changed = {key for key in {**self._given, **data} if self._given.get(key) != data.get(key)}
-        return sorted(map(os.fsdecode, changed - _SET_BY_PYTHON))
-
     def replace(self, environment: "dict[bytes, bytes]") -> None:
         """Give this process that environment, in its order, with what the imports have set and removed."""
         new = dict(environment)
@@ -136,11 +129,12 @@ def given_environment() -> "dict[bytes, bytes]":
             if equals:
                 given.setdefault(name, value)
     given.pop(_REQUEST, None)
-    original = given.pop(_ORIGINAL_PATH, None)
-    if original is None:
-        given.pop(_PATH, None)
-    else:
-        given[_PATH] = original
+    for name in _CHANGED_BY_US:
+        original = given.pop(_ORIGINAL + name, None)
+        if original is None:
+            given.pop(name, None)
+        else:
+            given[name] = original
     return given
 
 

@@ -1,20 +1,36 @@
 """Check right before a script that its imports would find the very modules that are already imported."""
 
+import contextlib
 import os
 import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_WITH_PATH_FILES = ("site-packages", "dist-packages")
 
 
 class ImportCheck:
     """The files of the imported modules, and the folders in which a file could hide one."""
 
-    def __init__(self, *, files: "dict[str, int]", top_level: "list[str]", folders: "list[str]") -> None:
+    def __init__(
+        self,
+        *,
+        files: "dict[str, int]",
+        top_level: "list[str]",
+        folders: "list[str]",
+        package_folders: "tuple[str, ...] | list[str]" = (),
+    ) -> None:
         """Compare with this state.
 
         Args:
             files: the files of the imported modules, each with its time of modification in nanoseconds.
             top_level: the first parts of the names of these modules.
             folders: the folders that an earlier worker has added to sys.path.
+            package_folders: those of installed packages; a new `.pth` file there counts as changed.
         """
+        self._package_folders = tuple(package_folders)
         # One text: a look at thousands of objects writes to their reference counts. Each write copies a page that the
         # zygote shares with its workers.
         self._files = "\0".join("{} {}".format(modified_ns, path) for path, modified_ns in files.items())
@@ -23,14 +39,14 @@ class ImportCheck:
 
     def first_changed(self) -> str:
         """Return a file that is not the one that was imported, or an empty text."""
-        for file in self._files.split("\0") if self._files else ():
+        for file in _parts(self._files):
             modified_ns, _, path = file.partition(" ")
             try:
                 if os.stat(path).st_mtime_ns != int(modified_ns):
                     return path
             except (OSError, ValueError):  # another node's profile may have any text in place of a path
                 return path or "a file without a name"
-        return ""
+        return next((path for path in path_files(self._package_folders) if " " + path not in self._files), "")
 
     def reason(self, package_folders: "list[str]") -> str:
         """Return why the script must import by itself, or an empty text; it is about to run in this folder."""
@@ -48,6 +64,27 @@ class ImportCheck:
         own = [os.path.realpath(each) for each in _script_folder()]
         others = [os.path.realpath(each) for each in (*self._folders, *sys.path)]
         return list(dict.fromkeys([*own, *(each for each in others if not is_below(each, package_folders))]))
+
+
+def _parts(text: str) -> "Iterator[str]":
+    """Return the parts of this text between NUL characters, one after the other: all of them take much memory."""
+    begin = 0
+    while begin < len(text):
+        end = text.find("\0", begin)
+        end = len(text) if end < 0 else end
+        yield text[begin:end]
+        begin = end + 1
+
+
+def path_files(package_folders: "Iterable[str]") -> "dict[str, int]":
+    """Return the `.pth` files in these folders, which Python runs before a script, with their times of modification."""
+    found: "dict[str, int]" = {}
+    for folder in package_folders:
+        if os.path.basename(folder) not in _WITH_PATH_FILES:
+            continue
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            found.update((each.path, each.stat().st_mtime_ns) for each in entries if each.name.endswith(".pth"))
+    return found
 
 
 def is_below(path: str, folders: "list[str]") -> bool:

@@ -54,7 +54,7 @@ class ImportWatch:
     def __init__(self) -> None:
         self.unsafe: "dict[str, str]" = {}
         """Package → what it does when it is imported, as the end of a sentence about the package."""
-        self._importing = "sitecustomize"
+        self._importing = "site"
         """The package whose import was asked for."""
         self.generators = Generators()
         self._psutil_users: "set[str]" = set()

@@ -24,6 +24,7 @@ _PARENT_TIMEOUT_S = 5.0
 _REASON_BYTES = 500
 _MAX_FDS = 253
 _FDS_BYTES = socket.CMSG_SPACE(_MAX_FDS * struct.calcsize("i"))
+_select, _Socket = select.select, socket.socket  # code of the user may replace these
 
 
 class ImportState:
@@ -90,7 +91,7 @@ def _wait_for_parent(fork_server: int) -> None:
     while os.getppid() != fork_server:
         if time.monotonic() > deadline_s:
             os._exit(1)
-        select.select([], [], [], 0.001)
+        _select([], [], [], 0.001)
     # Not before: the end of the process in between would send the signal.
     libc.signal_on_parent_death(signal.SIGKILL)
     if os.getppid() != fork_server:
@@ -99,16 +100,18 @@ def _wait_for_parent(fork_server: int) -> None:
 
 def _wait_for_command(fd: int) -> "list[int]":
     """Return the descriptors of a command: its memory file, stdout, stderr, and others."""
-    link = socket.socket(fileno=fd)
+    link = _Socket(fileno=fd)
     try:
         link.send(b"ready")
-        message, ancillary, _, _ = link.recvmsg(64, _FDS_BYTES, socket.MSG_CMSG_CLOEXEC)
+        message, ancillary, flags, _ = link.recvmsg(64, _FDS_BYTES, socket.MSG_CMSG_CLOEXEC)
     except ConnectionError:
         os._exit(0)
     finally:
         link.detach()
     if message != b"start":
         os._exit(0)
+    if flags & socket.MSG_CTRUNC:
+        _end_lost(fd, "it has too few numbers left for the descriptors of its command")
     return [each for _, _, raw in ancillary for (each,) in struct.iter_unpack("i", raw)]
 
 

@@ -9,7 +9,6 @@ import gc
 import importlib
 import importlib.util
 import os
-import site
 import sys
 import sysconfig
 import time
@@ -18,7 +17,7 @@ import zipimport
 from . import entry, process_facts, recorder
 from .environment import RecordingEnvironment
 from .environment_copies import find_kept
-from .import_check import ImportCheck
+from .import_check import ImportCheck, path_files
 from .import_watch import ImportWatch
 from .paused_collector import PausedCollector
 
@@ -28,11 +27,29 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
 
 
+PROTOCOL = 2
+"""Version of the messages between agent and zygote: the files of a running agent may be replaced."""
+_SITE = {"site": "a .pth file", "sitecustomize": "sitecustomize"}
+"""Modules whose code is that of a file → this file, as the subject of a sentence."""
+
+
 class Preload:
     """The imports of one zygote, and the report about them. It watches from its creation on."""
 
-    def __init__(self, own_descriptor: int) -> None:
-        """`own_descriptor` is ours; it is not in a forked worker."""
+    def __init__(self, plan: "dict[str, object]", own_descriptor: int, modules_before: "frozenset[str]") -> None:
+        """Begin to watch.
+
+        Args:
+            plan: "protocol" (its version), "modules" (names in their order, each with its file), and "denied"
+                (packages). It also has "varying" (variables) and "folders" (entries that the earlier worker had added
+                to sys.path). It has "variables" that were changed in that worker, each with the module imported before
+                that, and the value. If one of its "files" has another time of modification, nothing is imported.
+            own_descriptor: is ours; it is not in a forked worker.
+            modules_before: the modules that Python has loaded by itself.
+        """
+        if plan.get("protocol") != PROTOCOL:
+            raise ValueError("the agent is of another version")
+        self._plan = plan
         self._own_descriptor = own_descriptor
         self._folder = os.getcwd()
         self._not_imported: "dict[str, str]" = {}
@@ -41,41 +58,37 @@ class Preload:
         self.environment = RecordingEnvironment()
         self._watch = ImportWatch()
         self.generators = self._watch.generators
-        self._denied: "set[str]" = set()
-        self._modules_before = set(sys.modules)
+        self._denied: "set[str]" = set(plan["denied"])  # type: ignore[call-overload]
+        self._varying: "set[str]" = set(plan["varying"])  # type: ignore[call-overload]
+        self.environment.mark(self._varying)
+        self._modules_before = modules_before
+        self._own_modules = set(sys.modules) - modules_before
+        self._of_site: "set[str]" = set()
         self._brought_by: "dict[str, str]" = {}
         self.folders: "list[str]" = []
         """The folders of the standard library and of installed packages."""
         self.check = ImportCheck(files={}, top_level=[], folders=[])
         self._real_folders: "dict[str, str]" = {}
 
-    def run(self, plan: "dict[str, object]") -> "dict[str, object]":
-        """Import everything; return the report, which the agent judges.
-
-        Args:
-            plan: "modules" (names in their order, each with its file), "denied" (packages), "varying" (variables), and
-                "folders" (entries that the earlier worker had added to sys.path). It has "variables" that were changed
-                in that worker, each with the module imported before that, and the value. It also has "files" with their
-                times of modification: if one has another, nothing is imported.
-        """
-        began_s = time.monotonic()
+    def run(self) -> "dict[str, object]":
+        """Import everything; return the report, which the agent judges."""
+        plan, began_s = self._plan, time.monotonic()
         greeting = ascii(recorder.greeting())
         changed = ImportCheck(files=plan["files"], top_level=[], folders=[]).first_changed()  # type: ignore[arg-type]
         if changed:
             return _report_of_nothing(changed)
         modules: "dict[str, str]" = plan["modules"]  # type: ignore[assignment]
-        self._denied = set(plan["denied"])  # type: ignore[call-overload]
-        self.environment.mark(set(plan["varying"]))  # type: ignore[call-overload]
         self.folders = package_folders()
-        of_site = set(sys.modules) - self._modules_before
-        before = _modification_times(modules.values())
+        self._of_site = set(sys.modules) - self._modules_before - self._own_modules
+        before = _modification_times([*modules.values(), *map(_origin_in_spec, self._of_site)])
+        before.update(path_files(self.folders))
         variables: "dict[str, list[str]]" = plan["variables"]  # type: ignore[assignment]
         changes: "dict[str, list[str]]" = {}
         for variable, (module, _) in variables.items():
             changes.setdefault(module if module in modules else "", []).append(variable)
         collector = PausedCollector()
         try:
-            self._compare("sitecustomize")
+            self._compare("code before the script")
             self.environment.expect_change(changes.get("", []))
             for name, origin in modules.items():
                 self._import(name, origin)
@@ -85,7 +98,7 @@ class Preload:
             self._watch.stop([collector.replaced, self.environment.replaced])
             self.environment.stop()
         _fork_once()
-        report = self._report(modules, set(plan["varying"]), of_site)  # type: ignore[call-overload]
+        report = self._report(modules)
         of_script = self.environment.changed_by_script({name: value for name, (_, value) in variables.items()})
         report["script_variables"] = {name: variables[name][0] for name in sorted(of_script)}
         report["script_reads"] = {
@@ -98,7 +111,9 @@ class Preload:
             files=report["files"],  # type: ignore[arg-type]
             top_level=report["top_level"],  # type: ignore[arg-type]
             folders=plan["folders"],  # type: ignore[arg-type]
+            package_folders=self.folders,
         )
+        report["protocol"] = PROTOCOL
         report["greeting"] = greeting
         report["seconds"] = time.monotonic() - began_s
         forget_folders()  # here, too: it frees much, and each worker would copy the pages to free them
@@ -144,22 +159,25 @@ class Preload:
             facts.pop(("descriptor", str(fd)), None)
         return facts
 
-    def _report(self, modules: "dict[str, str]", varying: "set[str]", of_site: "set[str]") -> "dict[str, object]":
-        """Return the report; `of_site` are the modules that Python itself loads before each script."""
+    def _report(self, modules: "dict[str, str]") -> "dict[str, object]":
         facts = {**self._side_effects(), **process_facts.read_shared_memory()}
         if process_facts.has_posix_timers():
             facts["timer", "timer_create"] = "timer_create"
-        self._causes.update((("variable", name), "a .pth file") for name in self.environment.set_before)
-        facts.update((("variable", name), name) for name in self.environment.set_before)
-        loaded = [name for name in sys.modules if name not in entry.MODULES_BEFORE and not entry.is_own_module(name)]
-        added = [name for name in loaded if name not in of_site]
+        loaded = [name for name in sys.modules if name not in self._modules_before and not entry.is_own_module(name)]
+        # Python loads the others before each script, so no file beside it hides them.
+        added = [name for name in loaded if name not in self._of_site]
+        reads, unsafe = self._reads(), dict(self._watch.unsafe)
+        before_script = _acts_before_script({name.partition(".")[0] for name in self._of_site}, reads, unsafe)
+        if "site" in self.environment.loops:
+            before_script.append("a .pth file reads all variables")
         return {
             "modules": len(added),
             "not_imported": self._not_imported,
-            "reads": self._reads(varying),
-            "writes": sorted(self.environment.writes & varying),
+            "reads": reads,
+            "writes": sorted(self.environment.writes & self._varying),
             "temporary": {},
-            "unsafe": self._watch.unsafe,
+            "unsafe": unsafe,
+            "before_script": before_script,
             "brought_by": self._brought_by,
             "side_effects": [[self._causes.get(each, "a module"), each[0], what] for each, what in facts.items()],
             "outside": [name for name in added if not self._is_installed(name)][:20],
@@ -169,12 +187,13 @@ class Preload:
             "folder_changed": os.getcwd() != self._folder,
             "tracer": sys.gettrace() is not None or sys.getprofile() is not None,
             "top_level": sorted({name.partition(".")[0] for name in added}),
-            "files": _modification_times(map(_origin_in_spec, loaded)),
+            "files": {**_modification_times(map(_origin_in_spec, loaded)), **path_files(self.folders)},
         }
 
-    def _reads(self, varying: "set[str]") -> "dict[str, list[str]]":
+    def _reads(self) -> "dict[str, list[str]]":
         """Return the packages that have read a varying variable, or keep a copy of the environment."""
         reads: "dict[str, set[str]]" = {}
+        varying = self._varying
         for name in varying & self.environment.reads.keys():
             for package in self.environment.reads[name]:
                 reads.setdefault(package, set()).add(name)
@@ -211,11 +230,24 @@ class Preload:
         return spec is None or _is_same_file(entry.origin_of(name), origin)
 
 
+def _acts_before_script(packages: "set[str]", reads: "dict[str, list[str]]", unsafe: "dict[str, str]") -> "list[str]":
+    """Move what these packages did, which each Python loads before its script, out of the other two; return it."""
+    found = []
+    for package in sorted({*packages, *_SITE} & {*reads, *unsafe}):
+        who = _SITE.get(package, package + ", which Python loads before the script,")
+        if package in reads:
+            found.append("{} reads {}".format(who, ", ".join(reads.pop(package))))
+        if package in unsafe:
+            what = unsafe.pop(package)
+            found.append("{} {}".format(who, what.replace(" when it is imported", "")))
+    return found
+
+
 def _report_of_nothing(changed: str) -> "dict[str, object]":
     """Return a report without any import: this file is not the expected one."""
     empty: "dict[str, object]" = {"seconds": 0.0, "modules": 0, "top_level": [], "reads": {}, "writes": []}
     rest: "dict[str, object]" = {"temporary": {}, "side_effects": [], "outside": [], "unsafe": {}, "different": []}
-    return {**empty, **rest, "folder_changed": False, "tracer": False, "changed": changed}
+    return {**empty, **rest, "folder_changed": False, "tracer": False, "changed": changed, "protocol": PROTOCOL}
 
 
 def forget_folders() -> None:
@@ -227,6 +259,8 @@ def forget_folders() -> None:
 
 def package_folders() -> "list[str]":
     """Return the folders of the standard library and of installed packages, as real paths."""
+    import site  # not before: the import of this module is what runs `.pth` files
+
     paths = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
     with contextlib.suppress(AttributeError):  # an old virtualenv replaces the module site
         paths += site.getsitepackages()

@@ -8,6 +8,7 @@ It has one socket of the agent, which keeps message boundaries. The messages are
                       {"exit": true}                                        run the exit functions of the imports, end
     zygote → agent    {"report": …} in a memory file                        once: what the imports did
                       {"forked": true}                                      in the order of the requests
+                      {"failed": REASON}                                    the same, but not all could be forked
                       {"stale": PATH}                                       a file of an imported module has changed
 
 Forks of the zygote fork the workers, and end at once. So the fork server becomes the parent of the workers and reaps
@@ -15,6 +16,7 @@ them, and the end of the zygote is no end of a worker.
 """
 
 import contextlib
+import errno
 import gc
 import json
 import os
@@ -31,26 +33,27 @@ _MESSAGE_BYTES = 1 << 16
 _MAX_FDS = 253
 """SCM_MAX_FD: the kernel sends no more descriptors in one message."""
 _FDS_BYTES = socket.CMSG_SPACE(_MAX_FDS * struct.calcsize("i"))
+_fork, _end = os.fork, os._exit  # code of the user may replace them
 
 
 class Zygote:
-    """The zygote of this interpreter. It watches what the user's sitecustomize does, from its creation on."""
+    """The zygote of this interpreter. It watches from its creation on, which is before any code of the user."""
 
-    def __init__(self, fd: int) -> None:
-        """`fd` is the socket of the agent."""
+    def __init__(self, fd: int, modules_before: "frozenset[str]") -> None:
+        """`fd` is the socket of the agent; `modules_before` are the modules that Python has loaded by itself."""
         self._agent = socket.socket(fileno=fd)
         self._agent.set_inheritable(False)
         self._fork_server = os.getppid()
         original_oom_score = oom_score.raise_own()
-        self._preload = Preload(fd)
+        _, [plan_fd] = _receive(self._agent)
+        self._preload = Preload(_read_json(plan_fd), fd, modules_before)
         self._state = prefork.ImportState(self._preload, original_oom_score)
         libc.set_process_name(NAME)
         self._filling: "list[list[object]]" = []
 
     def run(self) -> None:
         """Serve the agent; return in a forked worker only, when it is to run the script."""
-        _, [plan_fd] = _receive(self._agent)
-        report = self._preload.run(_read_json(plan_fd))
+        report = self._preload.run()
         self._state.note_process_name(NAME)
         _flush()
         _send_report(self._agent, report)
@@ -60,7 +63,7 @@ class Zygote:
         while True:
             message, fds = _receive(self._agent)
             if not message:
-                os._exit(0)
+                _end(0)
             if message.get("exit"):
                 _exit_in_order()
             if not message.get("fork"):
@@ -70,31 +73,35 @@ class Zygote:
                 _close(fds)
                 _send(self._agent, {"stale": changed})
                 continue
-            fd = self._fork_all(fds)
+            fd, failure = self._fork_all(fds)
             if fd is not None:
                 prefork.wait_and_become_worker(fd, self._fork_server, self._state)
                 return
             _close(fds)
-            _send(self._agent, {"forked": True})
+            _send(self._agent, {"failed": failure} if failure else {"forked": True})
 
-    def _fork_all(self, fds: "list[int]") -> "int | None":
-        """Fork a worker for each of these sockets; return its socket in a worker, and None here once all are forked."""
+    def _fork_all(self, fds: "list[int]") -> "tuple[int | None, str]":
+        """Fork a worker for each of these sockets; return its socket in a worker, and here why not all are forked."""
         # A forked worker takes no signal until it runs the script; then it gets the mask that the imports have left.
         self._state.signal_mask = signal.pthread_sigmask(signal.SIG_SETMASK, signal.valid_signals())
-        middles = []
+        middles, failed = [], 0
         for part in _parts(fds, len(os.sched_getaffinity(0))):
-            middle = os.fork()
+            try:
+                middle = _fork()
+            except OSError as error:  # a limit of processes or of memory
+                failed = error.errno or errno.EAGAIN
+                break
             if middle == 0:
                 fd = _fork_each(part)
                 self._agent.close()
                 _close([each for each in fds if each != fd])
-                return fd
+                return fd, ""
             middles.append(middle)
         for middle in middles:
             with contextlib.suppress(ChildProcessError):  # an import ignores SIGCHLD; it has ended then, too
-                os.waitpid(middle, 0)
+                failed = os.waitpid(middle, 0)[1] >> 8 or failed
         signal.pthread_sigmask(signal.SIG_SETMASK, self._state.signal_mask)
-        return None
+        return None, os.strerror(failed) if failed else ""
 
 
 def _parts(fds: "list[int]", processors: int) -> "list[list[int]]":
@@ -104,11 +111,17 @@ def _parts(fds: "list[int]", processors: int) -> "list[list[int]]":
 
 
 def _fork_each(fds: "list[int]") -> int:
-    """Fork for each of these sockets, and end; return the socket in each of the forked processes."""
+    """Fork for each of these sockets, and end with the error, if any; return the socket in each forked process."""
+    failed = 0
     for fd in fds:
-        if os.fork() == 0:
-            return fd
-    os._exit(0)
+        try:
+            if _fork() == 0:
+                return fd
+        except OSError as error:
+            failed = error.errno or errno.EAGAIN
+            break
+    _end(failed)
+    raise AssertionError  # for type checkers
 
 
 def _receive(agent: socket.socket) -> "tuple[dict[str, object], list[int]]":
@@ -130,7 +143,7 @@ def _send(agent: socket.socket, message: "dict[str, object]") -> None:
     try:
         agent.send(json.dumps(message).encode("ascii"))
     except ConnectionError:
-        os._exit(0)
+        _end(0)
 
 
 def _send_report(agent: socket.socket, report: "dict[str, object]") -> None:
@@ -139,7 +152,7 @@ def _send_report(agent: socket.socket, report: "dict[str, object]") -> None:
     try:
         agent.sendmsg([b'{"report": true}'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", fd))])
     except ConnectionError:
-        os._exit(0)
+        _end(0)
     os.close(fd)
 
 
@@ -178,4 +191,4 @@ def _exit_in_order() -> None:
     try:
         atexit._run_exitfuncs()
     finally:
-        os._exit(0)
+        _end(0)

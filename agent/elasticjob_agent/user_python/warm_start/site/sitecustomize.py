@@ -4,7 +4,8 @@ The agent puts this folder in front of PYTHONPATH. The module first undoes that,
 children see it. Then it runs the `sitecustomize` of the user, if there is one, and does what the agent asked for:
 
     record:FD   report the imports of this worker on a pipe
-    zygote:FD   import those modules, then fork workers; only the forked children return from here
+    zygote:FD   import those modules, then fork workers; only the forked children return from here. This request
+                arrives by elasticjob_before_site.py.
     stacks      only register the signal that writes stacks
 
 After that, Python goes on and runs the script itself. So options, `-m`, tracebacks and exit codes need no emulation.
@@ -22,15 +23,19 @@ def _enter():
     import sys
 
     here = os.path.dirname(__file__)
-    end = os._exit  # an import may replace it
-    request = _restore_environment()
+    before_site = sys.modules.pop("elasticjob_before_site", None)
+    # An import may replace it, and also a .pth file: a zygote has one from before those.
+    end = os._exit if before_site is None else before_site.FINDER.end
+    request = _restore_environment() if before_site is None else before_site.FINDER.request
     sys.path[:] = [entry for entry in sys.path if entry != here]
     own = sys.modules.pop("sitecustomize")  # Python 2 forgets the names of a module without a reference
     is_zygote = request.startswith("zygote")
     try:
-        entry = _load(os.path.dirname(here), is_zygote)  # type: ignore[no-untyped-call]
-        if entry is not None:
-            entry.prepare(request)
+        if is_zygote and before_site is None:
+            raise RuntimeError("this Python has not imported elasticjob_before_site")  # noqa: TRY301 - it ends below
+        entry = before_site.FINDER.entry if before_site is not None else None
+        if before_site is None:
+            entry = _load(os.path.dirname(here))  # type: ignore[no-untyped-call]
         has_own = _import_own()
         if entry is not None:
             entry.run(request)
@@ -71,26 +76,25 @@ def _remove_traces(folder):
     """Remove our modules, and our folders from Python's cache."""
     import sys
 
-    for name in [name for name in sys.modules if name.partition(".")[0] == "elasticjob_warm_start"]:
-        del sys.modules[name]
+    # A loop over sys.modules would write to the reference count of each name there. In a forked worker, that copies
+    # thousands of pages.
+    package = sys.modules.pop("elasticjob_warm_start", None)
+    for name in list(vars(package)) if package else ():
+        sys.modules.pop("elasticjob_warm_start." + name, None)
     for path in [path for path in sys.path_importer_cache if path.startswith(folder)]:
         del sys.path_importer_cache[path]
 
 
-def _load(folder, is_zygote):  # type: ignore[no-untyped-def]  # it returns a module
+def _load(folder):  # type: ignore[no-untyped-def]  # it returns a module
     """Return the module that carries out the request, None if it cannot be imported in a worker."""
     import sys
 
     if sys.version_info < (3, 8):
-        if is_zygote:
-            raise RuntimeError("this Python is older than 3.8")
         return None
     sys.path.insert(0, folder)
     try:
         from elasticjob_warm_start import entry  # type: ignore[import-not-found]
-    except Exception:
-        if is_zygote:
-            raise
+    except Exception:  # noqa: BLE001 - the worker starts in any case
         return None
     else:
         return entry

@@ -1,0 +1,97 @@
+"""First module of a zygote: it begins to watch before Python runs any `.pth` file.
+
+Python runs these files in the module `site`, before it imports `sitecustomize`. It imports the categories of the
+warnings that PYTHONWARNINGS names even before `site`. So the agent names `BeforeSite` there. This module then waits for
+the import of `site`. It undoes what the agent has added to the environment and to the warnings. Then it begins to
+watch.
+
+Only a zygote has this, and it ends at any error: it must never run the script. A zygote whose sitecustomize does not
+find this module ends, too.
+"""
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+_NAME = __name__
+
+
+class BeforeSite(Warning):
+    """The category that PYTHONWARNINGS names; no warning has it."""
+
+
+class _Finder:
+    """A finder that finds nothing; Python asks it for the module `site`."""
+
+    def __init__(self) -> None:
+        self.entry: "Any" = None
+        self.request = ""
+        self.end: "Callable[[int], Any] | None" = None
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Begin when `site` is asked for."""
+        del path, target
+        if name == "site":
+            sys.meta_path[:] = [each for each in sys.meta_path if each is not self]
+            self._begin()
+
+    def _begin(self) -> None:
+        import os  # `site` needs it first
+
+        self.end = end = os._exit
+        try:
+            before = frozenset(sys.modules) - {_NAME, "warnings"}
+            self.request = _restore_environment()
+            _forget_category()
+            self.entry = _load(os.path.dirname(os.path.dirname(__file__)))
+            self.entry.begin_zygote(self.request, before)
+        except BaseException:  # noqa: BLE001 - no error may lead to the script
+            try:
+                sys.excepthook(*sys.exc_info())
+            finally:
+                end(70)  # EX_SOFTWARE
+
+
+def _restore_environment() -> str:
+    """Remove our variables; return the request of the agent."""
+    import os
+
+    for name in ("PYTHONPATH", "PYTHONWARNINGS"):
+        original = os.environ.pop("ELASTICJOB_" + name, None)
+        if original is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = original
+    return os.environ.pop("ELASTICJOB_PRELOAD", "")
+
+
+def _forget_category() -> None:
+    """Remove the category from the warnings."""
+    import warnings
+
+    filters: "Any" = warnings.filters
+    filters[:] = [each for each in filters if each[2] is not BeforeSite]
+    warnings._filters_mutated()  # type: ignore[attr-defined]
+    sys.warnoptions[:] = [each for each in sys.warnoptions if not each.endswith(_NAME + "." + BeforeSite.__name__)]
+
+
+def _load(folder: str) -> "Any":
+    """Return our entry, imported with the standard library alone: a module of the user may hide one that it needs."""
+    import os
+
+    path = list(sys.path)
+    added = 1 + len(os.environ["PYTHONPATH"].split(os.pathsep)) if os.environ.get("PYTHONPATH") else 1
+    sys.path[:] = [folder, *path[added:]]
+    try:
+        from elasticjob_warm_start import entry, zygote  # type: ignore[import-not-found]  # noqa: F401
+
+        return entry
+    finally:
+        sys.path[:] = path
+
+
+FINDER = _Finder()
+sys.meta_path.insert(0, FINDER)
