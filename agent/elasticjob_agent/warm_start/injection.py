@@ -13,7 +13,7 @@ _SITE_FOLDER = Path(__file__).parent.parent / "user_python" / "warm_start" / "si
 REQUEST = "ELASTICJOB_PRELOAD"
 _ORIGINAL = "ELASTICJOB_"
 """In front of the names of variables that we change: each of these has the original value."""
-_BEFORE_SITE = "ignore::elasticjob_before_site.BeforeSite"
+_BEFORE_SITE = "ignore::elasticjob_before_site.BeforeSiteKind"
 """An option for warnings, for which Python imports that module before it runs `.pth` files."""
 _PRELOAD_PREFIX = b"[preload] "
 

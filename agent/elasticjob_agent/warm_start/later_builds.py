@@ -12,7 +12,7 @@ from elasticjob_agent.warm_start.zygote_builder import NotEligibleError, ReadyZy
 log = logging.getLogger(__name__)
 
 
-class LaterBuilds:
+class LaterBuilder:
     """Replaces the zygote of a node by larger ones."""
 
     def __init__(

@@ -23,7 +23,7 @@ from elasticjob_agent.warm_start.cold_reasons import ColdReasons
 from elasticjob_agent.warm_start.early_ends import MAX_EARLY_ENDS, EarlyEnds, WorkerEnd
 from elasticjob_agent.warm_start.head_start import HeadStart
 from elasticjob_agent.warm_start.injection import Write, record_imports
-from elasticjob_agent.warm_start.later_builds import LaterBuilds
+from elasticjob_agent.warm_start.later_builds import LaterBuilder
 from elasticjob_agent.warm_start.limits import Limits
 from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor
 from elasticjob_agent.warm_start.node_zygote import NodeZygote
@@ -232,7 +232,7 @@ class WarmStart:
             self._reasons.no_zygote = f"the zygote could not be built: {error}"
             return
         await self._fork_next(commands, ready)
-        later = LaterBuilds(
+        later = LaterBuilder(
             self._zygote,
             self._builder,
             limits=self._limits,

@@ -115,9 +115,11 @@ async def test_a_generator_of_a_module_that_a_pth_file_loads_is_a_reason(
 
 _STARTS_PYTHON = """
 import os, subprocess
-if "INNER" not in os.environ:
+if not os.environ.get("INNER"):
     words = [sys.executable, "-c", "import sys; print(sys.warnoptions, sys.flags)"]
-    sys.kept = subprocess.run(words, env={**os.environ, "INNER": "1"}, stdout=-1).stdout
+    os.environ["INNER"] = "1"
+    sys.kept = subprocess.run(words, stdout=-1).stdout
+    del os.environ["INNER"]
 """
 _HARMLESS = {
     "sets a variable": (

@@ -1,7 +1,7 @@
 """First module of a zygote: it begins to watch before Python runs any `.pth` file.
 
 Python runs these files in the module `site`, before it imports `sitecustomize`. It imports the categories of the
-warnings that PYTHONWARNINGS names even before `site`. So the agent names `BeforeSite` there. This module then waits for
+warnings that PYTHONWARNINGS names even before `site`. So the agent names `BeforeSiteKind` there. This module then waits for
 the import of `site`. It undoes what the agent has added to the environment and to the warnings. Then it begins to
 watch.
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _NAME = __name__
 
 
-class BeforeSite(Warning):
+class BeforeSiteKind(Warning):
     """The category that PYTHONWARNINGS names; no warning has it."""
 
 
-class _Finder:
+class _SiteListener:
     """A finder that finds nothing; Python asks it for the module `site`."""
 
     def __init__(self) -> None:
@@ -73,9 +73,9 @@ def _forget_category() -> None:
     import warnings
 
     filters: "Any" = warnings.filters
-    filters[:] = [each for each in filters if each[2] is not BeforeSite]
+    filters[:] = [each for each in filters if each[2] is not BeforeSiteKind]
     warnings._filters_mutated()  # type: ignore[attr-defined]
-    sys.warnoptions[:] = [each for each in sys.warnoptions if not each.endswith(_NAME + "." + BeforeSite.__name__)]
+    sys.warnoptions[:] = [each for each in sys.warnoptions if not each.endswith(_NAME + "." + BeforeSiteKind.__name__)]
 
 
 def _load(folder: str) -> "Any":
@@ -93,5 +93,5 @@ def _load(folder: str) -> "Any":
         sys.path[:] = path
 
 
-FINDER = _Finder()
-sys.meta_path.insert(0, FINDER)
+LISTENER = _SiteListener()
+sys.meta_path.insert(0, LISTENER)

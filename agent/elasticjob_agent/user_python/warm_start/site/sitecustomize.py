@@ -25,15 +25,15 @@ def _enter():
     here = os.path.dirname(__file__)
     before_site = sys.modules.pop("elasticjob_before_site", None)
     # An import may replace it, and also a .pth file: a zygote has one from before those.
-    end = os._exit if before_site is None else before_site.FINDER.end
-    request = _restore_environment() if before_site is None else before_site.FINDER.request
+    end = os._exit if before_site is None else before_site.LISTENER.end
+    request = _restore_environment() if before_site is None else before_site.LISTENER.request
     sys.path[:] = [entry for entry in sys.path if entry != here]
     own = sys.modules.pop("sitecustomize")  # Python 2 forgets the names of a module without a reference
     is_zygote = request.startswith("zygote")
     try:
         if is_zygote and before_site is None:
             raise RuntimeError("this Python has not imported elasticjob_before_site")  # noqa: TRY301 - it ends below
-        entry = before_site.FINDER.entry if before_site is not None else None
+        entry = before_site.LISTENER.entry if before_site is not None else None
         if before_site is None:
             entry = _load(os.path.dirname(here))  # type: ignore[no-untyped-call]
         has_own = _import_own()
