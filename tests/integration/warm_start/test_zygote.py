@@ -41,6 +41,7 @@ _PLAN: dict[str, object] = {
     "modules": {},
     "folders": [],
     "files": {},
+    "variables": {},
     "denied": [],
     "varying": [],
 }
