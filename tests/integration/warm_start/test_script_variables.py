@@ -60,7 +60,7 @@ async def test_a_variable_that_libraries_read_in_c_is_a_reason(node: WarmNode, s
     node.script("os.environ['OMP_NUM_THREADS'] = '1'\nimport decimal, fractions\nprint('shown', flush=True)")
     await node.start()
     await node.ran()
-    await aeventually(lambda: node.starter._refusal, what="a refusal")
+    await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
     assert await node.restart() == [False, False]
     await node.ran()
     assert sentences() == [
@@ -74,8 +74,8 @@ async def test_another_pod_imports_no_package_that_reads_a_variable_of_the_scrip
     await node.start()
     await node.ran()
     await node.forked_ahead()
-    assert node.starter._ready
-    profile = node.starter._ready.profile
+    assert node.starter._zygote.ready
+    profile = node.starter._zygote.ready.profile
     assert profile.denied == ("debugpy", "horovod", "mpi4py", "pydevd", "trap")
     assert {name: value for name, (_, value) in profile.variables.items()} == {"FOO": ""}
     data = encode_profile(profile)

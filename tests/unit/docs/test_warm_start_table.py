@@ -34,6 +34,9 @@ _ROWS = {
     "memory is short: 102 MiB of 2.0 GiB are left": ("test_memory_monitor.py::test_a_zygote_ends_when_memory_is_short"),
     "the zygote is gone: it has ended": "test_faults.py::test_an_idle_zygote_that_is_killed_is_built_again",
     "run.sh starts Python in its own way": "test_commands.py::test_a_command_that_cannot_start_warm_runs_once_a_rank",
+    "the script sets OMP_NUM_THREADS before its imports, and libraries read that when they are loaded": (
+        "test_script_variables.py::test_a_variable_that_libraries_read_in_c_is_a_reason"
+    ),
     "the option -I keeps Python from loading the warm start": (
         "test_commands.py::test_a_command_that_cannot_start_warm_runs_once_a_rank"
     ),

@@ -1,8 +1,8 @@
 """First module of a zygote: it begins to watch before Python runs any `.pth` file.
 
 Python runs these files in the module `site`, before it imports `sitecustomize`. It imports the categories of the
-warnings that PYTHONWARNINGS names even before `site`. So the agent names `BeforeSiteKind` there. This module then waits for
-the import of `site`. It undoes what the agent has added to the environment and to the warnings. Then it begins to
+warnings that PYTHONWARNINGS names even before `site`. So the agent names `BeforeSiteKind` there. This module then waits
+for the import of `site`. It undoes what the agent has added to the environment and to the warnings. Then it begins to
 watch.
 
 Only a zygote has this, and it ends at any error: it must never run the script. A zygote whose sitecustomize does not
