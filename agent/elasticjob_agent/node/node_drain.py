@@ -78,14 +78,14 @@ class NodeDrain:
             KeeperError: it could not be written.
         """
         step = newest_in_memory(self._ending.history, keepers)
-        if step is None or await self._is_on_disk(step, left_s):
+        if step is None or await self._look_on_disk(step, left_s):
             return True
         indices = [i for i in sorted(share_of(step, keepers, self._me)) if (step, i) not in self._written]
         await self._keeper.drain(step, indices, left_s)
         self._written.update((step, index) for index in indices)
         return self._has_whole(step)
 
-    async def _is_on_disk(self, step: KeptStep, left_s: float) -> bool:
+    async def _look_on_disk(self, step: KeptStep, left_s: float) -> bool:
         """Return whether the shared directory has this step or a newer one; raise KeeperError.
 
         The others leave when their step is whole there. Then this node alone may find an older one in memory.

@@ -19,6 +19,7 @@ from elasticjob_agent.keep.keeper.messages import JoinRequest, OpenRequest
 from elasticjob_agent.keep.keeper.persist_messages import PersistUpdate
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.commit_meter import CommitMeter
+from elasticjob_agent.node.departure import Departure
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
 from elasticjob_agent.node.shared_dir import SharedDir
@@ -58,19 +59,6 @@ class _PreparedRound:
     peers: asyncio.Task[None] | None = None
 
 
-@dataclass(slots=True)
-class _DepartureWait:
-    """The time in which a node that leaves serves what it has."""
-
-    until_s: float
-    state: RendezvousState
-    task: asyncio.Task[None] | None = None
-    look: asyncio.Task[None] | None = None
-    is_over: bool = False
-    is_last: bool = False
-    """Whether no other node stays."""
-
-
 class NodeKeep(KeepPort):
     """The kept steps of one node."""
 
@@ -96,7 +84,7 @@ class NodeKeep(KeepPort):
         self._early: tuple[str, Member | None, bytes | None] | None = None
         """The state, by its nonce, for which the keeper got this node's identity before the round closed."""
         self._round: _PreparedRound | None = None
-        self._departure: _DepartureWait | None = None
+        self._departure: Departure | None = None
         self._shared: SharedDir | None = None
         if settings.persist is not None:
             self._shared = SharedDir(
@@ -167,14 +155,16 @@ class NodeKeep(KeepPort):
             self.stop_lingering()
             return False
         if self._departure is None:
-            until_s = asyncio.get_running_loop().time() + self._settings.linger_s
-            self._departure = _DepartureWait(until_s, state)
-            self._departure.look = self._spawn(self._look_for_others(self._departure))
-            self._departure.task = self._spawn(self._linger(self._departure))
-        elif self._departure.state.nonce != state.nonce and not self._departure.is_over:
-            _cancel(self._departure.task)
-            self._departure.state = state
-            self._departure.task = self._spawn(self._linger(self._departure))
+            self._departure = Departure(
+                self._keeper,
+                self._lister,
+                join=self._join,
+                within_s=self._settings.linger_s,
+                look_s=_LOOK_TO_DRAIN_S if self.persists else _LOOK_S,
+                on_end=self._notify_change,
+                spawn=self._spawn,
+            )
+        self._departure.observe(state, self._me)
         if not self._departure.is_over:
             return True
         return self._departure.is_last and self._shared is not None and self._shared.drains(state, self._me)
@@ -193,7 +183,7 @@ class NodeKeep(KeepPort):
         """Return what this node knows and holds, for the status; let the keeper show that it does not hang."""
         self._keeper.check()
         progress = self._keeper.progress
-        committed = progress.committed
+        committed, persisted = progress.committed, self._persisted
         return KeepReport(
             round=0 if committed is None else committed.lineage.round,
             step=None if committed is None else committed.number,
@@ -204,7 +194,8 @@ class NodeKeep(KeepPort):
             size_limit_bytes=self._settings.size_limit or 0,
             skipped=progress.skipped,
             degraded=progress.degraded,
-            persisted_step=None if (persisted := self._persisted) is None else persisted.step.number,
+            persisted_step=None if persisted is None else persisted.step.number,
+            persisted_ns=0 if persisted is None else self._keeper.persisted_steps().get(persisted, 0),
             persist_error=self._keeper.persist.error,
         )
 
@@ -230,14 +221,8 @@ class NodeKeep(KeepPort):
         """Serve other nodes no longer, and write no more steps to disk."""
         if self._shared is not None:
             self._shared.stop()
-        self._end_departure()
-
-    def _end_departure(self) -> None:
-        if self._departure is not None and not self._departure.is_over:
-            self._departure.is_over = True
-            _cancel(self._departure.task)
-            _cancel(self._departure.look)
-            self.on_change()
+        if self._departure is not None:
+            self._departure.stop()
 
     async def close(self, *, erase: bool) -> None:
         """End the keeper; with `erase`, give its memory up."""
@@ -358,31 +343,6 @@ class NodeKeep(KeepPort):
         keepers = await (self._lister.find(set(assigned.values())) if is_first else self._lister.list_all())
         sources = keep_requests.addresses_of(step, missing, assigned, keepers, self._me)
         return await self._keeper.fetch(step, sources, until_s - asyncio.get_running_loop().time())
-
-    # --- leaving -----------------------------------------------------------------------------------------------------
-
-    async def _linger(self, departure: _DepartureWait) -> None:
-        left_s = departure.until_s - asyncio.get_running_loop().time()
-        try:
-            await self._join(departure.state)
-            is_drained = await self._keeper.linger(keep_requests.linger_request(departure.state, max(0.0, left_s)))
-            log.info("this node leaves: %s", "no other node needs its steps" if is_drained else "its time is over")
-        except _FAULTS as error:
-            log.warning("this node leaves without serving its steps to others: %s", error)
-        departure.task = None  # it has ended by itself
-        self._end_departure()
-
-    async def _look_for_others(self, departure: _DepartureWait) -> None:
-        """End the departure when no node stays that could need this one."""
-        assert self._me is not None
-        while not departure.is_over:
-            with contextlib.suppress(EtcdError):
-                if not await self._lister.count_others(self._me):
-                    departure.look = None
-                    departure.is_last = True
-                    self._end_departure()
-                    return
-            await asyncio.sleep(_LOOK_TO_DRAIN_S if self.persists else _LOOK_S)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 """Jobs that persist steps to a shared directory, after more losses than copies, and after the end of all nodes."""
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -127,7 +128,8 @@ def test_a_directory_that_cannot_be_used_costs_the_training_nothing(training: Ma
     assert fleet.finish_all() == [0]
 
 
-def test_a_node_reports_the_persisted_step(training: MakeTraining, shared: Path) -> None:
+def test_a_node_reports_the_persisted_step_and_its_time(training: MakeTraining, shared: Path) -> None:
+    began_ns = time.time_ns()
     fleet = training("1", 1, persist_to=shared)
     fleet.begin(1)
     fleet.train_to(2, 1, 1)
@@ -138,6 +140,9 @@ def test_a_node_reports_the_persisted_step(training: MakeTraining, shared: Path)
         return report is not None and (report.persisted_step, report.persist_error) == (number, "")
 
     eventually(is_reported, within_s=40, what="the report has the step", pause_s=0.1)
+    (report,) = fleet.reports()
+    assert report is not None
+    assert began_ns - 10**9 < report.persisted_ns < time.time_ns()  # file systems have coarse clocks
 
 
 def test_a_round_that_cannot_read_the_persisted_step_is_followed_by_one_without_it(

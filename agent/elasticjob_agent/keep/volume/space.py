@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from elasticjob_agent.keep.volume.errors import translated
+from elasticjob_agent.keep.volume.paths import VolumePath
 
 _MOST_ENTRIES = 20_000
 """So many files of a script's scratch are counted; a walk is bounded."""
@@ -16,6 +17,15 @@ def free_bytes(root: Path) -> int:
     with translated(f"cannot read the free space of {root}"):
         found = os.statvfs(root)
     return found.f_bavail * found.f_frsize
+
+
+def room_in(paths: VolumePath, size_limit: int | None) -> int:
+    """Return the room of a volume, which is below 0 above its limit; raise VolumeError."""
+    free = free_bytes(paths.root)
+    if size_limit is None:
+        return free
+    used = used_bytes([paths.held, paths.partial, paths.incoming, paths.kept, paths.pinned])
+    return min(free, size_limit - used)
 
 
 def used_bytes(paths: Iterable[Path]) -> int:

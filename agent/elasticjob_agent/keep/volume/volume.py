@@ -361,11 +361,7 @@ class Volume:
         return space.used_bytes([self._paths.trash])
 
     def _free_bytes(self) -> int:
-        free = space.free_bytes(self._paths.root)
-        if self._size_limit is not None:
-            paths = self._paths
-            used = space.used_bytes([paths.held, paths.partial, paths.incoming, paths.kept, paths.pinned])
-            free = min(free, self._size_limit - used)
+        free = space.room_in(self._paths, self._size_limit)
         return max(0, free - sum(receipt.missing_bytes for receipt in self._receipts.values()))
 
     # --- inside ------------------------------------------------------------------------------------------------------
