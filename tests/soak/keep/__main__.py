@@ -20,7 +20,7 @@ from pathlib import Path
 from testing.network.proxy import proxy
 from testing.servers.etcds import own_etcd
 from tests.soak.keep.episode import Episode, InvariantBroken, Surroundings
-from tests.soak.keep.histogram import table
+from tests.soak.keep.histogram import report
 from tests.soak.keep.network import SWITCH_ADDRESS, machines
 
 _MACHINES = 5
@@ -68,7 +68,7 @@ def _soak(options: argparse.Namespace) -> int:
                 )
                 return 1
             print(f"{until_s - time.monotonic():6.0f} s left: job {number} ended after {job.faults} faults", flush=True)
-    print(table([options.folder]), flush=True)
+    print(report([options.folder]), flush=True)
     return 0
 
 

@@ -5,6 +5,7 @@
 A FOLDER is that of one soak. Hours are those of training under faults.
 """
 
+import json
 import sys
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -39,9 +40,21 @@ def hours(journal: Journal) -> float:
     return (journal.newest_t - first) / 3600
 
 
-def table(folders: list[Path]) -> str:
-    """Return hours, rounds, faults and the histogram of these soaks, as a table."""
-    journals = [read_journal(path) for folder in folders for path in sorted(folder.glob("job-*/journal"))]
+def report(folders: list[Path]) -> str:
+    """Return hours, rounds, faults and two histograms of these soaks: ranks that publish together, and others."""
+    jobs = [path for folder in folders for path in sorted(folder.glob("job-*"))]
+    journals = {path: read_journal(path / "journal") for path in jobs}
+    together = {path for path in jobs if not json.loads((path / "settings.json").read_text())["lag_s"]}
+    faults = sum(len(journal.faults) for journal in journals.values())
+    rounds = sum(len(journal.rounds) for journal in journals.values())
+    title = f"{sum(map(hours, journals.values())):.2f} hours, {len(jobs)} jobs, {rounds} rounds, {faults} faults."
+    parts = [title]
+    for heading, own in (("Ranks publish together:", together), ("From threads, late:", set(jobs) - together)):
+        parts += [heading, "\n".join(_table([journals[path] for path in own]))]
+    return "\n\n".join(parts)
+
+
+def _table(journals: list[Journal]) -> list[str]:
     total = defaultdict[str, Counter[int]](Counter)
     for journal in journals:
         for name, counts in lost_steps(journal).items():
@@ -49,10 +62,7 @@ def table(folders: list[Path]) -> str:
     heads = [_bucket_name(index) for index in range(len(_BUCKETS))]
     rows = [[name, str(total[name].total()), *_buckets(total[name])] for name, _ in _CLASSES if name in total]
     lines = [["since the round before", "rounds", *heads], ["---"] * (2 + len(heads)), *rows]
-    faults = sum(len(journal.faults) for journal in journals)
-    rounds = sum(len(journal.rounds) for journal in journals)
-    title = f"{sum(map(hours, journals)):.2f} hours, {len(journals)} jobs, {rounds} rounds, {faults} faults."
-    return "\n".join([title, "", *("| " + " | ".join(line) + " |" for line in lines)])
+    return ["| " + " | ".join(line) + " |" for line in lines]
 
 
 def _class_of(change: RoundChange) -> str:
@@ -72,4 +82,4 @@ def _bucket_name(index: int) -> str:
 
 
 if __name__ == "__main__":
-    print(table([Path(word) for word in sys.argv[1:]]))
+    print(report([Path(word) for word in sys.argv[1:]]))
