@@ -64,7 +64,7 @@ def kill_workers(job: TrainingJob, times: int) -> list[float]:
     for turn in range(times):
         if turn:
             job.await_steady()
-        found.append(_took(job.kill_worker(0)))
+        found.append(_took(job, job.kill_worker(0), parts=1))
     return found
 
 
@@ -72,13 +72,16 @@ def lose_a_node(job: TrainingJob) -> list[float]:
     """Start a job of two nodes and lose one; return the seconds to the next step of the other."""
     job.start(2)
     time.sleep(_COPY_S)
-    return [_took(job.lose_node())]
+    return [_took(job, job.lose_node(), parts=2)]
 
 
-def _took(recovery: Recovery | None) -> float:
+def _took(job: TrainingJob, recovery: Recovery | None, *, parts: int) -> float:
+    """Return the seconds; raise AssertionError if the worker started cold, or without so many parts of the state."""
     assert recovery is not None
     if not recovery.is_warm:
         raise AssertionError("a worker started cold")
+    if not any(point.name == f"loaded {parts}" and point.at_us > job.event_us for point in job.points()):
+        raise AssertionError(f"a worker began without {parts} parts of its state")
     return recovery.took_s
 
 

@@ -35,9 +35,12 @@ def load() -> dict[str, torch.Tensor]:
     if FORM == "dcp" and (DISK / "dcp").exists():
         state = new_state()
         dcp.load(state, storage_reader=dcp.FileSystemReader(DISK / "dcp"), no_dist=True)
+        marks.mark("loaded 1")
         return state
     folder = Path(KEPT) if FORM == "keep" and KEPT else DISK
     found = [torch.load(path, weights_only=True) for path in sorted(folder.glob("*.pt"))]
+    if found:
+        marks.mark(f"loaded {len(found)}")
     return found[0] if found else new_state()
 
 
