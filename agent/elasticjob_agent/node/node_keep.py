@@ -19,9 +19,9 @@ from elasticjob_agent.keep.keeper.messages import JoinRequest, OpenRequest
 from elasticjob_agent.keep.keeper.persist_messages import PersistUpdate
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.commit_meter import CommitMeter
-from elasticjob_agent.node.departure import Departure
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
+from elasticjob_agent.node.node_departure import NodeDepartureWait
 from elasticjob_agent.node.shared_dir import SharedDir
 from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
@@ -84,7 +84,7 @@ class NodeKeep(KeepPort):
         self._early: tuple[str, Member | None, bytes | None] | None = None
         """The state, by its nonce, for which the keeper got this node's identity before the round closed."""
         self._round: _PreparedRound | None = None
-        self._departure: Departure | None = None
+        self._departure: NodeDepartureWait | None = None
         self._shared: SharedDir | None = None
         if settings.persist is not None:
             self._shared = SharedDir(
@@ -155,7 +155,7 @@ class NodeKeep(KeepPort):
             self.stop_lingering()
             return False
         if self._departure is None:
-            self._departure = Departure(
+            self._departure = NodeDepartureWait(
                 self._keeper,
                 self._lister,
                 join=self._join,

@@ -21,7 +21,7 @@ Join = Callable[[RendezvousState], Awaitable[None]]
 log = logging.getLogger(__name__)
 
 
-class Departure:
+class NodeDepartureWait:
     """The time in which a node that leaves serves what it has."""
 
     def __init__(
