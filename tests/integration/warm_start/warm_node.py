@@ -10,11 +10,11 @@ from elasticjob_agent.supervisor import Child, Command, LineSink, Supervisor
 from elasticjob_agent.warm_start.limits import Limits
 from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor
 from elasticjob_agent.warm_start.warm_starter import WarmStart
-from testing.waiting import aeventually
+from testing.waiting import aeventually, scaled
 from tests.integration.supervisor.commands import RecordingConsole
 
 VARYING = frozenset({"RANK", "ROUND"})
-FAST = Limits(quiet_s=0.2)
+FAST = Limits(quiet_s=scaled(0.2))  # on a busy machine one import may take longer than 0.2 s
 
 _RUN = """
 import os, sys, time
