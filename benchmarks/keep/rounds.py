@@ -72,7 +72,8 @@ def job(nodes: int, *, keeps: bool) -> Iterator[MeasuredJob]:
         server = stack.enter_context(etcds.etcd())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="keep-rounds-")))
         memory = stack.enter_context(tempfile.TemporaryDirectory(prefix="keep-rounds-", dir=MEMORY))
-        fleet = Fleet(server.endpoint.targets[0], folder, str(nodes), 1, max_restarts=10_000)
+        # Each round ends at once, which the agent takes for a failure of the start.
+        fleet = Fleet(server.endpoint.targets[0], folder, str(nodes), 1, max_restarts=10_000, conf="backoff=0")
         fleet.environment = {constants.ENV_KEEP_DIR: memory, constants.ENV_KEEP_SIZE_LIMIT: "64Mi"} if keeps else {}
         stack.callback(fleet.stop)
         yield MeasuredJob(fleet, server, nodes)

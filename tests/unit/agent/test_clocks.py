@@ -14,6 +14,7 @@ MODULES = {
     "multiprocessing/api.py": {"time.time_ns"},
     "multiprocessing/errors/error_handler.py": {"time.time_ns"},
     "multiprocessing/errors/failure.py": {"time.time", "time.localtime"},
+    "node/node_keep.py": {"time.time_ns"},
     "node/run_node.py": {"time.time_ns"},
     "rendezvous/etcd_backend.py": {"time.time_ns"},
     "server/api.py": {"time.time_ns"},
