@@ -23,20 +23,6 @@ STEP = step_of(120)
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Path:
-    path = tmp_path / "shared"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def directory(shared: Path) -> JobDir:
-    found = JobDir(shared, JOB)
-    found.open()
-    return found
-
-
-@pytest.fixture
 def elsewhere(tmp_path: Path) -> Path:
     return write_files(tmp_path / "elsewhere", {"secret": b"s"})
 

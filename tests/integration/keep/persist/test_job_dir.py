@@ -25,20 +25,6 @@ from tests.integration.keep.persist.job_dirs import (
 STEP = step_of(120)
 
 
-@pytest.fixture
-def shared(tmp_path: Path) -> Path:
-    path = tmp_path / "shared"
-    path.mkdir()
-    return path
-
-
-@pytest.fixture
-def directory(shared: Path) -> JobDir:
-    found = JobDir(shared, JOB)
-    found.open()
-    return found
-
-
 def test_the_files_of_all_parts_are_in_one_directory(directory: JobDir, tmp_path: Path) -> None:
     path = write_step(directory, tmp_path, STEP)
     assert contents(path) == WHOLE
