@@ -5,19 +5,14 @@ real size, and each round restores a step. Nothing is copied: that takes no requ
 """
 
 import asyncio
-import secrets
 import sys
-import time
 
-from benchmarks.rendezvous.members import Members, QuickWorkers, pod_name, prepare, serve
-from elasticjob_agent.rendezvous.member.join import NodeIdentity
-from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
+from benchmarks.rendezvous.members import Members, prepare, serve
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
-from elasticjob_agent.tracing import Tracer
 from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.kept_steps import KeptStep, Lineage
 from elasticjob_api.rendezvous_state import RendezvousState, RoundPhase
-from elasticjob_etcd.client import EtcdClient
 from testing.scripted_keep import ScriptedKeep
 
 _PORT, _STEP = 40_000, 1200
@@ -44,26 +39,8 @@ class TwoParts(ScriptedKeep):
 class KeepingMembers(Members):
     """`count` members with a keeper each."""
 
-    def _member(self, slot: int, workers: QuickWorkers) -> RendezvousMember:
-        identity = NodeIdentity(
-            keys=self._keys,
-            pod=pod_name(slot),
-            pod_uid=f"uid-{slot}",
-            host=f"host-{slot}",
-            address="127.0.0.1",
-            nproc=8,
-            slot=slot,
-            bootstrap=self._brief,
-        )
-        return RendezvousMember(
-            etcd=EtcdClient(self._endpoint),
-            identity=identity,
-            workers=workers,
-            clock=time.monotonic,
-            random_hex=lambda: secrets.token_hex(4),
-            trace=Tracer(None, ""),
-            keep=TwoParts(slot),
-        )
+    def _keep(self, slot: int) -> KeepPort:
+        return TwoParts(slot)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
-from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, Outcome
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_agent.tracing import Tracer
@@ -121,7 +121,11 @@ class Members:
             clock=time.monotonic,
             random_hex=lambda: secrets.token_hex(4),
             trace=Tracer(None, ""),
+            keep=self._keep(slot),
         )
+
+    def _keep(self, slot: int) -> KeepPort | None:  # noqa: ARG002  # for members that keep steps
+        return None
 
     def fail(self) -> None:
         """Let one worker of the first member fail."""
