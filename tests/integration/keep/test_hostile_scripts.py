@@ -23,6 +23,7 @@ async def test_a_sparse_file_of_ten_terabytes_is_not_read_and_what_has_no_room_b
         sparse.mkdir()
         with (sparse / "state").open("wb") as file:
             file.truncate(TEN_TB)
+        await client.status()  # the workers have started, so that each step is looked at for room
         os.kill(client.pid or 0, signal.SIGSTOP)  # it takes all three together
         sparse.rename(incoming / "step-5.0-of-2")
         publish(incoming, "step-6.0-of-2")
