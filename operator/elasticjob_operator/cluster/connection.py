@@ -21,7 +21,7 @@ from kubernetes.aio.config import incluster_config
 from elasticjob_operator.cluster.api_errors import FIRST_ERROR, error_from_response
 from elasticjob_operator.cluster.flow_control import FlowControl
 from elasticjob_operator.cluster.responses import discard_body, iter_lines, read_answer
-from elasticjob_operator.cluster.sockets import connector
+from elasticjob_operator.cluster.sockets import SocketFactory, connector
 from elasticjob_operator.errors import ClusterError, ClusterUnavailable, TimedOut
 from elasticjob_operator.model.cluster_interface import Object, Resource
 
@@ -49,9 +49,12 @@ class Credentials:
 class Connection:
     """Requests to one API server."""
 
-    def __init__(self, api: client.ApiClient, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, api: client.ApiClient, sockets: SocketFactory, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         api.user_agent = FIELD_MANAGER  # the API server uses it as the field manager of created objects
         self._api = api
+        self._sockets = sockets
         self._flow_control = FlowControl(clock)
 
     @classmethod
@@ -62,14 +65,14 @@ class Connection:
         """
         settings = client.Configuration()
         await _load_credentials(settings)
-        api = client.ApiClient(settings)
+        api, sockets = client.ApiClient(settings), SocketFactory()
         settings.client_session_kwargs = {
             # With True, the library looks for ~/.netrc before each request, in a thread.
             "trust_env": bool(urllib.request.getproxies()),
             # No limit: `FlowControl` limits requests, and each namespace has two watches that never end.
-            "connector": connector(limit=0, ssl=api.rest_client.ssl_context),
+            "connector": connector(sockets, limit=0, ssl=api.rest_client.ssl_context),
         }
-        return cls(api, **options)
+        return cls(api, sockets, **options)
 
     async def close(self) -> None:
         """Close all sockets."""
@@ -77,6 +80,7 @@ class Connection:
         kwargs = self._api.configuration.client_session_kwargs or {}
         if (own := kwargs.get("connector")) is not None:  # the library does not close it
             await own.close()
+        await self._sockets.close()
 
     async def credentials(self) -> Credentials:
         """Return the current credentials; tokens of service accounts are renewed from time to time."""

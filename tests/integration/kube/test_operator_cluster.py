@@ -1,5 +1,6 @@
 """The operator's requests to a real API server: the contract of `Cluster`, and its error messages."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import replace
@@ -28,6 +29,8 @@ from testing.waiting import aeventually
 
 pytestmark = pytest.mark.kube
 
+_TURNS_TO_CONNECT = 40
+"""Turns of the event loop in which a request begins, connects and sends; each is another place to be cancelled at."""
 STRANGER = "ffffffff-0000-0000-0000-000000000000"
 
 
@@ -204,6 +207,21 @@ async def test_a_cancelled_watch_leaves_no_connection_even_to_a_silent_api_serve
             way.stall()
         await connection.close()
         await aeventually(lambda: not connected_to(way.endpoint), within_s=5, what="the connection's end")
+
+
+async def test_a_request_that_is_cancelled_while_it_connects_leaves_no_connection(
+    namespace: Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(namespace.server.kubeconfig()))
+    for turns in range(_TURNS_TO_CONNECT):
+        connection = await Connection.open()
+        request = asyncio.create_task(KubeCluster(connection).get(Resource.POD, namespace.name, "a"))
+        for _ in range(turns):
+            await asyncio.sleep(0)  # one turn of the event loop
+        request.cancel()
+        await asyncio.gather(request, return_exceptions=True)
+        await connection.close()
+        assert connected_to(urlsplit(namespace.server.url).netloc) == [], f"cancelled after {turns} turns"
 
 
 def connected_to(endpoint: str) -> list[str]:

@@ -10,6 +10,7 @@ from kubernetes.aio import client
 
 from elasticjob_operator.cluster.connection import Connection
 from elasticjob_operator.cluster.kube import KubeCluster
+from elasticjob_operator.cluster.sockets import SocketFactory
 from elasticjob_operator.model.cluster_interface import Resource
 from testing.clocks.fake_clock import FakeClock
 from testing.waiting import aeventually
@@ -69,7 +70,7 @@ async def connection(server: Server, clock: FakeClock) -> AsyncIterator[Connecti
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     settings = client.Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}")
-    made = Connection(client.ApiClient(settings), clock=clock)
+    made = Connection(client.ApiClient(settings), SocketFactory(), clock=clock)
     yield made
     await made.close()
     await runner.cleanup()
