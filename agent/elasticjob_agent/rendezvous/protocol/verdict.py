@@ -8,6 +8,7 @@ named as the root cause. Losses and leaves are never charged.
 from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.protocol import restart_backoff, restart_budget
+from elasticjob_agent.rendezvous.protocol.keep.progress import has_new_step
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.root_cause import is_collateral, root_cause
 from elasticjob_api import exit_codes
@@ -69,12 +70,15 @@ def decide_verdict(view: RendezvousView, spec: SpecRecord, counts: RestartCounts
             message=detail,
             port_retries=counts.port_retries + 1,
         )
-    return _charge(spec, root, counts, startup_failures=_startup_failures(failures, counts))
+    return _charge(spec, root, counts, startup_failures=_startup_failures(view, failures, counts))
 
 
-def _startup_failures(failures: list[FailureEntry], counts: RestartCounts) -> int:
-    """Return the failures in a row; a node that had reported progress ends the row, whatever the root cause is."""
-    in_a_row = all(f.failure.startup for f in failures if not f.failure.stopped_by_agent)
+def _startup_failures(view: RendezvousView, failures: list[FailureEntry], counts: RestartCounts) -> int:
+    """Return the failures in a row; progress of one node ends the row, whatever the root cause is.
+
+    Progress is what a worker reported, or a kept step that the round has published.
+    """
+    in_a_row = all(f.failure.startup for f in failures if not f.failure.stopped_by_agent) and not has_new_step(view)
     return counts.startup_failures + 1 if in_a_row else 0
 
 

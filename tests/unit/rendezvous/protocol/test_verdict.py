@@ -7,6 +7,8 @@ import pytest
 from elasticjob_agent.rendezvous.protocol import verdict
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_agent.rendezvous.protocol.verdict import Verdict
+from elasticjob_api.holdings import HoldingsRecord
+from elasticjob_api.kept_steps import KeptStep, Lineage
 from elasticjob_api.records import FailureRule, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause
 from tests.unit.rendezvous.views import ViewBuilder, view_builder
@@ -190,3 +192,44 @@ def test_a_failure_without_a_charge_does_not_change_the_charges(job: ViewBuilder
     view = job.spec(restart_window_s=60).build()
     assert view.spec is not None
     assert verdict.decide_verdict(view, view.spec, RestartCounts(charged_failures="1:0.0")).charged_failures == "1:0.0"
+
+
+ROUND = Lineage(1, "nonce1")
+RESTORED = "1.nonce1.*,0.nonce0.100"
+
+
+def row_after(job: ViewBuilder) -> int:
+    """Return the failures in a row after a third one whose worker has shown no sign of work."""
+    view = job.failure(1, 0, startup=True).build()
+    assert view.spec is not None
+    return verdict.decide_verdict(view, view.spec, RestartCounts(startup_failures=2)).startup_failures
+
+
+def keeping(history: str, step: KeptStep | None, *, slot: int = 2) -> ViewBuilder:
+    """Return a job whose round 1 has ended; one node holds a part of this step."""
+    job = view_builder(keep_copies=1).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2).forming(2, history=history)
+    return job if step is None else job.holdings(slot, HoldingsRecord(port=7, steps={step: frozenset({0})}))
+
+
+@pytest.mark.parametrize(
+    ("history", "step", "row"),
+    [
+        pytest.param("1.nonce1.*", None, 3, id="no step"),
+        pytest.param("1.nonce1.*", KeptStep(ROUND, 1, 3), 0, id="a step of the round"),
+        pytest.param(RESTORED, KeptStep(ROUND, 101, 3), 0, id="a step after the restored one"),
+        pytest.param(RESTORED, KeptStep(ROUND, 100, 3), 3, id="the number of the restored step once more"),
+        pytest.param(RESTORED, KeptStep(Lineage(0, "nonce0"), 100, 3), 3, id="the restored step itself"),
+        pytest.param("1.nonce1.*", KeptStep(Lineage(1, "other"), 1, 3), 3, id="a step of another lineage"),
+        pytest.param("", KeptStep(ROUND, 1, 3), 3, id="a job that keeps no steps"),
+        pytest.param("unreadable", KeptStep(ROUND, 1, 3), 3, id="a history that cannot be read"),
+    ],
+)
+def test_a_step_that_the_round_has_published_ends_a_row_of_failures(
+    history: str, step: KeptStep | None, row: int
+) -> None:
+    assert row_after(keeping(history, step)) == row
+
+
+def test_a_step_in_the_volume_of_an_older_session_does_not_end_the_row() -> None:
+    job = keeping("1.nonce1.*", KeptStep(ROUND, 1, 3), slot=3)
+    assert row_after(job) == 3
