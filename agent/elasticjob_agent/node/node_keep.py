@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob_agent.keep.client import KeeperClient
-from elasticjob_agent.keep.keeper.errors import KeeperError, RequestRefused
+from elasticjob_agent.keep.keeper.errors import KeeperError, KeeperSilentError, RequestRefused
 from elasticjob_agent.keep.keeper.messages import JoinRequest, OpenRequest
 from elasticjob_agent.keep.keeper.persist_messages import PersistUpdate
+from elasticjob_agent.keep.keeper_connection import START_S
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.commit_meter import CommitMeter
 from elasticjob_agent.node.keep_settings import KeepSettings
@@ -37,6 +38,8 @@ from elasticjob_etcd.errors import EtcdError
 _BEGIN_S = 2.0
 """Seconds that a round without a step to restore waits for the keeper; it needs a millisecond."""
 _RETRY_S = 2.0
+_AGAIN_S = 0.5
+"""Seconds between two tries to begin a round that restores a step, while the keeper is being replaced."""
 _LOOK_S = 5.0
 """Seconds between looks whether any node stays that could need the steps of this one."""
 _LOOK_TO_DRAIN_S = 1.0
@@ -236,15 +239,40 @@ class NodeKeep(KeepPort):
         state = known.state
         try:
             async with asyncio.timeout(self._settings.restore_timeout_s if state.restore else _BEGIN_S):
-                known.phase = await self._enter(known)
+                known.phase = await (self._enter_patiently(known) if state.restore else self._enter(known))
         except _FAULTS as error:
-            reason = str(error) or "the keeper did not answer in time"
+            reason = str(error) or self._late_reason(state)
             if state.restore:
                 log.warning("round %d: step %s cannot be restored: %s", state.round, state.restore, reason)
             else:
                 log.warning("round %d: steps are not kept on this node: %s", state.round, reason)
             known.phase = RestorePhase.FAILED if state.restore else RestorePhase.NOT_NEEDED
         self.on_change()
+
+    def _late_reason(self, state: RendezvousState) -> str:
+        if not state.restore:
+            return "the keeper did not answer in time"
+        return (
+            f"it was not here within {self._settings.restore_timeout_s:g} s; raise keep.restoreTimeoutSeconds "
+            "(--keep-restore-timeout): without that, older steps may be given up for the same reason"
+        )
+
+    async def _enter_patiently(self, known: _PreparedRound) -> RestorePhase:
+        """Enter the round as soon as a keeper answers, within the time that one needs to start; raise one of _FAULTS.
+
+        A step is given up for good if it cannot be restored. A keeper that is being replaced is no fault of the step.
+        """
+        until_s = asyncio.get_running_loop().time() + START_S
+        while True:
+            try:
+                return await self._enter(known)
+            except KeeperError as error:
+                is_of_keeper = known.phase is RestorePhase.PREPARING or isinstance(error, KeeperSilentError)
+                if not is_of_keeper or asyncio.get_running_loop().time() >= until_s:
+                    raise
+                log.warning("round %d: %s; the step is not given up yet", known.state.round, error)
+            known.phase = RestorePhase.PREPARING
+            await asyncio.sleep(_AGAIN_S)
 
     async def _enter(self, known: _PreparedRound) -> RestorePhase:
         """Begin the round in the keeper, and restore its step; raise one of _FAULTS."""

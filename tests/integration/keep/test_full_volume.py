@@ -111,6 +111,30 @@ async def test_a_limit_of_the_keeper_is_kept_where_the_file_system_has_none(keep
             await wait_until_taken(client, number)
         assert set(client.holdings) == {part_of(1).step}
         assert (await client.status()).skipped == 4
+        await aeventually(lambda: client.progress.skipped == 4, what="the count for the status")
+
+
+async def test_a_step_without_room_is_shown_with_field_cause_and_cure_until_one_has_room(keep_dir: Path) -> None:
+    async with keeper(keep_dir, size_limit=8 * MIB) as client:
+        incoming = await client.begin()
+        publish(incoming, "step-1", {"state": b"x" * (5 * MIB)})
+        await aeventually(lambda: client.progress.degraded, what="the next step has no room")
+        assert client.progress.degraded == (
+            "there is no room for one more step: it needs 5 MiB, and 2 MiB are free; "
+            "raise keep.sizeLimit (--keep-size), or publish smaller steps"
+        )
+        publish(incoming, "step-2", {"state": b"x" * (2 * MIB)})
+        await aeventually(
+            lambda: any(
+                notice.startswith("step 2 was dropped: there is no room for one more step: it needs 5 MiB, and 0 MiB")
+                for notice in client.notices
+            ),
+            what="the sentence",
+        )
+        assert (await client.status()).skipped == 1
+        await client.drop((part_of(1).step,))
+        publish(incoming, "step-3", {"state": b"x" * MIB})
+        await aeventually(lambda: not client.progress.degraded, what="the trouble ends")
 
 
 async def test_a_step_without_room_is_skipped_and_the_announced_one_before_it_stays(keep_dir: Path) -> None:

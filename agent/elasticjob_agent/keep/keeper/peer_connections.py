@@ -222,9 +222,8 @@ class PeerConnections:
         )
 
     def _degraded(self) -> str:
-        if self._round is None:
-            return ""
-        return self._trouble or self._credentials.trouble or self._sender.degraded
+        of_peers = "" if self._round is None else self._trouble or self._credentials.trouble or self._sender.degraded
+        return of_peers or self._steps.trouble
 
     # --- threads of transfers ----------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from elasticjob_agent.keep.persist import files, layout
 from elasticjob_agent.keep.persist.errors import PersistError, PersistRefused, translated
 from elasticjob_agent.keep.persist.layout import PersistedFile, SourceFile
+from elasticjob_agent.keep.persist.mounted_root import make_missing
 from elasticjob_agent.keep.persist.part_copy import PartCopy, Pause
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_api.kept_steps import PersistedStep
@@ -34,6 +35,7 @@ class JobDir:
     def open(self) -> str:
         """Make the directory of the job if it is missing; return its id, which all nodes must read alike."""
         with translated(f"cannot use {self.path}"):
+            make_missing(self._shared)
             shared = os.open(self._shared, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 with files.made(self.path.name, below=shared) as fd:

@@ -2,6 +2,7 @@
 
 import itertools
 import shutil
+import stat
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,21 @@ def test_a_directory_that_is_missing_or_no_directory_is_named_in_the_error(tmp_p
     for name in ("missing", "file"):
         with pytest.raises(PersistError, match=f"cannot use .*{name}"):
             JobDir(tmp_path / name, JOB).open()
+
+
+def test_a_missing_folder_of_a_mounted_volume_is_made_for_the_group_of_the_volume(keep_dir: Path) -> None:
+    keep_dir.mkdir(exist_ok=True)
+    keep_dir.chmod(0o2775)
+    shared = keep_dir / "team" / "checkpoints"
+    JobDir(shared, JOB).open()
+    JobDir(shared, JOB).open()  # a second node finds it
+    for made in (shared.parent, shared):
+        assert stat.S_IMODE(made.stat().st_mode) == 0o2770
+        assert made.stat().st_gid == keep_dir.stat().st_gid
+
+
+def test_a_missing_directory_below_no_mounted_volume_is_not_made_and_the_error_has_the_cure() -> None:
+    missing = Path("/not-mounted-for-this-test/checkpoints")
+    with pytest.raises(PersistError, match=r"cannot use /not-mounted-.*/checkpoints: .*keep.persistTo .*mount one"):
+        JobDir(missing, JOB).open()
+    assert not missing.parent.exists()
