@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -23,7 +24,7 @@ ME = Member(0, "0000000a")
 KEYS = Keys("/elasticjob/cli/test")
 
 
-def active(round_: int, **fields: str) -> RendezvousState:
+def active(round_: int, **fields: Any) -> RendezvousState:
     """Return an active state of this node alone."""
     return RendezvousState(
         phase=RoundPhase.ACTIVE,
@@ -36,6 +37,18 @@ def active(round_: int, **fields: str) -> RendezvousState:
         master="10.0.0.1:29500",
         **fields,
     )
+
+
+def take_away(volume: Path) -> None:
+    """Put a file in the place of the volume, which no keeper can use."""
+    volume.rename(volume.with_name("away"))
+    volume.touch()
+
+
+def give_back(volume: Path) -> None:
+    """Put the volume back."""
+    volume.unlink()
+    volume.with_name("away").rename(volume)
 
 
 async def until_complete(keep: NodeKeep, state: RendezvousState) -> None:
@@ -66,15 +79,12 @@ async def test_a_step_is_restored_by_a_keeper_that_could_not_be_reached_at_first
         publish(Path(keep.variables()[constants.ENV_KEEP]), "step-7", {"state": b"x"})
         await keep.seal()
         (process,) = psutil.Process().children()
-        away = keep_dir.with_name("away")
-        keep_dir.rename(away)
-        keep_dir.touch()  # no keeper can use that
+        take_away(keep_dir)
         process.kill()
         state = active(2, history="1.nonce1.7", restore="1.nonce1.7.1")
         assert keep.restore_phase(state) is RestorePhase.PREPARING
         await aeventually(lambda: "not given up yet" in caplog.text, what="the end of the first try")
-        keep_dir.unlink()
-        away.rename(keep_dir)
+        give_back(keep_dir)
         await until_complete(keep, state)
         assert contents(Path(keep.variables()[constants.ENV_KEPT])) == {"state": b"x"}
     finally:
