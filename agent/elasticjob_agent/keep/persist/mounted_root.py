@@ -23,8 +23,8 @@ def make_missing(path: Path) -> None:
     volume = missing[-1].parent
     if volume.stat().st_dev == Path("/").stat().st_dev:
         raise PersistRefused(
-            f"cannot use {path}: No such file or directory; keep.persistTo needs a volume that all nodes share: "
-            "mount one at or above it, or make the directory"
+            f"cannot use {path}: No such file or directory; "
+            "keep.persistTo needs a volume of all nodes: mount one there or above, or make the directory"
         )
     for directory in reversed(missing):
         _make(directory)
