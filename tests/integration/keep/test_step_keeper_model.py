@@ -9,6 +9,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -18,7 +19,7 @@ from elasticjob_agent.keep.rules import replication, retention
 from elasticjob_agent.keep.rules.commit import SafePoint
 from elasticjob_agent.keep.rules.replication import OfferAnswer, RoundPlace
 from elasticjob_agent.keep.volume.paths import KeptPart
-from elasticjob_api.kept_steps import History, HistoryEntry, KeptStep, Lineage
+from elasticjob_api.kept_steps import History, HistoryEntry, Holdings, KeptStep, Lineage
 from elasticjob_api.rendezvous_state import Member
 from tests.integration.keep.conftest import memory
 from tests.integration.keep.parts import publish, receive
@@ -35,11 +36,11 @@ few = st.integers(0, 2)
 class StepKeeperMachine(RuleBasedStateMachine):
     """One node, twice: its keeper with a volume in memory, and the node of the simulation."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: type[StepKeeper] = StepKeeper) -> None:
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="keep-", dir=memory()))
         opened = OpenRequest(str(self.folder / "volume"), "/jobs/a", "run")
-        self.keeper = StepKeeper(opened, report=lambda _: None, on_change=lambda: None)
+        self.keeper = kind(opened, report=lambda _: None, on_change=lambda: None)
         self.node = SimNode(Member(0, "0000000a"))
         self.history = History()
         self.rounds = 0
@@ -146,7 +147,16 @@ class StepKeeperMachine(RuleBasedStateMachine):
     @rule(choice=numbers, index=few, older=st.booleans())
     def a_peer_offers_a_part(self, choice: int, index: int, *, older: bool) -> None:
         steps = self.steps()
-        step = steps[choice % len(steps)]
+        self.receive_part(steps[choice % len(steps)], index, older=older)
+
+    @precondition(lambda self: self.node.is_running and self.published == 0)
+    @rule()
+    def a_peer_is_ahead_of_this_node(self) -> None:
+        self.receive_part(KeptStep(self.lineage, 1, self.parts), self.rank)
+        self.it_announces(is_settled=False)
+
+    def receive_part(self, step: KeptStep, index: int, *, older: bool = False) -> None:
+        """Let a peer offer a part, and send it if it is wanted."""
         part = KeptPart(step, index % step.parts)
         sender = Lineage(self.rounds - 1, "other") if older else self.lineage
         node = self.node
@@ -211,3 +221,37 @@ def _descends_from(before: History, restored: KeptStep) -> History:
 
 TestStepKeeper = StepKeeperMachine.TestCase
 TestStepKeeper.settings = STATEFUL
+
+
+class _ForgetsAnnouncements(StepKeeper):
+    """A wrong keeper: it drops a part that it has announced, when the workers publish newer ones."""
+
+    def _counted(self, own: Holdings) -> set[KeptStep]:
+        del own
+        return set()
+
+
+def a_peer_is_ahead(kind: type[StepKeeper]) -> None:
+    """Let a peer send this node's own part of a step before its workers publish that step and a newer one."""
+    machine = StepKeeperMachine(kind)
+    try:
+        machine.first_round(2)
+        machine.the_workers_start()
+        machine.the_script_publishes(0)
+        machine.receive_part(machine.steps()[0], 1)
+        machine.the_round_ends()
+        machine.a_round_begins(1, 2, 0)  # it restores that step
+        machine.the_workers_start()
+        machine.receive_part(KeptStep(machine.lineage, 1, 2), 0)
+        machine.it_announces(is_settled=False)
+        for _ in range(2):
+            machine.the_script_publishes(0)
+            machine.both_hold_the_same()
+    finally:
+        machine.teardown()
+
+
+def test_a_part_that_was_announced_before_it_was_published_here_stays_and_a_keeper_that_drops_it_is_found() -> None:
+    a_peer_is_ahead(StepKeeper)
+    with pytest.raises(AssertionError):
+        a_peer_is_ahead(_ForgetsAnnouncements)

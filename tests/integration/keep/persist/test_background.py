@@ -1,5 +1,6 @@
 """Keepers of several nodes write committed steps to a shared directory, in the background."""
 
+import contextlib
 import signal
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from elasticjob_api.kept_steps import KeptStep, PersistedStep
 from testing.waiting import aeventually
 from tests.integration.keep.keeper_group import GroupNode, KeeperGroup, keeper_group
 from tests.integration.keep.keepers import JOB, RUN
+from tests.integration.keep.namespaces import run_in_small_tmpfs
 from tests.integration.keep.parts import contents
 
 
@@ -257,3 +259,34 @@ async def test_a_step_that_is_not_there_is_not_found(keep_dir: Path, tmp_path: P
         await aeventually(lambda: node.client.persist.is_listed, what="the list")  # which makes the job's directory
         with pytest.raises(RequestRefused, match="does not exist on this node"):
             await node.client.fetch(group.step(9, parts=1), {}, 10.0, run=RUN)
+
+
+def test_a_full_disk_stops_no_training_is_shown_and_is_used_again_when_it_has_room(
+    keep_dir: Path, tmp_path: Path
+) -> None:
+    shared = tmp_path / "disk"
+
+    async def act() -> None:
+        async with keeper_group(keep_dir, persist_to=shared) as group:
+            nodes = [await group.add(slot) for slot in range(2)]
+            await group.round(*nodes)
+            training = Training(group, shared)
+            await training.until_whole()
+            filler = shared / "of-another-program"
+            with contextlib.suppress(OSError):
+                filler.write_bytes(b"x" * (32 << 20))
+
+            def reports() -> bool:
+                return "No space left on device" in nodes[0].client.persist.error + nodes[1].client.persist.error
+
+            while not reports():
+                await training.publish()  # each is committed: copies go on
+            assert sum(node.client.persist.failures for node in nodes) > 0
+            restored = await training.publish()
+            await group.round(*nodes)
+            assert all(node.kept is not None and node.kept.name == str(restored) for node in nodes)
+            filler.unlink()
+            await training.until_whole()
+            await aeventually(lambda: not any(node.client.persist.error for node in nodes), what="the errors end")
+
+    run_in_small_tmpfs(shared, 16 << 20, act)
