@@ -48,6 +48,13 @@ class GroupNode:
     kept: Path | None = None
     """The directory of the step that its workers restore."""
     progress: list[ProgressUpdate] = field(default_factory=list)
+    claimed: dict[KeptStep, frozenset[int]] = field(default_factory=dict)
+    """Parts that its record names, though it has none of them."""
+
+    @property
+    def record(self) -> HoldingsRecord:
+        """The record of its holdings in etcd."""
+        return HoldingsRecord(port=self.client.port, steps={**self.client.holdings, **self.claimed})
 
     @property
     def address(self) -> Address:
@@ -174,7 +181,7 @@ class KeeperGroup:
             await node.client.seal()
         if self.lineage is not None:
             self.history = self.history.with_lineage(self.lineage)
-        records = {node.member: HoldingsRecord(port=node.client.port, steps=node.client.holdings) for node in live}
+        records = {node.member: node.record for node in live}
         hosts = {node.member: f"host{node.member.slot}" for node in live}
         decision = choose_restore(self.history, records, hosts, copies=self.copies)
         if in_place is not None:
@@ -210,7 +217,7 @@ class KeeperGroup:
             node.kept = None
             return
         sources = {
-            index: [other.address for other in live if index in other.client.holdings.get(step, ())]
+            index: [other.address for other in live if index in other.record.steps.get(step, ())]
             for index in range(step.parts)
         }
         node.kept = await node.client.fetch(step, sources, 30.0)
