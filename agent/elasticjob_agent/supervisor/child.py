@@ -30,6 +30,8 @@ class Child:
         """Whether it is dead. Unlike `exit.done()`, this stays correct if another task cancels that future."""
         self.wedged = False
         """Whether it, or a process that it started, has survived SIGKILL: it hangs in the kernel (D state)."""
+        self.is_zygote = False
+        """Whether it runs no script, and may be killed between two rounds."""
         self.is_warm = False
         """Whether a zygote forked it, instead of an exec."""
         self.command = command

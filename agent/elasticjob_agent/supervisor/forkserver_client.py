@@ -8,12 +8,15 @@ reaches it, and it can end the workers.
 """
 
 import asyncio
+import logging
 import socket
 from collections.abc import Callable, Sequence
 
 from elasticjob_agent.supervisor import fd_registry, forkserver_protocol
 from elasticjob_agent.supervisor.errors import ForkServerLost, StartError
 from elasticjob_agent.supervisor.launchers import Launcher
+
+log = logging.getLogger(__name__)
 
 _END_S = 15.0
 """Seconds for its end after its socket was closed. After 10 s it no longer waits for processes that cannot be killed.
@@ -25,14 +28,18 @@ class ForkServerClient:
     """The client of one fork server."""
 
     def __init__(
-        self, launcher: Launcher, on_event: Callable[[forkserver_protocol.Event], None], on_end: Callable[[], None]
+        self, launcher: Launcher, on_event: Callable[[forkserver_protocol.Event], None], on_end: Callable[[str], None]
     ) -> None:
+        """`on_end` gets how the fork server has ended: the end of a sentence."""
         self._launcher = launcher
+        self._ending = "has ended"
         self._start_refusal = ""
         self._loop = asyncio.get_running_loop()
         self._on_event = on_event
         self._on_end = on_end
         self._ready = asyncio.Event()
+        self._answered = asyncio.Event()
+        self._can_send = asyncio.Event()
         self._ended = asyncio.Event()
         self._sending = asyncio.Lock()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -86,6 +93,23 @@ class ForkServerClient:
             while not self._try_send(message, fds):
                 await self._writable()
 
+    async def end_if_hanging(self, *, within_s: float) -> None:
+        """Kill the fork server, and return when it has ended, if it does not answer in this time."""
+        self._answered.clear()
+        try:
+            async with asyncio.timeout(within_s):
+                await self.send(forkserver_protocol.encode_message("ping"))
+                await self._answered.wait()
+        except ForkServerLost:
+            return
+        except TimeoutError:
+            if self._answered.is_set():  # the loop was late, and found the answer and the timeout in the same turn
+                return
+            log.warning("%s did not answer within %.1f s; it is killed", self._launcher.description, within_s)
+            self._ending = "hung, and was killed"
+            self._process.kill()
+            await self._ended.wait()
+
     async def close(self) -> None:
         """End the fork server, which ends everything below it, and reap it. Bounded; may be called again."""
         if not self.lost:
@@ -110,10 +134,10 @@ class ForkServerClient:
         return True
 
     async def _writable(self) -> None:
-        writable = asyncio.Event()
-        self._loop.add_writer(self._socket, writable.set)
+        self._can_send.clear()
+        self._loop.add_writer(self._socket, self._can_send.set)
         try:
-            await writable.wait()
+            await self._can_send.wait()
         finally:
             if not self.lost:
                 self._loop.remove_writer(self._socket)
@@ -135,6 +159,8 @@ class ForkServerClient:
         match event:
             case forkserver_protocol.Ready():
                 self._ready.set()
+            case forkserver_protocol.Answer():
+                self._answered.set()
             case forkserver_protocol.Refused(why):
                 self._start_refusal = why
             case _:
@@ -147,5 +173,6 @@ class ForkServerClient:
         # Its end of the socket closes only when it exits, so this wait takes microseconds.
         self._process.wait()
         self._ended.set()
-        self._ready.set()
-        self._on_end()
+        for waiting in (self._ready, self._answered, self._can_send):
+            waiting.set()
+        self._on_end(self._ending)

@@ -10,7 +10,8 @@ that byte, and all others pass unchanged.
                           use NUMBER COUNT (as `spawn`)         that worker becomes this command
                           signal REQUEST SIGNAL NUMBER,…      answered by `done` when these process groups are empty
                           kill REQUEST NUMBER,…               answered by `done` when nothing of these trees is left
-    fork server → agent   ready · refused REASON… · preforked NUMBER PID
+                          ping                                answered by `pong` at once
+    fork server → agent   ready · refused REASON… · pong · preforked NUMBER PID
                           started NUMBER PID WALL_NS · failed NUMBER ERRNO STAGE · lost NUMBER REASON…
                           exited NUMBER STATUS STOPPED AT_S WALL_NS · done REQUEST
 
@@ -38,6 +39,11 @@ class Refused:
     """The fork server does not start, for this reason."""
 
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The fork server has read the last `ping`, and all messages before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,7 @@ class Done:
     request: int
 
 
-Event = Ready | Refused | Preforked | Started | Failed | Lost | Exited | Done
+Event = Ready | Refused | Answer | Preforked | Started | Failed | Lost | Exited | Done
 
 
 def parse(message: bytes) -> Event:
@@ -101,6 +107,8 @@ def parse(message: bytes) -> Event:
     match kind, words:
         case "ready", []:
             event = Ready()
+        case "pong", []:
+            event = Answer()
         case "preforked", [number, pid]:
             event = Preforked(int(number), int(pid))
         case "started", [number, pid, wall_ns]:

@@ -21,6 +21,7 @@ from elasticjob_agent.supervisor import forkserver_protocol
 from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.errors import ForkServerLost, PreforkedWorkerLost, StartError, SupervisorError
 from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
+from elasticjob_agent.supervisor.hanging_fork_server import ANSWER_S, is_replaceable, wait_for_starts
 from elasticjob_agent.supervisor.launchers import ExecLauncher, Launcher
 from elasticjob_agent.supervisor.preforked import START_S, PreforkedWorker, open_link
 from elasticjob_agent.supervisor.process_types import Command, Exit
@@ -107,7 +108,7 @@ class Supervisor:
         Raises:
             StartError: one cannot be started; then none of them is left running. See errors.py.
         """
-        client = await self._live_client()
+        client = await self._answering_client()
         begun: list[Child] = []
         try:
             for command, worker in itertools.zip_longest(commands, preforked):
@@ -117,6 +118,7 @@ class Supervisor:
                     await after_first()
             await self._replace_lost(client, begun, preforked, change_replaced)
             # Collect all answers first: only then is it known which workers to stop.
+            await wait_for_starts(client, begun, hang_s=self._launcher.start_s)
             errors = [await child.start for child in begun]
             _raise_first(errors)
         except BaseException:
@@ -149,7 +151,7 @@ class Supervisor:
         used = [(place, worker) for place, worker in enumerate(preforked) if worker and begun[place].is_warm]
         if not used:
             return
-        await asyncio.wait([begun[place].start for place, _ in used], timeout=START_S)
+        await wait_for_starts(client, [begun[place] for place, _ in used], hang_s=ANSWER_S)
         hanging = [(begun[place], worker) for place, worker in used if not begun[place].start.done()]
         for _, worker in hanging:
             worker.hangs()
@@ -179,6 +181,7 @@ class Supervisor:
         """
         client = await self._live_client()
         child = await self._request("zygote", client, command, next(self._numbers))
+        child.is_zygote = True
         if error := await child.start:
             raise error
         return child
@@ -226,6 +229,13 @@ class Supervisor:
                 self._client = await self._start_client()
             await self._client.wait_ready()
             return self._client
+
+    async def _answering_client(self) -> ForkServerClient:
+        """Return the client of a fork server that answers; one that hangs is killed if it has no workers that run."""
+        client = await self._live_client()
+        if is_replaceable(self._children.values()):
+            await client.end_if_hanging(within_s=ANSWER_S)
+        return await self._live_client()
 
     async def _start_client(self) -> ForkServerClient:
         client = ForkServerClient(self._launcher, self._on_event, self._on_end)
@@ -338,24 +348,24 @@ class Supervisor:
         if child := self._children.pop(number, None):
             child.failed(PreforkedWorkerLost(f"{child.name}: the worker that was forked ahead is lost: {reason}"))
 
-    def _on_end(self) -> None:
-        """Record that the fork server has ended and the kernel has killed its children."""
+    def _on_end(self, ending: str) -> None:
+        """Record how the fork server has ended, and that the kernel has killed its children."""
         end = Exit(
             code=-signal.SIGKILL,
             at_s=time.monotonic(),
             wall_ns=time.time_ns(),
             stopped_by_us=self._closed,
-            note="its fork server has ended",
+            note=f"its fork server {ending}",
         )
         kill_sessions({child.pid for child in self._children.values() if child.pid and not child.ended})
         for child in self._children.values():
             if child.start.done():
                 child.exited(end)
             else:
-                child.failed(ForkServerLost(f"{child.name}: not started: the fork server has died"))
+                child.failed(ForkServerLost(f"{child.name}: not started: the fork server {ending}"))
         self._children.clear()
         for worker in self._preforked.values():
-            worker.lost("its fork server has ended")
+            worker.lost(f"its fork server {ending}")
         self._preforked.clear()
         for answered in self._requests.values():
             _resolve(answered)

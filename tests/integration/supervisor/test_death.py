@@ -140,10 +140,11 @@ async def test_the_next_spawn_starts_a_new_fork_server(supervisor: Supervisor, b
 async def test_a_fork_server_that_dies_while_it_starts_workers_is_an_error(
     supervisor: Supervisor, build: Builder, census: Census
 ) -> None:
+    await supervisor.spawn([build("sleep", "1000")])  # so the fork server is not killed because it does not answer
     os.kill(supervisor.server_pid, signal.SIGSTOP)
     commands = [build("sleep", "1000") for _ in range(5)]
     spawning = asyncio.create_task(supervisor.spawn(commands))
-    await aeventually(lambda: supervisor._children)
+    await aeventually(lambda: len(supervisor._children) > 1)
     os.kill(supervisor.server_pid, signal.SIGKILL)
     with pytest.raises(ForkServerLost):
         await spawning

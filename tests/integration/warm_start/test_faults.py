@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent.supervisor import Supervisor
+from elasticjob_agent.supervisor import ForkServerLost, Supervisor
 from elasticjob_agent.warm_start.limits import Limits
 from elasticjob_agent.workers.progress import ProgressFifo
 from testing.processes.census import Census
-from testing.waiting import aeventually
+from testing.waiting import aeventually, scaled
 from tests.integration.warm_start.conftest import MakeNode
 from tests.integration.warm_start.warm_node import WarmNode
 
@@ -32,6 +32,11 @@ def _registers_stacks(pid: int) -> bool:
     """Whether this process catches the signal for stacks."""
     [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigCgt:")]
     return bool(int(line.split()[1], 16) >> (signal.SIGURG - 1) & 1)
+
+
+def _is_running(pid: int) -> bool:
+    """Whether this process has not ended; the test may have become its parent, and does not reap it."""
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 async def _runs_warm(node: WarmNode) -> None:
@@ -72,6 +77,39 @@ async def test_a_stopped_zygote_ends_the_warm_starts(make_node: MakeNode, senten
         "not warm: the zygote did not fork its workers within 1 s",
     ]
     assert not psutil.pid_exists(zygote)
+
+
+@pytest.mark.parametrize("hook", ["before", "after_in_parent"])
+async def test_no_round_waits_for_a_zygote_that_stops_as_it_forks(
+    node: WarmNode, sentences: Sentences, hook: str
+) -> None:
+    """It has taken the request, and stops before its fork, or before its answer."""
+    mark = node.folder / "mark"
+    node.package(
+        "trap",
+        "import os, signal\n"
+        "def stop():\n"
+        f"    try: os.remove({str(mark)!r})\n"
+        "    except OSError: return\n"  # each process but one
+        "    os.kill(os.getpid(), signal.SIGSTOP)\n"
+        f"os.register_at_fork({hook}=stop)\n",
+    )
+    node.script("import decimal, trap")
+    await node.start()
+    await node.ran()
+    await node.forked_ahead()
+    zygote = psutil.Process(node.zygote())
+    mark.touch()
+    assert await node.restart() == [True, True]
+    await node.ran()
+    await aeventually(lambda: zygote.status() == psutil.STATUS_STOPPED, what="the stop of the zygote")
+    for _ in range(2):
+        await _runs_cold(node)
+        assert zygote.status() == psutil.STATUS_STOPPED
+    assert sentences() == ["not warm: not all workers are forked yet"]
+    zygote.resume()
+    await node.forked_ahead()
+    await _runs_warm(node)
 
 
 async def test_a_round_while_a_worker_cannot_be_forked_is_cold(make_node: MakeNode, sentences: Sentences) -> None:
@@ -325,3 +363,58 @@ async def test_a_package_that_is_removed_is_imported_ahead_no_more(node: WarmNod
     await _runs_cold(node)
     await node.forked_ahead()
     await _runs_warm(node)
+
+
+async def test_a_stopped_fork_server_makes_one_cold_start(
+    node: WarmNode, supervisor: Supervisor, sentences: Sentences
+) -> None:
+    await _forked(node)
+    await node.stop()
+    server = supervisor.server_pid
+    os.kill(server, signal.SIGSTOP)
+    assert await node.start() == [False, False]
+    await node.ran()
+    assert not psutil.pid_exists(server)
+    await node.settled()
+    await _runs_cold(node)
+    await node.forked_ahead()
+    await _runs_warm(node)
+    assert sentences()[0] == "not warm: its fork server hung, and was killed"
+
+
+async def test_a_fork_server_that_stops_during_a_round_leaves_no_worker_of_it(
+    node: WarmNode, supervisor: Supervisor
+) -> None:
+    """The stop of the round reaches nothing, so its workers end with the fork server."""
+    await _forked(node)
+    before = [child.pid for child in node.children]
+    os.kill(supervisor.server_pid, signal.SIGSTOP)
+    await supervisor.stop(node.children, grace_s=0, reap_s=0.1)
+    assert all(child.wedged for child in node.children)
+    assert await node.start() == [False, False]
+    await node.ran()
+    await aeventually(lambda: not any(map(_is_running, before)), what="the end of the workers before")
+
+
+@pytest.mark.parametrize("warm", [True, False])
+async def test_a_fork_server_that_stops_between_two_workers_is_named(
+    node: WarmNode, supervisor: Supervisor, *, warm: bool
+) -> None:
+    """The first worker may have begun its script, so this start fails; the next one runs each script once."""
+    await _forked(node)
+    await node.stop()
+    ready = node.starter._zygote.ready
+    assert ready
+    server = supervisor.server_pid
+    supervisor._launcher.start_s = scaled(1.0)  # a cold start waits as long as the fork server may take to start
+
+    async def stop() -> None:
+        os.kill(server, signal.SIGSTOP)
+
+    node.round += 1
+    commands = [node.command(node.argv(), rank) for rank in range(node.nproc)]
+    with pytest.raises(ForkServerLost, match=r"rank \d: not started: the fork server hung, and was killed"):
+        await supervisor.spawn(commands, ready.workers if warm else [], after_first=stop)
+    assert not psutil.pid_exists(server)
+    assert await node.start() == [False, False]
+    await node.ran()

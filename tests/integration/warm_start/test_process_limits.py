@@ -4,7 +4,10 @@ import asyncio
 import os
 import resource
 import secrets
+import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 
 from elasticjob_agent.host.cgroup import CGROUP, OWN_CGROUPS, folders
 from testing.waiting import aeventually
+from tests.integration.warm_start import limited
 from tests.integration.warm_start.warm_node import WarmNode
 
 Sentences = Callable[[], list[str]]
@@ -144,6 +148,33 @@ async def test_the_longest_command_is_warm(node: WarmNode, character: str) -> No
     await node.forked_ahead()
     assert await node.restart(*words) == [True, True]
     await node.ran()
+
+
+def test_a_user_who_may_start_no_more_processes_starts_cold_or_is_told_why(tmp_path: Path) -> None:
+    """RLIMIT_NPROC does not count for root, so this runs as another user."""
+    user, drop = secrets.randbelow(10_000) + 1_000_000, "-all,+dac_override"  # the user may read the files of the tests
+    setpriv = shutil.which("setpriv")
+    if setpriv is None or os.geteuid() != 0:
+        pytest.skip("only root may become another user, by setpriv")
+    os.chown(tmp_path, user, user)
+    for folder in tmp_path.parents[:2]:
+        folder.chmod(0o755)
+    change = [f"--reuid={user}", f"--regid={user}", "--clear-groups", f"--inh-caps={drop}", f"--ambient-caps={drop}"]
+    command = [setpriv, *change, sys.executable, "-m", limited.__name__, str(tmp_path)]
+    done = subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
+    no_fork = "cold 2 the zygote cannot fork: Resource temporarily unavailable"
+    assert (done.stdout.splitlines(), done.stderr, done.returncode) == (
+        [
+            "cold 2 the first workers record their imports",
+            "warm 2 ",
+            no_fork,
+            "error rank 0: cannot be started (fork): Resource temporarily unavailable 0",
+            no_fork,
+            "warm 2 ",
+        ],
+        "",
+        0,
+    )
 
 
 # --- stopped processes -----------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ _ROWS = {
     ),
     "memory is short: 102 MiB of 2.0 GiB are left": ("test_memory_monitor.py::test_a_zygote_ends_when_memory_is_short"),
     "the zygote is gone: it has ended": "test_faults.py::test_an_idle_zygote_that_is_killed_is_built_again",
+    "its fork server hung, and was killed": "test_faults.py::test_a_stopped_fork_server_makes_one_cold_start",
     "run.sh starts Python in its own way": "test_commands.py::test_a_command_that_cannot_start_warm_runs_once_a_rank",
     "the script sets OMP_NUM_THREADS before its imports, and libraries read that when they are loaded": (
         "test_script_variables.py::test_a_variable_that_libraries_read_in_c_is_a_reason"
@@ -72,6 +73,7 @@ _FRAGMENTS = (
     "would hide",
     " has changed since it was imported",
     "memory is short: ",
+    "its fork server ",
     "starts Python in its own way",
     " keeps Python",
     "Python did not report itself",

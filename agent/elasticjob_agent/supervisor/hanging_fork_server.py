@@ -1,0 +1,29 @@
+"""When a fork server that does not answer is replaced: a stopped one starts, signals and reaps nothing any more.
+
+An idle one is asked before each batch, so that nothing of the batch has run when another fork server starts it. Later a
+worker may have begun, and the batch fails.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from elasticjob_agent.supervisor.child import Child
+from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
+from elasticjob_agent.supervisor.preforked import START_S
+
+ANSWER_S = 1.5
+"""Seconds for an idle fork server to answer, and for one that passes commands on to preforked workers."""
+
+
+def is_replaceable(children: Iterable[Child]) -> bool:
+    """Return whether the end of a fork server with these children ends no worker that runs."""
+    return all(child.ended or child.wedged or child.is_zygote for child in children)
+
+
+async def wait_for_starts(client: ForkServerClient, begun: Sequence[Child], *, hang_s: float) -> None:
+    """Wait for a while until these have started or failed; end a fork server that does not answer within `hang_s`."""
+    if not begun:
+        return
+    _, late = await asyncio.wait([child.start for child in begun], timeout=START_S)
+    if late:
+        await client.end_if_hanging(within_s=hang_s)
