@@ -1,13 +1,19 @@
 """`python -m benchmarks.keep.memory`: the most bytes that a node holds, beside (3 + 2 · copies) parts and one more.
 
-Each node publishes one part after the other, faster than copies are made. The volume is measured all the time; the part
-that the script is writing counts, too. The unit is one part.
+Each node publishes one part after the other, faster than copies are made. It begins with the next one when the keeper
+has taken the last one and dropped what that supersedes. The volume is measured all the time, each time with a stopped
+keeper: so no file is counted at two places of its way. The part that the script is writing counts, too. So does a file
+that was deleted while a transfer reads it. The unit is one part.
 """
 
 import argparse
 import asyncio
 import contextlib
 import functools
+import itertools
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.keep.keepers import MIB, TimedGroup, draft_of, time_until, timed_group
@@ -43,6 +49,7 @@ async def _publish(group: TimedGroup, number: int, size: int) -> None:
         name = node.incoming / f"step-{number}.{rank}-of-{len(drafts)}"
         draft.rename(name)
         await time_until(functools.partial(_is_gone, name))
+        await node.client.status()  # the keeper answers after it has dropped what is superseded
 
 
 def _is_gone(path: Path) -> bool:
@@ -52,19 +59,30 @@ def _is_gone(path: Path) -> bool:
 async def _watch(nodes: list[GroupNode], peaks: dict[GroupNode, int]) -> None:
     while True:
         for node in nodes:
-            peaks[node] = max(peaks.get(node, 0), await asyncio.to_thread(_bytes_below, node.volume))
+            peaks[node] = max(peaks.get(node, 0), await asyncio.to_thread(_bytes_of, node))
         await asyncio.sleep(_LOOK_S)
 
 
-def _bytes_below(folder: Path) -> int:
-    """Return the bytes of all files below a folder; a file with several links counts once."""
-    sizes: dict[int, int] = {}
-    with contextlib.suppress(FileNotFoundError):
-        for path in folder.rglob("*"):
-            with contextlib.suppress(FileNotFoundError):
-                found = path.stat()
-                sizes[found.st_ino] = found.st_blocks * 512
-    return sum(sizes.values())
+def _bytes_of(node: GroupNode) -> int:
+    """Return the bytes of all files of a node at one moment; a file with several links counts once."""
+    if (pid := node.client.pid) is None:
+        return 0
+    node.kill(signal.SIGSTOP)
+    try:
+        return sum(dict(_files(node.volume, Path("/proc", str(pid), "fd"))).values())
+    finally:
+        node.kill(signal.SIGCONT)
+
+
+def _files(volume: Path, descriptors: Path) -> Iterator[tuple[int, int]]:
+    """Yield the number and the bytes of each file of a volume, and of each that its keeper has open."""
+    device = volume.stat().st_dev
+    inside = (Path(folder, name) for folder, _, names in os.walk(volume) for name in names)  # it passes over what went
+    for path in itertools.chain(inside, descriptors.iterdir()):
+        with contextlib.suppress(FileNotFoundError):
+            found = path.stat()
+            if found.st_dev == device:
+                yield found.st_ino, found.st_blocks * 512
 
 
 def measure(options: argparse.Namespace, report: Report) -> None:

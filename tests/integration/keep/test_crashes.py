@@ -61,7 +61,7 @@ def begin_next(volume: Volume) -> None:
 
 def empty(volume: Volume) -> None:
     volume.drop([OLD])
-    volume.empty_trash()
+    volume.trash.empty()
 
 
 def adopt(volume: Volume) -> None:
@@ -141,7 +141,7 @@ def test_each_part_is_whole_or_not_held_after_any_end(keep_dir: Path, act: Calla
             "trash",
         }
         assert not list((volume.root / "held").rglob("*.tmp"))
-        volume.empty_trash()
+        volume.trash.empty()
         assert list((volume.root / "trash").iterdir()) == []
         ends += 1
     assert ends > 3, "the act had fewer file operations than a test of it needs"

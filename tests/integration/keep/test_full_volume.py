@@ -76,7 +76,7 @@ def test_a_full_volume_takes_and_finds_parts_without_manifests_and_refuses_those
         volume = Volume(keep_dir / "volume", job="/jobs/a", run="run1")
         assert volume.holdings() == {part_of(1).step: {0}}
         volume.end_round(LINEAGE)
-        volume.empty_trash()
+        volume.trash.empty()
         assert receive(volume, part_of(2), {"state": b"x"})
 
     run_in_small_tmpfs(keep_dir, 8 * MIB, act)

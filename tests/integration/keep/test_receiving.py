@@ -178,7 +178,7 @@ def test_a_file_that_was_opened_is_read_to_its_end_after_the_part_was_dropped(ke
     held = volume.open_part(part_of(5).step, 0)
     fd = held.open_file(0)
     volume.drop([part_of(5)])
-    volume.empty_trash()
+    volume.trash.empty()
     assert os.read(fd, 2000) == LONG["state.pt"]
     os.close(fd)
     with pytest.raises(VolumeError):

@@ -170,6 +170,31 @@ async def test_a_sender_that_is_killed_in_the_middle_of_a_copy_goes_on(keep_dir:
         assert receiver.files(step, 0) == parts[0]
 
 
+async def test_the_copy_of_a_step_that_is_dropped_ends_and_the_next_step_is_copied(keep_dir: Path) -> None:
+    async with keeper_group(keep_dir, bandwidth=MIB // 64) as group:
+        await pair(group)
+        _, receiver = group.members
+        group.publish(10, 64 * MIB)  # its copy takes more than an hour
+        partial = receiver.volume / "part" / f"{group.step(10)}.0" / "part0"
+        await aeventually(lambda: partial.exists() and partial.stat().st_size > 0, what="the copy has begun")
+        for node in group.members:
+            await node.client.drop((group.step(10),))
+        group.publish(11)
+        await group.until_committed(group.step(11))
+        for node in group.members:
+            assert node.client.holdings == {group.step(11): WHOLE}
+            assert deleted_files(node.client.pid) == []
+
+
+def deleted_files(pid: int | None) -> list[str]:
+    """Return the files that a process has open and that have no name any more."""
+    names = []
+    for descriptor in Path("/proc", str(pid), "fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            names.append(str(descriptor.readlink()))
+    return [name for name in names if name.endswith("(deleted)") and "/part" in name]
+
+
 async def test_a_full_peer_is_named_and_the_node_keeps_what_the_rules_let_it_keep(keep_dir: Path) -> None:
     async with keeper_group(keep_dir) as group:
         first, second = await group.add(0), await group.add(1, size_limit=MIB)

@@ -115,7 +115,7 @@ def test_a_part_that_breaks_a_rule_is_refused_and_deleted(
     assert not volume.take("step-5", part_of(5))
     assert volume.holdings() == {}
     assert [why in sentence and "step-5 is refused" in sentence for sentence in reports] == [True]
-    volume.empty_trash()
+    volume.trash.empty()
     assert list((keep_dir / "trash").iterdir()) == []
     assert list((keep_dir / "held").rglob("*-of-*")) == []
     assert Path("/etc/passwd").exists()
@@ -167,7 +167,7 @@ def test_leftovers_of_older_rounds_go_and_a_stray_writer_reaches_no_later_round(
         (old / "step-8").mkdir()
     assert list((keep_dir / "in").iterdir()) == [incoming]
     assert list(incoming.iterdir()) == []
-    volume.empty_trash()
+    volume.trash.empty()
     assert list((keep_dir / "trash").iterdir()) == []
 
 

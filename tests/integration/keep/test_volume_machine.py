@@ -100,7 +100,7 @@ class VolumeMachine(RuleBasedStateMachine):
 
     @rule()
     def delete(self) -> None:
-        self.volume.empty_trash()
+        self.volume.trash.empty()
         assert list((self.above / "volume" / "trash").iterdir()) == []
 
     @invariant()

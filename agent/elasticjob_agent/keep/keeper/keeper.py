@@ -46,7 +46,7 @@ from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.volume.errors import VolumeError
 
 _BACKGROUND_NICE = 10
-"""Deletions and copies yield to the training; taking and sealing do not."""
+"""Copies yield to the training, and deletions while memory is left for them; taking and sealing do not."""
 _MOST_NOTICES = 100
 """In each round. A script can cause any number of them."""
 
@@ -79,6 +79,7 @@ class Keeper:
             self._take_new()
             self._update_peers()
             self._send_changes()
+            self._limit_memory()
             self._has_trash.set()
 
     def _wait(self) -> list[bytes] | None:
@@ -207,6 +208,11 @@ class Keeper:
         except VolumeError as error:
             self._report(f"published steps were not taken: {error}")
 
+    def _limit_memory(self) -> None:
+        """Delete what was dropped if it needs too much; between two rounds nothing is published, and a start waits."""
+        if self._steps is not None and self._steps.is_running:
+            self._steps.memory.enforce()
+
     def _update_peers(self) -> None:
         if self._peers is not None:
             self._peers.update()
@@ -256,4 +262,4 @@ class Keeper:
         os.nice(_BACKGROUND_NICE)  # of this thread alone
         while self._has_trash.wait():
             self._has_trash.clear()
-            steps.volume.empty_trash()
+            steps.volume.trash.empty()

@@ -241,8 +241,10 @@ class PeerConnections:
                 return Full()
             case OfferAnswer.DEAD:
                 return Dead()
-            case OfferAnswer.HAVE | OfferAnswer.WANT:
-                return None
+            case OfferAnswer.WANT:
+                self._steps.drop_outdated(offer.part.step)
+                self._steps.memory.enforce(coming=sum(size for _, size in offer.files))
+        return None
 
     def _on_received(self, _part: KeptPart) -> None:
         self.received += 1

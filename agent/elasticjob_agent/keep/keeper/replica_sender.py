@@ -94,6 +94,8 @@ class ReplicaSender:
         self._clock = clock
         self._condition = threading.Condition()
         self._now: _RoundCopies | None = None
+        self._copied: KeptPart | None = None
+        """The part that is being copied now."""
         self._passed_bytes = 0
         self._was_stalled = False
         self.copied = 0
@@ -130,9 +132,14 @@ class ReplicaSender:
             self._now = None
 
     def wake(self) -> None:
-        """Look again for something to copy."""
+        """Look again for something to copy; end the copy of a part that was dropped: only that keeps its memory."""
         with self._condition:
+            if self._copied is not None and self._now is not None and not self._is_held(self._copied):
+                self._now.token.end_connection()
             self._condition.notify()
+
+    def _is_held(self, part: KeptPart) -> bool:
+        return part.index in self._steps.volume.holdings().get(part.step, ())
 
     def settled(self) -> KeptStep | None:
         """Return the oldest uncommitted step if no further copy of it is made, or expected."""
@@ -209,11 +216,12 @@ class ReplicaSender:
 
     def _copy(self, now: _RoundCopies, copy: PartCopy, address: Address) -> None:
         answer: Have | Bad | Later | Full | Dead | str
+        self._copied = part = KeptPart(copy.step, copy.index)
         try:
             answer = put_part(
                 self._dialer,
                 self._steps.volume,
-                KeptPart(copy.step, copy.index),
+                part,
                 address,
                 lineage=now.round.lineage,
                 throttle=self._throttle,
@@ -224,7 +232,11 @@ class ReplicaSender:
         except VolumeError as error:  # it was dropped or withdrawn meanwhile; then it is not copied any more
             answer = str(error)
         except TransferError as error:
+            if not self._is_held(part):
+                return
             answer = str(error)
+        finally:
+            self._copied = None
         with self._condition:
             self._note_answer(now, copy, answer)
         self._on_change()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_agent.keep.keeper.incoming_watch import IncomingWatch
+from elasticjob_agent.keep.keeper.memory_limit import MemoryLimit
 from elasticjob_agent.keep.keeper.messages import BeginRequest, JoinRequest, KeeperStatus, OpenRequest
 from elasticjob_agent.keep.rules import replication, retention
 from elasticjob_agent.keep.rules.commit import Announcement, SafePoint
@@ -60,6 +61,7 @@ class StepKeeper:
             report=report,
             on_change=on_change,
         )
+        self.memory = MemoryLimit(self.volume)
         for lineage in self.volume.incoming_lineages():
             self._take(lineage, self.volume.published_names(lineage))
 
@@ -86,6 +88,7 @@ class StepKeeper:
             self._lineage = begun.lineage
             self._history = begun.history.with_lineage(begun.lineage)
             self._place = begun.place or _ALONE
+            self.memory.copies = begun.copies
             self._named.clear()
             # A keeper that was replaced in the middle of a round does not know what its predecessor has announced.
             self._told = {
@@ -203,6 +206,14 @@ class StepKeeper:
                 self._known, self._history, sender, step, index, held=held, own=own, has_room=True
             )
 
+    def drop_outdated(self, offered: KeptStep) -> None:
+        """Drop what has arrived of older steps, now that a peer puts a part of this one here; raise VolumeError."""
+        with self._lock:
+            if self._known is not None:
+                partial = self.volume.partial_parts()
+                steps = retention.outdated(self._known, offered, {part.step for part in partial})
+                self.volume.drop(part for part in partial if part.step in steps)
+
     def on_received(self) -> None:
         """Drop what is superfluous now that a peer has put a part here; raise VolumeError."""
         with self._lock:
@@ -312,7 +323,7 @@ class StepKeeper:
     # --- dropping ----------------------------------------------------------------------------------------------------
 
     def _drop_dead(self, history: History, active: Lineage | None) -> None:
-        here = {part.step for part in self.volume.partial_parts()} | set(self.volume.holdings())
+        here = self._steps_here()
         alive = retention.select_alive(dict.fromkeys(here, frozenset()), history, active)
         self._drop_steps(here.difference(alive))
 
@@ -322,7 +333,11 @@ class StepKeeper:
         The leader's keeper sends no answer twice. A step below the floor would wait for copies that no member makes.
         """
         if self._known is not None and self._point is not None:
-            self._drop_steps(retention.unneeded(self._known, self._point, self.volume.holdings()))
+            self._drop_steps(retention.unneeded(self._known, self._point, self._steps_here()))
+
+    def _steps_here(self) -> set[KeptStep]:
+        """Return the steps of which a part is held, or has arrived in part."""
+        return {part.step for part in self.volume.partial_parts()} | self.volume.holdings().keys()
 
     def _drop_superseded(self) -> None:
         if self._known is not None and self._known.is_running:
@@ -374,7 +389,7 @@ class StepKeeper:
         held = self.volume.parts()
         needed = max((manifest.size for manifest in held.values() if manifest.is_own), default=0)
         dropped = sum(held[part].size for part in without)
-        return needed, self.volume.free_bytes() + self.volume.trash_bytes() + dropped
+        return needed, self.volume.free_bytes() + self.volume.trash.used_bytes() + dropped
 
     def _drop_steps(self, steps: Collection[KeptStep]) -> None:
         parts = {*self.volume.parts(), *self.volume.partial_parts()}

@@ -8,11 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from elasticjob_agent.keep.rules.retention import KeeperRound
+from elasticjob_agent.keep.rules.retention import REPLICAS_OF_A_PART, KeeperRound
 from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage
 from elasticjob_api.rendezvous_state import Member
-
-_REPLICAS_OF_A_PART = 2
 
 
 class OfferAnswer(Enum):
@@ -115,4 +113,4 @@ def _has_enough(known: KeeperRound, step: KeptStep, index: int, held: Holdings, 
     """Whether the part is held of two other steps of the round already, as replicas."""
     others = [each for each in held if each != step and known.is_of_round(each)]
     replicas = [each for each in others if index in held[each] - own.get(each, frozenset())]
-    return len(replicas) >= _REPLICAS_OF_A_PART
+    return len(replicas) >= REPLICAS_OF_A_PART

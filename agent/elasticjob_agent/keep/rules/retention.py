@@ -10,6 +10,10 @@ from dataclasses import dataclass, replace
 from elasticjob_agent.keep.rules.commit import SafePoint
 from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage
 
+REPLICAS_OF_A_PART = 2
+"""Of so many steps a node has the copy of a part: the committed one, and the one that is being copied."""
+_OWN_STEPS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class KeeperRound:
@@ -81,6 +85,19 @@ def may_skip(known: KeeperRound, own: Iterable[KeptStep], taken: KeptStep) -> bo
     The caller drops nothing in its favour then.
     """
     return any(step < taken for step in filter(known.is_at_stake, own))
+
+
+def most_parts(copies: int) -> int:
+    """Return how many parts a node holds at most, beside those of a restored step: G7."""
+    return _OWN_STEPS + REPLICAS_OF_A_PART * copies
+
+
+def outdated(known: KeeperRound, offered: KeptStep, partial: Iterable[KeptStep]) -> list[KeptStep]:
+    """Return the steps of which parts have arrived in vain, now that a peer offers this one.
+
+    It is the oldest uncommitted step of that peer. So the floor is as high, or the older ones are committed.
+    """
+    return sorted({step for step in partial if step < offered and known.is_at_stake(step)})
 
 
 def learn(known: KeeperRound, point: SafePoint) -> KeeperRound:

@@ -9,9 +9,11 @@ import contextlib
 import errno
 import itertools
 import os
+import sys
 import threading
 from pathlib import Path
 
+from elasticjob_agent.keep.volume import space
 from elasticjob_agent.keep.volume.errors import translated
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
@@ -37,52 +39,80 @@ class TrashDir:
             finally:
                 os.close(trash)
 
+    def is_empty(self) -> bool:
+        """Return whether nothing is left to delete, as far as that can be read."""
+        with contextlib.suppress(OSError), os.scandir(self._path) as entries:
+            return next(entries, None) is None
+        return True
+
+    def used_bytes(self) -> int:
+        """Return the bytes that are being deleted."""
+        return space.used_bytes([self._path])
+
     def empty(self) -> None:
-        """Delete everything in the trash, as far as that is allowed.
+        """Delete everything in the trash, as far as that is allowed; this can take seconds.
 
         Another thread may throw something away meanwhile. If another one empties the trash, this one waits.
         """
-        with self._emptying, contextlib.suppress(OSError):
+        with self._emptying:
+            self._delete_entries(sys.maxsize)
+
+    def delete_some(self, count: int) -> None:
+        """Delete so many entries at most, the newest first, without waiting for another thread."""
+        self._delete_entries(count)
+
+    def _delete_entries(self, count: int) -> None:
+        with contextlib.suppress(OSError):
             trash = os.open(self._path, _DIRECTORY)
             try:
                 for _ in range(_PASSES):
-                    names = os.listdir(trash)  # noqa: PTH208 - a descriptor has no path
-                    if sum(self._delete(trash, name) for name in names) == 0:
+                    if (deleted := self._pass(trash, count)) == 0:
                         return
+                    count -= deleted
             finally:
                 os.close(trash)
 
-    def _delete(self, trash: int, name: str) -> bool:
-        """Delete one entry of the trash, and move its directories there; return whether anything has changed."""
+    def _pass(self, trash: int, count: int) -> int:
+        """Read the trash once; return how many entries were deleted or moved."""
+        deleted = 0
+        names = os.listdir(trash)
+        for name in sorted(names, key=lambda name: (len(name), name), reverse=True):
+            if deleted >= count:
+                break
+            deleted += self._delete(trash, name, count - deleted)
+        return deleted
+
+    def _delete(self, trash: int, name: str, count: int) -> int:
+        """Delete one entry of the trash, and move its directories there; return how many entries have changed."""
         try:
             with contextlib.suppress(IsADirectoryError, PermissionError):
                 os.unlink(name, dir_fd=trash)
-                return True
+                return 1
             _make_writable(trash, name)
             fd = os.open(name, _DIRECTORY, dir_fd=trash)
         except OSError:
-            return False
+            return 0
         try:
-            has_changed = self._empty_directory(trash, fd)
+            changed = self._empty_directory(trash, fd, count)
         finally:
             os.close(fd)
         with contextlib.suppress(OSError):
             os.rmdir(name, dir_fd=trash)
-            return True
-        return has_changed
+            changed += 1
+        return changed
 
-    def _empty_directory(self, trash: int, fd: int) -> bool:
-        has_changed = False
+    def _empty_directory(self, trash: int, fd: int, count: int) -> int:
+        changed = 0
         with contextlib.suppress(OSError), os.scandir(fd) as entries:
-            for entry in entries:
+            for entry in itertools.islice(entries, count):
                 with contextlib.suppress(OSError):
                     if entry.is_dir(follow_symlinks=False):
                         _make_writable(fd, entry.name)
                         self._move(entry.name, fd, trash)
                     else:
                         os.unlink(entry.name, dir_fd=fd)
-                    has_changed = True
-        return has_changed
+                    changed += 1
+        return changed
 
     def _move(self, name: str | Path, directory: int | None, trash: int) -> None:
         """Rename one entry of a directory to a free number; an earlier keeper has left some."""

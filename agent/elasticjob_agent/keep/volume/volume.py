@@ -72,15 +72,15 @@ class Volume:
         self._published: dict[Lineage, PublishedSteps] = {}
         self._held: dict[KeptPart, Manifest] = {}
         self._record = VolumeRecord(job, run)
-        self._trash = TrashDir(self._paths.trash)
-        self.pins = PinnedParts(self._paths, self._trash)
+        self.trash = TrashDir(self._paths.trash)
+        self.pins = PinnedParts(self._paths, self.trash)
         self._lock_fd = root_dir.lock_root(root, _LOCK_WAIT_S, is_shared=bool(workers_mode & 0o077))
         try:
             root_dir.make_directories(self._paths)
             self._open_record(read_record(self._paths.record))
             self.pins.clear()
-            self._held = scanning.scan_held(self._paths, self._trash, report)
-            scanning.scan_receipts(self._paths, self._trash, self._held)
+            self._held = scanning.scan_held(self._paths, self.trash, report)
+            scanning.scan_receipts(self._paths, self.trash, self._held)
         except BaseException:
             self.close()
             raise
@@ -162,16 +162,16 @@ class Volume:
             VolumeError: it cannot be created.
         """
         with self._lock:
-            make_incoming(self._paths, self._trash, lineage, self._workers_mode)
+            make_incoming(self._paths, self.trash, lineage, self._workers_mode)
             scanning.remove_empty_lineages(
-                self._paths, self._trash, {part.step.lineage for part in self._held} | {lineage}
+                self._paths, self.trash, {part.step.lineage for part in self._held} | {lineage}
             )
         return self._paths.incoming_of(lineage)
 
     def end_round(self, lineage: Lineage) -> None:
         """Throw away the directory of a round whose workers are reaped; raise VolumeError."""
         with self._lock:
-            self._trash.throw_away(self._paths.incoming_of(lineage))
+            self.trash.throw_away(self._paths.incoming_of(lineage))
 
     def incoming_lineages(self) -> list[Lineage]:
         """Return the rounds that have a directory to publish in: one, unless a keeper has just begun."""
@@ -188,7 +188,7 @@ class Volume:
 
     def discard(self, lineage: Lineage, name: str) -> None:
         """Throw away what was published under this name."""
-        scanning.throw_away_quietly(self._trash, self._paths.incoming_of(lineage) / name)
+        scanning.throw_away_quietly(self.trash, self._paths.incoming_of(lineage) / name)
 
     def take(self, name: str, part: KeptPart) -> bool:
         """Take what was published under this name; return whether it is held now. A refused one is deleted."""
@@ -204,13 +204,13 @@ class Volume:
         except VolumeError as error:
             if os.path.lexists(source) or not isinstance(error.__cause__, FileNotFoundError):
                 self._report(f"{name} is refused: {error}")
-            scanning.throw_away_quietly(self._trash, source)
+            scanning.throw_away_quietly(self.trash, source)
             return False
         return True
 
     def _take(self, source: Path, part: KeptPart) -> None:
         if part in self._held:  # a peer has sent it before: they are the same by their name
-            self._trash.throw_away(source)
+            self.trash.throw_away(source)
             self._held[part] = self._held[part].as_own()
             self._write_manifest(part)
             return
@@ -218,7 +218,7 @@ class Volume:
         try:
             self._held[part] = taking.inspect_part(self._paths, part, is_own=True)
         except VolumeError:
-            scanning.throw_away_quietly(self._trash, self._paths.part(part))
+            scanning.throw_away_quietly(self.trash, self._paths.part(part))
             raise
 
     def _published_in(self, lineage: Lineage) -> PublishedSteps:
@@ -248,7 +248,7 @@ class Volume:
             if part in self._held or part in self._receipts:
                 raise PartExists(f"part {part} is {'held' if part in self._held else 'being received'} already")
             receipt = Receipt(
-                self._paths.receipt(part), part, files, trash=self._trash, hold=self._hold, release=self._release
+                self._paths.receipt(part), part, files, trash=self.trash, hold=self._hold, release=self._release
             )
             if receipt.missing_bytes > self._free_bytes():
                 raise VolumeFullError(f"part {part} needs {receipt.missing_bytes} bytes; {self._free_bytes()} are free")
@@ -261,7 +261,7 @@ class Volume:
         with self._changing(), translated(f"cannot hold {part}"):
             self._receipts.pop(part, None)
             if part in self._held:  # the script of this node has published it meanwhile
-                self._trash.throw_away(receipt.path)
+                self.trash.throw_away(receipt.path)
                 return
             known = dict(zip((name for name, _ in receipt.files), crcs, strict=True))
             manifest = Manifest.of(list_files(receipt.path), is_own=False)
@@ -274,7 +274,7 @@ class Volume:
     def partial_parts(self) -> set[KeptPart]:
         """Return the parts of which something has arrived; raise VolumeError."""
         with self._lock:
-            return scanning.scan_receipts(self._paths, self._trash, self._held)
+            return scanning.scan_receipts(self._paths, self.trash, self._held)
 
     def _release(self, receipt: Receipt) -> None:
         with self._lock:
@@ -298,7 +298,7 @@ class Volume:
                 self.withdraw(part, "a file has changed after the part was published")
                 raise PartChangedError(f"a file of part {part} has changed after it was published")
         manifests = {part: each.manifest for part, each in held.items()}
-        return linking.link_parts(self._paths, self._trash, manifests, self._paths.kept_step(step))
+        return linking.link_parts(self._paths, self.trash, manifests, self._paths.kept_step(step))
 
     def unlink_dropped(self) -> None:
         """Throw away the links for workers to steps that are not held any more: only they keep memory.
@@ -306,7 +306,7 @@ class Volume:
         Raises:
             VolumeError: they cannot be read.
         """
-        scanning.throw_away_others(self._paths.kept, self._trash, {str(step) for step in self.holdings()})
+        scanning.throw_away_others(self._paths.kept, self.trash, {str(step) for step in self.holdings()})
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
@@ -326,23 +326,19 @@ class Volume:
     def drop_partial(self) -> None:
         """Throw away what has arrived of parts that no transfer receives at present; raise VolumeError."""
         with self._lock:
-            scanning.throw_away_others(self._paths.partial, self._trash, set(map(str, self._receipts)))
+            scanning.throw_away_others(self._paths.partial, self.trash, set(map(str, self._receipts)))
 
     def erase(self) -> None:
         """Delete everything of the volume, and the directory if nothing else is in it; raise VolumeError."""
         with self._changing():
             self._erase()
-        self._trash.empty()
+        self.trash.empty()
         root_dir.remove_directories(self._paths)
-
-    def empty_trash(self) -> None:
-        """Delete what was thrown away; this can take seconds."""
-        self._trash.empty()
 
     def _drop(self, part: KeptPart) -> None:
         # The directory goes first: a manifest without a directory is nothing, the opposite is a whole part.
-        self._trash.throw_away(self._paths.part(part))
-        self._trash.throw_away(self._paths.receipt(part))
+        self.trash.throw_away(self._paths.part(part))
+        self.trash.throw_away(self._paths.receipt(part))
         self._held.pop(part, None)
         with contextlib.suppress(OSError):
             self._paths.manifest(part).unlink()
@@ -356,13 +352,17 @@ class Volume:
         with self._lock:
             return self._free_bytes()
 
-    def trash_bytes(self) -> int:
-        """Return the bytes that are being deleted."""
-        return space.used_bytes([self._paths.trash])
+    def used_bytes(self) -> int:
+        """Return the bytes of all parts that are held, being received or being deleted."""
+        with self._lock:
+            coming = self._coming_bytes()
+        return coming + space.used_bytes([self._paths.held, self._paths.partial, self._paths.trash])
 
     def _free_bytes(self) -> int:
-        free = space.room_in(self._paths, self._size_limit)
-        return max(0, free - sum(receipt.missing_bytes for receipt in self._receipts.values()))
+        return max(0, space.room_in(self._paths, self._size_limit) - self._coming_bytes())
+
+    def _coming_bytes(self) -> int:
+        return sum(receipt.missing_bytes for receipt in self._receipts.values())
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -392,7 +392,7 @@ class Volume:
 
     def _erase(self) -> None:
         for name in ("in", "held", "part", "kept", "persist"):
-            self._trash.throw_away(self._paths.root / name)
+            self.trash.throw_away(self._paths.root / name)
         root_dir.make_directories(self._paths)
         self._held = {}
         self._published = {}

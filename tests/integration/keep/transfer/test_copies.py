@@ -140,6 +140,6 @@ def test_copies_of_512_mib(node: Start, contexts: TlsContexts | None) -> None:
         took_s.append(time.perf_counter() - began_s)
         assert peer.has()
         peer.volume.drop([PART])
-        peer.volume.empty_trash()
+        peer.volume.trash.empty()
     median_s = statistics.median(took_s)
     print(f"512 MiB in {median_s:.2f} s: {size / median_s / 1e9:.2f} GB/s of {[f'{each:.2f}' for each in took_s]}")
