@@ -58,6 +58,8 @@ class _PreparedRound:
     phase: RestorePhase = RestorePhase.PREPARING
     variables: dict[str, str] = field(default_factory=dict)
     """The variables of Keep for the workers of the round."""
+    has_started: bool = False
+    """Whether its workers have started on this node."""
     task: asyncio.Task[None] | None = None
     peers: asyncio.Task[None] | None = None
 
@@ -128,7 +130,7 @@ class NodeKeep(KeepPort):
             raise self._error
         is_news = (me, link_secret, leads) != (self._me, self._secret, self._leads)
         self._me, self._secret, self._leads = me, link_secret, leads
-        if is_news and self._round is not None and self._round.rank is not None:
+        if is_news and self._round is not None and self._round.has_started:
             self._introduce(self._round)
 
     def restore_phase(self, state: RendezvousState) -> RestorePhase:
@@ -147,8 +149,11 @@ class NodeKeep(KeepPort):
         return known.phase
 
     def report_start(self) -> None:
-        """Allow the keeper to drop and copy steps."""
+        """Allow the keeper to drop and copy steps, and look for its peers: before the start that would delay it."""
         self._keeper.report_start()
+        if self._round is not None and self._round.rank is not None:
+            self._round.has_started = True
+            self._introduce(self._round)
 
     def lingers(self, state: RendezvousState) -> bool:
         """Return whether others may need what this node has, or its steps are written to disk."""
@@ -283,16 +288,18 @@ class NodeKeep(KeepPort):
         if known.rank is None:
             return RestorePhase.NOT_NEEDED
         begun = keep_requests.begin_request(state, known.rank, self._settings)
-        variables = {constants.ENV_KEEP: str(await self._keeper.begin_round(begun))}
-        step = state.step_to_restore()
-        if step is not None:
-            known.phase = RestorePhase.FETCHING
-            persisted = keep_requests.persisted_to_restore(state)
-            directory = await (self._restore(state, step) if persisted is None else self._find(persisted))
-            variables[constants.ENV_KEPT] = str(directory)
-            variables[constants.ENV_KEPT_STEP] = str(step.number)
+        step, persisted = state.step_to_restore(), keep_requests.persisted_to_restore(state)
+        link = self._begin_to_link(step) if step is not None and persisted is None else None
+        try:
+            variables = {constants.ENV_KEEP: str(await self._keeper.begin_round(begun))}
+            if step is not None:
+                known.phase = RestorePhase.FETCHING
+                directory = await (self._restore(state, step, link) if persisted is None else self._find(persisted))
+                variables[constants.ENV_KEPT] = str(directory)
+                variables[constants.ENV_KEPT_STEP] = str(step.number)
+        finally:
+            _cancel(link)
         known.variables = variables
-        self._introduce(known)
         return RestorePhase.NOT_NEEDED if step is None else RestorePhase.COMPLETE
 
     def _join_early(self, state: RendezvousState) -> None:
@@ -345,13 +352,24 @@ class NodeKeep(KeepPort):
                 return
             await asyncio.sleep(_RETRY_S)
 
-    async def _restore(self, state: RendezvousState, step: KeptStep) -> Path:
+    def _missing(self, step: KeptStep) -> list[int]:
+        return sorted(frozenset(range(step.parts)) - self._keeper.holdings.get(step, frozenset()))
+
+    def _begin_to_link(self, step: KeptStep) -> asyncio.Task[Path] | None:
+        """Ask for the directory of a step that is here; the request follows that of the round without a wait."""
+        if self._missing(step):
+            return None
+        task = asyncio.create_task(self._keeper.restore(step), name="keep link")
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # it may be that no one waits
+        return task
+
+    async def _restore(self, state: RendezvousState, step: KeptStep, link: asyncio.Task[Path] | None) -> Path:
         """Return the directory of the step, fetched as far as it is not here; raise one of _FAULTS."""
         until_s = asyncio.get_running_loop().time() + self._settings.restore_timeout_s
-        missing = sorted(frozenset(range(step.parts)) - self._keeper.holdings.get(step, frozenset()))
-        if not missing:
+        missing = self._missing(step)
+        if link is not None:
             with contextlib.suppress(RequestRefused):
-                return await self._keeper.restore(step)
+                return await link
             missing = list(range(step.parts))  # a part was withdrawn; the keeper fetches those that it has not
         assigned = keep_requests.assigned_holders(state, step, missing)
         if assigned.keys() == set(missing):
@@ -391,6 +409,6 @@ def _identity(joined: JoinRequest) -> tuple[str, str, str]:
     return joined.run, joined.member, joined.secret
 
 
-def _cancel(task: asyncio.Task[None] | None) -> None:
+def _cancel(task: asyncio.Task[Any] | None) -> None:
     if task is not None:
         task.cancel()
