@@ -9,7 +9,6 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from elasticjob_agent.node.commit_meter import CommitMeter
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
 from elasticjob_agent.node.node_departure import NodeDepartureWait
+from elasticjob_agent.node.prepared_round import PreparedRound, cancel
 from elasticjob_agent.node.shared_dir import SharedDir
 from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
@@ -49,21 +49,6 @@ _FAULTS = (RecordError, KeeperError, EtcdError, TimeoutError)
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
-class _PreparedRound:
-    """One active state, as far as the keeper knows it."""
-
-    state: RendezvousState
-    rank: int | None
-    phase: RestorePhase = RestorePhase.PREPARING
-    variables: dict[str, str] = field(default_factory=dict)
-    """The variables of Keep for the workers of the round."""
-    has_started: bool = False
-    """Whether its workers have started on this node."""
-    task: asyncio.Task[None] | None = None
-    peers: asyncio.Task[None] | None = None
-
-
 class NodeKeep(KeepPort):
     """The kept steps of one node."""
 
@@ -88,7 +73,7 @@ class NodeKeep(KeepPort):
         self._joined: JoinRequest | None = None
         self._early: tuple[str, Member | None, bytes | None] | None = None
         """The state, by its nonce, for which the keeper got this node's identity before the round closed."""
-        self._round: _PreparedRound | None = None
+        self._round: PreparedRound | None = None
         self._departure: NodeDepartureWait | None = None
         self._shared: SharedDir | None = None
         if settings.persist is not None:
@@ -144,7 +129,7 @@ class NodeKeep(KeepPort):
         known = self._round
         if known is None or (known.state.round, known.state.nonce) != (state.round, state.nonce):
             self._end_round()
-            known = self._round = _PreparedRound(state, rank_of(state, self._me))
+            known = self._round = PreparedRound(state, rank_of(state, self._me))
             known.task = self._spawn(self._prepare(known))
         return known.phase
 
@@ -240,7 +225,7 @@ class NodeKeep(KeepPort):
 
     # --- rounds ------------------------------------------------------------------------------------------------------
 
-    async def _prepare(self, known: _PreparedRound) -> None:
+    async def _prepare(self, known: PreparedRound) -> None:
         state = known.state
         try:
             async with asyncio.timeout(self._settings.restore_timeout_s if state.restore else _BEGIN_S):
@@ -262,7 +247,7 @@ class NodeKeep(KeepPort):
             "(--keep-restore-timeout): without that, older steps may be given up for the same reason"
         )
 
-    async def _enter_patiently(self, known: _PreparedRound) -> RestorePhase:
+    async def _enter_patiently(self, known: PreparedRound) -> RestorePhase:
         """Enter the round as soon as a keeper answers, within the time that one needs to start; raise one of _FAULTS.
 
         A step is given up for good if it cannot be restored. A keeper that is being replaced is no fault of the step.
@@ -279,7 +264,7 @@ class NodeKeep(KeepPort):
             known.phase = RestorePhase.PREPARING
             await asyncio.sleep(_AGAIN_S)
 
-    async def _enter(self, known: _PreparedRound) -> RestorePhase:
+    async def _enter(self, known: PreparedRound) -> RestorePhase:
         """Begin the round in the keeper, and restore its step; raise one of _FAULTS."""
         state = known.state
         if not state.run:
@@ -298,7 +283,7 @@ class NodeKeep(KeepPort):
                 variables[constants.ENV_KEPT] = str(directory)
                 variables[constants.ENV_KEPT_STEP] = str(step.number)
         finally:
-            _cancel(link)
+            cancel(link)
         known.variables = variables
         return RestorePhase.NOT_NEEDED if step is None else RestorePhase.COMPLETE
 
@@ -326,19 +311,19 @@ class NodeKeep(KeepPort):
 
     def _end_round(self) -> None:
         if self._round is not None:
-            _cancel(self._round.task)
-            _cancel(self._round.peers)
+            cancel(self._round.task)
+            cancel(self._round.peers)
             self._round = None
 
     # --- peers -------------------------------------------------------------------------------------------------------
 
-    def _introduce(self, known: _PreparedRound) -> None:
+    def _introduce(self, known: PreparedRound) -> None:
         """Let the keeper know its peers soon."""
         if known.variables:
-            _cancel(known.peers)
+            cancel(known.peers)
             known.peers = self._spawn(self._find_peers(known))
 
-    async def _find_peers(self, known: _PreparedRound) -> None:
+    async def _find_peers(self, known: PreparedRound) -> None:
         leads = self._leads
         while True:
             try:
@@ -407,8 +392,3 @@ class NodeKeep(KeepPort):
 
 def _identity(joined: JoinRequest) -> tuple[str, str, str]:
     return joined.run, joined.member, joined.secret
-
-
-def _cancel(task: asyncio.Task[Any] | None) -> None:
-    if task is not None:
-        task.cancel()

@@ -1,12 +1,14 @@
-"""The memory that the rules allow one node: what was dropped is deleted at once where it would need more.
+"""The memory that the rules allow one node: dropped files are deleted at once where all would need more.
 
 A thread of low priority deletes what was dropped. On a busy machine it may get no processor for seconds. Then the
 thread that needs the memory deletes.
 """
 
 from collections import defaultdict
+from collections.abc import Collection
 
 from elasticjob_agent.keep.rules.retention import most_parts
+from elasticjob_agent.keep.volume.paths import KeptPart
 from elasticjob_agent.keep.volume.volume import Volume
 from elasticjob_api.kept_steps import KeptStep
 
@@ -29,6 +31,25 @@ class MemoryLimit:
         if self._volume.used_bytes() + coming > most_parts(self.copies) * self._part_bytes():
             self._volume.trash.delete_some(_MOST_ENTRIES)
 
+    def has_room(self, *, without: Collection[KeptPart] = ()) -> bool:
+        """Return whether one more part as large as the largest own one has room, when those given are dropped."""
+        needed, room = self._needed_and_room(without)
+        return room >= needed
+
+    def lack_of_room(self, without: Collection[KeptPart]) -> str:
+        """Return why one more part has no room, and what helps, for users."""
+        needed, room = self._needed_and_room(without)
+        return (
+            f"there is no room for one more step: it needs {_mebibytes(needed)} MiB, and {max(0, room) >> 20} MiB are "
+            "free; raise keep.sizeLimit (--keep-size), or publish smaller steps"
+        )
+
+    def _needed_and_room(self, without: Collection[KeptPart]) -> tuple[int, int]:
+        held = self._volume.parts()
+        needed = max((manifest.size for manifest in held.values() if manifest.is_own), default=0)
+        dropped = sum(held[part].size for part in without)
+        return needed, self._volume.free_bytes() + self._volume.trash.used_bytes() + dropped
+
     def _part_bytes(self) -> int:
         """Return the bytes of the largest own part; parts of one step at one node count together."""
         sizes: defaultdict[KeptStep, int] = defaultdict(int)
@@ -36,3 +57,8 @@ class MemoryLimit:
             if manifest.is_own:
                 sizes[part.step] += manifest.size
         return max(sizes.values(), default=0)
+
+
+def _mebibytes(size: int) -> int:
+    """Return the size in MiB, rounded up."""
+    return -(-size >> 20)

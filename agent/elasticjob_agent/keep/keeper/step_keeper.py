@@ -355,41 +355,23 @@ class StepKeeper:
         """
         if self._known is None or not self._known.is_running:
             return
-        if not self._has_room():
+        if not self.memory.has_room():
             self.volume.unlink_dropped()
         own = self._own()
         superseded = self._superseded(own, self._known)
-        self.trouble = "" if self._has_room(without=superseded) else self._lack_of_room(superseded)
+        self.trouble = "" if self.memory.has_room(without=superseded) else self.memory.lack_of_room(superseded)
         if self.trouble and retention.may_skip(self._known, own, taken):
             parts = _parts_of(own, [taken])
             self._skipped += len(parts)
             self._report(f"step {taken.number} was dropped: {self.trouble}")
             self.volume.drop(parts)
 
-    def _lack_of_room(self, superseded: Collection[KeptPart]) -> str:
-        needed, room = self._needed_and_room(superseded)
-        return (
-            f"there is no room for one more step: it needs {_mebibytes(needed)} MiB, and {max(0, room) >> 20} MiB are "
-            "free; raise keep.sizeLimit (--keep-size), or publish smaller steps"
-        )
-
     def _make_room(self) -> None:
         """Make room for one more part as large as the largest own one, as far as that is allowed."""
         for drop in (self.volume.unlink_dropped, self.volume.drop_partial):
-            if self._has_room():
+            if self.memory.has_room():
                 return
             drop()
-
-    def _has_room(self, *, without: Collection[KeptPart] = ()) -> bool:
-        """Whether one more part as large as the largest own one has room, when those given are dropped."""
-        needed, room = self._needed_and_room(without)
-        return room >= needed
-
-    def _needed_and_room(self, without: Collection[KeptPart]) -> tuple[int, int]:
-        held = self.volume.parts()
-        needed = max((manifest.size for manifest in held.values() if manifest.is_own), default=0)
-        dropped = sum(held[part].size for part in without)
-        return needed, self.volume.free_bytes() + self.volume.trash.used_bytes() + dropped
 
     def _drop_steps(self, steps: Collection[KeptStep]) -> None:
         parts = {*self.volume.parts(), *self.volume.partial_parts()}
@@ -403,8 +385,3 @@ class StepKeeper:
 
 def _parts_of(holdings: Holdings, steps: Iterable[KeptStep]) -> list[KeptPart]:
     return [KeptPart(step, index) for step in steps for index in sorted(holdings.get(step, ()))]
-
-
-def _mebibytes(size: int) -> int:
-    """Return the size in MiB, rounded up."""
-    return -(-size >> 20)

@@ -1,0 +1,29 @@
+"""The knowledge that a node's keeper has of one active state, and the tasks that prepare it."""
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
+from elasticjob_api.rendezvous_state import RendezvousState
+
+
+@dataclass(slots=True)
+class PreparedRound:
+    """One active state, as far as the keeper knows it."""
+
+    state: RendezvousState
+    rank: int | None
+    phase: RestorePhase = RestorePhase.PREPARING
+    variables: dict[str, str] = field(default_factory=dict)
+    """The variables of Keep for the workers of the round."""
+    has_started: bool = False
+    """Whether its workers have started on this node."""
+    task: asyncio.Task[None] | None = None
+    peers: asyncio.Task[None] | None = None
+
+
+def cancel(task: asyncio.Task[Any] | None) -> None:
+    """End a task, if there is one."""
+    if task is not None:
+        task.cancel()
