@@ -21,3 +21,24 @@ def test_a_step_that_is_published_below_a_known_floor_is_not_kept(keep_dir: Path
         keeper.take_published()
     assert [step.number for step in keeper.volume.holdings()] == [10, 11]
     assert keeper.parts_to_copy() == (KeptStep(LINEAGE, 10, 2), frozenset({1}))
+
+
+def test_a_keeper_that_replaces_another_one_keeps_no_more_of_what_waited_for_it(keep_dir: Path) -> None:
+    begun = BeginRequest(RUN, LINEAGE, place=RoundPlace(1, 2, 1, 1, 2), copies=1)
+    first = StepKeeper(OpenRequest(str(keep_dir), JOB, RUN), report=print, on_change=lambda: None)
+    directory = first.begin(begun)
+    first.start()
+    publish(directory, "step-1.1-of-2")
+    first.take_published()
+    assert first.announcement(None) is not None
+    first.volume.close()
+    for number in range(2, 50):
+        publish(directory, f"step-{number}.1-of-2")
+    second = StepKeeper(OpenRequest(str(keep_dir), JOB, RUN), report=print, on_change=lambda: None)
+    second.begin(begun)
+    second.start()
+    assert [step.number for step in second.volume.holdings()] == [1, 49]
+    assert second.skipped == 47
+    publish(directory, "step-50.1-of-2")
+    second.take_published()
+    assert [step.number for step in second.volume.holdings()] == [1, 50]

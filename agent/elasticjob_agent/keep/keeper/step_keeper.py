@@ -62,6 +62,8 @@ class StepKeeper:
             on_change=on_change,
         )
         self.memory = MemoryLimit(self.volume)
+        self._found: Holdings = dict(self.volume.holdings())
+        """The parts that a predecessor held, and may have announced. It announced no part that it had not taken."""
         for lineage in self.volume.incoming_lineages():
             self._take(lineage, self.volume.published_names(lineage))
 
@@ -85,15 +87,13 @@ class StepKeeper:
             self.volume.adopt_run(begun.run)
             self._drop_dead(begun.history, begun.lineage)
             self._known = retention.KeeperRound(begun.lineage, begun.restored)
+            if self._lineage != begun.lineage:
+                self._told = {step: parts for step, parts in self._found.items() if step.lineage == begun.lineage}
             self._lineage = begun.lineage
             self._history = begun.history.with_lineage(begun.lineage)
             self._place = begun.place or _ALONE
             self.memory.copies = begun.copies
             self._named.clear()
-            # A keeper that was replaced in the middle of a round does not know what its predecessor has announced.
-            self._told = {
-                step: parts for step, parts in self.volume.holdings().items() if step.lineage == begun.lineage
-            }
             self._indices = self.volume.published_indices(begun.lineage)
             directory = self.volume.begin_round(begun.lineage)
             self.watch = IncomingWatch(directory)
