@@ -36,9 +36,7 @@ NOT_OF_THE_STDLIB = (
     *("wsgiref", "xmlrpc", "xml", "mailbox.py", "imaplib.py", "smtp*.py", "nntplib.py", "ftplib.py", "poplib.py"),
     *("telnetlib.py", "cgi*.py", "webbrowser.py", "audioop*", "ossaudiodev*", "aifc.py", "wave.py", "sunau.py"),
     *("msilib", "_codecs_*", "_multibytecodec*", "_zoneinfo*", "zoneinfo", "tomllib", "dbm", "_lsprof*"),
-    # Python's TLS: gRPC has its own. With it this project would have to patch OpenSSL, and each pod would have 6 MB
-    # more.
-    *("_ssl*", "_hashlib*"),
+    "_hashlib*",  # Python has the hashes that an agent needs without OpenSSL
 )
 NOT_OF_PACKAGES = ("test", "tests", "__pycache__", "*.pyi", "*.pyx", "*.pxd", "*.pxi", "*.h", "py.typed", "*.dist-info")
 KEPT_SOURCES = re.compile(r"/user_python/|/etcd3/etcdrpc/\w+_pb2\.py$")
@@ -48,6 +46,8 @@ LOADED_BY_NAME = ("libgcc_s.so.1", "libresolv.so.2")
 
 PATCHED_LOADER = {b"/etc/ld.so.preload": b"/opt/elasticjob/np", b"/etc/ld.so.cache": b"/dev/null"}
 PATCHED_LIBC = {b"/etc/nsswitch.conf": b"/opt/elasticjob/ns"}
+PATCHED_OPENSSL = {b"/usr/lib/ssl": b"/proc/none"}
+"""The folder of OpenSSL's configuration, which could name code of the image to load. Nothing can be made in /proc."""
 NAME_SERVICES = "".join(f"{name}: files\n" for name in ("passwd", "group", "services", "protocols", "networks"))
 
 
@@ -65,6 +65,7 @@ def main() -> None:
     relocate(interpreter, loader)
     patch(loader, PATCHED_LOADER)
     patch(LIB / "libc.so.6", PATCHED_LIBC)
+    patch(next(LIB.glob("libcrypto.so.*")), PATCHED_OPENSSL)
     (HOME / "ns").write_text(f"{NAME_SERVICES}hosts: files dns\n")
     run("musl-gcc", "-static", "-Os", "-s", "-Wall", "-Werror", f'-DPYTHON="{PYTHON}"', "-o",
         HOME / "bin" / "elasticjob-agent", HERE / "launcher.c")  # fmt: skip

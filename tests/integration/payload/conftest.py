@@ -28,10 +28,15 @@ def payload() -> Iterator[Payload]:
 
 @pytest.fixture
 def run_job(payload: Payload, etcd_server: EmbeddedEtcd) -> Run:
-    """Run a worker's command under the payload's agent; what was printed. etcd is found by a name."""
+    """Run a worker's command under the payload's agent; what was printed. etcd is found by a name.
+
+    `agent` are further options of the agent.
+    """
     port = etcd_server.endpoint.targets[0].rpartition(":")[2]
 
-    def run(image: str, *worker: str, options: tuple[str, ...] = (), expect: int = 0) -> str:
+    def run(
+        image: str, *worker: str, options: tuple[str, ...] = (), agent: tuple[str, ...] = (), expect: int = 0
+    ) -> str:
         line = (
             "--rdzv-backend",
             "etcd",
@@ -43,7 +48,7 @@ def run_job(payload: Payload, etcd_server: EmbeddedEtcd) -> Run:
             "127.0.0.1",
         )
         logs = ("--tmpfs", "/logs:mode=1777")
-        command = (AGENT, *line, "--log-dir", "/logs", "--no-python", *worker)
+        command = (AGENT, *line, "--log-dir", "/logs", *agent, "--no-python", *worker)
         return payload.run(image, *command, options=(*logs, *options), expect=expect)
 
     return run

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from testing.containers import GLIBC, MUSL, OLD_GLIBC
+from testing.containers import GLIBC, MUSL, OLD_GLIBC, Payload, docker
 from tests.integration.payload.conftest import Run
 
 pytestmark = [pytest.mark.etcd, pytest.mark.timeout(1500)]
 
+PYTHON = "python:3.11-slim-bookworm"
+"""The image from which the payload is made."""
 BROKEN_LIBRARIES = (
     "libz.so.1",
     "libm.so.6",
@@ -98,3 +100,16 @@ def test_a_file_of_the_image_does_not_reach_the_agent(
     file.write_text(content)
     said = run_job(MUSL, "sh", "-c", "echo here is $RANK", options=(*_options(hostile), "-v", f"{file}:{path}:ro"))
     assert "here is 0" in said
+
+
+def test_openssl_reads_no_configuration_of_the_image(payload: Payload, tmp_path: Path) -> None:
+    """Keepers have TLS by Python's ssl. A configuration of OpenSSL could load code, or forbid TLS 1.3 as here."""
+    file = tmp_path / "openssl.cnf"
+    sections = ("[first]", "ssl_conf = ssl", "[ssl]", "system_default = default", "[default]", "MaxProtocol = TLSv1.2")
+    file.write_text("\n".join(("openssl_conf = first", *sections, "")))
+    file.chmod(0o644)
+    program = "import ssl; print(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).maximum_version.name)"
+    in_place = ("-v", f"{file}:/usr/lib/ssl/openssl.cnf:ro")
+    assert docker("run", "--rm", *in_place, PYTHON, "python3", "-c", program).strip() == "TLSv1_2"
+    mine = ("/opt/elasticjob/bin/python3.11", "-I", "-S", "-c", program)
+    assert payload.run(GLIBC, *mine, options=in_place).strip() == "MAXIMUM_SUPPORTED"

@@ -22,6 +22,13 @@ def test_a_job_of_one_worker_succeeds(run_job: Run, image: str) -> None:
     assert "rank 0 of 1 as 54321" in said
 
 
+@WITH_A_SHELL
+def test_steps_are_kept(run_job: Run, image: str) -> None:
+    memory, keep = ("--tmpfs", "/keep:mode=1777"), ("--keep-dir", "/keep")
+    said = run_job(image, "sh", "-c", "echo published in ${ELASTICJOB_KEEP:-nothing}", options=memory, agent=keep)
+    assert "published in /keep/" in said
+
+
 def test_a_job_succeeds_in_an_image_that_has_one_static_program_and_nothing_else(run_job: Run) -> None:
     assert "etcd Version: " in run_job(NOTHING, "etcd", "--version")
 
