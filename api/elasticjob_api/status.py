@@ -125,6 +125,8 @@ class RoundStatus:
     workers: int = 0
     slots: str = ""
     """The slots of its members, in rank order, as `0-3,5,4`; cut with `...` beyond 1 KiB."""
+    restored_step: int | None = None
+    """Number of the kept step that its workers restore; None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -282,6 +282,9 @@ class NodeKeep(KeepPort):
                 directory = await (self._restore(state, step, link) if persisted is None else self._find(persisted))
                 variables[constants.ENV_KEPT] = str(directory)
                 variables[constants.ENV_KEPT_STEP] = str(step.number)
+                log.info("round %d: kept step %d is here, from round %d", state.round, step.number, step.lineage.round)
+            elif state.round > 1:
+                log.info("round %d: no kept step is restored", state.round)
         finally:
             cancel(link)
         known.variables = variables

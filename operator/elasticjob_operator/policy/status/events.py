@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from elasticjob_api.constants import ConditionType, EventReason
 from elasticjob_api.failure_text import NODE_LOST
-from elasticjob_api.status import Condition, JobStatus, KeepStatus, LastFailure
+from elasticjob_api.status import Condition, JobStatus, KeepStatus, LastFailure, RoundStatus
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.text import node_count_text, pluralize
 from elasticjob_operator.policy.status.conditions import is_true
@@ -101,12 +101,19 @@ def _round_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     if _became_true(before, after, ConditionType.QUORUM_REACHED) and not before.last_rendezvous_time:
         yield Event(EventReason.QUORUM_REACHED, "enough nodes joined")
     if after.ready_replicas and after.last_rendezvous_time != before.last_rendezvous_time:
-        why = next((each.message for each in after.rounds if each.round == after.rendezvous_round), "")
+        number = after.rendezvous_round
+        round_ = next((each for each in after.rounds if each.round == number), None)
         size = f"{node_count_text(after.ready_replicas)}, {pluralize(after.world_size, 'worker')}"
-        yield Event(
-            EventReason.RENDEZVOUS_COMPLETED,
-            f"round {after.rendezvous_round}: {size}" + (f"; cause: {why}" if why else ""),
-        )
+        restored = _restored_text(round_) if round_ is not None and after.keep is not None else ""
+        why = f"; cause: {round_.message}" if round_ is not None and round_.message else ""
+        yield Event(EventReason.RENDEZVOUS_COMPLETED, f"round {number}: {size}{restored}{why}")
+
+
+def _restored_text(round_: RoundStatus) -> str:
+    """Return the kept step of a round, for an event; empty for a first round, which mostly has none."""
+    if round_.restored_step is not None:
+        return f"; kept step {round_.restored_step} was restored"
+    return "; no kept step was restored" if round_.round > 1 else ""
 
 
 def _end_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:

@@ -9,6 +9,7 @@ before it are missing.
 from collections.abc import Iterator
 from dataclasses import replace
 
+from elasticjob_api.errors import RecordError
 from elasticjob_api.one_line import one_line
 from elasticjob_api.rendezvous_state import Member, RendezvousState
 from elasticjob_api.rendezvous_view import RendezvousView
@@ -64,7 +65,17 @@ def _started_round(state: RendezvousState, now_s: float) -> RoundStatus:
         nodes=len(state.members),
         workers=sum(state.workers_per_node()),
         slots=slots_text(state.members),
+        restored_step=_restored_step(state),
     )
+
+
+def _restored_step(state: RendezvousState) -> int | None:
+    """Return the number of the kept step; None without one, or if a newer agent wrote it in another form."""
+    try:
+        step = state.step_to_restore()
+    except RecordError:
+        return None
+    return None if step is None else step.number
 
 
 def slots_text(members: tuple[Member, ...]) -> str:

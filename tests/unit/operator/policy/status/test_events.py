@@ -116,6 +116,25 @@ def test_the_event_of_a_round_has_its_cause() -> None:
     assert event.message == "round 3: 2 nodes, 4 workers"
 
 
+@pytest.mark.parametrize(
+    ("keep", "number", "restored", "words"),
+    [
+        (KeepStatus(), 2, 120, "; kept step 120 was restored; cause: x"),
+        (KeepStatus(), 1, 120, "; kept step 120 was restored; cause: x"),
+        (KeepStatus(), 2, None, "; no kept step was restored; cause: x"),
+        (KeepStatus(), 1, None, "; cause: x"),
+        (None, 2, None, "; cause: x"),
+    ],
+)
+def test_the_event_of_a_round_names_the_kept_step(
+    keep: KeepStatus | None, number: int, restored: int | None, words: str
+) -> None:
+    rounds = (RoundStatus(round=number, start_time=NOW, message="x", restored_step=restored),)
+    after = changed(rendezvous_round=number, last_rendezvous_time=NOW, rounds=rounds, keep=keep)
+    (event,) = events(RUNNING, after)
+    assert event.message == f"round {number}: 2 nodes, 4 workers{words}"
+
+
 def test_the_first_size_is_no_scaling() -> None:
     assert reasons_of(JobStatus(), JobStatus(desired_replicas=2)) == []
 

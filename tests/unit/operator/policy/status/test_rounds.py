@@ -30,6 +30,13 @@ def test_a_round_that_becomes_active_is_recorded_with_its_cause_and_its_nodes() 
     )
 
 
+def test_a_round_is_recorded_with_the_kept_step_that_it_restores() -> None:
+    (made,) = update_rounds((), running(0, 2, state=replace(active(0, 2, round=2), restore="1.abc.120.4")), NOW_S)
+    assert made.restored_step == 120
+    (newer,) = update_rounds((), running(0, 2, state=replace(active(0, 2, round=2), restore="of a newer agent")), NOW_S)
+    assert newer.restored_step is None
+
+
 def test_a_round_ends_once_when_the_next_one_forms() -> None:
     at = view(0, 1, state=state(RoundPhase.FORMING, round=2))
     (ended,) = update_rounds((FIRST,), at, NOW_S)
