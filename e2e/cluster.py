@@ -7,13 +7,14 @@ defaults, e2e/default_install.
 """
 
 import json
+import shutil
 import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from e2e.kind_config import kind_config
-from e2e.programs import ROOT, ProgramFailed, run, show, succeeds
+from e2e.kind_config import SHARED, kind_config
+from e2e.programs import CACHE, ROOT, ProgramFailed, run, show, succeeds
 from testing.waiting import eventually
 
 OPERATOR_IMAGE, ETCD_IMAGE, AGENT_IMAGE = SYSTEM_IMAGES = (
@@ -89,13 +90,15 @@ class Cluster:
 
     def _create(self) -> None:
         """Create the cluster, unless it exists."""
+        self.shared.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile("w", suffix=".yaml") as config:
-            config.write(kind_config(self.folders))
+            config.write(kind_config(self.folders, self.shared))
             config.flush()
             # Of a repeated option, kind uses the last value.
             show("hack/kind/up", self.name, "--config", config.name, limit_s=_COLD_LIMIT_S)
-        for node in run("kind", "get", "nodes", "--name", self.name).split() if self.folders else ():
-            missing = [] if "control-plane" in node else [each for each in self.folders if not _has(node, each)]
+        for node in run("kind", "get", "nodes", "--name", self.name).split():
+            wanted = () if "control-plane" in node else (*self.folders, SHARED)
+            missing = [each for each in wanted if not _has(node, each)]
             if missing:
                 raise ProgramFailed(f"{node} has no {missing[0]}: hack/kind/down {self.name} removes the older cluster")
 
@@ -104,8 +107,14 @@ class Cluster:
         if self.keep or self._was_up:
             return
         show("hack/kind/down", self.name, limit_s=120)
+        shutil.rmtree(self.shared, ignore_errors=True)
         if not self._docker_was_up:
             show("hack/kind/docker-down", limit_s=120)
+
+    @property
+    def shared(self) -> Path:
+        """This machine's path of the folder that all workers share."""
+        return CACHE / "shared" / self.name
 
     def kubectl(self, *arguments: str, stdin: str = "", limit_s: float = _KUBECTL_LIMIT_S) -> str:
         """Return the standard output of kubectl, which must succeed."""

@@ -13,6 +13,7 @@ import pytest
 from e2e import artifacts, latencies
 from e2e.cluster import Cluster
 from e2e.programs import ProgramFailed
+from e2e.shared_volume import SharedVolume, shared_volume
 from e2e.space import Space
 from e2e.torch_python import TorchPython, find_torch_python
 
@@ -103,6 +104,13 @@ def own_space(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Spac
     """The same for one test, when each test of a module has a job of its own."""
     digest = hashlib.sha256(request.node.name.encode()).hexdigest()[:6]
     yield from _namespace(cluster, request, f"{request.module.__name__.rpartition('.')[2]}-{digest}")
+
+
+@pytest.fixture
+def volume(own_space: Space) -> Iterator[SharedVolume]:
+    """A volume that all pods of the namespace share."""
+    with shared_volume(own_space) as made:
+        yield made
 
 
 def _namespace(cluster: Cluster, request: pytest.FixtureRequest, name: str) -> Iterator[Space]:

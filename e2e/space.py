@@ -155,6 +155,10 @@ class Space:
         assert found is not None
         return found
 
+    def suspend(self, value: bool) -> None:  # noqa: FBT001 -- the field's own value
+        """Set `spec.suspend`."""
+        self.kubectl("patch", f"ejob/{JOB}", "--type=merge", "-p", json.dumps({"spec": {"suspend": value}}))
+
     def delete_job(self) -> None:
         """Run `kubectl delete`, and wait until no object and no key of the job is left; the keys are deleted last."""
         uid = self.job()["metadata"]["uid"]
