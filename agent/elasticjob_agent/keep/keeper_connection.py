@@ -19,6 +19,7 @@ from elasticjob_agent.keep.keeper.messages import Answer, Message, Request, deco
 from elasticjob_agent.keep.keeper_process import start_keeper
 from elasticjob_agent.keep.process_sample import ProcessSample, is_working, take_sample
 from elasticjob_agent.keep.transfer.listener import open_listener
+from elasticjob_api.one_line import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +28,10 @@ ANSWER_S = 10.0
 START_S = 60.0
 """The same for one that has not opened the volume yet: a machine with too much to do starts processes slowly."""
 _LONG_LIFE_S = 60.0
-"""A keeper that lived so long is replaced at once."""
+"""A keeper that lived so long, and has opened the volume, is replaced at once."""
 _READ_BYTES = 1 << 18
+MOST_LETTERS = 2000
+"""So much of a sentence of the keeper is used: a script chooses names that are in it."""
 _LOOK_S = 0.025
 """Seconds between looks whether a keeper that has not answered yet works; no event reports that."""
 _REPLACED_SOON_S = 0.5
@@ -159,7 +162,7 @@ class KeeperConnection:
         except TimeoutError:
             raise KeeperSilentError(f"the keeper did not answer within {within_s:g} s") from None
         if answer.error:
-            raise RequestRefused(answer.error)
+            raise RequestRefused(one_line(answer.error, MOST_LETTERS))
         return answer
 
     def _request(self, request: Request) -> PendingRequest:
@@ -236,7 +239,7 @@ class KeeperConnection:
     def _check_opened(self, answer: "asyncio.Future[Answer]") -> None:
         """End a keeper that cannot use the volume; the next one tries again after a pause."""
         if not answer.cancelled() and answer.exception() is None and answer.result().error:
-            self._on_refused_volume(answer.result().error)
+            self._on_refused_volume(one_line(answer.result().error, MOST_LETTERS))
             self._kill()
 
     def _connect_later(self) -> None:
@@ -298,7 +301,7 @@ class KeeperConnection:
 
     def _replace(self, code: int) -> None:
         self.restarts += 1
-        if self._loop.time() - self._began_s > _LONG_LIFE_S:
+        if self._is_open and self._loop.time() - self._began_s > _LONG_LIFE_S:
             self._pause_s = self._first_pause_s
         logger.warning("the keeper ended with code %s; another one starts in %.2f s", code, self._pause_s)
         self._connect_later()

@@ -5,6 +5,7 @@
 
 The kernel unlocks the directory of an agent that was killed, and its volume remains. The next agent of the same job and
 user takes the first directory without a lock. So it goes on with that volume, or its keeper deletes what is old.
+A name that another user has taken, or that is a link or a file, is passed over.
 """
 
 import contextlib
@@ -17,6 +18,8 @@ from pathlib import Path
 _MODE = 0o700
 _MOST = 64
 """Agents of one job and user in one directory."""
+_FOREIGN = (errno.ENOTDIR, errno.ELOOP, errno.EACCES)
+"""Errors of opening a file, a link, or a directory of another user."""
 
 
 class KeepDirError(Exception):
@@ -58,30 +61,35 @@ def claim_keep_dir(shared: Path, job: str, *, slot: int | None) -> KeepDir:
                 return KeepDir(path, fd)
     except OSError as error:
         raise KeepDirError(f"cannot use {error.filename or shared}: {error.strerror}") from error
-    raise KeepDirError(f"{_MOST} agents of this job use directories in {shared} already")
+    raise KeepDirError(f"{_MOST} directories of this job in {shared} are in use, of another user, or no directories")
 
 
 def _lock(path: Path) -> int | None:
-    """Return a descriptor that locks the directory, which is made if it is missing; None if an agent uses it."""
+    """Return a descriptor that locks the directory, which is made if it is missing; None if it cannot be used."""
     while True:
         with contextlib.suppress(FileExistsError):
             path.mkdir(mode=_MODE)
         # An agent may remove its directory at any moment.
         with contextlib.suppress(FileNotFoundError):
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError as error:
+                if error.errno in _FOREIGN:
+                    return None
+                raise
             with contextlib.ExitStack() as unless_locked:
                 unless_locked.callback(os.close, fd)
-                if not _try_lock(fd, path):
+                if not _try_lock(fd):
                     return None
                 if os.path.samestat(os.fstat(fd), path.stat()):
                     unless_locked.pop_all()
                     return fd
 
 
-def _try_lock(fd: int, path: Path) -> bool:
-    """Return whether this process has the lock now; raise PermissionError for a directory of another user."""
+def _try_lock(fd: int) -> bool:
+    """Return whether this process has the lock of a directory of its own user now."""
     if os.fstat(fd).st_uid != os.geteuid():
-        raise PermissionError(errno.EPERM, "it belongs to another user", str(path))
+        return False
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -2,11 +2,13 @@
 
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from elasticjob_agent.keep.keeper.errors import RequestRefused
+from elasticjob_api.kept_steps import Lineage
 from testing.waiting import aeventually
 from tests.integration.keep.keepers import keeper, wait_until_held
 from tests.integration.keep.parts import FILES, contents, part_of, publish, write_files
@@ -91,3 +93,52 @@ async def test_a_script_that_never_finishes_a_step_has_none_and_its_leftovers_ar
         finally:
             os.close(late)
         assert (await client.status()).held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["volume.json", ".volume.json.tmp", "published.json", ".published.json.tmp", "0-of-1.json"]
+)
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["fifo", "directory"])
+async def test_a_volume_opens_whatever_a_script_has_put_in_the_place_of_a_record(
+    keep_dir: Path, name: str, make: Callable[[Path], None]
+) -> None:
+    async with keeper(keep_dir) as client:
+        incoming = await client.begin()
+        publish(incoming, "step-5")
+        await wait_until_held(client, part_of(5))
+        await client.seal()
+    held = keep_dir / "held" / incoming.name
+    path = (keep_dir if "volume" in name else held if "published" in name else held / "5") / name
+    path.unlink(missing_ok=True)
+    make(path)
+    async with keeper(keep_dir) as client:
+        assert client.restarts == 0
+        incoming = await client.begin(Lineage(4, "def456"))
+        publish(incoming, "step-6")
+        await wait_until_held(client, part_of(6, lineage=Lineage(4, "def456")))
+        await client.close(erase=True)
+    await aeventually(lambda: not keep_dir.exists(), what="an erased volume")
+
+
+@pytest.mark.parametrize("name", [".0-of-1.json.tmp", ".published.json.tmp"])
+async def test_a_fifo_in_the_place_of_a_file_that_is_being_written_is_replaced(keep_dir: Path, name: str) -> None:
+    async with keeper(keep_dir) as client:
+        incoming = await client.begin()
+        held = keep_dir / "held" / incoming.name
+        path = (held if "published" in name else held / "6") / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        os.mkfifo(path)
+        publish(incoming, "step-6")
+        await wait_until_held(client, part_of(6))
+        assert client.restarts == 0
+
+
+async def test_names_of_directories_reach_no_log_as_they_are(keep_dir: Path) -> None:
+    async with keeper(keep_dir) as client:
+        await client.begin()
+    evil = "\x1b[2J\n" + "a" * 240
+    (keep_dir / "held" / evil / "1" / "x").mkdir(parents=True)
+    async with keeper(keep_dir) as client:
+        await aeventually(lambda: client.notices, what="a notice")
+        assert all(notice.isprintable() and len(notice) < 600 for notice in client.notices)
+        assert "\\x1b[2J\\n" in client.notices[0]

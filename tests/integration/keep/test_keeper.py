@@ -344,3 +344,15 @@ async def test_a_keeper_touches_nothing_beside_its_volume(keep_dir: Path) -> Non
         await client.close(erase=True)
     assert contents(beside) == FILES
     assert list_names(keep_dir.parent) == ["beside"]
+
+
+async def test_a_keeper_that_never_opens_its_volume_is_replaced_after_longer_and_longer_pauses(
+    keep_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = "elasticjob_agent.keep.keeper_connection"
+    monkeypatch.setattr(f"{connection}.START_S", 0.01)  # no interpreter starts in that time
+    monkeypatch.setattr(f"{connection}._LONG_LIFE_S", 0.0)
+    async with keeper(keep_dir) as client:
+        await aeventually(lambda: client.restarts >= 3, what="three keepers have ended")
+    pauses = [record.message.split()[-2] for record in caplog.records if "another one starts" in record.message]
+    assert pauses[:3] == ["0.01", "0.02", "0.04"]

@@ -79,6 +79,10 @@ class Persistence:
         self._seen_due_s: float | None = None
         self._number = 0
         self._update: PersistUpdate | None = None
+        self._is_listing = False
+        """Whether a list is awaited, or the pause after one that has failed."""
+        self._lists_again = False
+        """Whether there was news since the list that is awaited was ordered."""
         self._list()
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -236,7 +240,21 @@ class Persistence:
     # --- what is whole -----------------------------------------------------------------------------------------------
 
     def _list(self) -> None:
+        """List what is whole, or again after the list that is awaited: one list and one timer at most."""
+        with self._lock:
+            self._lists_again = self._is_listing
+            if self._is_listing:
+                return
+            self._is_listing = True
         self._writer.send(ListCommand(), self._on_listed)
+
+    def _end_list(self) -> None:
+        with self._lock:
+            self._is_listing = False
+
+    def _list_after_pause(self) -> None:
+        self._end_list()
+        self._list()
 
     def _on_listed(self, reply: WriterAnswer) -> None:
         with self._lock:
@@ -244,9 +262,13 @@ class Persistence:
         self._accept(reply)
         self._notify(is_listed=not reply.error)
         if reply.error:
-            timer = threading.Timer(_LIST_AGAIN_S, self._list)
+            timer = threading.Timer(_LIST_AGAIN_S, self._list_after_pause)
             timer.daemon = True
             timer.start()
+        else:
+            self._end_list()
+            if self._lists_again:
+                self._list()
 
     def _accept(self, reply: WriterAnswer) -> None:
         if reply.steps is None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from elasticjob_agent.keep.volume.errors import VolumeError
 from elasticjob_agent.keep.volume.file_names import check_files
-from elasticjob_agent.keep.volume.trees import FoundFile, replace_file
+from elasticjob_agent.keep.volume.trees import FoundFile, read_file, replace_file
 
 _VERSION = 1
 _BYTES = 64 << 20
@@ -75,11 +75,8 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
 
 def read_manifest(path: Path) -> Manifest | None:
     """Return the manifest, or None if there is none that can be read."""
-    try:
-        with path.open("rb") as file:
-            return decode_manifest(file.read(_BYTES))
-    except OSError:
-        return None
+    data = read_file(path, _BYTES)
+    return None if data is None else decode_manifest(data)
 
 
 def encode_manifest(manifest: Manifest) -> bytes:

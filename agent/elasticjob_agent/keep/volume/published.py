@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from elasticjob_agent.keep.volume.errors import VolumeFullError
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
-from elasticjob_agent.keep.volume.trees import replace_file
+from elasticjob_agent.keep.volume.trees import read_file, replace_file
 from elasticjob_api.kept_steps import Lineage
 
 _BYTES = 4 << 20
@@ -50,9 +50,8 @@ class PublishedSteps:
 
     def _read(self) -> dict[str, int]:
         try:
-            with self._path.open("rb") as file:
-                value = json.loads(file.read(_BYTES))
-        except (OSError, ValueError, RecursionError):
+            value = json.loads(read_file(self._path, _BYTES) or b"")
+        except (ValueError, RecursionError):
             return {}
         items = value.items() if isinstance(value, dict) else ()
         return {slot: number for slot, number in items if type(number) is int}

@@ -35,7 +35,7 @@ def scan_held(paths: VolumePath, trash: TrashDir, report: Report) -> dict[KeptPa
                 raise PartChangedError("it is not named as a part")
             found[part] = check_part(paths, part)
         except VolumeError as error:
-            report(f"{directory} is deleted: {error}")
+            report(f"{str(directory)!r:.300} is deleted: {error}")
             throw_away_quietly(trash, directory)
     _delete_orphans(paths, found)
     return found
@@ -103,7 +103,7 @@ def _part_directories(paths: VolumePath, trash: TrashDir) -> Iterator[Path]:
 
 def _children(path: Path) -> list[Path]:
     """Return the entries of a directory, sorted; none if it is no real directory."""
-    with translated(f"cannot read {path}"):
+    with translated(f"cannot read {str(path)!r:.300}"):
         return [] if path.is_symlink() or not path.is_dir() else sorted(path.iterdir())
 
 

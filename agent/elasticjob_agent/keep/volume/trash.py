@@ -32,7 +32,7 @@ class TrashDir:
 
     def throw_away(self, path: Path) -> None:
         """Rename this file or directory into the trash, if it exists; raise VolumeError."""
-        with translated(f"cannot delete {path}"), contextlib.suppress(FileNotFoundError):
+        with translated(f"cannot delete {str(path)!r:.300}"), contextlib.suppress(FileNotFoundError):
             trash = os.open(self._path, _DIRECTORY)
             try:
                 self._move(path, None, trash)

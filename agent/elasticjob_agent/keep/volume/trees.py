@@ -17,6 +17,7 @@ from elasticjob_agent.keep.volume.file_names import DEPTH_LIMIT, FILE_LIMIT, che
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # NONBLOCK: a FIFO that has taken the place of a file must not block the keeper.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +123,16 @@ def open_file(path: Path, name: str) -> int:
     return fd
 
 
+def read_file(path: Path, most_bytes: int) -> bytes | None:
+    """Return what a regular file has, up to a limit; None for anything else, which a script may have put there."""
+    try:
+        fd = os.open(path, _FILE)
+        with os.fdopen(fd, "rb") as file:
+            return file.read(most_bytes) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    except OSError:
+        return None
+
+
 def temporary_of(path: Path) -> Path:
     """Return the name under which `replace_file` writes; it is left if the process ends meanwhile."""
     return path.with_name(f".{path.name}.tmp")
@@ -132,7 +143,9 @@ def replace_file(path: Path, data: bytes) -> None:
     temporary = temporary_of(path)
     with translated(f"cannot write {path}"):
         try:
-            temporary.write_bytes(data)
+            temporary.unlink(missing_ok=True)  # a script may have put anything there
+            with os.fdopen(os.open(temporary, _NEW_FILE, 0o600), "wb") as file:
+                file.write(data)
             temporary.replace(path)
         except OSError:
             temporary.unlink(missing_ok=True)

@@ -381,12 +381,12 @@ class Volume:
     def _open_record(self, found: VolumeRecord | None) -> None:
         """Delete everything if the record on disk names another job or run; write what counts now."""
         mine = self._record
-        with translated("cannot clean the volume"):
-            temporary_of(self._paths.record).unlink(missing_ok=True)
+        self.trash.throw_away(temporary_of(self._paths.record))
         if found is not None and found.job == mine.job and (not mine.run or not found.run or found.run == mine.run):
             self._record = VolumeRecord(mine.job, mine.run or found.run)
         else:
             self._erase()
+            self.trash.throw_away(self._paths.record)
         if found != self._record:
             write_record(self._paths.record, self._record)
 

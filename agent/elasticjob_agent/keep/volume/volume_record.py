@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from elasticjob_agent.keep.volume.trees import replace_file
+from elasticjob_agent.keep.volume.trees import read_file, replace_file
 
 _VERSION = 1
 _BYTES = 1 << 16
@@ -28,9 +28,8 @@ def write_record(path: Path, record: VolumeRecord) -> None:
 def read_record(path: Path) -> VolumeRecord | None:
     """Return the record, or None if there is none that can be read."""
     try:
-        with path.open("rb") as file:
-            value = json.loads(file.read(_BYTES))
-    except (OSError, ValueError, RecursionError):
+        value = json.loads(read_file(path, _BYTES) or b"")
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or value.get("v") != _VERSION:
         return None

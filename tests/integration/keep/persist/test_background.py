@@ -290,3 +290,27 @@ def test_a_full_disk_stops_no_training_is_shown_and_is_used_again_when_it_has_ro
             await aeventually(lambda: not any(node.client.persist.error for node in nodes), what="the errors end")
 
     run_in_small_tmpfs(shared, 16 << 20, act)
+
+
+async def test_a_directory_that_cannot_be_listed_costs_a_keeper_one_timer(keep_dir: Path, shared: Path) -> None:
+    unusable = shared.parent / "file"
+    unusable.write_text("no directory")
+    async with keeper_group(keep_dir, persist_to=shared) as group:
+        first, second = await group.add(0), await group.add(1, persist_to=unusable)
+        await group.round(first, second)
+        training = Training(group, shared)
+        training.group.publish(1, 1000)
+        await group.until_committed(group.step(1))
+        await first.client.wait_listed(30.0)
+        await second.client.wait_listed(30.0)
+        await group.lose(second)
+        second = await group.add(1)  # with both, a step becomes whole
+        await group.round(first, second)
+        await training.until_whole()
+        await group.lose(second)
+        second = await group.add(1, persist_to=unusable)
+        await group.round(first, second)
+        before = psutil.Process(second.client.pid).num_threads()
+        for _ in range(30):
+            await training.publish()
+        assert psutil.Process(second.client.pid).num_threads() < before + 10

@@ -57,17 +57,34 @@ def test_a_directory_that_cannot_be_made_is_an_error_with_its_name(tmp_path: Pat
         claim_keep_dir(tmp_path / "missing", JOB, slot=0)
 
 
-def test_a_link_or_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
-    path = claim_keep_dir(tmp_path, JOB, slot=0).volume.parent
-    path.rmdir()
-    path.symlink_to(tmp_path)
-    with pytest.raises(KeepDirError, match=path.name):
-        claim_keep_dir(tmp_path, JOB, slot=0)
+def test_a_link_or_a_file_in_its_place_is_passed_over(tmp_path: Path) -> None:
+    first, second = _names_of(tmp_path, 2)
+    first.symlink_to(tmp_path)
+    second.write_text("no directory")
+    third = claim_keep_dir(tmp_path, JOB, slot=0)
+    assert third.volume.parent not in {first, second}
+    assert (first.is_symlink(), second.read_text()) == (True, "no directory")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory of another user")
-def test_a_directory_of_another_user_is_refused(tmp_path: Path) -> None:
-    path = claim_keep_dir(tmp_path, JOB, slot=0).volume.parent
-    os.chown(path, 12345, 12345)
-    with pytest.raises(KeepDirError, match="it belongs to another user"):
+def test_a_directory_of_another_user_is_passed_over(tmp_path: Path) -> None:
+    (first,) = _names_of(tmp_path, 1)
+    first.mkdir()
+    os.chown(first, 12345, 12345)
+    assert claim_keep_dir(tmp_path, JOB, slot=0).volume.parent != first
+
+
+def test_no_directory_is_used_if_all_names_are_taken_by_others(tmp_path: Path) -> None:
+    for path in _names_of(tmp_path, 64):
+        path.write_text("no directory")
+    with pytest.raises(KeepDirError, match="64 directories of this job"):
         claim_keep_dir(tmp_path, JOB, slot=0)
+
+
+def _names_of(shared: Path, count: int) -> list[Path]:
+    """Return the paths of the first directories of this job; none of them exists."""
+    dirs = [claim_keep_dir(shared, JOB, slot=None) for _ in range(count)]
+    paths = [each.volume.parent for each in dirs]
+    for each in dirs:
+        each.close()
+    return paths
