@@ -333,3 +333,21 @@ async def test_idle_keepers_never_wake_up(keep_dir: Path) -> None:
 
         sleeps: bool = await aeventually(is_idle, what="both keepers sleep for more than a second")
         assert sleeps
+
+
+@pytest.mark.parametrize("sizes", [(5, 9), (9, 9)])
+async def test_parts_with_different_files_of_one_name_are_reported_as_degraded_until_a_good_step(
+    keep_dir: Path, sizes: tuple[int, int]
+) -> None:
+    async with keeper_group(keep_dir) as group:
+        await pair(group)
+        for index, node in enumerate(group.members):
+            node.publish(f"step-8.{index}-of-2", {"state.pt": bytes([index]) * sizes[index]})
+        await group.until_committed(group.step(8))
+        for node in group.members:
+            await aeventually(lambda node=node: "into the name of the file" in node.client.progress.degraded)
+            assert "of step 8 have different files 'state.pt'" in node.client.progress.degraded
+        group.publish(9)
+        await group.until_committed(group.step(9))
+        for node in group.members:
+            await aeventually(lambda node=node: not node.client.progress.degraded)

@@ -52,7 +52,7 @@ def merge(paths: VolumePath, parts: Mapping[KeptPart, Manifest]) -> dict[str, So
             first = sources.setdefault(file.name, (part, file))
             if first[0] != part and not _are_equal(paths, first, (part, file)):
                 raise PartsCollideError(
-                    f"parts {first[0].index} and {part.index} of step {part.step} have different files "
+                    f"parts {first[0].index} and {part.index} of step {part.step.number} have different files "
                     f"{file.name!r:.120}"
                 )
     if both := directories_of(sources).intersection(sources):

@@ -73,6 +73,7 @@ class Volume:
         self._held: dict[KeptPart, Manifest] = {}
         self._record = VolumeRecord(job, run)
         self.trash = TrashDir(self._paths.trash)
+        self.conflicts = collisions.Conflicts()
         self.pins = PinnedParts(self._paths, self.trash)
         self._lock_fd = root_dir.lock_root(root, _LOCK_WAIT_S, is_shared=bool(workers_mode & 0o077))
         try:
@@ -148,6 +149,7 @@ class Volume:
             if part in self._held:
                 self._held[part] = self._held[part].with_crcs(crcs)
                 self._write_manifest(part)
+                self._report_conflicts(part)
 
     def _write_manifest(self, part: KeptPart) -> None:
         with contextlib.suppress(VolumeFullError):  # a part without a manifest is whole, too
@@ -229,7 +231,7 @@ class Volume:
         return self._published[lineage]
 
     def _report_conflicts(self, part: KeptPart) -> None:
-        for sentence in collisions.conflicts(part, self._held):
+        for sentence in self.conflicts.note(part, self._held):
             self._report(sentence)
 
     # --- receiving ---------------------------------------------------------------------------------------------------

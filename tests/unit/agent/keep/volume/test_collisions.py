@@ -2,7 +2,7 @@
 
 import pytest
 
-from elasticjob_agent.keep.volume.collisions import conflicts
+from elasticjob_agent.keep.volume.collisions import Conflicts, conflicts
 from elasticjob_agent.keep.volume.manifest import Manifest, ManifestFile
 from elasticjob_agent.keep.volume.paths import KeptPart
 from elasticjob_api.kept_steps import KeptStep, Lineage
@@ -44,3 +44,26 @@ def test_steps_of_two_rounds_or_numbers_never_conflict() -> None:
     others = [KeptPart(KeptStep(LINEAGE, 11, 2), 1), KeptPart(KeptStep(Lineage(4, "abc"), 10, 2), 1)]
     held = {FIRST: manifest(ManifestFile("a", 1, 1))} | dict.fromkeys(others, large)
     assert list(conflicts(FIRST, held)) == []
+
+
+def test_the_last_conflict_is_a_trouble_with_its_cure_while_its_step_is_held() -> None:
+    found = Conflicts()
+    assert found.trouble({FIRST.step}) == ""
+    files = ManifestFile("a", 1, 1), ManifestFile("a", 2, 1)
+    held = {FIRST: manifest(files[0]), SECOND: manifest(files[1])}
+    assert list(found.note(SECOND, held)) == [found.trouble({FIRST.step})]
+    assert found.trouble({FIRST.step}) == (
+        "parts 1 and 0 of step 10 have different files 'a', so the step cannot be restored; "
+        "put the rank or the index of the part into the name of the file"
+    )
+    assert found.trouble({KeptPart(KeptStep(LINEAGE, 11, 2), 0).step}) == ""
+
+
+def test_a_step_without_a_conflict_ends_no_earlier_trouble_by_itself() -> None:
+    found = Conflicts()
+    held = {FIRST: manifest(ManifestFile("a", 1, 1)), SECOND: manifest(ManifestFile("a", 2, 1))}
+    found.note(SECOND, held)
+    later = KeptPart(KeptStep(LINEAGE, 11, 2), 0)
+    found.note(later, held | {later: manifest(ManifestFile("a", 1, 1))})
+    assert "step 10" in found.trouble({FIRST.step, later.step})
+    assert found.trouble({later.step}) == ""
