@@ -13,8 +13,13 @@ from pathlib import Path
 
 import pytest
 import pytest_timeout
+from hypothesis import HealthCheck, settings
 
 from testing.waiting import eventually, slowness
+
+# No test may fail because the machine is slow.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 
 _LEAST_PATIENCE = 3.0
 _GOAWAY = ("too_many_pings", "ENHANCE_YOUR_CALM")

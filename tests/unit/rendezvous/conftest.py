@@ -6,10 +6,6 @@ from hypothesis import HealthCheck, settings
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 
-# No test may fail because the machine is slow.
-settings.register_profile("slow_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("slow_machine")
-
 STATEFUL = settings(
     max_examples=5000 if NIGHTLY else 50,
     stateful_step_count=80 if NIGHTLY else 40,
