@@ -11,10 +11,10 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from elasticjob_agent.keep.persist import files, layout
+from elasticjob_agent.keep.persist import files, identity, layout
 from elasticjob_agent.keep.persist.errors import PersistError, PersistRefused, translated
 from elasticjob_agent.keep.persist.layout import PersistedFile, SourceFile
-from elasticjob_agent.keep.persist.mounted_root import make_missing
+from elasticjob_agent.keep.persist.mounted_root import make_missing, opened_root
 from elasticjob_agent.keep.persist.part_copy import PartCopy, Pause
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_api.kept_steps import PersistedStep
@@ -29,6 +29,8 @@ class JobDir:
         """`shared` is the directory of all jobs; `job` the prefix of the job's keys."""
         self.path = shared / layout.job_dir_name(job)
         self._shared = shared
+        self._id = ""
+        """The id of the directory that was opened first; no other one is used later."""
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
@@ -36,32 +38,13 @@ class JobDir:
         """Make the directory of the job if it is missing; return its id, which all nodes must read alike."""
         with translated(f"cannot use {self.path}"):
             make_missing(self._shared)
-            shared = os.open(self._shared, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                with files.made(self.path.name, below=shared) as fd:
-                    for name in (layout.UNFINISHED, layout.TRASH):
-                        with files.made(name, below=fd):
-                            pass
-                    return self._id(fd)
-            finally:
-                os.close(shared)
-
-    @staticmethod
-    def _id(fd: int) -> str:
-        """Return the id; the first node has made it. A link gives the file its name only when it is complete."""
-        with contextlib.suppress(FileNotFoundError):
-            return _checked_id(files.read(layout.ID, len("0" * 17), below=fd))
-        draft = f"{layout.ID}.{secrets.token_hex(8)}"
-        new = files.create(draft, below=fd)
-        try:
-            os.write(new, secrets.token_hex(8).encode())
-            os.fsync(new)
-            with contextlib.suppress(FileExistsError):
-                os.link(draft, layout.ID, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
-        finally:
-            os.close(new)
-            os.unlink(draft, dir_fd=fd)
-        return _checked_id(files.read(layout.ID, len("0" * 17), below=fd))
+            with opened_root(self._shared) as shared, files.made(self.path.name, below=shared) as fd:
+                found = identity.establish(fd, self.path.name)
+                for name in (layout.UNFINISHED, layout.TRASH):
+                    with files.made(name, below=fd):
+                        pass
+        self._id = self._id or found
+        return found
 
     def whole_steps(self) -> dict[PersistedStep, int]:
         """Return the whole steps, each with the time (ns) of its directory."""
@@ -70,8 +53,8 @@ class JobDir:
 
     def unfinished_steps(self) -> list[PersistedStep]:
         """Return the steps of which something is there, and no final name."""
-        with self._opened(layout.UNFINISHED) as fd:
-            return [step for step, _ in self._directories(fd, layout.parse_unfinished)]
+        with self._opened() as fd, files.opened(layout.UNFINISHED, below=fd) as above:
+            return [step for step, _ in self._directories(above, layout.parse_unfinished)]
 
     def _directories(self, fd: int, parse: "layout.Parse") -> Iterator[tuple[PersistedStep, int]]:
         for entry in files.entries(fd, str(self.path)):
@@ -106,10 +89,10 @@ class JobDir:
         with self._opened() as fd:
             if files.is_directory(layout.whole_name(step), below=fd):
                 return
-        with self._opened(layout.UNFINISHED) as fd, files.made(str(step), below=fd) as unfinished:
-            copy = PartCopy(unfinished, index, pause)
-            if not copy.is_done():
-                copy.copy(source, wanted)
+            with files.opened(layout.UNFINISHED, below=fd) as above, files.made(str(step), below=above) as unfinished:
+                copy = PartCopy(unfinished, index, pause)
+                if not copy.is_done():
+                    copy.copy(source, wanted)
 
     def complete(self, step: PersistedStep) -> bool:
         """Give a step its final name if all of its parts are there; return whether it is whole now."""
@@ -120,7 +103,7 @@ class JobDir:
                     self._complete(fd, step, name)
             if not files.is_directory(name, below=fd):
                 return False
-        self.remove_unfinished([step])
+            _throw_away(fd, layout.UNFINISHED, [str(step)])
         return True
 
     def _complete(self, fd: int, step: PersistedStep, name: str) -> None:
@@ -130,7 +113,7 @@ class JobDir:
             try:
                 self._check_files(unfinished, layout.merge_parts(parts))
             except PersistError:
-                self.remove_unfinished([step])
+                _throw_away(fd, layout.UNFINISHED, [str(step)])
                 raise
             if files.rename_new(layout.FILES, name, below=unfinished, into=fd):
                 os.fsync(fd)
@@ -166,35 +149,36 @@ class JobDir:
 
     def remove_whole(self, steps: Iterable[PersistedStep]) -> None:
         """Throw these whole steps away; each loses its name by one rename."""
-        self._throw_away([self.path / layout.whole_name(step) for step in steps])
+        with self._opened() as fd:
+            _throw_away(fd, "", [layout.whole_name(step) for step in steps])
 
     def remove_unfinished(self, steps: Iterable[PersistedStep]) -> None:
         """Throw away what was written of these steps."""
-        self._throw_away([self.path / layout.UNFINISHED / str(step) for step in steps])
-
-    def _throw_away(self, paths: list[Path]) -> None:
-        with self._opened(layout.TRASH) as trash:
-            for path in paths:
-                for_now = f"{path.name[:100]}.{secrets.token_hex(8)}"
-                with files.opened(path.parent) as parent, contextlib.suppress(FileNotFoundError):
-                    os.rename(path.name, for_now, src_dir_fd=parent, dst_dir_fd=trash)
+        with self._opened() as fd:
+            _throw_away(fd, layout.UNFINISHED, [str(step) for step in steps])
 
     def empty_trash(self) -> None:
         """Delete what was thrown away; this can take long."""
-        TrashDir(self.path / layout.TRASH).empty()
+        with self._opened() as fd:
+            TrashDir(Path(layout.TRASH), below=fd).empty()
 
     @contextlib.contextmanager
-    def _opened(self, name: str = "") -> Iterator[int]:
-        with translated(f"cannot use {self.path}"), files.opened(self.path) as fd:
-            if not name:
-                yield fd
-                return
-            with files.opened(name, below=fd) as below:
-                yield below
+    def _opened(self) -> Iterator[int]:
+        """Open the directory of the job, and check that it is this one. All work begins from this descriptor."""
+        with (
+            translated(f"cannot use {self.path}"),
+            opened_root(self._shared) as shared,
+            files.opened(self.path.name, below=shared) as fd,
+        ):
+            identity.check(fd, self.path.name, self._id)
+            yield fd
 
 
-def _checked_id(data: bytes) -> str:
-    text = data.decode("ascii", "replace")
-    if not layout.is_id(text):
-        raise PersistRefused(f"{layout.ID} is not the id of a directory of elasticjob")
-    return text
+def _throw_away(fd: int, above: str, names: Iterable[str]) -> None:
+    """Rename these directories into the trash of a job; `fd` is a descriptor of its directory."""
+    with contextlib.ExitStack() as stack:
+        trash = stack.enter_context(files.opened(layout.TRASH, below=fd))
+        parent = stack.enter_context(files.opened(above, below=fd)) if above else fd
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(name, f"{name[:100]}.{secrets.token_hex(8)}", src_dir_fd=parent, dst_dir_fd=trash)

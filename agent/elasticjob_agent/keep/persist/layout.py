@@ -6,6 +6,7 @@
     <persistTo>/<job>/.unfinished/<step>/writing/                    a file that is being written
     <persistTo>/<job>/.trash/                                        what is being deleted
     <persistTo>/<job>/.id                                            random text: the same on all nodes
+    <persistTo>/<job>/.job                                           the text <job>: no other name is right
 
 Others may write into that directory, so each name that is read is checked by the type that it becomes.
 """
@@ -22,7 +23,7 @@ from elasticjob_agent.keep.volume.file_names import check_files
 from elasticjob_api.errors import RecordError
 from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep, parse_number
 
-UNFINISHED, TRASH, ID = ".unfinished", ".trash", ".id"
+UNFINISHED, TRASH, ID, JOB = ".unfinished", ".trash", ".id", ".job"
 FILES, PARTS, WRITING = "files", "parts", "writing"
 _PREFIX = "step-"
 _WORDS = ("number", "run", "round", "nonce", "parts")

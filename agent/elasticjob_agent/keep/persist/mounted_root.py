@@ -7,12 +7,23 @@ the steps of one node alone.
 import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from elasticjob_agent.keep.persist.errors import PersistRefused
 
 _MODE = 0o770
 """For this user and the group of the volume: `fsGroup` in Kubernetes."""
+
+
+@contextlib.contextmanager
+def opened_root(path: Path) -> Iterator[int]:
+    """Open the shared directory."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def make_missing(path: Path) -> None:

@@ -25,15 +25,17 @@ _PASSES = 10_000
 class TrashDir:
     """The directory of things that are to be deleted."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, below: int | None = None) -> None:
+        """`path` is relative to the descriptor `below`, if one is given."""
         self._path = path
+        self._below = below
         self._numbers = itertools.count()
         self._emptying = threading.Lock()
 
     def throw_away(self, path: Path) -> None:
         """Rename this file or directory into the trash, if it exists; raise VolumeError."""
         with translated(f"cannot delete {str(path)!r:.300}"), contextlib.suppress(FileNotFoundError):
-            trash = os.open(self._path, _DIRECTORY)
+            trash = os.open(self._path, _DIRECTORY, dir_fd=self._below)
             try:
                 self._move(path, None, trash)
             finally:
@@ -63,7 +65,7 @@ class TrashDir:
 
     def _delete_entries(self, count: int) -> None:
         with contextlib.suppress(OSError):
-            trash = os.open(self._path, _DIRECTORY)
+            trash = os.open(self._path, _DIRECTORY, dir_fd=self._below)
             try:
                 for _ in range(_PASSES):
                     if (deleted := self._pass(trash, count)) == 0:

@@ -1,11 +1,13 @@
 """The directory of one job on disk, and parts in memory that are written into it."""
 
+import contextlib
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from elasticjob_agent.keep.persist.errors import PersistError
 from elasticjob_agent.keep.persist.job_dir import JobDir
 from elasticjob_agent.keep.persist.layout import SourceFile, job_dir_name, whole_name
 from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
@@ -80,7 +82,31 @@ def each_end(act: Callable[[], object], reset: Callable[[], object]) -> Iterator
         yield operation
 
 
+def exchanged_before(operation: int, act: Callable[[], object], exchange: Callable[[], object]) -> bool:
+    """Run `act` in a process where `exchange` comes before its file operation of this number; return whether it did."""
+    pid = os.fork()
+    if pid == 0:
+        is_done = []
+
+        def once() -> None:
+            is_done.append(True)
+            exchange()
+
+        try:
+            _call_before(operation, once)
+            with contextlib.suppress(PersistError):
+                act()
+        finally:
+            os._exit(len(is_done))
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status) == 1
+
+
 def _die_before(operation: int) -> None:
+    _call_before(operation, lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+def _call_before(operation: int, act: Callable[[], object]) -> None:
     count = 0
 
     def hook(event: str, _arguments: tuple[object, ...]) -> None:
@@ -88,6 +114,6 @@ def _die_before(operation: int) -> None:
         if event in _WRITES:
             count += 1
             if count == operation:
-                os.kill(os.getpid(), signal.SIGKILL)
+                act()
 
     sys.addaudithook(hook)

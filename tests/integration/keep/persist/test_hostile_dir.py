@@ -13,6 +13,7 @@ from tests.integration.keep.persist.job_dirs import (
     JOB,
     PARTS,
     WHOLE,
+    exchanged_before,
     step_of,
     whole_directories,
     write_part,
@@ -87,6 +88,76 @@ def test_links_are_removed_and_not_what_they_name(directory: JobDir, elsewhere: 
     directory.empty_trash()
     assert contents(elsewhere) == {"secret": b"s"}
     assert [*(directory.path / ".trash").iterdir()] == []
+
+
+def test_a_link_that_comes_at_any_time_leads_no_deletion_elsewhere(shared: Path, tmp_path: Path) -> None:
+    foreign = {f".unfinished/{STEP}/a": b"1", ".trash/old/b": b"2", f"{whole_name(STEP)}/c": b"3"}
+
+    def act() -> None:
+        directory.remove_whole([STEP])
+        directory.remove_unfinished([step_of(130), STEP])
+        directory.empty_trash()
+
+    operation, is_exchanged = 0, True
+    while is_exchanged:
+        operation += 1
+        elsewhere = write_files(tmp_path / f"elsewhere{operation}", foreign)
+        directory = JobDir(shared / str(operation), JOB)
+        directory.path.parent.mkdir()
+        directory.open()
+        write_step(directory, tmp_path, STEP)
+        write_part(directory, tmp_path, step_of(130), 0, PARTS[0])
+
+        def exchange(path: Path = directory.path, elsewhere: Path = elsewhere) -> None:
+            path.rename(path.with_name("moved"))
+            path.symlink_to(elsewhere)
+
+        is_exchanged = exchanged_before(operation, act, exchange)
+        assert contents(elsewhere) == foreign, f"after the exchange before operation {operation}"
+    assert operation > 10, "the writer had fewer file operations than a test of it needs"
+
+
+def test_the_directory_of_another_job_is_neither_read_nor_changed(shared: Path, tmp_path: Path) -> None:
+    other = "/elasticjob/main/team/other/77"
+    mine, theirs = JobDir(shared, JOB), JobDir(shared, other)
+    for each, step in ((mine, STEP), (theirs, step_of(200))):
+        each.open()
+        write_step(each, tmp_path, step)
+    mine.path.rename(shared / "moved")
+    theirs.path.rename(mine.path)
+    before = contents(mine.path)
+    fresh = JobDir(shared, JOB)
+    for act in (
+        fresh.open,
+        fresh.whole_steps,
+        fresh.unfinished_steps,
+        mine.whole_steps,
+        lambda: mine.check_whole(step_of(200)),
+        lambda: mine.complete(step_of(200)),
+        lambda: mine.remove_whole([step_of(200)]),
+        lambda: mine.remove_unfinished([step_of(200)]),
+        lambda: write_part(mine, tmp_path, step_of(300), 0, PARTS[0]),
+        mine.empty_trash,
+    ):
+        with pytest.raises(PersistRefused, match=r"team.llama is the directory of another job, 'team.other'"):
+            act()
+    assert contents(mine.path) == before
+
+
+def test_a_directory_of_an_older_version_is_used_but_none_that_took_its_place(shared: Path, tmp_path: Path) -> None:
+    mine = JobDir(shared, JOB)
+    mine.open()
+    write_step(mine, tmp_path, STEP)
+    (mine.path / ".job").unlink()
+    again = JobDir(shared, JOB)
+    found = again.open()
+    assert [*again.whole_steps()] == [STEP]
+    assert (mine.path / ".job").read_text() == "team.llama"
+    mine.path.rename(shared / "moved")
+    assert JobDir(shared, JOB).open() != found
+    (mine.path / ".job").unlink()
+    with pytest.raises(PersistRefused, match="is another directory than before"):
+        again.whole_steps()
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo"])
