@@ -11,15 +11,13 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from elasticjob_agent.keep.persist import files, identity, layout
+from elasticjob_agent.keep.persist import files, identity, layout, markers
 from elasticjob_agent.keep.persist.errors import PersistError, PersistRefused, translated
 from elasticjob_agent.keep.persist.layout import PersistedFile, SourceFile
 from elasticjob_agent.keep.persist.mounted_root import make_missing, opened_root
 from elasticjob_agent.keep.persist.part_copy import PartCopy, Pause
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_api.kept_steps import PersistedStep
-
-_MARKER_BYTES = 16 << 20
 
 
 class JobDir:
@@ -108,28 +106,17 @@ class JobDir:
 
     def _complete(self, fd: int, step: PersistedStep, name: str) -> None:
         with files.opened(layout.UNFINISHED, below=fd) as above, files.opened(str(step), below=above) as unfinished:
-            if (parts := self._markers(unfinished, step)) is None:
-                return
             try:
-                self._check_files(unfinished, layout.merge_parts(parts))
+                with files.opened(layout.PARTS, below=unfinished) as parts:
+                    merged = markers.read_all(parts, step.step.parts)
+                if merged is None:
+                    return
+                self._check_files(unfinished, merged)
             except PersistError:
                 _throw_away(fd, layout.UNFINISHED, [str(step)])
                 raise
             if files.rename_new(layout.FILES, name, below=unfinished, into=fd):
                 os.fsync(fd)
-
-    @staticmethod
-    def _markers(unfinished: int, step: PersistedStep) -> list[tuple[PersistedFile, ...]] | None:
-        """Return the files of each part; None if a part is missing."""
-        with files.opened(layout.PARTS, below=unfinished) as parts, os.scandir(parts) as scan:
-            limit = step.step.parts
-            found = {index for entry in scan if (index := layout.parse_marker(entry.name)) is not None}
-            if found != set(range(limit)):
-                return None
-            return [
-                layout.decode_marker(files.read(layout.marker_name(index), _MARKER_BYTES, below=parts))
-                for index in range(limit)
-            ]
 
     @staticmethod
     def _check_files(unfinished: int, merged: dict[str, PersistedFile]) -> None:

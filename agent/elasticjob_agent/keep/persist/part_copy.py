@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from elasticjob_agent.keep.persist import files, layout
+from elasticjob_agent.keep.persist import files, layout, markers
 from elasticjob_agent.keep.persist.errors import SourceChangedError
 from elasticjob_agent.keep.persist.layout import PersistedFile, SourceFile
 from elasticjob_agent.keep.volume.errors import PartChangedError
@@ -106,7 +106,7 @@ class PartCopy:
         draft = f"{self._index}.{secrets.token_hex(8)}"
         fd = files.create(draft, below=writing)
         try:
-            _write_all(fd, layout.encode_marker(found))
+            _write_all(fd, markers.encode(found))
             os.fsync(fd)
         finally:
             os.close(fd)

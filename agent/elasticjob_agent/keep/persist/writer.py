@@ -7,6 +7,7 @@ a check does not wait for them.
 
 import contextlib
 import ctypes
+import logging
 import os
 import platform
 import queue
@@ -35,6 +36,8 @@ _NICE = 10
 _PROGRESS_S = 1.0
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 _LOWEST_BEST_EFFORT = (2 << 13) | 7
+
+log = logging.getLogger(__name__)
 
 
 class Writer:
@@ -100,8 +103,10 @@ class Writer:
         if not self._id:
             found = self._directory.open()
             for step in self._directory.unfinished_steps():
-                with contextlib.suppress(PersistError):  # it is reported when it is written
+                try:
                     self._directory.complete(step)
+                except PersistError as error:
+                    log.warning("an unfinished step in persistTo was not completed: %s: %s", step, error)
             self._id = found
         return WriterAnswer(
             number, id=self._id, steps={str(step): at for step, at in self._directory.whole_steps().items()}
