@@ -58,6 +58,23 @@ def create(name: str, *, below: int) -> int:
     return os.open(name, _CREATE, 0o644, dir_fd=below)
 
 
+def write_new(name: str, data: bytes, *, below: int) -> None:
+    """Write a file that is not there yet, and return when the disk has it."""
+    fd = create(name, below=below)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of this: one call may write less."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
 def read(name: str, most: int, *, below: int) -> bytes:
     """Return the contents of a regular file, `most` bytes at most."""
     fd = os.open(name, _READ, dir_fd=below)

@@ -55,12 +55,10 @@ def _make_once(name: str, text: str, *, below: int) -> None:
         os.stat(name, dir_fd=below, follow_symlinks=False)
         return
     draft = f"{name}.{secrets.token_hex(8)}"
-    new = files.create(draft, below=below)
     try:
-        os.write(new, text.encode())
-        os.fsync(new)
+        files.write_new(draft, text.encode(), below=below)
         with contextlib.suppress(FileExistsError):
             os.link(draft, name, src_dir_fd=below, dst_dir_fd=below, follow_symlinks=False)
     finally:
-        os.close(new)
-        os.unlink(draft, dir_fd=below)
+        with contextlib.suppress(FileNotFoundError):  # it could not be made
+            os.unlink(draft, dir_fd=below)

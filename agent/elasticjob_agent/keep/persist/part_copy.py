@@ -89,7 +89,7 @@ class PartCopy:
             if not piece:
                 break
             crc, copied, unsynced = zlib.crc32(piece, crc), copied + len(piece), unsynced + len(piece)
-            _write_all(writes, piece)
+            files.write_all(writes, piece)
             if unsynced >= _SYNC_BYTES:
                 os.fdatasync(writes)
                 os.posix_fadvise(writes, 0, copied, os.POSIX_FADV_DONTNEED)
@@ -104,19 +104,8 @@ class PartCopy:
 
     def _write_marker(self, writing: int, found: Sequence[PersistedFile]) -> None:
         draft = f"{self._index}.{secrets.token_hex(8)}"
-        fd = files.create(draft, below=writing)
-        try:
-            _write_all(fd, markers.encode(found))
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        files.write_new(draft, markers.encode(found), below=writing)
         with files.made(layout.PARTS, below=self._unfinished) as parts:
             os.rename(draft, layout.marker_name(self._index), src_dir_fd=writing, dst_dir_fd=parts)
             os.fsync(parts)
         os.fsync(self._unfinished)
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
