@@ -11,6 +11,7 @@ import itertools
 import os
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 from elasticjob_agent.keep.volume import space
@@ -34,16 +35,13 @@ class TrashDir:
 
     def throw_away(self, path: Path) -> None:
         """Rename this file or directory into the trash, if it exists; raise VolumeError."""
-        with translated(f"cannot delete {str(path)!r:.300}"), contextlib.suppress(FileNotFoundError):
-            trash = os.open(self._path, _DIRECTORY, dir_fd=self._below)
-            try:
-                self._move(path, None, trash)
-            finally:
-                os.close(trash)
+        what = translated(f"cannot delete {str(path)!r:.300}")
+        with what, contextlib.suppress(FileNotFoundError), self._opened() as trash:
+            self._move(path, None, trash)
 
     def is_empty(self) -> bool:
         """Return whether nothing is left to delete, as far as that can be read."""
-        with contextlib.suppress(OSError), os.scandir(self._path) as entries:
+        with contextlib.suppress(OSError), self._opened() as trash, os.scandir(trash) as entries:
             return next(entries, None) is None
         return True
 
@@ -64,15 +62,19 @@ class TrashDir:
         self._delete_entries(count)
 
     def _delete_entries(self, count: int) -> None:
-        with contextlib.suppress(OSError):
-            trash = os.open(self._path, _DIRECTORY, dir_fd=self._below)
-            try:
-                for _ in range(_PASSES):
-                    if (deleted := self._pass(trash, count)) == 0:
-                        return
-                    count -= deleted
-            finally:
-                os.close(trash)
+        with contextlib.suppress(OSError), self._opened() as trash:
+            for _ in range(_PASSES):
+                if (deleted := self._pass(trash, count)) == 0:
+                    return
+                count -= deleted
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        trash = os.open(self._path, _DIRECTORY, dir_fd=self._below)
+        try:
+            yield trash
+        finally:
+            os.close(trash)
 
     def _pass(self, trash: int, count: int) -> int:
         """Read the trash once; return how many entries were deleted or moved."""
