@@ -374,6 +374,8 @@ class StepKeeper:
             drop()
 
     def _drop_steps(self, steps: Collection[KeptStep]) -> None:
+        if not steps:  # the usual case, at each part that is taken: the look at the volume reads a directory
+            return
         parts = {*self.volume.parts(), *self.volume.partial_parts()}
         self.volume.drop([part for part in parts if part.step in steps])
 
