@@ -6,16 +6,23 @@ import pytest
 
 from elasticjob_agent.keep.keeper.errors import RequestRefused
 from elasticjob_agent.rendezvous.protocol.keep.history import strike_step
-from tests.integration.keep.keeper_group import keeper_group
+from elasticjob_api.kept_steps import KeptStep
+from tests.integration.keep.keeper_group import GroupNode, KeeperGroup, keeper_group
+
+
+async def commit_a_step(group: KeeperGroup, count: int) -> tuple[list[GroupNode], KeptStep]:
+    """Return so many nodes of a round, and the step that they have committed."""
+    nodes = [await group.add(slot) for slot in range(count)]
+    await group.round(*nodes)
+    group.publish(1)
+    await group.until_committed(group.step(1))
+    return nodes, group.step(1)
 
 
 async def test_a_step_that_is_whole_by_a_false_claim_is_not_restored_and_an_older_one_is(keep_dir: Path) -> None:
     async with keeper_group(keep_dir) as group:
-        nodes = [await group.add(slot) for slot in range(3)]
-        await group.round(*nodes)
-        group.publish(1)
-        committed, claimed = group.step(1), group.step(2)
-        await group.until_committed(committed)
+        nodes, committed = await commit_a_step(group, 3)
+        claimed = group.step(2)
         for index, node in enumerate(nodes[:2]):
             node.publish(f"step-2.{index}-of-3", {f"part{index}": b"x"})
         nodes[2].claimed[claimed] = frozenset({2})
@@ -31,11 +38,8 @@ async def test_a_step_that_is_whole_by_a_false_claim_is_not_restored_and_an_olde
 
 async def test_a_claim_of_a_step_that_no_member_has_ends_in_the_committed_one(keep_dir: Path) -> None:
     async with keeper_group(keep_dir) as group:
-        nodes = [await group.add(slot) for slot in range(2)]
-        await group.round(*nodes)
-        group.publish(1)
-        committed, claimed = group.step(1), group.step(9)
-        await group.until_committed(committed)
+        nodes, committed = await commit_a_step(group, 2)
+        claimed = group.step(9)
         nodes[1].claimed[claimed] = frozenset({0, 1})
         with pytest.raises(RequestRefused):
             await group.round(*nodes)

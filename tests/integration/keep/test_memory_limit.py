@@ -53,6 +53,14 @@ def node(keep_dir: Path) -> Node:
     return Node(keep_dir)
 
 
+def receive_half(node: Node, number: int) -> None:
+    """Let a peer offer a part of this step, and send all but its last byte."""
+    assert node.offer(number) is OfferAnswer.WANT
+    receipt = offer(node.keeper.volume, part_of(number, 1, 2), STATE)
+    receipt.write(0, STATE["state"][:-1])
+    receipt.close()
+
+
 def test_steps_that_come_faster_than_their_copies_need_the_memory_of_the_rules(node: Node) -> None:
     peaks = []
     for number in range(1, STEPS):
@@ -74,20 +82,14 @@ def test_commits_leave_no_more_memory_than_the_rules_allow(node: Node) -> None:
 
 def test_parts_that_arrived_half_go_when_the_floor_has_passed_them(node: Node) -> None:
     for number in range(1, STEPS):
-        assert node.offer(number) is OfferAnswer.WANT
-        receipt = offer(node.keeper.volume, part_of(number, 1, 2), STATE)
-        receipt.write(0, STATE["state"][:-1])
-        receipt.close()
+        receive_half(node, number)
         node.keeper.learn(SafePoint(LINEAGE, floor=KeptStep(LINEAGE, number + 1, 2)))
         assert node.keeper.volume.partial_parts() == set()
 
 
 def test_parts_that_arrived_half_go_when_a_newer_step_is_offered(node: Node) -> None:
     for number in range(1, STEPS):
-        assert node.offer(number) is OfferAnswer.WANT
-        receipt = offer(node.keeper.volume, part_of(number, 1, 2), STATE)
-        receipt.write(0, STATE["state"][:-1])
-        receipt.close()
+        receive_half(node, number)
         assert node.keeper.volume.partial_parts() == {KeptPart(KeptStep(LINEAGE, number, 2), 1)}
 
 
