@@ -1,7 +1,7 @@
 """Compare warm with cold rounds, in turns: `python -m tests.frameworks.warm_start.soak PROGRAM --rounds 300`.
 
 Prints how often each kind of round had each result and each end. The exit code is 1 if any two results differ, or if a
-warm round did not succeed. Standard error and core dumps of such rounds are kept in the folder.
+round did not succeed. Standard error and core dumps of such rounds are kept in the folder.
 """
 
 import argparse
@@ -57,22 +57,13 @@ class Tally:
 
     @property
     def failures(self) -> list[str]:
-        """Return a sentence for each difference from one and the same result, and for each end of warm rounds alone."""
+        """Return a sentence for each difference from one and the same result."""
         results = {results for _, results, _ in self.counts if all(results)}
         found = [f"{len(results)} different results"] if len(results) > 1 else []
-        return [*found, *self._bad_ends("warm")]
-
-    @property
-    def remarks(self) -> list[str]:
-        """Return a sentence for each bad end of cold rounds: the program fails without a warm start, too."""
-        return self._bad_ends("cold")
-
-    def _bad_ends(self, of_kind: str) -> list[str]:
-        found = []
         for (kind, lines, ends), count in self.counts.items():
-            if kind == of_kind and not all(lines):
+            if not all(lines):
                 found.append(f"{count} {kind} rounds have no result of every rank")
-            if kind == of_kind and set(ends) != {"exited with code 0"}:
+            if set(ends) != {"exited with code 0"}:
                 found.append(f"{count} {kind} rounds ended with: {', '.join(ends)}")
         return found
 
@@ -117,7 +108,6 @@ async def _take_turn(rounds: Rounds, tally: Tally, *, is_cold: bool, is_warm: bo
         print(
             f"{tally.rounds_of('cold')} cold, {tally.rounds_of('warm')} warm",
             *tally.failures,
-            *tally.remarks,
             sep="; ",
             file=sys.stderr,
             flush=True,
