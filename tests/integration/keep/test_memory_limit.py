@@ -21,8 +21,9 @@ STEPS = 12
 class Node:
     """The keeper of the member of rank 0 of two, without a thread that deletes what is dropped."""
 
-    def __init__(self, keep_dir: Path) -> None:
-        self.keeper = StepKeeper(OpenRequest(str(keep_dir), JOB, RUN), report=print, on_change=lambda: None)
+    def __init__(self, keep_dir: Path, *, size_limit: int | None = None) -> None:
+        opened = OpenRequest(str(keep_dir), JOB, RUN, size_limit=size_limit)
+        self.keeper = StepKeeper(opened, report=print, on_change=lambda: None)
         self.folder = keep_dir
         place = RoundPlace(rank=0, members=2, base_rank=0, workers=1, world_size=2)
         self.incoming = self.keeper.begin(BeginRequest(RUN, LINEAGE, place=place, copies=1))
@@ -109,3 +110,12 @@ def test_little_that_was_dropped_is_left_to_the_thread_that_deletes(node: Node) 
     node.keeper.learn(SafePoint(LINEAGE, committed=KeptStep(LINEAGE, 2, 2)))
     node.keeper.memory.enforce()
     assert node.parts() == len((1, 2))
+
+
+def test_a_limit_counts_nothing_as_room_that_is_only_being_deleted(keep_dir: Path) -> None:
+    """The limit does not count the trash, so what leaves the trash gives no room below the limit."""
+    node = Node(keep_dir, size_limit=2 * SIZE + SIZE // 2)
+    for number in range(1, STEPS):
+        node.publish(number)
+        assert node.keeper.volume.holdings().keys() == {KeptStep(LINEAGE, 1, 2)}
+    assert node.keeper.skipped == STEPS - 2

@@ -48,7 +48,7 @@ class MemoryLimit:
         held = self._volume.parts()
         needed = max((manifest.size for manifest in held.values() if manifest.is_own), default=0)
         dropped = sum(held[part].size for part in without)
-        return needed, self._volume.free_bytes() + self._volume.trash.used_bytes() + dropped
+        return needed, self._volume.free_bytes(with_trash=True) + dropped
 
     def _part_bytes(self) -> int:
         """Return the bytes of the largest own part; parts of one step at one node count together."""

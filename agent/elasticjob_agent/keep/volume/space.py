@@ -19,9 +19,12 @@ def free_bytes(root: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def room_in(paths: VolumePath, size_limit: int | None) -> int:
-    """Return the room of a volume, which is below 0 above its limit; raise VolumeError."""
-    free = free_bytes(paths.root)
+def room_in(paths: VolumePath, size_limit: int | None, *, with_trash: bool = False) -> int:
+    """Return the room of a volume, which is below 0 above its limit; raise VolumeError.
+
+    With `with_trash`, what is being deleted counts as free. The limit never counts it.
+    """
+    free = free_bytes(paths.root) + (used_bytes([paths.trash]) if with_trash else 0)
     if size_limit is None:
         return free
     used = used_bytes([paths.held, paths.partial, paths.incoming, paths.kept, paths.pinned])

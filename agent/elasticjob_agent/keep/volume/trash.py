@@ -14,7 +14,6 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from elasticjob_agent.keep.volume import space
 from elasticjob_agent.keep.volume.errors import translated
 
 _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
@@ -44,10 +43,6 @@ class TrashDir:
         with contextlib.suppress(OSError), self._opened() as trash, os.scandir(trash) as entries:
             return next(entries, None) is None
         return True
-
-    def used_bytes(self) -> int:
-        """Return the bytes that are being deleted."""
-        return space.used_bytes([self._path])
 
     def empty(self) -> None:
         """Delete everything in the trash, as far as that is allowed; this can take seconds.
