@@ -7,7 +7,7 @@ second. Neither must be complete: the scan after the workers are reaped is.
 import contextlib
 from pathlib import Path
 
-from elasticjob_agent.keep.keeper.inotify import InotifyMissing, InotifyWatch
+from elasticjob_agent.keep.keeper.inotify import Inotify, InotifyMissing
 from elasticjob_agent.keep.rules.step_name import is_step_name
 
 _POLL_S = 1.0
@@ -18,14 +18,16 @@ _MOST_NAMES = 10_000
 class IncomingWatch:
     """A watch for names in one directory."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, inotify: Inotify) -> None:
+        """`inotify` is that of the keeper; it watches this directory until `close`."""
         self._directory = directory
-        self._inotify: InotifyWatch | None = None
+        self._inotify: Inotify | None = None
         self._made_in_place: set[str] = set()
         self._seen_ns = 0
         self._looks_again = False
         with contextlib.suppress(InotifyMissing):
-            self._inotify = InotifyWatch(directory)
+            inotify.watch(directory)
+            self._inotify = inotify
 
     @property
     def fd(self) -> int:
@@ -56,7 +58,7 @@ class IncomingWatch:
     def close(self) -> None:
         """End the watch."""
         if self._inotify is not None:
-            self._inotify.close()
+            self._inotify.unwatch()
 
     def _poll(self) -> list[str] | None:
         try:

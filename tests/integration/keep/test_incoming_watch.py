@@ -1,0 +1,65 @@
+"""The names that a keeper notices in the directory of its round, with the kernel's inotify."""
+
+import select
+import shutil
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.keep.keeper.incoming_watch import IncomingWatch
+from elasticjob_agent.keep.keeper.inotify import Inotify
+
+
+@pytest.fixture
+def directories(tmp_path: Path) -> tuple[Path, Path]:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    second.mkdir()
+    return first, second
+
+
+def rename_into(directory: Path, name: str) -> None:
+    (directory / "tmp").mkdir()
+    (directory / "tmp").rename(directory / name)
+
+
+def is_readable(watch: IncomingWatch) -> bool:
+    return bool(select.select([watch.fd], [], [], 0)[0])
+
+
+def test_a_renamed_name_is_noticed_once_and_one_made_in_place_is_remembered(directories: tuple[Path, Path]) -> None:
+    watch = IncomingWatch(directories[0], Inotify())
+    rename_into(directories[0], "step-1")
+    (directories[0] / "step-2").mkdir()
+    assert is_readable(watch)
+    assert watch.new_names() == ["step-1"]
+    assert watch.new_names() == []
+    assert [name for name in ("step-1", "step-2") if watch.was_made_in_place(name)] == ["step-2"]
+
+
+def test_the_next_round_has_the_same_instance_and_no_name_of_the_round_before(directories: tuple[Path, Path]) -> None:
+    """The kernel needs milliseconds to close an instance, and a round waited for that."""
+    inotify = Inotify()
+    before = IncomingWatch(directories[0], inotify)
+    fd = before.fd
+    rename_into(directories[0], "step-1")
+    before.close()
+    watch = IncomingWatch(directories[1], inotify)
+    rename_into(directories[0], "step-2")
+    rename_into(directories[1], "step-3")
+    assert watch.new_names() == ["step-3"]
+    assert watch.fd == fd
+
+
+def test_a_directory_that_is_deleted_is_read_once_and_its_watch_can_still_be_ended(
+    directories: tuple[Path, Path],
+) -> None:
+    inotify = Inotify()
+    watch = IncomingWatch(directories[0], inotify)
+    shutil.rmtree(directories[0])
+    assert watch.new_names() is None
+    assert watch.new_names() == []
+    watch.close()
+    following = IncomingWatch(directories[1], inotify)
+    rename_into(directories[1], "step-1")
+    assert following.new_names() == ["step-1"]
