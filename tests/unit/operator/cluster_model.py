@@ -439,11 +439,22 @@ class Model:
         return True
 
     def _waits_for_a_pod(self) -> bool:
-        """Return whether a slot has no pod because of its back-off; a refused pod does not count."""
+        """Return whether a slot has no pod because of its back-off.
+
+        A refused pod does not count, and neither does the pod of a finished member: it is not replaced in this round.
+        """
         if self.cluster.refusal is not None:
             return False
         state, live = self.state(), {name_of(pod) for pod in self.pods() if is_live(pod)}
-        return (state is None or not state.phase.is_final) and not self.named() <= live
+        return (state is None or not state.phase.is_final) and not self.named() - self._finished_pods() <= live
+
+    def _finished_pods(self) -> set[str]:
+        """Return the pods of members of the active round whose workers have all exited with 0."""
+        spec, state = self.spec(), self.state()
+        if spec is None or state is None or state.phase is not RoundPhase.ACTIVE:
+            return set()
+        owners = [spec.owner(member.slot) for member in state.members if self.is_done(state.round, member)]
+        return {owner.pod for owner in owners if owner is not None}
 
 
 async def _turns() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from elasticjob_api.constants import ConditionType
 from elasticjob_api.records import SlotOwner, SpecRecord, encode
 from elasticjob_api.rendezvous_state import RoundPhase
 from elasticjob_etcd.interface import Put, Txn
@@ -177,6 +178,26 @@ def test_at_rest_no_further_request_is_sent(model: Model) -> None:
     running(model)
     model.begin_reconcile()
     assert not model.process.gate.held
+
+
+def test_a_finished_member_without_a_pod_gets_none_while_all_other_agents_are_unreachable(model: Model) -> None:
+    model.patch(replicas=3)
+    running(model)
+    before = model.spec()
+    model.finish_member(0)
+    finished, *others = model.pods()
+    model.delete_pod(finished)
+    model.confirm_deletion(finished)
+    for pod in others:
+        model.expire(pod)
+    model.quiesce()  # the operator looks again and again, as long as the agents are unreachable
+    assert model.status()["reason"] == ConditionType.AGENTS_UNREACHABLE
+    assert model.process.again_at_s is not None
+    model.now_s = model.process.again_at_s
+    model.begin_reconcile()
+    assert model.process.turn is None, [held.description for held in model.process.gate.held]
+    assert model.spec() == before
+    assert live_names(model) == model.named() - {name_of(finished)}
 
 
 def test_a_job_of_another_controller_is_never_written_to() -> None:
