@@ -1,6 +1,7 @@
-"""The kept steps of one node over a real keeper: a step is not given up because the keeper is away for a while."""
+"""The kept steps of a node over a real keeper: what it restores, and that a keeper that is away gives up no step."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,24 @@ from elasticjob_agent.keep.keeper.messages import OpenRequest
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
 from elasticjob_agent.node.node_keep import NodeKeep
+from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
+from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_api import constants
+from elasticjob_api.holdings import HoldingsRecord
+from elasticjob_api.kept_steps import KeptStep
 from elasticjob_api.keys import Keys
+from elasticjob_api.records import NodeRecord
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_etcd.memory.client import InMemoryEtcd
 from elasticjob_etcd.memory.store import InMemoryStore
 from testing.waiting import aeventually
 from tests.integration.keep.parts import contents, publish
 
-ME = Member(0, "0000000a")
+ME, OTHER = Member(0, "0000000a"), Member(1, "0000000b")
+SECRET = bytes(32)
 KEYS = Keys("/elasticjob/cli/test")
+HOST = "127.0.0.1"
 
 
 def active(round_: int, **fields: Any) -> RendezvousState:
@@ -30,13 +38,26 @@ def active(round_: int, **fields: Any) -> RendezvousState:
         phase=RoundPhase.ACTIVE,
         round=round_,
         nonce=f"nonce{round_}",
-        run="run",
+        run="0000000f",
         members=(ME,),
         nprocs="1x1",
         roles="default*1",
         master="10.0.0.1:29500",
         **fields,
     )
+
+
+def node_keep(directory: Path, store: InMemoryStore, host: str = "") -> NodeKeep:
+    """Return the kept steps of a node whose keeper is not started yet."""
+    volume, settings = OpenRequest(str(directory), KEYS.prefix, host=host), KeepSettings(directory=directory)
+    return NodeKeep(volume, KeeperLister(InMemoryEtcd(store), KEYS), settings)
+
+
+def join(store: InMemoryStore, member: Member, holdings: HoldingsRecord | None) -> None:
+    """Write the records with which a node joins."""
+    me = SessionIdentity(KEYS, member, store.grant(60.0).id)
+    record = NodeRecord(pod="pod", pod_uid="uid", lease=me.lease, host="host", address=HOST, nproc=1)
+    assert store.txn(transactions.join(me, record, spec_revision=0, holdings=holdings)).succeeded
 
 
 def take_away(volume: Path) -> None:
@@ -67,11 +88,7 @@ async def test_a_step_is_restored_by_a_keeper_that_could_not_be_reached_at_first
 ) -> None:
     caplog.set_level(logging.INFO)
     others = set(psutil.Process().children())
-    keep = NodeKeep(
-        OpenRequest(str(keep_dir), KEYS.prefix),
-        KeeperLister(InMemoryEtcd(InMemoryStore()), KEYS),
-        KeepSettings(directory=keep_dir),
-    )
+    keep = node_keep(keep_dir, InMemoryStore())
     await keep.start()
     try:
         keep.observe(ME, link_secret=None, leads=False)
@@ -90,3 +107,31 @@ async def test_a_step_is_restored_by_a_keeper_that_could_not_be_reached_at_first
         assert contents(Path(keep.variables()[constants.ENV_KEPT])) == {"state": b"x"}
     finally:
         await keep.close(erase=True)
+
+
+async def test_a_node_fetches_the_step_of_a_round_only_as_its_member(keep_dir: Path) -> None:
+    store, step = InMemoryStore(), KeptStep.parse("1.nonce1.7.1")
+    holder, idle = (node_keep(keep_dir.with_name(name), store, HOST) for name in ("holder", "idle"))
+    try:
+        for keep, member in (holder, ME), (idle, OTHER):
+            await keep.start()
+            keep.observe(member, link_secret=SECRET, leads=False)
+        await until_complete(holder, active(1))
+        holder.report_start()
+        publish(Path(holder.variables()[constants.ENV_KEEP]), "step-7", {"state": b"x"})
+        await holder.seal()
+        join(store, ME, holder.holdings)
+        state = active(2, history="1.nonce1.7", restore=str(step), sources="0:0")
+        for keep in (holder, idle):
+            await until_complete(keep, state)
+        # So the record of its join stays exact: the leader uses it without a `ready`.
+        assert idle.holdings is not None
+        assert not idle.holdings.steps
+        both = active(3, history="1.nonce1.7", restore=str(step), sources="0:0")
+        both = replace(both, members=(ME, OTHER), nprocs="1x2", roles="default*2")
+        for keep in (holder, idle):
+            await until_complete(keep, both)
+        assert idle.holdings.steps == {step: frozenset({0})}
+    finally:
+        await idle.close(erase=True)
+        await holder.close(erase=True)

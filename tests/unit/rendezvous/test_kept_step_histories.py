@@ -89,6 +89,33 @@ TestTrainingWithAnOperator = TrainingWithAnOperator.TestCase
 TestTrainingWithAnOperator.settings = STATEFUL
 
 
+def test_an_idle_node_that_never_ran_a_round_holds_what_it_joined_with() -> None:
+    """The leader uses its record without a `ready`. So it must not fetch the step of a round that it only sees."""
+    machine = TrainingWithAnOperator()
+    machine.begin(least=1, wanted=2, restarts=0, step=0, allowed=(1, 4), running=True)
+    job, (member, idle) = machine.job, machine.job.nodes
+    write_step(member)
+    job.restart()
+    job.settle()
+    idle.leave_requested = True
+    job.settle()
+    newcomer = job.nodes[-1]
+    assert job.state is not None
+    assert job.state.members == (member.running_as,)
+    assert job.state.restore, "the newcomer has seen a round that restores a step"
+    member.kill()
+    machine.a_lease_runs_out(index=0, afterwards=(0, 0))
+    for _ in range(2):
+        machine.turn(index=0, revisions=None, fault=None, afterwards=(1, 0))
+        machine.campaign(index=0, befall=[])
+    for _ in range(2):  # the newcomer leads, and closes the round before it writes `ready`
+        machine.close_a_round(revisions=None, fault=None)
+    assert newcomer.session is not None
+    assert job.state.members == (newcomer.session.me.member,)
+    assert not job.state.restore
+    machine.teardown()
+
+
 @pytest.mark.parametrize("batch", range(2))
 @pytest.mark.parametrize("kind", [TrainingAlone, TrainingWithAnOperator])
 def test_random_histories_keep_every_invariant(kind: type[Training], batch: int) -> None:

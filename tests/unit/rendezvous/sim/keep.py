@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
-from elasticjob_agent.rendezvous.protocol.ranks import Assignment
+from elasticjob_agent.rendezvous.protocol.ranks import Assignment, rank_of
 from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.kept_steps import KeptStep, Lineage
 from elasticjob_api.keys import Keys
@@ -32,6 +32,7 @@ class SimKeep(KeepPort):
         """Whether a fetch takes longer than the test lasts."""
         self._others = others
         self._on_failure = on_failure
+        self._me: Member | None = None
         self._run = ""
         self._phases: dict[str, RestorePhase] = {}
 
@@ -43,8 +44,9 @@ class SimKeep(KeepPort):
     async def seal(self) -> None:
         """Do nothing: a part is in the volume as soon as it is published."""
 
-    def observe(self, me: Member, *, link_secret: bytes | None, leads: bool) -> None:
-        """Do nothing: volumes are copied by the test."""
+    def observe(self, me: Member, *, link_secret: bytes | None, leads: bool) -> None:  # noqa: ARG002 -- volumes are copied by the test
+        """Take in this node's session."""
+        self._me = me
 
     def report_start(self) -> None:
         """Do nothing: nothing is dropped for a newer step."""
@@ -54,12 +56,14 @@ class SimKeep(KeepPort):
         return False
 
     def restore_phase(self, state: RendezvousState) -> RestorePhase:
-        """Drop what the state has given up, fetch what is missing, and return how far that is."""
-        if state.phase is not RoundPhase.ACTIVE:
+        """Drop what the state has given up, fetch what is missing at a member, and return how far that is."""
+        if state.phase is not RoundPhase.ACTIVE or self._me is None:
             return RestorePhase.NOT_NEEDED
         if state.nonce not in self._phases:
             self._drop_dead(state)
-            phase = self._fetch(state.step_to_restore())
+            # As in the product, only a member fetches. So the holdings that another node joined with stay exact.
+            step = None if rank_of(state, self._me) is None else state.step_to_restore()
+            phase = self._fetch(step)
             if phase is RestorePhase.FETCHING:
                 return phase
             if phase is RestorePhase.FAILED:
@@ -167,7 +171,8 @@ class KeepChecker:
             self.restored += 1
             assert _is_in(line, step), f"K6: {step} is of a branch that was given up"
             assert _is_whole(step, [volumes[pod] for pod in live]), f"K1: {step} is not whole"
-        # These nodes have reported all of their parts: they stopped their workers before, or never ran any.
+        # These nodes have reported all of their parts: they stopped their workers before, or never ran any. A node that
+        # was never a member has what it joined with.
         exact = {node.record.pod for node in view.nodes.values() if node.record.ready in {state.round, NO_ROUND}}
         sure = [volumes[pod] for pod in live & exact]
         whole = {each for volume in sure for each in volume if _is_in(line, each) and _is_whole(each, sure)}

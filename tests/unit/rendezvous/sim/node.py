@@ -237,6 +237,7 @@ class SimNode:
     def _member_state(self, session: Session) -> MemberState:
         state, holdings = self.last_known.state, self.keep.holdings
         session.observe(state)
+        self.keep.observe(session.me.member, link_secret=None, leads=self._election.is_leader)
         return MemberState(
             me=session.me.member,
             state=state,
