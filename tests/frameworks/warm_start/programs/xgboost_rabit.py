@@ -1,6 +1,9 @@
 """Three trees of XGBoost over its own collective (rabit).
 
 A rank that dials before the tracker listens sleeps for seconds. So all ranks wait for a file of rank 0.
+
+Each rank dials the tracker once more at its end. The end of rank 0 closes the tracker, so it waits for the others. A
+rank that dialled later would sleep for up to an hour in all (2 s, 4 s, …, 60 times by `dmlc_retry`).
 """
 
 import os
@@ -31,3 +34,6 @@ with xgboost.collective.CommunicatorContext(**address):
     options = {"nthread": 1, "max_depth": 3, "objective": "binary:logistic", "tree_method": "hist", "seed": 0}
     trees = xgboost.train(options, xgboost.DMatrix(rows, labels, nthread=1), TREES)
     report([trees.save_raw("json")], float(trees.predict(xgboost.DMatrix(rows, nthread=1))[0]))
+if rank == 0:
+    tracker.wait_for()
+    tracker_listens.unlink()
