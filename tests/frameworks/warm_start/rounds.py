@@ -33,7 +33,7 @@ class RoundResult:
     results: tuple[str, ...]
     """The line of each rank: hash and loss; empty if it wrote none."""
     ends: tuple[str, ...]
-    """How each rank ended, such as `exited with code 0`."""
+    """How each rank ended, such as `exited with code 0`; after SIGABRT with the reason that C++ or C has printed."""
     took_s: float
     stderr: tuple[str, ...]
 
@@ -95,7 +95,8 @@ class Rounds:
         took_s = time.monotonic() - began_s
         kind = "warm" if all(child.is_warm for child in children) else "cold"
         results = tuple(_last_line(stdout) for stdout, _ in output)
-        return RoundResult(kind, results, ends, took_s, tuple(err.decode(errors="replace") for _, err in output))
+        stderr = tuple(err.decode(errors="replace") for _, err in output)
+        return RoundResult(kind, results, tuple(map(_with_reason, ends, stderr)), took_s, stderr)
 
     async def _await_ends(self, children: Sequence[Child]) -> tuple[str, ...]:
         await asyncio.wait([child.exit for child in children], timeout=scaled(HANG_S))
@@ -118,6 +119,12 @@ class _keep:  # noqa: N801 - used as a function
     def __call__(self, data: bytes) -> None:
         self._place += data
         del self._place[:-_STDERR_BYTES]
+
+
+def _with_reason(end: str, stderr: str) -> str:
+    """Return this end, and after SIGABRT the last line: that of an abort in a race at the end is always the same."""
+    *_, last = "", *stderr.splitlines()
+    return f"{end}: {last}" if end == "killed by SIGABRT" else end
 
 
 def _last_line(stdout: bytearray) -> str:
