@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elasticjob_agent.keep.keeper.incoming_watch import IncomingWatch
-from elasticjob_agent.keep.keeper.inotify import Inotify
+from elasticjob_agent.keep.keeper.inotify import InotifyWatch
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def is_readable(watch: IncomingWatch) -> bool:
 
 
 def test_a_renamed_name_is_noticed_once_and_one_made_in_place_is_remembered(directories: tuple[Path, Path]) -> None:
-    watch = IncomingWatch(directories[0], Inotify())
+    watch = IncomingWatch(directories[0], InotifyWatch())
     rename_into(directories[0], "step-1")
     (directories[0] / "step-2").mkdir()
     assert is_readable(watch)
@@ -39,7 +39,7 @@ def test_a_renamed_name_is_noticed_once_and_one_made_in_place_is_remembered(dire
 
 def test_the_next_round_has_the_same_instance_and_no_name_of_the_round_before(directories: tuple[Path, Path]) -> None:
     """The kernel needs milliseconds to close an instance, and a round waited for that."""
-    inotify = Inotify()
+    inotify = InotifyWatch()
     before = IncomingWatch(directories[0], inotify)
     fd = before.fd
     rename_into(directories[0], "step-1")
@@ -54,7 +54,7 @@ def test_the_next_round_has_the_same_instance_and_no_name_of_the_round_before(di
 def test_a_directory_that_is_deleted_is_read_once_and_its_watch_can_still_be_ended(
     directories: tuple[Path, Path],
 ) -> None:
-    inotify = Inotify()
+    inotify = InotifyWatch()
     watch = IncomingWatch(directories[0], inotify)
     shutil.rmtree(directories[0])
     assert watch.new_names() is None

@@ -7,7 +7,7 @@ second. Neither must be complete: the scan after the workers are reaped is.
 import contextlib
 from pathlib import Path
 
-from elasticjob_agent.keep.keeper.inotify import Inotify, InotifyMissing
+from elasticjob_agent.keep.keeper.inotify import InotifyMissing, InotifyWatch
 from elasticjob_agent.keep.rules.step_name import is_step_name
 
 _POLL_S = 1.0
@@ -18,10 +18,10 @@ _MOST_NAMES = 10_000
 class IncomingWatch:
     """A watch for names in one directory."""
 
-    def __init__(self, directory: Path, inotify: Inotify) -> None:
+    def __init__(self, directory: Path, inotify: InotifyWatch) -> None:
         """`inotify` is that of the keeper; it watches this directory until `close`."""
         self._directory = directory
-        self._inotify: Inotify | None = None
+        self._inotify: InotifyWatch | None = None
         self._made_in_place: set[str] = set()
         self._seen_ns = 0
         self._looks_again = False

@@ -34,7 +34,7 @@ class NameEvent:
     """Whether it was renamed to this name; else it was created under it."""
 
 
-class Inotify:
+class InotifyWatch:
     """An instance of inotify that watches one directory at a time."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_agent.keep.keeper.incoming_watch import IncomingWatch
-from elasticjob_agent.keep.keeper.inotify import Inotify
+from elasticjob_agent.keep.keeper.inotify import InotifyWatch
 from elasticjob_agent.keep.keeper.memory_limit import MemoryLimit
 from elasticjob_agent.keep.keeper.messages import BeginRequest, JoinRequest, KeeperStatus, OpenRequest
 from elasticjob_agent.keep.rules import replication, retention
@@ -52,7 +52,7 @@ class StepKeeper:
         """Why the next step has no room, with the cure; empty if it has."""
         self._named: set[str] = set()
         """Names that were reported already; they stay where they are."""
-        self._inotify = Inotify()
+        self._inotify = InotifyWatch()
         self.watch: IncomingWatch | None = None
         self.volume = Volume(
             Path(opened.root),
