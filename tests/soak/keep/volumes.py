@@ -1,6 +1,7 @@
 """How much each node keeps: G7, by the files of its volume."""
 
 import contextlib
+import glob
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -28,9 +29,10 @@ def find_excess(node: Node, journal: Journal) -> str:
 
 
 def held_parts(folder: Path) -> dict[Lineage, set[_Part]]:
-    """Return the parts that are held below a node's memory."""
+    """Return the parts that are held below a node's memory; its keeper may drop some meanwhile."""
     found = defaultdict[Lineage, set[_Part]](set)
-    for path in folder.glob("*/volume/held/*/*/*-of-*"):
+    # Unlike Path.glob, this one goes on when a directory that it was about to read is gone.
+    for path in map(Path, glob.iglob("*/volume/held/*/*/*-of-*", root_dir=folder)):  # noqa: PTH207
         with contextlib.suppress(RecordError, ValueError):
             index, _, parts = path.name.removesuffix(".json").partition("-of-")
             found[Lineage.parse(path.parts[-3])].add((int(path.parts[-2]), int(index), int(parts)))

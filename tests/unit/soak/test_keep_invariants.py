@@ -1,12 +1,17 @@
 """The soak of Keep finds each broken invariant in a journal, and none in one of a healthy job."""
 
+import itertools
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from elasticjob_api.kept_steps import Lineage
 from tests.soak.keep.events import Event, Journal
 from tests.soak.keep.histogram import lost_steps
 from tests.soak.keep.invariants import find_violations
+from tests.soak.keep.volumes import held_parts
 
 A, B, C = "1.aa", "2.bb", "3.cc"
 MEMBERS = ["0000aaaaaaaa", "0001bbbbbbbb"]
@@ -112,3 +117,26 @@ def test_more_losses_than_copies_may_take_any_step(events: list[Event]) -> None:
 def test_the_lost_steps_of_a_change_are_the_whole_ones_that_were_not_restored() -> None:
     events = [*FIRST, *published(125, A, 3, ranks=(0,)), NODE_IS_LOST, *second(f"{A}.1.2", f"{A}-1")]
     assert lost_steps(journal(*events)) == {"a node lost, cut off, or its agent restarted": {1: 1}}
+
+
+def test_parts_that_a_keeper_drops_meanwhile_do_not_end_the_count(tmp_path: Path) -> None:
+    lineage = tmp_path / "keep" / "volume" / "held" / "1.abc"
+    (lineage / "1" / "0-of-1").mkdir(parents=True)
+    (trash := tmp_path / "trash").mkdir()
+    has_ended = threading.Event()
+
+    def drop_and_take() -> None:
+        for number in itertools.count(2):
+            if has_ended.is_set():
+                return
+            (lineage / f"{number}" / "0-of-1").mkdir(parents=True)
+            (lineage / f"{number}").rename(trash / f"{number}")
+
+    keeper = threading.Thread(target=drop_and_take)
+    keeper.start()
+    try:
+        counted = [held_parts(tmp_path) for _ in range(1000)]
+    finally:
+        has_ended.set()
+        keeper.join()
+    assert all((1, 0, 1) in held[Lineage(1, "abc")] for held in counted)
