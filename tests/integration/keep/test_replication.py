@@ -351,3 +351,21 @@ async def test_parts_with_different_files_of_one_name_are_reported_as_degraded_u
         await group.until_committed(group.step(9))
         for node in group.members:
             await aeventually(lambda node=node: not node.client.progress.degraded)
+
+
+async def test_a_part_with_a_list_longer_than_a_message_is_refused_and_later_steps_are_committed(
+    keep_dir: Path,
+) -> None:
+    async with keeper_group(keep_dir) as group:
+        await pair(group)
+        first, second = group.members
+        names = [f"{'d' * 240}/{'e' * 240}/{number:04}{'n' * 240}" for number in range(6000)]
+        first.publish("step-1.0-of-2", dict.fromkeys(names, b""))
+        second.publish("step-1.1-of-2", {"part1": b"x"})
+        await aeventually(lambda: first.client.progress.degraded, what="the cause is shown")
+        assert "part 0 of step 1 is too large: the list of its files has " in first.client.progress.degraded
+        assert "write fewer files or shorter names" in first.client.progress.degraded
+        assert any("step-1.0-of-2 is refused" in notice for notice in first.notices)
+        group.publish(2)
+        await group.until_committed(group.step(2))
+        await aeventually(lambda: not first.client.progress.degraded, what="the trouble ends")

@@ -224,7 +224,8 @@ class PeerConnections:
     def _degraded(self) -> str:
         of_peers = "" if self._round is None else self._trouble or self._credentials.trouble or self._sender.degraded
         volume = self._steps.volume
-        return volume.conflicts.trouble(volume.holdings()) or of_peers or self._steps.trouble
+        of_parts = volume.limits.trouble or volume.conflicts.trouble(volume.holdings())
+        return of_parts or of_peers or self._steps.trouble
 
     # --- threads of transfers ----------------------------------------------------------------------------------------
 

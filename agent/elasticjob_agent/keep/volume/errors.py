@@ -4,6 +4,7 @@
     ├── VolumeUnavailable     the directory cannot be used: another keeper has it, or it is not a directory of ours
     ├── VolumeFullError       no room is left
     ├── PartRefused           a part breaks a rule of its contents, and is not taken or received
+    │   └── PartTooLargeError the part, or the list of its files, is larger than a bound
     ├── PartExists            the part is held already, or is being received
     ├── PartMissing           the part is not held
     ├── PartChangedError      a file of the part is not as it was when the part was published
@@ -31,6 +32,10 @@ class VolumeFullError(VolumeError):
 
 class PartRefused(VolumeError):
     """The contents of a part break a rule."""
+
+
+class PartTooLargeError(PartRefused):
+    """A part, or the list of its files, is larger than a bound."""
 
 
 class PartExists(VolumeError):

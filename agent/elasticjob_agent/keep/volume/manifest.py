@@ -4,13 +4,14 @@ It is written after the part's directory. A directory without one is whole: it c
 is trusted: a script that runs as the same user can write it.
 """
 
+import contextlib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from elasticjob_agent.keep.volume.errors import VolumeError
+from elasticjob_agent.keep.volume.errors import VolumeError, VolumeFullError
 from elasticjob_agent.keep.volume.file_names import check_files
 from elasticjob_agent.keep.volume.trees import FoundFile, read_file, replace_file
 
@@ -69,8 +70,9 @@ class Manifest:
 
 
 def write_manifest(path: Path, manifest: Manifest) -> None:
-    """Write it in one step; raise VolumeError."""
-    replace_file(path, encode_manifest(manifest))
+    """Write it in one step, if there is room: a part without a manifest is whole, too. Raise VolumeError."""
+    with contextlib.suppress(VolumeFullError):
+        replace_file(path, encode_manifest(manifest))
 
 
 def read_manifest(path: Path) -> Manifest | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from elasticjob_agent.keep.volume.errors import PartChangedError, VolumeError, translated
 from elasticjob_agent.keep.volume.manifest import Manifest, read_manifest
+from elasticjob_agent.keep.volume.part_limits import PartLimits
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath, parse_held
 from elasticjob_agent.keep.volume.taking import inspect_part
 from elasticjob_agent.keep.volume.trash import TrashDir
@@ -25,7 +26,7 @@ Report = Callable[[str], None]
 """Called with a sentence about a part that is not held any more."""
 
 
-def scan_held(paths: VolumePath, trash: TrashDir, report: Report) -> dict[KeptPart, Manifest]:
+def scan_held(paths: VolumePath, trash: TrashDir, limits: PartLimits, report: Report) -> dict[KeptPart, Manifest]:
     """Return each whole part with its manifest; throw away what is none; raise VolumeError if `held` is unreadable."""
     found: dict[KeptPart, Manifest] = {}
     for directory in _part_directories(paths, trash):
@@ -33,7 +34,7 @@ def scan_held(paths: VolumePath, trash: TrashDir, report: Report) -> dict[KeptPa
         try:
             if part is None:
                 raise PartChangedError("it is not named as a part")
-            found[part] = check_part(paths, part)
+            found[part] = check_part(paths, part, limits)
         except VolumeError as error:
             report(f"{str(directory)!r:.300} is deleted: {error}")
             throw_away_quietly(trash, directory)
@@ -41,7 +42,7 @@ def scan_held(paths: VolumePath, trash: TrashDir, report: Report) -> dict[KeptPa
     return found
 
 
-def check_part(paths: VolumePath, part: KeptPart) -> Manifest:
+def check_part(paths: VolumePath, part: KeptPart, limits: PartLimits) -> Manifest:
     """Return the manifest of a held part; write it if there is none.
 
     Raises:
@@ -50,9 +51,10 @@ def check_part(paths: VolumePath, part: KeptPart) -> Manifest:
     """
     manifest = read_manifest(paths.manifest(part))
     if manifest is None:
-        return inspect_part(paths, part, is_own=True)
+        return inspect_part(paths, part, limits)
     if not manifest.is_of(list_files(paths.part(part))):
         raise PartChangedError("a file has changed after the part was published")
+    limits.check(part, manifest)
     return manifest
 
 

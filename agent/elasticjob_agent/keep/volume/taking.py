@@ -4,13 +4,13 @@ The move is one rename. After it the script deletes no part, and the keeper dele
 contents are checked after the move, because the script could change them before.
 """
 
-import contextlib
 import os
 import stat
 from pathlib import Path
 
-from elasticjob_agent.keep.volume.errors import PartRefused, VolumeFullError, translated
+from elasticjob_agent.keep.volume.errors import PartRefused, translated
 from elasticjob_agent.keep.volume.manifest import Manifest, write_manifest
+from elasticjob_agent.keep.volume.part_limits import PartLimits
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
 from elasticjob_agent.keep.volume.trees import list_files
 
@@ -32,8 +32,8 @@ def move_published(paths: VolumePath, source: Path, part: KeptPart) -> None:
         source.rename(target)
 
 
-def inspect_part(paths: VolumePath, part: KeptPart, *, is_own: bool) -> Manifest:
-    """Check a part that has no manifest, write one and return it.
+def inspect_part(paths: VolumePath, part: KeptPart, limits: PartLimits) -> Manifest:
+    """Check a part of a script that has no manifest, write one and return it.
 
     Raises:
         PartRefused: its contents break a rule.
@@ -42,7 +42,7 @@ def inspect_part(paths: VolumePath, part: KeptPart, *, is_own: bool) -> Manifest
     files = list_files(paths.part(part))
     if linked := next((file for file in files if file.links != 1), None):
         raise PartRefused(f"{linked.name!r:.120} has {linked.links} names; a hard link may be changed from elsewhere")
-    manifest = Manifest.of(files, is_own=is_own)
-    with contextlib.suppress(VolumeFullError):  # a part without a manifest is whole, too
-        write_manifest(paths.manifest(part), manifest)
+    manifest = Manifest.of(files, is_own=True)
+    limits.check(part, manifest)
+    write_manifest(paths.manifest(part), manifest)
     return manifest

@@ -24,6 +24,7 @@ from elasticjob_agent.keep.volume.errors import (
 from elasticjob_agent.keep.volume.held_part import HeldPart
 from elasticjob_agent.keep.volume.incoming_dir import incoming_lineages, make_incoming, published_names
 from elasticjob_agent.keep.volume.manifest import Manifest, write_manifest
+from elasticjob_agent.keep.volume.part_limits import PartLimits
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
 from elasticjob_agent.keep.volume.pinned_parts import PinnedParts
 from elasticjob_agent.keep.volume.published import PublishedSteps
@@ -74,13 +75,14 @@ class Volume:
         self._record = VolumeRecord(job, run)
         self.trash = TrashDir(self._paths.trash)
         self.conflicts = collisions.Conflicts()
+        self.limits = PartLimits()
         self.pins = PinnedParts(self._paths, self.trash)
         self._lock_fd = root_dir.lock_root(root, _LOCK_WAIT_S, is_shared=bool(workers_mode & 0o077))
         try:
             root_dir.make_directories(self._paths)
             self._open_record(read_record(self._paths.record))
             self.pins.clear()
-            self._held = scanning.scan_held(self._paths, self.trash, report)
+            self._held = scanning.scan_held(self._paths, self.trash, self.limits, report)
             scanning.scan_receipts(self._paths, self.trash, self._held)
         except BaseException:
             self.close()
@@ -148,12 +150,8 @@ class Volume:
         with self._lock:
             if part in self._held:
                 self._held[part] = self._held[part].with_crcs(crcs)
-                self._write_manifest(part)
+                write_manifest(self._paths.manifest(part), self._held[part])
                 self._report_conflicts(part)
-
-    def _write_manifest(self, part: KeptPart) -> None:
-        with contextlib.suppress(VolumeFullError):  # a part without a manifest is whole, too
-            write_manifest(self._paths.manifest(part), self._held[part])
 
     # --- publishing --------------------------------------------------------------------------------------------------
 
@@ -214,11 +212,11 @@ class Volume:
         if part in self._held:  # a peer has sent it before: they are the same by their name
             self.trash.throw_away(source)
             self._held[part] = self._held[part].as_own()
-            self._write_manifest(part)
+            write_manifest(self._paths.manifest(part), self._held[part])
             return
         taking.move_published(self._paths, source, part)
         try:
-            self._held[part] = taking.inspect_part(self._paths, part, is_own=True)
+            self._held[part] = taking.inspect_part(self._paths, part, self.limits)
         except VolumeError:
             scanning.throw_away_quietly(self.trash, self._paths.part(part))
             raise
@@ -270,7 +268,7 @@ class Volume:
             path.parent.mkdir(parents=True, exist_ok=True)
             receipt.path.rename(path)
             self._held[part] = manifest.with_crcs([known[file.name] for file in manifest.files])
-            self._write_manifest(part)
+            write_manifest(self._paths.manifest(part), self._held[part])
             self._report_conflicts(part)
 
     def partial_parts(self) -> set[KeptPart]:
@@ -382,10 +380,9 @@ class Volume:
 
     def _open_record(self, found: VolumeRecord | None) -> None:
         """Delete everything if the record on disk names another job or run; write what counts now."""
-        mine = self._record
         self.trash.throw_away(temporary_of(self._paths.record))
-        if found is not None and found.job == mine.job and (not mine.run or not found.run or found.run == mine.run):
-            self._record = VolumeRecord(mine.job, mine.run or found.run)
+        if found is not None and found.is_of(self._record):
+            self._record = VolumeRecord(found.job, self._record.run or found.run)
         else:
             self._erase()
             self.trash.throw_away(self._paths.record)

@@ -19,6 +19,10 @@ class VolumeRecord:
     run: str
     """The id of the run; empty as long as the agent knows none."""
 
+    def is_of(self, other: "VolumeRecord") -> bool:
+        """Whether both are of one job, and of one run as far as each knows its run."""
+        return self.job == other.job and (not self.run or not other.run or self.run == other.run)
+
 
 def write_record(path: Path, record: VolumeRecord) -> None:
     """Write it in one step; raise VolumeError."""
