@@ -16,24 +16,65 @@ from tests.integration.keep.parts import FILES, contents, part_of, publish, writ
 TEN_TB = 10 << 40
 
 
-async def test_a_sparse_file_of_ten_terabytes_is_not_read_and_what_has_no_room_beside_it_is_counted(
-    keep_dir: Path,
-) -> None:
+def publish_sparse(incoming: Path, name: str, size: int) -> None:
+    """Publish a file without any block."""
+    sparse = incoming / f"tmp.{name}"
+    sparse.mkdir()
+    with (sparse / "state").open("wb") as file:
+        file.truncate(size)
+    sparse.rename(incoming / name)
+
+
+async def test_a_sparse_file_of_ten_terabytes_is_refused_unread_and_the_next_step_is_held(keep_dir: Path) -> None:
     async with keeper(keep_dir) as client:
         incoming = await client.begin()
-        sparse = incoming / "tmp"
-        sparse.mkdir()
-        with (sparse / "state").open("wb") as file:
-            file.truncate(TEN_TB)
+        publish_sparse(incoming, "step-5.0-of-2", TEN_TB)
+        await aeventually(lambda: client.progress.degraded, what="the cause is shown")
+        assert "part 0 of step 5 is too large: the files of the step have 10485760 MiB" in client.progress.degraded
+        assert "raise keep.sizeLimit (--keep-size)" in client.progress.degraded
+        assert any("step-5.0-of-2 is refused: the files of the step have" in notice for notice in client.notices)
+        publish(incoming, "step-6.0-of-2")
+        await wait_until_held(client, part_of(6, 0, 2))
+        await aeventually(lambda: not client.progress.degraded, what="the trouble ends")
+        assert (set(client.holdings), client.restarts) == ({part_of(6, 0, 2).step}, 0)
+
+
+async def test_a_sparse_file_as_large_as_the_volume_is_not_read_and_what_has_no_room_beside_it_is_counted(
+    keep_dir: Path,
+) -> None:
+    async with keeper(keep_dir, size_limit=16 << 20) as client:
+        incoming = await client.begin()
         await client.status()  # the workers have started, so that each step is looked at for room
         os.kill(client.pid or 0, signal.SIGSTOP)  # it takes all three together
-        sparse.rename(incoming / "step-5.0-of-2")
+        publish_sparse(incoming, "step-5.0-of-2", 16 << 20)
         publish(incoming, "step-6.0-of-2")
         publish(incoming, "step-7.0-of-2")
         os.kill(client.pid or 0, signal.SIGCONT)
         sealed = await client.seal()
         assert set(sealed) == {part_of(5, 0, 2).step}
         assert ((await client.status()).skipped, client.restarts) == (2, 0)
+
+
+async def test_sparse_parts_of_one_step_have_the_size_of_the_volume_together_at_most(keep_dir: Path) -> None:
+    async with keeper(keep_dir, size_limit=16 << 20) as client:
+        incoming = await client.begin()
+        for index in range(3):
+            publish_sparse(incoming, f"step-5.{index}-of-3", 8 << 20)
+        sealed = await client.seal()
+        assert sealed == {part_of(5, 0, 3).step: {0, 1}}
+
+
+async def test_a_sparse_part_that_an_earlier_keeper_has_taken_is_deleted_and_reported(keep_dir: Path) -> None:
+    async with keeper(keep_dir) as client:
+        incoming = await client.begin()
+        publish_sparse(incoming, "step-5", 64 << 20)
+        await wait_until_held(client, part_of(5))
+        await client.seal()
+    async with keeper(keep_dir, size_limit=16 << 20) as client:
+        await aeventually(lambda: client.progress.degraded, what="the cause is shown")
+        assert "part 0 of step 5 is too large: the files of the step have 64 MiB" in client.progress.degraded
+        assert any("is deleted: the files of the step have 64 MiB" in notice for notice in client.notices)
+        assert client.holdings == {}
 
 
 async def test_a_step_that_is_exchanged_under_its_name_is_refused_and_the_next_one_is_held(keep_dir: Path) -> None:

@@ -2,6 +2,9 @@
 
 A part is offered to peers with the list of its files in one message. A part whose list is longer gets no copy, and then
 no later step of its round would be committed.
+
+A sparse file needs little memory, but all of its bytes on disk and at peers. So what the files of a step seem to have
+is compared with the size of the volume.
 """
 
 import json
@@ -18,7 +21,9 @@ LIST_BYTES = (4 << 20) - (64 << 10)
 class PartLimits:
     """The bounds of the parts that scripts publish in one volume."""
 
-    def __init__(self) -> None:
+    def __init__(self, volume_bytes: int | None) -> None:
+        """`volume_bytes` is the size of the volume; None if it has no bound."""
+        self._volume_bytes = volume_bytes
         self._refused: tuple[KeptPart, str] | None = None
         """It is replaced, never changed: threads read it."""
 
@@ -28,13 +33,22 @@ class PartLimits:
         refused = self._refused
         return "" if refused is None else refused[1]
 
-    def check(self, part: KeptPart, manifest: Manifest) -> None:
-        """Raise PartTooLargeError for a part that is over a bound."""
-        if why := _excess(manifest):
+    def check(self, part: KeptPart, manifest: Manifest, beside: int) -> None:
+        """Raise PartTooLargeError for a part over a bound; `beside` are the bytes of its step that are held already."""
+        if why := _excess_of_list(manifest) or self._excess_of_bytes(manifest.size + beside):
             self._refused = part, f"part {part.index} of step {part.step.number} is too large: {why}"
             raise PartTooLargeError(why)
         if self._refused is not None and _takes_place_of(part, self._refused[0]):
             self._refused = None
+
+
+    def _excess_of_bytes(self, found: int) -> str:
+        if self._volume_bytes is None or found <= self._volume_bytes:
+            return ""
+        return (
+            f"the files of the step have {-(-found >> 20)} MiB here, holes included, and the volume has "
+            f"{self._volume_bytes >> 20} MiB; raise keep.sizeLimit (--keep-size), or publish smaller steps"
+        )
 
 
 def list_bytes(files: Iterable[tuple[str, int]]) -> int:
@@ -42,8 +56,7 @@ def list_bytes(files: Iterable[tuple[str, int]]) -> int:
     return sum(len(json.dumps(file)) + 1 for file in files)
 
 
-def _excess(manifest: Manifest) -> str:
-    """Return why a part is too large, with the cure; empty if it is not."""
+def _excess_of_list(manifest: Manifest) -> str:
     found = list_bytes((file.name, file.size) for file in manifest.files)
     if found > LIST_BYTES:
         return f"the list of its files has {found} bytes; {LIST_BYTES} are the most; write fewer files or shorter names"

@@ -9,6 +9,7 @@ A part that is thrown away is reported.
 """
 
 import contextlib
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from elasticjob_agent.keep.volume.taking import inspect_part
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import list_files
 from elasticjob_api.errors import RecordError
-from elasticjob_api.kept_steps import Lineage
+from elasticjob_api.kept_steps import KeptStep, Lineage
 
 Report = Callable[[str], None]
 """Called with a sentence about a part that is not held any more."""
@@ -29,12 +30,14 @@ Report = Callable[[str], None]
 def scan_held(paths: VolumePath, trash: TrashDir, limits: PartLimits, report: Report) -> dict[KeptPart, Manifest]:
     """Return each whole part with its manifest; throw away what is none; raise VolumeError if `held` is unreadable."""
     found: dict[KeptPart, Manifest] = {}
+    sizes: defaultdict[KeptStep, int] = defaultdict(int)
     for directory in _part_directories(paths, trash):
         part = _parse(paths, directory)
         try:
             if part is None:
                 raise PartChangedError("it is not named as a part")
-            found[part] = check_part(paths, part, limits)
+            found[part] = check_part(paths, part, limits, sizes[part.step])
+            sizes[part.step] += found[part].size
         except VolumeError as error:
             report(f"{str(directory)!r:.300} is deleted: {error}")
             throw_away_quietly(trash, directory)
@@ -42,8 +45,8 @@ def scan_held(paths: VolumePath, trash: TrashDir, limits: PartLimits, report: Re
     return found
 
 
-def check_part(paths: VolumePath, part: KeptPart, limits: PartLimits) -> Manifest:
-    """Return the manifest of a held part; write it if there is none.
+def check_part(paths: VolumePath, part: KeptPart, limits: PartLimits, beside: int) -> Manifest:
+    """Return the manifest of a held part; write it if there is none. `beside` are the bytes of the step found before.
 
     Raises:
         PartChangedError: the files are not those of the manifest.
@@ -51,10 +54,10 @@ def check_part(paths: VolumePath, part: KeptPart, limits: PartLimits) -> Manifes
     """
     manifest = read_manifest(paths.manifest(part))
     if manifest is None:
-        return inspect_part(paths, part, limits)
+        return inspect_part(paths, part, limits, beside)
     if not manifest.is_of(list_files(paths.part(part))):
         raise PartChangedError("a file has changed after the part was published")
-    limits.check(part, manifest)
+    limits.check(part, manifest, beside)
     return manifest
 
 

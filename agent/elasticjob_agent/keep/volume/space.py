@@ -19,6 +19,14 @@ def free_bytes(root: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
+def volume_bytes(root: Path, size_limit: int | None) -> int | None:
+    """Return the size of a volume; None if neither the file system nor the limit bounds it; raise VolumeError."""
+    with translated(f"cannot read the size of {root}"):
+        found = os.statvfs(root)
+    sizes = [size for size in (size_limit, found.f_blocks * found.f_frsize) if size]
+    return min(sizes, default=None)
+
+
 def room_in(paths: VolumePath, size_limit: int | None, *, with_trash: bool = False) -> int:
     """Return the room of a volume, which is below 0 above its limit; raise VolumeError.
 

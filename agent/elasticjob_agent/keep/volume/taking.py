@@ -32,8 +32,10 @@ def move_published(paths: VolumePath, source: Path, part: KeptPart) -> None:
         source.rename(target)
 
 
-def inspect_part(paths: VolumePath, part: KeptPart, limits: PartLimits) -> Manifest:
+def inspect_part(paths: VolumePath, part: KeptPart, limits: PartLimits, beside: int) -> Manifest:
     """Check a part of a script that has no manifest, write one and return it.
+
+    `beside` are the bytes of its step that are held already.
 
     Raises:
         PartRefused: its contents break a rule.
@@ -43,6 +45,6 @@ def inspect_part(paths: VolumePath, part: KeptPart, limits: PartLimits) -> Manif
     if linked := next((file for file in files if file.links != 1), None):
         raise PartRefused(f"{linked.name!r:.120} has {linked.links} names; a hard link may be changed from elsewhere")
     manifest = Manifest.of(files, is_own=True)
-    limits.check(part, manifest)
+    limits.check(part, manifest, beside)
     write_manifest(paths.manifest(part), manifest)
     return manifest

@@ -75,11 +75,11 @@ class Volume:
         self._record = VolumeRecord(job, run)
         self.trash = TrashDir(self._paths.trash)
         self.conflicts = collisions.Conflicts()
-        self.limits = PartLimits()
         self.pins = PinnedParts(self._paths, self.trash)
         self._lock_fd = root_dir.lock_root(root, _LOCK_WAIT_S, is_shared=bool(workers_mode & 0o077))
         try:
             root_dir.make_directories(self._paths)
+            self.limits = PartLimits(space.volume_bytes(root, size_limit))
             self._open_record(read_record(self._paths.record))
             self.pins.clear()
             self._held = scanning.scan_held(self._paths, self.trash, self.limits, report)
@@ -216,7 +216,8 @@ class Volume:
             return
         taking.move_published(self._paths, source, part)
         try:
-            self._held[part] = taking.inspect_part(self._paths, part, self.limits)
+            beside = sum(manifest.size for each, manifest in self._held.items() if each.step == part.step)
+            self._held[part] = taking.inspect_part(self._paths, part, self.limits, beside)
         except VolumeError:
             scanning.throw_away_quietly(self.trash, self._paths.part(part))
             raise

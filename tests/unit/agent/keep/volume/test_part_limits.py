@@ -33,14 +33,14 @@ LARGEST = LIST_BYTES // list_bytes([(names_of(1)[0], 1 << 60)])
 
 
 def test_the_longest_list_that_is_taken_fits_into_an_offer_and_one_more_file_is_refused() -> None:
-    limits = PartLimits()
+    limits = PartLimits(None)
     part = part_of(10**15 - 1, 65_534, 65_535)
     longest = manifest(names_of(LARGEST))
-    limits.check(part, longest)
+    limits.check(part, longest, 0)
     offer = Offer(part, tuple((file.name, file.size) for file in longest.files), LINEAGE)
     assert decode(encode(offer)) == offer
     with pytest.raises(PartTooLargeError, match=f"{LIST_BYTES} are the most; write fewer files or shorter names"):
-        limits.check(part, manifest(names_of(LARGEST + 1)))
+        limits.check(part, manifest(names_of(LARGEST + 1)), 0)
 
 
 @given(
@@ -55,19 +55,34 @@ def test_no_list_is_longer_in_an_offer_than_it_was_counted(files: list[tuple[str
 
 
 def test_the_trouble_has_cause_and_cure_until_a_part_takes_the_place_of_the_refused_one() -> None:
-    limits = PartLimits()
+    limits = PartLimits(None)
     with pytest.raises(PartTooLargeError):
-        limits.check(part_of(1), manifest(names_of(LARGEST + 1)))
+        limits.check(part_of(1), manifest(names_of(LARGEST + 1)), 0)
     assert limits.trouble.startswith("part 0 of step 1 is too large: the list of its files has ")
-    limits.check(part_of(2, index=1), manifest(["a"]))
+    limits.check(part_of(2, index=1), manifest(["a"]), 0)
     assert limits.trouble
-    limits.check(part_of(2), manifest(["a"]))
+    limits.check(part_of(2), manifest(["a"]), 0)
     assert limits.trouble == ""
 
 
+def test_a_step_as_large_as_the_volume_is_taken_and_a_larger_one_is_refused_with_field_and_cure() -> None:
+    mib = 1 << 20
+    limits = PartLimits(16 * mib)
+    part = Manifest((ManifestFile("state", 10 * mib, 1),), is_own=True)
+    limits.check(part_of(1), part, 0)
+    limits.check(part_of(1, index=1), part, 6 * mib)
+    with pytest.raises(PartTooLargeError) as refused:
+        limits.check(part_of(1, index=1), part, 6 * mib + 1)
+    why = (
+        "the files of the step have 17 MiB here, holes included, and the volume has 16 MiB; "
+        "raise keep.sizeLimit (--keep-size), or publish smaller steps"
+    )
+    assert (str(refused.value), limits.trouble) == (why, f"part 1 of step 1 is too large: {why}")
+
+
 def test_a_part_of_another_count_ends_the_trouble() -> None:
-    limits = PartLimits()
+    limits = PartLimits(None)
     with pytest.raises(PartTooLargeError):
-        limits.check(part_of(1), manifest(names_of(LARGEST + 1)))
-    limits.check(part_of(2, index=1, parts=3), manifest(["a"]))
+        limits.check(part_of(1), manifest(names_of(LARGEST + 1)), 0)
+    limits.check(part_of(2, index=1, parts=3), manifest(["a"]), 0)
     assert limits.trouble == ""
