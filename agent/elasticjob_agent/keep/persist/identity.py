@@ -1,12 +1,16 @@
-"""Which directory this is: its random id, and the job that it is of.
+"""Which directory this is: its owner, its random id, and the job that it is of.
 
-A user who may rename in the shared directory can exchange the directories of two jobs. So both are read again from
+A user who may rename in the shared directory can exchange the directories of two jobs. So all are read again from
 each descriptor that is worked from. The job has a file of its own: older versions refuse an id that is longer.
+
+A user who may write there can also make the directory before the job does. So its owner is the owner of what this
+process makes. That is not always its own user: some file systems of networks give all files to another one.
 """
 
 import contextlib
 import os
 import secrets
+from dataclasses import dataclass
 
 from elasticjob_agent.keep.persist import files, layout
 from elasticjob_agent.keep.persist.errors import PersistRefused
@@ -15,20 +19,34 @@ _ID_BYTES = len("0" * 17)
 _NAME_BYTES = 512
 
 
-def establish(fd: int, name: str) -> str:
-    """Return the id; the first node makes it, and writes the name of the job's directory beside it."""
+@dataclass(frozen=True, slots=True)
+class DirectoryIdentity:
+    """The facts by which the directory of a job is known again."""
+
+    id: str
+    owner: int
+    """The user id of what this process makes in it."""
+
+
+def establish(fd: int, name: str) -> DirectoryIdentity:
+    """Return the identity; the first node makes the id, and writes the name of the job's directory beside it."""
     _check_name(fd, name)
+    owner = _find_owner(fd)
+    _check_owner(fd, name, owner)
     _make_once(layout.ID, secrets.token_hex(8), below=fd)
     found = _read_id(fd)
     _make_once(layout.JOB, name, below=fd)
     _check_name(fd, name)
-    return found
+    return DirectoryIdentity(found, owner)
 
 
-def check(fd: int, name: str, known: str) -> None:
-    """Raise PersistRefused unless this is the directory of the job, and has the id that is known, if one is."""
+def check(fd: int, name: str, known: DirectoryIdentity | None) -> None:
+    """Raise PersistRefused unless this is the directory of the job, and the one that is known, if one is."""
     _check_name(fd, name)
-    if known and _read_id(fd) != known:
+    if known is None:
+        return
+    _check_owner(fd, name, known.owner)
+    if _read_id(fd) != known.id:
         raise PersistRefused(f"{name} is another directory than before; move the earlier one back")
 
 
@@ -40,6 +58,28 @@ def _check_name(fd: int, name: str) -> None:
                 f"{name} is the directory of another job, {found!r:.300}; "
                 f"move it back, or delete its {layout.JOB} if it was given to this job"
             )
+
+
+def _find_owner(fd: int) -> int:
+    """Return the owner of what this process makes here."""
+    mine = os.geteuid()
+    if os.fstat(fd).st_uid == mine:
+        return mine
+    draft = f"{layout.ID}.{secrets.token_hex(8)}"
+    new = files.create(draft, below=fd)
+    try:
+        return os.fstat(new).st_uid
+    finally:
+        os.close(new)
+        os.unlink(draft, dir_fd=fd)
+
+
+def _check_owner(fd: int, name: str, owner: int) -> None:
+    if (found := os.fstat(fd).st_uid) != owner:
+        raise PersistRefused(
+            f"{name} in keep.persistTo belongs to user {found}, and this node writes as user {owner}; "
+            f"delete it, or give it to user {owner}"
+        )
 
 
 def _read_id(fd: int) -> str:

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from elasticjob_agent.keep.persist import files, identity, layout, markers
 from elasticjob_agent.keep.persist.errors import PersistError, PersistRefused, translated
+from elasticjob_agent.keep.persist.identity import DirectoryIdentity
 from elasticjob_agent.keep.persist.layout import PersistedFile, SourceFile
-from elasticjob_agent.keep.persist.mounted_root import make_missing, opened_root
+from elasticjob_agent.keep.persist.mounted_root import opened_root
 from elasticjob_agent.keep.persist.part_copy import PartCopy, Pause
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_api.kept_steps import PersistedStep
@@ -27,22 +28,21 @@ class JobDir:
         """`shared` is the directory of all jobs; `job` the prefix of the job's keys."""
         self.path = shared / layout.job_dir_name(job)
         self._shared = shared
-        self._id = ""
-        """The id of the directory that was opened first; no other one is used later."""
+        self._identity: DirectoryIdentity | None = None
+        """That of the directory that was opened first; no other one is used later."""
 
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def open(self) -> str:
         """Make the directory of the job if it is missing; return its id, which all nodes must read alike."""
         with translated(f"cannot use {self.path}"):
-            make_missing(self._shared)
-            with opened_root(self._shared) as shared, files.made(self.path.name, below=shared) as fd:
+            with opened_root(self._shared, makes=True) as shared, files.made(self.path.name, below=shared) as fd:
                 found = identity.establish(fd, self.path.name)
                 for name in (layout.UNFINISHED, layout.TRASH):
                     with files.made(name, below=fd):
                         pass
-        self._id = self._id or found
-        return found
+        self._identity = self._identity or found
+        return found.id
 
     def whole_steps(self) -> dict[PersistedStep, int]:
         """Return the whole steps, each with the time (ns) of its directory."""
@@ -157,7 +157,7 @@ class JobDir:
             opened_root(self._shared) as shared,
             files.opened(self.path.name, below=shared) as fd,
         ):
-            identity.check(fd, self.path.name, self._id)
+            identity.check(fd, self.path.name, self._identity)
             yield fd
 
 

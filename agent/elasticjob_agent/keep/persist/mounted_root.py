@@ -2,9 +2,12 @@
 
 A path below no mounted volume may be one whose volume is not mounted yet. A directory that were made there would take
 the steps of one node alone.
+
+A link that another user of a volume has made could lead out of it. So each component is opened below the one before.
 """
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -14,35 +17,98 @@ from elasticjob_agent.keep.persist.errors import PersistRefused
 
 _MODE = 0o770
 """For this user and the group of the volume: `fsGroup` in Kubernetes."""
+_PASSED = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_MADE = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_MOST_LINKS = 40
 
 
 @contextlib.contextmanager
-def opened_root(path: Path) -> Iterator[int]:
-    """Open the shared directory."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def opened_root(path: Path, *, makes: bool = False) -> Iterator[int]:
+    """Open the shared directory, to open what is below it; with `makes`, make it and those above it that are missing in a mounted volume.
+
+    Raises:
+        OSError: it cannot be opened or made.
+        PersistRefused: it is missing and no volume is mounted, or a link on the way may be another user's.
+    """
+    fd = _open(path, makes=makes)
     try:
         yield fd
     finally:
         os.close(fd)
 
 
-def make_missing(path: Path) -> None:
-    """Make this directory and those above it that are missing; raise OSError, or PersistRefused without a volume."""
-    if os.path.lexists(path):
-        return
-    missing = [path, *(each for each in path.parents if not os.path.lexists(each))]
-    volume = missing[-1].parent
-    if volume.stat().st_dev == Path("/").stat().st_dev:
+def _open(path: Path, *, makes: bool) -> int:
+    root, *left = path.absolute().parts
+    links = 0
+    fd = os.open(root, _PASSED)
+    try:
+        while left:
+            component = left.pop(0)  # an absolute path, from a link, begins anew at the root
+            if (target := _read_link(fd, component)) is not None:
+                _check_link(path, component, fd)
+                links += 1
+                if links > _MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                left[:0] = Path(target).parts
+                continue
+            below = _open_component(path, component, fd, makes=makes)
+            os.close(fd)
+            fd = below
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _read_link(fd: int, component: str) -> str | None:
+    """Return where a link leads; None for anything else."""
+    if component.startswith("/"):
+        return None
+    try:
+        return os.readlink(component, dir_fd=fd)
+    except OSError as error:
+        if error.errno in {errno.EINVAL, errno.ENOENT}:
+            return None
+        raise
+
+
+def _check_link(path: Path, component: str, fd: int) -> None:
+    """Raise PersistRefused unless only root or this user can make links in the directory, and it is in no volume."""
+    found = os.fstat(fd)
+    is_own = found.st_uid in {0, os.geteuid()} and not found.st_mode & _OTHERS
+    if not is_own or _is_in_volume(found):
         raise PersistRefused(
-            f"cannot use {path}: No such file or directory; "
-            "keep.persistTo needs a volume of all nodes: mount one there or above, or make the directory"
+            f"cannot use {path}: {component!r:.120} is a link that another user may have made; "
+            "remove it, or let keep.persistTo (--keep-persist-to) name a directory"
         )
-    for directory in reversed(missing):
-        _make(directory)
 
 
-def _make(directory: Path) -> None:
+def _open_component(path: Path, component: str, fd: int, *, makes: bool) -> int:
+    try:
+        return os.open(component, _PASSED, dir_fd=fd)
+    except FileNotFoundError as error:
+        if not makes:
+            raise
+        if not _is_in_volume(os.fstat(fd)):
+            raise PersistRefused(
+                f"cannot use {path}: No such file or directory; "
+                "keep.persistTo needs a volume of all nodes: mount one there or above, or make the directory"
+            ) from error
+    return _make(component, fd)
+
+
+def _make(component: str, fd: int) -> int:
+    is_new = False
     with contextlib.suppress(FileExistsError):  # another node was faster
-        directory.mkdir()
-        # The mask of the process would take the group's right away. The volume's group is inherited by the set-gid bit.
-        directory.chmod(_MODE | (directory.stat().st_mode & stat.S_ISGID))
+        os.mkdir(component, dir_fd=fd)
+        is_new = True
+    made = os.open(component, _MADE, dir_fd=fd)
+    if is_new:
+        # The mask of the process would take the group's right away. The group is inherited by the set-gid bit.
+        os.fchmod(made, _MODE | (os.fstat(made).st_mode & stat.S_ISGID))
+    return made
+
+
+def _is_in_volume(found: os.stat_result) -> bool:
+    return found.st_dev != Path("/").stat().st_dev

@@ -41,7 +41,6 @@ class PartLimits:
         if self._refused is not None and _takes_place_of(part, self._refused[0]):
             self._refused = None
 
-
     def _excess_of_bytes(self, found: int) -> str:
         if self._volume_bytes is None or found <= self._volume_bytes:
             return ""

@@ -209,3 +209,62 @@ def test_the_steps_of_another_job_in_the_same_directory_are_not_found(shared: Pa
 def test_a_job_that_is_created_again_has_the_same_directory() -> None:
     assert job_dir_name("/elasticjob/main/team/llama/0d5a") == job_dir_name("/elasticjob/x/team/llama/ffff")
     assert job_dir_name("/elasticjob/main/team/llama/0d5a") == "team.llama"
+
+
+@pytest.mark.parametrize("below", ["jobs", "jobs/deep"])
+def test_no_link_in_a_volume_is_followed_and_the_error_has_field_and_cure(
+    keep_dir: Path, elsewhere: Path, below: str
+) -> None:
+    keep_dir.mkdir(exist_ok=True)
+    (elsewhere / "deep").mkdir()
+    (keep_dir / "jobs").symlink_to(elsewhere)
+    with pytest.raises(PersistRefused, match=r"'jobs' is a link that .* remove it, or let keep.persistTo .* name"):
+        JobDir(keep_dir / below, JOB).open()
+    assert contents(elsewhere) == {"secret": b"s"}
+    assert [*(elsewhere / "deep").iterdir()] == []
+
+
+def test_no_link_in_a_directory_that_others_may_write_is_followed(shared: Path, elsewhere: Path) -> None:
+    (shared / "jobs").symlink_to(elsewhere)
+    JobDir(shared / "jobs", "/jobs/mine").open()
+    assert (elsewhere / job_dir_name("/jobs/mine")).is_dir(), "a link that only this user can have made"
+    shared.chmod(0o1777)
+    with pytest.raises(PersistRefused, match="'jobs' is a link"):
+        JobDir(shared / "jobs", JOB).open()
+    assert not (elsewhere / job_dir_name(JOB)).exists()
+
+
+def test_a_link_that_comes_later_is_not_followed(keep_dir: Path) -> None:
+    directory = JobDir(keep_dir / "jobs", JOB)
+    keep_dir.mkdir(exist_ok=True)
+    directory.open()
+    (keep_dir / "jobs").rename(keep_dir / "moved")
+    (keep_dir / "jobs").symlink_to(keep_dir / "moved")
+    with pytest.raises(PersistRefused, match="'jobs' is a link"):
+        directory.whole_steps()
+
+
+def test_a_link_that_leads_to_itself_ends(shared: Path) -> None:
+    (shared / "jobs").symlink_to("jobs")
+    with pytest.raises(PersistError, match="Too many levels"):
+        JobDir(shared / "jobs", JOB).open()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a directory of another user")
+def test_a_directory_that_another_user_has_made_before_the_job_is_not_used(shared: Path, tmp_path: Path) -> None:
+    path = write_files(shared / job_dir_name(JOB) / whole_name(step_of(999)), {"state": b"chosen"}).parent
+    path.chmod(0o777)
+    os.chown(path, 1000, 1000)
+    before = contents(path)
+    directory = JobDir(shared, JOB)
+    with pytest.raises(
+        PersistRefused, match=r"team.llama in keep.persistTo belongs to user 1000, .* as user 0; delete"
+    ):
+        directory.open()
+    assert contents(path) == before
+    os.chown(path, 0, 0)
+    directory.open()
+    write_step(directory, tmp_path, STEP)
+    os.chown(path, 1000, 1000)
+    with pytest.raises(PersistRefused, match="belongs to user 1000"):
+        directory.whole_steps()
