@@ -35,12 +35,15 @@ class JobDir:
 
     def open(self) -> str:
         """Make the directory of the job if it is missing; return its id, which all nodes must read alike."""
-        with translated(f"cannot use {self.path}"):
-            with opened_root(self._shared, makes=True) as shared, files.made(self.path.name, below=shared) as fd:
-                found = identity.establish(fd, self.path.name)
-                for name in (layout.UNFINISHED, layout.TRASH):
-                    with files.made(name, below=fd):
-                        pass
+        with (
+            translated(f"cannot use {self.path}"),
+            opened_root(self._shared, makes=True) as shared,
+            files.made(self.path.name, below=shared) as fd,
+        ):
+            found = identity.establish(fd, self.path.name)
+            for name in (layout.UNFINISHED, layout.TRASH):
+                with files.made(name, below=fd):
+                    pass
         self._identity = self._identity or found
         return found.id
 
@@ -50,9 +53,10 @@ class JobDir:
             return dict(self._directories(fd, layout.parse_whole))
 
     def unfinished_steps(self) -> list[PersistedStep]:
-        """Return the steps of which something is there, and no final name."""
+        """Return the steps of which something is there, and no final name, the newest directory first."""
         with self._opened() as fd, files.opened(layout.UNFINISHED, below=fd) as above:
-            return [step for step, _ in self._directories(above, layout.parse_unfinished)]
+            found = dict(self._directories(above, layout.parse_unfinished))
+        return sorted(found, key=lambda step: (found[step], str(step)), reverse=True)
 
     def _directories(self, fd: int, parse: "layout.Parse") -> Iterator[tuple[PersistedStep, int]]:
         for entry in files.entries(fd, str(self.path)):

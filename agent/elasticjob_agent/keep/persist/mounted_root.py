@@ -25,7 +25,9 @@ _MOST_LINKS = 40
 
 @contextlib.contextmanager
 def opened_root(path: Path, *, makes: bool = False) -> Iterator[int]:
-    """Open the shared directory, to open what is below it; with `makes`, make it and those above it that are missing in a mounted volume.
+    """Open the shared directory, for what is below it.
+
+    With `makes`, it and those above it are made where they are missing in a mounted volume.
 
     Raises:
         OSError: it cannot be opened or made.
@@ -40,16 +42,14 @@ def opened_root(path: Path, *, makes: bool = False) -> Iterator[int]:
 
 def _open(path: Path, *, makes: bool) -> int:
     root, *left = path.absolute().parts
-    links = 0
+    links_left = _MOST_LINKS
     fd = os.open(root, _PASSED)
     try:
         while left:
             component = left.pop(0)  # an absolute path, from a link, begins anew at the root
-            if (target := _read_link(fd, component)) is not None:
+            if links_left and (target := _read_link(fd, component)) is not None:
                 _check_link(path, component, fd)
-                links += 1
-                if links > _MOST_LINKS:
-                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                links_left -= 1
                 left[:0] = Path(target).parts
                 continue
             below = _open_component(path, component, fd, makes=makes)

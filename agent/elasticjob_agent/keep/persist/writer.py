@@ -30,10 +30,13 @@ from elasticjob_agent.keep.persist.messages import (
     encode_answer,
 )
 from elasticjob_agent.keep.transfer.throttle import Throttle
+from elasticjob_api.kept_steps import PersistedStep
 
 _NICE = 10
 """Writes yield to the training."""
 _PROGRESS_S = 1.0
+_MOST_COMPLETED = 4
+"""So many unfinished steps are completed at the start. A run leaves one, and the next run removes those before."""
 _IOPRIO_SET = {"x86_64": 251, "aarch64": 30}
 _LOWEST_BEST_EFFORT = (2 << 13) | 7
 
@@ -102,15 +105,25 @@ class Writer:
     def _list(self, number: int) -> WriterAnswer:
         if not self._id:
             found = self._directory.open()
-            for step in self._directory.unfinished_steps():
-                try:
-                    self._directory.complete(step)
-                except PersistError as error:
-                    log.warning("an unfinished step in persistTo was not completed: %s: %s", step, error)
+            self._complete_newest()
             self._id = found
         return WriterAnswer(
             number, id=self._id, steps={str(step): at for step, at in self._directory.whole_steps().items()}
         )
+
+    def _complete_newest(self) -> None:
+        """Complete what an earlier writer may have left. A restore waits for this, so there is a bound."""
+        try:
+            for step in self._directory.unfinished_steps()[:_MOST_COMPLETED]:
+                self._complete(step)
+        except PersistError as error:  # a write reports it; what is whole can be restored
+            log.warning("the unfinished steps in persistTo cannot be listed: %s", error)
+
+    def _complete(self, step: PersistedStep) -> None:
+        try:
+            self._directory.complete(step)
+        except PersistError as error:
+            log.warning("an unfinished step in persistTo was not completed: %s: %s", step, error)
 
     def _write(self, number: int, command: WriteCommand) -> None:
         self._throttle.set_rate(command.rate or None)

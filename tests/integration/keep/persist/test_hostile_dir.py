@@ -246,7 +246,7 @@ def test_a_link_that_comes_later_is_not_followed(keep_dir: Path) -> None:
 
 def test_a_link_that_leads_to_itself_ends(shared: Path) -> None:
     (shared / "jobs").symlink_to("jobs")
-    with pytest.raises(PersistError, match="Too many levels"):
+    with pytest.raises(PersistError, match=r"cannot use .*jobs"):
         JobDir(shared / "jobs", JOB).open()
 
 
