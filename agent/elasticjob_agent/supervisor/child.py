@@ -9,6 +9,7 @@ import asyncio
 from typing import TypeVar
 
 from elasticjob_agent.supervisor.errors import StartError
+from elasticjob_agent.supervisor.latch import Latch
 from elasticjob_agent.supervisor.process_types import Command, Exit
 from elasticjob_agent.supervisor.stream_pump import LinePump
 
@@ -18,7 +19,7 @@ T = TypeVar("T")
 class Child:
     """A started worker, which leads a session and a process group of its own."""
 
-    def __init__(self, command: Command, *, number: int, pumps: list[LinePump]) -> None:
+    def __init__(self, command: Command, *, number: int, pumps: list[LinePump], latch: Latch | None = None) -> None:
         loop = asyncio.get_running_loop()
         self.name = command.name
         self.pid = 0
@@ -40,11 +41,17 @@ class Child:
         self.start: asyncio.Future[StartError | None] = loop.create_future()
         """Resolves when its exec succeeded or failed; owned by `spawn`."""
         self._pumps = pumps
+        self._latch = latch
 
     @property
     def group(self) -> int:
         """Return the id of its process group, which is also the id of its session."""
         return self.pid
+
+    def begin(self) -> None:
+        """Let it run its command, at which it waits since its fork."""
+        if self._latch:
+            self._latch.open()
 
     def started(self, pid: int, wall_ns: int) -> None:
         """Record that its exec succeeded."""
@@ -64,6 +71,8 @@ class Child:
             self._drain()
 
     def _drain(self) -> None:
+        if self._latch:
+            self._latch.close()
         for pump in self._pumps:
             pump.done.add_done_callback(self._notice_drained)
             pump.leader_ended()

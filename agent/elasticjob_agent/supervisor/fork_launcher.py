@@ -24,6 +24,7 @@ class ForkLauncher:
 
     description = "the fork of this process"
     start_s = 30.0
+    batch_s = 30.0
 
     def __init__(self, calls: Sequence[Call]) -> None:
         self._calls = calls

@@ -93,22 +93,24 @@ class ForkServerClient:
             while not self._try_send(message, fds):
                 await self._writable()
 
-    async def end_if_hanging(self, *, within_s: float) -> None:
-        """Kill the fork server, and return when it has ended, if it does not answer in this time."""
+    async def end_if_hanging(self, *, within_s: float) -> bool:
+        """Kill the fork server if it does not answer in this time; return whether it was killed, and has ended."""
         self._answered.clear()
         try:
             async with asyncio.timeout(within_s):
                 await self.send(forkserver_protocol.encode_message("ping"))
                 await self._answered.wait()
         except ForkServerLost:
-            return
+            return False
         except TimeoutError:
             if self._answered.is_set():  # the loop was late, and found the answer and the timeout in the same turn
-                return
+                return False
             log.warning("%s did not answer within %.1f s; it is killed", self._launcher.description, within_s)
             self._ending = "hung, and was killed"
             self._process.kill()
             await self._ended.wait()
+            return True
+        return False
 
     async def close(self) -> None:
         """End the fork server, which ends everything below it, and reap it. Bounded; may be called again."""

@@ -4,7 +4,10 @@ The socket keeps message boundaries, so a message is a few ASCII words. A worker
 memory file beside its `spawn` message. Its fields are separated by NUL. Neither arguments nor environment can contain
 that byte, and all others pass unchanged.
 
-    agent → fork server   spawn NUMBER COUNT (+ descriptors: command, stdout, stderr, others)
+A worker waits at its latch, an eventfd, before its command begins. The agent opens the latches when all workers of a
+batch are forked. So a fork server that hangs between two of them can be replaced, and no command runs twice.
+
+    agent → fork server   spawn NUMBER COUNT (+ descriptors: command, stdout, stderr, latch, others)
                           zygote NUMBER COUNT (as `spawn`)      the same, for a process that no round ends
                           adopt NUMBER 1 (+ a socket)           a zygote forks a worker, which reports on the socket
                           use NUMBER COUNT (as `spawn`)         that worker becomes this command

@@ -1,7 +1,7 @@
 """When a fork server that does not answer is replaced: a stopped one starts, signals and reaps nothing any more.
 
-An idle one is asked before each batch, so that nothing of the batch has run when another fork server starts it. Later a
-worker may have begun, and the batch fails.
+An idle one is asked before each batch, and again after it. The workers of the batch wait at their latches until then.
+So nothing of the batch has run when another fork server starts it. Later a worker may have begun, and the batch fails.
 """
 
 import asyncio
@@ -12,12 +12,17 @@ from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
 from elasticjob_agent.supervisor.preforked import START_S
 
 ANSWER_S = 1.5
-"""Seconds for an idle fork server to answer, and for one that passes commands on to preforked workers."""
+"""Seconds for an idle fork server to answer, and for one that has passed commands on to preforked workers."""
 
 
 def is_replaceable(children: Iterable[Child]) -> bool:
     """Return whether the end of a fork server with these children ends no worker that runs."""
     return all(child.ended or child.wedged or child.is_zygote for child in children)
+
+
+async def end_hanging(client: ForkServerClient, children: Iterable[Child], *, within_s: float) -> bool:
+    """Kill a fork server that does not answer, unless one of its `children` runs; return whether it was killed."""
+    return is_replaceable(children) and await client.end_if_hanging(within_s=within_s)
 
 
 async def wait_for_starts(client: ForkServerClient, begun: Sequence[Child], *, hang_s: float) -> None:

@@ -42,6 +42,8 @@ class Launcher(Protocol):
     """The name of the fork server in messages."""
     start_s: float
     """Seconds that it has to start."""
+    batch_s: float
+    """Seconds after which it hangs, if it has not forked the workers of a batch."""
 
     def start(self, theirs: socket.socket) -> ForkServerProcess:
         """Start it with its end of the socket."""
@@ -53,6 +55,8 @@ class ExecLauncher:
     description = f"the fork server ({sys.executable})"
     start_s = 30.0
     """Seconds. A start takes hundredths of a second, so only a machine that hangs needs so many."""
+    batch_s = 1.5
+    """Seconds. It is small, so each fork takes about a millisecond."""
 
     def start(self, theirs: socket.socket) -> ForkServerProcess:
         """Exec it.
@@ -69,6 +73,8 @@ class PreloadLauncher:
 
     start_s = 600.0
     """Seconds. Imports from a cold network disk take minutes."""
+    batch_s = 30.0
+    """Seconds. It is large, so each fork takes longer."""
 
     def __init__(self, python: Sequence[str], preload: Sequence[str]) -> None:
         self._python = python

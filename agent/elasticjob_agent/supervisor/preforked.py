@@ -5,6 +5,9 @@ import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from elasticjob_agent.supervisor.child import Child
+from elasticjob_agent.supervisor.errors import PreforkedWorkerLost, StartError
+
 START_S = 1.5
 """Seconds for preforked workers to take their commands; one that hangs is killed, and its command is started cold."""
 
@@ -56,6 +59,20 @@ def describe_losses(names: Sequence[str], workers: Sequence[PreforkedWorker]) ->
     if len(lost) == len(names) and len({loss for _, loss in lost}) == 1:
         return lost[0][1]
     return "; ".join(f"the worker for {name}: {loss}" for name, loss in lost)
+
+
+def is_lost(child: Child, worker: PreforkedWorker) -> bool:
+    """Return whether this worker, which has answered or was killed, runs nothing of its command.
+
+    Raises:
+        StartError: it hangs in the kernel, or began its command as it was killed. A second start could run it twice.
+    """
+    if not child.start.done():
+        raise StartError(f"{child.name}: the worker that was forked ahead hangs, and cannot be killed")
+    error = child.start.result()
+    if worker.is_hanging and error is None:
+        raise StartError(f"{child.name}: it was killed, because it took longer than {START_S} s to start")
+    return isinstance(error, PreforkedWorkerLost)
 
 
 def open_link() -> tuple[socket.socket, socket.socket]:

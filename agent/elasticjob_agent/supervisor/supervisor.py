@@ -21,9 +21,9 @@ from elasticjob_agent.supervisor import forkserver_protocol
 from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.errors import ForkServerLost, PreforkedWorkerLost, StartError, SupervisorError
 from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
-from elasticjob_agent.supervisor.hanging_fork_server import ANSWER_S, is_replaceable, wait_for_starts
+from elasticjob_agent.supervisor.hanging_fork_server import ANSWER_S, end_hanging, is_replaceable, wait_for_starts
 from elasticjob_agent.supervisor.launchers import ExecLauncher, Launcher
-from elasticjob_agent.supervisor.preforked import START_S, PreforkedWorker, open_link
+from elasticjob_agent.supervisor.preforked import PreforkedWorker, is_lost, open_link
 from elasticjob_agent.supervisor.process_types import Command, Exit
 from elasticjob_agent.supervisor.sessions import kill_sessions
 from elasticjob_agent.supervisor.stream_pump import MAX_DRAIN_S, QUIET_S
@@ -111,23 +111,41 @@ class Supervisor:
         client = await self._answering_client()
         begun: list[Child] = []
         try:
-            for command, worker in itertools.zip_longest(commands, preforked):
-                is_lost = worker is not None and not worker.is_alive
-                begun.append(await self._begin(client, change_replaced(command) if is_lost else command, worker))
-                if after_first is not None and len(begun) == 1 < len(commands):
+            await self._fork_all(client, begun, commands, preforked, change_replaced)
+            others = [child for child in self._children.values() if child not in begun]
+            if await end_hanging(client, others, within_s=self._launcher.batch_s):
+                client = await self._live_client()
+                begun.clear()
+                await self._fork_all(client, begun, commands, preforked, change_replaced)
+            for place, child in enumerate(begun):
+                if after_first is not None and place == 1:
                     await after_first()
+                child.begin()
             await self._replace_lost(client, begun, preforked, change_replaced)
             # Collect all answers first: only then is it known which workers to stop.
-            await wait_for_starts(client, begun, hang_s=self._launcher.start_s)
-            errors = [await child.start for child in begun]
-            _raise_first(errors)
+            hang_s = self._launcher.batch_s if is_replaceable(others) else self._launcher.start_s
+            await wait_for_starts(client, begun, hang_s=hang_s)
+            _raise_first([await child.start for child in begun])
         except BaseException:
-            # Shielded, so that a second cancellation cannot leave half a batch running.
+            # Shielded: a second cancellation may not leave half a batch running.
             await asyncio.shield(self._kill(begun))
             raise
         return begun
 
-    async def _begin(self, client: ForkServerClient, command: Command, worker: PreforkedWorker | None) -> Child:
+    async def _fork_all(
+        self,
+        client: ForkServerClient,
+        begun: list[Child],
+        commands: Sequence[Command],
+        preforked: Sequence[PreforkedWorker | None],
+        change: Callable[[Command], Command],
+    ) -> None:
+        """Request all workers, and append them to `begun`; each waits at its latch."""
+        for command, worker in itertools.zip_longest(commands, preforked):
+            is_gone = worker is not None and not worker.is_alive
+            begun.append(await self._fork(client, change(command) if is_gone else command, worker))
+
+    async def _fork(self, client: ForkServerClient, command: Command, worker: PreforkedWorker | None) -> Child:
         """Request one worker; its `start` resolves when the fork server has answered."""
         if worker is None or not worker.is_alive:
             return await self._request("spawn", client, command, next(self._numbers))
@@ -157,12 +175,13 @@ class Supervisor:
             worker.hangs()
         await self._kill([child for child, _ in hanging])
         for place, worker in used:
-            if _is_lost(begun[place], worker):
-                begun[place] = await self._begin(client, change(begun[place].command), None)
+            if is_lost(begun[place], worker):
+                begun[place] = await self._fork(client, change(begun[place].command), None)
+                begun[place].begin()
 
     async def _request(self, kind: str, client: ForkServerClient, command: Command, number: int) -> Child:
         with open_streams(command) as streams:
-            child = Child(command, number=number, pumps=streams.pumps)
+            child = Child(command, number=number, pumps=streams.pumps, latch=streams.latch)
             self._children[number] = child
             try:
                 await client.send(forkserver_protocol.encode_message(kind, number, len(streams.fds)), streams.fds)
@@ -182,6 +201,7 @@ class Supervisor:
         client = await self._live_client()
         child = await self._request("zygote", client, command, next(self._numbers))
         child.is_zygote = True
+        child.begin()
         if error := await child.start:
             raise error
         return child
@@ -233,8 +253,7 @@ class Supervisor:
     async def _answering_client(self) -> ForkServerClient:
         """Return the client of a fork server that answers; one that hangs is killed if it has no workers that run."""
         client = await self._live_client()
-        if is_replaceable(self._children.values()):
-            await client.end_if_hanging(within_s=ANSWER_S)
+        await end_hanging(client, self._children.values(), within_s=ANSWER_S)
         return await self._live_client()
 
     async def _start_client(self) -> ForkServerClient:
@@ -374,20 +393,6 @@ class Supervisor:
 def _raise_first(errors: Sequence[StartError | None]) -> None:
     if first := next(filter(None, errors), None):
         raise first
-
-
-def _is_lost(child: Child, worker: PreforkedWorker) -> bool:
-    """Return whether this worker, which has answered or was killed, runs nothing of its command.
-
-    Raises:
-        StartError: it hangs in the kernel, or began its command as it was killed. A second start could run it twice.
-    """
-    if not child.start.done():
-        raise StartError(f"{child.name}: the worker that was forked ahead hangs, and cannot be killed")
-    error = child.start.result()
-    if worker.is_hanging and error is None:
-        raise StartError(f"{child.name}: it was killed, because it took longer than {START_S} s to start")
-    return isinstance(error, PreforkedWorkerLost)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

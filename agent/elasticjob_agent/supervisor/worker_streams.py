@@ -1,4 +1,4 @@
-"""Descriptors of a worker: files and pipes for its sinks, and the memory file with its command.
+"""Descriptors of a worker: files and pipes for its sinks, its latch, and the memory file with its command.
 
 The agent opens every sink itself and sends the descriptors along. So a file that cannot be opened is an exact error
 before the worker exists, and the fork server knows nothing of sinks.
@@ -14,6 +14,7 @@ from typing import assert_never
 
 from elasticjob_agent.supervisor import forkserver_protocol
 from elasticjob_agent.supervisor.errors import StartError
+from elasticjob_agent.supervisor.latch import Latch
 from elasticjob_agent.supervisor.process_types import Command, FileSink, Inherit, LineSink, Null, Sink
 from elasticjob_agent.supervisor.stream_pump import PIPE_BYTES, FileCopy, LinePump, open_log
 
@@ -23,7 +24,9 @@ class OpenStreams:
     """Descriptors and pumps of one worker."""
 
     fds: list[int] = field(default_factory=list)
-    """Its command, stdout, stderr and others, as the fork server gets them."""
+    """Its command, stdout, stderr, latch and others, as the fork server gets them."""
+    latch: Latch | None = None
+    """The agent's side of the latch; it outlives the descriptors."""
     pumps: list[LinePump] = field(default_factory=list)
     """The pumps of its teed streams; they outlive the descriptors."""
 
@@ -42,6 +45,10 @@ def open_streams(command: Command) -> Iterator[OpenStreams]:
     try:
         _open_all(command, content, streams)
         yield streams
+    except BaseException:
+        if streams.latch:
+            streams.latch.close()
+        raise
     finally:
         for fd in streams.fds:
             os.close(fd)
@@ -55,6 +62,8 @@ def _open_all(command: Command, content: bytes, streams: OpenStreams) -> None:
             fd, pump = _open(sink, standard_fd)
             streams.fds.append(fd)
             streams.pumps += [pump] if pump else []
+        streams.latch = Latch()
+        streams.fds.append(os.dup(streams.latch.fd))
         for fd in command.fds:
             streams.fds.append(os.dup(fd))
     except OSError as error:

@@ -18,6 +18,7 @@ def test_a_worker_whose_fork_server_died_during_the_fork_does_not_start(build: B
             command_fd=command,
             stdout=1,
             stderr=2,
+            latch=-1,
             extras=[],
             handshake=handshake,
             server_pid=os.getpid(),

@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent.supervisor import ForkServerLost, Supervisor
+from elasticjob_agent.supervisor import Child, Command, ForkServerLost, Supervisor
+from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
 from elasticjob_agent.warm_start.limits import Limits
 from elasticjob_agent.workers.progress import ProgressFifo
 from testing.processes.census import Census
@@ -396,17 +397,56 @@ async def test_a_fork_server_that_stops_during_a_round_leaves_no_worker_of_it(
     await aeventually(lambda: not any(map(_is_running, before)), what="the end of the workers before")
 
 
+def _stop_after_first(supervisor: Supervisor) -> None:
+    """Stop the fork server when it has done what the next request asks for, and nothing of the one after that."""
+    request = supervisor._request
+
+    async def request_and_stop(kind: str, client: ForkServerClient, command: Command, number: int) -> Child:
+        supervisor._request = request  # type: ignore[method-assign]
+        child = await request(kind, client, command, number)
+        await client.end_if_hanging(within_s=scaled(30))  # its answer comes after what the request has asked for
+        os.kill(client.pid, signal.SIGSTOP)
+        return child
+
+    supervisor._request = request_and_stop  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("nproc", [2, 4])
 @pytest.mark.parametrize("warm", [True, False])
-async def test_a_fork_server_that_stops_between_two_workers_is_named(
-    node: WarmNode, supervisor: Supervisor, *, warm: bool
+async def test_a_fork_server_that_stops_between_two_workers_makes_one_cold_start(
+    make_node: MakeNode, supervisor: Supervisor, sentences: Sentences, *, warm: bool, nproc: int
 ) -> None:
-    """The first worker may have begun its script, so this start fails; the next one runs each script once."""
+    """No worker begins its script before all are forked, so all of them are started again, and each runs once."""
+    node = make_node()
+    node.nproc = nproc
+    if warm:
+        await _forked(node)
+        await node.stop()
+    else:
+        node.script()
+    server = supervisor.server_pid
+    _stop_after_first(supervisor)
+    assert await node.start() == [False] * nproc
+    await node.ran()
+    assert not psutil.pid_exists(server)
+    await node.settled()
+    if warm:
+        await _runs_cold(node)
+        assert sentences()[0] == "not warm: its fork server hung, and was killed"
+    await node.forked_ahead()
+    await _runs_warm(node)
+    assert node.run_count() == node.round * nproc
+
+
+async def test_a_fork_server_that_stops_after_the_start_of_a_worker_is_named(
+    node: WarmNode, supervisor: Supervisor
+) -> None:
+    """The first worker has begun its script, so this start fails; the next one runs each script once."""
     await _forked(node)
     await node.stop()
     ready = node.starter._zygote.ready
     assert ready
     server = supervisor.server_pid
-    supervisor._launcher.start_s = scaled(1.0)  # a cold start waits as long as the fork server may take to start
 
     async def stop() -> None:
         os.kill(server, signal.SIGSTOP)
@@ -414,7 +454,7 @@ async def test_a_fork_server_that_stops_between_two_workers_is_named(
     node.round += 1
     commands = [node.command(node.argv(), rank) for rank in range(node.nproc)]
     with pytest.raises(ForkServerLost, match=r"rank \d: not started: the fork server hung, and was killed"):
-        await supervisor.spawn(commands, ready.workers if warm else [], after_first=stop)
+        await supervisor.spawn(commands, ready.workers, after_first=stop)
     assert not psutil.pid_exists(server)
     assert await node.start() == [False, False]
     await node.ran()

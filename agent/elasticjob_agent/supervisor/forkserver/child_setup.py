@@ -43,6 +43,7 @@ def setup_child(
     command_fd: int,
     stdout: int,
     stderr: int,
+    latch: int,
     extras: "list[int]",
     handshake: int,
     server_pid: int,
@@ -56,6 +57,7 @@ def setup_child(
         command_fd: a memory file; encode() in forkserver_protocol.py lists its fields.
         stdout: becomes descriptor 1.
         stderr: becomes descriptor 2.
+        latch: an eventfd; the worker waits until the agent has written to it.
         extras: further descriptors of the worker.
         handshake: the pipe for the error.
         server_pid: the process that must still be the parent.
@@ -84,6 +86,8 @@ def setup_child(
         stage = "cwd"
         if cwd:
             os.chdir(cwd)
+        os.read(latch, 8)
+        os.close(latch)
         stage = "exec"
         run(ChildSetup(argv, env, extras=extras, handshake=handshake))
     except OSError as error:

@@ -165,7 +165,7 @@ class ForkServer:
 
     def _fork(self, fds: "list[int]") -> "tuple[int, int]":
         """Fork one worker; return its pid and the pipe that reports its exec or its error."""
-        command, stdout, stderr, *extras = fds
+        command, stdout, stderr, latch, *extras = fds
         own_pid = os.getpid()
         read_end, write_end = os.pipe()
         # Block signals until the child has its dispositions: else our own handlers would consume a signal meant for it.
@@ -177,6 +177,7 @@ class ForkServer:
                     command_fd=command,
                     stdout=stdout,
                     stderr=stderr,
+                    latch=latch,
                     extras=extras,
                     handshake=write_end,
                     server_pid=own_pid,

@@ -54,12 +54,12 @@ def wait_and_become_worker(fd: int, fork_server: int, state: ImportState) -> Non
     libc.set_process_name(NAME)
     _wait_for_parent(fork_server)
     os.setsid()
-    command, stdout, stderr, *extras = _wait_for_command(fd)
+    command, stdout, stderr, latch, *extras = _wait_for_command(fd)
     stage = "setup"
     try:
         cpus, cwd, _, variables = _read_command(command)
         _install_streams(stdout, stderr)
-        fd = _place_extras(fd, extras)  # last: a number from 3 on may be one of those above
+        fd, latch = _place_extras([fd, latch], extras)  # last: a number from 3 on may be one of those above
         stage = "cpus"
         if cpus:
             os.sched_setaffinity(0, cpus)
@@ -72,6 +72,8 @@ def wait_and_become_worker(fd: int, fork_server: int, state: ImportState) -> Non
         reason = state.preload.check.reason(state.preload.folders)
         if reason:
             _end_lost(fd, reason)
+        os.read(latch, 8)
+        os.close(latch)
         _correct_copied_state(state)
         os.write(fd, b"ok")
     except BaseException as error:  # noqa: BLE001 - the script must not run here after any error
@@ -99,7 +101,7 @@ def _wait_for_parent(fork_server: int) -> None:
 
 
 def _wait_for_command(fd: int) -> "list[int]":
-    """Return the descriptors of a command: its memory file, stdout, stderr, and others."""
+    """Return the descriptors of a command: its memory file, stdout, stderr, latch, and others."""
     link = _Socket(fileno=fd)
     try:
         link.send(b"ready")
@@ -121,17 +123,17 @@ def _end_lost(fd: int, reason: str) -> None:
     os._exit(127)
 
 
-def _place_extras(link: int, extras: "list[int]") -> int:
-    """Give the further descriptors of the command the numbers 3, 4 and so on; return the socket's new number."""
+def _place_extras(kept: "list[int]", extras: "list[int]") -> "list[int]":
+    """Give the further descriptors of the command the numbers 3, 4 and so on; return the new numbers of the others."""
     above = 3 + len(extras)
-    # Copy to numbers above the targets first: neither a source nor the socket may have a target's number.
-    new_link, *copies = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, above) for each in (link, *extras)]
-    for each in (link, *extras):
+    # Copy to numbers above the targets first: neither a source nor one that is kept may have a target's number.
+    copies = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, above) for each in (*kept, *extras)]
+    for each in (*kept, *extras):
         os.close(each)
-    for place, each in enumerate(copies, 3):
+    for place, each in enumerate(copies[len(kept) :], 3):
         os.dup2(each, place)
         os.close(each)
-    return new_link
+    return copies[: len(kept)]
 
 
 def _read_command(fd: int) -> "tuple[list[int], bytes, list[bytes], dict[bytes, bytes]]":
