@@ -1,16 +1,17 @@
 """Steps that the nodes keep: real members over a store, with scripted workers and scripted holdings."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Collection, Mapping
 
 from elasticjob_agent.rendezvous.protocol.keep.sources import parse_sources
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase, Workers
 from elasticjob_api.exit_codes import ExitCode
-from elasticjob_api.holdings import HoldingsRecord
+from elasticjob_api.holdings import HoldingsRecord, decode_holdings
 from elasticjob_api.kept_steps import KeptStep, Lineage
-from elasticjob_api.rendezvous_state import Cause, RendezvousState, RoundPhase
-from testing.waiting import aeventually
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
+from testing.waiting import aeventually, slowness
 from tests.integration.rendezvous.conftest import MakeGroup
-from tests.integration.rendezvous.member_group import GroupMember
+from tests.integration.rendezvous.member_group import GroupMember, MemberGroup
 
 
 def step(state: RendezvousState, number: int) -> KeptStep:
@@ -112,3 +113,40 @@ async def test_a_node_that_leaves_reports_its_last_steps_and_stays_until_the_nex
     leaver.keep.is_needed = False
     leaver.keep.on_change()
     assert await leaver.end() == ExitCode.LEFT
+
+
+async def test_a_member_that_joins_again_has_taken_its_last_steps_before(make_group: MakeGroup) -> None:
+    group = make_group(2, 2, keep_copies=1)
+    peers = group.join(2)
+    first = await group.running(1)
+    leader = await group.leader()
+    lost = next(peer for peer in peers if peer is not leader)
+    for part, peer in enumerate(group.members_by_rank(first)):
+        hold(peer, {step(first, 7): {part}})
+    lost.keep.record, lost.keep.published = HoldingsRecord(port=7), lost.keep.record
+    before = (await group.observer.range(group.keys.all_holdings)).revision
+    lost.workers.slow = True
+    session = lost.member.session
+    assert session is not None
+    assert await group.observer.lease_revoke(lost.lease)
+    await aeventually(session.keeper.lost.is_set, within_s=20, what="the member finds that its session has ended")
+    assert (await group.state(RoundPhase.FORMING, 2)).cause is Cause.NODE_LOST
+    await aeventually(lambda: lost.workers.phase is Workers.STOPPING, within_s=20, what="its workers save and stop")
+    lost.workers.slow = False
+    lost.workers.let_stop()
+    state = await group.running(2)
+    # The leader may close the round by this record: the node has run nothing in its new session.
+    record = await first_new_record(group, first.members, before + 1)
+    assert record == lost.keep.published
+    assert state.step_to_restore() == step(first, 7)
+
+
+async def first_new_record(group: MemberGroup, members: Collection[Member], start_revision: int) -> HoldingsRecord:
+    """Return the first holdings that a session wrote that is none of these members."""
+    old = {group.keys.holdings(member.slot, member.incarnation) for member in members}
+    async with asyncio.timeout(20 * slowness()):
+        async for batch in group.observer.watch(group.keys.all_holdings, start_revision=start_revision):
+            for event in batch.events:
+                if not event.deleted and event.kv.key not in old:
+                    return decode_holdings(event.kv.value)
+    raise AssertionError("the watch has ended")

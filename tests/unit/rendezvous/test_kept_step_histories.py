@@ -8,6 +8,7 @@ import random
 import pytest
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from tests.unit.rendezvous.conftest import NIGHTLY, STATEFUL
 from tests.unit.rendezvous.sim.keep import SimKeep
 from tests.unit.rendezvous.sim.node import SimNode
@@ -113,6 +114,30 @@ def test_an_idle_node_that_never_ran_a_round_holds_what_it_joined_with() -> None
     assert newcomer.session is not None
     assert job.state.members == (newcomer.session.me.member,)
     assert not job.state.restore
+    machine.teardown()
+
+
+def test_a_node_that_joins_again_reports_the_part_that_its_workers_published_last() -> None:
+    machine = TrainingWithAnOperator()
+    machine.begin(least=1, wanted=2, restarts=0, step=0, allowed=(1, 4), running=True)
+    job, (member, idle) = machine.job, machine.job.nodes
+    before = member.running_as
+    write_step(member)
+    machine.a_lease_runs_out(index=0, afterwards=(0, 0))
+    for _ in range(2):
+        machine.turn(index=1, revisions=None, fault=None, afterwards=(1, 0))
+        machine.campaign(index=1, befall=[])
+    machine.close_a_round(revisions=None, fault=None)
+    assert idle.leading is not None
+    assert job.state is not None
+    assert job.state.cause is Cause.NODE_LOST
+    machine.a_keeper_notices(index=0)
+    while member.session is None or member.session.me.member == before:
+        machine.turn(index=0, revisions=None, fault=None, afterwards=(1, 0))
+        machine.workers_have_stopped(index=0)
+    machine.close_a_round(revisions=None, fault=None)  # the member has not written `ready` yet
+    assert job.state.phase is RoundPhase.ACTIVE
+    assert job.state.restore
     machine.teardown()
 
 

@@ -330,6 +330,7 @@ class RendezvousMember:
         if self._leave_requested:
             return False
         self._store_was_reset = False
+        await self._keep.seal()  # the next session has run nothing: a leader uses the holdings of its join
         return await self._open_session(lambda: self._next_identity(session.requirements.own)) is not None
 
     def _next_identity(self, own_spec: SpecRecord | None) -> NodeIdentity:

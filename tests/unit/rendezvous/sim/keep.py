@@ -1,6 +1,7 @@
 """Steps that simulated nodes keep: the volume of each node, and the invariants of what is restored.
 
-A volume keeps every part until the history drops it; which parts a real keeper drops earlier is not simulated.
+A volume keeps every part until the history drops it; which parts a real keeper drops earlier is not simulated. A keeper
+takes a published part late: at the seal, or when it is copied or another one follows.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,17 +33,23 @@ class SimKeep(KeepPort):
         """Whether a fetch takes longer than the test lasts."""
         self._others = others
         self._on_failure = on_failure
+        self._published: tuple[KeptStep, int] | None = None
+        """The part that the workers published last, if the keeper has not taken it yet."""
         self._me: Member | None = None
         self._run = ""
         self._phases: dict[str, RestorePhase] = {}
 
     @property
     def holdings(self) -> HoldingsRecord:
-        """All parts of the volume."""
-        return HoldingsRecord(port=1, steps={step: frozenset(parts) for step, parts in self.volume.items()})
+        """All parts of the volume that the keeper has taken."""
+        taken = {
+            step: frozenset(p for p in parts if (step, p) != self._published) for step, parts in self.volume.items()
+        }
+        return HoldingsRecord(port=1, steps={step: parts for step, parts in taken.items() if parts})
 
     async def seal(self) -> None:
-        """Do nothing: a part is in the volume as soon as it is published."""
+        """Take the part that was published last."""
+        self._published = None
 
     def observe(self, me: Member, *, link_secret: bytes | None, leads: bool) -> None:  # noqa: ARG002 -- volumes are copied by the test
         """Take in this node's session."""
@@ -99,12 +106,13 @@ class SimKeep(KeepPort):
         own = [s.number for s, parts in self.volume.items() if s.lineage == lineage and place.group_rank in parts]
         step = KeptStep(lineage, 1 + max(own, default=0), place.group_world_size)
         self.volume.setdefault(step, set()).add(place.group_rank)
+        self._published = step, place.group_rank
 
     def copy_to(self, other: "SimKeep") -> bool:
         """Copy all parts of the newest step to another node; return whether there is one."""
         if not self.volume:
             return False
-        step = max(self.volume)
+        step, self._published = max(self.volume), None
         other.volume.setdefault(step, set()).update(self.volume[step])
         return True
 

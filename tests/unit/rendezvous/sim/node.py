@@ -321,6 +321,7 @@ class SimNode:
             self._acts.stop(session, fast=False)
             return True
         self._leave_nothing(session)
+        now(self.keep.seal())
         self.session, self._anew = None, False
         return True
 
