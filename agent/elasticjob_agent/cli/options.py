@@ -131,7 +131,7 @@ OPTIONS: tuple[Option, ...] = (
     Option(
         name="warm-start",
         group=WORKERS,
-        choices=tuple(WarmStart),
+        choices=tuple(each.value for each in WarmStart),  # argparse shows members of an enum as code
         from_environment=False,
         help="restarted workers skip the imports of their script where that is safe [$ELASTICJOB_WARM_START, else Off]",
     ),

@@ -148,7 +148,7 @@ def refuse_preload(report: PreloadReport, denied: Collection[str]) -> str:
         + [f"an import reads {names[0]}, which differs by rank" for names in report.reads.values()]
         + [f"an import reads {name}, {_BY_SCRIPT}" for name in report.script_reads]
         + [
-            f"the script sets {name} before its imports, and libraries read that when they are loaded"
+            f"the script or a package sets {name}, which libraries read when loaded; set it in the pod's env"
             for name in report.script_variables
             if name.startswith(_READ_WHEN_LOADED)
         ]

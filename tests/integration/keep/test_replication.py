@@ -336,17 +336,18 @@ async def test_idle_keepers_never_wake_up(keep_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("sizes", [(5, 9), (9, 9)])
-async def test_parts_with_different_files_of_one_name_are_reported_as_degraded_until_a_good_step(
+async def test_a_step_with_different_files_of_one_name_is_never_committed_and_degraded_until_a_good_one(
     keep_dir: Path, sizes: tuple[int, int]
 ) -> None:
     async with keeper_group(keep_dir) as group:
         await pair(group)
         for index, node in enumerate(group.members):
             node.publish(f"step-8.{index}-of-2", {"state.pt": bytes([index]) * sizes[index]})
-        await group.until_committed(group.step(8))
         for node in group.members:
             await aeventually(lambda node=node: "into the name of the file" in node.client.progress.degraded)
             assert "of step 8 have different files 'state.pt'" in node.client.progress.degraded
+            await aeventually(lambda node=node: group.step(8) not in node.client.holdings)
+            assert node.client.progress.committed is None
         group.publish(9)
         await group.until_committed(group.step(9))
         for node in group.members:

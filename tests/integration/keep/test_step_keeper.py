@@ -5,10 +5,10 @@ from pathlib import Path
 from elasticjob_agent.keep.keeper.messages import BeginRequest, OpenRequest
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.rules.commit import SafePoint
-from elasticjob_agent.keep.rules.replication import RoundPlace
+from elasticjob_agent.keep.rules.replication import OfferAnswer, RoundPlace
 from elasticjob_api.kept_steps import KeptStep
 from tests.integration.keep.keepers import JOB, RUN
-from tests.integration.keep.parts import LINEAGE, publish
+from tests.integration.keep.parts import LINEAGE, part_of, publish
 
 
 def test_a_step_that_is_published_below_a_known_floor_is_not_kept(keep_dir: Path) -> None:
@@ -21,6 +21,20 @@ def test_a_step_that_is_published_below_a_known_floor_is_not_kept(keep_dir: Path
         keeper.take_published()
     assert [step.number for step in keeper.volume.holdings()] == [10, 11]
     assert keeper.parts_to_copy() == (KeptStep(LINEAGE, 10, 2), frozenset({1}))
+
+
+def test_a_step_whose_parts_collide_is_neither_announced_nor_held_nor_received_again(keep_dir: Path) -> None:
+    keeper = StepKeeper(OpenRequest(str(keep_dir), JOB, RUN), report=print, on_change=lambda: None)
+    directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(0, 2, 0, 2, 4), copies=1))
+    keeper.start()
+    publish(directory, "step-8.0-of-4", {"state.pt": b"one"})
+    publish(directory, "step-8.1-of-4", {"state.pt": b"another"})
+    keeper.take_published()
+    announced = keeper.announcement(None)
+    assert announced is not None
+    assert announced.held == {}
+    assert keeper.seal() == {}
+    assert keeper.answer_offer(LINEAGE, part_of(8, 2, 4)) is OfferAnswer.DEAD
 
 
 def test_a_keeper_that_replaces_another_one_keeps_no_more_of_what_waited_for_it(keep_dir: Path) -> None:

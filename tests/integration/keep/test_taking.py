@@ -144,6 +144,15 @@ def test_a_part_that_a_peer_has_sent_before_becomes_an_own_one(keep_dir: Path) -
     assert open_volume(keep_dir).parts()[part_of(5)].is_own
 
 
+def test_a_part_that_a_peer_has_sent_with_other_files_is_a_conflict(keep_dir: Path) -> None:
+    reports: list[str] = []
+    volume = open_volume(keep_dir, reports.append)
+    assert receive(volume, part_of(5, 0, 2), {"state-0.pt": b"weights"})
+    assert take(volume, part_of(5, 0, 2), {"state-2.pt": b"weights"})
+    assert ["part 0 of step 5 was published by two nodes" in sentence for sentence in reports] == [True]
+    assert set(volume.conflicts.steps) == {part_of(5, 0, 2).step}
+
+
 def test_two_counts_of_parts_and_different_files_of_one_name_are_reported_at_once(keep_dir: Path) -> None:
     reports: list[str] = []
     volume = open_volume(keep_dir, reports.append)

@@ -64,7 +64,8 @@ async def test_a_variable_that_libraries_read_in_c_is_a_reason(node: WarmNode, s
     assert await node.restart() == [False, False]
     await node.ran()
     assert sentences() == [
-        "not warm: the script sets OMP_NUM_THREADS before its imports, and libraries read that when they are loaded"
+        "not warm: "
+        "the script or a package sets OMP_NUM_THREADS, which libraries read when loaded; set it in the pod's env"
     ]
 
 

@@ -35,7 +35,7 @@ _ROWS = {
     "the zygote is gone: it has ended": "test_faults.py::test_an_idle_zygote_that_is_killed_is_built_again",
     "its fork server hung, and was killed": "test_faults.py::test_a_stopped_fork_server_makes_one_cold_start",
     "run.sh starts Python in its own way": "test_commands.py::test_a_command_that_cannot_start_warm_runs_once_a_rank",
-    "the script sets OMP_NUM_THREADS before its imports, and libraries read that when they are loaded": (
+    "the script or a package sets OMP_NUM_THREADS, which libraries read when loaded; set it in the pod's env": (
         "test_script_variables.py::test_a_variable_that_libraries_read_in_c_is_a_reason"
     ),
     "the option -I keeps Python from loading the warm start": (

@@ -224,7 +224,7 @@ class PeerConnections:
     def _degraded(self) -> str:
         of_peers = "" if self._round is None else self._trouble or self._credentials.trouble or self._sender.degraded
         volume = self._steps.volume
-        of_parts = volume.limits.trouble or volume.conflicts.trouble(volume.holdings())
+        of_parts = volume.limits.trouble or volume.conflicts.trouble(self._steps.committed)
         return of_parts or of_peers or self._steps.trouble
 
     # --- threads of transfers ----------------------------------------------------------------------------------------
@@ -234,6 +234,8 @@ class PeerConnections:
         self._receiver.serve(session)
 
     def _decide(self, offer: Offer, _origin: Member) -> Later | Full | Dead | None:
+        volume = self._steps.volume
+        volume.conflicts.note_offer(offer.part, offer.files, volume.parts())
         if offer.sender is None:
             return Later(_LATER_S)
         match self._steps.answer_offer(offer.sender, offer.part):
@@ -242,6 +244,7 @@ class PeerConnections:
             case OfferAnswer.FULL:
                 return Full()
             case OfferAnswer.DEAD:
+                self._wake()  # a step that was found to collide is dropped
                 return Dead()
             case OfferAnswer.WANT:
                 self._steps.drop_outdated(offer.part.step)

@@ -118,6 +118,7 @@ class StepKeeper:
                 self._close_watch()
                 self.volume.end_round(self._lineage)
             self._known = self._lineage = None
+            self._drop_colliding()
             return self.volume.holdings()
 
     def drop(self, steps: Collection[KeptStep]) -> None:
@@ -170,6 +171,7 @@ class StepKeeper:
         with self._lock:
             if self._known is None:
                 return None
+            self._drop_colliding()
             own, held = self._own(), self.volume.holdings()
             told = retention.announced(self._known, own, held)
             for step, parts in told.items():
@@ -202,6 +204,8 @@ class StepKeeper:
     def answer_offer(self, sender: Lineage, part: KeptPart) -> OfferAnswer:
         """Return the answer to a peer of the round `sender` that offers this part. The volume itself has the room."""
         with self._lock:
+            if part.step in self.volume.conflicts.steps:
+                return OfferAnswer.DEAD
             held, own = self.volume.holdings(), self._own()
             step, index = part.step, part.index
             return replication.answer_offer(
@@ -328,6 +332,11 @@ class StepKeeper:
         here = self._steps_here()
         alive = retention.select_alive(dict.fromkeys(here, frozenset()), history, active)
         self._drop_steps(here.difference(alive))
+
+    def _drop_colliding(self) -> None:
+        """Drop the steps whose parts exclude each other: none of them is announced, so none is committed."""
+        if self.volume.conflicts.steps:
+            self._drop_steps(self._steps_here() & set(self.volume.conflicts.steps))
 
     def _drop_unneeded(self) -> None:
         """Drop what the last answer of the commit channel makes superfluous, also among what came later.

@@ -83,7 +83,8 @@ class PartReceiver:
     def _decide(self, offer: Offer, origin: Member) -> Have | Later | Full | Dead | Receipt:
         part = offer.part
         if is_held(self._volume, part):
-            return Have()
+            refusal = self._policy(offer, origin)
+            return refusal if isinstance(refusal, Dead) else Have()
         if refusal := self._policy(offer, origin):
             return refusal
         try:

@@ -1,53 +1,113 @@
-"""Conflicts between parts of one step, after which no node can restore it. No I/O.
+"""Conflicts between parts of one step, which is then dropped: no node could restore it. No I/O.
 
-The parts of a step come from different nodes. So this is found when a node first has two of them.
+The parts of a step come from different nodes. So this is found when a node first has two of them, or is offered another
+copy of one that it has. Equal sizes are compared by checksum, which is known once a part was copied.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 
 from elasticjob_agent.keep.volume.manifest import Manifest, ManifestFile
 from elasticjob_agent.keep.volume.paths import KeptPart
-from elasticjob_api.kept_steps import KeptStep
+from elasticjob_api.kept_steps import KeptStep, Lineage
+
+_MOST_STEPS = 64
+"""So many of the newest steps with a conflict are remembered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """What is wrong with some steps of one number."""
+
+    steps: tuple[KeptStep, ...]
+    kind: str
+    sentence: str
 
 
 class Conflicts:
     """The conflicts that were found in one volume."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: Callable[[str], None] = lambda _: None) -> None:
+        """`report` gets one sentence for each kind of conflict of a round."""
+        self._report = report
         self._found: dict[KeptStep, str] = {}
         """One sentence for each step. It is replaced, never changed: threads read it."""
+        self._twice: Conflict | None = None
+        """The newest part that two nodes have published. The next step is of the same kind, noticed or not."""
+        self._reported: set[tuple[Lineage, str]] = set()
+        self._lock = threading.Lock()
 
-    def note(self, part: KeptPart, held: Mapping[KeptPart, Manifest]) -> Sequence[str]:
-        """Return the conflicts of this held part with others, and remember one; none of a step that has one already."""
-        found = [] if part.step in self._found else list(conflicts(part, held))
-        if found:
-            steps = {each.step for each in held}
-            kept = {step: sentence for step, sentence in self._found.items() if step in steps}
-            self._found = kept | {part.step: found[0]}
-        return found
+    @property
+    def steps(self) -> Collection[KeptStep]:
+        """The steps with a conflict. No part of them is kept."""
+        return self._found.keys()
 
-    def trouble(self, held: Collection[KeptStep]) -> str:
-        """Return why the newest of these steps that has a conflict cannot be restored; empty if none has one."""
-        found = self._found
-        newest = max(found.keys() & set(held), default=None)
-        return "" if newest is None else found[newest]
+    def note(self, part: KeptPart, held: Mapping[KeptPart, Manifest]) -> None:
+        """Remember the conflicts of this held part with others."""
+        if part.step not in self._found:
+            for found in conflicts(part, held):
+                self._remember(found)
+
+    def note_offer(
+        self, part: KeptPart, files: Collection[tuple[str, int]], held: Mapping[KeptPart, Manifest]
+    ) -> None:
+        """Remember the conflict of a held part with the names and sizes of the same part of another node."""
+        mine = held.get(part)
+        # Full copies of a step are taken for equal: that is the claim of the script.
+        if mine is None or part.step.parts == 1 or {(each.name, each.size) for each in mine.files} == set(files):
+            return
+        found = Conflict(
+            (part.step,),
+            "twice",
+            f"part {part.index} of step {part.step.number} was published by two nodes with different files, "
+            "so it is not kept; count the parts by RANK and WORLD_SIZE",
+        )
+        self._twice = found
+        self._remember(found)
+
+    def trouble(self, committed: KeptStep | None) -> str:
+        """Return what is wrong with the newest step that has a conflict; empty once a newer step is committed.
+
+        A step whose parts two nodes publish may be committed before they are compared. So that stays until a later round
+        has a committed step.
+        """
+        found, twice = self._found, self._twice
+        if twice is not None and (committed is None or committed.lineage <= twice.steps[0].lineage):
+            return twice.sentence
+        newest = max(found, default=None)
+        return "" if newest is None or (committed is not None and committed > newest) else found[newest]
+
+    def _remember(self, conflict: Conflict) -> None:
+        kind = conflict.steps[0].lineage, conflict.kind
+        with self._lock:
+            known = self._found | dict.fromkeys(conflict.steps, conflict.sentence)
+            self._found = {step: known[step] for step in sorted(known)[-_MOST_STEPS:]}
+            is_new = kind not in self._reported
+            self._reported = {each for each in self._reported if each[0] == kind[0]} | {kind}
+        if is_new:
+            self._report(conflict.sentence)
 
 
-def conflicts(part: KeptPart, held: Mapping[KeptPart, Manifest]) -> Iterator[str]:
-    """Yield a sentence for each conflict of this held part with another one."""
+def conflicts(part: KeptPart, held: Mapping[KeptPart, Manifest]) -> Iterator[Conflict]:
+    """Yield each conflict of this held part with another one."""
     files = {file.name: file for file in held[part].files}
     for other, manifest in held.items():
         if other == part or (other.step.lineage, other.step.number) != (part.step.lineage, part.step.number):
             continue
         if other.step.parts != part.step.parts:
-            yield (
-                f"step {part.step.number} was published in {part.step.parts} and in {other.step.parts} parts; "
-                "all parts of one number must have the same count, or none of them becomes whole"
+            yield Conflict(
+                (part.step, other.step),
+                "counts",
+                f"step {part.step.number} was published in {part.step.parts} and in {other.step.parts} parts, "
+                "so it is not kept; give all parts of one number the same count",
             )
         elif name := next((file.name for file in manifest.files if _differ(files.get(file.name), file)), None):
-            yield (
+            yield Conflict(
+                (part.step,),
+                "files",
                 f"parts {part.index} and {other.index} of step {part.step.number} have different files {name!r:.120}, "
-                "so the step cannot be restored; put the rank or the index of the part into the name of the file"
+                "so it is not kept; put the rank into the name of the file",
             )
 
 

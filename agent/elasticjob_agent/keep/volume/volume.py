@@ -74,7 +74,7 @@ class Volume:
         self._held: dict[KeptPart, Manifest] = {}
         self._record = VolumeRecord(job, run)
         self.trash = TrashDir(self._paths.trash)
-        self.conflicts = collisions.Conflicts()
+        self.conflicts = collisions.Conflicts(report)
         self.pins = PinnedParts(self._paths, self.trash)
         self._lock_fd = root_dir.lock_root(root, _LOCK_WAIT_S, is_shared=bool(workers_mode & 0o077))
         try:
@@ -151,7 +151,7 @@ class Volume:
             if part in self._held:
                 self._held[part] = self._held[part].with_crcs(crcs)
                 write_manifest(self._paths.manifest(part), self._held[part])
-                self._report_conflicts(part)
+                self.conflicts.note(part, self._held)
 
     # --- publishing --------------------------------------------------------------------------------------------------
 
@@ -200,7 +200,7 @@ class Volume:
                     raise PartRefused("the number of a step must be higher than those before it in the round")
                 self._take(source, part)
                 published.add(part)
-                self._report_conflicts(part)
+                self.conflicts.note(part, self._held)
         except VolumeError as error:
             if os.path.lexists(source) or not isinstance(error.__cause__, FileNotFoundError):
                 self._report(f"{name} is refused: {error}")
@@ -209,7 +209,9 @@ class Volume:
         return True
 
     def _take(self, source: Path, part: KeptPart) -> None:
-        if part in self._held:  # a peer has sent it before: they are the same by their name
+        if part in self._held:  # a peer has sent it before
+            files = {(file.name, file.size) for file in list_files(source)}
+            self.conflicts.note_offer(part, files, self._held)
             self.trash.throw_away(source)
             self._held[part] = self._held[part].as_own()
             write_manifest(self._paths.manifest(part), self._held[part])
@@ -228,10 +230,6 @@ class Volume:
             own = [part for part, manifest in self._held.items() if part.step.lineage == lineage and manifest.is_own]
             self._published = {lineage: PublishedSteps(self._paths, lineage, own)}
         return self._published[lineage]
-
-    def _report_conflicts(self, part: KeptPart) -> None:
-        for sentence in self.conflicts.note(part, self._held):
-            self._report(sentence)
 
     # --- receiving ---------------------------------------------------------------------------------------------------
 
@@ -270,7 +268,7 @@ class Volume:
             receipt.path.rename(path)
             self._held[part] = manifest.with_crcs([known[file.name] for file in manifest.files])
             write_manifest(self._paths.manifest(part), self._held[part])
-            self._report_conflicts(part)
+            self.conflicts.note(part, self._held)
 
     def partial_parts(self) -> set[KeptPart]:
         """Return the parts of which something has arrived; raise VolumeError."""

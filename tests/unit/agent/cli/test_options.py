@@ -54,6 +54,14 @@ def test_every_switch_may_come_from_its_variable(option: Any, text: str, *, valu
     assert vars(build_parser({option.variable: text}).parse_args(["x.py"]))[option.dest] is value
 
 
+def test_a_wrong_choice_is_answered_with_the_words_to_choose_from(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        build_parser({}).parse_args(["--warm-start", "on", "x.py"])
+    assert "invalid choice: 'on' (choose from" in (error := capsys.readouterr().err)
+    assert "<" not in error.splitlines()[-1]
+    assert all(each in error.splitlines()[-1] for each in ("Auto", "Off"))
+
+
 def test_a_switch_that_is_neither_0_nor_1_is_refused() -> None:
     with pytest.raises(UsageError, match="PET_STANDALONE=yes: it must be 0 or 1"):
         build_parser({"PET_STANDALONE": "yes"})

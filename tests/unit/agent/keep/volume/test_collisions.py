@@ -30,13 +30,14 @@ def manifest(*files: ManifestFile) -> Manifest:
 def test_two_parts_collide_if_a_file_is_known_to_differ(one: ManifestFile, other: ManifestFile, expected: int) -> None:
     found = list(conflicts(FIRST, {FIRST: manifest(one), SECOND: manifest(other)}))
     assert len(found) == expected
-    assert all("different files 'a'" in sentence for sentence in found)
+    assert all("different files 'a'" in each.sentence for each in found)
 
 
 def test_one_number_with_two_counts_of_parts_is_a_conflict() -> None:
     other = KeptPart(KeptStep(LINEAGE, 10, 3), 1)
     found = list(conflicts(FIRST, {FIRST: manifest(), other: manifest()}))
-    assert ["in 2 and in 3 parts" in sentence for sentence in found] == [True]
+    assert ["in 2 and in 3 parts" in each.sentence for each in found] == [True]
+    assert set(found[0].steps) == {FIRST.step, other.step}, "neither of them becomes whole"
 
 
 def test_steps_of_two_rounds_or_numbers_never_conflict() -> None:
@@ -46,24 +47,59 @@ def test_steps_of_two_rounds_or_numbers_never_conflict() -> None:
     assert list(conflicts(FIRST, held)) == []
 
 
-def test_the_last_conflict_is_a_trouble_with_its_cure_while_its_step_is_held() -> None:
-    found = Conflicts()
-    assert found.trouble({FIRST.step}) == ""
+def test_the_newest_conflict_is_a_trouble_with_its_cure_until_a_newer_step_is_committed() -> None:
+    reports: list[str] = []
+    found = Conflicts(reports.append)
+    assert found.trouble(None) == ""
     files = ManifestFile("a", 1, 1), ManifestFile("a", 2, 1)
     held = {FIRST: manifest(files[0]), SECOND: manifest(files[1])}
-    assert list(found.note(SECOND, held)) == [found.trouble({FIRST.step})]
-    assert found.trouble({FIRST.step}) == (
-        "parts 1 and 0 of step 10 have different files 'a', so the step cannot be restored; "
-        "put the rank or the index of the part into the name of the file"
-    )
-    assert found.trouble({KeptPart(KeptStep(LINEAGE, 11, 2), 0).step}) == ""
-
-
-def test_a_step_without_a_conflict_ends_no_earlier_trouble_by_itself() -> None:
-    found = Conflicts()
-    held = {FIRST: manifest(ManifestFile("a", 1, 1)), SECOND: manifest(ManifestFile("a", 2, 1))}
     found.note(SECOND, held)
-    later = KeptPart(KeptStep(LINEAGE, 11, 2), 0)
-    found.note(later, held | {later: manifest(ManifestFile("a", 1, 1))})
-    assert "step 10" in found.trouble({FIRST.step, later.step})
-    assert found.trouble({later.step}) == ""
+    assert reports == [found.trouble(None)]
+    assert set(found.steps) == {FIRST.step}
+    assert found.trouble(KeptStep(LINEAGE, 9, 2)) == (
+        "parts 1 and 0 of step 10 have different files 'a', so it is not kept; put the rank into the name of the file"
+    )
+    assert found.trouble(KeptStep(LINEAGE, 11, 2)) == ""
+
+
+def test_a_kind_of_conflict_is_reported_once_a_round() -> None:
+    reports: list[str] = []
+    found = Conflicts(reports.append)
+    small, large = manifest(ManifestFile("a", 1, 1)), manifest(ManifestFile("a", 2, 1))
+    lineages = [LINEAGE, LINEAGE, Lineage(4, "d")]
+    steps = [KeptStep(lineage, number, 2) for number, lineage in enumerate(lineages)]
+    for each in steps:
+        found.note(KeptPart(each, 1), {KeptPart(each, 0): small, KeptPart(each, 1): large})
+    assert ["of step 0 " in reports[0], "of step 2 " in reports[1], len(reports)] == [True, True, 2]
+    assert set(found.steps) == set(steps)
+
+
+@pytest.mark.parametrize(
+    ("parts", "files", "collides"),
+    [
+        (2, [("a", 1)], False),
+        (2, [("b", 1)], True),
+        (2, [("a", 2)], True),
+        (1, [("a", 2)], False),
+    ],
+)
+def test_a_part_that_a_peer_offers_with_other_files_is_a_conflict(
+    parts: int, files: list[tuple[str, int]], *, collides: bool
+) -> None:
+    found = Conflicts()
+    part = KeptPart(KeptStep(LINEAGE, 10, parts), 0)
+    held = {part: manifest(ManifestFile("a", 1, 1))}
+    found.note_offer(part, files, held)
+    assert (part.step in found.steps) is collides
+    assert bool(found.trouble(KeptStep(LINEAGE, 11, parts))) is collides, "the next step has the same fault"
+    assert found.trouble(KeptStep(Lineage(4, "d"), 11, parts)) == ""
+
+
+def test_only_the_newest_conflicts_are_remembered() -> None:
+    found = Conflicts()
+    held = {FIRST: manifest(ManifestFile("a", 1, 1))}
+    for number in range(200):
+        part = KeptPart(KeptStep(LINEAGE, number, 2), 0)
+        found.note_offer(part, [("b", 1)], {part: held[FIRST]})
+    assert max(found.steps).number == 199
+    assert len(found.steps) == 64
