@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from elasticjob_agent.cli import rdzv_conf
 from elasticjob_agent.cli.options import OPTIONS
+from elasticjob_api import constants
 
 _DEFAULTS = {option.dest: option.default for option in OPTIONS}
 _OPTIONS: dict[str, str] = {
@@ -36,6 +37,7 @@ def ignored_option_warnings(namespace: argparse.Namespace, environment: Mapping[
             if _value(namespace, name) != _DEFAULTS[name]
         ),
         *(warning for applies, warning in _ignored_combinations(namespace) if applies()),
+        *_resume_warnings(namespace, environment),
         *(
             f"--rdzv-conf {key} has no effect: {rdzv_conf.UNUSED[key]}"
             for key in rdzv_conf.parse_conf(namespace.rdzv_conf).unused
@@ -45,6 +47,19 @@ def ignored_option_warnings(namespace: argparse.Namespace, environment: Mapping[
             for name, why in _VARIABLES.items()
             if environment.get(name, "").lower() not in _OFF
         ),
+    ]
+
+
+def _resume_warnings(namespace: argparse.Namespace, environment: Mapping[str, str]) -> list[str]:
+    """Return the warning that no later run finds the steps of this one, in a list."""
+    directory = namespace.keep_persist_to or environment.get(constants.ENV_KEEP_PERSIST_TO)
+    if not (directory and namespace.standalone and namespace.rdzv_id == _DEFAULTS["rdzv_id"]):
+        return []
+    return [
+        (
+            f"no later run resumes the steps in {directory}: without --rdzv-id each --standalone run has another name; "
+            "give all runs of this training the same --rdzv-id"
+        )
     ]
 
 

@@ -43,6 +43,24 @@ def test_options_with_an_effect_cause_no_warning(line: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "variable", "warns"),
+    [
+        ("--standalone --keep-dir /dev/shm --keep-persist-to /ckpt", "", True),
+        ("--standalone", "/ckpt", True),
+        ("--standalone --rdzv-id mine --keep-dir /dev/shm --keep-persist-to /ckpt", "", False),
+        ("--rdzv-backend etcd --rdzv-endpoint h --keep-dir /dev/shm --keep-persist-to /ckpt", "", False),
+    ],
+)
+def test_a_standalone_run_without_a_name_that_persists_steps_causes_a_warning(
+    line: str, variable: str, *, warns: bool
+) -> None:
+    expected = ["no later run resumes the steps in /ckpt: "] if warns else []
+    found = warnings(line, ELASTICJOB_KEEP_PERSIST_TO=variable)
+    assert [sentence[:40] for sentence in found] == [each[:40] for each in expected]
+    assert all(sentence.endswith("the same --rdzv-id") for sentence in found)
+
+
+@pytest.mark.parametrize(
     "key", ["close_timeout", "heartbeat_timeout", "read_timeout", "store_type", "use_libuv", "etcd_prefix", "rank"]
 )
 def test_rdzv_conf_keys_of_other_backends_cause_a_warning(key: str) -> None:
