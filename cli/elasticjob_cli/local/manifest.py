@@ -17,6 +17,7 @@ from elasticjob_api.errors import CodecError, FieldError, InvalidSpec
 from elasticjob_api.job import ElasticJob, parse_job
 from elasticjob_cli.errors import InvalidManifest
 from elasticjob_cli.local.environment import Machine
+from elasticjob_cli.local.host_paths import host_path_faults
 from elasticjob_cli.local.pod_template import pod_schema_errors
 from elasticjob_cli.local.process_limit import process_faults
 from elasticjob_cli.local.supported import pod_faults
@@ -157,6 +158,7 @@ def _local_errors(job: ElasticJob) -> Iterator[FieldError]:
         why = f"is {job.metadata.namespace!r}; it must be lower-case letters, digits and '-', 63 at most"
         yield FieldError("metadata.namespace", why)
     yield from pod_faults(job.spec.template["spec"], _TEMPLATE)
+    yield from host_path_faults(job, _TEMPLATE)
     yield from process_faults(job.spec, Machine())
     if job.spec.suspend:
         yield FieldError("spec.suspend", "is true, so the job would never start; set it to false, or remove it")

@@ -6,7 +6,8 @@ path inside a program cannot be changed: the program must read it from an argume
 
 An emptyDir is a folder of the pod, whatever its medium; only the volume of `spec.keep` is in memory. A hostPath is that
 path if it exists. Otherwise it is a folder of the run that all pods share, because nothing is created outside the run
-folder. /dev/shm is that of the machine. Any other volume needs a cluster, and is rejected by a sentence that names it.
+folder (`host_paths` has the exceptions). /dev/shm is that of the machine. Any other volume needs a cluster, and is
+rejected by a sentence that names it.
 """
 
 import re
