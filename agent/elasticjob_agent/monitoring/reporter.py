@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from elasticjob_agent.monitoring.last_report import LastReport
 from elasticjob_agent.monitoring.recovery_timings import recovery_timings
 from elasticjob_agent.monitoring.usage import UsageMeter
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
@@ -52,6 +53,7 @@ class KeepReporter(Protocol):
 
     on_report: Callable[[], None]
     """Called when `report` has news that cannot wait for the period."""
+    last_report: LastReport
 
     def report(self) -> KeepReport:
         """Return what the node knows and holds now."""
@@ -147,6 +149,8 @@ class Reporter:
         else:
             if result.succeeded:
                 self._written = written or _WrittenReport(session.me, report, result.revision)
+                if self._keep is not None and samples.keep is not None:
+                    self._keep.last_report.note(samples.keep)
             elif written is None:
                 self._session_lost(session)
             else:  # etcd has another report, for example that of a restored backup

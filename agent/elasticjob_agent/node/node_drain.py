@@ -53,6 +53,7 @@ class NodeDrain:
         self._ending = ending
         self._within_s = within_s
         self._written: set[tuple[KeptStep, int]] = set()
+        self._logged: set[str] = set()
 
     async def run(self) -> None:
         """Return when the newest step is whole on disk, or when that cannot be in the time that there is."""
@@ -65,11 +66,16 @@ class NodeDrain:
                 if clock() >= wait_until_s or all(each.sealed == self._ending.nonce for each in keepers.values()):
                     is_over = await self._write(keepers, deadline_s - clock())
             except (KeeperError, EtcdError, RecordError) as error:
-                log.warning("the last kept steps of this node are not on disk yet: %s", error)
+                self._log_once(f"the last kept steps of this node are not on disk yet, trying again: {error}")
                 keepers = {}
             # A node that is done waits for the others. Without its record they would choose another step.
             if not is_over:
                 await asyncio.sleep(_LOOK_S * (1 + len(keepers) / _NODES_OF_A_LOOK))
+
+    def _log_once(self, sentence: str) -> None:
+        if sentence not in self._logged:
+            self._logged.add(sentence)
+            log.warning("%s", sentence)
 
     async def _write(self, keepers: Mapping[Member, KeeperEntry], left_s: float) -> bool:
         """Write this node's share of the newest step; return whether nothing is left to do for any node.

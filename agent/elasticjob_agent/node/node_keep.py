@@ -17,6 +17,7 @@ from elasticjob_agent.keep.keeper.errors import KeeperError, KeeperSilentError, 
 from elasticjob_agent.keep.keeper.messages import JoinRequest, OpenRequest
 from elasticjob_agent.keep.keeper.persist_messages import PersistUpdate
 from elasticjob_agent.keep.keeper_connection import START_S
+from elasticjob_agent.monitoring.last_report import LastReport
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.commit_meter import CommitMeter
 from elasticjob_agent.node.keep_settings import KeepSettings
@@ -56,6 +57,7 @@ class NodeKeep(KeepPort):
         self.on_change: Callable[[], None] = lambda: None
         self.on_report: Callable[[], None] = lambda: None
         """Called when something in `report` is news that cannot wait."""
+        self.last_report = LastReport(self.report)
         self._commits = CommitMeter(clock=time.monotonic, wall_ns=time.time_ns)
         self._keeper = KeeperClient(
             volume,
@@ -80,6 +82,7 @@ class NodeKeep(KeepPort):
             self._shared = SharedDir(
                 self._keeper, lister, settings.persist, settings, on_end=self._notify_change, spawn=self._spawn
             )
+            self._shared.report_last = lambda: self.last_report.wait(self.on_report)
         self._last_news: tuple[bool, bool] = (False, False)
         self._last_persist_news: tuple[bool, int] = (False, 0)
         self._tasks: set[asyncio.Task[None]] = set()

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,10 @@ _CHECK_AGAIN_S = 1.0
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
 log = logging.getLogger(__name__)
+
+
+async def _no_report() -> None:
+    """Report nothing."""
 
 
 @dataclass(slots=True)
@@ -50,6 +54,8 @@ class SharedDir:
         spawn: Spawn,
     ) -> None:
         """`on_end` is called when the last steps are on disk."""
+        self.report_last: Callable[[], Awaitable[None]] = _no_report
+        """Called then, before: the node's report goes with its session."""
         self._keeper = keeper
         self._lister = lister
         self._persist = persist
@@ -119,6 +125,7 @@ class SharedDir:
             ending=EndingJob(run, self._history, departure.nonce),
             within_s=self._settings.linger_s,
         ).run()
+        await self.report_last()
         departure.task = None
         self.stop()
 

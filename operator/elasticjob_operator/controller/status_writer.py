@@ -52,11 +52,19 @@ def _node_state(node: NodeStatus) -> tuple[Any, Any]:
     return _fields_of_node(node), node.start and _fields_of_start(node.start)
 
 
+def _last_on_disk(status: JobStatus) -> tuple[Any, Any] | None:
+    """Return what an ended job has on disk: no later sample of it comes."""
+    keep = status.keep
+    return None if keep is None or not status.completion_time else (keep.persisted_step, keep.persist_error)
+
+
 def _differs_only_in_samples(one: JobStatus, other: JobStatus) -> bool:
     """Return whether two statuses differ at most in samples and first output; other changes are not delayed."""
     # The keys that have changed cannot decide this. A reconcile has several causes: keys of etcd, pods, time. Its
     # status has the newest samples after any of them. So after a pod's event a status may differ in samples alone.
     # After new samples it may differ in more, because time has passed.
+    if _last_on_disk(one) != _last_on_disk(other):
+        return False
     return _job_state(one) == _job_state(other) and [*map(_node_state, one.nodes)] == [*map(_node_state, other.nodes)]
 
 

@@ -144,7 +144,7 @@ class RendezvousInformer:
             change = known.put(kv)
             self._mirror.items[etcd_key] = replace(kv, value=b"")  # the decoded record replaces the bytes
         else:
-            known.drop(etcd_key)
+            known.delete(etcd_key)
         if known.empty:
             del self._jobs[key]
         return change

@@ -68,6 +68,8 @@ class JobStore:
         self._items: dict[str, _Item] = {}
         self._unreadable: dict[str, str] = {}
         self._undecoded: set[str] = set()
+        self._left: dict[int, ViewEntry] = {}
+        """The last samples of the agent that left each slot, if it persists steps: no later ones may come."""
 
     def put(self, kv: KeyValue) -> ChangeKind:
         """Store a key's new value; return the kind of the change."""
@@ -115,8 +117,15 @@ class JobStore:
         if key.startswith(self._keys.reports):
             self._on_report(readable=False)
 
+    def delete(self, key: str) -> None:
+        """Remove a deleted key; remember what its agent has on disk until another one leaves the slot."""
+        item = self._items.get(key)
+        if item is not None and item.kind == "samples" and _on_disk(item) != (None, ""):
+            self._left[item.entries[0].key.slot] = item.entries[0]
+        self.drop(key)
+
     def drop(self, key: str) -> None:
-        """Remove a deleted key."""
+        """Remove a key."""
         for known in (self._items, self._unreadable):
             known.pop(key, None)
         self._undecoded.discard(key)
@@ -135,7 +144,7 @@ class JobStore:
             "expected_revision": self._keys.expected,
         }
         return view_of(
-            (entry for item in self._items.values() for entry in item.entries),
+            (*self._left.values(), *(entry for item in self._items.values() for entry in item.entries)),
             revision=revision,
             unreadable=self._first_unreadable(),
             empty=self.empty,
@@ -159,11 +168,18 @@ def _entries(at: ParsedKey, kv: KeyValue, record: Any) -> tuple[ViewEntry, ...]:
 
 def _change_kind(before: _Item | None, after: _Item | None) -> ChangeKind:
     if after is not None and after.kind == "samples":
-        return ChangeKind.PROGRESS
+        # The last samples of an agent have what it has written to disk. They go soon after, with its session.
+        return ChangeKind.PROGRESS if _on_disk(before) == _on_disk(after) else ChangeKind.STATE
     # An earlier agent writes its report again for new samples; an agent of today writes the same report once.
     if before is not None and after is not None and after.kind == "report" and _value(before) == _value(after):
         return ChangeKind.PROGRESS
     return ChangeKind.STATE
+
+
+def _on_disk(item: _Item | None) -> Any:
+    """Return the persisted step in samples, and why there is no newer one."""
+    keep = None if item is None else _value(item).keep
+    return (None, "") if keep is None else (keep.persisted_step, keep.persist_error)
 
 
 def _value(item: _Item) -> Any:

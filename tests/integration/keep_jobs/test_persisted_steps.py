@@ -126,6 +126,9 @@ def test_a_directory_that_cannot_be_used_costs_the_training_nothing(training: Ma
 
     eventually(is_reported, within_s=40, what="the report has the error", pause_s=0.1)
     assert fleet.finish_all() == [0]
+    log = fleet.log_of(0).read_text()
+    assert log.count("the last kept steps of this node are not on disk yet, trying again: ") == 1, log
+    assert "was not persisted" not in log, "the directory is the cause, and has its line"
 
 
 def test_a_node_reports_the_persisted_step_and_its_time(training: MakeTraining, shared: Path) -> None:

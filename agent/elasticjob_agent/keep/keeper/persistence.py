@@ -39,6 +39,8 @@ from elasticjob_api.rendezvous_state import Member
 _MOST_STEPS = 256
 """So many of the newest whole steps are reported to the agent."""
 _LIST_AGAIN_S = 5.0
+_CAUSES = ("directory", "write", "order")
+"""Obstacles: the directory, the last write, the leader's orders. An earlier one may cause a later one."""
 
 
 class Persistence:
@@ -74,7 +76,7 @@ class Persistence:
         """The last order that was given in the round that this keeper leads."""
         self._writing: KeptStep | None = None
         self._troubles: dict[str, str] = {}
-        """The troubles: of the directory, of the last write, of the leader's orders."""
+        """The troubles, by `_CAUSES`."""
         self._failures = 0
         self._seen_due_s: float | None = None
         self._number = 0
@@ -233,7 +235,8 @@ class Persistence:
             if self._writing == step:
                 self._writing = None
             self._failures += bool(reply.error)
-            self._set_trouble("write", reply.error and f"step {step.number} was not persisted: {reply.error}")
+            is_new = bool(reply.error) and "directory" not in self._troubles  # else that is the cause
+            self._set_trouble("write", f"step {step.number} was not persisted: {reply.error}" if is_new else "")
         self._accept(reply)
         self._notify()
 
@@ -299,7 +302,7 @@ class Persistence:
 
     def _set_trouble(self, what: str, why: str) -> None:
         if why and why != self._troubles.get(what):
-            self._report(f"steps are not persisted at present: {why}")
+            self._report(why if what == "write" else f"steps are not persisted at present: {why}")
         if why:
             self._troubles[what] = why
         else:
@@ -311,7 +314,7 @@ class Persistence:
             update = PersistUpdate(
                 is_listed=is_listed or (self._update is not None and self._update.is_listed),
                 steps={str(each): self._found[each] for each in newest},
-                error=next(iter(self._troubles.values()), ""),
+                error=next((self._troubles[what] for what in _CAUSES if what in self._troubles), ""),
                 failures=self._failures,
             )
             if update == self._update:

@@ -18,7 +18,7 @@ _MOST_STEPS = 64
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """What is wrong with some steps of one number."""
+    """One fault of some steps of one number."""
 
     steps: tuple[KeptStep, ...]
     kind: str
@@ -49,9 +49,7 @@ class Conflicts:
             for found in conflicts(part, held):
                 self._remember(found)
 
-    def note_offer(
-        self, part: KeptPart, files: Collection[tuple[str, int]], held: Mapping[KeptPart, Manifest]
-    ) -> None:
+    def note_offer(self, part: KeptPart, files: Collection[tuple[str, int]], held: Mapping[KeptPart, Manifest]) -> None:
         """Remember the conflict of a held part with the names and sizes of the same part of another node."""
         mine = held.get(part)
         # Full copies of a step are taken for equal: that is the claim of the script.
@@ -69,8 +67,8 @@ class Conflicts:
     def trouble(self, committed: KeptStep | None) -> str:
         """Return what is wrong with the newest step that has a conflict; empty once a newer step is committed.
 
-        A step whose parts two nodes publish may be committed before they are compared. So that stays until a later round
-        has a committed step.
+        A step whose parts two nodes publish may be committed before they are compared. So that stays until a later
+        round has a committed step.
         """
         found, twice = self._found, self._twice
         if twice is not None and (committed is None or committed.lineage <= twice.steps[0].lineage):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from elasticjob_api.constants import EventReason
-from elasticjob_api.status import JobStatus, NodeStatus, ProgressStatus, StartStatus
+from elasticjob_api.status import JobStatus, KeepStatus, NodeStatus, ProgressStatus, StartStatus
 from elasticjob_operator.cluster.in_memory import InMemoryCluster
 from elasticjob_operator.controller.clocks import Clocks
 from elasticjob_operator.controller.status_writer import SATURATED_DELAY_S, StatusWriter
@@ -50,6 +50,17 @@ async def test_cpu_memory_first_output_and_progress_alone_wait_for_the_longer_pe
     soft = JobStatus(nodes=(used,), progress=ProgressStatus(step=1))
     wait_s = await status_writer(InMemoryCluster()).write(KEY, JOB, job_state, soft)
     assert wait_s == SETTINGS.progress_period_s - 2 * SETTINGS.status_period_s
+
+
+@pytest.mark.parametrize(("ended", "is_written"), [("2026-01-01T00:00:00Z", True), ("", False)])
+async def test_what_an_ended_job_has_on_disk_is_written_at_once(ended: str, *, is_written: bool) -> None:
+    before = JobStatus(completion_time=ended, keep=KeepStatus(step=7, persisted_step=5))
+    job_state = JobState(status=before, status_written_s=NOW_S - 2 * SETTINGS.status_period_s)
+    after = replace(before, keep=KeepStatus(step=7, persisted_step=8))
+    cluster = InMemoryCluster()
+    job = await cluster.create(Resource.JOB, JOB)
+    key = JobKey("ns", "j", job["metadata"]["uid"])
+    assert (await status_writer(cluster).write(key, job, job_state, after) is None) is is_written
 
 
 @pytest.mark.parametrize("start", [StartStatus(kind="Warm"), StartStatus(kind="Cold", reason="FOO differs"), None])

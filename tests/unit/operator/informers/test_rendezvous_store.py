@@ -8,6 +8,7 @@ import pytest
 
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import (
+    KeepReport,
     NodeReport,
     NodeSamples,
     Progress,
@@ -91,6 +92,16 @@ def test_a_deleted_report_of_an_earlier_agent_leaves_no_samples() -> None:
     put(records, EARLIER)
     records.drop(KEY)
     assert (records.view(3).samples, records.empty) == ({}, True)
+
+
+def test_what_an_agent_has_on_disk_is_a_change_of_state_and_remembered_when_it_has_left(store: JobStore) -> None:
+    samples = replace(SAMPLES, keep=KeepReport(step=7, round=1))
+    assert put(store, samples) is ChangeKind.PROGRESS
+    written = replace(samples, keep=KeepReport(step=7, round=1, persisted_step=8))
+    assert put(store, written) is ChangeKind.STATE
+    assert put(store, replace(written, time_ns=9)) is ChangeKind.PROGRESS
+    store.delete(KEYS.samples(0, "00000001"))
+    assert [each.keep for each in store.view(3).samples.values()] == [written.keep]
 
 
 def test_an_unreadable_report_is_a_change_of_state(store: JobStore) -> None:
