@@ -37,7 +37,9 @@ PAGES = {
         description=(
             "Show which step of a job with `spec.keep` is committed, and what each node holds in memory.\n"
             "With `spec.keep.persistTo` it also shows the newest step that is whole there.\n"
-            "COPIES is the number of other nodes that hold the node's own part of that step."
+            "COPIES is the number of other nodes that hold the node's own part of that step.\n"
+            "SKIPPED counts parts that were dropped for newer ones before copies of them were made.\n"
+            "That is usual where steps come faster than their copies."
         ),
         examples=(
             ("keep digits", ""),

@@ -26,6 +26,7 @@ from elasticjob_cli.local import followers, shutdown
 from elasticjob_cli.local.console import RunConsole, TextStyle, print_resource
 from elasticjob_cli.local.fault_injector import FaultInjector
 from elasticjob_cli.local.fault_spec import Fault, parse_fault
+from elasticjob_cli.local.host_paths import replaced_host_paths
 from elasticjob_cli.local.localize import images_of, localized
 from elasticjob_cli.local.manifest import Manifest, read_manifest
 from elasticjob_cli.local.memory_dir import MemoryDir, memory_dir
@@ -35,7 +36,7 @@ from elasticjob_cli.local.run_snapshot import as_yaml, save_periodically, write_
 from elasticjob_cli.local.run_view import RunView
 from elasticjob_cli.local.signals import Interrupted, SignalWaiter, StopRequest, kill_everything
 from elasticjob_cli.local.stack import EtcdOptions, LocalStack, build_stack, watch_etcd
-from elasticjob_cli.local.summary import rank_table, summary
+from elasticjob_cli.local.summary import persist_lines, rank_table, summary
 from elasticjob_cli.views.text import pluralize
 from elasticjob_operator.errors import OperatorError
 from elasticjob_operator.model import objects
@@ -173,6 +174,12 @@ def _print_header(run: _Run) -> None:
             f"image {', '.join(images)} is ignored: commands run on this machine, in {run.manifest.folder}",
             TextStyle.NOTE,
         )
+    for name, path in replaced_host_paths(run.manifest.job):
+        info(
+            f"volume {name}: {path} does not exist on this machine, so its files are in {run.folder.path}/host{path}; "
+            f"a later run does not see them, unless you create {path}",
+            TextStyle.NOTE,
+        )
 
 
 async def _run_pods(run: _Run, stack: LocalStack) -> int:
@@ -243,6 +250,8 @@ def _print_summary(run: _Run, code: int) -> bool:
     if table := rank_table(view):
         run.console.print(table)
     info(summary(view, elapsed_s=run.console.elapsed_s, logs=run.folder.logs), _STYLES.get(code, TextStyle.BAD))
+    for line, is_loss in persist_lines(view, now_s=time.time()):
+        info(line, TextStyle.BAD if is_loss else TextStyle.PLAIN)
     try:
         write_resource(run.folder, view.job)
     except OSError as error:

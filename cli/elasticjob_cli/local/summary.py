@@ -11,6 +11,7 @@ from elasticjob_api.failure_text import describe_last_failure
 from elasticjob_api.one_line import one_line
 from elasticjob_cli.local.run_view import ReportedWorker, RunView
 from elasticjob_cli.views.advice import command_cure
+from elasticjob_cli.views.keep_text import persisted_sentences
 from elasticjob_cli.views.last_failure import failure_text
 from elasticjob_cli.views.text import align, pluralize
 
@@ -115,6 +116,15 @@ def summary(view: RunView, *, elapsed_s: float, logs: Path) -> str:
             if cure := command_cure(view.job.get("spec") or {}, status):
                 lines.append(f"cure: {cure}")
     return "\n".join(lines)
+
+
+def persist_lines(view: RunView, *, now_s: float) -> Iterator[tuple[str, bool]]:
+    """Yield what an ended job has in `spec.keep.persistTo`; with True what it has lost, or why."""
+    directory = ((view.job.get("spec") or {}).get("keep") or {}).get("persistTo")
+    if directory and view.finished:
+        kept = view.status.get("keep") or {}
+        for number, line in enumerate(persisted_sentences(kept, one_line(str(directory)), now_s=now_s)):
+            yield line, number > 0 or (kept.get("persistedStep") is None and kept.get("step") is not None)
 
 
 def _describe_consequence(view: RunView) -> str:

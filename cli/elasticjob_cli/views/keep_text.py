@@ -6,6 +6,7 @@ from typing import Any
 from elasticjob_cli.views.text import age, align, duration, one_line, parse_time, pluralize, sentence, size
 
 _HEAD = ("NODE", "POD", "ON", "HELD", "STEP", "ROUND", "COPIES", "SKIPPED", "REMARK")
+_ENDED = {"Succeeded", "Failed"}
 
 
 def keep_sentences(spec: Mapping[str, Any], status: Mapping[str, Any], *, now_s: float) -> Iterator[str]:
@@ -13,21 +14,47 @@ def keep_sentences(spec: Mapping[str, Any], status: Mapping[str, Any], *, now_s:
     if not spec.get("keep"):
         return
     kept = status.get("keep") or {}
-    is_suspended = status.get("phase") == "Suspended"
-    yield "The job is suspended, so none of its steps is in memory." if is_suspended else _committed(kept, now_s)
-    if directory := spec["keep"].get("persistTo"):
-        yield _persisted(kept, one_line(str(directory)), now_s)
+    is_ended = status.get("phase") in _ENDED
+    yield _in_memory(str(status.get("phase") or ""), kept, now_s)
+    if directory := one_line(str(spec["keep"].get("persistTo") or "")):
+        yield from (
+            persisted_sentences(kept, directory, now_s=now_s) if is_ended else [_persisted(kept, directory, now_s)]
+        )
     if skipped := int(kept.get("skipped") or 0):
         verb = "was" if skipped == 1 else "were"
-        yield f"{pluralize(skipped, 'step')} {verb} dropped, uncopied, for newer ones."
+        yield f"{pluralize(skipped, 'part')} {verb} dropped before copies were made, for newer ones."
     if why := _degraded(status):
         yield sentence(f"Steps are kept less safely than requested: {why}")
 
 
+def persisted_sentences(kept: Mapping[str, Any], directory: str, *, now_s: float) -> Iterator[str]:
+    """Yield what an ended job has on disk, and what it has lost."""
+    step, last = kept.get("persistedStep"), kept.get("step")
+    yield f"No step was written to {directory}." if step is None else _persisted(kept, directory, now_s)
+    if last is not None and (step is None or last > step):
+        yield f"Step {last} of round {kept.get('round')} was committed in memory, and is not there."
+    if why := kept.get("persistError"):
+        yield sentence(f"The reason: {why}")
+
+
 def keep_table(status: Mapping[str, Any]) -> list[str]:
-    """Return a line for the head and one for each node whose agent reports what it holds; empty without any."""
+    """Return a line for the head and one for each node whose agent reports what it holds; empty without any.
+
+    An ended job has a line before these: its nodes hold nothing any more.
+    """
     rows = [_row(node, node["keep"]) for node in status.get("nodes") or () if node.get("keep")]
-    return align([_HEAD, *rows]) if rows else []
+    if not rows:
+        return []
+    return [*(["When the job ended:"] if status.get("phase") in _ENDED else []), *align([_HEAD, *rows])]
+
+
+def _in_memory(phase: str, kept: Mapping[str, Any], now_s: float) -> str:
+    if phase == "Suspended":
+        return "The job is suspended, so none of its steps is in memory."
+    if phase not in _ENDED:
+        return _committed(kept, now_s)
+    last = "" if kept.get("step") is None else f"; step {kept['step']} of round {kept.get('round')} was committed last"
+    return f"The job has ended, so none of its steps is in memory{last}."
 
 
 def _committed(kept: Mapping[str, Any], now_s: float) -> str:

@@ -76,4 +76,18 @@ def test_workers_go_on_from_a_step_in_memory_when_one_of_them_was_killed(cli: Cl
     places = {Path(place) for place in printed(ended, "publishes in ")}
     assert [place for place in places if not place.is_relative_to("/dev/shm") or place.exists()] == []
     shown = cli.end(cli.begin("keep", "out"))
-    assert shown.out.startswith("Step "), shown
+    assert shown.out.startswith("The job has ended, so none of its steps is in memory; step "), shown
+
+
+def test_the_step_that_was_written_at_the_end_is_in_the_summary_and_in_the_status(cli: Cli) -> None:
+    (cli.folder / "train.py").write_text(_SCRIPT.replace('os.environ["ELASTICJOB_ROUND"] == "1"', "False"))
+    (cli.folder / "go").touch()
+    (cli.folder / "shared").mkdir()
+    keep = {"sizeLimit": "64Mi", "persistTo": "/ckpt", "persistEverySeconds": 3600}
+    mounted = {"command": [sys.executable, "train.py"], "volumeMounts": [{"name": "v", "mountPath": "/ckpt"}]}
+    volumes = [{"name": "v", "hostPath": {"path": str(cli.folder / "shared")}}]
+    cli.manifest("", keep=keep, container=mounted, pod={"volumes": volumes})
+    ended = cli.run()
+    assert ended.code == 0, ended.out + ended.err
+    assert "Step 20 is whole in /ckpt" in ended.out
+    assert cli.status()["keep"]["persistedStep"] == 20

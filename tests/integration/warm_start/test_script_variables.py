@@ -56,6 +56,9 @@ async def test_a_variable_of_the_script_that_no_import_reads_is_no_reason(node: 
     assert sentences() == []
 
 
+_SENTENCE = "the script or a package sets OMP_NUM_THREADS, which libraries read when loaded; set it in the pod's env"
+
+
 async def test_a_variable_that_libraries_read_in_c_is_a_reason(node: WarmNode, sentences: Sentences) -> None:
     node.script("os.environ['OMP_NUM_THREADS'] = '1'\nimport decimal, fractions\nprint('shown', flush=True)")
     await node.start()
@@ -63,10 +66,7 @@ async def test_a_variable_that_libraries_read_in_c_is_a_reason(node: WarmNode, s
     await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
     assert await node.restart() == [False, False]
     await node.ran()
-    assert sentences() == [
-        "not warm: "
-        "the script or a package sets OMP_NUM_THREADS, which libraries read when loaded; set it in the pod's env"
-    ]
+    assert sentences() == [f"not warm: {_SENTENCE}"]
 
 
 async def test_another_pod_imports_no_package_that_reads_a_variable_of_the_script(node: WarmNode) -> None:

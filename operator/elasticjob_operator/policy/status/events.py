@@ -82,7 +82,7 @@ def _trouble_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
 def _keep_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     was, now = before.keep or KeepStatus(), after.keep or KeepStatus()
     if now.persist_error and not was.persist_error:
-        yield Event(EventReason.PERSIST_FAILED, f"a step was not persisted: {now.persist_error}", warning=True)
+        yield Event(EventReason.PERSIST_FAILED, now.persist_error, warning=True)
     degraded = _became_true(before, after, ConditionType.KEEP_DEGRADED)
     if degraded is not None and degraded.reason != EventReason.PERSIST_FAILED:
         too_small = degraded.reason == EventReason.KEEP_TOO_SMALL

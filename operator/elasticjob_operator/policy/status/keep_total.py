@@ -11,8 +11,9 @@ from elasticjob_api.status import KeepStatus, NodeKeepStatus
 from elasticjob_operator.model.text import pluralize
 from elasticjob_operator.model.timestamps import to_rfc3339
 
-_TEXT_LIMIT = 128
-"""Characters of a reason: the list of nodes has a limit."""
+_TEXT_LIMIT, _NODE_TEXT_LIMIT = 400, 128
+"""Characters of a reason of the job, and of a node: the list of nodes has a limit."""
+_GAP = " … "
 _INT64 = (1 << 63) - 1
 _NS = 1e9
 _MAX_COPY_S = 86_400.0
@@ -49,7 +50,7 @@ def node_total(report: KeepReport) -> NodeKeepStatus:
         copies=total.copies,
         bytes=total.bytes,
         skipped=total.skipped,
-        degraded=total.degraded or total.persist_error,
+        degraded=_cut(total.degraded or total.persist_error, _NODE_TEXT_LIMIT),
     )
 
 
@@ -94,5 +95,10 @@ def _sum(counts: Iterable[int]) -> int:
     return min(sum(counts), _INT64)
 
 
-def _cut(text: str) -> str:
-    return one_line(text)[:_TEXT_LIMIT]
+def _cut(text: str, most: int = _TEXT_LIMIT) -> str:
+    """Return a reason as one line of a limited length. Its end stays, because that has the cure."""
+    line = one_line(text)
+    if len(line) <= most:
+        return line
+    end = (most - len(_GAP)) // 2
+    return line[: most - len(_GAP) - end] + _GAP + line[-end:]

@@ -8,7 +8,7 @@ import pytest
 from elasticjob_api import codec
 from elasticjob_api.records import WorkerState
 from elasticjob_api.status import LastFailure
-from elasticjob_cli.local.summary import describe_code, rank_table, summary
+from elasticjob_cli.local.summary import describe_code, persist_lines, rank_table, summary
 from tests.unit.cli.view_builders import a_node, a_report, a_view
 
 _KILLED = LastFailure(
@@ -18,6 +18,19 @@ _FAILURE: dict[str, Any] = codec.write(_KILLED, keep_defaults=True)
 _RAISED = {**_FAILURE, "exitCode": 1, "signal": "", "message": "ValueError: no; not at all"}
 _VERDICT = "rank 1 on j-0-abcde exited with code 1: ValueError: no; not at all; maxRestarts 1 is used up"
 _LOGS = Path("runs/j/logs")
+
+
+def test_the_summary_names_the_step_on_disk_and_what_is_lost() -> None:
+    view = a_view()
+    view.job = {"spec": {"keep": {"persistTo": "/ckpt"}}, "status": {"phase": "Succeeded"}}
+    kept: dict[str, Any] = {"step": 8, "round": 1}
+    for fields, losses in (({"persistedStep": 8}, [False]), ({"persistedStep": 7}, [False, True]), ({}, [True, True])):
+        view.job["status"]["keep"] = {**kept, **fields}
+        assert [is_loss for _, is_loss in persist_lines(view, now_s=0.0)] == losses
+    view.job["status"]["keep"] = {}
+    assert list(persist_lines(view, now_s=0.0)) == [("No step was written to /ckpt.", False)]
+    view.job["status"]["phase"] = "Running"
+    assert list(persist_lines(view, now_s=0.0)) == []
 
 
 def test_ranks_are_listed_in_order_with_their_known_values() -> None:

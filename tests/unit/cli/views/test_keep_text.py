@@ -70,14 +70,29 @@ def test_a_suspended_job_has_steps_on_disk_only() -> None:
     assert on_disk(**suspended) == ["Step 100 is whole in /ckpt x."]
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_an_ended_job_holds_nothing_and_has_its_last_step_on_disk_or_not(phase: str) -> None:
+    assert sentences(phase=phase) == ["The job has ended, so none of its steps is in memory."]
+    assert sentences(phase=phase, **kept(step=120, round=3, copies=1)) == [
+        "The job has ended, so none of its steps is in memory; step 120 of round 3 was committed last."
+    ]
+    assert on_disk(phase=phase, **kept(step=120, round=3, persistedStep=121)) == ["Step 121 is whole in /ckpt x."]
+    assert on_disk(phase=phase, **kept(step=120, round=3, persistedStep=100, persistError="no room")) == [
+        "Step 100 is whole in /ckpt x.",
+        "Step 120 of round 3 was committed in memory, and is not there.",
+        "The reason: no room.",
+    ]
+    assert on_disk(phase=phase) == ["No step was written to /ckpt x."]
+
+
 def test_skipped_steps_and_the_reason_of_missing_copies_are_named() -> None:
     conditions = [
         {"type": "Running", "status": "True", "message": "no"},
         {"type": "KeepDegraded", "status": "True", "message": "j-1: no answer of a peer"},
     ]
-    assert sentences(**kept(skipped=1))[1:] == ["1 step was dropped, uncopied, for newer ones."]
+    assert sentences(**kept(skipped=1))[1:] == ["1 part was dropped before copies were made, for newer ones."]
     assert sentences(**kept(skipped=2), conditions=conditions)[1:] == [
-        "2 steps were dropped, uncopied, for newer ones.",
+        "2 parts were dropped before copies were made, for newer ones.",
         "Steps are kept less safely than requested: j-1: no answer of a peer.",
     ]
 
@@ -91,6 +106,11 @@ def test_describe_has_the_sentences() -> None:
     job = a_job(**kept(step=120, round=3, copies=1))
     job["spec"] |= SPEC
     assert sentences(**job["status"])[0] in describe(job, (), now_s=NOW_S, command="elasticjob")
+
+
+def test_the_table_of_an_ended_job_shows_the_past() -> None:
+    ended = {"phase": "Succeeded", "nodes": [a_node(0, **kept(step=120, round=3, copies=1))]}
+    assert keep_table(ended) == ["When the job ended:", *keep_table({"nodes": ended["nodes"]})]
 
 
 def test_the_table_has_a_line_for_each_node_that_reports() -> None:

@@ -81,7 +81,7 @@ def test_a_step_that_cannot_be_persisted_has_one_event_until_one_was() -> None:
     assert reasons_of(failed[0], failed[1]) == []
     assert reasons_of(failed[1], changed(keep=KeepStatus(persisted_step=3))) == []
     [event] = events(changed(), failed[0])
-    assert (event.message, event.warning) == ("a step was not persisted: the disk is full", True)
+    assert (event.message, event.warning) == ("the disk is full", True)
 
 
 def test_a_resumed_job_is_not_created_again() -> None:

@@ -38,8 +38,9 @@ def test_a_huge_sum_fits_into_the_field() -> None:
 
 
 def test_a_reason_of_a_hostile_agent_is_one_short_line() -> None:
-    found = keep_total([KeepReport(degraded="a\n[operator] b" + "x" * 8000)]).degraded
-    assert (found[:14], len(found)) == ("a [operator] b", 128)
+    report = KeepReport(degraded="a\n[operator] b" + "x" * 8000 + "; raise sizeLimit")
+    for found, most in ((keep_total([report]).degraded, 400), (node_total(report).degraded, 128)):
+        assert (found[:14], found[-17:], len(found)) == ("a [operator] b", "; raise sizeLimit", most)
 
 
 def test_the_time_of_a_commit_is_the_first_that_a_node_knows_and_its_copies_take_as_long_as_the_slowest() -> None:
@@ -81,7 +82,7 @@ def test_the_persisted_step_is_the_one_that_became_whole_last() -> None:
 def test_the_first_reason_why_a_step_was_not_persisted_is_one_short_line() -> None:
     reports = (KeepReport(), KeepReport(persist_error="a\nb" + "x" * 8000), KeepReport(persist_error="c"))
     found = keep_total(reports).persist_error
-    assert (found[:3], len(found)) == ("a b", 128)
+    assert (found[:3], len(found)) == ("a b", 400)
 
 
 def test_the_remark_of_a_node_is_about_its_memory_first_and_then_about_the_disk() -> None:
