@@ -336,6 +336,43 @@ async def test_a_package_that_was_changed_since_is_a_cold_start(node: WarmNode, 
     assert "trap.py has changed since it was imported" in sentences()[0]
 
 
+@pytest.mark.parametrize("read", ["open({!r}).read()", "__import__('pathlib').Path({!r}).read_text()"])
+async def test_a_file_of_data_that_a_package_has_read_and_that_changed_is_a_cold_start(
+    node: WarmNode, sentences: Sentences, read: str
+) -> None:
+    data = node.work / "settings.txt"
+    data.write_text("old")
+    node.package("trap", "value = " + read.format("settings.txt"))
+    node.script("import decimal, trap\nprint('value', os.environ['ROUND'], trap.value, flush=True)")
+    await node.start()
+    await node.ran()
+    await node.forked_ahead()
+    await _runs_warm(node)
+    data.write_text("new")
+    os.utime(data, ns=(1, 1))  # whatever the resolution of the clock
+    await _runs_cold(node)
+    await aeventually(lambda: node.values() == ["new"] * 2, what="the new data")
+    await node.forked_ahead()
+    await _runs_warm(node)
+    await aeventually(lambda: node.values() == ["new"] * 2, what="the new data")
+    assert sentences() == [f"not warm: {data} has changed since it was imported"]
+
+
+async def test_data_that_a_package_writes_or_removes_keeps_no_start_cold(node: WarmNode) -> None:
+    node.package(
+        "trap",
+        "import os\n"
+        "open('count', 'a').close()\nvalue = len(open('count').read())\nopen('count', 'a').write('1')\n"
+        "open('once', 'w').close()\nopen('once').close()\nos.remove('once')\n",
+    )
+    node.script("import decimal, trap")
+    await node.start()
+    await node.ran()
+    await node.forked_ahead()
+    await _runs_warm(node)
+    await _runs_warm(node)
+
+
 async def test_a_package_that_changes_while_it_is_imported_ahead_is_imported_anew(node: WarmNode) -> None:
     mark, file = node.folder / "mark", node.packages / "trap.py"
     node.package(

@@ -15,6 +15,7 @@ import time
 import zipimport
 
 from . import entry, process_facts, recorder
+from .data_files import DataFiles
 from .environment import RecordingEnvironment
 from .environment_copies import find_kept
 from .import_check import ImportCheck, path_files
@@ -57,6 +58,7 @@ class Preload:
         self._facts: "dict[tuple[str, str], str]" = {}
         self.environment = RecordingEnvironment()
         self._watch = ImportWatch()
+        self._data_files = DataFiles()
         self.generators = self._watch.generators
         self._denied: "set[str]" = set(plan["denied"])  # type: ignore[call-overload]
         self._varying: "set[str]" = set(plan["varying"])  # type: ignore[call-overload]
@@ -95,7 +97,8 @@ class Preload:
                 self.environment.expect_change(changes.get(name, []))
         finally:
             collector.end()
-            self._watch.stop([collector.replaced, self.environment.replaced])
+            data = self._data_files.stop()
+            self._watch.stop([collector.replaced, self.environment.replaced, self._data_files.replaced])
             self.environment.stop()
         _fork_once()
         report = self._report(modules)
@@ -108,7 +111,7 @@ class Preload:
         files: "dict[str, int]" = report["files"]  # type: ignore[assignment]
         files.update((path, time_ns) for path, time_ns in before.items() if path in files)
         self.check = ImportCheck(
-            files=report["files"],  # type: ignore[arg-type]
+            files={**data, **files},
             top_level=report["top_level"],  # type: ignore[arg-type]
             folders=plan["folders"],  # type: ignore[arg-type]
             package_folders=self.folders,
