@@ -120,7 +120,8 @@ def superfluous(
     """Return the whole steps to remove: all but the `keep` newest, and never one that is in use.
 
     Steps that the training descends from come first, then those of earlier runs by time. Steps of this run that left
-    the history are given up, so they go.
+    the history are given up, so they go. But a training that could not read the directory begins anew below all of
+    them. So the `keep` highest steps from which it does not descend stay until it has passed their number.
     """
     alive = sorted(
         (each for each in found if history.is_alive(each.step)), key=lambda each: _history_order(history, each)
@@ -128,8 +129,12 @@ def superfluous(
     earlier = sorted(
         (each for each in found if each.run != run and each not in alive), key=lambda each: (found[each], str(each))
     )
-    kept = {*[*earlier, *alive][-keep:], *in_use}
-    return sorted((each for each in found if each not in kept), key=str) if alive else []
+    if not alive:
+        return []
+    others = (each for each in found if each not in alive and each.step.number > alive[-1].step.number)
+    ahead = sorted(others, key=lambda each: (each.step.number, found[each], str(each)))
+    kept = {*[*earlier, *alive][-keep:], *ahead[-keep:], *in_use}
+    return sorted((each for each in found if each not in kept), key=str)
 
 
 def _history_order(history: History, each: PersistedStep) -> tuple[int, KeptStep, str]:

@@ -10,7 +10,7 @@ import pytest
 
 from elasticjob_agent.keep.keeper.errors import RequestRefused
 from elasticjob_agent.keep.persist.layout import job_dir_name, whole_name
-from elasticjob_api.kept_steps import KeptStep, PersistedStep
+from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
 from testing.waiting import aeventually
 from tests.integration.keep.keeper_group import GroupNode, KeeperGroup, keeper_group
 from tests.integration.keep.keepers import JOB, RUN
@@ -114,6 +114,28 @@ async def test_the_newest_steps_stay_and_older_ones_go(keep_dir: Path, tmp_path:
         steps = [await training.until_whole() for _ in range(4)]
         await aeventually(lambda: len(whole_numbers(tmp_path)) <= 2, what="two steps stay")
         assert max(whole_numbers(tmp_path)) >= steps[-1].number
+
+
+async def test_higher_steps_of_another_branch_stay_until_the_training_has_passed_them(
+    keep_dir: Path, tmp_path: Path
+) -> None:
+    """The training begins anew when nothing could read the directory at its start."""
+    async with keeper_group(keep_dir, persist_to=tmp_path, persist_keep=2) as group:
+        nodes = [await group.add(slot) for slot in range(2)]
+        await group.round(*nodes)
+        training = Training(group, tmp_path)
+        await training.until_whole()
+        higher = [path_of(tmp_path, KeptStep(Lineage(9, "branch"), number, 2)) for number in (500, 510, 520)]
+        for path in higher:
+            path.mkdir()
+        for _ in range(3):
+            await training.until_whole()
+        await aeventually(lambda: len(whole_numbers(tmp_path)) <= 4, what="two of each branch stay")
+        assert [path.exists() for path in higher] == [False, True, True]
+        training.number = 600
+        for _ in range(2):
+            await training.until_whole()
+        await aeventually(lambda: not any(path.exists() for path in higher), what="the training has passed them")
 
 
 async def test_nothing_is_persisted_before_its_time(keep_dir: Path, tmp_path: Path) -> None:

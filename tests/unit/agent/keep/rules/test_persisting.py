@@ -126,18 +126,24 @@ def test_a_new_training_may_begin_from_the_step_that_was_written_last() -> None:
 
 def test_the_newest_steps_stay_and_steps_that_were_given_up_go() -> None:
     history = History.parse("5.now.*,2.old.90")
-    given_up = persisted(95, OLD)
-    found = {persisted(41): 1, persisted(40): 2, persisted(90, OLD): 3, given_up: 9, persisted(999, run=OTHER): 8}
-    # 5.now of another run is alive by its lineage: a run that began from it has it in its history.
-    del found[persisted(999, run=OTHER)]
-    found[persisted(7, Lineage(1, "x"), OTHER)] = 8
-    assert set(superfluous(found, history, RUN, keep=2)) == {
-        persisted(90, OLD),
-        given_up,
-        persisted(7, Lineage(1, "x"), OTHER),
-    }
-    assert set(superfluous(found, history, RUN, keep=3)) == {given_up, persisted(7, Lineage(1, "x"), OTHER)}
+    given_up, earlier = persisted(95, OLD), persisted(7, Lineage(1, "x"), OTHER)
+    found = {persisted(141): 1, persisted(140): 2, persisted(90, OLD): 3, given_up: 9, earlier: 8}
+    assert set(superfluous(found, history, RUN, keep=2)) == {persisted(90, OLD), given_up, earlier}
+    assert set(superfluous(found, history, RUN, keep=3)) == {given_up, earlier}
     assert set(superfluous(found, history, RUN, keep=4)) == {given_up}
+
+
+@pytest.mark.parametrize("run", [RUN, OTHER])
+def test_a_training_that_began_anew_removes_no_step_before_it_has_passed_its_number(run: str) -> None:
+    history = History.parse("5.now.*")
+    ahead = {persisted(number, OLD, run): number for number in (350, 400, 440)}
+    assert superfluous({**ahead, persisted(360): 999}, history, RUN, keep=2) == [persisted(350, OLD, run)]
+    assert superfluous({**ahead, persisted(60): 999}, history, RUN, keep=2) == [persisted(350, OLD, run)]
+    assert superfluous({**ahead, persisted(60): 999}, history, RUN, keep=3) == []
+    passed = {**ahead, persisted(420): 999, persisted(410): 998}
+    assert superfluous(passed, history, RUN, keep=2) == [persisted(350, OLD, run), persisted(400, OLD, run)]
+    passed = {**ahead, persisted(440): 999, persisted(430): 998}
+    assert set(superfluous(passed, history, RUN, keep=2)) == set(ahead)
 
 
 def test_a_step_that_is_in_use_stays() -> None:
