@@ -12,6 +12,8 @@ _OPERATOR = "app.kubernetes.io/part-of=elasticjob,app.kubernetes.io/component=op
 _ETCD = "app.kubernetes.io/part-of=elasticjob,app.kubernetes.io/component=etcd"
 _INSTALL = "kubectl apply --server-side -f crds -f deploy, or install the chart (docs/helm.md)"
 _LINES = 400
+_LEADER_ELECT = "--leader-elect"
+"""The operator's option for the election of a leader."""
 _NEEDED = (
     ("list", "elasticjob.io", "elasticjobs", ""),
     ("patch", "elasticjob.io", "elasticjobs", "status"),
@@ -24,7 +26,7 @@ _NEEDED = (
 
 
 def check_operator(context: CheckContext) -> Iterator[Finding]:
-    """Check that there is one operator, and that it is ready."""
+    """Check that there is an operator, that it is ready, and that one replica acts at a time."""
     try:
         found = _list(context, "/apis/apps/v1/deployments", _OPERATOR, "look for the operator")
     except Forbidden:
@@ -49,7 +51,7 @@ def _deployment(context: CheckContext, deployment: Mapping[str, Any]) -> Iterato
         why = _why_not_ready(context, deployment)
         cure = f"kubectl -n {meta['namespace']} logs deployment/{meta['name']}"
         yield fail("operator", f"{where} ({image}) is not ready{': ' + why if why else ''}", cure)
-    elif wanted > 1:
+    elif is_repeating_work(deployment):
         cure = f"kubectl -n {meta['namespace']} scale deployment {meta['name']} --replicas=1"
         yield warn("operator", f"{where} has {wanted} replicas, which repeat each other's work", cure)
     else:
@@ -58,8 +60,20 @@ def _deployment(context: CheckContext, deployment: Mapping[str, Any]) -> Iterato
     yield from _operators_rights(context, deployment)
 
 
+def is_repeating_work(deployment: Mapping[str, Any]) -> bool:
+    """Return whether the operator has several replicas that all act: with an election, one does."""
+    container = _container(deployment)
+    arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
+    return (deployment.get("spec") or {}).get("replicas", 1) > 1 and _LEADER_ELECT not in arguments
+
+
+def _container(deployment: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = deployment["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
 def _image(deployment: Mapping[str, Any]) -> str:
-    return str(deployment["spec"]["template"]["spec"]["containers"][0].get("image") or "?")
+    return str(_container(deployment).get("image") or "?")
 
 
 def _versions(context: CheckContext, image: str) -> Iterator[Finding]:
