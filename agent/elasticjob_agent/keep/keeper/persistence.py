@@ -156,7 +156,7 @@ class Persistence:
         """Return the answer of the leader's keeper with its order, and the newest step that any member has found."""
         now_s = self._clock()
         with self._lock:
-            trouble = persisting.find_trouble(news)
+            trouble = persisting.find_trouble(news, holdings)
             self._set_trouble("order", trouble and f"keep.persistTo {self._shared}: {trouble}")
             if now_s >= self._schedule.due_s:
                 self._number += 1

@@ -56,8 +56,14 @@ class PersistTimer:
         self.due_s = now_s + min(self._every_s, RETRY_S)
 
 
-def find_trouble(news: Mapping[Member, PersistAnnouncement]) -> str:
-    """Return why no step can be persisted, without its full stop; empty if nothing is in the way."""
+def find_trouble(news: Mapping[Member, PersistAnnouncement], announced: Iterable[Member]) -> str:
+    """Return why no step can be persisted, without its full stop; empty if nothing is in the way.
+
+    `announced` are the members that have announced something in the round.
+    """
+    if without := sorted(member.slot for member in announced if member not in news):
+        # Its pod was made by an older operator, for example. Each part has to be written, so no step becomes whole.
+        return f"slot {without[0]} has no such directory; delete its pod, or start its agent with --keep-persist-to"
     ids: dict[str, list[int]] = {}
     for member, each in sorted(news.items()):
         ids.setdefault(each.directory, []).append(member.slot)
@@ -78,7 +84,7 @@ def next_order(
     number: int,
 ) -> PersistOrder | None:
     """Return the order that is due; None if there is nothing to persist, or something is in the way."""
-    if committed is None or not set(members) <= news.keys() or find_trouble(news):
+    if committed is None or not set(members) <= news.keys() or find_trouble(news, holdings):
         return None
     if any(each.is_writing or not each.directory for each in news.values()):
         return None

@@ -191,6 +191,18 @@ async def test_nodes_with_different_file_systems_persist_nothing_and_say_why(kee
         assert whole_numbers(tmp_path / "one") == whole_numbers(tmp_path / "other") == []
 
 
+async def test_a_node_that_was_started_without_the_directory_is_named(keep_dir: Path, tmp_path: Path) -> None:
+    """An older operator replaces a pod without the variables of persistTo."""
+    async with keeper_group(keep_dir) as group:
+        nodes = [await group.add(0, persist_to=tmp_path), await group.add(1)]
+        await group.round(*nodes)
+        group.publish(1)
+        await group.until_committed(group.step(1))
+        await aeventually(lambda: nodes[0].client.persist.error, what="an error")
+        assert nodes[0].client.persist.error.startswith(f"keep.persistTo {tmp_path}: slot 1 has no such directory; ")
+        assert whole_numbers(tmp_path) == []
+
+
 async def test_a_directory_that_cannot_be_written_is_reported_and_tried_again(keep_dir: Path, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.symlink_to("/proc/sys")  # no user may make a directory there

@@ -83,11 +83,20 @@ def test_an_older_whole_step_does_not_hinder_the_next() -> None:
 
 def test_trouble_names_two_nodes_with_different_file_systems_and_the_cure() -> None:
     found = announced(PersistAnnouncement("a"), PersistAnnouncement("a"), PersistAnnouncement("b"))
-    assert find_trouble(found) == (
+    assert find_trouble(found, found) == (
         "it is not the same file system on slot 0 and slot 2; mount one shared volume there on all nodes"
     )
-    assert find_trouble(announced(KNOWN, KNOWN, PersistAnnouncement(""))) == ""
-    assert "slot 1 cannot use it" in find_trouble(announced(KNOWN, PersistAnnouncement("", has_failed=True), KNOWN))
+    assert find_trouble(announced(KNOWN, KNOWN, PersistAnnouncement("")), MEMBERS) == ""
+    failed = announced(KNOWN, PersistAnnouncement("", has_failed=True), KNOWN)
+    assert "slot 1 cannot use it" in find_trouble(failed, MEMBERS)
+
+
+def test_a_member_without_the_directory_is_named_when_it_has_announced_something() -> None:
+    found = announced(KNOWN, KNOWN)
+    assert find_trouble(found, MEMBERS[:2]) == ""
+    assert find_trouble(found, MEMBERS) == (
+        "slot 2 has no such directory; delete its pod, or start its agent with --keep-persist-to"
+    )
 
 
 def test_a_step_is_due_after_the_whole_time_and_again_soon_if_it_did_not_become_whole() -> None:
