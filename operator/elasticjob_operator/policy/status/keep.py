@@ -14,10 +14,10 @@ from elasticjob_api.status import KeepStatus, NodeKeepStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.policy.status.keep_total import first_reason, keep_total, node_total
 
-ALL_KEPT, OFF, NOT_RUNNING = "AllKept", "Off", "NotRunning"
+ALL_KEPT, NOT_REPORTED, OFF, NOT_RUNNING = "AllKept", "NotReported", "Off", "NotRunning"
 TOO_SMALL, TOO_FEW_NODES = "KeepTooSmall", "TooFewNodes"
 NODES_DEGRADED, PERSIST_FAILED = "NodesDegraded", "PersistFailed"
-"""Reasons of the condition KeepDegraded: these while it is True, the first three while it is False."""
+"""Reasons of the condition KeepDegraded: the last four while it is True, the others while it is False."""
 
 
 def keep_status(snapshot: JobSnapshot) -> KeepStatus | None:
@@ -62,7 +62,9 @@ def degradation(snapshot: JobSnapshot) -> tuple[str, str]:
     if snapshot.view.is_final or snapshot.job.spec.suspend:
         return NOT_RUNNING, ""
     found = [(reason, why) for reason, why in _degradations(snapshot, keep) if why]
-    return (found[0][0], "; ".join(why for _, why in found)) if found else (ALL_KEPT, "")
+    if not found:
+        return ALL_KEPT if any(_reports(snapshot)) else NOT_REPORTED, ""
+    return found[0][0], "; ".join(why for _, why in found)
 
 
 def _degradations(snapshot: JobSnapshot, keep: Keep) -> Iterator[tuple[str, str]]:

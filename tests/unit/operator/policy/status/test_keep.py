@@ -94,6 +94,13 @@ def test_the_first_node_that_is_degraded_is_named_with_the_number_of_others() ->
     assert why(reported(KeepReport(), KeepReport())) == ("AllKept", "")
 
 
+def test_nothing_is_known_of_kept_steps_while_no_node_reports_any() -> None:
+    assert why(reported(None, None)) == ("NotReported", "")
+    assert why(reported()) == ("NotReported", "")
+    assert why(reported(None, KeepReport())) == ("AllKept", "")
+    assert why(reported(None), replicas=1)[0] == "TooFewNodes"
+
+
 @pytest.mark.parametrize(("limit", "is_small"), [("1Gi", True), ("512Mi", True), ("2Gi", False), (None, False)])
 def test_a_memory_limit_that_is_not_above_the_volume_is_remarked(limit: str | None, *, is_small: bool) -> None:
     limits = {} if limit is None else {"resources": {"limits": {"memory": limit}}}
