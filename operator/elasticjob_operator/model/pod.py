@@ -16,6 +16,10 @@ from elasticjob_operator.model.timestamps import from_rfc3339
 
 _DISRUPTED_REASONS = frozenset({"Evicted", "Preempting", "NodeShutdown", "NodeLost", "Shutdown", "Terminated"})
 """`status.reason` of pods that the cluster ended; a kubelet without the condition DisruptionTarget has only that."""
+_LOST_BY_KUBELET = "ContainerStatusUnknown"
+"""Reason of a container that the kubelet no longer found."""
+_LOST_BY_RUNTIME = ("Unknown", 255)
+"""Reason and exit code of a container that its runtime no longer knows, as after a reboot of the node."""
 _REJECTED_REASONS = frozenset({
     "NodeAffinity", "NodeName", "NodePorts", "NodeUnschedulable", "PodFitsHostPorts", "TaintToleration",
     "UnexpectedAdmissionError", "TopologyAffinityError", "AppArmor", "SysctlForbidden", "InvalidNodeInfo",
@@ -76,6 +80,8 @@ class Pod:
     """Whether a kubelet did not admit it."""
     is_disrupted: bool = False
     """Whether the cluster ended it (eviction, preemption, drain), not a program in it."""
+    is_lost: bool = False
+    """Whether its node no longer knows how the trainer ended, as after a reboot."""
 
     @property
     def ended(self) -> bool:
@@ -144,6 +150,7 @@ def parse_pod(obj: Mapping[str, Any]) -> Pod:
         conditions={name: str(c.get("status")) for name, c in conditions.items()},
         is_rejected=_is_refused(status),
         is_disrupted=_is_disrupted(status, conditions),
+        is_lost=_is_lost(ended),
     )
 
 
@@ -244,3 +251,8 @@ def _is_refused(status: Mapping[str, Any]) -> bool:
 def _is_disrupted(status: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
     target = conditions.get("DisruptionTarget") or {}
     return target.get("status") == "True" or status.get("reason") in _DISRUPTED_REASONS
+
+
+def _is_lost(ended: Mapping[str, Any]) -> bool:
+    reason = ended.get("reason")
+    return reason == _LOST_BY_KUBELET or (reason, ended.get("exitCode")) == _LOST_BY_RUNTIME

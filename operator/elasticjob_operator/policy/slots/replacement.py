@@ -4,6 +4,7 @@ A pod is counted once, in the transaction that drops it from the slot map. So th
 These ends never count:
 
 - The cluster ended the pod (eviction, preemption, drain, deletion), or a kubelet did not admit it.
+- The node no longer knows how the pod's container ended, as after a reboot.
 - The agent exited on purpose (left, superseded, job deleted), or because nodes or etcd were missing.
 
 Failure rules by pod condition or reason come first. The leader applies rules by exit code. The pod of a member that has
@@ -110,7 +111,7 @@ def is_counted(spec: JobSpec, pod: Pod) -> bool:
 def _decide_ended_pod(spec: JobSpec, pod: Pod) -> PodDecision:
     if (rule := matching_rule(spec, pod)) is not None:
         return _BY_ACTION[rule.action]
-    if pod.is_disrupted or pod.is_rejected or pod.exit_code in _NEVER_COUNTED:
+    if pod.is_disrupted or pod.is_rejected or pod.is_lost or pod.exit_code in _NEVER_COUNTED:
         return PodDecision.REPLACE
     return PodDecision.REPLACE_COUNTED
 

@@ -27,6 +27,6 @@ def failed_before(pods: Iterable[Pod], *, named: Container[str]) -> Iterator[Pod
 
 
 def _age(pod: Pod) -> tuple[bool, float, str]:
-    """Return the sort key: pods that failed by themselves first, then those that the cluster ended; newest first."""
+    """Return the sort key: pods that failed by themselves first, then those of the cluster or a node; newest first."""
     ended_s = pod.created_s if pod.ended_s is None else pod.ended_s
-    return pod.is_disrupted or pod.is_rejected, -ended_s, pod.name
+    return pod.is_disrupted or pod.is_rejected or pod.is_lost, -ended_s, pod.name

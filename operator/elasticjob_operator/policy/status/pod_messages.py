@@ -40,6 +40,8 @@ def describe_exit(pod: Pod) -> str:
 def _exit_cause(pod: Pod) -> str:
     if pod.is_rejected:
         return "its node did not admit it"
+    if pod.is_lost:
+        return "its node lost it"
     return "the cluster ended it" if pod.is_disrupted else ""
 
 

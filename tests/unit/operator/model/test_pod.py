@@ -160,6 +160,27 @@ def test_the_reason_of_a_container_does_not_make_its_pod_disrupted() -> None:
     assert not with_state({"terminated": {"reason": "Evicted", "exitCode": 1}}).is_disrupted
 
 
+@pytest.mark.parametrize(
+    ("reason", "code", "expected"),
+    [
+        ("Unknown", 255, True),  # the container runtime no longer knew how it ended, as after a reboot of the node
+        ("ContainerStatusUnknown", 137, True),  # the kubelet found no container
+        ("Error", 255, False),
+        ("Unknown", 1, False),
+        ("OOMKilled", 137, False),
+        ("Completed", 0, False),
+        (None, 255, False),
+    ],
+)
+def test_a_container_that_its_node_has_lost_is_recognised(reason: str | None, code: int, *, expected: bool) -> None:
+    assert with_state({"terminated": {"reason": reason, "exitCode": code}}, phase="Failed").is_lost is expected
+
+
+def test_the_reason_of_a_pod_and_the_end_of_a_sidecar_do_not_make_its_container_lost() -> None:
+    assert not parse_pod(obj({"phase": "Failed", "reason": "ContainerStatusUnknown"})).is_lost
+    assert not with_state({"terminated": {"reason": "Unknown", "exitCode": 255}}, name="side").is_lost
+
+
 @pytest.mark.parametrize(("code", "phase"), [(0, "Succeeded"), (3, "Failed")])
 def test_a_pod_whose_trainer_has_ended_has_ended_although_its_sidecars_run(code: int, phase: str) -> None:
     pod = with_state({"terminated": {"exitCode": code}}, phase="Running")

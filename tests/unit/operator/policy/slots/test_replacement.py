@@ -84,6 +84,11 @@ def test_a_pod_that_the_cluster_evicted_does_not_count() -> None:
     assert failed(exit_code=137, is_disrupted=True) is PodDecision.REPLACE
 
 
+def test_a_pod_whose_container_its_node_has_lost_does_not_count() -> None:
+    assert failed(exit_code=255, reason="Unknown", is_lost=True) is PodDecision.REPLACE
+    assert failed(exit_code=255, reason="Error") is PodDecision.REPLACE_COUNTED
+
+
 def test_an_oom_kill_counts() -> None:
     assert failed(exit_code=137, reason="OOMKilled") is PodDecision.REPLACE_COUNTED
 

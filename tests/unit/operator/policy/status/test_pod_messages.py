@@ -19,6 +19,7 @@ from testing.builders import pod
         ({"reason": "Evicted", "message": "low on disk"}, "it was evicted (Evicted): low on disk"),
         ({"reason": "OutOfcpu", "is_rejected": True}, "its node did not admit it (OutOfcpu)"),
         ({"exit_code": 143, "is_disrupted": True}, "the cluster ended it (exit code 143)"),
+        ({"exit_code": 255, "reason": "Unknown", "is_lost": True}, "its node lost it (Unknown, exit code 255)"),
         ({"reason": "InitContainerFailed", "message": "fetch"}, "InitContainerFailed: fetch"),
         ({"exit_code": 128, "reason": "StartError"}, "its container could not be started (StartError, exit code 128)"),
         ({}, "the reason is unknown"),
