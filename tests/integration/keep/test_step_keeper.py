@@ -1,6 +1,9 @@
 """The steps that one keeper drops, with a real volume and answers of the commit channel."""
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
 
 from elasticjob_agent.keep.keeper.messages import BeginRequest, OpenRequest
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
@@ -56,3 +59,33 @@ def test_a_keeper_that_replaces_another_one_keeps_no_more_of_what_waited_for_it(
     publish(directory, "step-50.1-of-2")
     second.take_published()
     assert [step.number for step in second.volume.holdings()] == [1, 50]
+
+
+def calls_of(act: Callable[[], object]) -> int:
+    """Return how many functions were called meanwhile; each item of a generator counts."""
+    calls = 0
+
+    def count(_frame: FrameType, _event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_the_cost_of_a_part_does_not_grow_with_their_number(keep_dir: Path) -> None:
+    opened = OpenRequest(str(keep_dir), JOB, RUN, size_limit=1 << 30)
+    keeper = StepKeeper(opened, report=print, on_change=lambda: None)
+    directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(1, 2, 1, 1, 2), copies=1))
+    keeper.start()
+    costs = []
+    for number, count in ((1, 50), (2, 400)):
+        for index in range(0, 2 * count, 2):
+            publish(directory, f"step-{number}.{index}-of-1000")
+        costs.append(calls_of(keeper.take_published) / count)
+        assert len(keeper.volume.holdings()[KeptStep(LINEAGE, number, 1000)]) == count
+    assert costs[1] < 2 * costs[0], f"calls for each part: {costs}"

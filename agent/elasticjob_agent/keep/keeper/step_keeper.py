@@ -4,8 +4,9 @@ The main thread calls it for the agent. Threads of transfers call it when a peer
 committed. So one lock guards what is known of the round.
 """
 
+import itertools
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -281,32 +282,33 @@ class StepKeeper:
 
     def _take(self, lineage: Lineage, names: Iterable[str]) -> None:
         parts = [(part, name) for name in names if is_step_name(name) and (part := self._parse(lineage, name))]
-        for part, name in sorted(parts):
-            self._take_part(part, name)
+        for step, published in itertools.groupby(sorted(parts), key=lambda each: each[0].step):
+            self._take_step(step, list(published))
         if parts:
             self._make_room()
 
-    def _take_part(self, part: KeptPart, name: str) -> None:
-        if self._check_skipped(part):
-            self._skipped += 1
-            self.volume.discard(part.step.lineage, name)
+    def _take_step(self, step: KeptStep, published: Sequence[tuple[KeptPart, str]]) -> None:
+        """Take the parts of one step, then drop what they make superfluous: once, since each look reads all parts."""
+        if self._check_skipped(step, {part.index for part, _ in published}):
+            self._skipped += len(published)
+            for _, name in published:
+                self.volume.discard(step.lineage, name)
             return
-        was_held = part in self.volume.parts()
-        is_held = self.volume.take(name, part)
-        self._taken += is_held
-        self._refused += not is_held
-        if is_held and not was_held:
-            self._skip_without_room(part.step)
+        before = self.volume.holdings().get(step, frozenset())
+        taken = self.volume.take_step(published)
+        self._taken += len(taken)
+        self._refused += len(published) - len(taken)
+        if not before.issuperset(part.index for part in taken):
+            self._skip_without_room(step)
         self._drop_unneeded()
         self._drop_superseded()
 
-    def _check_skipped(self, part: KeptPart) -> bool:
-        """Note the index as one of this node; return whether this part of it is not taken."""
-        if self._known is None or self._known.lineage != part.step.lineage:
+    def _check_skipped(self, step: KeptStep, indices: Collection[int]) -> bool:
+        """Note these indices as those of this node; return whether its parts of this step are not taken."""
+        if self._known is None or self._known.lineage != step.lineage:
             return False
-        parts = part.step.parts
-        self._indices[parts] = self._indices.get(parts, frozenset()) | {part.index}
-        return retention.is_skipped(self._known, self._own(), part.step)
+        self._indices[step.parts] = self._indices.get(step.parts, frozenset()) | frozenset(indices)
+        return retention.is_skipped(self._known, self._own(), step)
 
     def _parse(self, lineage: Lineage, name: str) -> KeptPart | None:
         """Return the part that was published under this name; None, with a report, if nothing was."""

@@ -43,10 +43,10 @@ class Conflicts:
         """The steps with a conflict. No part of them is kept."""
         return self._found.keys()
 
-    def note(self, part: KeptPart, held: Mapping[KeptPart, Manifest]) -> None:
-        """Remember the conflicts of this held part with others."""
-        if part.step not in self._found:
-            for found in conflicts(part, held):
+    def note(self, parts: Collection[KeptPart], held: Mapping[KeptPart, Manifest]) -> None:
+        """Remember the conflicts of these held parts, of one step, with others."""
+        if next(iter(parts)).step not in self._found:
+            for found in conflicts(parts, held):
                 self._remember(found)
 
     def note_offer(self, part: KeptPart, files: Collection[tuple[str, int]], held: Mapping[KeptPart, Manifest]) -> None:
@@ -87,30 +87,42 @@ class Conflicts:
             self._report(conflict.sentence)
 
 
-def conflicts(part: KeptPart, held: Mapping[KeptPart, Manifest]) -> Iterator[Conflict]:
-    """Yield each conflict of this held part with another one."""
-    files = {file.name: file for file in held[part].files}
-    for other, manifest in held.items():
-        if other == part or (other.step.lineage, other.step.number) != (part.step.lineage, part.step.number):
-            continue
-        if other.step.parts != part.step.parts:
-            yield Conflict(
-                (part.step, other.step),
-                "counts",
-                f"step {part.step.number} was published in {part.step.parts} and in {other.step.parts} parts, "
-                "so it is not kept; give all parts of one number the same count",
-            )
-        elif name := next((file.name for file in manifest.files if _differ(files.get(file.name), file)), None):
-            yield Conflict(
-                (part.step,),
-                "files",
-                f"parts {part.index} and {other.index} of step {part.step.number} have different files {name!r:.120}, "
-                "so it is not kept; put the rank into the name of the file",
-            )
+def conflicts(parts: Collection[KeptPart], held: Mapping[KeptPart, Manifest]) -> Iterator[Conflict]:
+    """Yield a conflict of each kind that these held parts, of one step, have with other ones."""
+    step = next(iter(parts)).step
+    same = [each for each in held if (each.step.lineage, each.step.number) == (step.lineage, step.number)]
+    if others := sorted({each.step for each in same if each.step != step}):
+        yield Conflict(
+            (step, *others),
+            "counts",
+            f"step {step.number} was published in {step.parts} and in {others[0].parts} parts, "
+            "so it is not kept; give all parts of one number the same count",
+        )
+    if clash := _find_clash(set(parts), {each: held[each] for each in same if each.step == step}):
+        part, earlier, name = clash
+        yield Conflict(
+            (step,),
+            "files",
+            f"parts {part.index} and {earlier.index} of step {step.number} have different files {name!r:.120}, "
+            "so it is not kept; put the rank into the name of the file",
+        )
 
 
-def _differ(one: ManifestFile | None, other: ManifestFile) -> bool:
+def _find_clash(
+    parts: Collection[KeptPart], held: Mapping[KeptPart, Manifest]
+) -> tuple[KeptPart, KeptPart, str] | None:
+    """Return a part of these, another one of their step, and the name of a file that is known to differ."""
+    seen: dict[str, dict[tuple[int, int | None], KeptPart]] = {}
+    for part in sorted(held, key=lambda each: (each in parts, each)):  # the others first
+        for file in held[part].files:
+            found = seen.setdefault(file.name, {})
+            for (size, crc), earlier in found.items():
+                if part in parts and earlier != part and _differ(size, crc, file):
+                    return part, earlier, file.name
+            found.setdefault((file.size, file.crc), part)
+    return None
+
+
+def _differ(size: int, crc: int | None, file: ManifestFile) -> bool:
     """Return whether two files of one name are known to be different."""
-    if one is None:
-        return False
-    return one.size != other.size or (None not in {one.crc, other.crc} and one.crc != other.crc)
+    return size != file.size or (None not in {crc, file.crc} and crc != file.crc)

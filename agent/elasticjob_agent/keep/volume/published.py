@@ -3,11 +3,11 @@
 Numbers must grow within a round. Else part 0 of a first step 100 could meet part 1 of a second one.
 """
 
-import contextlib
 import json
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 
-from elasticjob_agent.keep.volume.errors import VolumeFullError
+from elasticjob_agent.keep.volume.errors import VolumeError, VolumeFullError
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
 from elasticjob_agent.keep.volume.trees import read_file, replace_file
 from elasticjob_api.kept_steps import Lineage
@@ -23,30 +23,34 @@ class PublishedSteps:
         self._path = paths.published(lineage)
         self._numbers = self._read()
         for part in held:
-            self._note(part)
+            self.note(part)
 
     def is_new(self, part: KeptPart) -> bool:
         """Return whether its number is higher than all before."""
         return part.step.number > self._numbers.get(_slot(part), -1)
 
-    def add(self, part: KeptPart) -> None:
-        """Remember a part that was taken; raise VolumeError if the file cannot be written."""
-        self._note(part)
-        with contextlib.suppress(VolumeFullError):  # the next keeper then knows the held parts only
+    def note(self, part: KeptPart) -> None:
+        """Remember a part that was taken."""
+        slot = _slot(part)
+        self._numbers[slot] = max(self._numbers.get(slot, -1), part.step.number)
+
+    def write(self, report: Callable[[str], None]) -> None:
+        """Write the file if there is room; report why it cannot be written. Held parts count without it, too."""
+        try:
             replace_file(self._path, json.dumps(self._numbers).encode())
+        except VolumeFullError:
+            return
+        except VolumeError as error:
+            report(f"the numbers of published steps are not remembered: {error}")
 
     def indices(self) -> dict[int, frozenset[int]]:
         """Return the published indices, by the count of parts."""
-        found: dict[int, frozenset[int]] = {}
+        found: defaultdict[int, set[int]] = defaultdict(set)
         for slot in self._numbers:
             index, _, parts = slot.partition("-of-")
             if index.isdecimal() and parts.isdecimal():  # the file may have any names
-                found[int(parts)] = found.get(int(parts), frozenset()) | {int(index)}
-        return found
-
-    def _note(self, part: KeptPart) -> None:
-        slot = _slot(part)
-        self._numbers[slot] = max(self._numbers.get(slot, -1), part.step.number)
+                found[int(parts)].add(int(index))
+        return {parts: frozenset(indices) for parts, indices in found.items()}
 
     def _read(self) -> dict[str, int]:
         try:

@@ -11,13 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from elasticjob_agent.keep.volume import collisions, linking, root_dir, scanning, space, taking
+from elasticjob_agent.keep.volume import collisions, linking, root_dir, scanning, space
 from elasticjob_agent.keep.volume.errors import (
     PartChangedError,
     PartExists,
     PartMissing,
-    PartRefused,
-    VolumeError,
     VolumeFullError,
     translated,
 )
@@ -28,6 +26,7 @@ from elasticjob_agent.keep.volume.part_limits import PartLimits
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
 from elasticjob_agent.keep.volume.pinned_parts import PinnedParts
 from elasticjob_agent.keep.volume.published import PublishedSteps
+from elasticjob_agent.keep.volume.published_batch import PublishedBatch
 from elasticjob_agent.keep.volume.receipt import Receipt
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import list_files, temporary_of
@@ -151,7 +150,7 @@ class Volume:
             if part in self._held:
                 self._held[part] = self._held[part].with_crcs(crcs)
                 write_manifest(self._paths.manifest(part), self._held[part])
-                self.conflicts.note(part, self._held)
+                self.conflicts.note([part], self._held)
 
     # --- publishing --------------------------------------------------------------------------------------------------
 
@@ -192,37 +191,22 @@ class Volume:
 
     def take(self, name: str, part: KeptPart) -> bool:
         """Take what was published under this name; return whether it is held now. A refused one is deleted."""
-        source = self._paths.incoming_of(part.step.lineage) / name
-        try:
-            with self._changing():
-                published = self._published_in(part.step.lineage)
-                if not published.is_new(part):
-                    raise PartRefused("the number of a step must be higher than those before it in the round")
-                self._take(source, part)
-                published.add(part)
-                self.conflicts.note(part, self._held)
-        except VolumeError as error:
-            if os.path.lexists(source) or not isinstance(error.__cause__, FileNotFoundError):
-                self._report(f"{name} is refused: {error}")
-            scanning.throw_away_quietly(self.trash, source)
-            return False
-        return True
+        return part in self.take_step([(part, name)])
 
-    def _take(self, source: Path, part: KeptPart) -> None:
-        if part in self._held:  # a peer has sent it before
-            files = {(file.name, file.size) for file in list_files(source)}
-            self.conflicts.note_offer(part, files, self._held)
-            self.trash.throw_away(source)
-            self._held[part] = self._held[part].as_own()
-            write_manifest(self._paths.manifest(part), self._held[part])
-            return
-        taking.move_published(self._paths, source, part)
-        try:
-            beside = sum(manifest.size for each, manifest in self._held.items() if each.step == part.step)
-            self._held[part] = taking.inspect_part(self._paths, part, self.limits, beside)
-        except VolumeError:
-            scanning.throw_away_quietly(self.trash, self._paths.part(part))
-            raise
+    def take_step(self, names: Sequence[tuple[KeptPart, str]]) -> list[KeptPart]:
+        """Take these parts of one step, published under these names; return those that are held now."""
+        step = names[0][0].step
+        incoming = self._paths.incoming_of(step.lineage)
+        with self._changing():
+            published = self._published_in(step.lineage)
+            batch = PublishedBatch(
+                step, self._paths, self.trash, self.limits, self._held, published, self.conflicts, self._report
+            )
+            taken = [part for part, name in names if batch.take(incoming / name, part)]
+            if taken:
+                published.write(self._report)
+                self.conflicts.note(taken, self._held)
+        return taken
 
     def _published_in(self, lineage: Lineage) -> PublishedSteps:
         """Return what was published in a lineage; only that of one lineage is remembered."""
@@ -268,7 +252,7 @@ class Volume:
             receipt.path.rename(path)
             self._held[part] = manifest.with_crcs([known[file.name] for file in manifest.files])
             write_manifest(self._paths.manifest(part), self._held[part])
-            self.conflicts.note(part, self._held)
+            self.conflicts.note([part], self._held)
 
     def partial_parts(self) -> set[KeptPart]:
         """Return the parts of which something has arrived; raise VolumeError."""

@@ -28,14 +28,14 @@ def manifest(*files: ManifestFile) -> Manifest:
     ],
 )
 def test_two_parts_collide_if_a_file_is_known_to_differ(one: ManifestFile, other: ManifestFile, expected: int) -> None:
-    found = list(conflicts(FIRST, {FIRST: manifest(one), SECOND: manifest(other)}))
+    found = list(conflicts([FIRST], {FIRST: manifest(one), SECOND: manifest(other)}))
     assert len(found) == expected
     assert all("different files 'a'" in each.sentence for each in found)
 
 
 def test_one_number_with_two_counts_of_parts_is_a_conflict() -> None:
     other = KeptPart(KeptStep(LINEAGE, 10, 3), 1)
-    found = list(conflicts(FIRST, {FIRST: manifest(), other: manifest()}))
+    found = list(conflicts([FIRST], {FIRST: manifest(), other: manifest()}))
     assert ["in 2 and in 3 parts" in each.sentence for each in found] == [True]
     assert set(found[0].steps) == {FIRST.step, other.step}, "neither of them becomes whole"
 
@@ -44,7 +44,7 @@ def test_steps_of_two_rounds_or_numbers_never_conflict() -> None:
     large = manifest(ManifestFile("a", 2, 1))
     others = [KeptPart(KeptStep(LINEAGE, 11, 2), 1), KeptPart(KeptStep(Lineage(4, "abc"), 10, 2), 1)]
     held = {FIRST: manifest(ManifestFile("a", 1, 1))} | dict.fromkeys(others, large)
-    assert list(conflicts(FIRST, held)) == []
+    assert list(conflicts([FIRST], held)) == []
 
 
 def test_the_newest_conflict_is_a_trouble_with_its_cure_until_a_newer_step_is_committed() -> None:
@@ -53,7 +53,7 @@ def test_the_newest_conflict_is_a_trouble_with_its_cure_until_a_newer_step_is_co
     assert found.trouble(None) == ""
     files = ManifestFile("a", 1, 1), ManifestFile("a", 2, 1)
     held = {FIRST: manifest(files[0]), SECOND: manifest(files[1])}
-    found.note(SECOND, held)
+    found.note([SECOND], held)
     assert reports == [found.trouble(None)]
     assert set(found.steps) == {FIRST.step}
     assert found.trouble(KeptStep(LINEAGE, 9, 2)) == (
@@ -69,7 +69,7 @@ def test_a_kind_of_conflict_is_reported_once_a_round() -> None:
     lineages = [LINEAGE, LINEAGE, Lineage(4, "d")]
     steps = [KeptStep(lineage, number, 2) for number, lineage in enumerate(lineages)]
     for each in steps:
-        found.note(KeptPart(each, 1), {KeptPart(each, 0): small, KeptPart(each, 1): large})
+        found.note([KeptPart(each, 1)], {KeptPart(each, 0): small, KeptPart(each, 1): large})
     assert ["of step 0 " in reports[0], "of step 2 " in reports[1], len(reports)] == [True, True, 2]
     assert set(found.steps) == set(steps)
 

@@ -1,0 +1,70 @@
+"""Taking the published parts of one step together, so that the cost of each does not grow with their number.
+
+A part that breaks a rule is refused, deleted and reported; the others are taken.
+"""
+
+import os
+from collections.abc import Callable, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from elasticjob_agent.keep.volume import scanning, taking
+from elasticjob_agent.keep.volume.collisions import Conflicts
+from elasticjob_agent.keep.volume.errors import PartRefused, VolumeError
+from elasticjob_agent.keep.volume.manifest import Manifest, write_manifest
+from elasticjob_agent.keep.volume.part_limits import PartLimits
+from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
+from elasticjob_agent.keep.volume.published import PublishedSteps
+from elasticjob_agent.keep.volume.trash import TrashDir
+from elasticjob_agent.keep.volume.trees import list_files
+from elasticjob_api.kept_steps import KeptStep
+
+
+@dataclass(slots=True)
+class PublishedBatch:
+    """The published parts of one step that are taken together. The volume is locked meanwhile."""
+
+    step: KeptStep
+    paths: VolumePath
+    trash: TrashDir
+    limits: PartLimits
+    held: MutableMapping[KeptPart, Manifest]
+    published: PublishedSteps
+    conflicts: Conflicts
+    report: Callable[[str], None]
+    _bytes: int = field(init=False)
+    """The bytes of the step that are held."""
+
+    def __post_init__(self) -> None:
+        """Count what is held of the step."""
+        self._bytes = sum(manifest.size for part, manifest in self.held.items() if part.step == self.step)
+
+    def take(self, source: Path, part: KeptPart) -> bool:
+        """Take what was published as `source`; return whether it is held now. A refused one is deleted."""
+        try:
+            if not self.published.is_new(part):
+                raise PartRefused("the number of a step must be higher than those before it in the round")
+            self._take(source, part)
+        except VolumeError as error:
+            if os.path.lexists(source) or not isinstance(error.__cause__, FileNotFoundError):
+                self.report(f"{source.name} is refused: {error}")
+            scanning.throw_away_quietly(self.trash, source)
+            return False
+        self.published.note(part)
+        return True
+
+    def _take(self, source: Path, part: KeptPart) -> None:
+        if part in self.held:  # a peer has sent it before
+            files = {(file.name, file.size) for file in list_files(source)}
+            self.conflicts.note_offer(part, files, self.held)
+            self.trash.throw_away(source)
+            self.held[part] = self.held[part].as_own()
+            write_manifest(self.paths.manifest(part), self.held[part])
+            return
+        taking.move_published(self.paths, source, part)
+        try:
+            self.held[part] = taking.inspect_part(self.paths, part, self.limits, self._bytes)
+        except VolumeError:
+            scanning.throw_away_quietly(self.trash, self.paths.part(part))
+            raise
+        self._bytes += self.held[part].size
