@@ -161,17 +161,23 @@ async def test_a_volume_opens_whatever_a_script_has_put_in_the_place_of_a_record
     await aeventually(lambda: not keep_dir.exists(), what="an erased volume")
 
 
-@pytest.mark.parametrize("name", [".0-of-1.json.tmp", ".published.json.tmp"])
-async def test_a_fifo_in_the_place_of_a_file_that_is_being_written_is_replaced(keep_dir: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["0-of-1.json", ".0-of-1.json.tmp", "published.json", ".published.json.tmp"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["fifo", "directory"])
+async def test_whatever_is_in_the_place_of_a_file_that_is_being_written_is_replaced(
+    keep_dir: Path, name: str, make: Callable[[Path], None]
+) -> None:
     async with keeper(keep_dir) as client:
         incoming = await client.begin()
         held = keep_dir / "held" / incoming.name
         path = (held if "published" in name else held / "6") / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        os.mkfifo(path)
+        make(path)
+        if path.is_dir():
+            (path / "more").touch()
         publish(incoming, "step-6")
         await wait_until_held(client, part_of(6))
-        assert client.restarts == 0
+        assert (client.restarts, client.notices) == (0, [])
+        assert all((held / file).is_file() for file in ("published.json", "6/0-of-1.json"))
 
 
 async def test_names_of_directories_reach_no_log_as_they_are(keep_dir: Path) -> None:

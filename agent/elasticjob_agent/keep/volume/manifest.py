@@ -13,6 +13,7 @@ from typing import Any
 
 from elasticjob_agent.keep.volume.errors import VolumeError, VolumeFullError
 from elasticjob_agent.keep.volume.file_names import check_files
+from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import FoundFile, read_file, replace_file
 
 _VERSION = 1
@@ -69,10 +70,10 @@ class Manifest:
         return expected == [(file.name, file.size, file.mtime_ns) for file in files]
 
 
-def write_manifest(path: Path, manifest: Manifest) -> None:
+def write_manifest(path: Path, manifest: Manifest, trash: TrashDir) -> None:
     """Write it in one step, if there is room: a part without a manifest is whole, too. Raise VolumeError."""
     with contextlib.suppress(VolumeFullError):
-        replace_file(path, encode_manifest(manifest))
+        replace_file(path, encode_manifest(manifest), trash)
 
 
 def read_manifest(path: Path) -> Manifest | None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 from elasticjob_agent.keep.volume.errors import VolumeError, VolumeFullError
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
+from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import read_file, replace_file
 from elasticjob_api.kept_steps import Lineage
 
@@ -18,9 +19,10 @@ _BYTES = 4 << 20
 class PublishedSteps:
     """The highest published number for each index and count of parts, of one lineage."""
 
-    def __init__(self, paths: VolumePath, lineage: Lineage, held: Iterable[KeptPart]) -> None:
+    def __init__(self, paths: VolumePath, lineage: Lineage, held: Iterable[KeptPart], trash: TrashDir) -> None:
         """Read the file; parts that are held count even if it was not written."""
         self._path = paths.published(lineage)
+        self._trash = trash
         self._numbers = self._read()
         for part in held:
             self.note(part)
@@ -37,7 +39,7 @@ class PublishedSteps:
     def write(self, report: Callable[[str], None]) -> None:
         """Write the file if there is room; report why it cannot be written. Held parts count without it, too."""
         try:
-            replace_file(self._path, json.dumps(self._numbers).encode())
+            replace_file(self._path, json.dumps(self._numbers).encode(), self._trash)
         except VolumeFullError:
             return
         except VolumeError as error:

@@ -59,11 +59,11 @@ class PublishedBatch:
             self.conflicts.note_offer(part, files, self.held)
             self.trash.throw_away(source)
             self.held[part] = self.held[part].as_own()
-            write_manifest(self.paths.manifest(part), self.held[part])
+            write_manifest(self.paths.manifest(part), self.held[part], self.trash)
             return
         taking.move_published(self.paths, source, part)
         try:
-            self.held[part] = taking.inspect_part(self.paths, part, self.limits, self._bytes)
+            self.held[part] = taking.inspect_part(self.paths, self.trash, part, self.limits, self._bytes)
         except VolumeError:
             scanning.throw_away_quietly(self.trash, self.paths.part(part))
             raise

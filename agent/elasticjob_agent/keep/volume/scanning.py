@@ -36,7 +36,7 @@ def scan_held(paths: VolumePath, trash: TrashDir, limits: PartLimits, report: Re
         try:
             if part is None:
                 raise PartChangedError("it is not named as a part")
-            found[part] = check_part(paths, part, limits, sizes[part.step])
+            found[part] = check_part(paths, trash, part, limits, sizes[part.step])
             sizes[part.step] += found[part].size
         except VolumeError as error:
             report(f"{str(directory)!r:.300} is deleted: {error}")
@@ -45,7 +45,7 @@ def scan_held(paths: VolumePath, trash: TrashDir, limits: PartLimits, report: Re
     return found
 
 
-def check_part(paths: VolumePath, part: KeptPart, limits: PartLimits, beside: int) -> Manifest:
+def check_part(paths: VolumePath, trash: TrashDir, part: KeptPart, limits: PartLimits, beside: int) -> Manifest:
     """Return the manifest of a held part; write it if there is none. `beside` are the bytes of the step found before.
 
     Raises:
@@ -54,7 +54,7 @@ def check_part(paths: VolumePath, part: KeptPart, limits: PartLimits, beside: in
     """
     manifest = read_manifest(paths.manifest(part))
     if manifest is None:
-        return inspect_part(paths, part, limits, beside)
+        return inspect_part(paths, trash, part, limits, beside)
     if not manifest.is_of(list_files(paths.part(part))):
         raise PartChangedError("a file has changed after the part was published")
     limits.check(part, manifest, beside)

@@ -12,6 +12,7 @@ from elasticjob_agent.keep.volume.errors import PartRefused, translated
 from elasticjob_agent.keep.volume.manifest import Manifest, write_manifest
 from elasticjob_agent.keep.volume.part_limits import PartLimits
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
+from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import list_files
 
 
@@ -32,7 +33,7 @@ def move_published(paths: VolumePath, source: Path, part: KeptPart) -> None:
         source.rename(target)
 
 
-def inspect_part(paths: VolumePath, part: KeptPart, limits: PartLimits, beside: int) -> Manifest:
+def inspect_part(paths: VolumePath, trash: TrashDir, part: KeptPart, limits: PartLimits, beside: int) -> Manifest:
     """Check a part of a script that has no manifest, write one and return it.
 
     `beside` are the bytes of its step that are held already.
@@ -46,5 +47,5 @@ def inspect_part(paths: VolumePath, part: KeptPart, limits: PartLimits, beside: 
         raise PartRefused(f"{linked.name!r:.120} has {linked.links} names; a hard link may be changed from elsewhere")
     manifest = Manifest.of(files, is_own=True)
     limits.check(part, manifest, beside)
-    write_manifest(paths.manifest(part), manifest)
+    write_manifest(paths.manifest(part), manifest, trash)
     return manifest

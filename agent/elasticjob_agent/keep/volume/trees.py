@@ -13,6 +13,7 @@ from pathlib import Path
 
 from elasticjob_agent.keep.volume.errors import PartChangedError, PartRefused, translated
 from elasticjob_agent.keep.volume.file_names import DEPTH_LIMIT, FILE_LIMIT, check_file_name
+from elasticjob_agent.keep.volume.trash import TrashDir
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # NONBLOCK: a FIFO that has taken the place of a file must not block the keeper.
@@ -138,12 +139,15 @@ def temporary_of(path: Path) -> Path:
     return path.with_name(f".{path.name}.tmp")
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, trash: TrashDir) -> None:
     """Write `data` under another name, then rename the file to `path`; raise VolumeError."""
     temporary = temporary_of(path)
+    for place in (temporary, path):  # a script may have put anything there
+        if place.is_dir() and not place.is_symlink():
+            trash.throw_away(place)
     with translated(f"cannot write {path}"):
         try:
-            temporary.unlink(missing_ok=True)  # a script may have put anything there
+            temporary.unlink(missing_ok=True)
             with os.fdopen(os.open(temporary, _NEW_FILE, 0o600), "wb") as file:
                 file.write(data)
             temporary.replace(path)

@@ -104,7 +104,7 @@ class Volume:
                 if self.run:
                     self._erase()
                 self._record = VolumeRecord(self._record.job, run)
-                write_record(self._paths.record, self._record)
+                write_record(self._paths.record, self._record, self.trash)
 
     def close(self) -> None:
         """Release the directory for another keeper."""
@@ -149,7 +149,7 @@ class Volume:
         with self._lock:
             if part in self._held:
                 self._held[part] = self._held[part].with_crcs(crcs)
-                write_manifest(self._paths.manifest(part), self._held[part])
+                write_manifest(self._paths.manifest(part), self._held[part], self.trash)
                 self.conflicts.note([part], self._held)
 
     # --- publishing --------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class Volume:
         """Return what was published in a lineage; only that of one lineage is remembered."""
         if lineage not in self._published:
             own = [part for part, manifest in self._held.items() if part.step.lineage == lineage and manifest.is_own]
-            self._published = {lineage: PublishedSteps(self._paths, lineage, own)}
+            self._published = {lineage: PublishedSteps(self._paths, lineage, own, self.trash)}
         return self._published[lineage]
 
     # --- receiving ---------------------------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class Volume:
             path.parent.mkdir(parents=True, exist_ok=True)
             receipt.path.rename(path)
             self._held[part] = manifest.with_crcs([known[file.name] for file in manifest.files])
-            write_manifest(self._paths.manifest(part), self._held[part])
+            write_manifest(self._paths.manifest(part), self._held[part], self.trash)
             self.conflicts.note([part], self._held)
 
     def partial_parts(self) -> set[KeptPart]:
@@ -370,7 +370,7 @@ class Volume:
             self._erase()
             self.trash.throw_away(self._paths.record)
         if found != self._record:
-            write_record(self._paths.record, self._record)
+            write_record(self._paths.record, self._record, self.trash)
 
     def _erase(self) -> None:
         for name in ("in", "held", "part", "kept", "persist"):

@@ -4,6 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import read_file, replace_file
 
 _VERSION = 1
@@ -24,9 +25,9 @@ class VolumeRecord:
         return self.job == other.job and (not self.run or not other.run or self.run == other.run)
 
 
-def write_record(path: Path, record: VolumeRecord) -> None:
+def write_record(path: Path, record: VolumeRecord, trash: TrashDir) -> None:
     """Write it in one step; raise VolumeError."""
-    replace_file(path, json.dumps({"v": _VERSION, **asdict(record)}).encode())
+    replace_file(path, json.dumps({"v": _VERSION, **asdict(record)}).encode(), trash)
 
 
 def read_record(path: Path) -> VolumeRecord | None:
