@@ -25,6 +25,8 @@ from testing.waiting import eventually
 GROUP = "keep"
 _DIFFERENCE_TARGET_S = 0.005
 _LONGEST_S = 60.0
+_PAUSE_S = 1.0
+"""Seconds between two turns: nodes look for their peers after the start of a round, and not in the next turn."""
 _WORKER = Path(__file__).with_name("publishing_worker.py")
 
 
@@ -86,6 +88,7 @@ def measure(options: argparse.Namespace, report: Report) -> None:
             each.begin()
         for _ in range(options.repetitions):
             for each in (keeping, plain):
+                time.sleep(_PAUSE_S)
                 with results.attempt(report, "a round"):
                     each.fail()
         writes = steady_writes([keeping, plain], options.steady)

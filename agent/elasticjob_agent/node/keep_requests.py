@@ -27,6 +27,11 @@ def join_request(state: RendezvousState, me: Member, secret: bytes | None) -> Jo
     return JoinRequest(state.run, me.token, secret_text, state.kept_history(), lineage_of(state))
 
 
+def is_same_identity(one: JoinRequest, other: JoinRequest) -> bool:
+    """Return whether a keeper that knows the first one also has the identity of the other one."""
+    return (one.run, one.member, one.secret) == (other.run, other.member, other.secret)
+
+
 def begin_request(state: RendezvousState, rank: int, settings: KeepSettings) -> BeginRequest:
     """Return the begin of an active round at the member of this rank; raise RecordError if it cannot be read."""
     place = ranks.assignment(state, rank)

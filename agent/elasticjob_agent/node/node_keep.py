@@ -38,6 +38,8 @@ from elasticjob_etcd.errors import EtcdError
 
 _BEGIN_S = 2.0
 """Seconds that a round without a step to restore waits for the keeper; it needs a millisecond."""
+_PEERS_AFTER_S = 0.25
+"""Seconds from a start to the look for peers: the workers that start need the processors, and publish nothing yet."""
 _RETRY_S = 2.0
 _AGAIN_S = 0.5
 """Seconds between two tries to begin a round that restores a step, while the keeper is being replaced."""
@@ -310,7 +312,7 @@ class NodeKeep(KeepPort):
             return
         request = keep_requests.join_request(state, self._me, self._secret)
         known = self._joined
-        is_same = known is not None and _identity(known) == _identity(request)
+        is_same = known is not None and keep_requests.is_same_identity(known, request)
         if not is_same or is_needed:
             await self._keeper.join(request)
             self._joined = request
@@ -331,6 +333,7 @@ class NodeKeep(KeepPort):
 
     async def _find_peers(self, known: PreparedRound) -> None:
         leads = self._leads
+        await asyncio.sleep(_PEERS_AFTER_S)
         while True:
             try:
                 await self._join(known.state)
@@ -394,7 +397,3 @@ class NodeKeep(KeepPort):
         if not task.cancelled() and (error := task.exception()) is not None:
             self._error = error
             self.on_change()
-
-
-def _identity(joined: JoinRequest) -> tuple[str, str, str]:
-    return joined.run, joined.member, joined.secret
