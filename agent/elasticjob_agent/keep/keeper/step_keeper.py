@@ -19,7 +19,7 @@ from elasticjob_agent.keep.rules.commit import Announcement, SafePoint
 from elasticjob_agent.keep.rules.persisting import PersistAnnouncement
 from elasticjob_agent.keep.rules.replication import OfferAnswer, RoundPlace
 from elasticjob_agent.keep.rules.step_name import is_step_name, parse_step_name
-from elasticjob_agent.keep.volume.paths import KeptPart
+from elasticjob_agent.keep.volume.paths import KeptPart, parts_of
 from elasticjob_agent.keep.volume.volume import Volume
 from elasticjob_api.errors import RecordError
 from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage
@@ -359,7 +359,7 @@ class StepKeeper:
             self.volume.drop(parts)
 
     def _superseded(self, own: Holdings, known: retention.KeeperRound) -> list[KeptPart]:
-        return _parts_of(own, retention.superseded(known, own, self._counted(own)))
+        return parts_of(own, retention.superseded(known, own, self._counted(own)))
 
     def _skip_without_room(self, taken: KeptStep) -> None:
         """Drop this step if no room is left beside it.
@@ -374,7 +374,7 @@ class StepKeeper:
         superseded = self._superseded(own, self._known)
         self.trouble = "" if self.memory.has_room(without=superseded) else self.memory.lack_of_room(superseded)
         if self.trouble and retention.may_skip(self._known, own, taken):
-            parts = _parts_of(own, [taken])
+            parts = parts_of(own, [taken])
             self._skipped += len(parts)
             self._report(f"step {taken.number} was dropped: {self.trouble}")
             self.volume.drop(parts)
@@ -396,7 +396,3 @@ class StepKeeper:
         if self.watch is not None:
             self.watch.close()
             self.watch = None
-
-
-def _parts_of(holdings: Holdings, steps: Iterable[KeptStep]) -> list[KeptPart]:
-    return [KeptPart(step, index) for step in steps for index in sorted(holdings.get(step, ()))]

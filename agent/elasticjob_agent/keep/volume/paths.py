@@ -13,11 +13,12 @@
 Each name that is read is checked by the type that it becomes.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.kept_steps import KeptStep, Lineage
+from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -129,3 +130,8 @@ def _parse_index(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= len("65535") and text == str(int(text))):
         raise RecordError(f"index of a part {text!r:.40} is not a number without leading zeros")
     return int(text)
+
+
+def parts_of(holdings: Holdings, steps: Iterable[KeptStep]) -> list[KeptPart]:
+    """Return the held parts of these steps, step by step."""
+    return [KeptPart(step, index) for step in steps for index in sorted(holdings.get(step, ()))]
