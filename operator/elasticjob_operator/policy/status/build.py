@@ -1,7 +1,7 @@
 """The whole status of a job, rebuilt from the snapshot; fields without a source keep their previous value.
 
 Counters come from the rendezvous state and the spec record, and never decrease. The status of an ended job is final,
-except for the pods that still exist.
+except for the pods that still exist and the steps that they write to disk.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from elasticjob_operator.model.timestamps import to_rfc3339
 from elasticjob_operator.policy.lifecycle.pod_revisions import has_pods
 from elasticjob_operator.policy.lifecycle.unknown_fields import is_waiting
 from elasticjob_operator.policy.status.conditions import ConditionValue, conditions, evaluate, is_true, phase
-from elasticjob_operator.policy.status.keep import keep_status
+from elasticjob_operator.policy.status.keep import keep_status, keep_status_at_end
 from elasticjob_operator.policy.status.last_failure import last_failure
 from elasticjob_operator.policy.status.nodes import node_statuses, within_limit
 from elasticjob_operator.policy.status.outage import evaluate_without_etcd, with_final_status
@@ -38,7 +38,8 @@ def next_status(snapshot: JobSnapshot) -> JobStatus:
     """Return the job's new status."""
     before = snapshot.status
     if is_finished(before):
-        return replace(_with_pods(before, snapshot), observed_generation=snapshot.job.metadata.generation)
+        generation, kept = snapshot.job.metadata.generation, keep_status_at_end(snapshot)
+        return replace(_with_pods(before, snapshot), observed_generation=generation, keep=kept)
     if snapshot.etcd_trouble or snapshot.view.is_unreadable:
         shown = replace(before, ready_replicas=0, world_size=0) if _has_expired(snapshot) else before
         shown = with_final_status(_with_pods(shown, snapshot), snapshot)

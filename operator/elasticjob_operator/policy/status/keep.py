@@ -12,6 +12,7 @@ from elasticjob_api.rendezvous_state import Member
 from elasticjob_api.spec import Keep
 from elasticjob_api.status import KeepStatus, NodeKeepStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
+from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.status.keep_total import first_reason, keep_total, node_total
 
 ALL_KEPT, NOT_REPORTED, OFF, NOT_RUNNING = "AllKept", "NotReported", "Off", "NotRunning"
@@ -30,6 +31,31 @@ def keep_status(snapshot: JobSnapshot) -> KeepStatus | None:
         return None if known is None or keep.persist_to is None else _on_disk(known)
     reports = [report for _, report in _reports(snapshot)]
     return _with_known(keep_total(reports), keep, known) if reports else known
+
+
+def keep_status_at_end(snapshot: JobSnapshot) -> KeepStatus | None:
+    """Return the steps of an ended job: those of its status, and what agents have written to disk since.
+
+    Agents write the last steps after the end, and report them. The other fields stay as they were at the end.
+    """
+    known = snapshot.status.keep
+    reports = [report for _, report in _reports(snapshot)]
+    if not reports:
+        return known
+    shown, found = known or KeepStatus(), keep_total(reports)
+    if found.persisted_step is not None and _persisted_s(found) >= _persisted_s(shown):
+        return replace(
+            shown,
+            persisted_step=found.persisted_step,
+            persisted_time=found.persisted_time,
+            persist_error=found.persist_error,
+        )
+    return replace(shown, persist_error=found.persist_error) if found.persist_error else known
+
+
+def _persisted_s(kept: KeepStatus) -> float:
+    """Return when the persisted step became whole, in seconds since 1970; 0 if that is not known."""
+    return from_rfc3339(kept.persisted_time) or 0.0
 
 
 def _on_disk(known: KeepStatus) -> KeepStatus | None:

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from elasticjob_api.constants import ConditionType, Phase
+from elasticjob_api.records import KeepReport
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
-from elasticjob_api.status import JobStatus, WorkerStates
+from elasticjob_api.status import JobStatus, KeepStatus, WorkerStates
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.status.build import is_finished, next_status, rejected_status
 from elasticjob_operator.policy.status.conditions import is_true
@@ -25,6 +26,7 @@ from testing.builders import (
     pod,
     record,
     running,
+    samples,
     seen,
     state,
     view,
@@ -180,6 +182,13 @@ def test_an_ended_job_stays_ended_whatever_is_observed(at: RendezvousView) -> No
 def test_an_ended_jobs_pods_and_generation_are_still_updated() -> None:
     after = next_status_of(RendezvousView(), pod(0), before=ENDED)
     assert (after.replicas, after.observed_generation) == (1, 7)
+
+
+def test_an_ended_jobs_last_step_on_disk_is_still_taken_in() -> None:
+    kept = samples(keep=KeepReport(persisted_step=20, persisted_ns=1_767_225_601 * 10**9))
+    at = view(state=state(RoundPhase.SUCCEEDED), membership=membership(0), samples={member(0): kept})
+    after = next_status_of(at, before=replace(ENDED, keep=KeepStatus(step=20, round=1)))
+    assert after.keep == KeepStatus(step=20, round=1, persisted_step=20, persisted_time="2026-01-01T00:00:01Z")
 
 
 @pytest.mark.parametrize(("name", "ended"), [("Complete", True), ("Failed", True), ("Suspended", False)])

@@ -1,5 +1,6 @@
 """`status.keep` and the condition KeepDegraded: from what the agents report of their keepers."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from elasticjob_api.spec import Keep
 from elasticjob_api.status import JobStatus, KeepStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.status.conditions import evaluate
-from elasticjob_operator.policy.status.keep import degradation, keep_status, node_keep_status
+from elasticjob_operator.policy.status.keep import degradation, keep_status, keep_status_at_end, node_keep_status
 from testing.builders import (
     condition,
     job,
@@ -75,6 +76,42 @@ def test_an_ended_job_shows_what_the_members_of_its_last_round_kept() -> None:
     of = job(keep=KEEP, replicas=2, status=BEFORE)
     assert keep_status(seen(of, ended, job_state=job_state)) == KeepStatus(step=9, round=1, copies=1, bytes=3)
     assert keep_status(seen(of, ended)) == BEFORE.keep
+
+
+def at_end(known: KeepStatus | None, *reports: KeepReport | None) -> KeepStatus | None:
+    """Return the steps that the status of an ended job has once its members have reported this."""
+    ended = view(state=state(RoundPhase.SUCCEEDED, cause=Cause.SUCCEEDED), membership=membership(*range(len(reports))))
+    job_state = JobState()
+    job_state.last_seen.samples = {member(slot): samples(keep=report) for slot, report in enumerate(reports)}
+    of = job(keep=KEEP, replicas=2, status=JobStatus(completion_time="2026-01-01T00:00:00Z", keep=known))
+    return keep_status_at_end(seen(of, ended, job_state=job_state))
+
+
+def test_a_step_that_is_written_to_disk_after_the_end_is_in_the_status() -> None:
+    known = KeepStatus(step=20, round=1, bytes=44, skipped=3)
+    written = KeepReport(persisted_step=20, persisted_ns=1_767_225_601 * 10**9)
+    expected = replace(known, persisted_step=20, persisted_time="2026-01-01T00:00:01Z")
+    assert at_end(known, KeepReport(held_bytes=1), written) == expected
+    assert at_end(None, written) == KeepStatus(persisted_step=20, persisted_time="2026-01-01T00:00:01Z")
+
+
+def test_the_error_of_the_last_write_is_in_the_status_of_an_ended_job_until_a_step_is_whole() -> None:
+    known = KeepStatus(step=20, round=1)
+    failed = replace(known, persist_error="the disk is full")
+    assert at_end(known, KeepReport(persist_error="the disk is full")) == failed
+    assert at_end(failed, KeepReport()) == failed
+    mended = at_end(failed, KeepReport(persisted_step=20, persisted_ns=1_767_225_601 * 10**9))
+    assert mended is not None
+    assert mended.persist_error == ""
+
+
+OLDER = KeepReport(persisted_step=10, persisted_ns=5)
+
+
+@pytest.mark.parametrize("reports", [(), (None,), (KeepReport(held_bytes=7),), (OLDER,)])
+def test_an_ended_job_keeps_the_newest_persisted_step_that_was_seen(reports: tuple[KeepReport | None, ...]) -> None:
+    known = KeepStatus(step=20, round=1, persisted_step=20, persisted_time="2026-01-01T00:00:01Z")
+    assert at_end(known, *reports) == known
 
 
 def test_a_node_shows_what_it_holds_itself() -> None:
