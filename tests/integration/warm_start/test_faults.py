@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from elasticjob_agent.supervisor import Child, Command, ForkServerLost, Supervisor
+from elasticjob_agent.supervisor import Child, Command, ForkServerLost, Supervisor, hanging_fork_server
 from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
 from elasticjob_agent.warm_start.limits import Limits
 from elasticjob_agent.workers.progress import ProgressFifo
@@ -475,10 +475,15 @@ async def test_a_fork_server_that_stops_between_two_workers_makes_one_cold_start
     assert node.run_count() == node.round * nproc
 
 
+@pytest.mark.parametrize("warm", [True, False])
 async def test_a_fork_server_that_stops_after_the_start_of_a_worker_is_named(
-    node: WarmNode, supervisor: Supervisor
+    node: WarmNode, supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, *, warm: bool
 ) -> None:
-    """The first worker has begun its script, so this start fails; the next one runs each script once."""
+    """The first worker has begun its script, so this start fails; the next one runs each script once.
+
+    The start does not wait until the time for the workers' own answers is over.
+    """
+    monkeypatch.setattr(hanging_fork_server, "START_S", 10_000.0)
     await _forked(node)
     await node.stop()
     ready = node.starter._zygote.ready
@@ -491,7 +496,8 @@ async def test_a_fork_server_that_stops_after_the_start_of_a_worker_is_named(
     node.round += 1
     commands = [node.command(node.argv(), rank) for rank in range(node.nproc)]
     with pytest.raises(ForkServerLost, match=r"rank \d: not started: the fork server hung, and was killed"):
-        await supervisor.spawn(commands, ready.workers, after_first=stop)
+        async with asyncio.timeout(scaled(30)):
+            await supervisor.spawn(commands, ready.workers if warm else [], after_first=stop)
     assert not psutil.pid_exists(server)
     assert await node.start() == [False, False]
     await node.ran()
