@@ -8,6 +8,7 @@ reaches it, and it can end the workers.
 """
 
 import asyncio
+import itertools
 import logging
 import socket
 from collections.abc import Callable, Sequence
@@ -38,7 +39,8 @@ class ForkServerClient:
         self._on_event = on_event
         self._on_end = on_end
         self._ready = asyncio.Event()
-        self._answered = asyncio.Event()
+        self._ping_numbers = itertools.count(1)
+        self._pings: dict[int, asyncio.Event] = {}
         self._can_send = asyncio.Event()
         self._ended = asyncio.Event()
         self._sending = asyncio.Lock()
@@ -95,21 +97,25 @@ class ForkServerClient:
 
     async def end_if_hanging(self, *, within_s: float) -> bool:
         """Kill the fork server if it does not answer in this time; return whether it was killed, and has ended."""
-        self._answered.clear()
+        # The answer to an earlier question, whose wait was cancelled, is no answer to this one.
+        number = next(self._ping_numbers)
+        answered = self._pings[number] = asyncio.Event()
         try:
             async with asyncio.timeout(within_s):
-                await self.send(forkserver_protocol.encode_message("ping"))
-                await self._answered.wait()
+                await self.send(forkserver_protocol.encode_message("ping", number))
+                await answered.wait()
         except ForkServerLost:
             return False
         except TimeoutError:
-            if self._answered.is_set():  # the loop was late, and found the answer and the timeout in the same turn
+            if answered.is_set():  # the loop was late, and found the answer and the timeout in the same turn
                 return False
             log.warning("%s did not answer within %.1f s; it is killed", self._launcher.description, within_s)
             self._ending = "hung, and was killed"
             self._process.kill()
             await self._ended.wait()
             return True
+        finally:
+            del self._pings[number]
         return False
 
     async def close(self) -> None:
@@ -161,8 +167,9 @@ class ForkServerClient:
         match event:
             case forkserver_protocol.Ready():
                 self._ready.set()
-            case forkserver_protocol.Answer():
-                self._answered.set()
+            case forkserver_protocol.Answer(number):
+                if number in self._pings:
+                    self._pings[number].set()
             case forkserver_protocol.Refused(why):
                 self._start_refusal = why
             case _:
@@ -175,6 +182,6 @@ class ForkServerClient:
         # Its end of the socket closes only when it exits, so this wait takes microseconds.
         self._process.wait()
         self._ended.set()
-        for waiting in (self._ready, self._answered, self._can_send):
+        for waiting in (self._ready, self._can_send, *self._pings.values()):
             waiting.set()
         self._on_end(self._ending)

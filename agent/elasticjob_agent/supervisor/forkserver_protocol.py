@@ -13,8 +13,8 @@ batch are forked. So a fork server that hangs between two of them can be replace
                           use NUMBER COUNT (as `spawn`)         that worker becomes this command
                           signal REQUEST SIGNAL NUMBER,…      answered by `done` when these process groups are empty
                           kill REQUEST NUMBER,…               answered by `done` when nothing of these trees is left
-                          ping                                answered by `pong` at once
-    fork server → agent   ready · refused REASON… · pong · preforked NUMBER PID
+                          ping QUESTION                       answered by `pong` at once
+    fork server → agent   ready · refused REASON… · pong QUESTION · preforked NUMBER PID
                           started NUMBER PID WALL_NS · failed NUMBER ERRNO STAGE · lost NUMBER REASON…
                           exited NUMBER STATUS STOPPED AT_S WALL_NS · done REQUEST
 
@@ -46,7 +46,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The fork server has read the last `ping`, and all messages before it."""
+    """The fork server has read the `ping` of this number, and all messages before it."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +112,8 @@ def parse(message: bytes) -> Event:
     match kind, words:
         case "ready", []:
             event = Ready()
-        case "pong", []:
-            event = Answer()
+        case "pong", [number]:
+            event = Answer(int(number))
         case "preforked", [number, pid]:
             event = Preforked(int(number), int(pid))
         case "started", [number, pid, wall_ns]:

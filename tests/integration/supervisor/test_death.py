@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 from elasticjob_agent.supervisor import Child, ForkServerLost, Supervisor
 from testing.processes.census import MARKER, Census
-from testing.waiting import aeventually, eventually
+from testing.waiting import aeventually, eventually, scaled
 from tests.integration.supervisor.commands import Builder, RecordingConsole, sentence
 from tests.integration.supervisor.trees import TREES, script
 
@@ -135,6 +136,22 @@ async def test_the_next_spawn_starts_a_new_fork_server(supervisor: Supervisor, b
     [child] = await supervisor.spawn([build("true")])
     assert (await child.exit).code == 0
     assert supervisor.server_pid != first
+
+
+async def test_the_answer_to_a_cancelled_question_does_not_hide_a_hang(supervisor: Supervisor) -> None:
+    client = supervisor._client
+    server = psutil.Process(client.pid)
+    server.suspend()
+    asking = asyncio.create_task(client.end_if_hanging(within_s=scaled(1000)))
+    await asyncio.sleep(0)  # the question is sent
+    asking.cancel()
+    await asyncio.wait([asking])
+    server.resume()
+    # The loop does not run here, so the answer is read after the next question.
+    assert select.select([client._socket], [], [], scaled(30))[0]
+    server.suspend()
+    eventually(lambda: server.status() == psutil.STATUS_STOPPED, what="the stop of the fork server")
+    assert await client.end_if_hanging(within_s=0.1)
 
 
 async def test_a_fork_server_that_dies_while_it_starts_workers_is_an_error(

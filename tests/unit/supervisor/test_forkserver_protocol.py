@@ -72,7 +72,7 @@ def test_events_of_a_worker_that_was_forked_ahead() -> None:
     assert forkserver_protocol.parse(b"lost 3") == forkserver_protocol.Lost(3, "")
 
 
-@pytest.mark.parametrize("message", [b"preforked 3", b"started 3 4", b"ready now", b"hello"])
+@pytest.mark.parametrize("message", [b"preforked 3", b"started 3 4", b"ready now", b"pong", b"hello"])
 def test_another_message_is_an_error(message: bytes) -> None:
     with pytest.raises(AssertionError, match="is not a message of the protocol"):
         forkserver_protocol.parse(message)

@@ -113,7 +113,7 @@ class ForkServer:
             fds = [fd for _, _, data in ancillary for (fd,) in struct.iter_unpack("i", data)]
             self._start(kind, int(arguments[0]), fds, expected=int(arguments[1]))
         elif kind == "ping":
-            self._send_message("pong")
+            self._send_message("pong", arguments[0])
         elif kind == "signal":
             self._signal(int(arguments[0]), int(arguments[1]), _numbers(arguments[2]))
         elif kind == "kill":
