@@ -116,13 +116,17 @@ def _annotations(pod: Object) -> Object:
 
 
 def _container(container: Mapping[str, Any]) -> Object:
-    """Return the name of a container, and the agent's prefix if it has one."""
-    env = [
-        _pick(each, ("name", "value"))
-        for each in container.get("env") or []
-        if each.get("name") == constants.ENV_PREFIX
-    ]
+    """Return the name of a container, and the agent's prefix and the revision of its spec if it has them."""
+    given = container.get("env") or []
+    env = [_pick(each, ("name", "value")) for each in given if each.get("name") == constants.ENV_PREFIX]
+    env += [_spec_revision(each) for each in given if each.get("name") == constants.ENV_SPEC]
     return {**_pick(container, ("name",)), **({"env": env} if env else {})}
+
+
+def _spec_revision(variable: Mapping[str, Any]) -> Object:
+    """Return the variable with the revision alone, which many pods share."""
+    revision = str(variable.get("value") or "").partition(" ")[0]
+    return _pick({"name": constants.ENV_SPEC, "value": revision}, ("name", "value"))
 
 
 def _pick(of: Mapping[str, Any], fields: Iterable[str]) -> Object:

@@ -35,6 +35,8 @@ _REJECTED = "Pod was rejected"
 
 
 INIT_FAILED = "InitContainerFailed"
+_REVISION_DIGITS = 19
+"""Most digits of a revision of etcd, which has 63 bits."""
 _REASON_LIMIT, _MESSAGE_LIMIT = 128, 4096
 """A kubelet keeps 4 KiB of a container's termination message."""
 
@@ -56,6 +58,8 @@ class Pod:
     """Hash of its template; empty for a pod of an operator that set no such label."""
     agent_image: str = ""
     """Image of its agent; empty if the pod's own image contains the agent."""
+    spec_revision: int = 0
+    """Revision of the spec record that it was created from, which names it; 0 if it is not known."""
     phase: str = "Pending"
     """The phase, which ends with the trainer: a sidecar that still runs is no progress."""
     has_running_sidecar: bool = False
@@ -136,6 +140,7 @@ def parse_pod(obj: Mapping[str, Any]) -> Pod:
         installation=str(_annotations(obj).get(constants.ANNOTATION_INSTALLATION, "")),
         template_hash=str(objects.labels_of(obj).get(constants.LABEL_TEMPLATE_HASH, "")),
         agent_image=_agent_image(obj),
+        spec_revision=_spec_revision(obj),
         phase=_phase(obj, ended),
         has_running_sidecar=objects.pod_phase(obj) == "Running" and ended.get("exitCode") is not None,
         terminating=objects.is_terminating(obj),
@@ -171,9 +176,19 @@ def _annotations(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _prefix(obj: Mapping[str, Any]) -> str:
+    return _variable(obj, constants.ENV_PREFIX)
+
+
+def _spec_revision(obj: Mapping[str, Any]) -> int:
+    text = _variable(obj, constants.ENV_SPEC).partition(" ")[0]
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _REVISION_DIGITS else 0
+
+
+def _variable(obj: Mapping[str, Any], name: str) -> str:
+    """Return the value of the first variable of this name in any container; empty without one."""
     containers = (obj.get("spec") or {}).get("containers") or []
     variables = (variable for container in containers for variable in container.get("env") or [])
-    return next((str(v.get("value") or "") for v in variables if v.get("name") == constants.ENV_PREFIX), "")
+    return next((str(v.get("value") or "") for v in variables if v.get("name") == name), "")
 
 
 def _agent_image(obj: Mapping[str, Any]) -> str:

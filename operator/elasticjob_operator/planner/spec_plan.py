@@ -16,6 +16,7 @@ from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.actions import WriteSpec
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.ids import Ids
+from elasticjob_operator.model.pod import Pod
 from elasticjob_operator.model.slot_pod import PodState, SlotPod
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.text import pluralize
@@ -36,6 +37,7 @@ from elasticjob_operator.policy.slots.replacement import (
     matching_rule,
 )
 from elasticjob_operator.policy.slots.replacement_backoff import backing_off
+from elasticjob_operator.policy.slots.restored_map import pods_after_map
 from elasticjob_operator.policy.slots.retained_pods import failed_before
 from elasticjob_operator.policy.status.pod_messages import describe_exit, describe_replacements
 
@@ -151,7 +153,8 @@ def _create(context: SpecContext) -> WriteSpec:
     """Return the first slot map of a job, or the first after a suspension; all of its slots are expected."""
     view, wanted = context.snapshot.view, context.snapshot.job.spec.desired_nodes
     # After a suspension no earlier pod is adopted: its agent would still be in an old round.
-    pods = context.snapshot.pods if view.spec is None and not _is_suspended(view.state) else {}
+    is_first = view.spec is None and not _is_suspended(view.state)
+    pods = context.snapshot.pods if is_first else {pod.name: pod for pod in _pods_after_map(context).values()}
     slots = adopt(pods, wanted=wanted, new_name=context.new_name)
     record = _record(context, slots, suspended=False)
     state = view.state
@@ -171,13 +174,14 @@ def _update(context: SpecContext) -> WriteSpec | None:
     # no more slots than its maximum or the number of its pods, because its agents can write both map and completions.
     most = max(snapshot.job.spec.effective_max, len(snapshot.pods.keys() & view.owners().values()))
     wanted = min(len(current), most) if view.completed_slots() else snapshot.job.spec.desired_nodes
+    newer = _pods_after_map(context)
     slots = next_slots(
         current,
         wanted=wanted,
-        dropped=context.decisions.removed_slots,
+        dropped=context.decisions.removed_slots | newer.keys(),
         with_agent=snapshot.joined_slots,
         new_name=context.new_name,
-        unnamed=_unnamed_pods(context),
+        unnamed=_unnamed_pods(context) | {slot: pod.name for slot, pod in newer.items()},
     )
     record = _record(context, slots, suspended=False)
     if record == view.spec:
@@ -187,15 +191,28 @@ def _update(context: SpecContext) -> WriteSpec | None:
     return replace(write, events=tuple(_events(context, record, frozenset(slots))))
 
 
+def _pods_after_map(context: SpecContext) -> dict[int, Pod]:
+    """Return the pods that are newer than the map, by slot: etcd was restored from a backup."""
+    snapshot = context.snapshot
+    pods, owners, lost = _adoptable_pods(context), snapshot.owners, snapshot.lost_pods.uids
+    return pods_after_map(pods, owners, map_revision=snapshot.view.spec_revision, lost=lost)
+
+
 def _unnamed_pods(context: SpecContext) -> dict[int, str]:
     """Return pods that the map does not name, by slot: those with a live agent, or all if etcd was restored."""
-    snapshot, outdated = context.snapshot, context.snapshot.outdated_pods
+    snapshot, dropped = context.snapshot, context.decisions.removed_slots
     is_restored = snapshot.view.closed_round < context.status.rendezvous_round  # etcd is older than the status
     agents = snapshot.view.agents()
-    pods = {
-        name: pod for name, pod in snapshot.pods.items() if name not in outdated and (is_restored or pod.uid in agents)
-    }
-    return unnamed_pods(pods, context.snapshot.owners, since_s=from_rfc3339(context.status.start_time))
+    pods = [pod for pod in _adoptable_pods(context) if is_restored or pod.uid in agents]
+    return unnamed_pods(pods, snapshot.owners, dropped=dropped)
+
+
+def _adoptable_pods(context: SpecContext) -> list[Pod]:
+    """Return the pods of this template that are not older than the job's start or its last resume."""
+    # Agents of older pods would join again with a round from before the suspension.
+    snapshot, since_s = context.snapshot, from_rfc3339(context.status.start_time)
+    pods = [] if since_s is None else [pod for pod in snapshot.pods.values() if pod.created_s >= since_s]
+    return [pod for pod in pods if pod.name not in snapshot.outdated_pods]
 
 
 def _events(context: SpecContext, record: SpecRecord, slots: frozenset[int]) -> Iterator[Event]:

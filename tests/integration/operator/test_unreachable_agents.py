@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from elasticjob_api.rendezvous_state import Cause
-from elasticjob_etcd.interface import Put, Txn
+from elasticjob_etcd.interface import KeyValue, Put, Txn
 from elasticjob_etcd.memory.client import InMemoryEtcd
 from elasticjob_operator.model.cluster_interface import Object, Resource
 from elasticjob_operator.model.objects import name_of, uid_of
@@ -144,10 +144,66 @@ async def test_the_last_missing_agent_gets_its_whole_time_and_its_pod_is_then_re
         await stage.until("it is replaced", lambda: pods - stage.pod_names() == {hung} and len(stage.pods()) == 3)
 
 
+def durable_keys(stage: OperatorHistory) -> list[KeyValue]:
+    """Return what a backup has: the keys without a lease."""
+    return [kv for kv in stage.etcd.store.range("/elasticjob/").kvs if not kv.lease]
+
+
+async def restore(stage: OperatorHistory, backup: list[KeyValue], *newer: Put) -> None:
+    """Become another cluster with the keys of the backup; agents that are first back have written `newer`."""
+    stage.etcd.store.wipe()
+    puts = {kv.key: Put(kv.key, kv.value) for kv in backup} | {put.key: put for put in newer}
+    await InMemoryEtcd(stage.etcd.store).txn(Txn((), tuple(puts.values())))
+
+
+async def newest_round(stage: OperatorHistory) -> tuple[Put, ...]:
+    """Return the writes by which an agent puts the newest round into a restored etcd."""
+    found = [await stage.etcd.get(key) for key in (stage.keys.rendezvous_state, stage.keys.members)]
+    return tuple(Put(kv.key, kv.value) for kv in found if kv is not None)
+
+
+async def test_pods_of_slots_that_are_newer_than_a_restored_map_remain_while_their_agents_are_away() -> None:
+    """The first agent that is back writes the newest round; the operator then sees no sign of a restore in it."""
+    async with operator_history(replicas=2, maxReplicas=4, **LOST) as stage:
+        await running(stage, 2)
+        backup = durable_keys(stage)
+        await stage.scale(replicas=4)
+        await stage.run_pods(4)
+        await stage.close_round(Cause.NODE_JOINED)
+        await stage.until("round 2", lambda: stage.status()["rendezvousRound"] == 2)
+        pods = stage.pod_names()
+
+        await restore(stage, backup, *await newest_round(stage))
+        await stage.until("a map of the pods", lambda: len(stage.owners()) == 4)
+        assert stage.owners() == pods
+        await asyncio.gather(*(stage.join(pod) for pod in stage.pods()))
+        await until_judged(stage)
+        assert stage.pod_names() == pods
+
+
+async def test_the_successor_of_a_failed_pod_remains_if_the_restored_map_names_the_failed_one() -> None:
+    """The failed pod still exists: the operator keeps it for its logs."""
+    async with operator_history(replicas=2, backoffLimit=5, **LOST) as stage:
+        await running(stage, 2)
+        backup = durable_keys(stage)
+        await stage.end_pod(stage.pod(1), exit_code=1)
+        await stage.until("a successor", lambda: len(stage.pods()) == 2 and stage.kept_pods())
+        await stage.run_pods(2)
+        await stage.close_round(Cause.NODE_LOST)
+        await stage.until("round 2", lambda: stage.status()["rendezvousRound"] == 2)
+        pods = stage.pod_names()
+
+        await restore(stage, backup)
+        await stage.until("a map of the pods", lambda: stage.owners() == pods)
+        await asyncio.gather(*(stage.join(pod) for pod in stage.pods()))
+        await until_judged(stage)
+        assert stage.pod_names() == pods
+
+
 async def test_pods_that_are_newer_than_a_restored_map_remain() -> None:
     async with operator_history(replicas=4, **LOST) as stage:
         await running(stage, 4)
-        snapshot = [kv for kv in stage.etcd.store.range("/elasticjob/").kvs if not kv.lease]
+        backup = durable_keys(stage)
         for pod in stage.pods()[:3]:
             await stage.cluster.delete(Resource.POD, NAMESPACE, name_of(pod), uid=uid_of(pod))
         await stage.until("new names", lambda: len(stage.pods()) == 4)
@@ -157,8 +213,7 @@ async def test_pods_that_are_newer_than_a_restored_map_remain() -> None:
         await stage.until("round 2", lambda: stage.status()["rendezvousRound"] == 2)
         pods = stage.pod_names()
 
-        stage.etcd.store.wipe()  # another cluster id, as after a restore; no lease is left
-        await InMemoryEtcd(stage.etcd.store).txn(Txn((), tuple(Put(kv.key, kv.value) for kv in snapshot)))
+        await restore(stage, backup)
         await stage.until("a map of the pods", lambda: stage.owners() == pods)
         await asyncio.gather(*(stage.join(pod) for pod in stage.pods()))
         await stage.close_round(Cause.NODE_LOST)

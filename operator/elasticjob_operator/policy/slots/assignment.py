@@ -5,12 +5,12 @@ pod that it does not name is deleted. Slots are removed in this order: slots who
 a live agent, then the highest numbers. So survivors keep their ranks. New slots take the lowest free numbers.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from types import MappingProxyType
 
 from elasticjob_api.records import SlotOwner
 from elasticjob_operator.model.pod import Pod
-from elasticjob_operator.model.slot_pod import PodState, SlotPod
+from elasticjob_operator.model.slot_pod import SlotPod
 
 NO_SLOTS: Mapping[int, str] = MappingProxyType({})
 NewName = Callable[[int], str]
@@ -49,18 +49,17 @@ def _free_slots(taken: Mapping[int, SlotOwner], count: int) -> list[int]:
     return [n for n in range(len(taken) + max(0, count)) if n not in taken][: max(0, count)]
 
 
-def unnamed_pods(pods: Mapping[str, Pod], owners: Mapping[int, SlotPod], *, since_s: float | None) -> dict[int, str]:
-    """Return the youngest live pod that no slot names, for each slot whose own pod is absent.
+def unnamed_pods(pods: Iterable[Pod], owners: Mapping[int, SlotPod], *, dropped: Container[int]) -> dict[int, str]:
+    """Return the youngest live pod that no slot names, for each slot without a pod or in `dropped`.
 
     Such pods exist after the restore of an older slot map from a backup. The caller leaves out pods that were dropped
-    from the slot map for a reason. `since_s` is the time at which the job was started or resumed. Older pods are left
-    out, because their agents would rejoin with a round from before the suspension.
+    from the slot map for a reason.
     """
     named = {owner.name for owner in owners.values()}
     found: dict[int, str] = {}
-    for pod in sorted(pods.values(), key=lambda pod: (pod.created_s, pod.name)):
-        is_free = pod.slot is not None and (pod.slot not in owners or owners[pod.slot].state is PodState.ABSENT)
-        if pod.is_live and is_free and pod.name not in named and since_s is not None and pod.created_s >= since_s:
+    for pod in sorted(pods, key=lambda pod: (pod.created_s, pod.name)):
+        is_free = pod.slot is not None and (pod.slot not in owners or pod.slot in dropped)
+        if pod.is_live and is_free and pod.name not in named:
             found[pod.slot or 0] = pod.name
     return found
 

@@ -12,6 +12,7 @@ from elasticjob_operator.model.pod import parse_pod
 
 NOW = "2026-01-02T03:04:05Z"
 AGENT = {"name": "ELASTICJOB_PREFIX", "value": "/elasticjob/c/n/j/u"}
+SPEC = {"name": "ELASTICJOB_SPEC", "value": "48213 6.0 1 SIGTERM"}
 
 
 def pod(**status: Any) -> dict[str, Any]:
@@ -25,7 +26,10 @@ def pod(**status: Any) -> dict[str, Any]:
         "deletionTimestamp": NOW,
         "managedFields": [{"manager": "kubelet"}],
     }
-    containers = [{"name": "side", "image": "i"}, {"name": "trainer", "image": "i", "env": [{"name": "A"}, AGENT]}]
+    containers = [
+        {"name": "side", "image": "i"},
+        {"name": "trainer", "image": "i", "env": [{"name": "A"}, AGENT, SPEC]},
+    ]
     return {
         "metadata": metadata,
         "spec": {"nodeName": "n1", "containers": containers, "volumes": [{}]},
@@ -64,7 +68,7 @@ def test_unused_fields_of_a_pod_are_dropped() -> None:
     assert "managedFields" not in stripped["metadata"]
     assert stripped["spec"] == {
         "nodeName": "n1",
-        "containers": [{"name": "side"}, {"name": "trainer", "env": [AGENT]}],
+        "containers": [{"name": "side"}, {"name": "trainer", "env": [AGENT, {**SPEC, "value": "48213"}]}],
     }
 
 

@@ -36,6 +36,15 @@ def test_the_hash_of_the_template_is_read_and_is_empty_for_a_pod_of_an_older_ver
     assert parse_pod(obj()).template_hash == ""
 
 
+@pytest.mark.parametrize(
+    ("value", "revision"),
+    [("48213 6.0 1 SIGTERM", 48213), ("48213", 48213), ("", 0), ("x 6.0", 0), ("-1", 0), ("²", 0), ("9" * 5000, 0)],
+)
+def test_the_revision_of_the_spec_is_read_and_is_0_if_it_is_not_known(value: str, revision: int) -> None:
+    env = [{"name": "ELASTICJOB_SPEC", "value": value}]
+    assert parse_pod({"spec": {"containers": [{"name": "trainer", "env": env}]}}).spec_revision == revision
+
+
 @pytest.mark.parametrize("slot", ["", "x", "-1", "1.5"])
 def test_a_slot_that_is_no_number_is_unknown(slot: str) -> None:
     assert parse_pod(obj(labels={"elasticjob.io/slot": slot})).slot is None

@@ -295,6 +295,74 @@ def test_a_terminating_pod_is_not_deleted_again() -> None:
     assert of(planned(at_rest(0, 1), pod(0), pod(1), late, replicas=2), DeletePods) == []
 
 
+# A slot map that was restored from a backup. Revision 5 is that of the map in a view.
+
+
+AFTER_ROUND_2 = JobStatus(start_time=ago(100), rendezvous_round=2)
+
+
+def newer_pod(slot: int, **fields: Any) -> Pod:
+    """Return a pod that was created from a later map than the one in etcd."""
+    return pod(slot, **{"name": f"j-{slot}-later", "spec_revision": 40, **fields})
+
+
+def test_pods_of_slots_that_a_restored_map_lacks_are_adopted_before_their_agents_are_back() -> None:
+    """One agent has already written the newest round into the restored etcd, so its number shows no restore."""
+    pods, at = (pod(0), newer_pod(1), newer_pod(2)), {"state": active(0, 1, 2, round=2), "nodes": nodes(0)}
+    write = the_write(planned(view(0, spec=written(0), **at), *pods, status=AFTER_ROUND_2, replicas=3))
+    assert pods_of(write.record) == {0: "j-0-a", 1: "j-1-later", 2: "j-2-later"}
+    assert write.expected_pods == frozenset()
+
+
+def test_a_pod_that_had_not_joined_when_etcd_was_restored_is_adopted() -> None:
+    at = at_rest(0, spec=written(0))
+    write = the_write(planned(at, pod(0), newer_pod(1, phase="Pending"), status=STARTED, replicas=2))
+    assert pods_of(write.record) == {0: "j-0-a", 1: "j-1-later"}
+
+
+@pytest.mark.parametrize(
+    "replaced",
+    [
+        pytest.param((), id="not read yet"),
+        pytest.param((pod(1, phase="Failed", exit_code=1),), id="kept for its logs"),
+        pytest.param((pod(1, terminating=True),), id="still terminating"),
+    ],
+)
+def test_the_successor_of_a_pod_in_a_restored_map_is_adopted_whatever_is_left_of_that_pod(
+    replaced: tuple[Pod, ...],
+) -> None:
+    at = at_rest(0, 1, state=active(0, 1, round=2), nodes=nodes(0))
+    write = the_write(planned(at, pod(0), *replaced, newer_pod(1), status=AFTER_ROUND_2, replicas=2))
+    assert pods_of(write.record) == {0: "j-0-a", 1: "j-1-later"}
+
+
+def test_a_restored_map_of_a_suspended_job_adopts_the_pods_of_the_resumed_one() -> None:
+    status = JobStatus(start_time=ago(100), rendezvous_round=2)
+    made = planned(suspended_view(), newer_pod(0), newer_pod(1), status=status, replicas=2)
+    assert pods_of(the_write(made).record) == {0: "j-0-later", 1: "j-1-later"}
+
+
+def test_a_pod_of_a_later_map_does_not_displace_a_pod_that_lives_or_is_created() -> None:
+    """In an etcd that was emptied, all earlier pods have higher revisions than its maps."""
+    at = at_rest(0, 1, nodes=nodes(0))
+    assert not of(planned(at, pod(0), pod(1), newer_pod(1), replicas=2), WriteSpec)
+    job_state = JobState(expected_pods={"j-1-a"})
+    assert not of(planned(at, pod(0), newer_pod(1), job_state=job_state, replicas=2), WriteSpec)
+
+
+def test_a_lost_pod_is_not_adopted_again_although_its_map_was_a_later_one() -> None:
+    uid = newer_pod(1).uid
+    job_state = JobState(absent_pods={"j-1-a"}, agent_seen={uid}, agentless_since_s={uid: NOW_S - 30.0})
+    made = planned(at_rest(0, 1, nodes=nodes(0)), pod(0), newer_pod(1), job_state=job_state, replicas=2)
+    assert pods_of(the_write(made).record) == {0: "j-0-a", 1: "j-1-new0"}
+
+
+def test_a_pod_that_the_map_dropped_is_not_adopted() -> None:
+    dropped = pod(1, name="j-1-dropped", spec_revision=5)
+    made = planned(at_rest(0, nodes=nodes(0), spec=written(0)), pod(0), dropped, replicas=2)
+    assert pods_of(the_write(made).record) == {0: "j-0-a", 1: "j-1-new0"}
+
+
 # Scaling.
 
 
