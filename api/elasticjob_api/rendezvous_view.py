@@ -62,6 +62,8 @@ class RendezvousView:
     spec_revision: int = 0
     state: RendezvousState | None = None
     state_revision: int = 0
+    state_create_revision: int = 0
+    """The revision in which the key of the state was created; only in an agent's view."""
     membership: Membership | None = None
     membership_revision: int = 0
     expected: frozenset[int] = frozenset()
@@ -328,10 +330,12 @@ def parse_view(keys: Keys, items: Mapping[str, StoredKey] | Iterable[StoredKey])
     entries: list[ViewEntry] = []
     unreadable: list[str] = []
     revisions: dict[str, int] = {}
+    created = 0
     for kv in items.values() if isinstance(items, Mapping) else items:
         at = keys.parse(kv.key)
         if at is None or at.kind not in _AGENT_DECODERS:
             continue
+        created = kv.create_revision if at.kind == "world" else created
         try:
             entries.append(entry_of(at, kv, _AGENT_DECODERS[at.kind](kv.value)))
             continue
@@ -341,4 +345,5 @@ def parse_view(keys: Keys, items: Mapping[str, StoredKey] | Iterable[StoredKey])
             unreadable.append(f"{kv.key!r:.200}: a fault of elasticjob: {error!r:.200}")
         if (name := f"{PARSERS[at.kind].field}_revision") in _REVISIONS:
             revisions[name] = kv.mod_revision
-    return view_of(entries, unreadable=tuple(unreadable), empty=not (entries or unreadable), **revisions)
+    empty = not (entries or unreadable)
+    return view_of(entries, unreadable=tuple(unreadable), empty=empty, state_create_revision=created, **revisions)

@@ -339,6 +339,27 @@ def test_finding_7_new_agents_wait_before_they_begin_at_a_far_higher_round() -> 
     made.run("wait 2; close; is forming 1001; settle; is active 1001 members=2,3")
 
 
+def test_a_new_agent_that_leads_after_a_wipe_gives_the_others_their_time_to_return() -> None:
+    """It has met no wipe itself: only the state that agent 0 has written back shows that there was one."""
+    history = """
+        scale 3; wipe; operate; go 0; is active 1
+        go 2; campaign 2; go 2; look; close; is active 1; nokey 1
+        wait 5; close; is active 1; go 1; key 1; runs 1 1
+        wait 2; look; close; is forming 2 cause=NodeJoined; settle; is active 2 members=0,1,2 losses=0
+    """
+    play(history, most=3, operator=OPERATOR)
+
+
+def test_a_new_agent_that_began_the_job_again_gives_those_that_remember_it_their_time_to_return() -> None:
+    """Its own first round is in etcd when agent 1 writes the newer one over it."""
+    history = """
+        fail 0; settle; is active 2; kill 0; wipe; start; go 2; campaign 2; go 2; look; close; is forming 1
+        go 1; is active 2; look; close; is active 2; wait 5; close; is active 2
+        wait 2; look; close; is forming 3 cause=NodeLost
+    """
+    play(history)
+
+
 def test_finding_14_a_watch_of_another_store_is_not_trusted() -> None:
     play("backup; fail 0; settle; is active 2; restore; is active 1; go 0; is active 2; settle; is active 2 restarts=1")
 

@@ -9,7 +9,7 @@ from elasticjob_agent.rendezvous.protocol import membership, round_triggers
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGraceTimer
 from elasticjob_agent.rendezvous.protocol.membership import Observations
 from elasticjob_agent.rendezvous.protocol.restart_budget import FailureAgeClock
-from elasticjob_api.rendezvous_state import Member, RoundPhase
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 
 
@@ -21,10 +21,13 @@ class ObservationClock:
         failure_ages: FailureAgeClock | None = None,
         *,
         settle_until_s: float = 0.0,
+        has_predecessor: bool = False,
     ) -> None:
         """`failure_ages` is the node's, with states from before its election; see `Observations`."""
         self._settle_until_s = settle_until_s
+        self._has_predecessor = has_predecessor
         self._state_was_observed = self._spec_was_observed = False
+        self._state: RendezvousState | None = None
         self._failure_ages = failure_ages or FailureAgeClock()
         self._round: tuple[int, bool] | None = None
         self._round_since_s = 0.0
@@ -72,6 +75,24 @@ class ObservationClock:
         if first and view.spec is not None and view.spec.first_round > 1 and not view.state_revision:
             # The operator reports that there were rounds before: agents that remember them may be about to rejoin.
             self._settle_until_s = max(self._settle_until_s, now_s + view.spec.keep_alive_s)
+        if view.spec is not None:
+            if self._was_written_back(view):
+                self._settle_until_s = max(self._settle_until_s, now_s + view.spec.keep_alive_s)
+            self._state = view.state
+
+    def _was_written_back(self, view: RendezvousView) -> bool:
+        """Return whether etcd was wiped, and another agent has just written the state back.
+
+        This node may have started after the wipe. Then it has met none itself.
+        """
+        state, before = view.state, self._state
+        if state is None:
+            return False
+        if before is not None:  # only a leader writes `active`, and rounds open one by one
+            return state.round > before.round + (state.phase is not RoundPhase.ACTIVE)
+        # The key of a job begins with the first round, which forms. A leader from before the wipe has waited.
+        is_first = state.phase is RoundPhase.FORMING and state.cause is Cause.FIRST
+        return not self._has_predecessor and view.state_create_revision == view.state_revision and not is_first
 
     def _update_round(self, view: RendezvousView, now_s: float) -> None:
         # A verdict in forming(r) does not begin another round: its clock goes on.

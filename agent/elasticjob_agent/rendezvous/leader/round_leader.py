@@ -72,7 +72,9 @@ class RoundLeader:
         self._random_hex = random_hex
         self._trace = trace
         self._lease_doubt_until = lease_doubt_until
-        self._observations = ObservationClock(failure_ages, settle_until_s=settle_until_s)
+        self._observations = ObservationClock(
+            failure_ages, settle_until_s=settle_until_s, has_predecessor=predecessor is not None
+        )
         self._coalesce_s = COALESCE_S
         self._wake = asyncio.Event()
         self._links = LeaderLinks(me=me, clock=clock, random_hex=random_hex, trace=trace, on_proof=self._wake.set)

@@ -1,7 +1,10 @@
 """The leader's clocks: since when each condition is true, by its own monotonic clock and its own views."""
 
 from elasticjob_agent.rendezvous.leader.observations import ObservationClock
-from tests.unit.rendezvous.views import view_builder
+from elasticjob_api.rendezvous_state import Cause
+from tests.unit.rendezvous.views import ViewBuilder, view_builder
+
+LEASE_S = view_builder().build().spec.keep_alive_s  # type: ignore[union-attr]
 
 
 def test_the_clock_of_a_round_starts_when_this_leader_first_sees_it() -> None:
@@ -57,3 +60,39 @@ def test_a_spare_that_no_round_would_include_is_no_joiner() -> None:
 def test_without_spec_or_state_only_the_time_is_known() -> None:
     observations = ObservationClock().update(view_builder().no_spec().build(), 7.0)
     assert (observations.now_s, observations.enough_since_s, observations.joiner_since_s) == (7.0, None, None)
+
+
+def settle_until_s(*views: ViewBuilder, has_predecessor: bool = False) -> float:
+    sightings, until_s = ObservationClock(has_predecessor=has_predecessor), 0.0
+    for view in views:
+        until_s = sightings.update(view.build(), 10.0).settle_until_s
+    return until_s
+
+
+def test_a_first_leader_that_meets_a_round_as_the_first_version_of_its_key_waits_for_those_that_know_it() -> None:
+    """A job begins with a round that forms, so another agent has written this one back after a wipe."""
+    assert settle_until_s(view_builder().nodes(0).active(5, 0, 1)) == 10.0 + LEASE_S
+    assert settle_until_s(view_builder().nodes(0).forming(5, cause=Cause.NODE_LOST)) == 10.0 + LEASE_S
+
+
+def test_the_first_round_and_a_round_that_followed_another_show_no_wipe() -> None:
+    assert settle_until_s(view_builder().nodes(0).forming(1, cause=Cause.FIRST)) == 0.0
+    assert settle_until_s(view_builder().nodes(0).forming(1, cause=Cause.FIRST).active(1, 0, 1)) == 0.0
+
+
+def test_a_leader_with_a_predecessor_in_this_etcd_does_not_wait_again() -> None:
+    assert settle_until_s(view_builder().nodes(0).active(5, 0, 1), has_predecessor=True) == 0.0
+
+
+def test_a_round_that_this_leader_cannot_have_missed_was_written_back() -> None:
+    job = view_builder().nodes(0).forming(1, cause=Cause.FIRST)
+    sightings = ObservationClock()
+    sightings.update(job.build(), 10.0)
+    assert sightings.update(job.active(5, 0, 1).build(), 12.0).settle_until_s == 12.0 + LEASE_S
+
+
+def test_rounds_one_by_one_show_no_wipe() -> None:
+    job, sightings = view_builder().nodes(0, 1), ObservationClock()
+    for number in (1, 2, 3):
+        assert sightings.update(job.forming(number, cause=Cause.FIRST).build(), 12.0).settle_until_s == 0.0
+        assert sightings.update(job.active(number, 0, 1).build(), 12.0).settle_until_s == 0.0
