@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from elasticjob_operator.metrics.job_health import JobHealth, KeepSample
+from elasticjob_operator.metrics.job_health import JobHealth, KeepSample, persist_health
 from elasticjob_operator.model.job_key import JobKey
 
 N = TypeVar("N", int, float)
@@ -49,9 +49,9 @@ class Goodput:
         """Return the number of jobs that run with Keep, by namespace and health of their steps."""
         return Counter((key.namespace, job.keep.value) for key, (job, _) in self._now.items() if job.keep is not None)
 
-    def persisting(self) -> Counter[tuple[str, str]]:
+    def persisting(self, wall_s: float) -> Counter[tuple[str, str]]:
         """Return the number of jobs that run with `keep.persistTo`, by namespace and health of their steps there."""
-        found = ((key.namespace, job.persist) for key, (job, _) in self._now.items())
+        found = ((key.namespace, persist_health(job, wall_s)) for key, (job, _) in self._now.items())
         return Counter((namespace, persist.value) for namespace, persist in found if persist is not None)
 
     def held_bytes(self) -> Counter[str]:
@@ -68,6 +68,10 @@ class Goodput:
     def oldest_commit_s(self) -> dict[str, float]:
         """Return the time at which the job whose last commit is the oldest got it, by namespace; wall clock."""
         return _least((space, kept.committed_at_s) for space, kept in self._keeping())
+
+    def oldest_persisted_s(self) -> dict[str, float]:
+        """Return when the newest step on the disk became whole, of the job for which that is longest ago."""
+        return _least((space, kept.persisted_at_s) for space, kept in self._keeping())
 
     def _keeping(self) -> Iterator[tuple[str, KeepSample]]:
         """Yield namespace and numbers of each job that runs with Keep."""

@@ -8,7 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from elasticjob_api import constants
 from elasticjob_api.rendezvous_state import RoundPhase
+from elasticjob_api.spec import Keep
 from elasticjob_api.status import KeepStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import from_rfc3339
@@ -46,7 +48,13 @@ class PersistHealth(StrEnum):
 
     PERSISTED = "persisted"  # a whole step is there
     NONE = "none"  # none is there yet
+    LATE = "late"  # a newer step has been committed, and the last one there is older than `LATE_AFTER` intervals
     FAILING = "failing"  # a node could not write the last one
+
+
+_MAY_BE_LATE = frozenset({PersistHealth.PERSISTED, PersistHealth.NONE})
+LATE_AFTER = 3
+"""Intervals of `keep.persistEverySeconds` without a new step on the disk after which the job is late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,10 @@ class KeepSample:
     """Of its committed step; None before the first."""
     committed_at_s: float | None = None
     """Wall clock; None before the first, and if no agent reports it."""
+    persisted_at_s: float | None = None
+    """Of the newest step on the disk; wall clock. None before the first, and if no agent knows it."""
+    late_at_s: float | None = None
+    """Wall clock from which the step on the disk is late; None: there is no newer one, or no round is active."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +96,13 @@ def job_health(snapshot: JobSnapshot) -> JobHealth:
         bucket,
         agents,
         _keep_health(snapshot, kept),
-        KeepSample(kept.bytes, kept.copies, from_rfc3339(kept.committed_time)),
+        KeepSample(
+            kept.bytes,
+            kept.copies,
+            from_rfc3339(kept.committed_time),
+            persisted_at_s=from_rfc3339(kept.persisted_time),
+            late_at_s=_late_at_s(snapshot, keep, kept) if bucket is TimeBucket.ACTIVE else None,
+        ),
         None if keep.persist_to is None else _persist_health(kept),
     )
 
@@ -96,10 +114,26 @@ def _keep_health(snapshot: JobSnapshot, kept: KeepStatus) -> KeepHealth:
     return KeepHealth.UNCOMMITTED if kept.step is None else KeepHealth.COMMITTED
 
 
+def persist_health(job: JobHealth, wall_s: float) -> PersistHealth | None:
+    """Return the health of a job's steps on the disk at this time; None without `keep.persistTo`."""
+    is_late = job.kept.late_at_s is not None and job.kept.late_at_s <= wall_s
+    return PersistHealth.LATE if is_late and job.persist in _MAY_BE_LATE else job.persist
+
+
 def _persist_health(kept: KeepStatus) -> PersistHealth:
     if kept.persist_error:
         return PersistHealth.FAILING
     return PersistHealth.NONE if kept.persisted_step is None else PersistHealth.PERSISTED
+
+
+def _late_at_s(snapshot: JobSnapshot, keep: Keep, kept: KeepStatus) -> float | None:
+    """Return when the step on the disk is late; None if it is the committed one, or nothing is to be persisted."""
+    # A script may publish less often than steps are persisted: then the disk has all that there is.
+    if keep.persist_to is None or kept.step is None or kept.step == kept.persisted_step:
+        return None
+    since_s = from_rfc3339(kept.persisted_time or snapshot.status.start_time)
+    every_s = constants.KEEP_PERSIST_EVERY_S if keep.persist_every_s is None else keep.persist_every_s
+    return None if since_s is None else since_s + LATE_AFTER * every_s
 
 
 def _time_bucket(snapshot: JobSnapshot) -> TimeBucket | None:

@@ -48,6 +48,7 @@ _NOW_LABELS = {
     "elasticjob_keep_copies": ("namespace",),
     "elasticjob_keep_committed_age_seconds": ("namespace",),
     "elasticjob_keep_persist_jobs": ("namespace", "persist"),
+    "elasticjob_keep_persisted_age_seconds": ("namespace",),
     "elasticjob_queue_depth": (),
     "elasticjob_leader": (),
 }
@@ -295,10 +296,15 @@ class _CurrentState(Collector):
         yield _gauge("elasticjob_keep_copies", copies, _by_namespace(self._goodput.fewest_copies()))
         age = "Seconds since the last commit of a step, of the job for which they are most."
         now_s = self._wall()
-        ages = {space: max(0.0, now_s - at_s) for space, at_s in self._goodput.oldest_commit_s().items()}
-        yield _gauge("elasticjob_keep_committed_age_seconds", age, _by_namespace(ages))
+        yield _gauge("elasticjob_keep_committed_age_seconds", age, _ages(self._goodput.oldest_commit_s(), now_s))
         persisting = "Jobs that run with keep.persistTo, by the health of their steps there."
-        yield _gauge("elasticjob_keep_persist_jobs", persisting, self._goodput.persisting())
+        yield _gauge("elasticjob_keep_persist_jobs", persisting, self._goodput.persisting(now_s))
+        age = "Seconds since the newest step in keep.persistTo became whole, of the job for which they are most."
+        yield _gauge("elasticjob_keep_persisted_age_seconds", age, _ages(self._goodput.oldest_persisted_s(), now_s))
+
+
+def _ages(moments_s: Mapping[str, float], now_s: float) -> dict[tuple[str], float]:
+    return _by_namespace({space: max(0.0, now_s - at_s) for space, at_s in moments_s.items()})
 
 
 def _by_namespace(values: Mapping[str, float]) -> dict[tuple[str], float]:

@@ -1,13 +1,16 @@
 """The state that a job's time counts for, and the health of its agents."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from elasticjob_api.constants import KEEP_PERSIST_EVERY_S
 from elasticjob_api.records import KeepReport, WorkerState
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.spec import Keep
+from elasticjob_api.status import JobStatus
 from elasticjob_operator.metrics.goodput import Goodput
 from elasticjob_operator.metrics.job_health import (
     AgentHealth,
@@ -17,10 +20,25 @@ from elasticjob_operator.metrics.job_health import (
     PersistHealth,
     TimeBucket,
     job_health,
+    persist_health,
 )
 from elasticjob_operator.model.job_key import JobKey
 from elasticjob_operator.model.job_state import JobState
-from testing.builders import job, member, membership, node, pod, report, running, samples, seen, state, view
+from testing.builders import (
+    NOW_S,
+    ago,
+    job,
+    member,
+    membership,
+    node,
+    pod,
+    report,
+    running,
+    samples,
+    seen,
+    state,
+    view,
+)
 
 KEY = JobKey("team", "digits", "u")
 
@@ -92,7 +110,42 @@ def test_the_health_of_persisted_steps_is_beside_that_of_the_memory(
     of = job(keep=Keep(size_limit="1Gi", persist_to="/ckpt"), max_replicas=2)
     found = job_health(seen(of, at, pod(0)))
     assert (found.keep, found.persist) == (KeepHealth.COMMITTED, persist)
-    assert found.kept == KeepSample(0, 2, 7.0)
+    assert (found.kept.held_bytes, found.kept.copies, found.kept.committed_at_s) == (0, 2, 7.0)
+
+
+COMMITTED = KeepReport(round=1, step=30, persisted_step=20, persisted_ns=int((NOW_S - 1000.0) * 1e9))
+
+
+def late_at_s(reported: KeepReport, *, at: RendezvousView | None = None, **spec: Any) -> float | None:
+    """Return when the persisted step of a job is late that began 5,000 s ago and persists every 600 s."""
+    at = replace(at or running(0), samples={member(0): samples(keep=reported)})
+    keep = Keep(size_limit="1Gi", **{"persist_to": "/ckpt", "persist_every_s": 600.0, **spec})
+    of = job(keep=keep, max_replicas=2, status=JobStatus(start_time=ago(5000)))
+    return job_health(seen(of, at, pod(0))).kept.late_at_s
+
+
+def test_a_persisted_step_is_late_after_three_intervals_if_a_newer_step_is_committed() -> None:
+    assert late_at_s(COMMITTED) == NOW_S - 1000.0 + 1800.0
+    assert late_at_s(COMMITTED, persist_every_s=None) == NOW_S - 1000.0 + 3 * KEEP_PERSIST_EVERY_S
+    assert late_at_s(KeepReport(round=1, step=30)) == NOW_S - 5000.0 + 1800.0, "none yet: since the start of the job"
+
+
+def test_no_persisted_step_is_late_if_nothing_newer_could_be_there() -> None:
+    assert late_at_s(replace(COMMITTED, step=20)) is None
+    assert late_at_s(replace(COMMITTED, step=None, round=0)) is None
+    assert late_at_s(COMMITTED, persist_to=None) is None
+    assert late_at_s(COMMITTED, at=view(0, state=state(), membership=membership(0))) is None, "no round is active"
+
+
+def test_a_job_becomes_late_with_time_alone_and_one_that_cannot_write_is_failing() -> None:
+    kept = KeepSample(late_at_s=100.0)
+    for persist, later in (
+        (PersistHealth.PERSISTED, PersistHealth.LATE),
+        (PersistHealth.NONE, PersistHealth.LATE),
+        (PersistHealth.FAILING, PersistHealth.FAILING),
+    ):
+        of = JobHealth(TimeBucket.ACTIVE, {}, KeepHealth.COMMITTED, kept, persist)
+        assert (persist_health(of, 99.0), persist_health(of, 100.0)) == (persist, later)
 
 
 def test_the_time_of_a_deleted_job_remains_counted_and_its_agents_do_not() -> None:

@@ -230,3 +230,13 @@ def test_jobs_that_persist_steps_are_counted_by_the_health_of_these() -> None:
         'elasticjob_keep_persist_jobs{namespace="team",persist="none"} 1.0',
         'elasticjob_keep_persist_jobs{namespace="team",persist="persisted"} 1.0',
     ]
+
+
+def test_jobs_whose_persisted_step_is_late_are_counted_with_its_age() -> None:
+    samples = (KeepSample(persisted_at_s=400.0, late_at_s=900.0), KeepSample(persisted_at_s=700.0, late_at_s=1600.0))
+    jobs = [JobHealth(TimeBucket.ACTIVE, {}, KeepHealth.COMMITTED, each, PersistHealth.PERSISTED) for each in samples]
+    assert [line for line in gauges(*jobs) if "persist" in line] == [
+        'elasticjob_keep_persist_jobs{namespace="team",persist="late"} 1.0',
+        'elasticjob_keep_persist_jobs{namespace="team",persist="persisted"} 1.0',
+        'elasticjob_keep_persisted_age_seconds{namespace="team"} 600.0',
+    ]
