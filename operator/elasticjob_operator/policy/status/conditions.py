@@ -19,13 +19,14 @@ from elasticjob_operator.model.text import pluralize
 from elasticjob_operator.policy.etcd.space import FULL
 from elasticjob_operator.policy.lifecycle import unknown_fields
 from elasticjob_operator.policy.slots.lost_pods import reported_unreachable
-from elasticjob_operator.policy.status.keep import degradation
+from elasticjob_operator.policy.status.keep import NO_STEP, degradation
 from elasticjob_operator.policy.status.pending_reason import INVALID_TEMPLATE, first_pending_reason
 from elasticjob_operator.policy.status.stalled import stalled_since
 
 SUSPENDING = "Suspending"
 STARTING = {Cause.FIRST, Cause.RESUMED}
 _RESIZING = {Cause.NODE_JOINED, Cause.SCALED_DOWN}
+_NO_STEP = "no step is committed yet: workers have published none whose parts are all there, with their copies"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,8 @@ def _keep_degraded(snapshot: JobSnapshot) -> dict[ConditionType, ConditionValue]
     if snapshot.job.spec.keep is None and not known:
         return {}
     reason, message = degradation(snapshot)
-    return {ConditionType.KEEP_DEGRADED: ConditionValue("True" if message else "False", reason, message)}
+    remark = _NO_STEP if reason == NO_STEP else ""
+    return {ConditionType.KEEP_DEGRADED: ConditionValue("True" if message else "False", reason, message or remark)}
 
 
 def _unknown_fields(snapshot: JobSnapshot) -> ConditionValue:

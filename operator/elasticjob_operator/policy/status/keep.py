@@ -16,6 +16,7 @@ from elasticjob_operator.model.timestamps import from_rfc3339
 from elasticjob_operator.policy.status.keep_total import first_reason, keep_total, node_total
 
 ALL_KEPT, NOT_REPORTED, OFF, NOT_RUNNING = "AllKept", "NotReported", "Off", "NotRunning"
+NO_STEP = "NoStepCommitted"
 TOO_SMALL, TOO_FEW_NODES = "KeepTooSmall", "TooFewNodes"
 NODES_DEGRADED, PERSIST_FAILED = "NodesDegraded", "PersistFailed"
 """Reasons of the condition KeepDegraded: the last four while it is True, the others while it is False."""
@@ -89,8 +90,15 @@ def degradation(snapshot: JobSnapshot) -> tuple[str, str]:
         return NOT_RUNNING, ""
     found = [(reason, why) for reason, why in _degradations(snapshot, keep) if why]
     if not found:
-        return ALL_KEPT if any(_reports(snapshot)) else NOT_REPORTED, ""
+        return _undegraded([report for _, report in _reports(snapshot)]), ""
     return found[0][0], "; ".join(why for _, why in found)
+
+
+def _undegraded(reports: Sequence[KeepReport]) -> str:
+    """Return the reason of a job that is not degraded; without a committed step nothing is kept yet."""
+    if not reports:
+        return NOT_REPORTED
+    return NO_STEP if keep_total(reports).step is None else ALL_KEPT
 
 
 def _degradations(snapshot: JobSnapshot, keep: Keep) -> Iterator[tuple[str, str]]:

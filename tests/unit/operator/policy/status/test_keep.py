@@ -30,6 +30,7 @@ from testing.builders import (
 )
 
 KEEP = Keep(size_limit="1Gi")
+STEP = KeepReport(round=1, step=7)
 BEFORE = JobStatus(keep=KeepStatus(step=7, round=1, copies=1, bytes=5))
 
 
@@ -128,14 +129,23 @@ def test_the_first_node_that_is_degraded_is_named_with_the_number_of_others() ->
     bad = KeepReport(degraded="no answer of a peer")
     assert why(reported(KeepReport(), bad)) == ("NodesDegraded", "j-1: no answer of a peer")
     assert why(reported(bad, bad, bad)) == ("NodesDegraded", "j-0: no answer of a peer (and 2 more nodes)")
-    assert why(reported(KeepReport(), KeepReport())) == ("AllKept", "")
+    assert why(reported(STEP, KeepReport())) == ("AllKept", "")
 
 
 def test_nothing_is_known_of_kept_steps_while_no_node_reports_any() -> None:
     assert why(reported(None, None)) == ("NotReported", "")
     assert why(reported()) == ("NotReported", "")
-    assert why(reported(None, KeepReport())) == ("AllKept", "")
+    assert why(reported(None, STEP)) == ("AllKept", "")
     assert why(reported(None), replicas=1)[0] == "TooFewNodes"
+
+
+def test_without_a_committed_step_the_condition_does_not_claim_that_all_is_kept() -> None:
+    at = reported(KeepReport(held_bytes=5), KeepReport(held_bytes=5, persisted_step=3))
+    assert why(at) == ("NoStepCommitted", "")
+    value = evaluate(seen(job(keep=KEEP, replicas=2), at, pod(0), pod(1)))[ConditionType.KEEP_DEGRADED]
+    assert (value.status, value.reason) == ("False", "NoStepCommitted")
+    assert value.message.startswith("no step is committed yet: ")
+    assert why(reported(KeepReport(), KeepReport(degraded="no peer"))) == ("NodesDegraded", "j-1: no peer")
 
 
 @pytest.mark.parametrize(("limit", "is_small"), [("1Gi", True), ("512Mi", True), ("2Gi", False), (None, False)])
@@ -150,7 +160,7 @@ def test_a_volume_that_a_node_has_less_memory_for_is_remarked() -> None:
     small, whole = KeepReport(size_limit_bytes=(1 << 30) - 1), KeepReport(size_limit_bytes=1 << 30)
     remark = "its node has memory for 1023 MiB, and spec.keep.sizeLimit is 1Gi; lower it, or choose larger nodes"
     assert why(reported(whole, small, small)) == ("KeepTooSmall", f"j-1: {remark} (and 1 more node)")
-    assert why(reported(whole, KeepReport())) == ("AllKept", "")
+    assert why(reported(whole, STEP)) == ("AllKept", "")
 
 
 def test_a_step_that_could_not_be_persisted_is_remarked_beside_missing_copies() -> None:
@@ -198,8 +208,8 @@ def test_copies_without_another_node_are_remarked() -> None:
         "TooFewNodes",
         "spec.keep.copies is 1, and a job of at most 1 node has no other; set it to 0, or raise spec.maxReplicas",
     )
-    assert why(reported(KeepReport()), replicas=1, keep=Keep(size_limit="1Gi", copies=0)) == ("AllKept", "")
-    assert why(reported(KeepReport()), replicas=1, max_replicas=2) == ("AllKept", "")
+    assert why(reported(STEP), replicas=1, keep=Keep(size_limit="1Gi", copies=0)) == ("AllKept", "")
+    assert why(reported(STEP), replicas=1, max_replicas=2) == ("AllKept", "")
 
 
 def test_only_a_job_that_has_used_keep_has_its_condition() -> None:
