@@ -177,13 +177,14 @@ def format_parts(indices: Iterable[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in _runs(sorted(indices)))
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=16)
 def parse_parts(text: str, parts: int) -> frozenset[int]:
     """Return the indices in `text` of a step with this many parts.
 
     Raise RecordError unless they ascend, are below `parts`, and are one at least.
     """
-    # Cached: after a restore each of a thousand nodes has the same thousand parts. They share one set.
+    # Cached: after a restore each of a thousand nodes has the same thousand parts. They share one set. The cache is
+    # small, because a text of a few bytes may name 65,536 parts, which need 4 MB.
     indices: list[int] = []
     for word in text.split(","):
         if not (found := _RANGE.fullmatch(word)):

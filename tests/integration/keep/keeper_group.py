@@ -119,6 +119,7 @@ class KeeperGroup:
         persist_to: Path | None = None,
         stall_s: float = 60.0,
         tls: TlsFiles | None = None,
+        keeper: type[KeeperClient] = KeeperClient,
     ) -> GroupNode:
         """Start a node with an empty volume, and with other certificates or another shared directory if given."""
         incarnation = f"{next(self._incarnations):08x}"
@@ -138,7 +139,7 @@ class KeeperGroup:
             persist_stall_s=stall_s,
             **files,
         )
-        client = KeeperClient(opened, on_notice=notices.append, first_pause_s=0.01, last_pause_s=0.05)
+        client = keeper(opened, on_notice=notices.append, first_pause_s=0.01, last_pause_s=0.05)
         node = GroupNode(Member(slot, incarnation), volume, client, notices)
         self._nodes.append(node)
         await client.start()

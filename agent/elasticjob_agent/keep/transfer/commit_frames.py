@@ -14,13 +14,23 @@ from elasticjob_agent.keep.transfer.errors import FrameError
 from elasticjob_agent.keep.transfer.frames import refuse_constant
 from elasticjob_api import codec
 from elasticjob_api.errors import CodecError, ContractError
-from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage, PersistedStep, format_parts, parse_parts
+from elasticjob_api.kept_steps import (
+    PART_LIMIT,
+    Holdings,
+    KeptStep,
+    Lineage,
+    PersistedStep,
+    format_parts,
+    parse_parts,
+)
 
 T = TypeVar("T")
 
 MAX_MESSAGE_BYTES = 1 << 16
 MAX_STEPS = 64
 """The most steps of an announcement; a node has three of its own and two of each member that it keeps replicas for."""
+MAX_PARTS = 4 * PART_LIMIT
+"""The most parts of all these steps: a few bytes may name 65,536, which need 4 MB at the leader's keeper."""
 _SHOWN = 60
 
 
@@ -38,11 +48,27 @@ def _read_holdings(value: Any, path: str) -> Holdings:
     if not isinstance(value, list) or len(value) > MAX_STEPS:
         raise CodecError(path, f"is not a list of at most {MAX_STEPS} steps")
     held: dict[KeptStep, frozenset[int]] = {}
+    left = MAX_PARTS
     for item in value:
         name, _, indices = _text(item, path).partition(":")
         step = KeptStep.parse(name)
         held[step] = parse_parts(indices, step.parts)
+        left -= len(held[step])
+        if left < 0:
+            raise CodecError(path, f"has more than {MAX_PARTS} parts")
     return held
+
+
+def _newest(held: Holdings) -> Holdings:
+    """Return the newest of these steps, as many as an announcement may have."""
+    found: dict[KeptStep, frozenset[int]] = {}
+    left = MAX_PARTS
+    for step in sorted(held, reverse=True)[:MAX_STEPS]:
+        left -= len(held[step])
+        if left < 0:
+            break
+        found[step] = held[step]
+    return found
 
 
 _LINEAGE = codec.with_codec(str, lambda value, path: Lineage.parse(_text(value, path)))
@@ -89,10 +115,9 @@ class _SafePointRecord:
 def encode_announcement(announcement: Announcement) -> bytes:
     """Return one line of ASCII without its end; the oldest steps are left out if there are too many."""
     news = announcement.persist
-    held = {step: announcement.held[step] for step in sorted(announcement.held, reverse=True)[:MAX_STEPS]}
     record = _AnnouncementRecord(
         announcement.lineage,
-        held,
+        _newest(announcement.held),
         announcement.committed,
         announcement.oldest_uncommitted,
         announcement.is_settled,

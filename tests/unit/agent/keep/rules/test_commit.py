@@ -139,6 +139,45 @@ def test_a_commit_is_known_to_a_member_or_has_its_copies(announced: list[Announc
     assert point.floor is None or point.floor in [each.oldest_uncommitted for each in current]
 
 
+lies = st.builds(
+    Announcement,
+    lineage=st.sampled_from([NOW, NOW, BEFORE]),
+    held=st.dictionaries(
+        st.builds(KeptStep, st.sampled_from([NOW, BEFORE, Lineage(9, "later")]), st.integers(0, 6), st.integers(1, 3)),
+        st.just(frozenset({0})) | parts,
+        max_size=6,
+    ),
+    oldest_uncommitted=st.none() | st.integers(1, 9).map(step),
+    is_settled=st.booleans(),
+    is_restored=st.booleans(),
+)
+
+
+@given(st.lists(announcements, min_size=1, max_size=2), lies, st.integers(1, 2))
+def test_what_one_member_claims_to_hold_commits_nothing_that_no_other_member_holds(
+    honest: list[Announcement], lie: Announcement, copies: int
+) -> None:
+    members = MEMBERS[: len(honest) + 1]
+    known = dict(zip(members, [*honest, lie], strict=True))
+    point = decide_safe_point(NOW, known, dict(zip(members, "abc", strict=False)), copies=copies)
+    current = [each for each in honest if each.lineage == NOW]
+    if point.committed is not None and point.committed not in {each.committed for each in current}:
+        held = [each.held.get(point.committed, frozenset()) for each in current]
+        assert frozenset().union(*held) == frozenset(range(point.committed.parts))
+
+
+@given(lies)
+def test_what_one_member_claims_to_hold_stops_no_commit_of_what_the_others_have_copied(lie: Announcement) -> None:
+    copied = holds({5: {0, 1}}, oldest=5)
+    assert decide(copied, copied, replace(lie, lineage=NOW, is_restored=True))[0] == 5
+
+
+def test_a_member_that_says_nothing_of_this_round_lets_nothing_new_be_committed() -> None:
+    copied = holds({1: {0, 1}}, oldest=1)
+    for lie in (None, replace(copied, lineage=BEFORE), replace(copied, is_restored=False)):
+        assert decide(copied, copied, lie) == (0, 1)
+
+
 @given(st.lists(announcements, min_size=1, max_size=3))
 def test_the_answer_to_fewer_announcements_stays_true(announced: list[Announcement]) -> None:
     """A leader that lost some announcements answers a part of what one with all of them answers."""

@@ -1,6 +1,7 @@
 """Messages of a commit channel: there and back, and a hostile one is refused with an error."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from elasticjob_agent.keep.rules.commit import Announcement, SafePoint
 from elasticjob_agent.keep.transfer.commit_frames import (
+    MAX_PARTS,
     MAX_STEPS,
     decode_announcement,
     decode_safe_point,
@@ -16,7 +18,7 @@ from elasticjob_agent.keep.transfer.commit_frames import (
     encode_safe_point,
 )
 from elasticjob_agent.keep.transfer.errors import FrameError
-from elasticjob_api.kept_steps import KeptStep, Lineage
+from elasticjob_api.kept_steps import PART_LIMIT, KeptStep, Lineage
 from testing.kept_steps import kept_steps, lineages
 
 LINEAGE = Lineage(7, "ab")
@@ -57,6 +59,26 @@ def test_the_oldest_steps_are_left_out_if_there_are_too_many() -> None:
     assert sorted(step.number for step in found) == list(range(5, MAX_STEPS + 5))
 
 
+def test_the_oldest_steps_are_left_out_if_they_have_too_many_parts() -> None:
+    held = {KeptStep(LINEAGE, number, PART_LIMIT): frozenset(range(PART_LIMIT)) for number in range(5)}
+    found = decode_announcement(encode_announcement(Announcement(lineage=LINEAGE, held=held))).held
+    assert [step.number for step in found] == [1, 2, 3, 4]
+    assert sum(map(len, found.values())) == MAX_PARTS
+
+
+def test_announcements_of_many_parts_need_little_memory_however_many_come() -> None:
+    tracemalloc.start()
+    try:
+        for number in range(8):
+            first = [number * 16 + 2 + n for n in range(4)]
+            held = [f"7.ab.{n}.{PART_LIMIT}:0,{first[n]}-{PART_LIMIT - 1}" for n in range(4)]
+            decode_announcement(b"AT " + json.dumps({"lineage": "7.ab", "held": held}).encode())
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 110 << 20
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -71,6 +93,12 @@ def test_the_oldest_steps_are_left_out_if_there_are_too_many() -> None:
         {"lineage": "7.ab", "held": ["7.ab.1.1:1"]},
         {"lineage": "7.ab", "held": ["7.ab.1.1:"]},
         {"lineage": "7.ab", "held": ["7.ab.1.70000:0"]},
+        {"lineage": "7.ab", "held": ["7.ab.1.3:1,0"]},
+        {"lineage": "7.ab", "held": ["7.ab.1.3:0,0"]},
+        {"lineage": "7.ab", "held": ["7.ab.1.3:0-1,1-2"]},
+        {"lineage": "7.ab", "held": ["7.ab.1.3:2-0"]},
+        {"lineage": "7.ab", "held": ["7.ab.1.3:-1"]},
+        {"lineage": "7.ab", "held": [f"7.ab.{number}.{PART_LIMIT}:0-{PART_LIMIT - 1}" for number in range(5)]},
         {"lineage": "7.ab", "held": [f"7.ab.{number}.1:0" for number in range(MAX_STEPS + 1)]},
         {"lineage": "7.ab", "held": [], "committed": "newest"},
         {"lineage": "7.ab", "held": [], "isSettled": 1},
