@@ -15,7 +15,7 @@ from elasticjob_agent.keep.transfer.handshake import Purpose
 from elasticjob_agent.keep.transfer.receiver import receive_part
 from elasticjob_agent.keep.transfer.serving import is_held
 from elasticjob_agent.keep.transfer.session import Session, unexpected
-from elasticjob_agent.keep.volume.errors import PartExists
+from elasticjob_agent.keep.volume.errors import PartExists, VolumeFullError
 from elasticjob_agent.keep.volume.paths import KeptPart
 from elasticjob_agent.keep.volume.receipt import Receipt
 from elasticjob_agent.keep.volume.volume import Volume
@@ -52,6 +52,8 @@ class PartFetch:
         self._clock = clock
         self._received = 0
         """Bytes of the receipt when it was last closed."""
+        self._lack_of_room: VolumeFullError | None = None
+        """Why the part of the last holder did not fit. Its sizes may be false, so the others are asked, too."""
 
     def run(self, *, within_s: float) -> None:
         """Return when the part is held.
@@ -73,6 +75,8 @@ class PartFetch:
     def _ask_next(self, deadline_s: float) -> None:
         source = self._order.next_source(now_s=self._clock())
         if source is None:
+            if self._lack_of_room is not None:
+                raise self._lack_of_room
             raise NoSourceError(f"no holder could send part {self._part}: each has failed")
         if self._clock() + source.wait_s >= deadline_s:
             raise NoSourceError(f"no holder could send part {self._part} in time")
@@ -85,6 +89,9 @@ class PartFetch:
             answer = self._fetch_from(address)
         except PartExists:
             self._token.wait(_PAUSE_S)  # another transfer receives it
+        except VolumeFullError as error:
+            self._lack_of_room = error
+            self._order.note_useless(address)
         except HandshakeError as error:
             log.warning("no part is fetched from %s: %s", address, error)
             self._order.note_useless(address)
