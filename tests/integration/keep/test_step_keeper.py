@@ -40,6 +40,18 @@ def test_a_step_whose_parts_collide_is_neither_announced_nor_held_nor_received_a
     assert keeper.answer_offer(LINEAGE, part_of(8, 2, 4)) is OfferAnswer.DEAD
 
 
+def test_steps_that_were_announced_and_dropped_need_no_memory(keep_dir: Path) -> None:
+    keeper = StepKeeper(OpenRequest(str(keep_dir), JOB, RUN), report=print, on_change=lambda: None)
+    directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(0, 2, 0, 1, 2), copies=1))
+    keeper.start()
+    for number in range(1, 20):
+        publish(directory, f"step-{number}.0-of-2")
+        keeper.take_published()
+        assert keeper.announcement(None) is not None
+        keeper.learn(SafePoint(LINEAGE, KeptStep(LINEAGE, number, 2)))
+    assert len(keeper._told) <= 2
+
+
 def test_a_keeper_that_replaces_another_one_keeps_no_more_of_what_waited_for_it(keep_dir: Path) -> None:
     begun = BeginRequest(RUN, LINEAGE, place=RoundPlace(1, 2, 1, 1, 2), copies=1)
     first = StepKeeper(OpenRequest(str(keep_dir), JOB, RUN), report=print, on_change=lambda: None)

@@ -45,7 +45,7 @@ class StepKeeper:
         self._indices: dict[int, frozenset[int]] = {}
         """The indices that the workers of this node publish in the round, by the count of parts."""
         self._told: dict[KeptStep, frozenset[int]] = {}
-        """The parts that were announced in the round."""
+        """The parts that were announced in the round, of steps that are still held."""
         self._point: SafePoint | None = None
         self._committed: KeptStep | None = None
         self._taken = self._refused = self._skipped = 0
@@ -175,8 +175,8 @@ class StepKeeper:
             self._drop_colliding()
             own, held = self._own(), self.volume.holdings()
             told = retention.announced(self._known, own, held)
-            for step, parts in told.items():
-                self._told[step] = self._told.get(step, frozenset()) | parts
+            before, none = self._told, frozenset[int]()
+            self._told = {step: before.get(step, none) | told.get(step, none) for step in held}
             oldest = retention.oldest_uncommitted(self._known, own)
             return Announcement(
                 lineage=self._known.lineage,
