@@ -16,6 +16,8 @@ from elasticjob_agent.node.node_keep import NodeKeep
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_etcd.interface import Etcd
 
+_OWN_WORKERS, _ALL_WORKERS = 0o700, 0o1777
+
 log = logging.getLogger(__name__)
 
 
@@ -72,6 +74,7 @@ def _open_request(settings: KeepSettings, identity: NodeIdentity, root: Path) ->
         str(root),
         identity.keys.prefix,
         size_limit=settings.size_limit,
+        workers_mode=_workers_mode(settings),
         host=identity.address,
         certificate="" if tls is None else tls.certificate,
         key="" if tls is None else tls.key,
@@ -80,3 +83,9 @@ def _open_request(settings: KeepSettings, identity: NodeIdentity, root: Path) ->
         persist_every_s=0.0 if persist is None else persist.every_s,
         persist_keep=0 if persist is None else persist.keep,
     )
+
+
+def _workers_mode(settings: KeepSettings) -> int:
+    """Return the mode of the directory in which scripts publish."""
+    # Only below root may a script change its user. In a pod each process is one of the job, in a shared directory not.
+    return _ALL_WORKERS if os.geteuid() == 0 and not settings.is_shared else _OWN_WORKERS

@@ -1,8 +1,9 @@
-"""Limits for one process: a small tmpfs that no other process sees, or no instance of inotify."""
+"""Limits for one process: a small tmpfs that no other process sees, no instance of inotify, or another user."""
 
 import asyncio
 import ctypes
 import os
+import sys
 import traceback
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -28,6 +29,11 @@ def run_without_inotify(act: Act) -> None:
     _run_apart(_forbid_inotify, act)
 
 
+def run_as_user(user: int, act: Act) -> None:
+    """Run `act` in a process of this user and its group; fail if it fails."""
+    _run_apart(lambda: _become(user), act)
+
+
 def _run_apart(prepare: Callable[[], None], act: Act) -> None:
     pid = os.fork()
     if pid == 0:
@@ -40,7 +46,7 @@ def _run_apart(prepare: Callable[[], None], act: Act) -> None:
             os._exit(code)
     _, status = os.waitpid(pid, 0)
     if os.waitstatus_to_exitcode(status) == _NOT_ALLOWED:
-        pytest.skip("this machine allows no namespaces")
+        pytest.skip("this machine allows no namespaces, or no other user")
     assert os.waitstatus_to_exitcode(status) == 0, "see the traceback in the output"
 
 
@@ -64,6 +70,14 @@ def _mount(directory: Path, size: int) -> None:
 def _forbid_inotify() -> None:
     _enter_user_namespace()
     Path("/proc/sys/user/max_inotify_instances").write_text("0")
+
+
+def _become(user: int) -> None:
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+    if not os.access(sys.executable, os.X_OK) or not os.access(__file__, os.R_OK):
+        raise PermissionError("another user cannot run this interpreter")
 
 
 def _enter_user_namespace() -> None:
