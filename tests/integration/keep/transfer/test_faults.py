@@ -123,6 +123,22 @@ def test_a_prefix_of_another_copy_is_found_with_tls_too(node: Start, network: Co
     assert fetcher.files() == other.files()
 
 
+@pytest.mark.parametrize("secured", [False, True], ids=["plain", "TLS"])
+def test_the_files_of_two_publications_of_a_part_are_never_mixed(
+    node: Start, network: Connect, tls: TlsContexts, *, secured: bool
+) -> None:
+    holder, other, fetcher = (node(tls=tls if secured else None) for _ in range(3))
+    for each in (holder, other):
+        each.publish({"a": MIB, "b": MIB, "c": MIB})
+    way = network(holder)
+    way.damage_first(cut_after(5 * MIB // 2))
+    with pytest.raises(NoSourceError):
+        fetcher.fetch(way.address)
+    assert [received(fetcher)[name] == MIB for name in "abc"] == [True, True, False]
+    fetcher.fetch(other.address)
+    assert fetcher.files() == other.files()
+
+
 def test_a_damaged_file_is_refused_and_sent_again(node: Start, network: Connect) -> None:
     origin, peer = node(), node()
     origin.publish({"a": MIB, "b": MIB})

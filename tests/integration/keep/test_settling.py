@@ -1,0 +1,156 @@
+"""A peer that takes no copy: after a minute without progress two holders are enough, and no training waits for it."""
+
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from elasticjob_agent.keep.keeper.messages import BeginRequest, OpenRequest
+from elasticjob_agent.keep.keeper.replica_sender import STALL_S, ReplicaSender
+from elasticjob_agent.keep.keeper.round_peers import CopyRound, RoundPeers
+from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
+from elasticjob_agent.keep.rules.commit import Announcement, decide_safe_point
+from elasticjob_agent.keep.rules.replication import RoundPlace
+from elasticjob_agent.keep.transfer.dialer import KeeperDialer
+from elasticjob_agent.keep.transfer.handshake import KeeperIdentity
+from elasticjob_agent.keep.transfer.session import KeeperCredentials
+from elasticjob_agent.keep.transfer.throttle import Throttle
+from elasticjob_agent.rendezvous.protocol.link_handshake import Address
+from elasticjob_api.rendezvous_state import Member
+from testing.waiting import aeventually, eventually, scaled
+from tests.integration.keep.keeper_group import keeper_group
+from tests.integration.keep.parts import publish
+from tests.integration.keep.transfer.nodes import HOST, JOB, LINEAGE, RUN, SECRET, STEP, Node
+
+COPIES = 2
+HOSTS = ("a", "b", "c")
+
+
+class ManualClock:
+    """A clock that only a test moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class Origin:
+    """A node that copies a step to two peers: one takes it, and the keeper of the other one is stopped."""
+
+    def __init__(self, folder: Path, taker: Node, stopped: socket.socket, clock: Callable[[], float]) -> None:
+        me, absent = Member(50, "0000000a"), Member(60, "0000000a")
+        self.members = (me, taker.member, absent)
+        self.throttle = Throttle()
+        self._stopped = stopped
+        self.steps = StepKeeper(OpenRequest(str(folder), JOB, RUN), report=print, on_change=lambda: None)
+        begun = BeginRequest(RUN, LINEAGE, place=RoundPlace(0, 3, 0, 1, 3), shift=1, copies=COPIES)
+        self.incoming = self.steps.begin(begun)
+        self.steps.start()
+        credentials = KeeperCredentials(KeeperIdentity(JOB, RUN, me), SECRET)
+        dialer = KeeperDialer(lambda: credentials)
+        self.sender = ReplicaSender(dialer, self.steps, self.throttle, on_change=lambda: None, clock=clock)
+        self.sender.begin(CopyRound.of(begun))
+        addresses = {taker.member: taker.address, absent: Address(*stopped.getsockname())}
+        self.sender.set_peers(RoundPeers(LINEAGE, self.members, HOSTS, addresses))
+        self.sender.start()
+
+    def publish(self) -> None:
+        """Publish the step; return when one peer has it, and the keeper that is stopped is dialed."""
+        publish(self.incoming, f"step-{STEP.number}")
+        self.steps.take_published()
+        self.sender.wake()
+        eventually(lambda: self.sender.copied == 1, what="one peer has the step")
+        self._stopped.settimeout(scaled(30.0))
+        self._dialed, _ = self._stopped.accept()
+
+    def announced(self) -> Announcement:
+        """Return what it announces now."""
+        found = self.steps.announcement(self.sender.settled())
+        assert found is not None
+        return found
+
+    def close(self) -> None:
+        """End its copies."""
+        self.sender.end_round()
+        self._dialed.close()
+        self.steps.erase()
+
+
+@pytest.fixture
+def taker(keep_dir: Path) -> Iterator[Node]:
+    """A peer that takes each part."""
+    node = Node(keep_dir)
+    yield node
+    node.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def origin(keep_dir: Path, taker: Node, clock: ManualClock) -> Iterator[Origin]:
+    """The node that copies. The kernel accepts connections for a keeper that is stopped."""
+    with socket.create_server((HOST, 0)) as stopped:
+        node = Origin(keep_dir.with_name("origin"), taker, stopped, clock)
+        yield node
+        node.close()
+
+
+def committed(origin: Origin, taker: Node) -> object:
+    """Return what the leader's keeper commits by the announcements of these two and of the node that is stopped."""
+    idle = Announcement(lineage=LINEAGE, held={}, is_restored=True)
+    taken = Announcement(lineage=LINEAGE, held=taker.volume.holdings(), is_restored=True)
+    announced = dict(zip(origin.members, (origin.announced(), taken, idle), strict=True))
+    hosts = dict(zip(origin.members, HOSTS, strict=True))
+    return decide_safe_point(LINEAGE, announced, hosts, copies=COPIES).committed
+
+
+def test_a_step_that_a_stopped_peer_does_not_take_is_committed_after_a_minute_and_not_before(
+    origin: Origin, taker: Node, clock: ManualClock
+) -> None:
+    origin.publish()
+    clock.now_s += STALL_S - 0.1
+    assert (origin.announced().is_settled, committed(origin, taker)) == (False, None)
+    clock.now_s += 0.1
+    assert (origin.announced().is_settled, committed(origin, taker)) == (True, STEP)
+    origin.sender.wake()
+    eventually(lambda: "has got no further copy for 60 s: slot 60: " in origin.sender.degraded, what="it is named")
+
+
+def test_bytes_that_still_go_out_begin_the_minute_anew(origin: Origin, clock: ManualClock) -> None:
+    origin.publish()
+    clock.now_s += STALL_S - 0.1
+    origin.throttle.wait(1)
+    assert not origin.announced().is_settled
+    clock.now_s += STALL_S - 0.1
+    assert not origin.announced().is_settled
+    clock.now_s += 0.1
+    assert origin.announced().is_settled
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+async def test_the_steps_of_two_keepers_are_committed_a_minute_after_the_third_one_has_stopped(keep_dir: Path) -> None:
+    async with keeper_group(keep_dir, copies=COPIES) as group:
+        nodes = [await group.add(slot) for slot in range(3)]
+        await group.round(*nodes)
+        group.publish(9)
+        await group.until_committed(group.step(9))
+        nodes[2].kill(signal.SIGSTOP)
+        stopped_s, step = time.monotonic(), group.step(10, 2)
+        for index, node in enumerate(nodes[:2]):
+            node.publish(f"step-10.{index}-of-2", {f"part{index}": b"x"})
+        for node in nodes[:2]:
+            await aeventually(lambda node=node: node.committed == step, within_s=120, what="it is committed")
+            assert node.client.progress.copies == 1
+            assert "slot 2: " in node.client.progress.degraded
+            assert (node.client.restarts, node.client.missed_seals) == (0, 0)
+        assert time.monotonic() - stopped_s >= STALL_S
+        nodes[2].kill(signal.SIGCONT)
