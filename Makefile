@@ -55,7 +55,7 @@ soak: .venv/dev ## 5 jobs under random faults for MINUTES=20: every result right
 	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 keep-soak: .venv/dev ## jobs that keep steps under random faults for MINUTES=20: what they restore is what was published; the lost steps
 	$(BIN)/python -m tests.soak.keep --minutes $(MINUTES)
-fuzz: .venv/dev .venv/fuzz/done ## bytes from strangers, chosen by coverage (atheris): link, keepers, records, error files; SECONDS_EACH=120
+fuzz: .venv/dev .venv/fuzz/done ## bytes from strangers, chosen by coverage (atheris): link, keepers, records, error files; sessions with a keeper; SECONDS_EACH=120
 	PYTHONPATH=.venv/fuzz $(BIN)/python -m tests.fuzz --seconds $(SECONDS_EACH)
 images: ## build the operator's, the agent's, etcd's and the example's images
 	images/build

@@ -1,18 +1,25 @@
 """`make fuzz`: each target for a while under atheris, which looks for bytes that reach new code.
 
+`sessions` is without atheris: changed conversations with a real keeper, after the proof of identity.
+
 A finding is printed with its traceback and saved as `crash-…` in the folder of findings; add it to the target's
 seeds. Atheris is no dependency of the project: `make fuzz` gets it, pinned, into a folder of its own.
 """
 
 import argparse
+import asyncio
+import contextlib
 import importlib
+import os
+import secrets
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-NAMES = ("link", "keeper", "stored", "told")
+NAMES = ("link", "keeper", "stored", "told", "sessions")
 FINDS = Path("runs") / "fuzz"
 _MOST_BYTES = 8192
 
@@ -28,6 +35,32 @@ def fuzz(name: str, seconds: int, corpus: Path) -> None:
     shown = ["-verbosity=0", "-print_final_stats=1", f"-artifact_prefix={FINDS}/{name}-"]
     atheris.Setup([sys.argv[0], *limits, *shown, str(corpus)], target.read)
     atheris.Fuzz()
+
+
+def fuzz_sessions(seconds: int, folder: Path) -> None:
+    """A keeper and the sessions with it in this process; the seed that is printed repeats the choices."""
+    seed = secrets.randbits(32)
+    print(f"seed {seed}", flush=True)
+    fuzzed_keeper = importlib.import_module("tests.fuzz.fuzzed_keeper")
+    with errors_in(folder / "stderr"):
+        sent = asyncio.run(fuzzed_keeper.fuzz_keeper(folder / "volumes", seed, within_s=seconds))
+    errors = (folder / "stderr").read_text(errors="replace")
+    print(f"{sent} pieces were sent\n{errors}", flush=True)
+    if "Traceback" in errors:
+        sys.exit("a thread of the keeper ended by an error")
+
+
+@contextlib.contextmanager
+def errors_in(path: Path) -> Iterator[None]:
+    """Let this process and its children write their errors to a file."""
+    before = os.dup(2)
+    with path.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
 
 
 def apart(name: str, seconds: int) -> int:
@@ -46,6 +79,9 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, help="in this process and this folder, for --only")
     options = parser.parse_args()
     FINDS.mkdir(parents=True, exist_ok=True)
+    if options.corpus and options.only == "sessions":
+        fuzz_sessions(options.seconds, options.corpus)
+        return
     if options.corpus:
         fuzz(options.only, options.seconds, options.corpus)
     names = [options.only] if options.only else NAMES
