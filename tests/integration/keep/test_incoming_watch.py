@@ -37,6 +37,34 @@ def test_a_renamed_name_is_noticed_once_and_one_made_in_place_is_remembered(dire
     assert [name for name in ("step-1", "step-2") if watch.was_made_in_place(name)] == ["step-2"]
 
 
+def test_a_name_that_was_made_in_place_is_unpublished_once_and_a_file_is_known(directories: tuple[Path, Path]) -> None:
+    watch = IncomingWatch(directories[0], InotifyWatch())
+    (directories[0] / "step-2").mkdir()
+    (directories[0] / "step-3").touch()
+    rename_into(directories[0], "step-1")
+    assert watch.new_names() == ["step-1"]
+    assert watch.unpublished_names() == ["step-2", "step-3"]
+    assert [name for name in ("step-1", "step-2", "step-3") if watch.is_file_in_place(name)] == ["step-3"]
+    watch.new_names()
+    assert watch.unpublished_names() == []
+
+
+def test_an_almost_right_name_is_a_draft_unless_it_stays_when_another_number_is_created(
+    directories: tuple[Path, Path],
+) -> None:
+    watch = IncomingWatch(directories[0], InotifyWatch())
+    for number in (1, 2):
+        draft = directories[0] / f"step_{number}"
+        draft.mkdir()
+        draft.rename(directories[0] / f"step-{number}")
+    assert watch.new_names() == ["step-1", "step-2"]
+    assert watch.unpublished_names() == []
+    for name in ("step_3.0-of-2", "step_3.1-of-2", "step_4.0-of-2"):
+        (directories[0] / name).mkdir()
+    assert watch.new_names() == []
+    assert watch.unpublished_names() == ["step_3.0-of-2"]
+
+
 def test_the_next_round_has_the_same_instance_and_no_name_of_the_round_before(directories: tuple[Path, Path]) -> None:
     """The kernel needs milliseconds to close an instance, and a round waited for that."""
     inotify = InotifyWatch()

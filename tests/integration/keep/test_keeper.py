@@ -100,16 +100,6 @@ async def test_a_whole_step_is_restored_and_another_one_is_refused(keep_dir: Pat
         await aeventually(lambda: client.holdings == {part_of(6, 0, 2).step: {0}})
 
 
-async def test_a_step_that_was_made_in_place_is_not_taken_and_its_author_is_told_why(keep_dir: Path) -> None:
-    async with keeper(keep_dir) as client:
-        incoming = await client.begin()
-        write_files(incoming / "step-5", FILES)
-        await client.seal()
-        await aeventually(lambda: client.notices)
-        assert "write it under another one, then rename it" in client.notices[0]
-        assert client.holdings == {}
-
-
 @pytest.mark.parametrize("name", ["step-x", "step-5.2-of-2", "step-05", "step-1.tmp"])
 async def test_a_name_of_another_form_is_reported_and_stays(keep_dir: Path, name: str) -> None:
     async with keeper(keep_dir) as client:

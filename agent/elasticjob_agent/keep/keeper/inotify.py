@@ -16,6 +16,7 @@ _IN_CREATE = 0x100
 _IN_Q_OVERFLOW = 0x4000
 _IN_IGNORED = 0x8000
 _IN_ONLYDIR = 0x01000000
+_IN_ISDIR = 0x40000000
 _EVENT = struct.Struct("iIII")
 _READ_BYTES = 1 << 16
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -32,6 +33,7 @@ class NameEvent:
     name: str
     was_moved: bool
     """Whether it was renamed to this name; else it was created under it."""
+    is_directory: bool
 
 
 class InotifyWatch:
@@ -67,7 +69,9 @@ class InotifyWatch:
                 if watch == self._watch:  # events of the directory before may still be there
                     has_lost |= bool(mask & _IN_IGNORED)
                     if name:
-                        events.append(NameEvent(name, was_moved=bool(mask & _IN_MOVED_TO)))
+                        events.append(
+                            NameEvent(name, was_moved=bool(mask & _IN_MOVED_TO), is_directory=bool(mask & _IN_ISDIR))
+                        )
         return None if has_lost else events
 
     def _read(self) -> bytes:

@@ -27,6 +27,7 @@ from elasticjob_agent.keep.keeper.round_peers import CopyRound, RoundPeers, pars
 from elasticjob_agent.keep.keeper.step_fetch import StepFetch
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.rules.commit import Announcement, SafePoint, decide_safe_point
+from elasticjob_agent.keep.rules.missing_parts import describe_missing_parts
 from elasticjob_agent.keep.rules.replication import OfferAnswer
 from elasticjob_agent.keep.transfer.commit_leader import CommitLeader
 from elasticjob_agent.keep.transfer.commit_member import CommitMember
@@ -38,6 +39,7 @@ from elasticjob_agent.keep.transfer.serving import PartHolder, PartReceiver
 from elasticjob_agent.keep.transfer.session import Session
 from elasticjob_agent.keep.transfer.throttle import Throttle
 from elasticjob_agent.keep.volume.paths import KeptPart
+from elasticjob_agent.keep.volume.script_errors import ScriptErrorKind
 from elasticjob_api.kept_steps import KeptStep
 from elasticjob_api.rendezvous_state import Member
 
@@ -178,6 +180,8 @@ class PeerConnections:
         hosts, persistence = dict(zip(peers.members, peers.hosts, strict=True)), self._persistence
 
         def decide(announcements: Mapping[Member, Announcement]) -> SafePoint:
+            if missing := describe_missing_parts(round_.lineage, announcements, hosts):
+                self._steps.volume.script_errors.note(round_.lineage, ScriptErrorKind.MISSING, missing)
             point = decide_safe_point(round_.lineage, announcements, hosts, copies=round_.copies)
             if persistence is None:
                 return point
@@ -223,9 +227,9 @@ class PeerConnections:
 
     def _degraded(self) -> str:
         of_peers = "" if self._round is None else self._trouble or self._credentials.trouble or self._sender.degraded
-        volume = self._steps.volume
-        of_parts = volume.limits.trouble or volume.conflicts.trouble(self._steps.committed)
-        return of_parts or of_peers or self._steps.trouble
+        volume, committed = self._steps.volume, self._steps.committed
+        of_parts = volume.limits.trouble or volume.conflicts.trouble(committed)
+        return of_parts or volume.script_errors.trouble(committed) or of_peers or self._steps.trouble
 
     # --- threads of transfers ----------------------------------------------------------------------------------------
 

@@ -14,18 +14,16 @@ from elasticjob_agent.keep.keeper.incoming_watch import IncomingWatch
 from elasticjob_agent.keep.keeper.inotify import InotifyWatch
 from elasticjob_agent.keep.keeper.memory_limit import MemoryLimit
 from elasticjob_agent.keep.keeper.messages import BeginRequest, JoinRequest, KeeperStatus, OpenRequest
+from elasticjob_agent.keep.keeper.published_parts import find_parts
 from elasticjob_agent.keep.rules import replication, retention
 from elasticjob_agent.keep.rules.commit import Announcement, SafePoint
+from elasticjob_agent.keep.rules.missing_parts import OldestWait
 from elasticjob_agent.keep.rules.persisting import PersistAnnouncement
 from elasticjob_agent.keep.rules.replication import OfferAnswer, RoundPlace
-from elasticjob_agent.keep.rules.step_name import is_step_name, parse_step_name
 from elasticjob_agent.keep.volume.paths import KeptPart, parts_of
 from elasticjob_agent.keep.volume.volume import Volume
-from elasticjob_api.errors import RecordError
 from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage
 
-_MOST_NAMES = 100
-"""So many wrong names of one round are reported."""
 _ALONE = RoundPlace(rank=0, members=1, base_rank=0, workers=1, world_size=1)
 """The place of a node that knows no peers."""
 
@@ -51,8 +49,7 @@ class StepKeeper:
         self._taken = self._refused = self._skipped = 0
         self.trouble = ""
         """Why the next step has no room, with the cure; empty if it has."""
-        self._named: set[str] = set()
-        """Names that were reported already; they stay where they are."""
+        self._wait = OldestWait()
         self._inotify = InotifyWatch()
         self.watch: IncomingWatch | None = None
         self.volume = Volume(
@@ -96,7 +93,7 @@ class StepKeeper:
             self._history = begun.history.with_lineage(begun.lineage)
             self._place = begun.place or _ALONE
             self.memory.copies = begun.copies
-            self._named.clear()
+            self._wait = OldestWait()
             self._indices = self.volume.published_indices(begun.lineage)
             directory = self.volume.begin_round(begun.lineage)
             self.watch = IncomingWatch(directory, self._inotify)
@@ -178,6 +175,7 @@ class StepKeeper:
             before, none = self._told, frozenset[int]()
             self._told = {step: before.get(step, none) | told.get(step, none) for step in held}
             oldest = retention.oldest_uncommitted(self._known, own)
+            self._wait = self._wait.after(own, oldest)
             return Announcement(
                 lineage=self._known.lineage,
                 held=told,
@@ -185,6 +183,7 @@ class StepKeeper:
                 oldest_uncommitted=oldest,
                 is_settled=oldest is not None and oldest == settled,
                 is_restored=self._known.is_running,
+                is_overdue=self._wait.is_overdue,
                 persist=persist,
             )
 
@@ -272,7 +271,8 @@ class StepKeeper:
             if self.watch is None or self._lineage is None:
                 return
             names = self.watch.new_names()
-            self._take(self._lineage, self.volume.published_names(self._lineage) if names is None else names)
+            found = self.volume.published_names(self._lineage) if names is None else names
+            self._take(self._lineage, dict.fromkeys([*found, *self.watch.unpublished_names()]))
 
     def take_published(self) -> None:
         """Take everything that is in the directory of the round; raise VolumeError."""
@@ -281,7 +281,7 @@ class StepKeeper:
             self._take(self._lineage, self.volume.published_names(self._lineage))
 
     def _take(self, lineage: Lineage, names: Iterable[str]) -> None:
-        parts = [(part, name) for name in names if is_step_name(name) and (part := self._parse(lineage, name))]
+        parts = find_parts(lineage, names, self.watch, self.volume.script_errors)
         for step, published in itertools.groupby(sorted(parts), key=lambda each: each[0].step):
             self._take_step(step, list(published))
         if parts:
@@ -291,8 +291,7 @@ class StepKeeper:
         """Take the parts of one step, then drop what they make superfluous: once, since each look reads all parts."""
         if self._check_skipped(step, {part.index for part, _ in published}):
             self._skipped += len(published)
-            for _, name in published:
-                self.volume.discard(step.lineage, name)
+            self.volume.skip_step(published)
             return
         before = self.volume.holdings().get(step, frozenset())
         taken = self.volume.take_step(published)
@@ -309,24 +308,6 @@ class StepKeeper:
             return False
         self._indices[step.parts] = self._indices.get(step.parts, frozenset()) | frozenset(indices)
         return retention.is_skipped(self._known, self._own(), step)
-
-    def _parse(self, lineage: Lineage, name: str) -> KeptPart | None:
-        """Return the part that was published under this name; None, with a report, if nothing was."""
-        try:
-            found = parse_step_name(name)
-            part = KeptPart(found.step_of(lineage), found.index)
-        except RecordError as error:
-            self._report_once(name, str(error))
-            return None
-        if self.watch is not None and self.watch.was_made_in_place(name):
-            self._report_once(name, f"{name} was made under this name; write it under another one, then rename it")
-            return None
-        return part
-
-    def _report_once(self, name: str, sentence: str) -> None:
-        if name not in self._named and len(self._named) < _MOST_NAMES:
-            self._named.add(name)
-            self._report(sentence)
 
     # --- dropping ----------------------------------------------------------------------------------------------------
 

@@ -29,6 +29,8 @@ class Announcement:
     """Whether nothing is left to do for that step: it has its copies, or no further member takes one."""
     is_restored: bool = False
     """Whether the workers of the node have started."""
+    is_overdue: bool = False
+    """Whether the node has published several newer steps, while that step waits: see missing_parts.py."""
     persist: PersistAnnouncement | None = None
     """Its knowledge of the shared directory; None if it persists nothing."""
 

@@ -1,7 +1,7 @@
 """The names under which a script publishes: `step-120` alone is a whole step, `step-120.3-of-8` is part 3 of 8.
 
-All other names in the directory belong to the script. A name that begins alike and breaks the form is an error, which
-the script's author needs to know.
+All other names in the directory belong to the script. A name that is almost one of these is an error, which the
+script's author needs to know.
 """
 
 import re
@@ -11,6 +11,8 @@ from elasticjob_api.errors import RecordError
 from elasticjob_api.kept_steps import KeptStep, Lineage
 
 _PREFIX = "step-"
+_LIKE = re.compile(r"steps?[-_. ]?[0-9]", re.IGNORECASE)
+_NUMBER = re.compile(r"[0-9]+")
 _NAME = re.compile(r"step-(0|[1-9][0-9]{0,14})(?:\.(0|[1-9][0-9]{0,4})-of-([1-9][0-9]{0,4}))?")
 
 
@@ -27,9 +29,23 @@ class StepName:
         return KeptStep(lineage, self.number, self.parts)
 
 
+def is_like_step_name(name: str) -> bool:
+    """Whether a script may mean to publish under this name: as `step_5`, which is none."""
+    return name.startswith(_PREFIX) or bool(_LIKE.match(name))
+
+
 def is_step_name(name: str) -> bool:
-    """Whether a script means to publish under this name."""
-    return name.startswith(_PREFIX)
+    """Whether a script publishes under this name."""
+    try:
+        parse_step_name(name)
+    except RecordError:
+        return False
+    return True
+
+
+def is_of_other_number(name: str, other: str) -> bool:
+    """Whether two names that are like those of steps have different numbers."""
+    return _NUMBER.findall(name)[:1] != _NUMBER.findall(other)[:1]
 
 
 def parse_step_name(name: str) -> StepName:

@@ -101,6 +101,7 @@ class _AnnouncementRecord:
     is_settled: bool = False
     is_restored: bool = False
     persist: _NewsRecord | None = None
+    is_overdue: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +124,7 @@ def encode_announcement(announcement: Announcement) -> bytes:
         announcement.is_settled,
         announcement.is_restored,
         None if news is None else _NewsRecord(news.directory, news.newest, news.is_writing, news.has_failed),
+        announcement.is_overdue,
     )
     return b"AT " + _dump(record)
 
@@ -138,6 +140,7 @@ def decode_announcement(data: bytes) -> Announcement:
         oldest_uncommitted=record.oldest_uncommitted,
         is_settled=record.is_settled,
         is_restored=record.is_restored,
+        is_overdue=record.is_overdue,
         persist=None
         if news is None
         else PersistAnnouncement(news.directory, news.newest, news.is_writing, news.has_failed),

@@ -4,6 +4,7 @@
     ├── VolumeUnavailable     the directory cannot be used: another keeper has it, or it is not a directory of ours
     ├── VolumeFullError       no room is left
     ├── PartRefused           a part breaks a rule of its contents, and is not taken or received
+    │   ├── PublishRefused    a script has not published it as it must
     │   └── PartTooLargeError the part, or the list of its files, is larger than a bound
     ├── PartExists            the part is held already, or is being received
     ├── PartMissing           the part is not held
@@ -16,6 +17,8 @@ An error of the operating system is the cause of one of these, and never leaves 
 import contextlib
 import errno
 from collections.abc import Iterator
+
+from elasticjob_agent.keep.volume.script_errors import ScriptErrorKind
 
 
 class VolumeError(Exception):
@@ -32,6 +35,14 @@ class VolumeFullError(VolumeError):
 
 class PartRefused(VolumeError):
     """The contents of a part break a rule."""
+
+
+class PublishRefused(PartRefused):
+    """A script has published a part in a wrong way, or under a wrong number."""
+
+    def __init__(self, kind: ScriptErrorKind, why: str) -> None:
+        super().__init__(why)
+        self.kind = kind
 
 
 class PartTooLargeError(PartRefused):

@@ -7,8 +7,9 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 
-from elasticjob_agent.keep.volume.errors import VolumeError, VolumeFullError
+from elasticjob_agent.keep.volume.errors import PublishRefused, VolumeError, VolumeFullError
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
+from elasticjob_agent.keep.volume.script_errors import ScriptErrorKind
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import read_file, replace_file
 from elasticjob_api.kept_steps import Lineage
@@ -27,12 +28,23 @@ class PublishedSteps:
         for part in held:
             self.note(part)
 
-    def is_new(self, part: KeptPart) -> bool:
-        """Return whether its number is higher than all before."""
-        return part.step.number > self._numbers.get(_slot(part), -1)
+    def check_new(self, part: KeptPart) -> None:
+        """Raise PublishRefused unless its number is higher than all before."""
+        highest = self._numbers.get(_slot(part), -1)
+        if part.step.number == highest:
+            raise PublishRefused(
+                ScriptErrorKind.AGAIN,
+                "it was published before in this round; let one worker publish it, such as LOCAL_RANK 0 of each node",
+            )
+        if part.step.number < highest:
+            raise PublishRefused(
+                ScriptErrorKind.LOWER,
+                f"step {highest} was published before it in this round, and numbers must grow; "
+                "count the steps of the whole training, not those of an epoch",
+            )
 
     def note(self, part: KeptPart) -> None:
-        """Remember a part that was taken."""
+        """Remember a part that was taken, or skipped."""
         slot = _slot(part)
         self._numbers[slot] = max(self._numbers.get(slot, -1), part.step.number)
 

@@ -1,6 +1,6 @@
 """Taking the published parts of one step together, so that the cost of each does not grow with their number.
 
-A part that breaks a rule is refused, deleted and reported; the others are taken.
+A part that breaks a rule is refused, deleted and reported; the others are taken. Those of a skipped step go unread.
 """
 
 import os
@@ -10,11 +10,12 @@ from pathlib import Path
 
 from elasticjob_agent.keep.volume import scanning, taking
 from elasticjob_agent.keep.volume.collisions import Conflicts
-from elasticjob_agent.keep.volume.errors import PartRefused, VolumeError
+from elasticjob_agent.keep.volume.errors import PublishRefused, VolumeError
 from elasticjob_agent.keep.volume.manifest import Manifest, write_manifest
 from elasticjob_agent.keep.volume.part_limits import PartLimits
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
 from elasticjob_agent.keep.volume.published import PublishedSteps
+from elasticjob_agent.keep.volume.script_errors import ScriptErrors
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import list_files
 from elasticjob_api.kept_steps import KeptStep
@@ -31,6 +32,7 @@ class PublishedBatch:
     held: MutableMapping[KeptPart, Manifest]
     published: PublishedSteps
     conflicts: Conflicts
+    script_errors: ScriptErrors
     report: Callable[[str], None]
     _bytes: int = field(init=False)
     """The bytes of the step that are held."""
@@ -42,16 +44,32 @@ class PublishedBatch:
     def take(self, source: Path, part: KeptPart) -> bool:
         """Take what was published as `source`; return whether it is held now. A refused one is deleted."""
         try:
-            if not self.published.is_new(part):
-                raise PartRefused("the number of a step must be higher than those before it in the round")
+            self.published.check_new(part)
             self._take(source, part)
         except VolumeError as error:
             if os.path.lexists(source) or not isinstance(error.__cause__, FileNotFoundError):
-                self.report(f"{source.name} is refused: {error}")
+                self._report_refused(source.name, error)
             scanning.throw_away_quietly(self.trash, source)
             return False
         self.published.note(part)
+        self.script_errors.note_taken(self.step)
         return True
+
+    def skip(self, source: Path, part: KeptPart) -> None:
+        """Throw away what was published as `source`: its step is committed, or too old; report a number that fell."""
+        try:
+            self.published.check_new(part)
+        except PublishRefused as error:
+            self._report_refused(source.name, error)
+        self.published.note(part)
+        scanning.throw_away_quietly(self.trash, source)
+
+    def _report_refused(self, name: str, error: VolumeError) -> None:
+        sentence = f"{name} is refused: {error}"
+        if isinstance(error, PublishRefused):
+            self.script_errors.note(self.step.lineage, error.kind, sentence)
+        else:
+            self.report(sentence)
 
     def _take(self, source: Path, part: KeptPart) -> None:
         if part in self.held:  # a peer has sent it before

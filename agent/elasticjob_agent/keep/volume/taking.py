@@ -8,10 +8,11 @@ import os
 import stat
 from pathlib import Path
 
-from elasticjob_agent.keep.volume.errors import PartRefused, translated
+from elasticjob_agent.keep.volume.errors import PartRefused, PublishRefused, translated
 from elasticjob_agent.keep.volume.manifest import Manifest, write_manifest
 from elasticjob_agent.keep.volume.part_limits import PartLimits
 from elasticjob_agent.keep.volume.paths import KeptPart, VolumePath
+from elasticjob_agent.keep.volume.script_errors import ScriptErrorKind
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import list_files
 
@@ -20,13 +21,14 @@ def move_published(paths: VolumePath, source: Path, part: KeptPart) -> None:
     """Rename what was published as `source` to the place of a held part.
 
     Raises:
-        PartRefused: it is not a directory, or the part is there already.
+        PublishRefused: it is not a directory.
+        PartRefused: the part is there already.
         VolumeError: it cannot be moved.
     """
     target = paths.part(part)
     with translated(f"cannot take {source}"):
         if not stat.S_ISDIR(source.lstat().st_mode):
-            raise PartRefused("it is not a directory")
+            raise PublishRefused(ScriptErrorKind.FILE, "it is not a directory; rename a directory to this name")
         if os.path.lexists(target):  # a rename would replace an empty directory
             raise PartRefused(f"{target} exists already")
         target.parent.mkdir(parents=True, exist_ok=True)

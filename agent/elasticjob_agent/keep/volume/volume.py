@@ -28,6 +28,7 @@ from elasticjob_agent.keep.volume.pinned_parts import PinnedParts
 from elasticjob_agent.keep.volume.published import PublishedSteps
 from elasticjob_agent.keep.volume.published_batch import PublishedBatch
 from elasticjob_agent.keep.volume.receipt import Receipt
+from elasticjob_agent.keep.volume.script_errors import ScriptErrors
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import list_files, temporary_of
 from elasticjob_agent.keep.volume.volume_record import VolumeRecord, read_record, write_record
@@ -74,6 +75,7 @@ class Volume:
         self._record = VolumeRecord(job, run)
         self.trash = TrashDir(self._paths.trash)
         self.conflicts = collisions.Conflicts(report)
+        self.script_errors = ScriptErrors(report)
         self.pins = PinnedParts(self._paths, self.trash)
         self._lock_fd = root_dir.lock_root(root, _LOCK_WAIT_S, is_shared=bool(workers_mode & 0o077))
         try:
@@ -185,10 +187,6 @@ class Volume:
         with self._lock:
             return self._published_in(lineage).indices()
 
-    def discard(self, lineage: Lineage, name: str) -> None:
-        """Throw away what was published under this name."""
-        scanning.throw_away_quietly(self.trash, self._paths.incoming_of(lineage) / name)
-
     def take(self, name: str, part: KeptPart) -> bool:
         """Take what was published under this name; return whether it is held now. A refused one is deleted."""
         return part in self.take_step([(part, name)])
@@ -198,15 +196,34 @@ class Volume:
         step = names[0][0].step
         incoming = self._paths.incoming_of(step.lineage)
         with self._changing():
-            published = self._published_in(step.lineage)
-            batch = PublishedBatch(
-                step, self._paths, self.trash, self.limits, self._held, published, self.conflicts, self._report
-            )
+            batch = self._batch(step)
             taken = [part for part, name in names if batch.take(incoming / name, part)]
             if taken:
-                published.write(self._report)
+                batch.published.write(self._report)
                 self.conflicts.note(taken, self._held)
         return taken
+
+    def skip_step(self, names: Sequence[tuple[KeptPart, str]]) -> None:
+        """Throw away these parts of one step, published under these names: it is committed, or too old."""
+        step = names[0][0].step
+        incoming = self._paths.incoming_of(step.lineage)
+        with self._lock:
+            batch = self._batch(step)
+            for part, name in names:
+                batch.skip(incoming / name, part)
+
+    def _batch(self, step: KeptStep) -> PublishedBatch:
+        return PublishedBatch(
+            step,
+            self._paths,
+            self.trash,
+            self.limits,
+            self._held,
+            self._published_in(step.lineage),
+            self.conflicts,
+            self.script_errors,
+            self._report,
+        )
 
     def _published_in(self, lineage: Lineage) -> PublishedSteps:
         """Return what was published in a lineage; only that of one lineage is remembered."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from elasticjob_agent.keep.rules.commit import Announcement, SafePoint
+from elasticjob_agent.keep.rules.missing_parts import OldestWait
 from elasticjob_agent.keep.rules.replication import PartCopy, RoundPlace, own_parts
 from elasticjob_agent.keep.rules.retention import KeeperRound, oldest_uncommitted
 from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage
@@ -51,6 +52,7 @@ class SimNode:
     points: list[SafePoint] = field(default_factory=list)
     """Answers of leaders on their way here."""
     last_point: SafePoint | None = None
+    wait: OldestWait = field(default_factory=OldestWait)
 
     @property
     def is_here(self) -> bool:
@@ -80,6 +82,7 @@ class SimNode:
     def announcement(self, rules: Rules, *, is_settled: bool) -> Announcement:
         """Return the announcement of its keeper."""
         assert self.known is not None
+        self.wait = self.wait.after(self.own(), self.oldest())
         return Announcement(
             lineage=self.known.lineage,
             held=dict(rules.announced(self.known, self.own(), self.volume)),
@@ -87,6 +90,7 @@ class SimNode:
             oldest_uncommitted=self.oldest(),
             is_settled=is_settled,
             is_restored=self.is_running,
+            is_overdue=self.wait.is_overdue,
         )
 
     def add(self, step: KeptStep, index: int, origin: Lineage) -> None:
@@ -105,5 +109,6 @@ class SimNode:
     def stop_workers(self) -> None:
         """Stop its workers; its keeper drops nothing until the next active state."""
         self.workers, self.known, self.place = Workers.NONE, None, None
+        self.wait = OldestWait()
         self.answered.clear()
         self.full.clear()

@@ -32,6 +32,7 @@ announcements = st.builds(
     oldest_uncommitted=st.none() | kept_steps,
     is_settled=st.booleans(),
     is_restored=st.booleans(),
+    is_overdue=st.booleans(),
 )
 
 
