@@ -85,7 +85,7 @@ class Pod:
     is_disrupted: bool = False
     """Whether the cluster ended it (eviction, preemption, drain), not a program in it."""
     is_lost: bool = False
-    """Whether its node no longer knows how the trainer ended, as after a reboot."""
+    """Whether its node no longer knows how the trainer or an init container ended, as after a reboot."""
 
     @property
     def ended(self) -> bool:
@@ -155,7 +155,7 @@ def parse_pod(obj: Mapping[str, Any]) -> Pod:
         conditions={name: str(c.get("status")) for name, c in conditions.items()},
         is_rejected=_is_refused(status),
         is_disrupted=_is_disrupted(status, conditions),
-        is_lost=_is_lost(ended),
+        is_lost=_is_lost(ended or _end_of_init(status)),
     )
 
 
@@ -217,9 +217,13 @@ def _running_since_s(status: Mapping[str, Any], state: Mapping[str, Any]) -> flo
 
 
 def _ended_s(status: Mapping[str, Any], ended: Mapping[str, Any]) -> float | None:
+    return from_rfc3339(ended.get("finishedAt") or _end_of_init(status).get("finishedAt"))
+
+
+def _end_of_init(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the end of the first init container that failed; empty if none has."""
     inits = [(c.get("state") or {}).get("terminated") or {} for c in status.get("initContainerStatuses") or []]
-    failed = next((init for init in inits if init.get("exitCode")), {})
-    return from_rfc3339(ended.get("finishedAt") or failed.get("finishedAt"))
+    return next((init for init in inits if init.get("exitCode")), {})
 
 
 def _reason(status: Mapping[str, Any], state: Mapping[str, Any], conditions: Mapping[str, Any]) -> tuple[str, str]:

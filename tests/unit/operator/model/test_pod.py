@@ -185,6 +185,19 @@ def test_a_container_that_its_node_has_lost_is_recognised(reason: str | None, co
     assert with_state({"terminated": {"reason": reason, "exitCode": code}}, phase="Failed").is_lost is expected
 
 
+def test_an_init_container_that_its_node_has_lost_is_recognised() -> None:
+    lost = {"name": "fetch", "state": {"terminated": {"exitCode": 255, "reason": "Unknown"}}}
+    assert with_state(waiting("PodInitializing"), phase="Failed", initContainerStatuses=[lost]).is_lost
+    failed = {"name": "fetch", "state": {"terminated": {"exitCode": 255, "reason": "Error"}}}
+    assert not with_state(waiting("PodInitializing"), phase="Failed", initContainerStatuses=[failed]).is_lost
+
+
+def test_a_lost_init_container_does_not_excuse_the_trainer() -> None:
+    lost = {"name": "proxy", "state": {"terminated": {"exitCode": 255, "reason": "Unknown"}}}
+    trainer = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    assert not with_state(trainer, phase="Failed", initContainerStatuses=[lost]).is_lost
+
+
 def test_the_reason_of_a_pod_and_the_end_of_a_sidecar_do_not_make_its_container_lost() -> None:
     assert not parse_pod(obj({"phase": "Failed", "reason": "ContainerStatusUnknown"})).is_lost
     assert not with_state({"terminated": {"reason": "Unknown", "exitCode": 255}}, name="side").is_lost
