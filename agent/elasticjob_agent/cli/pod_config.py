@@ -76,7 +76,8 @@ def _keep(namespace: argparse.Namespace, environment: Mapping[str, str], endpoin
     if keep is None:
         return None
     tls = tls_files(endpoint.cert, endpoint.key, endpoint.ca_cert)
-    return replace(keep, is_shared=False, tls=tls, linger_s=pod_linger_s(keep.size_limit))
+    linger_s = pod_linger_s(keep.size_limit, persists=keep.persist is not None)
+    return replace(keep, is_shared=False, tls=tls, linger_s=linger_s)
 
 
 def _join_timeout_s(environment: Mapping[str, str]) -> float:

@@ -52,8 +52,8 @@ class KeepSettings:
     """None: steps are kept in memory only."""
 
 
-def pod_linger_s(size_limit: int | None) -> float:
+def pod_linger_s(size_limit: int | None, *, persists: bool) -> float:
     """Return how long a pod with a volume of so many bytes may linger without being killed."""
-    if size_limit is None:
+    if size_limit is None or persists:  # a disk may be slower than the network, and the operator allows for that
         return constants.KEEP_LINGER_S
     return min(constants.KEEP_LINGER_S, size_limit / constants.KEEP_LINGER_BYTES_PER_S + _GRACE_LEFT_S)

@@ -115,7 +115,11 @@ def _grace_s(job: ElasticJob) -> int:
 
 def _linger_s(keep: Keep | None) -> int:
     """Return the seconds for writing the last step to other nodes or to a disk, after the workers have stopped."""
-    if keep is None or not (keep.copies or keep.persist_to):
+    if keep is None:
+        return 0
+    if keep.persist_to:  # a shared disk may be far slower than the network
+        return constants.KEEP_LINGER_S
+    if not keep.copies:
         return 0
     return min(constants.KEEP_LINGER_S, math.ceil(bytes_of(keep.size_limit) / constants.KEEP_LINGER_BYTES_PER_S))
 

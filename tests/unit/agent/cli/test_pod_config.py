@@ -73,6 +73,14 @@ def test_in_a_pod_the_volume_is_this_agents_alone_and_it_lingers_within_the_pods
     assert keep.linger_s == pytest.approx(linger_s, abs=0.01)
 
 
+def test_in_a_pod_a_last_step_has_half_a_minute_to_reach_the_disk_however_small_it_is() -> None:
+    namespace = build_parser({}).parse_args(["--pod", "train.py"])
+    kept = {constants.ENV_KEEP_DIR: "/keep", constants.ENV_KEEP_SIZE_LIMIT: str(16 << 20)}
+    keep = from_pod(namespace, {**POD, **kept, constants.ENV_KEEP_PERSIST_TO: "/ckpt"}, LOGS).keep
+    assert keep is not None
+    assert keep.linger_s == constants.KEEP_LINGER_S
+
+
 def test_in_a_pod_keepers_use_the_certificate_of_the_job() -> None:
     namespace = build_parser({}).parse_args(["--pod", "train.py"])
     variables = {**POD, constants.ENV_KEEP_DIR: "/keep", constants.ENV_ETCD_TLS: "/tls"}

@@ -183,10 +183,11 @@ def test_a_pod_that_keeps_steps_has_more_grace_to_copy_the_last_one(keep: Keep, 
         assert pod["terminationGracePeriodSeconds"] == expected_s + more_s
 
 
-def test_a_pod_that_persists_steps_has_more_grace_without_copies_too() -> None:
+@pytest.mark.parametrize("copies", [0, 1])
+def test_a_pod_that_persists_steps_has_half_a_minute_for_the_last_one_however_small_it_is(copies: int) -> None:
     shared = template(volumeMounts=[{"name": "shared", "mountPath": "/ckpt"}])
-    keep = Keep(size_limit="1500M", copies=0, persist_to="/ckpt")
-    assert rendered(template=shared, keep=keep)["spec"]["terminationGracePeriodSeconds"] == 40 + 15
+    keep = Keep(size_limit="1500M", copies=copies, persist_to="/ckpt")
+    assert rendered(template=shared, keep=keep)["spec"]["terminationGracePeriodSeconds"] == 40 + 30
 
 
 def test_the_agent_is_copied_before_the_users_own_init_containers_run() -> None:
