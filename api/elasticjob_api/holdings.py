@@ -2,11 +2,12 @@
 
     k1 <port> <persisted step, or -> <step>:<indices of parts>;<step>:<indices>
 
-Without steps the last word is `-`. At the end of the node one more word follows, `sealed=<nonce>`. A newer writer may
-add words after those that are here: readers ignore them. A step that a record does not name is not offered to anyone,
-so it is always safe to leave one out.
+Without steps the last word is `-`. A node with a shared directory adds `listed=yes` or `listed=no`. At the end of the
+node one more word follows, `sealed=<nonce>`. A newer writer may add words after those that are here: readers ignore
+them. A step that a record does not name is not offered to anyone, so it is always safe to leave one out.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from elasticjob_api.errors import RecordError
@@ -20,6 +21,8 @@ MAX_STEPS = 32
 _MAGIC = "k1"
 _NONE = "-"
 _SEALED = "sealed="
+_LISTED = "listed="
+_IS_LISTED = {"yes": True, "no": False}
 _PORT_LIMIT = 65_536
 
 
@@ -32,6 +35,8 @@ class HoldingsRecord:
     steps: Holdings = field(default_factory=dict)
     persisted: PersistedStep | None = None
     """The newest whole step that this node has found in the shared directory."""
+    has_listed: bool | None = None
+    """Whether this node has listed the shared directory, so `persisted` is right. None: it has none, or is older."""
     sealed: str = ""
     """The nonce of the state in which nothing is added any more, as no worker of this node runs; else empty."""
 
@@ -39,7 +44,8 @@ class HoldingsRecord:
 def encode_holdings(record: HoldingsRecord) -> bytes:
     """Return the compact form, newest steps first; the oldest are left out if there are too many."""
     head = f"{_MAGIC} {record.port} {record.persisted or _NONE} "
-    tail = f" {_SEALED}{record.sealed}" if record.sealed else ""
+    tail = "" if record.has_listed is None else f" {_LISTED}{'yes' if record.has_listed else 'no'}"
+    tail += f" {_SEALED}{record.sealed}" if record.sealed else ""
     words: list[str] = []
     size = len(head) + len(tail)
     for step in sorted(record.steps, reverse=True)[:MAX_STEPS]:
@@ -65,8 +71,14 @@ def decode_holdings(data: bytes) -> HoldingsRecord:
         port=_parse_port(port),
         steps={} if steps == _NONE else _parse_steps(steps),
         persisted=None if persisted == _NONE else PersistedStep.parse(persisted),
-        sealed=next((word.removeprefix(_SEALED) for word in more if word.startswith(_SEALED)), ""),
+        has_listed=_IS_LISTED.get(_word(more, _LISTED)),
+        sealed=_word(more, _SEALED),
     )
+
+
+def _word(words: Iterable[str], prefix: str) -> str:
+    """Return what follows the prefix in the first word that has it; an empty text if none has."""
+    return next((word.removeprefix(prefix) for word in words if word.startswith(prefix)), "")
 
 
 def _parse_port(text: str) -> int:

@@ -289,6 +289,8 @@ class KeepReport:
     """Wall clock of a node when that step became whole; 0: not known."""
     persist_error: str = ""
     """Why the last attempt to persist a step failed; empty if it did not."""
+    is_waiting: bool = False
+    """Whether it runs no worker until it can read `keep.persistTo`; then `persist_error` has the reason."""
     degraded: str = ""
     """Why its parts have fewer copies than `keep.copies`, or why nothing is kept; empty if all is well."""
 

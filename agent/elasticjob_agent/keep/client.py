@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from elasticjob_agent.keep.keeper.errors import KeeperError, KeeperSilentError, RequestRefused
+from elasticjob_agent.keep.keeper.errors import KeeperError, KeeperSilentError, RequestRefused, StepRefused
 from elasticjob_agent.keep.keeper.fetch_sources import encode_sources
 from elasticjob_agent.keep.keeper.messages import (
     Answer,
@@ -185,6 +185,7 @@ class KeeperClient(KeeperConnection):
 
         Raises:
             RequestRefused: a part cannot be fetched or linked, or it was ended; the message has the reason.
+            StepRefused: the step is not in the shared directory, or may not be used.
             KeeperSilentError: no keeper has answered in time.
         """
         self._end_fetch()
@@ -201,7 +202,7 @@ class KeeperClient(KeeperConnection):
         except TimeoutError:
             raise KeeperSilentError(f"no keeper has fetched step {step} within {within_s:g} s") from None
         if result.error:
-            raise RequestRefused(result.error)
+            raise (StepRefused if result.is_of_step else RequestRefused)(result.error)
         return Path(result.directory)
 
     def _end_fetch(self) -> None:

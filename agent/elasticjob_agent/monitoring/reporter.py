@@ -55,6 +55,10 @@ class KeepReporter(Protocol):
     """Called when `report` has news that cannot wait for the period."""
     last_report: LastReport
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the node waits for a disk: that is reported before the first round, too."""
+
     def report(self) -> KeepReport:
         """Return what the node knows and holds now."""
 
@@ -109,9 +113,17 @@ class Reporter:
                 await asyncio.sleep(_COALESCE_S)
             self._changed_recently = self._changed.is_set()
             self._changed.clear()
-            if self._member.session is not None and self._workers.assignment is not None:
-                self._watch_for_hangs(group, self._member.session.runtime_config.progress_deadline_s)
-                await self._write(self._member.session)
+            session = self._member.session
+            if session is not None and self._workers.assignment is not None:
+                self._watch_for_hangs(group, session.runtime_config.progress_deadline_s)
+            if session is not None and self._has_news:
+                await self._write(session)
+
+    @property
+    def _has_news(self) -> bool:
+        """Whether a report has more than the node record: a round was begun here, or the node waits for a disk."""
+        is_waiting = self._keep is not None and self._keep.is_waiting
+        return self._workers.assignment is not None or self._written is not None or is_waiting
 
     def _watch_for_hangs(self, group: asyncio.TaskGroup, deadline_s: float) -> None:
         if deadline_s <= 0 or self._hang_monitor is not None:

@@ -9,6 +9,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from elasticjob_agent.keep.keeper_connection import START_S
 from elasticjob_agent.monitoring.last_report import LastReport
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.commit_meter import CommitMeter
+from elasticjob_agent.node.keep_report import keep_report, late_reason
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
+from elasticjob_agent.node.no_shared_dir import NoSharedDir
 from elasticjob_agent.node.node_departure import NodeDepartureWait
 from elasticjob_agent.node.prepared_round import PreparedRound, cancel
 from elasticjob_agent.node.shared_dir import SharedDir
@@ -31,7 +34,7 @@ from elasticjob_agent.rendezvous.protocol.ranks import rank_of
 from elasticjob_api import constants
 from elasticjob_api.errors import RecordError
 from elasticjob_api.holdings import HoldingsRecord
-from elasticjob_api.kept_steps import KeptStep, PersistedStep
+from elasticjob_api.kept_steps import KeptStep
 from elasticjob_api.records import KeepReport
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_etcd.errors import EtcdError
@@ -79,26 +82,25 @@ class NodeKeep(KeepPort):
         """The state, by its nonce, for which the keeper got this node's identity before the round closed."""
         self._round: PreparedRound | None = None
         self._departure: NodeDepartureWait | None = None
-        self._shared: SharedDir | None = None
+        self._shared: SharedDir | NoSharedDir = NoSharedDir()
         if settings.persist is not None:
             self._shared = SharedDir(
                 self._keeper, lister, settings.persist, settings, on_end=self._notify_change, spawn=self._spawn
             )
-            self._shared.report_last = lambda: self.last_report.wait(self.on_report)
+        self._shared.report_last = lambda: self.last_report.wait(self.on_report)
+        self._shared.on_trouble = self._notify_report
         self._last_news: tuple[bool, bool] = (False, False)
-        self._last_persist_news: tuple[bool, int] = (False, 0)
+        self._last_persist_news: tuple[str | bool, int] = (False, 0)
         self._tasks: set[asyncio.Task[None]] = set()
         self._error: BaseException | None = None
 
     async def start(self) -> None:
         """Start the keeper, and return when it has scanned the volume; raise KeeperError.
 
-        The shared directory is listed first, too, unless it does not answer. So the first round of a job never begins
-        from nothing because a list was slow.
+        The shared directory is listed, too, unless it does not answer soon. Then the node waits for it in its job.
         """
         await self._keeper.start()
-        if self._shared is not None:
-            await self._shared.wait_listed()
+        await self._shared.wait_listed()
 
     # --- for the rendezvous ------------------------------------------------------------------------------------------
 
@@ -107,7 +109,10 @@ class NodeKeep(KeepPort):
         """The parts that this node has, as last known; None if no other node can reach its keeper."""
         if not self._keeper.port:
             return None
-        return HoldingsRecord(port=self._keeper.port, steps=self._keeper.holdings, persisted=self._persisted)
+        shared = self._shared
+        return HoldingsRecord(
+            port=self._keeper.port, steps=self._keeper.holdings, persisted=shared.newest, has_listed=shared.has_listed
+        )
 
     async def seal(self) -> None:
         """Take in all that the stopped workers have published."""
@@ -122,11 +127,12 @@ class NodeKeep(KeepPort):
         self._me, self._secret, self._leads = me, link_secret, leads
         if is_news and self._round is not None and self._round.has_started:
             self._introduce(self._round)
+        if is_news and self.is_waiting:
+            self.on_report()
 
     def restore_phase(self, state: RendezvousState) -> RestorePhase:
         """Return how far this node is with this state; for a new active one, begin to prepare the round."""
-        if self._shared is not None:
-            self._shared.observe(state)
+        self._shared.observe(state)
         if state.phase is not RoundPhase.ACTIVE or self._me is None:
             self._end_round()
             self._join_early(state)
@@ -148,7 +154,7 @@ class NodeKeep(KeepPort):
     def lingers(self, state: RendezvousState) -> bool:
         """Return whether others may need what this node has, or its steps are written to disk."""
         if state.phase is RoundPhase.SUSPENDED or state.phase.is_final:
-            return self._shared is not None and self._shared.drains(state, self._me)
+            return self._shared.drains(state, self._me)
         if state.phase not in {RoundPhase.FORMING, RoundPhase.ACTIVE} or not self._settings.linger_s:
             self.stop_lingering()
             return False
@@ -165,11 +171,7 @@ class NodeKeep(KeepPort):
         self._departure.observe(state, self._me)
         if not self._departure.is_over:
             return True
-        return self._departure.is_last and self._shared is not None and self._shared.drains(state, self._me)
-
-    @property
-    def _persisted(self) -> PersistedStep | None:
-        return None if self._shared is None else self._shared.newest
+        return self._departure.is_last and self._shared.drains(state, self._me)
 
     # --- for the rest of the agent -----------------------------------------------------------------------------------
 
@@ -180,22 +182,21 @@ class NodeKeep(KeepPort):
     def report(self) -> KeepReport:
         """Return what this node knows and holds, for the status; let the keeper show that it does not hang."""
         self._keeper.check()
-        progress = self._keeper.progress
-        committed, persisted = progress.committed, self._persisted
-        return KeepReport(
-            round=0 if committed is None else committed.lineage.round,
-            step=None if committed is None else committed.number,
-            copies=progress.copies,
-            committed_ns=self._commits.committed_ns,
-            copy_s=self._commits.copy_s,
-            held_bytes=progress.held_bytes,
+        return replace(
+            keep_report(self._keeper, self._commits, self._shared.newest),
             size_limit_bytes=self._settings.size_limit or 0,
-            skipped=progress.skipped,
-            degraded=progress.degraded,
-            persisted_step=None if persisted is None else persisted.step.number,
-            persisted_ns=0 if persisted is None else self._keeper.persisted_steps().get(persisted, 0),
-            persist_error=self._keeper.persist.error,
+            persist_error=self._waits_for or self._keeper.persist.error,
+            is_waiting=self.is_waiting,
         )
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether this node runs no worker, because it waits for the shared directory."""
+        return bool(self._waits_for)
+
+    @property
+    def _waits_for(self) -> str:
+        return "" if self._round is not None and self._round.has_started else self._shared.trouble
 
     def _notice_progress(self) -> None:
         """Report soon if the first step is committed, or if the keeper is degraded or no longer so."""
@@ -209,16 +210,20 @@ class NodeKeep(KeepPort):
     def _notify_change(self) -> None:
         self.on_change()
 
+    def _notify_report(self) -> None:
+        self.on_report()
+
     def _notice_persist(self, update: PersistUpdate) -> None:
-        news = bool(update.error), len(update.steps)
+        if self._shared.note_list():
+            self._notify_change()
+        news = update.error if self.is_waiting else bool(update.error), len(update.steps)
         if news != self._last_persist_news:
             self._last_persist_news = news
             self.on_report()
 
     def stop_lingering(self) -> None:
         """Serve other nodes no longer, and write no more steps to disk."""
-        if self._shared is not None:
-            self._shared.stop()
+        self._shared.stop()
         if self._departure is not None:
             self._departure.stop()
 
@@ -233,10 +238,10 @@ class NodeKeep(KeepPort):
     async def _prepare(self, known: PreparedRound) -> None:
         state = known.state
         try:
-            async with asyncio.timeout(self._settings.restore_timeout_s if state.restore else _BEGIN_S):
+            async with asyncio.timeout(self._limit_s(state)):
                 known.phase = await (self._enter_patiently(known) if state.restore else self._enter(known))
         except _FAULTS as error:
-            reason = str(error) or self._late_reason(state)
+            reason = str(error) or late_reason(state, self._settings.restore_timeout_s)
             if state.restore:
                 log.warning("round %d: step %s cannot be restored: %s", state.round, state.restore, reason)
             else:
@@ -244,13 +249,11 @@ class NodeKeep(KeepPort):
             known.phase = RestorePhase.FAILED if state.restore else RestorePhase.NOT_NEEDED
         self.on_change()
 
-    def _late_reason(self, state: RendezvousState) -> str:
+    def _limit_s(self, state: RendezvousState) -> float | None:
+        """Return the seconds to prepare a round; None if its step is on disk: `SharedDir.find` has a limit."""
         if not state.restore:
-            return "the keeper did not answer in time"
-        return (
-            f"it was not here within {self._settings.restore_timeout_s:g} s; raise keep.restoreTimeoutSeconds "
-            "(--keep-restore-timeout): without that, older steps may be given up for the same reason"
-        )
+            return _BEGIN_S
+        return self._settings.restore_timeout_s if keep_requests.persisted_to_restore(state) is None else None
 
     async def _enter_patiently(self, known: PreparedRound) -> RestorePhase:
         """Enter the round as soon as a keeper answers, within the time that one needs to start; raise one of _FAULTS.
@@ -284,7 +287,8 @@ class NodeKeep(KeepPort):
             variables = {constants.ENV_KEEP: str(await self._keeper.begin_round(begun))}
             if step is not None:
                 known.phase = RestorePhase.FETCHING
-                directory = await (self._restore(state, step, link) if persisted is None else self._find(persisted))
+                found = self._restore(state, step, link) if persisted is None else self._shared.find(persisted)
+                directory = await found
                 variables[constants.ENV_KEPT] = str(directory)
                 variables[constants.ENV_KEPT_STEP] = str(step.number)
                 log.info("round %d: kept step %d is here, from round %d", state.round, step.number, step.lineage.round)
@@ -370,11 +374,6 @@ class NodeKeep(KeepPort):
             with contextlib.suppress(RequestRefused, EtcdError):  # others may have it as well
                 return await self._fetch(step, missing, assigned, until_s, is_first=True)
         return await self._fetch(step, missing, assigned, until_s, is_first=False)
-
-    async def _find(self, persisted: PersistedStep) -> Path:
-        if self._shared is None:
-            raise RequestRefused("this node has no shared directory: it needs --keep-persist-to, as the other nodes do")
-        return await self._shared.find(persisted)
 
     async def _fetch(
         self, step: KeptStep, missing: list[int], assigned: Mapping[int, Member], until_s: float, *, is_first: bool

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob_agent.keep.client import KeeperClient
-from elasticjob_agent.keep.keeper.errors import RequestRefused
+from elasticjob_agent.keep.keeper.errors import KeeperError, StepRefused
 from elasticjob_agent.keep.rules.persisting import newest_eligible
 from elasticjob_agent.node.keep_settings import KeepSettings, PersistSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
@@ -20,6 +20,9 @@ from elasticjob_api.rendezvous_state import Member, RendezvousState
 
 _CHECK_AGAIN_S = 1.0
 """Seconds until a persisted step is looked for again: a file system shows the renames of other nodes late."""
+_FIRST_LIST_S = 5.0
+"""Seconds that a node waits for the directory before it joins; later it waits as a node of its job, and reports why."""
+_CURE = "mount the volume that has the steps, or remove keep.persistTo (--keep-persist-to) while the job is suspended"
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -56,6 +59,8 @@ class SharedDir:
         """`on_end` is called when the last steps are on disk."""
         self.report_last: Callable[[], Awaitable[None]] = _no_report
         """Called then, before: the node's report goes with its session."""
+        self.on_trouble: Callable[[], None] = lambda: None
+        """Called when the step of the round cannot be read, and when it can."""
         self._keeper = keeper
         self._lister = lister
         self._persist = persist
@@ -66,23 +71,59 @@ class SharedDir:
         self._history = History()
         """The steps that the training descends from, also in the last active state: a final one has another nonce."""
         self._departure: _DepartureWait | None = None
+        self._has_listed = False
+        """Whether the directory was listed once. The leader's keeper reports what becomes whole later."""
+        self._may_begin_anew = False
+        """Whether the job was new when this node joined, and begins with no step of an earlier run."""
+        self._unreadable = ""
+        """Why the step of the round cannot be read: a sentence without its full stop."""
 
     async def wait_listed(self) -> None:
-        """Return when the directory is listed, or does not answer in the time of a restore."""
-        if not await self._keeper.wait_listed(self._settings.restore_timeout_s):
-            log.warning("%s is not listed: this node restores no step from it at first", self._persist.directory)
+        """Return when the directory is listed, cannot be listed, or does not answer for some seconds."""
+        await self._keeper.wait_listed(_FIRST_LIST_S)
+        self.note_list()
+        if not self._has_listed:
+            log.warning("%s", self._waiting_text())
+
+    def note_list(self) -> bool:
+        """Take in what the keeper knows of the directory; return whether it is listed for the first time."""
+        if self._has_listed or not self._keeper.persist.is_listed:
+            return False
+        self._has_listed = True
+        log.info("%s is listed: it has %d steps", self._persist.directory, len(self._keeper.persist.steps))
+        return True
+
+    @property
+    def has_listed(self) -> bool:
+        """Whether `newest` is right: the steps that count follow from the state, and none of them is unknown here."""
+        return self._state is not None and not self._may_miss_steps
+
+    @property
+    def trouble(self) -> str:
+        """A sentence without its full stop: why this node waits for the directory; empty if it does not."""
+        return self._unreadable or (self._waiting_text() if self._may_miss_steps else "")
+
+    @property
+    def _may_miss_steps(self) -> bool:
+        return not self._has_listed and not self._may_begin_anew
+
+    def _waiting_text(self) -> str:
+        why = self._keeper.persist.error or f"{self._persist.directory} has not answered yet"
+        return f"this node waits until keep.persistTo can be listed: {why}; {_CURE}"
 
     def observe(self, state: RendezvousState) -> None:
         """Take in the newest state."""
         if self._state is not None and self._state.nonce == state.nonce:
             return
-        self._state = state
+        is_first, self._state = self._state is None, state
         if self._departure is not None and self._departure.nonce != state.nonce:
             self.stop()
             self._departure = None
         if not state.phase.is_final:
             with suppress(RecordError):  # nothing of it is restored
                 self._history = History.parse(state.history_of_next_round())
+        if is_first:
+            self._may_begin_anew = not self._persist.may_resume and not state.history_of_next_round()
 
     @property
     def newest(self) -> PersistedStep | None:
@@ -92,18 +133,37 @@ class SharedDir:
         return newest_eligible(steps, self._history, run, may_resume=self._persist.may_resume)
 
     async def find(self, persisted: PersistedStep) -> Path:
-        """Return the directory of a whole step as soon as this node can see it; raise KeeperError."""
-        clock = asyncio.get_running_loop().time
-        until_s = clock() + self._settings.restore_timeout_s
-        while True:
-            left_s = until_s - clock()
-            try:
-                return await self._keeper.fetch(persisted.step, {}, left_s, run=persisted.run)
-            except RequestRefused as error:
-                if left_s <= _CHECK_AGAIN_S:
-                    raise
-                log.info("step %d is looked for again in the shared directory: %s", persisted.step.number, error)
+        """Return the directory of a whole step as soon as this node can read it.
+
+        A step that is refused here is given up for good. So a directory that cannot be read is waited for, without a
+        limit. A step that is missing or broken among others is looked for in the time of a restore.
+
+        Raises:
+            StepRefused: the step is not there, or may not be used.
+        """
+        clock, within_s = asyncio.get_running_loop().time, self._settings.restore_timeout_s
+        until_s = clock() + within_s - _CHECK_AGAIN_S
+        try:
+            while True:
+                try:
+                    return await self._keeper.fetch(persisted.step, {}, within_s, run=persisted.run)
+                except KeeperError as error:
+                    # Without any step it may be another volume, or none.
+                    is_of_step = isinstance(error, StepRefused) and bool(self._keeper.persisted_steps())
+                    if is_of_step and clock() >= until_s:
+                        raise
+                    self._note_unreadable("" if is_of_step else f"step {persisted.step.number}: {error}")
                 await asyncio.sleep(_CHECK_AGAIN_S)
+        finally:
+            self._note_unreadable("")
+
+    def _note_unreadable(self, why: str) -> None:
+        text = why and f"this node waits until keep.persistTo can be read: {why}; {_CURE}"
+        if text != self._unreadable:
+            self._unreadable = text
+            if text:
+                log.warning("%s", text)
+            self.on_trouble()
 
     def drains(self, state: RendezvousState, me: Member | None) -> bool:
         """Return whether this node writes its last steps to disk; the first call for a state begins it."""

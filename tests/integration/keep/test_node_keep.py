@@ -1,6 +1,8 @@
 """The kept steps of a node over a real keeper: what it restores, and that a keeper that is away gives up no step."""
 
+import contextlib
 import logging
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,15 +11,17 @@ import psutil
 import pytest
 
 from elasticjob_agent.keep.keeper.messages import OpenRequest
-from elasticjob_agent.node.keep_settings import KeepSettings
+from elasticjob_agent.keep.persist.job_dir import JobDir
+from elasticjob_agent.node.keep_settings import KeepSettings, PersistSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
 from elasticjob_agent.node.node_keep import NodeKeep
 from elasticjob_agent.rendezvous.protocol import transactions
+from elasticjob_agent.rendezvous.protocol.keep.sources import persisted_sources
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
 from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_api import constants
 from elasticjob_api.holdings import HoldingsRecord
-from elasticjob_api.kept_steps import KeptStep
+from elasticjob_api.kept_steps import KeptStep, PersistedStep
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import NodeRecord
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
@@ -25,6 +29,7 @@ from elasticjob_etcd.memory.client import InMemoryEtcd
 from elasticjob_etcd.memory.store import InMemoryStore
 from testing.waiting import aeventually
 from tests.integration.keep.parts import contents, publish
+from tests.integration.keep.persist.job_dirs import WHOLE, step_of, write_step
 
 ME, OTHER = Member(0, "0000000a"), Member(1, "0000000b")
 SECRET = bytes(32)
@@ -47,9 +52,16 @@ def active(round_: int, **fields: Any) -> RendezvousState:
     )
 
 
-def node_keep(directory: Path, store: InMemoryStore, host: str = "") -> NodeKeep:
-    """Return the kept steps of a node whose keeper is not started yet."""
-    volume, settings = OpenRequest(str(directory), KEYS.prefix, host=host), KeepSettings(directory=directory)
+def node_keep(
+    directory: Path, store: InMemoryStore, host: str = "", shared: Path | None = None, restore_timeout_s: float = 120.0
+) -> NodeKeep:
+    """Return the kept steps of a node whose keeper is not started yet; `shared` is where it persists them."""
+    volume = OpenRequest(str(directory), KEYS.prefix, host=host, persist_to=str(shared or ""), persist_keep=2)
+    settings = KeepSettings(
+        directory=directory,
+        restore_timeout_s=restore_timeout_s,
+        persist=None if shared is None else PersistSettings(directory=shared),
+    )
     return NodeKeep(volume, KeeperLister(InMemoryEtcd(store), KEYS), settings)
 
 
@@ -135,3 +147,94 @@ async def test_a_node_fetches_the_step_of_a_round_only_as_its_member(keep_dir: P
     finally:
         await idle.close(erase=True)
         await holder.close(erase=True)
+
+
+RUN = "0000000f"
+PERSISTED = PersistedStep(RUN, KeptStep.parse("1.nonce1.7.3"))
+RESTORING = active(2, history="1.nonce1.7", restore=str(PERSISTED.step), sources=persisted_sources(RUN))
+
+
+@contextlib.asynccontextmanager
+async def persisting_node(keep_dir: Path, shared: Path, *numbers: int) -> AsyncIterator[NodeKeep]:
+    """Yield a node whose shared directory has these steps at its start; a step has half a second to be restored."""
+    write_steps(shared, keep_dir.parent, *numbers)
+    keep = node_keep(keep_dir, InMemoryStore(), HOST, shared, restore_timeout_s=0.5)
+    await keep.start()
+    try:
+        keep.observe(ME, link_secret=SECRET, leads=False)
+        yield keep
+    finally:
+        await keep.close(erase=True)
+
+
+def write_steps(shared: Path, memory: Path, *numbers: int) -> None:
+    """Write whole steps into the shared directory."""
+    shared.mkdir(exist_ok=True)
+    directory = JobDir(shared, KEYS.prefix)
+    directory.open()
+    for number in numbers:
+        write_step(directory, memory, step_of(number, RUN, lineage=PERSISTED.step.lineage))
+
+
+async def until_waiting(keep: NodeKeep, state: RendezvousState, why: str) -> None:
+    """Return when the node reports that it waits, and why; fail if the step is given up."""
+
+    def is_waiting() -> bool:
+        assert keep.restore_phase(state) is not RestorePhase.FAILED, "the step was given up"
+        report = keep.report()
+        return report.is_waiting and why in report.persist_error
+
+    await aeventually(is_waiting, what="the node waits")
+
+
+async def test_a_persisted_step_waits_for_a_directory_that_is_away_since_it_was_listed(
+    keep_dir: Path, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared"
+    async with persisting_node(keep_dir, shared, 7) as keep:
+        await aeventually(lambda: keep.report().persisted_step == 7, what="the list")
+        away = shared.rename(tmp_path / "away")
+        await until_waiting(keep, RESTORING, "this node waits until keep.persistTo can be read: step 7: cannot use ")
+        away.rename(shared)
+        await until_complete(keep, RESTORING)
+        assert contents(Path(keep.variables()[constants.ENV_KEPT])) == WHOLE
+        assert (keep.report().is_waiting, keep.report().persist_error) == (False, "")
+
+
+async def test_a_persisted_step_waits_for_a_directory_without_any_step_as_of_another_volume(
+    keep_dir: Path, tmp_path: Path
+) -> None:
+    shared = tmp_path / "shared"
+    async with persisting_node(keep_dir, shared) as keep:
+        await until_waiting(keep, RESTORING, "does not exist on this node")
+        write_steps(shared, keep_dir.parent, 7)
+        await until_complete(keep, RESTORING)
+
+
+async def test_a_persisted_step_that_is_missing_among_others_is_given_up(keep_dir: Path, tmp_path: Path) -> None:
+    async with persisting_node(keep_dir, tmp_path / "shared", 6) as keep:
+        await aeventually(lambda: keep.report().persisted_step == 6, what="the list")
+        await aeventually(lambda: keep.restore_phase(RESTORING) is RestorePhase.FAILED, what="the step is given up")
+        assert not keep.report().is_waiting
+
+
+async def test_a_node_without_a_shared_directory_gives_no_persisted_step_up(keep_dir: Path) -> None:
+    keep = node_keep(keep_dir, InMemoryStore(), HOST, restore_timeout_s=0.5)
+    await keep.start()
+    try:
+        keep.observe(ME, link_secret=SECRET, leads=False)
+        await until_waiting(keep, RESTORING, "this node waits, because it has no keep.persistTo, and step 7 is there")
+        await keep.seal()
+        assert not keep.report().is_waiting
+    finally:
+        await keep.close(erase=True)
+
+
+async def test_what_is_listed_counts_only_with_the_state(keep_dir: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    async with persisting_node(keep_dir, shared, 7) as keep:
+        assert keep.holdings is not None
+        assert keep.holdings.has_listed is False
+        keep.restore_phase(replace(active(3, history="1.nonce1.7"), phase=RoundPhase.FORMING))
+        await aeventually(lambda: keep.holdings and keep.holdings.has_listed, what="the list")
+        assert keep.holdings.persisted == PERSISTED

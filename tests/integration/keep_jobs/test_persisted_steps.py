@@ -113,7 +113,8 @@ def test_a_job_that_fails_leaves_its_newest_step_on_disk(training: MakeTraining,
 
 
 def test_a_directory_that_cannot_be_used_costs_the_training_nothing(training: MakeTraining, tmp_path: Path) -> None:
-    fleet = training("1", 1, persist_to=tmp_path / "missing")
+    # It may not resume, so there is nothing that a new job could begin with.
+    fleet = training("1", 1, persist_to=tmp_path / "missing", may_resume=False)
     fleet.begin(1)
     fleet.train_to(3, 1, 1)
     fleet.kill_worker(1, 0)

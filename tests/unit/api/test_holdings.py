@@ -32,6 +32,17 @@ def test_a_persisted_step_is_beside_those_in_memory() -> None:
     assert decode_holdings(encode_holdings(record)) == record
 
 
+@pytest.mark.parametrize(("has_listed", "word"), [(True, b" listed=yes"), (False, b" listed=no"), (None, b"")])
+def test_a_node_with_a_shared_directory_shows_whether_it_has_listed_it(has_listed: bool | None, word: bytes) -> None:  # noqa: FBT001 -- a column of the table
+    record = HoldingsRecord(port=1, has_listed=has_listed, sealed="0badcafe")
+    assert encode_holdings(record) == b"k1 1 - -" + word + b" sealed=0badcafe"
+    assert decode_holdings(encode_holdings(record)) == record
+
+
+def test_a_word_about_the_list_that_a_newer_version_writes_is_ignored() -> None:
+    assert decode_holdings(b"k1 1 - - listed=perhaps") == HoldingsRecord(port=1)
+
+
 @given(holdings_records)
 def test_a_record_is_read_as_it_was_written_up_to_its_oldest_steps(record: HoldingsRecord) -> None:
     data = encode_holdings(record)

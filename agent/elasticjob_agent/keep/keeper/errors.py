@@ -5,6 +5,7 @@
     ├── KeeperLost           the keeper ended before it answered
     ├── KeeperSilentError    the keeper did not answer in time
     └── RequestRefused       the keeper answered that it could not do it
+        └── StepRefused      a step in the shared directory is missing there, or may not be used
 
 Each is about one request; the next one can succeed.
 """
@@ -28,3 +29,7 @@ class KeeperSilentError(KeeperError):
 
 class RequestRefused(KeeperError):
     """The keeper could not do what it was asked for."""
+
+
+class StepRefused(RequestRefused):
+    """A step in the shared directory is missing there, or may not be used; the directory itself can be read."""

@@ -284,6 +284,8 @@ class FetchResult:
     directory: str = ""
     """Where the workers find the step, if all of it is here."""
     error: str = ""
+    is_of_step: bool = False
+    """Whether the error is that of a step in the shared directory, and the directory can be read."""
 
 
 @dataclass(frozen=True, slots=True)

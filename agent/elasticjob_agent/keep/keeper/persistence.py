@@ -108,7 +108,7 @@ class Persistence:
             self._in_use = step
 
         def on_end(reply: WriterAnswer) -> None:
-            self._send(FetchResult(request.number, reply.directory, reply.error))
+            self._send(FetchResult(request.number, reply.directory, reply.error, reply.is_of_step))
 
         self._writer.send(CheckCommand(step), on_end)
 

@@ -2,6 +2,7 @@
 
     PersistError                 the base; also: a file operation failed
     ├── PersistRefused           the directory, or what is in it, breaks a rule
+    │   └── WholeStepRefused     one whole step is missing, or breaks a rule
     ├── SourceChangedError       a file in memory is not as its manifest describes it
     ├── WriteCancelledError      another request took the place of this one
     └── WriterLost               the writer process ended, or made no progress
@@ -20,6 +21,10 @@ class PersistError(Exception):
 
 class PersistRefused(PersistError):
     """A name, a file or a directory that may not be used."""
+
+
+class WholeStepRefused(PersistRefused):
+    """A step that is missing or may not be used, in a directory that can be read."""
 
 
 class SourceChangedError(PersistError):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from elasticjob_agent.keep.persist import files, identity, layout, markers
-from elasticjob_agent.keep.persist.errors import PersistError, PersistRefused, translated
+from elasticjob_agent.keep.persist.errors import PersistError, PersistRefused, WholeStepRefused, translated
 from elasticjob_agent.keep.persist.identity import DirectoryIdentity
 from elasticjob_agent.keep.persist.layout import PersistedFile, SourceFile
 from elasticjob_agent.keep.persist.mounted_root import opened_root
@@ -67,14 +67,17 @@ class JobDir:
                         yield step, found.st_mtime_ns
 
     def check_whole(self, step: PersistedStep) -> Path:
-        """Return the directory of a whole step; raise PersistRefused if it is missing, or has links or devices."""
+        """Return the directory of a whole step; raise WholeStepRefused if it is missing, or has links or devices."""
         name = layout.whole_name(step)
         with self._opened() as fd:
             if not files.is_directory(name, below=fd):
-                raise PersistRefused(f"{self.path / name} does not exist on this node")
+                raise WholeStepRefused(f"{self.path / name} does not exist on this node")
             with files.opened(name, below=fd) as whole:
-                for _ in files.walk(whole):
-                    pass
+                try:
+                    for _ in files.walk(whole):
+                        pass
+                except PersistRefused as error:
+                    raise WholeStepRefused(str(error)) from error
         return self.path / name
 
     # --- writing -----------------------------------------------------------------------------------------------------

@@ -82,6 +82,8 @@ class WriterAnswer:
     is_end: bool = True
     """False: it makes progress."""
     error: str = ""
+    is_of_step: bool = False
+    """Whether the error is that of the checked step alone: the directory can be read."""
     directory: str = ""
     """Where the workers find the checked step."""
     id: str = ""

@@ -16,7 +16,7 @@ import threading
 import time
 from pathlib import Path
 
-from elasticjob_agent.keep.persist.errors import PersistError, WriteCancelledError
+from elasticjob_agent.keep.persist.errors import PersistError, WholeStepRefused, WriteCancelledError
 from elasticjob_agent.keep.persist.job_dir import JobDir
 from elasticjob_agent.keep.persist.messages import (
     CancelCommand,
@@ -82,7 +82,7 @@ class Writer:
         try:
             self._send(self._act(number, command, began_s))
         except PersistError as error:
-            self._send(WriterAnswer(number, error=str(error)))
+            self._send(WriterAnswer(number, error=str(error), is_of_step=isinstance(error, WholeStepRefused)))
         except OSError as error:
             self._send(WriterAnswer(number, error=f"{self._directory.path}: {error.strerror or error}"))
 

@@ -89,6 +89,7 @@ class StepExecutor:
             StepKind.REPORT_DONE: self._report_done,
             StepKind.REPORT_LATE_FAILURES: self._report_late_failures,
             StepKind.REPORT_SEALED: self._report_sealed,
+            StepKind.REPORT_LISTED: self._report_listed,
             StepKind.OPEN_FAILED: self._open_failed,
             StepKind.OPEN_RESTORE_FAILED: self._open_restore_failed,
             StepKind.OPEN_LEAVING: self._open_leaving,
@@ -159,14 +160,22 @@ class StepExecutor:
         txn = transactions.ready(session.me, session.last, node, holdings=holdings)
         result = await self._commit_node(context, txn, node)
         if result is StepResult.DONE:
+            session.note_reported(holdings)
             self._trace.point("ready", state.round)
+        return result
+
+    async def _report_listed(self, context: StepContext, _step: Step) -> StepResult:
+        session, holdings = context.session, self._keep.holdings
+        result = await self._commit(context, transactions.put_holdings(session.me, holdings))
+        if result is StepResult.DONE:
+            session.note_reported(holdings)
         return result
 
     async def _report_sealed(self, context: StepContext, _step: Step) -> StepResult:
         # Tried once: without the record, other nodes wait for a part of their time, and then go by the last one.
         context.session.sealed = context.state.nonce
         return await self._commit(
-            context, transactions.sealed(context.session.me, await self._sealed_holdings(context))
+            context, transactions.put_holdings(context.session.me, await self._sealed_holdings(context))
         )
 
     async def _sealed_holdings(self, context: StepContext) -> HoldingsRecord | None:

@@ -239,9 +239,11 @@ class RendezvousMember:
         return max(self._rejoined_s, self.session.keeper.stalled_at_s) + timeout_s
 
     def _member_state(self, session: Session) -> MemberState:
-        state, holdings = self._last_known.state, self._keep.holdings
+        state = self._last_known.state
         session.observe(state)
         self._keep.observe(session.me.member, link_secret=self._listener.key, leads=self._election.is_leader)
+        restore = self._restore_phase(state)
+        holdings = self._keep.holdings  # after that: which steps count follows from the state
         return MemberState(
             me=session.me.member,
             state=state,
@@ -252,10 +254,11 @@ class RendezvousMember:
             ready=session.node.ready,
             has_keeper=holdings is not None,
             has_holdings=holdings is not None and bool(holdings.steps),
+            has_listed_since=holdings is not None and bool(holdings.has_listed) and not session.has_reported_list,
             persists=holdings is not None and self._keep.persists,
             has_sealed=state is not None and session.sealed == state.nonce,
             lingers=self._lingers(session, state),
-            restore=self._restore_phase(state),
+            restore=restore,
             done_round=session.done_round,
             settling=self._clock() < self._settle_until_s,
             leave_requested=self._leave_requested,
@@ -275,16 +278,13 @@ class RendezvousMember:
             return False
         if state.phase is RoundPhase.SUSPENDED or state.phase.is_final:
             return self._keep.persists and session.sealed == state.nonce and self._keep.lingers(state)
-        if not (self._leave_requested and session.node.leaving):
-            return False
         has_reported = state.phase is not RoundPhase.FORMING or session.node.ready == state.round
-        return has_reported and self._keep.lingers(state)
+        return self._leave_requested and session.node.leaving and has_reported and self._keep.lingers(state)
 
     async def _execute(self, session: Session, step: Step) -> None:
+        context = StepContext(session, self._last_known.state, self._last_known.revision)
         try:
-            result = await self._executor.execute(
-                StepContext(session, self._last_known.state, self._last_known.revision), step
-            )
+            result = await self._executor.execute(context, step)
         except TRANSIENT_ERRORS as error:
             log.warning("could not %s, trying again: %s", step.kind.value, error)
             if self._leave_requested:

@@ -56,6 +56,8 @@ class Session:
     done_round: int = 0
     sealed: str = ""
     """The nonce of the last state for which the holdings at the end were reported, or that was tried."""
+    has_reported_list: bool = False
+    """Whether the holdings were written since this node has listed the shared directory, or it has none."""
     leave_tried: bool = False
     """Whether a step failed after a request to leave: the workers stop, whether or not the peers know."""
     failures_reported: int = 0
@@ -80,6 +82,10 @@ class Session:
         nonce, reported = self.opened_round
         if state is not None and nonce and state.nonce == nonce:
             self.failures_reported = max(self.failures_reported, reported)
+
+    def note_reported(self, holdings: HoldingsRecord | None) -> None:
+        """Take in the holdings that are in etcd now."""
+        self.has_reported_list = holdings is None or holdings.has_listed is not False
 
     def apply_config(self, config: KeyValue | None) -> None:
         """Take in the leader's runtime config, as the watch shows it. Raises RecordError."""
@@ -182,21 +188,27 @@ class SessionFactory:
         return None
 
     async def _open_once(self, ports: Ports, identity: NodeIdentity, watching: Watching | None) -> Session:
+        holdings = self.keep.holdings
         result = await join.join(
             self.etcd,
             identity,
             ports=ports,
             random_hex=self.random_hex,
             watching=watching,
-            holdings=self.keep.holdings,
+            holdings=holdings,
         )
         keeper = LeaseKeeper(self.etcd, result.lease, self.clock)
-        return Session(me=result.me, last=result.last, requirements=result.requirements, ctl=result.ctl, keeper=keeper)
+        session = Session(
+            me=result.me, last=result.last, requirements=result.requirements, ctl=result.ctl, keeper=keeper
+        )
+        session.note_reported(holdings)
+        return session
 
     async def restore(self, session: Session, last_known: LastKnownState, *, was_reset: bool) -> bool:
         """Continue a session under a new lease, its workers untouched; return False if the node must join again."""
+        holdings = self.keep.holdings
         if was_reset:
-            back = await store_reset.restore(self.etcd, session.snapshot(last_known, self.keep.holdings))
+            back = await store_reset.restore(self.etcd, session.snapshot(last_known, holdings))
         else:
             back = await join.rejoin(
                 self.etcd,
@@ -206,12 +218,13 @@ class SessionFactory:
                 started=session.started,
                 lease_ttl_s=session.keep_alive_s,
                 remembered=last_known.state,
-                holdings=self.keep.holdings,
+                holdings=holdings,
             )
         if back is None:
             return False
         await session.close()
         session.resume_as(back, was_reset=was_reset)
+        session.note_reported(holdings)
         session.keeper = LeaseKeeper(self.etcd, Lease(session.me.lease, session.keeper.lease.ttl_s), self.clock)
         return True
 

@@ -8,9 +8,9 @@ states. Opening a round never charges a failure.
 from dataclasses import dataclass, replace
 
 from elasticjob_agent.rendezvous.protocol import membership, ranks, restart_backoff, round_triggers, verdict
-from elasticjob_agent.rendezvous.protocol.keep.state_words import with_restore
+from elasticjob_agent.rendezvous.protocol.keep.state_words import awaited_lists, with_restore
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGrace
-from elasticjob_agent.rendezvous.protocol.membership import Observations
+from elasticjob_agent.rendezvous.protocol.membership import CloseDecision, Observations
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
 from elasticjob_api.records import SpecRecord, TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, RoundPhase, encode_layout, next_round
@@ -182,7 +182,11 @@ def _plan_closing(
     close = restart_backoff.delay_round(spec, judged, forming_since_s=observed.forming_since_s, now_s=observed.now_s)
     close = close or membership.decide(view, spec, state.round, observed)
     if close.nodes is not None:
-        return WriteState(with_restore(_active_state(spec, judged, close.nodes, nonce), view, close.nodes))
+        closed = with_restore(_active_state(spec, judged, close.nodes, nonce), view, close.nodes)
+        if not (awaited := awaited_lists(closed, view)):
+            return WriteState(closed)
+        slots = [member.slot for member in awaited]
+        close = CloseDecision(None, reason=f"slots {slots} have not listed keep.persistTo")
     if not state.has_verdict and view.membership is not None:
         return WriteState(judged)
     if spec.operator is None and close.until_s is not None and observed.now_s >= close.until_s:

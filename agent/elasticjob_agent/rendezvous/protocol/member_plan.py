@@ -63,6 +63,8 @@ class MemberState:
     """Whether this node keeps steps in memory."""
     has_holdings: bool = False
     """Whether this node has parts of steps in memory."""
+    has_listed_since: bool = False
+    """Whether this node has listed the shared directory since it reported its holdings."""
     persists: bool = False
     """Whether this node writes its last steps to a shared directory before it ends."""
     has_sealed: bool = False
@@ -92,6 +94,7 @@ class StepKind(Enum):
     REPORT_DONE = "report done"
     REPORT_LATE_FAILURES = "report late failures"
     REPORT_SEALED = "report the last kept steps"
+    REPORT_LISTED = "report the steps of the shared directory"
     OPEN_FAILED = "open a round for a failed worker"
     OPEN_RESTORE_FAILED = "open a round without the step that could not be restored"
     OPEN_LEAVING = "open a round to leave"
@@ -177,15 +180,19 @@ def _form(s: MemberState, state: RendezvousState) -> Step:
     if s.unreported_failures:
         return Step(StepKind.REPORT_LATE_FAILURES)
     if s.ready == NO_ROUND and state.cause is Cause.FIRST and not s.has_holdings:
-        return WAIT  # an idle node is ready: no round yet could have named it
-    return WAIT if s.ready == state.round else Step(StepKind.REPORT_READY)
+        return _idle(s)  # an idle node is ready: no round yet could have named it
+    return _idle(s) if s.ready == state.round else Step(StepKind.REPORT_READY)
+
+
+def _idle(s: MemberState) -> Step:
+    return Step(StepKind.REPORT_LISTED) if s.has_listed_since else WAIT
 
 
 def _run(s: MemberState, state: RendezvousState) -> Step:
     rank = rank_of(state, s.me)
     current = s.started == (state.round, state.nonce)
     if rank is None or (not current and s.workers in _ALIVE | {Workers.STOPPING}):
-        return _stop_then(s, WAIT, fast=True)
+        return _stop_then(s, _idle(s), fast=True)
     if not current:
         return _start(s, state, rank)
     if s.workers is Workers.FAILED and s.unreported_failures:

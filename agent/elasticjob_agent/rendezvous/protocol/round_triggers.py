@@ -70,11 +70,16 @@ def joiners(view: RendezvousView, spec: SpecRecord, state: RendezvousState) -> l
     """Return the nodes outside the active round that a new round would include."""
     if _any_completed(view, state):
         return []
-    owned, inside = view.current_nodes(), set(state.members)
+    owned, inside = view.current_nodes(), {*state.members, *_unlisted(view)}
     waiting = [n for m, n in owned.items() if m not in inside and not n.record.leaving and m not in view.tombstones]
     count = spec.sizes.largest(min(len(state.members) + len(waiting), spec.target_size))
     room = count - len(state.members)
     return sorted(waiting, key=lambda node: node.member.slot)[: max(room, 0)]
+
+
+def _unlisted(view: RendezvousView) -> set[Member]:
+    """Return the nodes that still wait for the shared directory: a round with one might have to wait for it, too."""
+    return {member for member, record in view.holdings.items() if record.has_listed is False}
 
 
 def joiners_fill(view: RendezvousView, spec: SpecRecord, state: RendezvousState) -> bool:

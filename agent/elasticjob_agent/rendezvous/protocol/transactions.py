@@ -146,8 +146,8 @@ def ready(me: SessionIdentity, last: VersionedNode, node: NodeRecord, *, holding
     return Txn(me.unchanged_since(last), (me.put_node(node), *me.put_holdings(holdings)), me.on_conflict_reads)
 
 
-def sealed(me: SessionIdentity, holdings: HoldingsRecord | None) -> Txn:
-    """Return the write of the holdings of a node that ends: with them all nodes choose what they write to disk."""
+def put_holdings(me: SessionIdentity, holdings: HoldingsRecord | None) -> Txn:
+    """Return the write of the holdings alone: of a node that ends, or that has listed the shared directory."""
     return Txn((me.owns_key,), me.put_holdings(holdings), (Get(me.keys.ctl, prefix=True),))
 
 

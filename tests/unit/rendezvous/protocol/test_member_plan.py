@@ -81,6 +81,17 @@ RUN, STOP, DOWN, OVER, BAD = Workers.RUNNING, Workers.STOPPING, Workers.NONE, Wo
             id="a step that cannot be restored ends the round",
         ),
         pytest.param(a(RESTORING, restore=LOST, settling=True), WAIT, id="after a wipe nothing is opened at once"),
+        pytest.param(
+            a(ACTIVE_WITHOUT_ME, has_listed_since=True), Step(StepKind.REPORT_LISTED), id="it may join from now on"
+        ),
+        pytest.param(a(FIRST, has_listed_since=True), Step(StepKind.REPORT_LISTED), id="round 1 waits for this"),
+        pytest.param(
+            a(FORMING, ready=4, has_listed_since=True), Step(StepKind.REPORT_LISTED), id="round 4 waits for this"
+        ),
+        pytest.param(
+            a(FORMING, ready=3, has_listed_since=True), Step(StepKind.REPORT_READY), id="ready has the same record"
+        ),
+        pytest.param(a_member(ACTIVE, has_listed_since=True), WAIT, id="its next record is that of ready"),
         pytest.param(a(RESTORING), WAIT, id="a keeper that does not know the round yet is waited for"),
         pytest.param(
             a(RESTORING, restore=LOST, started=(2, "x"), workers=RUN),

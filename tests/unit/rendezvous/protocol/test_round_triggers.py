@@ -3,6 +3,7 @@
 import pytest
 
 from elasticjob_agent.rendezvous.protocol import round_triggers
+from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.records import TombstoneReason
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState
 from tests.unit.rendezvous.views import ViewBuilder, slots_of, view_builder
@@ -134,6 +135,16 @@ def test_done_by_another_incarnation_is_not_success() -> None:
         pytest.param(running(most=5, replica_step=2).nodes(3), [], id="one, if only two make an allowed number"),
         pytest.param(running(most=5, replica_step=2).nodes(3, 4), [3, 4], id="two that make an allowed number"),
         pytest.param(running(most=4).nodes(3).tombstone(3, TombstoneReason.WEDGED), [], id="a node with a tombstone"),
+        pytest.param(
+            running(most=4).nodes(3).holdings(3, HoldingsRecord(port=7, has_listed=False)),
+            [],
+            id="a node that waits for the shared directory",
+        ),
+        pytest.param(
+            running(most=4).nodes(3).holdings(3, HoldingsRecord(port=7, has_listed=True)),
+            [3],
+            id="a node that has listed the shared directory",
+        ),
         pytest.param(running(most=4).nodes(3).completion(1, 0), [], id="never once a member is done"),
         pytest.param(mapped().spec(max=4, desired=4).nodes(3), [], id="a node that owns no slot"),
         pytest.param(

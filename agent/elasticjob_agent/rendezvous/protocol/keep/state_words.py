@@ -10,7 +10,7 @@ from dataclasses import replace
 from elasticjob_agent.rendezvous.protocol.keep.history import strike_step
 from elasticjob_agent.rendezvous.protocol.keep.restore_choice import RestoreDecision, choose_restore
 from elasticjob_agent.rendezvous.protocol.keep.shift import Place, choose_shift
-from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources, persisted_sources
+from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources, parse_sources, persisted_sources
 from elasticjob_api.errors import RecordError
 from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, next_round
@@ -34,6 +34,29 @@ def with_restore(state: RendezvousState, view: RendezvousView, nodes: Sequence[N
         sources=_sources(decision, [node.member for node in nodes], records),
         shift=str(shift or ""),
     )
+
+
+def awaited_lists(closed: RendezvousState, view: RendezvousView) -> list[Member]:
+    """Return the members of a round that has not closed yet whose list of the shared directory it has to wait for.
+
+    A node that has not listed the directory may miss a step that is there. So nothing may begin below it. A step that
+    is whole in memory is enough if any node has listed the directory: then no newer one is there.
+    """
+    records = live_holdings(view) if closed.run else {}
+    waiting = [member for member in closed.members if member in records and records[member].has_listed is False]
+    is_known = any(_knows_directory(record) for record in records.values())
+    return [] if is_known and closed.restore and not _is_persisted(closed) else waiting
+
+
+def _knows_directory(record: HoldingsRecord) -> bool:
+    # An earlier agent writes no such word. It names a step only if it has listed the directory.
+    return record.persisted is not None if record.has_listed is None else record.has_listed
+
+
+def _is_persisted(closed: RendezvousState) -> bool:
+    """Return whether the members read the step of a round in the shared directory."""
+    step = closed.step_to_restore()
+    return step is not None and bool(parse_sources(closed.sources, step, closed.members).run)
 
 
 def live_holdings(view: RendezvousView) -> Mapping[Member, HoldingsRecord]:

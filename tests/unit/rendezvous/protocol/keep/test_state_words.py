@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from elasticjob_agent.rendezvous.protocol.keep.sources import parse_sources
 from elasticjob_agent.rendezvous.protocol.keep.state_words import round_after_failed_restore
-from elasticjob_agent.rendezvous.protocol.leader_plan import WriteState, plan
+from elasticjob_agent.rendezvous.protocol.leader_plan import Wait, WriteState, plan
 from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage, PersistedStep
 from elasticjob_api.records import TombstoneReason
@@ -151,6 +151,66 @@ def test_a_persisted_step_is_restored_from_the_shared_directory() -> None:
     state = closed(forming().holdings(0, kept({OLD: parts(0, 1, 2)}, PersistedStep(RUN, NEW))))
     assert state.step_to_restore() == NEW
     assert parse_sources(state.sources, NEW, state.members).run == RUN
+
+
+def waits_for(job: ViewBuilder) -> str:
+    """Return why the leader does not close the round; empty if it does. It waits without a limit."""
+    decision = plan(job.build(), observed_at(0.0), "fresh")
+    if isinstance(decision, WriteState):
+        return ""
+    assert isinstance(decision, Wait)
+    assert decision.until_s is None
+    return decision.reason
+
+
+def looked(has_listed: bool | None, *, memory: bool = False, disk: bool = False) -> HoldingsRecord:  # noqa: FBT001 -- a column of the table
+    """Return a node that has all parts of a step in memory, or has found a step in the shared directory."""
+    steps = {NEW: parts(0, 1, 2)} if memory else {}
+    persisted = PersistedStep(RUN, KeptStep(FIRST, 130, 3)) if disk else None
+    return HoldingsRecord(port=7, steps=steps, persisted=persisted, has_listed=has_listed)
+
+
+LISTED, UNLISTED, UNKNOWN = True, False, None
+
+
+@pytest.mark.parametrize(
+    ("nodes", "awaited"),
+    [
+        pytest.param([looked(LISTED), looked(LISTED), looked(LISTED)], "", id="all have listed it: there is nothing"),
+        pytest.param([looked(LISTED), looked(UNLISTED), looked(LISTED)], "[1]", id="one may miss what is there"),
+        pytest.param([looked(UNLISTED)] * 3, "[0, 1, 2]", id="no node has listed it"),
+        pytest.param([looked(UNLISTED, memory=True)] * 3, "[0, 1, 2]", id="a newer step may be there"),
+        pytest.param([looked(UNLISTED, memory=True), looked(LISTED), looked(UNLISTED)], "", id="memory has the newest"),
+        pytest.param([looked(UNLISTED), looked(LISTED, disk=True), looked(LISTED)], "[0]", id="each one reads it"),
+        pytest.param([looked(UNLISTED, memory=True), looked(LISTED, disk=True), looked(LISTED)], "[0]", id="newer"),
+        pytest.param([looked(UNLISTED, disk=True)] * 3, "[0, 1, 2]", id="found before the state was known"),
+        pytest.param([looked(LISTED, disk=True)] * 3, "", id="all have found the step"),
+        pytest.param([looked(UNKNOWN)] * 3, "", id="earlier agents, or none with a directory"),
+        pytest.param([looked(UNLISTED, memory=True), looked(UNKNOWN), looked(UNKNOWN)], "[0]", id="no node knows it"),
+        pytest.param(
+            [looked(UNLISTED, memory=True), looked(UNKNOWN, disk=True), looked(UNKNOWN)], "[0]", id="an earlier agent's"
+        ),
+    ],
+)
+def test_a_round_waits_for_members_that_have_not_listed_the_directory_unless_memory_has_the_newest_step(
+    nodes: list[HoldingsRecord], awaited: str
+) -> None:
+    job = forming()
+    for slot, record in enumerate(nodes):
+        job.holdings(slot, record)
+    assert waits_for(job) == (f"slots {awaited} have not listed keep.persistTo" if awaited else "")
+
+
+def test_a_job_without_keep_waits_for_no_list() -> None:
+    job = view_builder(1, 3).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2).forming(2, has_verdict=True)
+    assert waits_for(job.holdings(0, looked(UNLISTED))) == ""
+
+
+def test_the_verdict_is_written_while_a_round_waits_for_a_list() -> None:
+    job = view_builder(1, 3, keep_copies=1).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2).forming(2, run=RUN)
+    decision = plan(job.holdings(0, looked(UNLISTED)).build(), observed_at(0.0), "fresh")
+    assert isinstance(decision, WriteState)
+    assert (decision.state.phase, decision.state.has_verdict) == (RoundPhase.FORMING, True)
 
 
 def test_the_shift_of_the_last_round_remains() -> None:
