@@ -56,6 +56,7 @@ ENV_KEEP_PERSIST_TO = "ELASTICJOB_KEEP_PERSIST_TO"  # shared directory of persis
 ENV_KEEP_PERSIST_EVERY = "ELASTICJOB_KEEP_PERSIST_EVERY_S"  # seconds between two persisted steps
 ENV_KEEP_PERSIST_KEEP = "ELASTICJOB_KEEP_PERSIST_KEEP"  # newest whole steps that stay in that directory
 ENV_KEEP_RESUME = "ELASTICJOB_KEEP_RESUME"  # 0: a new run begins from no step of an earlier one
+ENV_KEEP_PERSISTED = "ELASTICJOB_KEEP_PERSISTED_STEP"  # a step that was in that directory; it or a newer one is there
 ENV_TERMINATION_LOG = "ELASTICJOB_TERMINATION_LOG"  # file for a description of the root cause
 ENV_TRACE = "ELASTICJOB_TRACE"  # file for trace points; unset: none are recorded
 ENV_LOG_LEVEL = "ELASTICJOB_LOG_LEVEL"  # debug, info, warning or error; how much the agent logs

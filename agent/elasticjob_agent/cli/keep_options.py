@@ -45,7 +45,13 @@ def parse_keep(namespace: argparse.Namespace, environment: Mapping[str, str]) ->
         bandwidth=_bytes("keep-bandwidth", given["keep_bandwidth"] or constants.KEEP_BANDWIDTH),
         restore_timeout_s=_seconds("keep-restore-timeout", given["keep_restore_timeout"])
         or constants.KEEP_RESTORE_TIMEOUT_S,
-        persist=_persist(namespace, given, directory, may_resume=may_resume),
+        persist=_persist(
+            namespace,
+            given,
+            directory,
+            may_resume=may_resume,
+            persisted_step=_step(environment.get(constants.ENV_KEEP_PERSISTED)),
+        ),
     )
 
 
@@ -57,7 +63,12 @@ def tls_files(certificate: str | None, key: str | None, authority: str | None) -
 
 
 def _persist(
-    namespace: argparse.Namespace, given: Mapping[str, str | None], memory: Path, *, may_resume: bool
+    namespace: argparse.Namespace,
+    given: Mapping[str, str | None],
+    memory: Path,
+    *,
+    may_resume: bool,
+    persisted_step: int | None,
 ) -> PersistSettings | None:
     """Return where steps are persisted; None if no directory is given."""
     if not given["keep_persist_to"]:
@@ -73,7 +84,14 @@ def _persist(
         every_s=_seconds("keep-persist-every", given["keep_persist_every"]) or constants.KEEP_PERSIST_EVERY_S,
         keep=_persist_keep(given["keep_persist_keep"]),
         may_resume=may_resume,
+        persisted_step=persisted_step,
     )
+
+
+def _step(text: str | None) -> int | None:
+    """Return the number of a step, which the operator has read in a status; None if there is none."""
+    is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text or 0) if is_number else None
 
 
 def _persist_keep(text: str | None) -> int:

@@ -29,6 +29,8 @@ class PersistSettings:
     """How many of the newest whole steps stay."""
     may_resume: bool = True
     """Whether a new run may begin from a step of an earlier one."""
+    persisted_step: int | None = None
+    """The number of a step that was there: it or a higher one must be found. None: none is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

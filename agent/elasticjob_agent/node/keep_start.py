@@ -82,6 +82,7 @@ def _open_request(settings: KeepSettings, identity: NodeIdentity, root: Path) ->
         persist_to="" if persist is None else str(persist.directory),
         persist_every_s=0.0 if persist is None else persist.every_s,
         persist_keep=0 if persist is None else persist.keep,
+        persisted_step=None if persist is None else persist.persisted_step,
     )
 
 

@@ -30,6 +30,7 @@ _AGENT_ONLY = {
     constants.ENV_KEEP_PERSIST_EVERY,
     constants.ENV_KEEP_PERSIST_KEEP,
     constants.ENV_KEEP_RESUME,
+    constants.ENV_KEEP_PERSISTED,
 }
 _OF_KEPT_STEPS = frozenset({constants.ENV_KEEP, constants.ENV_KEPT, constants.ENV_KEPT_STEP})
 """Never inherited: an agent may itself be a worker of a job that keeps steps."""

@@ -38,6 +38,7 @@ _SURROUNDING_POD_VARIABLES = {
     constants.ENV_KEEP_PERSIST_EVERY,
     constants.ENV_KEEP_PERSIST_KEEP,
     constants.ENV_KEEP_RESUME,
+    constants.ENV_KEEP_PERSISTED,
     constants.ENV_ROUND,
     constants.ENV_PROGRESS,
     constants.ENV_KEEP,

@@ -14,7 +14,7 @@ from elasticjob_api.spec import Keep
 from elasticjob_api.status import KeepStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import from_rfc3339
-from elasticjob_operator.policy.status.keep import PERSIST_FAILED, degradation, keep_status
+from elasticjob_operator.policy.status.keep import OF_PERSISTING, degradation, keep_status
 
 
 class TimeBucket(StrEnum):
@@ -109,7 +109,7 @@ def job_health(snapshot: JobSnapshot) -> JobHealth:
 
 def _keep_health(snapshot: JobSnapshot, kept: KeepStatus) -> KeepHealth:
     reason, why = degradation(snapshot)
-    if why and reason != PERSIST_FAILED:
+    if why and reason not in OF_PERSISTING:
         return KeepHealth.DEGRADED
     return KeepHealth.UNCOMMITTED if kept.step is None else KeepHealth.COMMITTED
 

@@ -23,3 +23,5 @@ class PodSource:
     """Names of nodes where the pods should preferably not run: they lost a pod recently."""
     bootstrap: Bootstrap | None = None
     """The part of the spec record that names the pods, for their agents."""
+    persisted_step: int | None = None
+    """The newest step that is known to be in `keep.persistTo`: the right volume has it, or a newer one."""

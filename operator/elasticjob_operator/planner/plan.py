@@ -184,7 +184,9 @@ def _resync(snapshot: JobSnapshot) -> bool:
 def _pod_source(snapshot: JobSnapshot, revision: Revision) -> PodSource:
     spec, avoided = snapshot.view.spec, avoided_nodes(snapshot.job_state, snapshot.monotonic_s)
     bootstrap = None if spec is None else bootstrap_of(spec, snapshot.view.spec_revision)
-    return PodSource(snapshot.job, snapshot.settings, revision, avoided, bootstrap)
+    kept = snapshot.status.keep
+    persisted_step = None if kept is None else kept.persisted_step
+    return PodSource(snapshot.job, snapshot.settings, revision, avoided, bootstrap, persisted_step)
 
 
 def _disruption_budget(snapshot: JobSnapshot) -> Iterator[Action]:

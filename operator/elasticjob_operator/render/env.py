@@ -24,16 +24,24 @@ _FIELDS = {
 
 
 def agent_env(
-    job: ElasticJob, container: Mapping[str, Any], *, slot: int, settings: Settings, bootstrap: Bootstrap | None = None
+    job: ElasticJob,
+    container: Mapping[str, Any],
+    *,
+    slot: int,
+    settings: Settings,
+    bootstrap: Bootstrap | None = None,
+    persisted_step: int | None = None,
 ) -> list[Env]:
     """Return the trainer container's own variables, then the agent's.
 
-    `bootstrap` is the part of the spec record that names the pod.
+    `bootstrap` is the part of the spec record that names the pod, `persisted_step` one that is known to be on disk.
     """
     own = list(container.get("env") or [])
     literals = _literals(job, container, slot, settings)
     if bootstrap is not None:
         literals[constants.ENV_SPEC] = encode_bootstrap(bootstrap)
+    if job.spec.keep is not None and job.spec.keep.persist_to is not None and persisted_step is not None:
+        literals[constants.ENV_KEEP_PERSISTED] = str(persisted_step)
     ours = [{"name": name, "value": value} for name, value in literals.items()]
     fields = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in _FIELDS.items()]
     return own + ours + fields

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from elasticjob_api import constants
-from elasticjob_api.bootstrap import Bootstrap
 from elasticjob_api.job import ElasticJob, trainer_container
 from elasticjob_api.quantity import bytes_of
 from elasticjob_api.spec import AgentMode, Keep
@@ -42,8 +41,7 @@ def render_pod(source: PodSource, *, slot: int, name: str) -> dict[str, Any]:
         "subdomain": job.metadata.name,
         "terminationGracePeriodSeconds": _grace_s(job),
         "containers": [
-            _trainer(job, container, slot, settings, source.bootstrap) if container == trainer else container
-            for container in spec["containers"]
+            _trainer(source, container, slot) if container == trainer else container for container in spec["containers"]
         ],
         "volumes": [*(spec.get("volumes") or []), *volumes(job, trainer), *credential_volumes(job, settings)],
     }
@@ -124,19 +122,25 @@ def _linger_s(keep: Keep | None) -> int:
     return min(constants.KEEP_LINGER_S, math.ceil(bytes_of(keep.size_limit) / constants.KEEP_LINGER_BYTES_PER_S))
 
 
-def _trainer(
-    job: ElasticJob, container: dict[str, Any], slot: int, settings: Settings, bootstrap: Bootstrap | None
-) -> dict[str, Any]:
+def _trainer(source: PodSource, container: dict[str, Any], slot: int) -> dict[str, Any]:
+    job = source.job
     agent = pod_constants.INJECTED_AGENT if job.spec.agent.mode is AgentMode.INJECT else pod_constants.PROVIDED_AGENT
     command = [agent, "--pod", "--", *container["command"], *(container.get("args") or [])]
     rest = {field: value for field, value in container.items() if field != "args"}
     return {
         **rest,
         "command": command,
-        "env": agent_env(job, container, slot=slot, settings=settings, bootstrap=bootstrap),
+        "env": agent_env(
+            job,
+            container,
+            slot=slot,
+            settings=source.settings,
+            bootstrap=source.bootstrap,
+            persisted_step=source.persisted_step,
+        ),
         "volumeMounts": [
             *(container.get("volumeMounts") or []),
             *mounts(job, container),
-            *credential_mounts(settings),
+            *credential_mounts(source.settings),
         ],
     }

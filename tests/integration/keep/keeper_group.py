@@ -117,6 +117,7 @@ class KeeperGroup:
         run: str = RUN,
         size_limit: int | None = None,
         persist_to: Path | None = None,
+        persisted_step: int | None = None,
         stall_s: float = 60.0,
         tls: TlsFiles | None = None,
         keeper: type[KeeperClient] = KeeperClient,
@@ -136,6 +137,7 @@ class KeeperGroup:
             persist_to="" if shared is None else str(shared),
             persist_every_s=self.persist_every_s,
             persist_keep=self.persist_keep,
+            persisted_step=persisted_step,
             persist_stall_s=stall_s,
             **files,
         )

@@ -52,6 +52,8 @@ class OpenRequest:
     """Seconds between two of them."""
     persist_keep: int = 2
     """How many whole steps stay there."""
+    persisted_step: int | None = None
+    """A directory without a whole step of this number or a higher one is not the right one; None: any directory is."""
     persist_stall_s: float = 60.0
     """Seconds without progress after which a write has failed."""
 

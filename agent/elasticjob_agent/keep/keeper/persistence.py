@@ -62,6 +62,8 @@ class Persistence:
         self._clock = clock
         self._shared = opened.persist_to
         self._keep = opened.persist_keep
+        self._wanted = opened.persisted_step
+        """The directory has to have a step of this number or a higher one before it is used; None: it may be used."""
         self._lock = threading.RLock()
         self._schedule = PersistTimer(opened.persist_every_s, now_s=clock())
         self._writer = WriterProcess(opened.persist_to, opened.job, stall_s=opened.persist_stall_s or STALL_S)
@@ -261,6 +263,9 @@ class Persistence:
 
     def _on_listed(self, reply: WriterAnswer) -> None:
         with self._lock:
+            if not reply.error:
+                reply = replace(reply, error=persisting.missing_step(reply.steps or (), self._wanted, self._shared))
+                self._wanted = self._wanted if reply.error else None
             self._set_trouble("directory", reply.error)
         self._accept(reply)
         self._notify(is_listed=not reply.error)

@@ -56,6 +56,16 @@ class PersistTimer:
         self.due_s = now_s + min(self._every_s, RETRY_S)
 
 
+def missing_step(found: Iterable[str], wanted: int | None, directory: str) -> str:
+    """Return that the directory is not the one in which a step was, without a full stop; empty if it may be."""
+    if wanted is None or any(PersistedStep.parse(text).step.number >= wanted for text in found):
+        return ""
+    return (
+        f"{directory} has no step from {wanted} on, which status.keep.persistedStep names; "
+        "another volume may be mounted there, or none"
+    )
+
+
 def find_trouble(news: Mapping[Member, PersistAnnouncement], announced: Iterable[Member]) -> str:
     """Return why no step can be persisted, without its full stop; empty if nothing is in the way.
 

@@ -8,6 +8,7 @@ from elasticjob_api.status import Condition, JobStatus, KeepStatus, LastFailure,
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.text import node_count_text, pluralize
 from elasticjob_operator.policy.status.conditions import is_true
+from elasticjob_operator.policy.status.keep import OF_PERSISTING
 
 
 def events(before: JobStatus, after: JobStatus) -> tuple[Event, ...]:
@@ -84,7 +85,7 @@ def _keep_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     if now.persist_error and not was.persist_error:
         yield Event(EventReason.PERSIST_FAILED, now.persist_error, warning=True)
     degraded = _became_true(before, after, ConditionType.KEEP_DEGRADED)
-    if degraded is not None and degraded.reason != EventReason.PERSIST_FAILED:
+    if degraded is not None and degraded.reason not in OF_PERSISTING:
         too_small = degraded.reason == EventReason.KEEP_TOO_SMALL
         reason = EventReason.KEEP_TOO_SMALL if too_small else EventReason.KEEP_DEGRADED
         yield Event(reason, degraded.message, warning=True)

@@ -18,8 +18,9 @@ from elasticjob_operator.policy.status.keep_total import first_reason, keep_tota
 ALL_KEPT, NOT_REPORTED, OFF, NOT_RUNNING = "AllKept", "NotReported", "Off", "NotRunning"
 NO_STEP = "NoStepCommitted"
 TOO_SMALL, TOO_FEW_NODES = "KeepTooSmall", "TooFewNodes"
-NODES_DEGRADED, PERSIST_FAILED = "NodesDegraded", "PersistFailed"
-"""Reasons of the condition KeepDegraded: the last four while it is True, the others while it is False."""
+NODES_DEGRADED, PERSIST_FAILED, PERSIST_UNREADABLE = "NodesDegraded", "PersistFailed", "PersistUnreadable"
+"""Reasons of the condition KeepDegraded: the last five while it is True, the others while it is False."""
+OF_PERSISTING = frozenset({PERSIST_FAILED, PERSIST_UNREADABLE})
 
 
 def keep_status(snapshot: JobSnapshot) -> KeepStatus | None:
@@ -103,10 +104,12 @@ def _undegraded(reports: Sequence[KeepReport]) -> str:
 
 def _degradations(snapshot: JobSnapshot, keep: Keep) -> Iterator[tuple[str, str]]:
     spec = snapshot.job.spec
+    # No worker runs on a node that waits, so this one is first.
+    yield PERSIST_UNREADABLE, _first(snapshot, lambda report: report.persist_error if report.is_waiting else "")
     yield TOO_SMALL, memory_remark(spec) or _first(snapshot, lambda report: volume_remark(keep, report))
     yield TOO_FEW_NODES, copies_remark(spec)
     yield NODES_DEGRADED, _first(snapshot, lambda report: report.degraded)
-    yield PERSIST_FAILED, _first(snapshot, lambda report: report.persist_error)
+    yield PERSIST_FAILED, _first(snapshot, lambda report: "" if report.is_waiting else report.persist_error)
 
 
 def _first(snapshot: JobSnapshot, why: Callable[[KeepReport], str]) -> str:

@@ -60,7 +60,7 @@ def _node(snapshot: JobSnapshot, slot: int, owner: SlotPod, round_: _Round) -> N
     session = snapshot.view.nodes[agent].record if agent else None
     was_member = slot in round_.slots
     unreported = same_states("U" if was_member else "P", nproc_per_node(snapshot.job.spec))
-    ranks = states_of(report) if report else unreported
+    ranks = (states_of(report) if report else "") or unreported  # a node that waits reports before it has workers
     samples = snapshot.view.samples.get(agent) if agent else None
     cpu, memory = (samples.cpu_percent[: len(ranks)], samples.memory_bytes[: len(ranks)]) if samples else ((), ())
     return NodeStatus(

@@ -11,6 +11,7 @@ from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.text import node_count_text
 from elasticjob_operator.policy.lifecycle.unknown_fields import WAITING
 from elasticjob_operator.policy.status.conditions import STARTING, SUSPENDING
+from elasticjob_operator.policy.status.keep import PERSIST_UNREADABLE
 from elasticjob_operator.policy.status.pending_reason import first_pending_reason
 
 MESSAGE_LIMIT = 1024
@@ -65,6 +66,9 @@ def _from_waiting(snapshot: JobSnapshot, by_type: dict[str, Condition]) -> tuple
     """Return the reason while no round is active: the problem of a pod comes before the cause of the round."""
     if (pending := first_pending_reason(snapshot)) is not None:
         return pending.reason, pending.message
+    keep = by_type.get(ConditionType.KEEP_DEGRADED)
+    if keep is not None and keep.status == "True" and keep.reason == PERSIST_UNREADABLE:
+        return keep.reason, keep.message
     state, running = snapshot.view.state, by_type.get(ConditionType.RUNNING)
     message = running.message if running else ""
     if running is not None and running.status == "Unknown":

@@ -230,6 +230,19 @@ async def test_a_directory_that_is_missing_at_first_is_used_later(keep_dir: Path
         await aeventually(lambda: not nodes[0].client.persist.error, what="the error ends")
 
 
+async def test_a_directory_without_the_step_that_was_there_is_not_used_until_it_has_it(
+    keep_dir: Path, tmp_path: Path
+) -> None:
+    async with keeper_group(keep_dir, persist_to=tmp_path) as group:
+        node = await group.add(0, persisted_step=100)
+        await aeventually(lambda: node.client.persist.error, what="an error")
+        assert node.client.persist.error.startswith(f"{tmp_path} has no step from 100 on, which status.keep.persistedStep")
+        assert not node.client.persist.is_listed
+        path_of(tmp_path, KeptStep(Lineage(1, "before"), 100, 1)).mkdir()
+        await aeventually(lambda: node.client.persist.is_listed, what="the list")
+        assert not node.client.persist.error
+
+
 async def test_a_writer_that_hangs_delays_nothing_and_is_replaced(keep_dir: Path, tmp_path: Path) -> None:
     async with keeper_group(keep_dir, persist_to=tmp_path) as group:
         nodes = [await group.add(slot, stall_s=3.0) for slot in range(2)]

@@ -112,3 +112,10 @@ def test_the_options_of_persisted_steps_win_over_the_variables() -> None:
     of_options = PersistSettings(directory=Path("/disk"), every_s=2.5, keep=100, may_resume=False)
     assert persist_of(*options, **variables) == of_options
     assert persist_of("--keep-no-resume", **{**variables, constants.ENV_KEEP_RESUME: "1"}) == of_pod
+
+
+@pytest.mark.parametrize(("text", "step"), [("120", 120), ("0", 0), ("", None), ("-1", None), ("x", None)])
+def test_the_operator_names_a_step_that_the_directory_must_have(text: str, step: int | None) -> None:
+    found = persist_of("--keep-persist-to", "/disk", **{constants.ENV_KEEP_PERSISTED: text})
+    assert found is not None
+    assert found.persisted_step == step

@@ -132,5 +132,6 @@ def test_a_worker_does_not_see_how_the_agent_keeps_steps() -> None:
         constants.ENV_KEEP_PERSIST_EVERY,
         constants.ENV_KEEP_PERSIST_KEEP,
         constants.ENV_KEEP_RESUME,
+        constants.ENV_KEEP_PERSISTED,
     )
     assert not set(names) & environment(**dict.fromkeys(names, "1")).keys()

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import pytest
@@ -13,7 +13,7 @@ from elasticjob_api.records import SpecRecord
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.spec import CleanPodPolicy
-from elasticjob_api.status import JobStatus
+from elasticjob_api.status import JobStatus, KeepStatus
 from elasticjob_operator.model.actions import (
     Action,
     Apply,
@@ -164,6 +164,18 @@ def test_a_pod_gets_its_bootstrap_and_revision_from_the_spec_that_names_it() -> 
     (trainer,) = body_of(creation)["spec"]["containers"]
     (value,) = [env["value"] for env in trainer["env"] if env["name"] == ENV_SPEC]
     assert decode_bootstrap(value) == bootstrap_of(spec, 48213)
+
+
+def test_a_pod_gets_the_step_that_is_known_to_be_on_disk() -> None:
+    def source_with(kept: KeepStatus | None) -> int | None:
+        job_state = JobState(expected_pods={"j-0-a"})
+        made = planned(view(spec=written(0)), job_state=job_state, status=replace(STARTED, keep=kept))
+        (creation,) = of(made, CreatePod)
+        return creation.source.persisted_step
+
+    assert source_with(KeepStatus(persisted_step=120)) == 120
+    assert source_with(KeepStatus()) is None
+    assert source_with(None) is None
 
 
 def test_no_pod_is_rendered_before_it_is_created() -> None:

@@ -152,6 +152,18 @@ def test_the_agent_of_a_job_that_persists_steps_has_the_directory_and_its_limits
     assert tuple(found[f"ELASTICJOB_KEEP_{name}"] for name in names) == values
 
 
+@pytest.mark.parametrize(
+    ("persist_to", "step", "value"),
+    [("/ckpt", 120, "120"), ("/ckpt", 0, "0"), ("/ckpt", None, None), (None, 120, None)],
+)
+def test_the_agent_knows_the_step_that_the_directory_must_have(
+    persist_to: str | None, step: int | None, value: str | None
+) -> None:
+    of = job(keep=Keep(size_limit="1Gi", persist_to=persist_to))
+    found = agent_env(of, {}, slot=0, settings=SETTINGS, persisted_step=step)
+    assert {env["name"]: env.get("value") for env in found}.get("ELASTICJOB_KEEP_PERSISTED_STEP") == value
+
+
 def test_the_agent_has_the_bootstrap_of_the_spec_that_names_its_pod() -> None:
     given: dict[str, Any] = {}
     bootstrap = bootstrap_of(SpecRecord(min=1, max=1, desired=1), 7)

@@ -9,6 +9,7 @@ from elasticjob_agent.keep.rules.persisting import (
     PersistAnnouncement,
     PersistTimer,
     find_trouble,
+    missing_step,
     newest_eligible,
     next_order,
     parts_to_write,
@@ -163,3 +164,17 @@ def test_a_step_that_is_in_use_stays() -> None:
 def test_nothing_goes_while_no_step_of_the_training_is_there() -> None:
     found = {persisted(1000, OLD, OTHER): 1, persisted(900, OLD, OTHER): 2, persisted(800, OLD, OTHER): 3}
     assert superfluous(found, History.parse("5.now.*"), RUN, keep=1) == []
+
+
+@pytest.mark.parametrize(
+    ("numbers", "wanted", "is_missing"),
+    [((), None, False), ((), 0, True), ((90,), 100, True), ((100,), 100, False), ((90, 110), 100, False)],
+)
+def test_a_directory_without_the_step_that_was_there_is_not_the_right_one(
+    numbers: tuple[int, ...], wanted: int | None, *, is_missing: bool
+) -> None:
+    found = [f"0badcafe.7.0000000a.{number}.2" for number in numbers]
+    why = missing_step(found, wanted, "/ckpt")
+    assert bool(why) is is_missing
+    if is_missing:
+        assert why.startswith(f"/ckpt has no step from {wanted} on, which status.keep.persistedStep names; ")

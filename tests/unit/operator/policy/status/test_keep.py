@@ -173,6 +173,15 @@ def test_a_step_that_could_not_be_persisted_is_remarked_beside_missing_copies() 
     )
 
 
+def test_a_job_that_waits_for_its_directory_is_remarked_first() -> None:
+    waiting = KeepReport(persist_error="training waits", is_waiting=True)
+    small = Keep(size_limit="1Gi", persist_to="/ckpt", copies=3)
+    reason, message = why(reported(KeepReport(persist_error="the disk is full"), waiting), keep=small)
+    assert reason == "PersistUnreadable"
+    assert message.startswith("j-1: training waits; ")
+    assert message.endswith("; j-0: the disk is full")
+
+
 def test_a_suspended_job_still_has_its_persisted_step() -> None:
     stopped = view(spec=record(suspended=True), state=state(RoundPhase.SUSPENDED))
     at = "2026-01-01T00:00:00Z"

@@ -4,12 +4,14 @@ from typing import Any
 
 import pytest
 
+from elasticjob_api.records import KeepReport
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.rendezvous_view import RendezvousView
+from elasticjob_api.spec import Keep
 from elasticjob_api.status import JobStatus
 from elasticjob_operator.model.job_state import JobState
 from elasticjob_operator.policy.status.build import next_status
-from testing.builders import active, job, membership, pod, record, running, seen, state, view
+from testing.builders import active, job, member, membership, pod, record, running, samples, seen, state, view
 
 BAD_IMAGE = pod(0, phase="Pending", reason="ImagePullBackOff", message="Back-off pulling image x")
 ROUND = {"membership": membership(0, 1)}
@@ -51,6 +53,15 @@ def test_the_message_of_a_failed_creation_is_that_of_the_api_server() -> None:
 
 def test_a_starting_job_has_a_message_and_no_reason() -> None:
     assert reason_of(view(0, nodes={}), pod(0, phase="Pending")) == ("", "waiting for pods")
+
+
+@pytest.mark.parametrize("cause", [Cause.FIRST, Cause.RESUMED, Cause.NODE_LOST])
+def test_a_job_that_waits_for_its_directory_has_the_reason(cause: Cause) -> None:
+    waiting = samples(keep=KeepReport(persist_error="training waits until /ckpt can be listed", is_waiting=True))
+    at = view(0, state=state(cause=cause), samples={member(0): waiting})
+    keep = Keep(size_limit="1Gi", persist_to="/ckpt", copies=0)
+    expected = ("PersistUnreadable", "j-0: training waits until /ckpt can be listed")
+    assert reason_of(at, pod(0), keep=keep) == expected
 
 
 def test_a_restarting_job_has_the_cause_of_the_round() -> None:
