@@ -188,7 +188,7 @@ class Keeper:
             self._listener,
             report=self._report,
             wake=self._wake,
-            on_fetched=self._send_soon,
+            send=self._send_soon,
             persistence=self._persistence,
         )
         return Answer(number, run=self._steps.volume.run, holdings=self._holdings(), port=self._peers.port)

@@ -21,6 +21,7 @@ from elasticjob_agent.keep.keeper.messages import (
     PeersRequest,
     ProgressUpdate,
 )
+from elasticjob_agent.keep.keeper.persist_messages import PersistUpdate
 from elasticjob_agent.keep.keeper.persistence import Persistence
 from elasticjob_agent.keep.keeper.replica_sender import ReplicaSender
 from elasticjob_agent.keep.keeper.round_peers import CopyRound, RoundPeers, parse_member
@@ -45,6 +46,10 @@ from elasticjob_api.rendezvous_state import Member
 
 _BACKGROUND_NICE = 10
 _LATER_S = 1.0
+_NO_DIRECTORY = (
+    "no step is persisted, because the leader of the round was started without keep.persistTo; "
+    "delete its pod, or start its agent with --keep-persist-to"
+)
 
 
 class PeerConnections:
@@ -58,18 +63,21 @@ class PeerConnections:
         *,
         report: Callable[[str], None],
         wake: Callable[[], None],
-        on_fetched: Callable[[FetchResult], None],
+        send: Callable[[FetchResult | PersistUpdate], None],
         persistence: Persistence | None = None,
     ) -> None:
-        """Serve what connects to `listener`, if there is one. `persistence` is None if nothing is persisted.
+        """Serve what connects to `listener`, if there is one. `persistence` is None if nothing is persisted here.
 
-        `wake` is called from any thread when `update` has something to do, `on_fetched` when a fetch has ended.
+        `wake` is called from any thread when `update` has something to do, `send` when the agent has to know something.
         """
         self._steps = steps
+        self._report = report
+        self._send = send
+        self._leads_others = False
+        """Whether this node has no shared directory, and leads members that have one."""
         self._wake = wake
         self._persistence = persistence
         self._peers: RoundPeers | None = None
-        self._on_fetched = on_fetched
         self._credentials = CurrentCredentials(opened, report)
         self._dialer = KeeperDialer(self._credentials.require)
         self._throttle = Throttle()
@@ -146,8 +154,8 @@ class PeerConnections:
         """End the copies, fetches and the commit channel of the round."""
         self.cancel_fetch()
         self._sender.end_round()
-        self._end_leading()
         self._round = self._peers = None
+        self._end_leading()
 
     def fetch(self, request: FetchRequest) -> None:
         """Begin to fetch; raise ControlError."""
@@ -158,7 +166,7 @@ class PeerConnections:
             request,
             decode_sources(request.sources, request.step.parts),
             port=self.port,
-            on_end=self._on_fetched,
+            on_end=self._send,
             clock=time.monotonic,
         )
 
@@ -175,6 +183,8 @@ class PeerConnections:
             self._leader = None
             if self._persistence is not None:
                 self._persistence.stop_leading()
+            else:
+                self._note_others(persist=False)
 
     def _rule(self, round_: CopyRound, peers: RoundPeers) -> Callable[[Mapping[Member, Announcement]], SafePoint]:
         hosts, persistence = dict(zip(peers.members, peers.hosts, strict=True)), self._persistence
@@ -183,14 +193,24 @@ class PeerConnections:
             if missing := describe_missing_parts(round_.lineage, announcements, hosts):
                 self._steps.volume.script_errors.note(round_.lineage, ScriptErrorKind.MISSING, missing)
             point = decide_safe_point(round_.lineage, announcements, hosts, copies=round_.copies)
-            if persistence is None:
-                return point
             current = {member: each for member, each in announcements.items() if each.lineage == round_.lineage}
             news = {member: each.persist for member, each in current.items() if each.persist is not None}
+            if persistence is None:
+                if self._peers is peers:  # else another node leads by now
+                    self._note_others(persist=bool(news))
+                return point
             held = {member: each.held for member, each in current.items()}
             return persistence.lead(point, news, peers.members, held)
 
         return decide
+
+    def _note_others(self, *, persist: bool) -> None:
+        """Let the agent know whether members persist steps under this leader, which orders none."""
+        if persist != self._leads_others:
+            self._leads_others = persist
+            self._send(PersistUpdate(error=_NO_DIRECTORY if persist else ""))
+            if persist:
+                self._report(_NO_DIRECTORY)
 
     # --- changes -----------------------------------------------------------------------------------------------------
 

@@ -203,6 +203,33 @@ async def test_a_node_that_was_started_without_the_directory_is_named(keep_dir: 
         assert whole_numbers(tmp_path) == []
 
 
+async def test_a_leader_that_was_started_without_the_directory_reports_that_nothing_is_persisted(
+    keep_dir: Path, tmp_path: Path
+) -> None:
+    async with keeper_group(keep_dir) as group:
+        leader, other = await group.add(0), await group.add(1, persist_to=tmp_path)
+        await group.round(leader, other)
+        group.publish(1)
+        await group.until_committed(group.step(1))
+        await aeventually(lambda: leader.client.persist.error, what="an error")
+        assert (
+            "the leader of the round was started without keep.persistTo; delete its pod" in leader.client.persist.error
+        )
+        assert whole_numbers(tmp_path) == []
+        group.set_peers(other)  # which names the member without it
+        await aeventually(lambda: "slot 0 has no such directory" in other.client.persist.error, what="an error")
+        await aeventually(lambda: not leader.client.persist.error, what="the error of the old leader ends")
+
+
+async def test_a_leader_without_the_directory_among_others_without_it_reports_nothing(keep_dir: Path) -> None:
+    async with keeper_group(keep_dir) as group:
+        nodes = [await group.add(slot) for slot in range(2)]
+        await group.round(*nodes)
+        group.publish(1)
+        await group.until_committed(group.step(1))
+        assert [node.client.persist.error for node in nodes] == ["", ""]
+
+
 async def test_a_directory_that_cannot_be_written_is_reported_and_tried_again(keep_dir: Path, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     shared.symlink_to("/proc/sys")  # no user may make a directory there
@@ -236,7 +263,9 @@ async def test_a_directory_without_the_step_that_was_there_is_not_used_until_it_
     async with keeper_group(keep_dir, persist_to=tmp_path) as group:
         node = await group.add(0, persisted_step=100)
         await aeventually(lambda: node.client.persist.error, what="an error")
-        assert node.client.persist.error.startswith(f"{tmp_path} has no step from 100 on, which status.keep.persistedStep")
+        assert node.client.persist.error.startswith(
+            f"{tmp_path} has no step from 100 on, which status.keep.persistedStep"
+        )
         assert not node.client.persist.is_listed
         path_of(tmp_path, KeptStep(Lineage(1, "before"), 100, 1)).mkdir()
         await aeventually(lambda: node.client.persist.is_listed, what="the list")
