@@ -17,6 +17,7 @@ class NoSharedDir:
     report_last: Callable[[], Awaitable[None]]
     newest: PersistedStep | None = None
     has_listed: bool | None = None
+    lost = ""
 
     def __init__(self) -> None:
         self.on_trouble: Callable[[], None] = lambda: None

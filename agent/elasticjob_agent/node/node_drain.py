@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from elasticjob_agent.keep.client import KeeperClient
-from elasticjob_agent.keep.keeper.errors import KeeperError
+from elasticjob_agent.keep.keeper.errors import KeeperError, KeeperSilentError
 from elasticjob_agent.keep.rules.persisting import parts_to_write
 from elasticjob_agent.node.keeper_lister import KeeperEntry, KeeperLister
 from elasticjob_agent.rendezvous.protocol.keep.restore_choice import choose_restore
@@ -53,10 +53,17 @@ class NodeDrain:
         self._ending = ending
         self._within_s = within_s
         self._written: set[tuple[KeptStep, int]] = set()
+        self._newest: KeptStep | None = None
+        """The step to write."""
+        self._trouble = ""
+        """Why the last try failed."""
         self._logged: set[str] = set()
 
-    async def run(self) -> None:
-        """Return when the newest step is whole on disk, or when that cannot be in the time that there is."""
+    async def run(self) -> str:
+        """Return when the newest step is whole on disk, or when the time is over; then why it is not there.
+
+        The reason is a sentence without its full stop; it is empty if nothing is lost.
+        """
         clock = asyncio.get_running_loop().time
         wait_until_s, deadline_s = clock() + _WAITING_SHARE * self._within_s, clock() + self._within_s
         is_over = False
@@ -65,17 +72,27 @@ class NodeDrain:
                 keepers = await self._lister.list_all()
                 if clock() >= wait_until_s or all(each.sealed == self._ending.nonce for each in keepers.values()):
                     is_over = await self._write(keepers, deadline_s - clock())
+                self._trouble = ""
             except (KeeperError, EtcdError, RecordError) as error:
-                self._log_once(f"the last kept steps of this node are not on disk yet, trying again: {error}")
+                self._trouble = "it was still being written" if isinstance(error, KeeperSilentError) else str(error)
                 keepers = {}
+                self._log_once(f"the last kept steps of this node are not on disk yet, trying again: {error}")
             # A node that is done waits for the others. Without its record they would choose another step.
             if not is_over:
                 await asyncio.sleep(_LOOK_S * (1 + len(keepers) / _NODES_OF_A_LOOK))
+        return "" if is_over else self._lost()
 
     def _log_once(self, sentence: str) -> None:
         if sentence not in self._logged:
             self._logged.add(sentence)
             log.warning("%s", sentence)
+
+    def _lost(self) -> str:
+        what = "the last steps were" if self._newest is None else f"step {self._newest.number} was"
+        why = self._trouble or "other nodes have not written their parts"
+        text = f"{what} not written to keep.persistTo in the {self._within_s:g} s that this node had at its end: {why}"
+        log.warning("%s", text)
+        return text
 
     async def _write(self, keepers: Mapping[Member, KeeperEntry], left_s: float) -> bool:
         """Write this node's share of the newest step; return whether nothing is left to do for any node.
@@ -83,7 +100,7 @@ class NodeDrain:
         Raises:
             KeeperError: it could not be written.
         """
-        step = newest_in_memory(self._ending.history, keepers)
+        step = self._newest = newest_in_memory(self._ending.history, keepers)
         if step is None or await self._look_on_disk(step, left_s):
             return True
         indices = [i for i in sorted(share_of(step, keepers, self._me)) if (step, i) not in self._written]

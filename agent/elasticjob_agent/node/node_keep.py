@@ -185,7 +185,7 @@ class NodeKeep(KeepPort):
         return replace(
             keep_report(self._keeper, self._commits, self._shared.newest),
             size_limit_bytes=self._settings.size_limit or 0,
-            persist_error=self._waits_for or self._keeper.persist.error,
+            persist_error=self._shared.lost or self._waits_for or self._keeper.persist.error,
             is_waiting=self.is_waiting,
         )
 

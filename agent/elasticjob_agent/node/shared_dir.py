@@ -61,6 +61,8 @@ class SharedDir:
         """Called then, before: the node's report goes with its session."""
         self.on_trouble: Callable[[], None] = lambda: None
         """Called when the step of the round cannot be read, and when it can."""
+        self.lost = ""
+        """Why the last steps of this node are not on disk, as a sentence without its full stop; empty if they are."""
         self._keeper = keeper
         self._lister = lister
         self._persist = persist
@@ -119,6 +121,7 @@ class SharedDir:
         if self._departure is not None and self._departure.nonce != state.nonce:
             self.stop()
             self._departure = None
+            self.lost = ""
         if not state.phase.is_final:
             with suppress(RecordError):  # nothing of it is restored
                 self._history = History.parse(state.history_of_next_round())
@@ -178,7 +181,7 @@ class SharedDir:
 
     async def _drain(self, departure: _DepartureWait, me: Member) -> None:
         run = "" if self._state is None else self._state.run
-        await NodeDrain(
+        self.lost = await NodeDrain(
             self._keeper,
             self._lister,
             me,

@@ -14,11 +14,11 @@ def keep_sentences(spec: Mapping[str, Any], status: Mapping[str, Any], *, now_s:
     if not spec.get("keep"):
         return
     kept = status.get("keep") or {}
-    is_ended = status.get("phase") in _ENDED
+    has_stopped = status.get("phase") in {*_ENDED, "Suspended"}
     yield _in_memory(str(status.get("phase") or ""), kept, now_s)
     if directory := one_line(str(spec["keep"].get("persistTo") or "")):
         yield from (
-            persisted_sentences(kept, directory, now_s=now_s) if is_ended else [_persisted(kept, directory, now_s)]
+            persisted_sentences(kept, directory, now_s=now_s) if has_stopped else [_persisted(kept, directory, now_s)]
         )
     if skipped := int(kept.get("skipped") or 0):
         verb = "was" if skipped == 1 else "were"
@@ -28,7 +28,7 @@ def keep_sentences(spec: Mapping[str, Any], status: Mapping[str, Any], *, now_s:
 
 
 def persisted_sentences(kept: Mapping[str, Any], directory: str, *, now_s: float) -> Iterator[str]:
-    """Yield what an ended job has on disk, and what it has lost."""
+    """Yield what an ended or suspended job has on disk, and what it has lost."""
     step, last = kept.get("persistedStep"), kept.get("step")
     yield f"No step was written to {directory}." if step is None else _persisted(kept, directory, now_s)
     if last is not None and (step is None or last > step):

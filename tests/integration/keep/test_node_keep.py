@@ -53,16 +53,13 @@ def active(round_: int, **fields: Any) -> RendezvousState:
 
 
 def node_keep(
-    directory: Path, store: InMemoryStore, host: str = "", shared: Path | None = None, restore_timeout_s: float = 120.0
+    directory: Path, store: InMemoryStore, host: str = "", shared: Path | None = None, **settings: float
 ) -> NodeKeep:
     """Return the kept steps of a node whose keeper is not started yet; `shared` is where it persists them."""
     volume = OpenRequest(str(directory), KEYS.prefix, host=host, persist_to=str(shared or ""), persist_keep=2)
-    settings = KeepSettings(
-        directory=directory,
-        restore_timeout_s=restore_timeout_s,
-        persist=None if shared is None else PersistSettings(directory=shared),
-    )
-    return NodeKeep(volume, KeeperLister(InMemoryEtcd(store), KEYS), settings)
+    persist = None if shared is None else PersistSettings(directory=shared)
+    given = KeepSettings(directory=directory, persist=persist, **settings)  # type: ignore[arg-type]  # a table of times
+    return NodeKeep(volume, KeeperLister(InMemoryEtcd(store), KEYS), given)
 
 
 def join(store: InMemoryStore, member: Member, holdings: HoldingsRecord | None) -> None:
@@ -238,3 +235,36 @@ async def test_what_is_listed_counts_only_with_the_state(keep_dir: Path, tmp_pat
         keep.restore_phase(replace(active(3, history="1.nonce1.7"), phase=RoundPhase.FORMING))
         await aeventually(lambda: keep.holdings and keep.holdings.has_listed, what="the list")
         assert keep.holdings.persisted == PERSISTED
+
+
+@pytest.mark.parametrize("is_usable", [True, False])
+async def test_a_node_reports_the_last_step_that_it_could_not_write(
+    keep_dir: Path, tmp_path: Path, *, is_usable: bool
+) -> None:
+    store, shared = InMemoryStore(), tmp_path / "shared"
+    shared.mkdir()
+    keep = node_keep(keep_dir, store, HOST, shared, linger_s=60.0 if is_usable else 1.0)
+    await keep.start()
+    try:
+        keep.observe(ME, link_secret=SECRET, leads=False)
+        await until_complete(keep, active(1))
+        keep.report_start()
+        publish(Path(keep.variables()[constants.ENV_KEEP]), "step-7", {"state": b"x"})
+        if not is_usable:
+            shared.rename(tmp_path / "away")
+        await keep.seal()
+        suspended = RendezvousState(
+            phase=RoundPhase.SUSPENDED, round=1, nonce="ended", run=RUN, history=active(1).history_of_next_round()
+        )
+        keep.restore_phase(suspended)
+        assert keep.holdings is not None
+        join(store, ME, replace(keep.holdings, sealed=suspended.nonce))
+        await aeventually(lambda: not keep.lingers(suspended), what="the end of the node")
+        report = keep.report()
+        assert report.persisted_step == (7 if is_usable else None)
+        lost = "step 7 was not written to keep.persistTo in the 1 s that this node had at its end: cannot use "
+        assert report.persist_error.startswith("" if is_usable else lost)
+        assert bool(report.persist_error) is not is_usable
+        assert not report.is_waiting
+    finally:
+        await keep.close(erase=True)

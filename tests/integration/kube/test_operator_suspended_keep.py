@@ -86,3 +86,32 @@ def test_a_resumed_job_restores_the_step_that_its_suspension_has_written(
     rig.until("a newer committed step", lambda: rig.status().get("keep", {}).get("step") == 10, within_s=90)
     rig.finish.touch()
     rig.phase("Succeeded")
+
+
+def test_a_resumed_job_whose_volume_is_empty_waits_for_its_step_and_shows_that(
+    rig: KubeStack, shared: Path, tmp_path: Path
+) -> None:
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    rig.start_node(cwd=tmp_path)
+    rig.start_operator()
+    rig.create_job(keeping_job(rig, shared, journal))
+    rig.until("the first life", lambda: restored(journal, 1) == {"nothing"}, within_s=90)
+    rig.until("a committed step", lambda: rig.status().get("keep", {}).get("step") == 5, within_s=90)
+    suspend(rig)
+    rig.until("the step on disk", lambda: rig.status().get("keep", {}).get("persistedStep") == 5, within_s=90)
+    (whole,) = shared.glob("*/step-*")
+    away = whole.rename(tmp_path / whole.name)
+
+    rig.patch_job("j", {"suspend": False})
+    rig.until("the reason", lambda: rig.status().get("reason") == "PersistUnreadable", within_s=90)
+    message = rig.status()["message"]
+    assert f"{shared} has no step from 5 on, which status.keep.persistedStep names" in message
+    assert "mount the volume that has" in message
+    assert restored(journal, 2) == set()
+
+    away.rename(whole)
+    rig.until("the second life", lambda: restored(journal, 2) == {"5.0 5.1"}, within_s=90)
+    rig.until("no reason", lambda: not rig.status().get("reason"), within_s=90)
+    rig.finish.touch()
+    rig.phase("Succeeded")

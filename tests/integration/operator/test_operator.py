@@ -382,8 +382,8 @@ async def test_a_persisted_step_and_the_reason_without_one_reach_the_status_and_
         await stage.until("no pods", lambda: not stage.pods())
         await stage.confirm_deletions()
         await stage.until("suspended", lambda: stage.condition("Suspended").get("status") == "True")
-        await stage.until("on disk", lambda: stage.status().get("keep", {}).get("persistError") == "")
-        assert stage.status()["keep"].items() >= on_disk.items()
+        # Its agents have not taken the reason back, so a newer step may be lost.
+        assert stage.status()["keep"].items() >= {**on_disk, "persistError": "the disk is full"}.items()
 
 
 async def test_a_volume_of_kept_steps_without_memory_for_it_is_remarked_at_once() -> None:

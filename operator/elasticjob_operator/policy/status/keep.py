@@ -30,13 +30,13 @@ def keep_status(snapshot: JobSnapshot) -> KeepStatus | None:
         return None
     known = snapshot.status.keep
     if _is_suspended(snapshot):
-        return None if known is None or keep.persist_to is None else _on_disk(known)
+        return None if keep.persist_to is None else _on_disk(keep_status_at_end(snapshot) or KeepStatus())
     reports = [report for _, report in _reports(snapshot)]
     return _with_known(keep_total(reports), keep, known) if reports else known
 
 
 def keep_status_at_end(snapshot: JobSnapshot) -> KeepStatus | None:
-    """Return the steps of an ended job: those of its status, and what agents have written to disk since.
+    """Return the steps of a job whose pods end: those of its status, and what agents have written to disk since.
 
     Agents write the last steps after the end, and report them. The other fields stay as they were at the end.
     """
@@ -62,9 +62,10 @@ def _persisted_s(kept: KeepStatus) -> float:
 
 def _on_disk(known: KeepStatus) -> KeepStatus | None:
     """Return what remains without the memory of the pods; None if nothing does."""
-    if known.persisted_step is None:
-        return None
-    return KeepStatus(persisted_step=known.persisted_step, persisted_time=known.persisted_time)
+    left = KeepStatus(
+        persisted_step=known.persisted_step, persisted_time=known.persisted_time, persist_error=known.persist_error
+    )
+    return None if left == KeepStatus() else left
 
 
 def _with_known(total: KeepStatus, keep: Keep, known: KeepStatus | None) -> KeepStatus:
@@ -123,7 +124,7 @@ def _is_suspended(snapshot: JobSnapshot) -> bool:
 
 
 def _reports(snapshot: JobSnapshot) -> Iterator[tuple[int, KeepReport]]:
-    """Yield slot and report of each node; of an ended job, of the members of its last round."""
+    """Yield slot and report of each node; of an ended or suspended job, of the members of its last round."""
     for member in _members(snapshot):
         samples = snapshot.samples.get(member)
         if samples is not None and samples.keep is not None:
@@ -132,7 +133,7 @@ def _reports(snapshot: JobSnapshot) -> Iterator[tuple[int, KeepReport]]:
 
 def _members(snapshot: JobSnapshot) -> Sequence[Member]:
     membership = snapshot.view.membership
-    # Agents remove their samples when the job ends. The last ones are remembered.
-    if snapshot.view.is_final and membership is not None:
+    # Agents remove their samples when they end. The last ones are remembered.
+    if (snapshot.view.is_final or _is_suspended(snapshot)) and membership is not None:
         return sorted(membership.members, key=lambda member: member.slot)
     return [member for _, member in sorted(snapshot.slot_agents.items())]

@@ -193,6 +193,31 @@ def test_a_suspended_job_still_has_its_persisted_step() -> None:
     assert shown(stopped, keep=on_disk, suspend=True, status=BEFORE) is None
 
 
+def suspended(known: KeepStatus | None, *reports: KeepReport) -> KeepStatus | None:
+    """Return the steps that the status of a suspended job has when its members have ended after these reports."""
+    stopped = view(
+        spec=record(suspended=True), state=state(RoundPhase.SUSPENDED), membership=membership(*range(len(reports)))
+    )
+    job_state = JobState()
+    job_state.last_seen.samples = {member(slot): samples(keep=report) for slot, report in enumerate(reports)}
+    keep = Keep(size_limit="1Gi", persist_to="/ckpt")
+    return keep_status(seen(job(keep=keep, suspend=True, status=JobStatus(keep=known)), stopped, job_state=job_state))
+
+
+def test_a_suspended_job_has_what_its_agents_wrote_and_lost_at_their_end() -> None:
+    at, later = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
+    known = KeepStatus(step=20, round=1, bytes=9, persisted_step=10, persisted_time=at, persist_error="slow")
+    written = KeepReport(step=20, round=1, persisted_step=20, persisted_ns=1_767_225_601 * 10**9)
+    assert suspended(known, KeepReport(), written) == KeepStatus(persisted_step=20, persisted_time=later)
+    lost = "step 20 was not written to keep.persistTo"
+    kept = KeepReport(persisted_step=10, persisted_ns=1_767_225_600 * 10**9, persist_error=lost)
+    expected = KeepStatus(persisted_step=10, persisted_time=at, persist_error=lost)
+    assert suspended(known, kept, KeepReport()) == expected
+    assert suspended(expected) == expected
+    assert suspended(None, KeepReport(persist_error=lost)) == KeepStatus(persist_error=lost)
+    assert suspended(None) is None
+
+
 def test_until_an_agent_finds_a_persisted_step_the_last_known_one_is_shown() -> None:
     known = JobStatus(keep=KeepStatus(persisted_step=6, persisted_time="2026-01-01T00:00:00Z"))
     on_disk = Keep(size_limit="1Gi", persist_to="/ckpt")
