@@ -40,7 +40,13 @@ def _reason_and_message(snapshot: JobSnapshot, by_type: dict[str, Condition]) ->
     if not _is_true(by_type, ConditionType.RUNNING):
         return _from_unknown_fields(by_type, only=WAITING) or _from_waiting(snapshot, by_type)
     degraded = _from_degraded(snapshot, by_type)
-    return degraded if any(degraded) else _from_unknown_fields(by_type) or degraded
+    return degraded if any(degraded) else _from_unknown_fields(by_type) or _from_keep(by_type)
+
+
+def _from_keep(by_type: dict[str, Condition]) -> tuple[str, str]:
+    """Return why steps are kept less safely than requested; empty texts if they are not."""
+    found = by_type.get(ConditionType.KEEP_DEGRADED)
+    return (found.reason, found.message) if found is not None and found.status == "True" else ("", "")
 
 
 def _from_unknown_fields(by_type: dict[str, Condition], *, only: str = "") -> tuple[str, str] | None:
@@ -66,9 +72,8 @@ def _from_waiting(snapshot: JobSnapshot, by_type: dict[str, Condition]) -> tuple
     """Return the reason while no round is active: the problem of a pod comes before the cause of the round."""
     if (pending := first_pending_reason(snapshot)) is not None:
         return pending.reason, pending.message
-    keep = by_type.get(ConditionType.KEEP_DEGRADED)
-    if keep is not None and keep.status == "True" and keep.reason == PERSIST_UNREADABLE:
-        return keep.reason, keep.message
+    if (keep := _from_keep(by_type))[0] == PERSIST_UNREADABLE:
+        return keep
     state, running = snapshot.view.state, by_type.get(ConditionType.RUNNING)
     message = running.message if running else ""
     if running is not None and running.status == "Unknown":

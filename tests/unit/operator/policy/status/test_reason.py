@@ -81,6 +81,15 @@ def test_a_smaller_round_has_the_reason_of_the_missing_nodes() -> None:
     assert reason_of(at, pod(1), replicas=2, min_replicas=1) == ("NodesMissing", "1 of 2 nodes are running")
 
 
+def test_a_running_job_whose_steps_are_not_persisted_has_the_reason() -> None:
+    full = samples(keep=KeepReport(persist_error="the disk is full"))
+    of: dict[str, Any] = {"keep": Keep(size_limit="1Gi", persist_to="/ckpt", copies=0)}
+    assert reason_of(running(0, samples={member(0): full}), pod(0), **of) == ("PersistFailed", "j-0: the disk is full")
+    assert reason_of(running(0, samples={member(0): samples(keep=KeepReport())}), pod(0), **of) == ("", "")
+    smaller = running(0, spec=record(0, 1), state=active(0), samples={member(0): full})
+    assert reason_of(smaller, pod(0), replicas=2, min_replicas=1, **of)[0] == "NodesMissing"
+
+
 def test_a_failed_job_has_its_reason() -> None:
     at = view(state=state(RoundPhase.FAILED, cause=Cause.OPERATOR, message="DeadlineExceeded: too long"))
     assert reason_of(at) == ("DeadlineExceeded", "too long")
