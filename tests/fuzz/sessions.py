@@ -4,8 +4,10 @@ Each session proves its identity first. Then it sends the messages of a right co
 other bytes, other numbers, another order, another signature. All choices come from one random generator.
 """
 
+import contextlib
 import random
 import re
+import socket
 import time
 import zlib
 from collections.abc import Callable, Sequence
@@ -21,24 +23,14 @@ from elasticjob_agent.keep.volume.paths import KeptPart
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 from elasticjob_api.kept_steps import KeptStep, Lineage
 
-_PARTS = 8
+_PARTS = 4
+_FIRST_NUMBER = 1_000_000
+"""Steps that no worker has reached: their parts are taken until one is committed."""
 _NUMBER = re.compile(rb"[0-9]+")
 _NUMBERS = (b"0", b"1", b"-1", b"65535", b"65536", b"999999999999999", b"1e9", b"4611686018427387904", b"9" * 400)
-_TEXTS = (
-    b"..",
-    b"/",
-    b"../../x",
-    b"\\u0000",
-    b"\\ud800",
-    b"\n",
-    b"{",
-    b"[" * 2000,
-    b'"',
-    b"\xff",
-    b"a" * 70_000,
-    b"null",
-    b"NaN",
-)
+_TEXTS = (b"..", b"/", b"\\u0000", b"\\ud800", b"\n", b"{", b"[" * 2000, b'"', b"\xff", b"a" * 70_000, b"null", b"NaN")
+_ESCAPES = (b'"../../x"', b'"../../../x"')
+"""Names of files that would be out of the part: one in the volume, and one beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +53,17 @@ class SessionFuzzer:
         self._choices = choices
 
     def run(self, *, sessions: int | None = None, within_s: float | None = None) -> int:
-        """Open so many sessions, or as many as fit into the time; return how many lines were sent."""
-        sent, until_s = 0, None if within_s is None else time.monotonic() + within_s
-        while (sessions is None or sessions > 0) and (until_s is None or time.monotonic() < until_s):
-            sent += self.run_one()
-            sessions = None if sessions is None else sessions - 1
+        """Open so many sessions, or as many as fit into the time; return how many pieces were sent."""
+        began_s, count, sent = time.monotonic(), 0, 0
+        while (share := _share(count, sessions) + _share(time.monotonic() - began_s, within_s)) < 1:
+            # A false commit ends the round for all parts that come later.
+            sent += self.run_one((Purpose.PUT, Purpose.GET) if share < 0.75 else tuple(Purpose))
+            count += 1
         return sent
 
-    def run_one(self) -> int:
-        """Open one session and end it; return how many lines the keeper has taken."""
-        purpose = self._choices.choice(list(Purpose))
+    def run_one(self, purposes: Sequence[Purpose]) -> int:
+        """Open one session for one of these purposes and end it; return how many pieces were sent."""
+        purpose = self._choices.choice(purposes)
         pieces = self._spoil(self._conversation(purpose))
         connection = connect(self._address, stall_s=10.0)
         sent = 0
@@ -80,9 +73,9 @@ class SessionFuzzer:
                 self._send(session, piece)
                 sent += 1
             if self._choices.random() < 0.5:
-                session.receive(within_s=0.05)
+                _read_to_end(session)
         except TransferError:
-            pass  # the keeper has ended the session, or sends nothing
+            pass  # the keeper has ended the session
         finally:
             connection.close()
         return sent
@@ -98,13 +91,15 @@ class SessionFuzzer:
     # --- right conversations -----------------------------------------------------------------------------------------
 
     def _conversation(self, purpose: Purpose) -> list[Piece]:
-        step = KeptStep(self._lineage, self._choices.randrange(1, 50), _PARTS)
+        step = KeptStep(self._lineage, _FIRST_NUMBER + self._choices.randrange(3), _PARTS)
         part = KeptPart(step, self._choices.randrange(_PARTS))
         data = self._choices.randbytes(self._choices.randrange(200))
         match purpose:
             case Purpose.PUT:
                 offer = Offer(part, (("a", len(data)), ("b/c", 0)), self._lineage)
-                return [_piece(offer), Piece(data, is_message=False), _piece(Sums((zlib.crc32(data), 0)))]
+                name = self._choices.choice((*[b'"a"'] * 4, *_ESCAPES))
+                offered = Piece(frames.encode(offer).replace(b'"a"', name))
+                return [offered, Piece(data, is_message=False), _piece(Sums((zlib.crc32(data), 0)))]
             case Purpose.GET:
                 return [_piece(Get(part, 1)), _piece(Want((0, 0))), _piece(frames.Bad((0,)))]
             case Purpose.COMMIT:
@@ -147,6 +142,18 @@ class SessionFuzzer:
             return data
         match = self._choices.choice(found)
         return data[: match.start()] + self._choices.choice(_NUMBERS) + data[match.end() :]
+
+
+def _share(done: float, of: float | None) -> float:
+    return 0.0 if of is None else done / of
+
+
+def _read_to_end(session: Session) -> None:
+    """Let the keeper read all that was sent, and raise TransferError; a close might lose the last bytes."""
+    with contextlib.suppress(OSError):
+        session.connection._socket.shutdown(socket.SHUT_WR)
+    while True:
+        session.receive()
 
 
 def _piece(message: frames.Message) -> Piece:

@@ -1,7 +1,7 @@
 """Volumes of pods whose workers have another user than the agent, or whose user owns no volume."""
 
-import os
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,6 +17,7 @@ from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_api import constants
 from elasticjob_etcd.memory.client import InMemoryEtcd
 from elasticjob_etcd.memory.store import InMemoryStore
+from testing.processes import other_user
 from tests.integration.keep.keeper_group import keeper_group
 from tests.integration.keep.keepers import keeper
 from tests.integration.keep.namespaces import run_as_user
@@ -25,7 +26,14 @@ from tests.integration.keep.test_node_keep import HOST, KEYS, ME, OTHER, SECRET,
 
 USER = 12345
 PUBLISH = 'umask 077; mkdir "$1/writing"; printf weights > "$1/writing/state"; mv "$1/writing" "$1/step-7"'
-needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
+# Not `subprocess` with a `user`: it would fork, and a process that uses gRPC may not survive a fork.
+_BECOME = f"""
+import os, sys
+os.setgroups([])
+os.setresgid({USER}, {USER}, {USER})
+os.setresuid({USER}, {USER}, {USER})
+os.execv("/bin/sh", ["sh", "-ec", sys.argv[1], "sh", sys.argv[2]])
+"""
 
 
 def empty_dir(keep_dir: Path, name: str = "") -> Path:
@@ -39,8 +47,8 @@ def empty_dir(keep_dir: Path, name: str = "") -> Path:
 
 def run_worker(script: str, directory: str) -> subprocess.CompletedProcess[str]:
     """Run a shell script as a worker of another user, with this directory as its argument."""
-    command = ["/bin/sh", "-ec", script, "sh", directory]
-    return subprocess.run(command, user=USER, group=USER, extra_groups=[], capture_output=True, text=True, check=False)
+    command = [sys.executable, "-S", "-c", _BECOME, script, directory]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @asynccontextmanager
@@ -53,7 +61,7 @@ async def node(directory: Path, store: InMemoryStore, *, is_shared: bool = False
         yield keep
 
 
-@needs_root
+@other_user.needs_root
 async def test_workers_of_another_user_than_root_publish_and_every_node_restores_what_they_wrote(
     keep_dir: Path,
 ) -> None:
@@ -77,7 +85,7 @@ async def test_workers_of_another_user_than_root_publish_and_every_node_restores
             assert (read.stdout, read.stderr) == ("weights", "")
 
 
-@needs_root
+@other_user.needs_root
 async def test_a_worker_of_another_user_reaches_only_what_is_its_own(keep_dir: Path) -> None:
     volume = empty_dir(keep_dir, "first")
     async with node(volume, InMemoryStore()) as keep:
@@ -89,7 +97,7 @@ async def test_a_worker_of_another_user_reaches_only_what_is_its_own(keep_dir: P
             assert run_worker(f'cd "$1"; {script}', str(volume)).returncode != 0, script
 
 
-@needs_root
+@other_user.needs_root
 async def test_a_shared_directory_is_open_to_no_other_user(keep_dir: Path) -> None:
     async with node(empty_dir(keep_dir, "shm"), InMemoryStore(), is_shared=True) as keep:
         keep.observe(ME, link_secret=None, leads=False)
