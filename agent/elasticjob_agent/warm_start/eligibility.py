@@ -131,6 +131,7 @@ def _has_same_words(greeting: Greeting, argv: Sequence[str]) -> bool:
 _SIDE_EFFECTS = {
     "thread": "leaves a thread",
     "descriptor": "leaves a descriptor open",
+    "stream": "redirects or closes a standard stream; do that in the script",
     "child": "leaves a process",
     "memory": "leaves memory that all workers would share",
     "subreaper": "makes its process a subreaper, which would become the parent of all workers",

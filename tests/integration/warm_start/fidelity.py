@@ -45,6 +45,7 @@ OTHER_DIFFERENCES = (
     "Imports ahead see nothing of what the script does before it imports, such as a default type or a process group.",
     "`gc.get_stats()` counts the collections of the zygote. It has only one of all objects, after the imports.",
     "The kernel's start time of the process is that of its fork, which is before its round.",
+    "Functions that an import has registered by `os.register_at_fork` have run in it.",
 )
 """Sentences of docs/warm-start.md about differences that a single probe cannot show."""
 

@@ -57,6 +57,9 @@ _ROWS = {
     "importing grpc leaves a thread: …": (
         "test_imports.py::test_an_import_that_a_fork_would_get_wrong_keeps_all_starts_cold"
     ),
+    "importing log redirects or closes a standard stream; …": (
+        "test_changes_by_imports.py::test_an_import_that_redirects_or_closes_a_stream_keeps_the_starts_cold"
+    ),
     "importing init makes its process a subreaper, …": (
         "test_imports.py::test_an_import_that_a_fork_would_get_wrong_keeps_all_starts_cold"
     ),
@@ -80,6 +83,7 @@ _FRAGMENTS = (
     "keeps the number of its process",
     "than the installed packages",
     "leaves a thread: ",
+    "redirects or closes a standard stream; ",
     "makes its process a subreaper, ",
     " attempts to repeat the imports have failed",
     "the imports take more than ",

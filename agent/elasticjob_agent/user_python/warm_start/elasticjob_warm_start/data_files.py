@@ -53,9 +53,13 @@ class DataFiles:
 
     def stop(self) -> "dict[str, int]":
         """Record no more; return the files that were read, each with its time of modification in nanoseconds."""
-        recording = self._recording
+        recording, original = self._recording, self._recording.original
         recording.is_on = False
-        builtins.open = io.open = recording.original
+        # An import may have put a function of its own in its place, which calls this one.
+        if builtins.open is recording:
+            builtins.open = original
+        if io.open is recording:
+            io.open = original
         accessor: "Any" = getattr(sys.modules.get("pathlib"), "_NormalAccessor", None)  # of Python 3.10
         if getattr(accessor, "open", None) is recording:
             accessor.open = recording.original

@@ -39,6 +39,8 @@ class RecordingEnvironment:
         self._marked: "dict[bytes, bytes]" = {}
         self._given = given_environment()
         self._after: "dict[bytes, bytes]" = {}
+        self._in_c: "dict[bytes, bytes | None]" = {}
+        """Variables that differ in C's environment, as after os.putenv(); None: it has none."""
         self._data: "dict[bytes, bytes]" = os.environ._data  # type: ignore[attr-defined]
         self._recorder = _RecordingDict(self._data, self)
         self._set_data(self._recorder)
@@ -51,7 +53,12 @@ class RecordingEnvironment:
 
     def stop(self) -> None:
         """Record no more."""
-        self._after = dict(dict.items(self._recorder))  # without the reads that a copy makes
+        self._after = after = dict(dict.items(self._recorder))  # without the reads that a copy makes
+        in_c = libc.environment()
+        for key in {**after, **in_c}:
+            # A copy of the environment that was written back has put a mark there.
+            if in_c.get(key) != after.get(key) and (key not in in_c or in_c[key] != self._marked.get(key)):
+                self._in_c[key] = in_c.get(key)
         self._data.clear()
         self._data.update(self._after)
         self._set_data(self._data)
@@ -118,6 +125,11 @@ class RecordingEnvironment:
         self._data.clear()
         for key, value in new.items():
             os.environb[key] = value
+        for key, in_c in self._in_c.items():
+            if in_c is None:
+                os.unsetenv(key)
+            else:
+                os.putenv(key, in_c)
 
 
 def given_environment() -> "dict[bytes, bytes]":

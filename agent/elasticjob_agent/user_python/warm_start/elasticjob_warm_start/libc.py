@@ -15,6 +15,18 @@ def flush_streams() -> None:
     _libc.fflush(None)
 
 
+def environment() -> "dict[bytes, bytes]":
+    """Return the variables of C's environment."""
+    found: "dict[bytes, bytes]" = {}
+    entries = ctypes.POINTER(ctypes.c_char_p).in_dll(_libc, "environ")
+    for entry in iter(entries) if entries else ():
+        if entry is None:
+            break
+        name, _, value = entry.partition(b"=")
+        found.setdefault(name, value)
+    return found
+
+
 def clear_environment() -> None:
     """Remove all variables of C's environment."""
     _libc.clearenv()

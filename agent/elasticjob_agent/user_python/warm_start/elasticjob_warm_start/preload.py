@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 PROTOCOL = 2
 """Version of the messages between agent and zygote: the files of a running agent may be replaced."""
+_STREAMS = (0, 1, 2)
 _SITE = {"site": "a .pth file", "sitecustomize": "sitecustomize"}
 """Modules whose code is that of a file → this file, as the subject of a sentence."""
 
@@ -71,6 +72,8 @@ class Preload:
         """The folders of the standard library and of installed packages."""
         self.check = ImportCheck(files={}, top_level=[], folders=[])
         self._real_folders: "dict[str, str]" = {}
+        self._streams = {fd: process_facts.descriptors().get(fd) for fd in _STREAMS}
+        self._path = list(sys.path)
 
     def run(self) -> "dict[str, object]":
         """Import everything; return the report, which the agent judges."""
@@ -88,6 +91,7 @@ class Preload:
         changes: "dict[str, list[str]]" = {}
         for variable, (module, _) in variables.items():
             changes.setdefault(module if module in modules else "", []).append(variable)
+        self._path = list(sys.path)
         collector = PausedCollector()
         try:
             self._compare("code before the script")
@@ -145,6 +149,14 @@ class Preload:
         for each in set(sys.modules) - before:
             self._brought_by.setdefault(each.partition(".")[0], package)
         self._compare(name)
+        self._compare_path(package)
+
+    def _compare_path(self, package: str) -> None:
+        """Record a package whose import has changed sys.path, other than at its end."""
+        # The folder of the script is not in front of it yet. So an entry would get another place than in a cold worker.
+        if sys.path[: len(self._path)] != self._path:
+            self._watch.unsafe.setdefault(package, "changes more of sys.path than its end when it is imported")
+        self._path = list(sys.path)
 
     def _compare(self, name: str) -> None:
         """Record which import has changed this process besides its modules: threads, descriptors, children."""
@@ -158,8 +170,11 @@ class Preload:
     def _side_effects(self) -> "dict[tuple[str, str], str]":
         """Return what this process has besides what it was started with."""
         facts = process_facts.read_facts()
-        for fd in (0, 1, 2, self._own_descriptor):
-            facts.pop(("descriptor", str(fd)), None)
+        facts.pop(("descriptor", str(self._own_descriptor)), None)
+        for fd in _STREAMS:
+            target = facts.pop(("descriptor", str(fd)), None)
+            if target != self._streams[fd]:
+                facts["stream", str(fd)] = target or "closed"
         return facts
 
     def _report(self, modules: "dict[str, str]") -> "dict[str, object]":
