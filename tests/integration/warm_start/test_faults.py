@@ -358,6 +358,18 @@ async def test_a_file_of_data_that_a_package_has_read_and_that_changed_is_a_cold
     assert sentences() == [f"not warm: {data} has changed since it was imported"]
 
 
+async def test_code_that_a_package_reads_as_text_is_not_watched(node: WarmNode) -> None:
+    """A package with many modules may read them all, and each worker would look at each of them."""
+    code = node.package("unused", "value = 1")
+    node.package("trap", f"value = open({str(code)!r}).read()")
+    node.script("import decimal, trap")
+    await node.start()
+    await node.ran()
+    await node.forked_ahead()
+    os.utime(code, ns=(1, 1))
+    await _runs_warm(node)
+
+
 async def test_data_that_a_package_writes_or_removes_keeps_no_start_cold(node: WarmNode) -> None:
     node.package(
         "trap",

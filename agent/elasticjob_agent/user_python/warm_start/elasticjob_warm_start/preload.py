@@ -101,7 +101,7 @@ class Preload:
                 self.environment.expect_change(changes.get(name, []))
         finally:
             collector.end()
-            data = self._data_files.stop()
+            data = self._watched(self._data_files.stop())
             self._watch.stop([collector.replaced, self.environment.replaced, self._data_files.replaced])
             self.environment.stop()
         _fork_once()
@@ -127,6 +127,13 @@ class Preload:
         gc.collect(1)  # the oldest generation has been collected since the imports
         gc.freeze()
         return report
+
+    def _watched(self, data: "dict[str, int]") -> "dict[str, int]":
+        """Return these files of data without the code of installed packages."""
+        # transformers reads the code of all its models, to list their names. An upgrade changes imported files, too.
+        return {
+            path: time_ns for path, time_ns in data.items() if not (path.endswith(".py") and self._has_folder(path))
+        }
 
     def _import(self, name: str, origin: str) -> None:
         package, _, rest = name.partition(".")
