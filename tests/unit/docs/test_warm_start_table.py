@@ -68,6 +68,7 @@ _ROWS = {
         "test_memory_monitor.py::test_imports_over_their_limit_are_ended_and_not_repeated"
     ),
     "2 warm starts in a row ended early": "test_early_ends.py::test_two_crashes_in_a_row_end_the_warm_starts",
+    "a worker that was forked ahead hung": "test_faults.py::test_a_worker_that_hangs_as_it_starts_ends_the_warm_starts",
     "the zygote did not fork its workers within 30 s": "test_faults.py::test_a_stopped_zygote_ends_the_warm_starts",
 }
 """Sentence of the table → the test that starts such workers."""
