@@ -186,4 +186,5 @@ def _items(members: tuple[Member, ...], phase: RoundPhase) -> dict[str, KeyValue
         _KEYS.members: rendezvous_state.encode_membership(Membership(1, members)),
         **{_KEYS.node(m.slot, m.incarnation): records.encode(_node(m, ready=2)) for m in members},
     }
-    return {key: KeyValue(key, value, 1, 1, 1) for key, value in values.items()}
+    # The second version of each key: a round in the first one would be of an etcd that was wiped.
+    return {key: KeyValue(key, value, 1, 2, 2) for key, value in values.items()}

@@ -13,7 +13,8 @@ from tests.unit.rendezvous.views import ViewBuilder, a_node, member, view_builde
 
 def running(count: int = 4, **spec: object) -> ViewBuilder:
     """Return a job whose round 1 runs in the first `count` slots."""
-    return view_builder(1, count, **spec).nodes(*range(count), ready=1).active(1, *range(count))
+    # An active round that no round before it formed was written back after a wipe.
+    return view_builder(1, count, **spec).nodes(*range(count), ready=1).forming(1).active(1, *range(count))
 
 
 def unreachable(job: ViewBuilder) -> list[int]:
