@@ -19,6 +19,8 @@ from typing import Any
 
 from google.protobuf.internal import api_implementation, enum_type_wrapper
 
+from elasticjob_etcd import silent_grpc as _silent_grpc  # noqa: F401  # before the stubs import gRPC
+
 _PACKAGE = "etcd3.etcdrpc"
 _FILES = ("kv", "auth", "rpc")  # in the order of their imports
 _MARK = "__elasticjob_pool__"

@@ -9,11 +9,9 @@ import ipaddress
 import os
 from pathlib import Path
 
-import grpc
-import grpc.aio
-
 from elasticjob_etcd.errors import BadEndpoint, Forked
 from elasticjob_etcd.interface import Endpoint
+from elasticjob_etcd.silent_grpc import grpc
 
 OPTIONS: tuple[tuple[str, int], ...] = (
     # A stalled server is noticed after 8 to 13 s. etcd refuses pings closer than 5 s ("too_many_pings").

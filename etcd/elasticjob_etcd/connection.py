@@ -8,14 +8,12 @@ After etcd's error *auth: revision in header is old*, which applies nothing, the
 import asyncio
 from typing import Any
 
-import grpc
-from grpc import aio
-
 from elasticjob_etcd.channel import open_channel
 from elasticjob_etcd.errors import EtcdError, Unavailable
 from elasticjob_etcd.grpc_errors import from_rpc_error, is_stale_auth, is_wrong_address
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.messages import rpc
+from elasticjob_etcd.silent_grpc import aio, grpc
 from elasticjob_etcd.store_epoch import StoreEpochTracker
 
 # A member cut off from its cluster would keep its streams open without events; with this it ends them.

@@ -12,13 +12,11 @@ import logging
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-import grpc
-from grpc import aio
-
 from elasticjob_etcd.backoff import Backoff, Random
 from elasticjob_etcd.connection import Connection
 from elasticjob_etcd.errors import EtcdError
 from elasticjob_etcd.messages import rpc
+from elasticjob_etcd.silent_grpc import aio, grpc
 
 SILENCE_TIMEOUT_S = 1.0
 """A small request without an answer for so long is overdue: a healthy etcd takes milliseconds."""

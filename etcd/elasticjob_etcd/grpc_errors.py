@@ -7,9 +7,8 @@ message has the request, the address and the other side's answer.
 
 from typing import Any
 
-import grpc
-
 from elasticjob_etcd.errors import Compacted, EtcdError, LeaseNotFound, NoSpace, RequestRejected, Unavailable
+from elasticjob_etcd.silent_grpc import grpc
 
 _Code = grpc.StatusCode
 

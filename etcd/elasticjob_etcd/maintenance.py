@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any, Protocol
 
-import grpc
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from elasticjob_etcd.connection import Connection
@@ -18,6 +17,7 @@ from elasticjob_etcd.errors import Compacted, Unavailable
 from elasticjob_etcd.interface import Endpoint
 from elasticjob_etcd.members import EtcdMember, MemberStatus
 from elasticjob_etcd.messages import rpc
+from elasticjob_etcd.silent_grpc import grpc
 
 DEFRAGMENT_TIMEOUT_S = 120.0
 """A member copies all data in use and answers nothing meanwhile; two gibibytes take some 20 s on a slow disk."""

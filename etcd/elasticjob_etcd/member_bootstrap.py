@@ -18,8 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-import grpc
-
 from elasticjob_etcd import auth_bootstrap
 from elasticjob_etcd.grpc_errors import is_of_learner
 from elasticjob_etcd.maintenance import member_of
@@ -36,6 +34,7 @@ from elasticjob_etcd.member_policy import (
     decide,
 )
 from elasticjob_etcd.messages import rpc
+from elasticjob_etcd.silent_grpc import grpc
 
 OPTION = "--run-member"
 """The payload's first argument that selects this program."""
