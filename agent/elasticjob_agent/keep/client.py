@@ -41,11 +41,10 @@ from elasticjob_agent.keep.keeper.messages import (
     decode_holdings,
 )
 from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, PersistUpdate, decode_persisted
-from elasticjob_agent.keep.keeper_connection import ANSWER_S, MOST_LETTERS, START_S, KeeperConnection
+from elasticjob_agent.keep.keeper_connection import ANSWER_S, START_S, KeeperConnection
 from elasticjob_agent.keep.replayed_requests import ReplayedRequests, TimedRequest
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 from elasticjob_api.kept_steps import Holdings, KeptStep, PersistedStep
-from elasticjob_api.one_line import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -311,8 +310,8 @@ class KeeperClient(KeeperConnection):
             case HoldingsUpdate(holdings):
                 self._accept(decode_holdings(holdings))
             case ProgressUpdate():
-                self.progress = replace(message, degraded=one_line(message.degraded, MOST_LETTERS))
-                self._on_progress(self.progress)
+                self.progress = message
+                self._on_progress(message)
             case FetchResult():
                 self._accept_fetch(message)
             case LingerResult():
@@ -320,7 +319,7 @@ class KeeperClient(KeeperConnection):
                 if not self._lingered.done():
                     self._lingered.set_result(message)
             case Note(text):
-                self._on_notice(one_line(text, MOST_LETTERS))
+                self._on_notice(text)
             case PersistUpdate() | DrainResult():
                 self._on_persist_event(message)
 
@@ -335,7 +334,7 @@ class KeeperClient(KeeperConnection):
             if message.number == self._fetches and not self._drained.done():
                 self._drained.set_result(message)
             return
-        self.persist = message = replace(message, error=one_line(message.error, MOST_LETTERS))
+        self.persist = message
         if message.is_listed or message.error:
             self._listed.set()
         self._on_persist(message)

@@ -19,7 +19,6 @@ from elasticjob_agent.keep.keeper.messages import Answer, Message, Request, deco
 from elasticjob_agent.keep.keeper_process import start_keeper
 from elasticjob_agent.keep.process_sample import ProcessSample, is_working, take_sample
 from elasticjob_agent.keep.transfer.listener import open_listener
-from elasticjob_api.one_line import one_line
 
 logger = logging.getLogger(__name__)
 
@@ -30,8 +29,6 @@ START_S = 60.0
 _LONG_LIFE_S = 60.0
 """A keeper that lived so long, and has opened the volume, is replaced at once."""
 _READ_BYTES = 1 << 18
-MOST_LETTERS = 2000
-"""So much of a sentence of the keeper is used: a script chooses names that are in it."""
 _LOOK_S = 0.025
 """Seconds between looks whether a keeper that has not answered yet works; no event reports that."""
 _REPLACED_SOON_S = 0.5
@@ -162,7 +159,7 @@ class KeeperConnection:
         except TimeoutError:
             raise KeeperSilentError(f"the keeper did not answer within {within_s:g} s") from None
         if answer.error:
-            raise RequestRefused(one_line(answer.error, MOST_LETTERS))
+            raise RequestRefused(answer.error)
         return answer
 
     def _request(self, request: Request) -> PendingRequest:
@@ -239,7 +236,7 @@ class KeeperConnection:
     def _check_opened(self, answer: "asyncio.Future[Answer]") -> None:
         """End a keeper that cannot use the volume; the next one tries again after a pause."""
         if not answer.cancelled() and answer.exception() is None and answer.result().error:
-            self._on_refused_volume(one_line(answer.result().error, MOST_LETTERS))
+            self._on_refused_volume(answer.result().error)
             self._kill()
 
     def _connect_later(self) -> None:

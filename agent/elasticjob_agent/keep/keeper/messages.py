@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from elasticjob_agent.keep.keeper.errors import ControlError
 from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, PersistUpdate
+from elasticjob_agent.keep.keeper.sentences import SENTENCE
 from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_api.codec import read, with_codec, write
 from elasticjob_api.errors import CodecError, RecordError
@@ -245,7 +246,7 @@ class Answer:
     """The end of one request: an error, or what was asked for."""
 
     request: int
-    error: str = ""
+    error: str = field(default="", metadata=SENTENCE)
     directory: str = ""
     """Where the workers publish, or find the restored step."""
     run: str = ""
@@ -273,7 +274,7 @@ class ProgressUpdate:
     held_bytes: int = 0
     skipped: int = 0
     """Own parts that were dropped, or not taken, because they were not copied before newer ones."""
-    degraded: str = ""
+    degraded: str = field(default="", metadata=SENTENCE)
     """A sentence without its full stop: why parts have fewer copies than wanted; empty if they have them."""
 
 
@@ -285,7 +286,7 @@ class FetchResult:
     """That of the request."""
     directory: str = ""
     """Where the workers find the step, if all of it is here."""
-    error: str = ""
+    error: str = field(default="", metadata=SENTENCE)
     is_of_step: bool = False
     """Whether the error is that of a step in the shared directory, and the directory can be read."""
 
@@ -302,7 +303,7 @@ class LingerResult:
 class Note:
     """A sentence for users: why a part was refused or withdrawn."""
 
-    text: str
+    text: str = field(metadata=SENTENCE)
 
 
 Message = Answer | HoldingsUpdate | ProgressUpdate | PersistUpdate | FetchResult | LingerResult | DrainResult | Note

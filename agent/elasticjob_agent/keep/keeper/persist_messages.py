@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from elasticjob_agent.keep.keeper.errors import ControlError
+from elasticjob_agent.keep.keeper.sentences import SENTENCE
 from elasticjob_api.errors import RecordError
 from elasticjob_api.kept_steps import KeptStep, PersistedStep
 
@@ -26,7 +27,7 @@ class PersistUpdate:
     """Whether the directory could be listed since the keeper began."""
     steps: Mapping[str, int] = field(default_factory=dict)
     """The newest whole steps of this and of earlier runs, each with the time (ns) of its directory."""
-    error: str = ""
+    error: str = field(default="", metadata=SENTENCE)
     """A sentence without its full stop: why steps are not persisted at present; empty if they are."""
     failures: int = 0
     """How many writes have failed."""
@@ -38,7 +39,7 @@ class DrainResult:
 
     number: int
     """That of the request."""
-    error: str = ""
+    error: str = field(default="", metadata=SENTENCE)
 
 
 def decode_persisted(texts: Mapping[str, int]) -> dict[PersistedStep, int]:

@@ -1,6 +1,7 @@
 """Messages between an agent and its keeper: each is read as it was written, and nothing else is."""
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -40,12 +41,16 @@ from elasticjob_agent.keep.keeper.messages import (
     encode_message,
     encode_request,
 )
+from elasticjob_agent.keep.keeper.persist_messages import DrainResult, PersistUpdate
+from elasticjob_agent.keep.keeper.sentences import MOST_LETTERS
 from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 from elasticjob_api.kept_steps import Holdings
+from elasticjob_api.one_line import one_line
 from testing.kept_steps import histories, holdings, kept_steps, lineages
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+SENTENCES = TEXTS.map(one_line)
 COUNTS = st.integers(0, 1 << 50)
 SECONDS = st.floats(0, 1e6)
 PEERS = st.lists(st.builds(PeerRecord, TEXTS, TEXTS, st.integers(0, 65_535), TEXTS), max_size=3).map(tuple)
@@ -69,18 +74,20 @@ MESSAGES = (
     st.builds(
         Answer,
         st.integers(0, 1 << 40),
-        TEXTS,
+        SENTENCES,
         TEXTS,
         TEXTS,
         st.none() | holdings.map(encode_holdings),
         st.none() | st.builds(KeeperStatus, *[COUNTS] * 5, st.booleans(), COUNTS, COUNTS),
         st.integers(0, 65_535),
     )
-    | st.builds(ProgressUpdate, st.none() | kept_steps, st.none() | COUNTS, COUNTS, COUNTS, TEXTS)
-    | st.builds(FetchResult, COUNTS, TEXTS, TEXTS)
+    | st.builds(ProgressUpdate, st.none() | kept_steps, st.none() | COUNTS, COUNTS, COUNTS, SENTENCES)
+    | st.builds(FetchResult, COUNTS, TEXTS, SENTENCES)
     | st.builds(LingerResult, st.booleans())
     | st.builds(HoldingsUpdate, holdings.map(encode_holdings))
-    | st.builds(Note, TEXTS)
+    | st.builds(PersistUpdate, st.booleans(), st.dictionaries(TEXTS, COUNTS, max_size=3), SENTENCES, COUNTS)
+    | st.builds(DrainResult, COUNTS, SENTENCES)
+    | st.builds(Note, SENTENCES)
 )
 
 
@@ -96,6 +103,30 @@ def test_a_message_is_read_as_it_was_written(message: Message) -> None:
     line = encode_message(message)
     assert line.count(b"\n") == 1
     assert decode_message(line) == message
+
+
+@pytest.mark.parametrize(
+    "message_of",
+    [
+        lambda sentence: Answer(1, error=sentence),
+        lambda sentence: ProgressUpdate(degraded=sentence),
+        lambda sentence: FetchResult(1, error=sentence),
+        lambda sentence: PersistUpdate(error=sentence),
+        lambda sentence: DrainResult(1, error=sentence),
+        Note,
+    ],
+    ids=["answer", "progress", "fetch", "persisted", "drain", "note"],
+)
+def test_a_sentence_for_users_is_one_line_of_bounded_length(message_of: Callable[[str], Message]) -> None:
+    forged = "the file 'a\nERROR forged\x1b[2J' is refused" + "x" * 2 * MOST_LETTERS
+    expected = "the file 'a ERROR forged [2J' is refused"
+    found = decode_message(encode_message(message_of(forged)))
+    assert found == message_of(expected + "x" * (MOST_LETTERS - len(expected)))
+
+
+def test_a_sentence_that_is_no_text_is_refused() -> None:
+    with pytest.raises(ControlError, match="is not a string"):
+        decode_message(b'{"kind": "notice", "text": 5}')
 
 
 @given(holdings)
