@@ -162,9 +162,8 @@ class Persistence:
             self._set_trouble("order", trouble and f"keep.persistTo {self._shared}: {trouble}")
             if now_s >= self._schedule.due_s:
                 self._number += 1
-                order = persisting.next_order(
-                    news, point.committed, members, holdings, number=int(now_s * 1000) + self._number
-                )
+                number = int(now_s * 1000) + self._number
+                order = persisting.next_order(news, point.committed, members, holdings, trouble=trouble, number=number)
                 if order is not None:
                     self._led = order
                     self._schedule.note_order(now_s)

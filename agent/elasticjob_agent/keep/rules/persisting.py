@@ -91,10 +91,14 @@ def next_order(
     members: Sequence[Member],
     holdings: Mapping[Member, Holdings],
     *,
+    trouble: str,
     number: int,
 ) -> PersistOrder | None:
-    """Return the order that is due; None if there is nothing to persist, or something is in the way."""
-    if committed is None or not set(members) <= news.keys() or find_trouble(news, holdings):
+    """Return the order that is due; None if there is nothing to persist, or something is in the way.
+
+    `trouble` is that of `find_trouble`.
+    """
+    if committed is None or not set(members) <= news.keys() or trouble:
         return None
     if any(each.is_writing or not each.directory for each in news.values()):
         return None

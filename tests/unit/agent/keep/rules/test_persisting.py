@@ -1,12 +1,14 @@
 """Which step is persisted next and by which members, and which persisted steps stay or may be restored."""
 
 import itertools
+from collections.abc import Mapping
 
 import pytest
 
 from elasticjob_agent.keep.rules.persisting import (
     RETRY_S,
     PersistAnnouncement,
+    PersistOrder,
     PersistTimer,
     find_trouble,
     missing_step,
@@ -15,7 +17,7 @@ from elasticjob_agent.keep.rules.persisting import (
     parts_to_write,
     superfluous,
 )
-from elasticjob_api.kept_steps import History, KeptStep, Lineage, PersistedStep
+from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import Member
 
 MEMBERS = tuple(Member(slot, f"{slot:08x}") for slot in range(3))
@@ -34,8 +36,18 @@ def announced(*each: PersistAnnouncement) -> dict[Member, PersistAnnouncement]:
     return dict(zip(MEMBERS, each, strict=False))
 
 
+def order_in(
+    found: dict[Member, PersistAnnouncement],
+    committed: KeptStep | None = C,
+    held: Mapping[Member, Holdings] = HELD,
+    *,
+    number: int = 1,
+) -> PersistOrder | None:
+    return next_order(found, committed, MEMBERS, held, trouble=find_trouble(found, held), number=number)
+
+
 def test_each_part_of_the_committed_step_is_ordered_from_one_member() -> None:
-    order = next_order(announced(KNOWN, KNOWN, KNOWN), C, MEMBERS, HELD, number=7)
+    order = order_in(announced(KNOWN, KNOWN, KNOWN), number=7)
     assert order is not None
     assert (order.step, order.number) == (C, 7)
     shares = [parts_to_write(order.sources, C, MEMBERS, member, ()) for member in MEMBERS]
@@ -45,7 +57,7 @@ def test_each_part_of_the_committed_step_is_ordered_from_one_member() -> None:
 def test_one_member_writes_a_step_that_each_has() -> None:
     whole = KeptStep(NOW, 40, 1)
     held = {member: {whole: frozenset({0})} for member in MEMBERS}
-    order = next_order(announced(KNOWN, KNOWN, KNOWN), whole, MEMBERS, held, number=1)
+    order = order_in(announced(KNOWN, KNOWN, KNOWN), whole, held)
     assert order is not None
     shares = [parts_to_write(order.sources, whole, MEMBERS, member, {0}) for member in MEMBERS]
     assert shares.count(frozenset({0})) == 1
@@ -70,16 +82,16 @@ def test_without_sources_each_member_writes_its_own_parts() -> None:
     ],
 )
 def test_nothing_is_ordered_when(found: dict[Member, PersistAnnouncement]) -> None:
-    assert next_order(found, C, MEMBERS, HELD, number=1) is None
+    assert order_in(found) is None
 
 
 def test_nothing_is_ordered_before_the_first_commit() -> None:
-    assert next_order(announced(KNOWN, KNOWN, KNOWN), None, MEMBERS, HELD, number=1) is None
+    assert order_in(announced(KNOWN, KNOWN, KNOWN), None) is None
 
 
 def test_an_older_whole_step_does_not_hinder_the_next() -> None:
     found = announced(KNOWN, KNOWN, PersistAnnouncement("id", persisted(39)))
-    assert next_order(found, C, MEMBERS, HELD, number=1) is not None
+    assert order_in(found) is not None
 
 
 def test_trouble_names_two_nodes_with_different_file_systems_and_the_cure() -> None:
