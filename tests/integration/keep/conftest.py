@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,3 +23,21 @@ def keep_dir() -> Iterator[Path]:
     above = Path(tempfile.mkdtemp(prefix="keep-", dir=memory()))
     yield above / "volume"
     shutil.rmtree(above, ignore_errors=True)
+
+
+@pytest.fixture(autouse=True)
+def closes_inotify() -> Iterator[None]:
+    """Fail if a test leaves an instance of inotify open: a user has few of them, for all tests at a time."""
+    before = inotify_instances()
+    yield
+    assert inotify_instances() <= before, "close the StepKeeper or InotifyWatch of this test"
+
+
+def inotify_instances() -> set[str]:
+    """Return the descriptors of this process that are instances of inotify."""
+    found = set()
+    for entry in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            if str(entry.readlink()) == "anon_inode:inotify":
+                found.add(entry.name)
+    return found

@@ -2,6 +2,8 @@
 
 import select
 import shutil
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,12 @@ def directories(tmp_path: Path) -> tuple[Path, Path]:
     return first, second
 
 
+@pytest.fixture
+def inotify() -> Iterator[InotifyWatch]:
+    with closing(InotifyWatch()) as inotify:
+        yield inotify
+
+
 def rename_into(directory: Path, name: str) -> None:
     (directory / "tmp").mkdir()
     (directory / "tmp").rename(directory / name)
@@ -27,8 +35,10 @@ def is_readable(watch: IncomingWatch) -> bool:
     return bool(select.select([watch.fd], [], [], 0)[0])
 
 
-def test_a_renamed_name_is_noticed_once_and_one_made_in_place_is_remembered(directories: tuple[Path, Path]) -> None:
-    watch = IncomingWatch(directories[0], InotifyWatch())
+def test_a_renamed_name_is_noticed_once_and_one_made_in_place_is_remembered(
+    directories: tuple[Path, Path], inotify: InotifyWatch
+) -> None:
+    watch = IncomingWatch(directories[0], inotify)
     rename_into(directories[0], "step-1")
     (directories[0] / "step-2").mkdir()
     assert is_readable(watch)
@@ -37,8 +47,10 @@ def test_a_renamed_name_is_noticed_once_and_one_made_in_place_is_remembered(dire
     assert [name for name in ("step-1", "step-2") if watch.was_made_in_place(name)] == ["step-2"]
 
 
-def test_a_name_that_was_made_in_place_is_unpublished_once_and_a_file_is_known(directories: tuple[Path, Path]) -> None:
-    watch = IncomingWatch(directories[0], InotifyWatch())
+def test_a_name_that_was_made_in_place_is_unpublished_once_and_a_file_is_known(
+    directories: tuple[Path, Path], inotify: InotifyWatch
+) -> None:
+    watch = IncomingWatch(directories[0], inotify)
     (directories[0] / "step-2").mkdir()
     (directories[0] / "step-3").touch()
     rename_into(directories[0], "step-1")
@@ -50,9 +62,9 @@ def test_a_name_that_was_made_in_place_is_unpublished_once_and_a_file_is_known(d
 
 
 def test_an_almost_right_name_is_a_draft_unless_it_stays_when_another_number_is_created(
-    directories: tuple[Path, Path],
+    directories: tuple[Path, Path], inotify: InotifyWatch
 ) -> None:
-    watch = IncomingWatch(directories[0], InotifyWatch())
+    watch = IncomingWatch(directories[0], inotify)
     for number in (1, 2):
         draft = directories[0] / f"step_{number}"
         draft.mkdir()
@@ -65,9 +77,10 @@ def test_an_almost_right_name_is_a_draft_unless_it_stays_when_another_number_is_
     assert watch.unpublished_names() == ["step_3.0-of-2"]
 
 
-def test_the_next_round_has_the_same_instance_and_no_name_of_the_round_before(directories: tuple[Path, Path]) -> None:
+def test_the_next_round_has_the_same_instance_and_no_name_of_the_round_before(
+    directories: tuple[Path, Path], inotify: InotifyWatch
+) -> None:
     """The kernel needs milliseconds to close an instance, and a round waited for that."""
-    inotify = InotifyWatch()
     before = IncomingWatch(directories[0], inotify)
     fd = before.fd
     rename_into(directories[0], "step-1")
@@ -80,9 +93,8 @@ def test_the_next_round_has_the_same_instance_and_no_name_of_the_round_before(di
 
 
 def test_a_directory_that_is_deleted_is_read_once_and_its_watch_can_still_be_ended(
-    directories: tuple[Path, Path],
+    directories: tuple[Path, Path], inotify: InotifyWatch
 ) -> None:
-    inotify = InotifyWatch()
     watch = IncomingWatch(directories[0], inotify)
     shutil.rmtree(directories[0])
     assert watch.new_names() is None

@@ -1,5 +1,7 @@
 """The memory of one volume while the thread that deletes gets no processor: it stays within the limit of the rules."""
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,10 @@ class Node:
         self.incoming = self.keeper.begin(BeginRequest(RUN, LINEAGE, place=place, copies=1))
         self.keeper.start()
 
+    def close(self) -> None:
+        """Close its keeper."""
+        self.keeper.close()
+
     def publish(self, number: int) -> None:
         """Publish a part and take it, as the keeper's main thread does."""
         publish(self.incoming, f"step-{number}.0-of-2", STATE)
@@ -50,8 +56,9 @@ class Node:
 
 
 @pytest.fixture
-def node(keep_dir: Path) -> Node:
-    return Node(keep_dir)
+def node(keep_dir: Path) -> Iterator[Node]:
+    with closing(Node(keep_dir)) as node:
+        yield node
 
 
 def receive_half(node: Node, number: int) -> None:
@@ -114,8 +121,8 @@ def test_little_that_was_dropped_is_left_to_the_thread_that_deletes(node: Node) 
 
 def test_a_limit_counts_nothing_as_room_that_is_only_being_deleted(keep_dir: Path) -> None:
     """The limit does not count the trash, so what leaves the trash gives no room below the limit."""
-    node = Node(keep_dir, size_limit=2 * SIZE + SIZE // 2)
-    for number in range(1, STEPS):
-        node.publish(number)
-        assert node.keeper.volume.holdings().keys() == {KeptStep(LINEAGE, 1, 2)}
+    with closing(Node(keep_dir, size_limit=2 * SIZE + SIZE // 2)) as node:
+        for number in range(1, STEPS):
+            node.publish(number)
+            assert node.keeper.volume.holdings().keys() == {KeptStep(LINEAGE, 1, 2)}
     assert node.keeper.skipped == STEPS - 2

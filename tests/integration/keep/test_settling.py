@@ -79,6 +79,7 @@ class Origin:
         self.sender.end_round()
         self._dialed.close()
         self.steps.erase()
+        self.steps.close()
 
 
 @pytest.fixture

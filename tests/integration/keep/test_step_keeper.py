@@ -1,9 +1,12 @@
 """The steps that one keeper drops, with a real volume and answers of the commit channel."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from types import FrameType
+
+import pytest
 
 from elasticjob_agent.keep.keeper.messages import BeginRequest, OpenRequest
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
@@ -14,8 +17,19 @@ from tests.integration.keep.keepers import JOB, RUN
 from tests.integration.keep.parts import LINEAGE, part_of, publish
 
 
-def test_a_step_that_is_published_below_a_known_floor_is_not_kept(keep_dir: Path) -> None:
-    keeper = StepKeeper(OpenRequest(str(keep_dir), JOB, RUN), report=print, on_change=lambda: None)
+@pytest.fixture
+def keeper(keep_dir: Path) -> Iterator[StepKeeper]:
+    with opened(keep_dir) as keeper:
+        yield keeper
+
+
+def opened(keep_dir: Path, size_limit: int | None = None) -> "closing[StepKeeper]":
+    """Return a keeper that the block closes."""
+    request = OpenRequest(str(keep_dir), JOB, RUN, size_limit)
+    return closing(StepKeeper(request, report=print, on_change=lambda: None))
+
+
+def test_a_step_that_is_published_below_a_known_floor_is_not_kept(keeper: StepKeeper) -> None:
     directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(1, 2, 1, 1, 2), copies=1))
     keeper.start()
     keeper.learn(SafePoint(LINEAGE, floor=KeptStep(LINEAGE, 10, 2)))
@@ -26,8 +40,7 @@ def test_a_step_that_is_published_below_a_known_floor_is_not_kept(keep_dir: Path
     assert keeper.parts_to_copy() == (KeptStep(LINEAGE, 10, 2), frozenset({1}))
 
 
-def test_a_step_whose_parts_collide_is_neither_announced_nor_held_nor_received_again(keep_dir: Path) -> None:
-    keeper = StepKeeper(OpenRequest(str(keep_dir), JOB, RUN), report=print, on_change=lambda: None)
+def test_a_step_whose_parts_collide_is_neither_announced_nor_held_nor_received_again(keeper: StepKeeper) -> None:
     directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(0, 2, 0, 2, 4), copies=1))
     keeper.start()
     publish(directory, "step-8.0-of-4", {"state.pt": b"one"})
@@ -40,8 +53,7 @@ def test_a_step_whose_parts_collide_is_neither_announced_nor_held_nor_received_a
     assert keeper.answer_offer(LINEAGE, part_of(8, 2, 4)) is OfferAnswer.DEAD
 
 
-def test_steps_that_were_announced_and_dropped_need_no_memory(keep_dir: Path) -> None:
-    keeper = StepKeeper(OpenRequest(str(keep_dir), JOB, RUN), report=print, on_change=lambda: None)
+def test_steps_that_were_announced_and_dropped_need_no_memory(keeper: StepKeeper) -> None:
     directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(0, 2, 0, 1, 2), copies=1))
     keeper.start()
     for number in range(1, 20):
@@ -54,23 +66,22 @@ def test_steps_that_were_announced_and_dropped_need_no_memory(keep_dir: Path) ->
 
 def test_a_keeper_that_replaces_another_one_keeps_no_more_of_what_waited_for_it(keep_dir: Path) -> None:
     begun = BeginRequest(RUN, LINEAGE, place=RoundPlace(1, 2, 1, 1, 2), copies=1)
-    first = StepKeeper(OpenRequest(str(keep_dir), JOB, RUN), report=print, on_change=lambda: None)
-    directory = first.begin(begun)
-    first.start()
-    publish(directory, "step-1.1-of-2")
-    first.take_published()
-    assert first.announcement(None) is not None
-    first.volume.close()
+    with opened(keep_dir) as first:
+        directory = first.begin(begun)
+        first.start()
+        publish(directory, "step-1.1-of-2")
+        first.take_published()
+        assert first.announcement(None) is not None
     for number in range(2, 50):
         publish(directory, f"step-{number}.1-of-2")
-    second = StepKeeper(OpenRequest(str(keep_dir), JOB, RUN), report=print, on_change=lambda: None)
-    second.begin(begun)
-    second.start()
-    assert [step.number for step in second.volume.holdings()] == [1, 49]
-    assert second.skipped == 47
-    publish(directory, "step-50.1-of-2")
-    second.take_published()
-    assert [step.number for step in second.volume.holdings()] == [1, 50]
+    with opened(keep_dir) as second:
+        second.begin(begun)
+        second.start()
+        assert [step.number for step in second.volume.holdings()] == [1, 49]
+        assert second.skipped == 47
+        publish(directory, "step-50.1-of-2")
+        second.take_published()
+        assert [step.number for step in second.volume.holdings()] == [1, 50]
 
 
 def calls_of(act: Callable[[], object]) -> int:
@@ -90,14 +101,13 @@ def calls_of(act: Callable[[], object]) -> int:
 
 
 def test_the_cost_of_a_part_does_not_grow_with_their_number(keep_dir: Path) -> None:
-    opened = OpenRequest(str(keep_dir), JOB, RUN, size_limit=1 << 30)
-    keeper = StepKeeper(opened, report=print, on_change=lambda: None)
-    directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(1, 2, 1, 1, 2), copies=1))
-    keeper.start()
     costs = []
-    for number, count in ((1, 50), (2, 400)):
-        for index in range(0, 2 * count, 2):
-            publish(directory, f"step-{number}.{index}-of-1000")
-        costs.append(calls_of(keeper.take_published) / count)
-        assert len(keeper.volume.holdings()[KeptStep(LINEAGE, number, 1000)]) == count
+    with opened(keep_dir, 1 << 30) as keeper:
+        directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(1, 2, 1, 1, 2), copies=1))
+        keeper.start()
+        for number, count in ((1, 50), (2, 400)):
+            for index in range(0, 2 * count, 2):
+                publish(directory, f"step-{number}.{index}-of-1000")
+            costs.append(calls_of(keeper.take_published) / count)
+            assert len(keeper.volume.holdings()[KeptStep(LINEAGE, number, 1000)]) == count
     assert costs[1] < 2 * costs[0], f"calls for each part: {costs}"

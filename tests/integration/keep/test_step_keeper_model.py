@@ -50,7 +50,7 @@ class StepKeeperMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Delete the volume."""
-        self.keeper.volume.close()
+        self.keeper.close()
         shutil.rmtree(self.folder)
 
     # -- what both have in common ----------------------------------------------------------------------

@@ -59,6 +59,12 @@ class InotifyWatch:
             _libc.inotify_rm_watch(self.fd, self._watch)  # it fails for a directory that was deleted
             self._watch = -1
 
+    def close(self) -> None:
+        """Close the instance."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = self._watch = -1
+
     def read(self) -> list[NameEvent] | None:
         """Return the new names in their order; None if there were too many, so that the directory must be read."""
         events: list[NameEvent] = []

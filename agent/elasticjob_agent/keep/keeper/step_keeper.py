@@ -135,6 +135,12 @@ class StepKeeper:
             self._known = self._lineage = None
             self.volume.erase()
 
+    def close(self) -> None:
+        """Release the volume for another keeper, and the instance of inotify, of which a user has few."""
+        self._close_watch()
+        self._inotify.close()
+        self.volume.close()
+
     def held_bytes(self) -> int:
         """Return the bytes of all held parts."""
         return sum(manifest.size for manifest in self.volume.parts().values())
