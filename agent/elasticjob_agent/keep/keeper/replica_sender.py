@@ -229,10 +229,8 @@ class ReplicaSender:
             )
         except CancelledTransferError:
             return
-        except VolumeError as error:  # it was dropped or withdrawn meanwhile; then it is not copied any more
-            answer = str(error)
-        except TransferError as error:
-            if not self._is_held(part):
+        except (VolumeError, TransferError) as error:
+            if not self._is_held(part):  # it was dropped or withdrawn meanwhile
                 return
             answer = str(error)
         finally:

@@ -107,14 +107,15 @@ class _PartSender:
         computes = crc is None and not offset and not self._connection.is_encrypted
         if computes:
             crc = 0
-        with open_part_file(self._held, number, self._buffer) as file:
-            while offset < size:
-                count = min(self._throttle.piece_bytes, size - offset)
-                self._throttle.wait(count)
+        while offset < size:
+            count = min(self._throttle.piece_bytes, size - offset)
+            self._throttle.wait(count)
+            # It is open for one piece only: a part that is dropped during the wait keeps no memory.
+            with open_part_file(self._held, number, self._buffer) as file:
                 self._send_piece(file, offset, count)
                 if computes:
                     crc = file.crc(offset, count, crc or 0)
-                offset += count
+            offset += count
         return crc
 
     def _send_piece(self, file: PartFile, offset: int, count: int) -> None:

@@ -1,8 +1,10 @@
 """Parts that are put to a peer, and fetched from it, over real sockets."""
 
+import os
 import statistics
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -125,6 +127,23 @@ def test_a_waiting_copy_goes_on_when_the_rate_is_lifted(node: Start) -> None:
     eventually(lambda: throttle._condition._waiters, what="the copy waits")  # type: ignore[attr-defined]
     throttle.set_rate(None)
     assert copy.result() == Have()
+
+
+def test_a_waiting_copy_keeps_no_file_open_so_a_dropped_part_needs_no_memory(
+    node: Start, contexts: TlsContexts | None
+) -> None:
+    opened: list[str] = []
+
+    class RecordingThrottle(Throttle):
+        def wait(self, count: int) -> None:
+            files = (os.path.realpath(entry) for entry in Path("/proc/self/fd").iterdir())
+            opened.extend(file for file in files if file.startswith(f"{origin.volume.root}/"))
+            super().wait(count)
+
+    origin, peer = node(tls=contexts), node(tls=contexts)
+    origin.publish({"data": 3 * MIB, "more": 2 * MIB})
+    assert origin.put(peer.address, throttle=RecordingThrottle(16.0 * MIB)) == Have()
+    assert opened == []
 
 
 @pytest.mark.nightly
