@@ -9,10 +9,17 @@ from types import FrameType
 import pytest
 
 from elasticjob_agent.keep.keeper.messages import BeginRequest, OpenRequest
+from elasticjob_agent.keep.keeper.replica_sender import ReplicaSender
+from elasticjob_agent.keep.keeper.round_peers import CopyRound, RoundPeers
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.rules.commit import SafePoint
 from elasticjob_agent.keep.rules.replication import OfferAnswer, RoundPlace
+from elasticjob_agent.keep.transfer.dialer import KeeperDialer
+from elasticjob_agent.keep.transfer.errors import HandshakeError
+from elasticjob_agent.keep.transfer.session import KeeperCredentials
+from elasticjob_agent.keep.transfer.throttle import Throttle
 from elasticjob_api.kept_steps import KeptStep
+from elasticjob_api.rendezvous_state import Member
 from tests.integration.keep.keepers import JOB, RUN
 from tests.integration.keep.parts import LINEAGE, part_of, publish
 
@@ -111,3 +118,25 @@ def test_the_cost_of_a_part_does_not_grow_with_their_number(keep_dir: Path) -> N
             costs.append(calls_of(keeper.take_published) / count)
             assert len(keeper.volume.holdings()[KeptStep(LINEAGE, number, 1000)]) == count
     assert costs[1] < 2 * costs[0], f"calls for each part: {costs}"
+
+
+def test_a_look_for_copies_costs_no_more_where_a_step_has_many_parts(keeper: StepKeeper) -> None:
+    place = RoundPlace(0, 2, 0, 1, 2)
+    members = (Member(0, "0000000a"), Member(1, "0000000b"))
+    sender = ReplicaSender(KeeperDialer(_no_credentials), keeper, Throttle(), on_change=lambda: None)
+    directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=place, copies=1))
+    keeper.start()
+    sender.begin(CopyRound(LINEAGE, place, shift=1, copies=1))
+    sender.set_peers(RoundPeers(LINEAGE, members, ("a", "b")))
+    costs = []
+    for first, end in ((0, 50), (50, 400)):
+        for index in range(first, end):
+            publish(directory, f"step-1.{index}-of-1000")
+        keeper.take_published()
+        assert sender.settled() is None
+        costs.append(calls_of(sender.settled))
+    assert costs[1] < 2 * costs[0], f"calls of a look: {costs}"
+
+
+def _no_credentials() -> KeeperCredentials:
+    raise HandshakeError("no peer is dialed")

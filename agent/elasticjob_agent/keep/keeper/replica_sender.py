@@ -4,16 +4,18 @@ Nothing waits for it. A peer that is slow, full or gone costs a pause; the next 
 Without progress for a minute the step counts as settled: no further copy of it is to be expected.
 """
 
+import itertools
 import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from elasticjob_agent.keep.keeper.round_peers import CopyRound, RoundPeers
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
-from elasticjob_agent.keep.rules.replication import PartCopy, pending_copies
+from elasticjob_agent.keep.rules.replication import pending_copies
 from elasticjob_agent.keep.transfer.cancel_token import CancelToken
 from elasticjob_agent.keep.transfer.dialer import KeeperDialer, put_part
 from elasticjob_agent.keep.transfer.errors import CancelledTransferError, TransferError
@@ -41,7 +43,8 @@ class _RoundCopies:
     round: CopyRound
     peers: RoundPeers | None = None
     token: CancelToken = field(default_factory=CancelToken)
-    done: set[PartCopy] = field(default_factory=set)
+    done: dict[KeptStep, dict[Member, set[int]]] = field(default_factory=dict)
+    """The parts that each member has got."""
     step: KeptStep | None = None
     """The step that is copied now; what follows is about it."""
     progress_s: float = 0.0
@@ -55,7 +58,7 @@ class _RoundCopies:
         if step != self.step:
             self.step, self.progress_s = step, now_s
             self.full.clear()
-            self.done = {copy for copy in self.done if copy.step in held}
+            self.done = {known: got for known, got in self.done.items() if known in held}
 
     def note_failure(self, target: Member, why: str, now_s: float, pause_s: float = 0.0) -> None:
         """Try this member again after a pause."""
@@ -64,12 +67,17 @@ class _RoundCopies:
         self.try_at_s[target] = now_s + max(pause_s, grown_s)
         self.troubles[target] = why
 
-    def note_success(self, copy: PartCopy, now_s: float) -> None:
+    def note_success(self, part: KeptPart, target: Member, now_s: float) -> None:
         """The member has the part."""
-        self.done.add(copy)
+        self.done.setdefault(part.step, {}).setdefault(target, set()).add(part.index)
         self.progress_s = now_s
         for notes in (self.try_at_s, self.failures, self.troubles):
-            notes.pop(copy.target, None)
+            notes.pop(target, None)
+
+
+_Copy = tuple[_RoundCopies, KeptPart, Member, Address]
+_Answer = Have | Bad | Later | Full | Dead | str
+"""The answer of a peer, or why there is none."""
 
 
 class ReplicaSender:
@@ -156,7 +164,8 @@ class ReplicaSender:
         with self._condition:
             if not own or self._now is None:
                 return None
-            return min(sum(copy.step == step and copy.index == index for copy in self._now.done) for index in own)
+            copies = Counter(itertools.chain.from_iterable(self._now.done.get(step, {}).values()))
+            return min(copies[index] for index in own)
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
@@ -173,7 +182,7 @@ class ReplicaSender:
                 log.exception("a copy to a peer failed")
                 time.sleep(_LONGEST_PAUSE_S)
 
-    def _await_copy(self) -> tuple[_RoundCopies, PartCopy, Address]:
+    def _await_copy(self) -> _Copy:
         with self._condition:
             while True:
                 found, pause_s = self._next()
@@ -181,7 +190,7 @@ class ReplicaSender:
                     return found
                 self._condition.wait(pause_s)
 
-    def _next(self) -> tuple[tuple[_RoundCopies, PartCopy, Address] | None, float | None]:
+    def _next(self) -> tuple[_Copy | None, float | None]:
         """Return the next copy, or how long to wait for one; None until something changes."""
         if (now := self._now) is None or now.peers is None or (found := self._steps.parts_to_copy()) is None:
             return None, None
@@ -191,22 +200,22 @@ class ReplicaSender:
         pending = self._pending(now, step, own)
         self._note_state(now, is_done=not pending)
         times = []
-        for copy in pending:
-            address, at_s = now.peers.addresses.get(copy.target), now.try_at_s.get(copy.target, 0.0)
+        for target, parts in pending.items():
+            address, at_s = now.peers.addresses.get(target), now.try_at_s.get(target, 0.0)
             if address is None:
-                now.troubles.setdefault(copy.target, "its keeper's address is not known")
+                now.troubles.setdefault(target, "its keeper's address is not known")
             elif at_s <= now_s:
-                return (now, copy, address), None
+                return (now, KeptPart(step, min(parts)), target, address), None
             else:
                 times.append(at_s - now_s)
         if pending and not self._check_stall(now):
             times.append(max(0.0, now.progress_s + self._stall_s - now_s))
         return None, min(times, default=None)
 
-    def _pending(self, now: _RoundCopies, step: KeptStep, own: Collection[int]) -> list[PartCopy]:
+    def _pending(self, now: _RoundCopies, step: KeptStep, own: frozenset[int]) -> Mapping[Member, frozenset[int]]:
         assert now.peers is not None
         full = now.full if step == now.step else set()
-        return pending_copies(step, own, now.peers.targets(now.round, full), now.done)
+        return pending_copies(own, now.peers.targets(now.round, full), now.done.get(step, {}))
 
     def _check_stall(self, now: _RoundCopies) -> bool:
         if self._passed_bytes != self._throttle.passed_bytes:
@@ -214,9 +223,9 @@ class ReplicaSender:
             now.progress_s = self._clock()
         return self._clock() - now.progress_s >= self._stall_s
 
-    def _copy(self, now: _RoundCopies, copy: PartCopy, address: Address) -> None:
-        answer: Have | Bad | Later | Full | Dead | str
-        self._copied = part = KeptPart(copy.step, copy.index)
+    def _copy(self, now: _RoundCopies, part: KeptPart, target: Member, address: Address) -> None:
+        answer: _Answer
+        self._copied = part
         try:
             answer = put_part(
                 self._dialer,
@@ -236,15 +245,15 @@ class ReplicaSender:
         finally:
             self._copied = None
         with self._condition:
-            self._note_answer(now, copy, answer)
+            self._note_answer(now, part, target, answer)
         self._on_change()
 
-    def _note_answer(self, now: _RoundCopies, copy: PartCopy, answer: Have | Bad | Later | Full | Dead | str) -> None:
-        now_s, target = self._clock(), copy.target
+    def _note_answer(self, now: _RoundCopies, part: KeptPart, target: Member, answer: _Answer) -> None:
+        now_s = self._clock()
         match answer:
             case Have():
                 self.copied += 1
-                now.note_success(copy, now_s)
+                now.note_success(part, target, now_s)
             case Full():
                 now.full.add(target)
                 now.troubles[target] = "it has no room"
@@ -255,7 +264,7 @@ class ReplicaSender:
             case Bad():
                 now.note_failure(target, "the bytes arrived damaged", now_s)
             case str():
-                log.debug("no copy of part %d of step %s at slot %d: %s", copy.index, copy.step, target.slot, answer)
+                log.debug("no copy of part %d of step %s at slot %d: %s", part.index, part.step, target.slot, answer)
                 now.note_failure(target, answer, now_s)
 
     # --- what is in the way ------------------------------------------------------------------------------------------

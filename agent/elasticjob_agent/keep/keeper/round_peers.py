@@ -33,7 +33,7 @@ class RoundPeers:
 
     def targets(self, round_: "CopyRound", full: Iterable[Member]) -> list[Member]:
         """Return the members to which this node copies its parts, without those that are full."""
-        ranks = {rank for rank, member in enumerate(self.members) if member in set(full)}
+        ranks = {self.members.index(member) for member in full if member in self.members}
         found = replica_ranks(self.hosts, round_.place.rank, round_.shift, round_.copies, full=ranks)
         return [self.members[rank] for rank in found]
 

@@ -4,7 +4,7 @@ A keeper copies its own parts of the oldest uncommitted step only. So a receiver
 the committed one, and the one that is being copied.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -38,15 +38,6 @@ class RoundPlace:
     world_size: int
 
 
-@dataclass(frozen=True, slots=True)
-class PartCopy:
-    """One part that is to be copied to one member."""
-
-    step: KeptStep
-    index: int
-    target: Member
-
-
 def own_parts(
     known: KeeperRound, step: KeptStep, place: RoundPlace, published: Mapping[int, frozenset[int]], held: Holdings
 ) -> frozenset[int]:
@@ -69,11 +60,14 @@ def own_parts(
 
 
 def pending_copies(
-    step: KeptStep, own: Iterable[int], targets: Sequence[Member], done: Collection[PartCopy]
-) -> list[PartCopy]:
-    """Return the copies that are still to be made, first of all parts to the first target."""
-    wanted = (PartCopy(step, index, target) for target in targets for index in sorted(own))
-    return [copy for copy in wanted if copy not in done]
+    own: frozenset[int], targets: Iterable[Member], done: Mapping[Member, Collection[int]]
+) -> dict[Member, frozenset[int]]:
+    """Return the own parts of a step that each target has still to get; a target that has all of them is left out.
+
+    The targets keep their order. `done` has the parts of the step that members have got.
+    """
+    pending = {target: own.difference(done.get(target, ())) for target in targets}
+    return {target: parts for target, parts in pending.items() if parts}
 
 
 def answer_offer(

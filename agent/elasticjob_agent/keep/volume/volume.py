@@ -7,7 +7,6 @@ data is copied. Each change is one rename, so the directories are whole after an
 import contextlib
 import os
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from elasticjob_agent.keep.volume.errors import (
     translated,
 )
 from elasticjob_agent.keep.volume.held_part import HeldPart
+from elasticjob_agent.keep.volume.held_summary import HeldSummary
 from elasticjob_agent.keep.volume.incoming_dir import incoming_lineages, make_incoming, published_names
 from elasticjob_agent.keep.volume.manifest import Manifest, write_manifest
 from elasticjob_agent.keep.volume.part_limits import PartLimits
@@ -32,7 +32,7 @@ from elasticjob_agent.keep.volume.script_errors import ScriptErrors
 from elasticjob_agent.keep.volume.trash import TrashDir
 from elasticjob_agent.keep.volume.trees import list_files, temporary_of
 from elasticjob_agent.keep.volume.volume_record import VolumeRecord, read_record, write_record
-from elasticjob_api.kept_steps import KeptStep, Lineage
+from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage
 
 Report = Callable[[str], None]
 """Called with a sentence for users: a part was refused, withdrawn or collides."""
@@ -72,6 +72,8 @@ class Volume:
         self._receipts: dict[KeptPart, Receipt] = {}
         self._published: dict[Lineage, PublishedSteps] = {}
         self._held: dict[KeptPart, Manifest] = {}
+        self.summary = HeldSummary.of(self._held)
+        """The sums of what is held; it is replaced, never changed: threads read it."""
         self._record = VolumeRecord(job, run)
         self.trash = TrashDir(self._paths.trash)
         self.conflicts = collisions.Conflicts(report)
@@ -84,6 +86,7 @@ class Volume:
             self._open_record(read_record(self._paths.record))
             self.pins.clear()
             self._held = scanning.scan_held(self._paths, self.trash, self.limits, report)
+            self.summary = HeldSummary.of(self._held)
             scanning.scan_receipts(self._paths, self.trash, self._held)
         except BaseException:
             self.close()
@@ -114,12 +117,9 @@ class Volume:
 
     # --- what is held ------------------------------------------------------------------------------------------------
 
-    def holdings(self) -> Mapping[KeptStep, frozenset[int]]:
+    def holdings(self) -> Holdings:
         """Return the indices of the parts of each step that are here and whole."""
-        found = defaultdict(set)
-        for part in self.parts():
-            found[part.step].add(part.index)
-        return {step: frozenset(indices) for step, indices in found.items()}
+        return self.summary.holdings
 
     def parts(self) -> Mapping[KeptPart, Manifest]:
         """Return the manifest of each held part."""
@@ -355,8 +355,8 @@ class Volume:
     def used_bytes(self) -> int:
         """Return the bytes of all parts that are held, being received or being deleted."""
         with self._lock:
-            coming = self._coming_bytes()
-        return coming + space.used_bytes([self._paths.held, self._paths.partial, self._paths.trash])
+            known = self._coming_bytes() + self.summary.size
+        return known + space.used_bytes([self._paths.partial, self._paths.trash])
 
     def _free_bytes(self, *, with_trash: bool = False) -> int:
         return max(0, space.room_in(self._paths, self._size_limit, with_trash=with_trash) - self._coming_bytes())
@@ -370,11 +370,12 @@ class Volume:
     def _changing(self) -> Iterator[None]:
         """Hold the lock; call `on_change` afterwards if other parts are held than before."""
         with self._lock:
-            before = frozenset(self._held)
+            before = self.summary.holdings
             try:
                 yield
             finally:
-                has_changed = before != frozenset(self._held)
+                self.summary = HeldSummary.of(self._held)
+                has_changed = before != self.summary.holdings
         if has_changed:
             self._on_change()
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from elasticjob_agent.keep.rules.replication import (
     OfferAnswer,
-    PartCopy,
     RoundPlace,
     answer_offer,
     own_parts,
@@ -58,11 +57,10 @@ def test_older_steps_are_not_copied() -> None:
 
 def test_each_part_goes_to_each_target_once() -> None:
     first, second = Member(1, "00000000"), Member(2, "00000000")
-    everything = pending_copies(now(1), {1, 0}, [first, second], ())
-    assert [(copy.index, copy.target) for copy in everything] == [(0, first), (1, first), (0, second), (1, second)]
-    assert pending_copies(now(1), {0, 1}, [first], [PartCopy(now(1), 0, first)]) == [PartCopy(now(1), 1, first)]
-    assert pending_copies(now(1), {0, 1}, [first, second], everything) == []
-    assert pending_copies(now(2), {0}, [first], everything) == [PartCopy(now(2), 0, first)]
+    own, got = frozenset({0, 1}), {first: {0}}
+    assert list(pending_copies(own, [first, second], {}).items()) == [(first, own), (second, own)]
+    assert list(pending_copies(own, [second, first], got).items()) == [(second, own), (first, {1})]
+    assert pending_copies(own, [first], {first: {0, 1}}) == {}
 
 
 # -- what is answered ------------------------------------------------------------------------------

@@ -29,15 +29,18 @@ class JobCopies(JobTraining):
         ranks = replica_ranks(hosts, node.place.rank, shift, self.copies, full=node.full)
         return [members[rank] for rank in ranks]
 
+    def _pending(self, node: SimNode, step: KeptStep) -> dict[Member, frozenset[int]]:
+        return pending_copies(node.own()[step], self._targets(node), node.answered.get(step, {}))
+
     def replicate(self, node: SimNode, choice: int = 0, *, has_room: bool = True) -> bool:
         """Offer one part of the oldest uncommitted step to a peer, and copy it if it is wanted."""
         if not node.is_here or not node.is_running or (step := node.oldest()) is None:
             return False
-        pending = pending_copies(step, node.own()[step], self._targets(node), node.answered)
+        pending = [(member, index) for member, parts in self._pending(node, step).items() for index in sorted(parts)]
         if not pending:
             return False
-        copy = pending[choice % len(pending)]
-        target = self.find(copy.target)
+        member, index = pending[choice % len(pending)]
+        target = self.find(member)
         if target is None or not target.is_here or target.view is None:
             return False
         assert node.known is not None
@@ -46,19 +49,19 @@ class JobCopies(JobTraining):
             present_history(target.view),
             node.known.lineage,
             step,
-            copy.index,
+            index,
             held=target.volume,
             own=target.own(),
             has_room=has_room,
         )
         if answer is OfferAnswer.WANT:
-            target.add(step, copy.index, node.origins[step, copy.index])
+            target.add(step, index, node.origins[step, index])
             self.drop_superseded(target)
         elif answer is OfferAnswer.FULL:
             self.truth.was_full = True
-            node.full.add(self.worlds[node.known.lineage].index(copy.target))
+            node.full.add(self.worlds[node.known.lineage].index(member))
         elif answer is OfferAnswer.HAVE:
-            node.answered.add(copy)
+            node.answered.setdefault(step, {}).setdefault(member, set()).add(index)
         else:
             return False
         return self._checked()
@@ -68,7 +71,7 @@ class JobCopies(JobTraining):
         if not node.is_here or node.known is None:
             return False
         step = node.oldest()
-        is_settled = step is not None and not pending_copies(step, node.own()[step], self._targets(node), node.answered)
+        is_settled = step is not None and not self._pending(node, step)
         told = node.announcement(self.rules, is_settled=is_settled)
         table = self.leaders[leader].announcements
         if table.get(node.member) == told:

@@ -6,7 +6,7 @@ from enum import Enum
 
 from elasticjob_agent.keep.rules.commit import Announcement, SafePoint
 from elasticjob_agent.keep.rules.missing_parts import OldestWait
-from elasticjob_agent.keep.rules.replication import PartCopy, RoundPlace, own_parts
+from elasticjob_agent.keep.rules.replication import RoundPlace, own_parts
 from elasticjob_agent.keep.rules.retention import KeeperRound, oldest_uncommitted
 from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage
 from elasticjob_api.rendezvous_state import Member, RendezvousState
@@ -47,7 +47,8 @@ class SimNode:
     """The lineage whose workers really wrote a part."""
     published: int = 0
     place: RoundPlace | None = None
-    answered: set[PartCopy] = field(default_factory=set)
+    answered: dict[KeptStep, dict[Member, set[int]]] = field(default_factory=dict)
+    """The parts that members have got from it, or had already."""
     full: set[int] = field(default_factory=set)
     points: list[SafePoint] = field(default_factory=list)
     """Answers of leaders on their way here."""
