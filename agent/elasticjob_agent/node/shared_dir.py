@@ -84,8 +84,6 @@ class SharedDir:
         """Return when the directory is listed, cannot be listed, or does not answer for some seconds."""
         await self._keeper.wait_listed(_FIRST_LIST_S)
         self.note_list()
-        if not self._has_listed:
-            log.warning("%s", self._waiting_text())
 
     def note_list(self) -> bool:
         """Take in what the keeper knows of the directory; return whether it is listed for the first time."""
@@ -127,6 +125,8 @@ class SharedDir:
                 self._history = History.parse(state.history_of_next_round())
         if is_first:
             self._may_begin_anew = not self._persist.may_resume and not state.history_of_next_round()
+            if self.trouble:
+                log.warning("%s", self.trouble)
 
     @property
     def newest(self) -> PersistedStep | None:

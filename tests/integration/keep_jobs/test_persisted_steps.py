@@ -131,6 +131,7 @@ def test_a_directory_that_cannot_be_used_costs_the_training_nothing(training: Ma
     assert log.count("the last kept steps of this node are not on disk yet, trying again: ") == 1, log
     assert log.count("step 3 was not written to keep.persistTo in the 30 s that this node had at its end: ") == 1, log
     assert "was not persisted" not in log, "the directory is the cause, and has its line"
+    assert "this node waits" not in log
 
 
 def test_a_node_reports_the_persisted_step_and_its_time(training: MakeTraining, shared: Path) -> None:

@@ -68,6 +68,10 @@ def test_a_suspended_job_has_steps_on_disk_only() -> None:
     suspended = {"phase": "Suspended", "keep": {"persistedStep": 100}}
     assert sentences(**suspended) == ["The job is suspended, so none of its steps is in memory."]
     assert on_disk(**suspended) == ["Step 100 is whole in /ckpt x."]
+    suspended["keep"] = {"persistedStep": 100, "persistError": "step 120 was not written"}
+    assert on_disk(**suspended) == ["Step 100 is whole in /ckpt x.", "The reason: step 120 was not written."]
+    suspended["keep"] = {"persistError": "step 120 was not written"}
+    assert on_disk(**suspended) == ["No step was written to /ckpt x.", "The reason: step 120 was not written."]
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
