@@ -70,6 +70,17 @@ async def test_commits_go_on_while_one_node_publishes_each_step_later_than_the_o
             training.cancel()
 
 
+async def test_commits_go_on_after_a_step_of_which_one_of_two_workers_had_no_room(keep_dir: Path) -> None:
+    async with keeper_group(keep_dir) as group:
+        await pair(group)
+        for number, missing in ((1, None), (2, 1), (3, None), (4, 2), (5, None)):
+            for index in {0, 1, 2, 3} - {missing}:
+                group.members[index // 2].publish(f"step-{number}.{index}-of-4", {f"part{index}": b"x"})
+            if missing is None:
+                await group.until_committed(group.step(number, 4))
+        assert all(node.client.progress.degraded == "" for node in group.members)
+
+
 async def test_three_nodes_with_two_copies_hold_everything(keep_dir: Path) -> None:
     async with keeper_group(keep_dir, copies=2) as group:
         await group.round(*[await group.add(slot) for slot in range(3)])

@@ -47,6 +47,22 @@ def test_a_step_that_is_published_below_a_known_floor_is_not_kept(keeper: StepKe
     assert keeper.parts_to_copy() == (KeptStep(LINEAGE, 10, 2), frozenset({1}))
 
 
+def test_a_step_is_dropped_once_a_worker_publishes_a_newer_one_without_its_part_of_that(keeper: StepKeeper) -> None:
+    directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(0, 2, 0, 2, 4), copies=1))
+    keeper.start()
+    for name in ("step-8.0-of-4", "step-9.0-of-4", "step-8.1-of-4", "step-9.1-of-4", "step-10.0-of-4"):
+        publish(directory, name)
+        keeper.take_published()
+    assert keeper.parts_to_copy() == (KeptStep(LINEAGE, 8, 4), frozenset({0, 1})), "a worker may be later"
+    keeper.learn(SafePoint(LINEAGE, committed=KeptStep(LINEAGE, 8, 4)))
+    publish(directory, "step-11.0-of-4")
+    keeper.take_published()
+    assert keeper.parts_to_copy() == (KeptStep(LINEAGE, 10, 4), frozenset({0}))
+    publish(directory, "step-11.1-of-4")
+    keeper.take_published()
+    assert keeper.parts_to_copy() == (KeptStep(LINEAGE, 11, 4), frozenset({0, 1}))
+
+
 def test_a_step_whose_parts_collide_is_neither_announced_nor_held_nor_received_again(keeper: StepKeeper) -> None:
     directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(0, 2, 0, 2, 4), copies=1))
     keeper.start()

@@ -6,7 +6,7 @@ committed. So one lock guards what is known of the round.
 
 import itertools
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -94,7 +94,7 @@ class StepKeeper:
             self._place = begun.place or _ALONE
             self.memory.copies = begun.copies
             self._wait = OldestWait()
-            self._indices = self.volume.published_indices(begun.lineage)
+            self._indices = self.volume.published_in(begun.lineage).indices()
             directory = self.volume.begin_round(begun.lineage)
             self.watch = IncomingWatch(directory, self._inotify)
             self._take(begun.lineage, self.volume.published_names(begun.lineage))
@@ -300,11 +300,13 @@ class StepKeeper:
             self.volume.skip_step(published)
             return
         before = self.volume.holdings().get(step, frozenset())
+        numbers = {part.index: self.volume.published_in(step.lineage).highest(part) for part, _ in published}
         taken = self.volume.take_step(published)
         self._taken += len(taken)
         self._refused += len(published) - len(taken)
         if not before.issuperset(part.index for part in taken):
             self._skip_without_room(step)
+        self._skip_incomplete(step, {part.index: numbers[part.index] for part in taken})
         self._drop_unneeded()
         self._drop_superseded()
 
@@ -365,6 +367,15 @@ class StepKeeper:
             self._skipped += len(parts)
             self._report(f"step {taken.number} was dropped: {self.trouble}")
             self.volume.drop(parts)
+
+    def _skip_incomplete(self, taken: KeptStep, before: Mapping[int, int]) -> None:
+        """Drop older steps without a part that a worker of this node has passed."""
+        if self._known is None or not self._known.is_running or len(self._indices.get(taken.parts, ())) <= 1:
+            return
+        own = self._own()
+        parts = parts_of(own, retention.incomplete(self._known, own, taken, before))
+        self._skipped += len(parts)
+        self.volume.drop(parts)
 
     def _make_room(self) -> None:
         """Make room for one more part as large as the largest own one, as far as that is allowed."""

@@ -4,7 +4,7 @@ Steps *at stake* are the one that the round restored and those of its own lineag
 Older steps that the keeper still holds are there in case the restored step is lost; only a commit drops them.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from elasticjob_agent.keep.rules.commit import SafePoint
@@ -77,6 +77,22 @@ def superseded(known: KeeperRound, own: Iterable[KeptStep], counted: Collection[
     in this round: they came from a peer before the workers published that part.
     """
     return [step for step in sorted(filter(known.is_at_stake, own))[1:-1] if step not in counted]
+
+
+def incomplete(known: KeeperRound, own: Holdings, taken: KeptStep, before: Mapping[int, int]) -> list[KeptStep]:
+    """Return the own steps that never become whole, now that workers of this node have published parts of `taken`.
+
+    `before` has the index of each of these parts, with the number that was published for it before. The worker has
+    passed the numbers between, and no other one publishes that part. Without this rule such a step would be the oldest
+    uncommitted one, and nothing newer would be committed in the round.
+    """
+    return [
+        step
+        for step, parts in own.items()
+        if known.is_at_stake(step)
+        and (step.lineage, step.parts) == (taken.lineage, taken.parts)
+        and any(number < step.number < taken.number and index not in parts for index, number in before.items())
+    ]
 
 
 def may_skip(known: KeeperRound, own: Iterable[KeptStep], taken: KeptStep) -> bool:

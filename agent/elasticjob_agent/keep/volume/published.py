@@ -28,9 +28,13 @@ class PublishedSteps:
         for part in held:
             self.note(part)
 
+    def highest(self, part: KeptPart) -> int:
+        """Return the highest number that was published for its index and count of parts; -1 if none was."""
+        return self._numbers.get(_slot(part), -1)
+
     def check_new(self, part: KeptPart) -> None:
         """Raise PublishRefused unless its number is higher than all before."""
-        highest = self._numbers.get(_slot(part), -1)
+        highest = self.highest(part)
         if part.step.number == highest:
             raise PublishRefused(
                 ScriptErrorKind.AGAIN,

@@ -182,11 +182,6 @@ class Volume:
         """Return the names that the script has published and that are not taken yet; raise VolumeError."""
         return published_names(self._paths.incoming_of(lineage))
 
-    def published_indices(self, lineage: Lineage) -> dict[int, frozenset[int]]:
-        """Return the indices that were published here in a round, by the count of parts."""
-        with self._lock:
-            return self._published_in(lineage).indices()
-
     def take(self, name: str, part: KeptPart) -> bool:
         """Take what was published under this name; return whether it is held now. A refused one is deleted."""
         return part in self.take_step([(part, name)])
@@ -225,8 +220,12 @@ class Volume:
             self._report,
         )
 
+    def published_in(self, lineage: Lineage) -> PublishedSteps:
+        """Return what was published here in a lineage; only that of one lineage is remembered."""
+        with self._lock:
+            return self._published_in(lineage)
+
     def _published_in(self, lineage: Lineage) -> PublishedSteps:
-        """Return what was published in a lineage; only that of one lineage is remembered."""
         if lineage not in self._published:
             own = [part for part, manifest in self._held.items() if part.step.lineage == lineage and manifest.is_own]
             self._published = {lineage: PublishedSteps(self._paths, lineage, own, self.trash)}

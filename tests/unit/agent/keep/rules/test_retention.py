@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,6 +10,7 @@ from elasticjob_agent.keep.rules.commit import SafePoint
 from elasticjob_agent.keep.rules.retention import (
     KeeperRound,
     announced,
+    incomplete,
     is_skipped,
     learn,
     may_skip,
@@ -53,6 +55,39 @@ def test_the_steps_between_the_oldest_and_the_newest_are_superseded() -> None:
 
 def test_a_counted_step_is_not_superseded() -> None:
     assert superseded(ROUND, [now(1), now(2), now(3), now(4)], {now(2)}) == [now(3)]
+
+
+@pytest.mark.parametrize(
+    ("own", "before", "expected"),
+    [
+        ({now(5): {0}}, {1: 4}, [now(5)]),
+        ({now(5): {0}}, {1: -1}, [now(5)]),
+        ({now(5): {0}, now(10): {0, 1}}, {0: 9, 1: 4}, [now(5)]),
+        ({now(5): {0}}, {0: 5}, []),
+        ({now(5): {0}}, {1: 5}, []),
+        ({now(5): {0, 1}}, {1: 4}, []),
+        ({now(10): {0}}, {1: 4}, []),
+        ({KeptStep(NOW, 5, 3): {0}}, {1: 4}, []),
+        ({before(5): {0}}, {1: 4}, []),
+    ],
+    ids=[
+        "passed",
+        "the first number of its worker",
+        "beside the new step",
+        "by the worker of its own part",
+        "published and lost again",
+        "sent by a peer",
+        "the new step itself",
+        "another count of parts",
+        "another round",
+    ],
+)
+def test_a_step_is_incomplete_when_a_worker_has_passed_it_without_its_part(
+    own: dict[KeptStep, set[int]], before: dict[int, int], expected: list[KeptStep]
+) -> None:
+    held = {step: frozenset(parts) for step, parts in own.items()}
+    assert incomplete(ROUND, held, now(10), before) == expected
+    assert incomplete(replace(ROUND, committed=now(9)), held, now(10), before) == []
 
 
 def test_own_parts_that_may_be_superseded_are_not_announced() -> None:
