@@ -51,8 +51,10 @@ class ScriptErrors:
     def note(self, lineage: Lineage, kind: ScriptErrorKind, sentence: str) -> None:
         """Report this error of a round, unless one of its kind was reported; called from any thread."""
         with self._lock:
-            if (lineage, kind) in self._known:
-                return
+            if (lineage, kind) in self._known or (
+                kind is ScriptErrorKind.AGAIN and (lineage, ScriptErrorKind.LOWER) in self._known
+            ):
+                return  # numbers that have fallen come to the highest one again
             self._known = {each for each in self._known if each[0] == lineage} | {(lineage, kind)}
             if kind is not ScriptErrorKind.AGAIN:
                 self._last = _Error(lineage, sentence, self._taken)

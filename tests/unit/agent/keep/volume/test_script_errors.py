@@ -52,6 +52,15 @@ def test_the_first_step_of_a_round_ends_an_error_before_it_and_a_restored_step_d
     assert errors.trouble(step(0, NEXT)) == ""
 
 
+def test_a_number_that_comes_again_after_it_has_fallen_is_not_reported_as_another_error() -> None:
+    reports: list[str] = []
+    errors = ScriptErrors(reports.append)
+    errors.note(ROUND, ScriptErrorKind.LOWER, "lower")
+    errors.note(ROUND, ScriptErrorKind.AGAIN, "again")
+    errors.note(NEXT, ScriptErrorKind.AGAIN, "again in the next round")
+    assert reports == ["lower", "again in the next round"]
+
+
 def test_a_part_that_is_published_again_is_reported_and_costs_no_step() -> None:
     reports: list[str] = []
     errors = ScriptErrors(reports.append)
