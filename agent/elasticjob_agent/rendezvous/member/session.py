@@ -175,7 +175,8 @@ class SessionFactory:
                 if now_s - start_s >= timeout_s:
                     raise Unreachable(f"etcd did not answer within {timeout_s:g} s: {error}") from error
                 if now_s - logged_s >= LOG_AGAIN_S or logged_s == start_s:
-                    log.warning("etcd does not answer, trying for another %g s: %s", timeout_s - now_s + start_s, error)
+                    left_s = timeout_s - now_s + start_s
+                    log.warning("etcd does not answer, trying for another %.0f s: %s", left_s, error)
                     logged_s = now_s
                 await asyncio.sleep(RETRY_S)
             except NoSpec as error:

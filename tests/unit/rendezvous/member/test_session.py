@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from elasticjob_agent.rendezvous.errors import NoSpec
+from elasticjob_agent.rendezvous.errors import NoSpec, Unreachable
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.session import SPEC_TIMEOUT_S, Session, SessionFactory, next_identity
 from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, NoKeep
@@ -119,6 +119,15 @@ async def test_a_job_without_a_spec_for_long_was_deleted_and_the_agent_writes_no
     with pytest.raises(NoSpec, match="there is no spec under /elasticjob/test"):
         await open_session(store, GIVEN, second_s=SPEC_TIMEOUT_S)
     assert store.range(KEYS.everything).kvs == ()
+
+
+async def test_an_agent_whose_etcd_is_away_logs_whole_seconds_and_gives_up(caplog: pytest.LogCaptureFixture) -> None:
+    etcd = InMemoryEtcd(InMemoryStore())
+    etcd.disconnect()
+    factory = replace(session_factory(InMemoryStore(), GIVEN, second_s=1.23456), etcd=etcd)
+    with pytest.raises(Unreachable, match="etcd did not answer within 2 s"):
+        await factory.open(master_port=1, timeout_s=2.0, cancelled=lambda: False)
+    assert caplog.messages == ["etcd does not answer, trying for another 1 s: the in-memory etcd is disconnected"]
 
 
 ME = Member(1, "0000000a")
