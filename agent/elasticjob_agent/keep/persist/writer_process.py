@@ -99,7 +99,7 @@ class WriterProcess:
         self._ended = [process for process in self._ended if process.poll() is None]
         if self._pending and self._socket is None and now_s >= self._start_at_s:
             self._start(now_s)
-        if self._socket is not None and self._pending and now_s - self._sign_s >= self._stall_s:
+        if self._awaits_answer() and now_s - self._sign_s >= self._stall_s:
             self._lose(f"the file system has not answered for {self._stall_s:g} s")
             return
         self._send_queued()
@@ -112,6 +112,11 @@ class WriterProcess:
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self._wakeup)
         self._receive()
+
+    def _awaits_answer(self) -> bool:
+        """Return whether the writer has a command; one that is still queued does not count."""
+        with self._lock:
+            return self._socket is not None and len(self._pending) > len(self._queued)
 
     def _timeout_s(self, now_s: float) -> float | None:
         if not self._pending:
