@@ -132,10 +132,14 @@ async def test_a_member_that_announces_another_round_delays_neither_steps_nor_re
     async with keeper_group(keep_dir) as group:
         honest, liar, now = await begin(group)
         liar.announce(encode_announcement(claim(Lineage(900, "another"), KeptStep(now, 5, 2))))
-        for number in range(1, 5):
-            publish(honest, number)
-        files = publish(honest, 5)
-        await until_taken(honest, group.step(5, 2))
+        publish(honest, 1)
+        for node in honest:
+            await aeventually(
+                lambda node=node: node.client.holdings == {group.step(1, 2): WHOLE}, what="it has its copies"
+            )
+        for number in range(2, 6):
+            files = publish(honest, number)
+            await until_taken(honest, group.step(number, 2))
         assert [node.committed for node in honest] == [None, None]
         await assert_restored(group, honest, files)
 
