@@ -47,9 +47,12 @@ def _which(nodes: Sequence[_Node]) -> str:
 
 
 def _after(nodes: Sequence[_Node]) -> str:
-    first = _first_output(nodes)
-    most = " at most" if len(nodes) > 1 else ""
-    return f" and wrote their first output after {first}{most}" if first else ""
+    wrote = [node for node in nodes if _first_output([node])]
+    if not wrote:
+        return ""
+    who = "" if len(wrote) == len(nodes) else f"those of {len(wrote)} of them "
+    most = " at most" if len(wrote) > 1 else ""
+    return f" and {who}wrote their first output after {_first_output(wrote)}{most}"
 
 
 def _first_output(nodes: Sequence[_Node]) -> str:

@@ -31,6 +31,13 @@ def start(kind: str, reason: str = "", first_ms: int | None = None) -> dict[str,
     return {"start": {name: value for name, value in fields.items() if value not in {"", None}}}
 
 
+def test_nodes_whose_workers_have_written_nothing_have_no_time() -> None:
+    nodes = [a_node(0, **start("Warm", "", 26_500)), a_node(1, **start("Warm"))]
+    assert described(a_job(nodes=nodes))[-1] == (
+        "The workers of 2 nodes were started warm and those of 1 of them wrote their first output after 26 s."
+    )
+
+
 def test_the_starts_of_nodes_are_grouped_by_their_reason_the_warm_ones_first() -> None:
     nodes = [
         a_node(0, **start("Cold", "FOO differs", 5_100)),
