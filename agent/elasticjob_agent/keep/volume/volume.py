@@ -19,7 +19,7 @@ from elasticjob_agent.keep.volume.errors import (
     translated,
 )
 from elasticjob_agent.keep.volume.held_part import HeldPart
-from elasticjob_agent.keep.volume.held_summary import HeldSummary
+from elasticjob_agent.keep.volume.held_sums import HeldSums
 from elasticjob_agent.keep.volume.incoming_dir import incoming_lineages, make_incoming, published_names
 from elasticjob_agent.keep.volume.manifest import Manifest, write_manifest
 from elasticjob_agent.keep.volume.part_limits import PartLimits
@@ -72,7 +72,7 @@ class Volume:
         self._receipts: dict[KeptPart, Receipt] = {}
         self._published: dict[Lineage, PublishedSteps] = {}
         self._held: dict[KeptPart, Manifest] = {}
-        self.summary = HeldSummary.of(self._held)
+        self.sums = HeldSums.of(self._held)
         """The sums of what is held; it is replaced, never changed: threads read it."""
         self._record = VolumeRecord(job, run)
         self.trash = TrashDir(self._paths.trash)
@@ -86,7 +86,7 @@ class Volume:
             self._open_record(read_record(self._paths.record))
             self.pins.clear()
             self._held = scanning.scan_held(self._paths, self.trash, self.limits, report)
-            self.summary = HeldSummary.of(self._held)
+            self.sums = HeldSums.of(self._held)
             scanning.scan_receipts(self._paths, self.trash, self._held)
         except BaseException:
             self.close()
@@ -119,7 +119,7 @@ class Volume:
 
     def holdings(self) -> Holdings:
         """Return the indices of the parts of each step that are here and whole."""
-        return self.summary.holdings
+        return self.sums.holdings
 
     def parts(self) -> Mapping[KeptPart, Manifest]:
         """Return the manifest of each held part."""
@@ -354,7 +354,7 @@ class Volume:
     def used_bytes(self) -> int:
         """Return the bytes of all parts that are held, being received or being deleted."""
         with self._lock:
-            known = self._coming_bytes() + self.summary.size
+            known = self._coming_bytes() + self.sums.size
         return known + space.used_bytes([self._paths.partial, self._paths.trash])
 
     def _free_bytes(self, *, with_trash: bool = False) -> int:
@@ -369,12 +369,12 @@ class Volume:
     def _changing(self) -> Iterator[None]:
         """Hold the lock; call `on_change` afterwards if other parts are held than before."""
         with self._lock:
-            before = self.summary.holdings
+            before = self.sums.holdings
             try:
                 yield
             finally:
-                self.summary = HeldSummary.of(self._held)
-                has_changed = before != self.summary.holdings
+                self.sums = HeldSums.of(self._held)
+                has_changed = before != self.sums.holdings
         if has_changed:
             self._on_change()
 

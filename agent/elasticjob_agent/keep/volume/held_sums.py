@@ -13,7 +13,7 @@ from elasticjob_api.kept_steps import Holdings, KeptStep
 
 
 @dataclass(frozen=True, slots=True)
-class HeldSummary:
+class HeldSums:
     """The sums of the held parts."""
 
     holdings: Holdings
@@ -21,7 +21,7 @@ class HeldSummary:
     """The bytes of all of them."""
 
     @classmethod
-    def of(cls, held: Mapping[KeptPart, Manifest]) -> "HeldSummary":
+    def of(cls, held: Mapping[KeptPart, Manifest]) -> "HeldSums":
         """Return the sums of these parts."""
         found: defaultdict[KeptStep, set[int]] = defaultdict(set)
         for part in held:
