@@ -55,6 +55,8 @@ It takes some milliseconds. A keeper that works on a busy machine may need secon
 50 ms, and the next one takes what was published.
 """
 _END_S = 5.0
+_HEARD_S = 1.0
+"""Seconds after its last message in which a keeper needs not show that it works: a round has many reports."""
 _CHECK_S = 5.0
 """Seconds between looks whether a keeper that fetches hangs."""
 
@@ -262,8 +264,9 @@ class KeeperClient(KeeperConnection):
         await self._ask_again(DropRequest(steps))
 
     def check(self) -> None:
-        """Let the keeper show that it does not hang; one that does is killed after ten seconds, and replaced."""
-        self._notify(StatusRequest())
+        """Let a silent keeper show that it does not hang; one that does is killed after ten seconds, and replaced."""
+        if self._loop.time() - self._heard_s > _HEARD_S:
+            self._notify(StatusRequest())
 
     async def status(self) -> KeeperStatus:
         """Return the counts of the keeper; raise a KeeperError."""

@@ -64,6 +64,8 @@ class KeeperConnection:
         self._pending: dict[int, PendingRequest] = {}
         self._last_number = 0
         self._began_s = 0.0
+        self._heard_s = 0.0
+        """When the keeper has sent something last."""
         self._restart: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._is_open = False
@@ -259,6 +261,7 @@ class KeeperConnection:
         if not data:
             self._end()
             return
+        self._heard_s = self._loop.time()
         try:
             for line in self._lines.feed(data):
                 self._on_message(decode_message(line))

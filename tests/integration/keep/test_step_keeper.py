@@ -1,5 +1,6 @@
 """The steps that one keeper drops, with a real volume and answers of the commit channel."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -134,6 +135,25 @@ def test_the_cost_of_a_part_does_not_grow_with_their_number(keep_dir: Path) -> N
             costs.append(calls_of(keeper.take_published) / count)
             assert len(keeper.volume.holdings()[KeptStep(LINEAGE, number, 1000)]) == count
     assert costs[1] < 2 * costs[0], f"calls for each part: {costs}"
+
+
+def test_a_step_that_is_taken_lets_each_directory_be_read_about_once(keep_dir: Path) -> None:
+    reads = 0
+
+    def count(_frame: FrameType, event: str, called: object) -> None:
+        nonlocal reads
+        reads += event == "c_call" and called is os.scandir
+
+    with opened(keep_dir, 1 << 30) as keeper:
+        directory = keeper.begin(BeginRequest(RUN, LINEAGE, place=RoundPlace(1, 2, 1, 1, 2), copies=1))
+        keeper.start()
+        for number in range(1, 4):
+            publish(directory, f"step-{number}.1-of-2")
+            sys.setprofile(count)
+            keeper.take_published()
+            sys.setprofile(None)
+        directories = sum(1 for _ in os.walk(keep_dir))
+    assert reads / 3 < 2 * directories
 
 
 def test_a_look_for_copies_costs_no_more_where_a_step_has_many_parts(keeper: StepKeeper) -> None:

@@ -11,7 +11,6 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import replace
 
 from elasticjob_agent.keep.keeper.control_connection import ControlConnection
@@ -69,6 +68,8 @@ class Keeper:
         self._notices_left = _MOST_NOTICES
         self._has_changed = threading.Event()
         self._has_trash = threading.Event()
+        self._has_only_names = False
+        """Whether nothing has happened but names that have appeared in the directory of the round."""
         self._wakeup = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
 
     def run(self) -> None:
@@ -76,11 +77,8 @@ class Keeper:
         while (lines := self._wait()) is not None:
             for line in lines:
                 self._agent.send(self._answer(*decode_request(line)))
-            self._take_new()
-            self._update_peers()
-            self._send_changes()
-            self._limit_memory()
-            self._has_trash.set()
+            if self._take_new() or lines or not self._has_only_names:
+                self._act_on_changes()
 
     def _wait(self) -> list[bytes] | None:
         """Wait until something has happened; return the lines that the agent has sent, None at its end."""
@@ -91,9 +89,8 @@ class Keeper:
             selector.register(self._wakeup, selectors.EVENT_READ)
             if watch is not None and watch.fd >= 0:
                 selector.register(watch.fd, selectors.EVENT_READ)
-            selector.select(self._pause_s())
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self._wakeup)
+            ready = [key.fd for key, _ in selector.select(self._pause_s())]
+        self._has_only_names = watch is not None and ready == [watch.fd]
         self._agent.flush()
         return self._agent.receive()
 
@@ -131,7 +128,8 @@ class Keeper:
                 return self._begin(steps, peers, number, request)
             case SealRequest():
                 peers.end_round()
-                return Answer(number, holdings=encode_holdings(steps.seal()))
+                steps.seal()
+                return Answer(number, holdings=self._holdings())
             case RestoreRequest(step):
                 return Answer(number, directory=str(steps.restore(step)))
             case StatusRequest():
@@ -194,19 +192,27 @@ class Keeper:
         return Answer(number, run=self._steps.volume.run, holdings=self._holdings(), port=self._peers.port)
 
     def _holdings(self) -> dict[str, str]:
+        self._has_changed.clear()  # first: another thread may change them meanwhile
         return {} if self._steps is None else encode_holdings(self._steps.volume.holdings())
 
     # --- what was not asked for --------------------------------------------------------------------------------------
 
-    def _take_new(self) -> None:
-        if self._steps is not None:
-            self._guarded(self._steps.take_new)
-
-    def _guarded(self, act: Callable[[], object]) -> None:
+    def _take_new(self) -> bool:
+        """Take what is published; return whether there was something."""
         try:
-            act()
+            return self._steps is not None and self._steps.take_new()
         except VolumeError as error:
             self._report(f"published steps were not taken: {error}")
+            return True
+
+    def _act_on_changes(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self._wakeup)  # not before: what this thread itself has changed needs no further turn
+        self._update_peers()
+        self._send_changes()
+        self._limit_memory()
+        if self._steps is not None and self._steps.volume.trash.has_news:
+            self._has_trash.set()
 
     def _limit_memory(self) -> None:
         """Delete what was dropped if it needs too much; between two rounds nothing is published, and a start waits."""
@@ -221,7 +227,6 @@ class Keeper:
         while self._notices:  # first: holdings may be the effect of what they explain
             self._agent.send(Note(self._notices.popleft()))
         if self._has_changed.is_set():
-            self._has_changed.clear()
             self._agent.send(HoldingsUpdate(self._holdings()))
         self._send_progress()
         while self._unsent:

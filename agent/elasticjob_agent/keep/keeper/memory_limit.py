@@ -31,14 +31,16 @@ class MemoryLimit:
         if self._volume.used_bytes() + coming > most_parts(self.copies) * self._part_bytes():
             self._volume.trash.delete_some(_MOST_ENTRIES)
 
-    def has_room(self, *, without: Collection[KeptPart] = ()) -> bool:
-        """Return whether one more part as large as the largest own one has room, when those given are dropped."""
-        needed, room = self._needed_and_room(without)
+    def has_room(self) -> bool:
+        """Return whether one more part as large as the largest own one has room."""
+        needed, room = self._needed_and_room(())
         return room >= needed
 
     def lack_of_room(self, without: Collection[KeptPart]) -> str:
-        """Return why one more part has no room, and what helps, for users."""
+        """Return why one more part has no room when those given are dropped, and what helps; empty if it has room."""
         needed, room = self._needed_and_room(without)
+        if room >= needed:
+            return ""
         return (
             f"there is no room for one more step: it needs {_mebibytes(needed)} MiB, and {max(0, room) >> 20} MiB are "
             "free; raise keep.sizeLimit (--keep-size), or publish smaller steps"

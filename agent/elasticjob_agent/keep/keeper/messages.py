@@ -228,7 +228,6 @@ class KeeperStatus:
     """Counts of one keeper, since its start unless they are a size."""
 
     held_bytes: int = 0
-    free_bytes: int = 0
     taken: int = 0
     refused: int = 0
     skipped: int = 0

@@ -240,7 +240,7 @@ class PeerConnections:
         return ProgressUpdate(
             committed=committed,
             copies=None if committed is None or self._copies is None else self._copies[1],
-            held_bytes=self._steps.held_bytes(),
+            held_bytes=self._steps.volume.sums.size,
             skipped=self._steps.skipped,
             degraded=self._degraded(),
         )

@@ -44,9 +44,12 @@ class StepKeeper:
         """The indices that the workers of this node publish in the round, by the count of parts."""
         self._told: dict[KeptStep, frozenset[int]] = {}
         """The parts that were announced in the round, of steps that are still held."""
-        self._point: SafePoint | None = None
+        self.point: SafePoint | None = None
+        """The last answer of the commit channel."""
         self._committed: KeptStep | None = None
-        self._taken = self._refused = self._skipped = 0
+        self._taken = self._refused = 0
+        self.skipped = 0
+        """How many own parts were dropped, or not taken, because they were not copied before newer ones."""
         self.trouble = ""
         """Why the next step has no room, with the cure; empty if it has."""
         self._wait = OldestWait()
@@ -73,7 +76,7 @@ class StepKeeper:
         """Drop what belongs to another run or is not alive; raise VolumeError."""
         with self._lock:
             if joined.run != self.volume.run:
-                self._committed = self._point = None
+                self._committed = self.point = None
             self.volume.adopt_run(joined.run)
             if joined.history is not None:
                 self._drop_dead(joined.history, joined.active)
@@ -141,18 +144,13 @@ class StepKeeper:
         self._inotify.close()
         self.volume.close()
 
-    def held_bytes(self) -> int:
-        """Return the bytes of all held parts."""
-        return sum(manifest.size for manifest in self.volume.parts().values())
-
     def status(self) -> KeeperStatus:
-        """Return counts for reports; raise VolumeError."""
+        """Return counts for reports."""
         return KeeperStatus(
-            held_bytes=self.held_bytes(),
-            free_bytes=self.volume.free_bytes(),
+            held_bytes=self.volume.sums.size,
             taken=self._taken,
             refused=self._refused,
-            skipped=self._skipped,
+            skipped=self.skipped,
             is_polling=self.watch is not None and self.watch.pause_s is not None,
         )
 
@@ -161,7 +159,7 @@ class StepKeeper:
     def learn(self, point: SafePoint) -> None:
         """Drop what the answer of the commit channel makes superfluous; raise VolumeError."""
         with self._lock:
-            self._point = point
+            self.point = point
             if self._known is not None:
                 self._known = retention.learn(self._known, point)
                 self._committed = self._known.committed or self._committed
@@ -247,16 +245,6 @@ class StepKeeper:
         """Whether the workers of a round run."""
         return self._known is not None and self._known.is_running
 
-    @property
-    def point(self) -> SafePoint | None:
-        """The last answer of the commit channel."""
-        return self._point
-
-    @property
-    def skipped(self) -> int:
-        """Return how many own parts were dropped, or not taken, because they were not copied before newer ones."""
-        return self._skipped
-
     def _own(self) -> Holdings:
         """Return the parts whose copies are this node's task."""
         if self._known is None:
@@ -271,14 +259,16 @@ class StepKeeper:
 
     # --- taking ------------------------------------------------------------------------------------------------------
 
-    def take_new(self) -> None:
-        """Take what the watch has noticed; raise VolumeError."""
+    def take_new(self) -> bool:
+        """Take what the watch has noticed; return whether it has noticed anything; raise VolumeError."""
         with self._lock:
             if self.watch is None or self._lineage is None:
-                return
+                return False
             names = self.watch.new_names()
             found = self.volume.published_names(self._lineage) if names is None else names
-            self._take(self._lineage, dict.fromkeys([*found, *self.watch.unpublished_names()]))
+            noticed = dict.fromkeys([*found, *self.watch.unpublished_names()])
+            self._take(self._lineage, noticed)
+            return bool(noticed)
 
     def take_published(self) -> None:
         """Take everything that is in the directory of the round; raise VolumeError."""
@@ -288,27 +278,29 @@ class StepKeeper:
 
     def _take(self, lineage: Lineage, names: Iterable[str]) -> None:
         parts = find_parts(lineage, names, self.watch, self.volume.script_errors)
+        has_room = True
         for step, published in itertools.groupby(sorted(parts), key=lambda each: each[0].step):
-            self._take_step(step, list(published))
-        if parts:
+            has_room = self._take_step(step, list(published))
+        if not has_room:
             self._make_room()
 
-    def _take_step(self, step: KeptStep, published: Sequence[tuple[KeptPart, str]]) -> None:
-        """Take the parts of one step, then drop what they make superfluous: once, since each look reads all parts."""
+    def _take_step(self, step: KeptStep, published: Sequence[tuple[KeptPart, str]]) -> bool:
+        """Take the parts of one step, and apply the rules once; return whether one more part is known to have room."""
         if self._check_skipped(step, {part.index for part, _ in published}):
-            self._skipped += len(published)
+            self.skipped += len(published)
             self.volume.skip_step(published)
-            return
+            return False
         before = self.volume.holdings().get(step, frozenset())
         numbers = {part.index: self.volume.published_in(step.lineage).highest(part) for part, _ in published}
         taken = self.volume.take_step(published)
         self._taken += len(taken)
         self._refused += len(published) - len(taken)
-        if not before.issuperset(part.index for part in taken):
-            self._skip_without_room(step)
+        is_new = not before.issuperset(part.index for part in taken)
+        has_room = is_new and self._check_room(step)
         self._skip_incomplete(step, {part.index: numbers[part.index] for part in taken})
         self._drop_unneeded()
         self._drop_superseded()
+        return has_room
 
     def _check_skipped(self, step: KeptStep, indices: Collection[int]) -> bool:
         """Note these indices as those of this node; return whether its parts of this step are not taken."""
@@ -334,8 +326,8 @@ class StepKeeper:
 
         The leader's keeper sends no answer twice. A step below the floor would wait for copies that no member makes.
         """
-        if self._known is not None and self._point is not None:
-            self._drop_steps(retention.unneeded(self._known, self._point, self._steps_here()))
+        if self._known is not None and self.point is not None:
+            self._drop_steps(retention.unneeded(self._known, self.point, self._steps_here()))
 
     def _steps_here(self) -> set[KeptStep]:
         """Return the steps of which a part is held, or has arrived in part."""
@@ -344,29 +336,32 @@ class StepKeeper:
     def _drop_superseded(self) -> None:
         if self._known is not None and self._known.is_running:
             parts = self._superseded(self._own(), self._known)
-            self._skipped += len(parts)
-            self.volume.drop(parts)
+            if parts:
+                self.skipped += len(parts)
+                self.volume.drop(parts)
 
     def _superseded(self, own: Holdings, known: retention.KeeperRound) -> list[KeptPart]:
         return parts_of(own, retention.superseded(known, own, self._counted(own)))
 
-    def _skip_without_room(self, taken: KeptStep) -> None:
-        """Drop this step if no room is left beside it.
+    def _check_room(self, taken: KeptStep) -> bool:
+        """Return whether there is room for one more part; drop this step if none is left beside it.
 
         It is not announced yet. The steps that it supersedes may be committed already, so those stay.
         """
         if self._known is None or not self._known.is_running:
-            return
-        if not self.memory.has_room():
-            self.volume.unlink_dropped()
+            return False
+        if self.memory.has_room():
+            self.trouble = ""
+            return True
+        self.volume.unlink_dropped()
         own = self._own()
-        superseded = self._superseded(own, self._known)
-        self.trouble = "" if self.memory.has_room(without=superseded) else self.memory.lack_of_room(superseded)
+        self.trouble = self.memory.lack_of_room(self._superseded(own, self._known))
         if self.trouble and retention.may_skip(self._known, own, taken):
             parts = parts_of(own, [taken])
-            self._skipped += len(parts)
+            self.skipped += len(parts)
             self._report(f"step {taken.number} was dropped: {self.trouble}")
             self.volume.drop(parts)
+        return False
 
     def _skip_incomplete(self, taken: KeptStep, before: Mapping[int, int]) -> None:
         """Drop older steps without a part that a worker of this node has passed."""
@@ -374,7 +369,7 @@ class StepKeeper:
             return
         own = self._own()
         parts = parts_of(own, retention.incomplete(self._known, own, taken, before))
-        self._skipped += len(parts)
+        self.skipped += len(parts)
         self.volume.drop(parts)
 
     def _make_room(self) -> None:

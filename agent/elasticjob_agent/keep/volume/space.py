@@ -12,13 +12,6 @@ _MOST_ENTRIES = 20_000
 """So many files of a script's scratch are counted; a walk is bounded."""
 
 
-def free_bytes(root: Path) -> int:
-    """Return what this process can still write in the file system; raise VolumeError."""
-    with translated(f"cannot read the free space of {root}"):
-        found = os.statvfs(root)
-    return found.f_bavail * found.f_frsize
-
-
 def volume_bytes(root: Path, size_limit: int | None) -> int | None:
     """Return the size of a volume; None if neither the file system nor the limit bounds it; raise VolumeError."""
     with translated(f"cannot read the size of {root}"):
@@ -32,8 +25,10 @@ def room_in(paths: VolumePath, size_limit: int | None, *, with_trash: bool = Fal
 
     With `with_trash`, what is being deleted counts as free. The limit never counts it.
     """
-    free = free_bytes(paths.root) + (used_bytes([paths.trash]) if with_trash else 0)
-    if size_limit is None:
+    with translated(f"cannot read the free space of {paths.root}"):
+        found = os.statvfs(paths.root)
+    free = found.f_bavail * found.f_frsize + (used_bytes([paths.trash]) if with_trash else 0)
+    if size_limit is None or found.f_blocks * found.f_frsize <= size_limit:  # the file system is the limit
         return free
     used = used_bytes([paths.held, paths.partial, paths.incoming, paths.kept, paths.pinned])
     return min(free, size_limit - used)

@@ -31,12 +31,15 @@ class TrashDir:
         self._below = below
         self._numbers = itertools.count()
         self._emptying = threading.Lock()
+        self.has_news = True
+        """Whether something may have come since `empty` began last."""
 
     def throw_away(self, path: Path) -> None:
         """Rename this file or directory into the trash, if it exists; raise VolumeError."""
         what = translated(f"cannot delete {str(path)!r:.300}")
         with what, contextlib.suppress(FileNotFoundError), self._opened() as trash:
             self._move(path, None, trash)
+            self.has_news = True
 
     def is_empty(self) -> bool:
         """Return whether nothing is left to delete, as far as that can be read."""
@@ -50,6 +53,7 @@ class TrashDir:
         Another thread may throw something away meanwhile. If another one empties the trash, this one waits.
         """
         with self._emptying:
+            self.has_news = False
             self._delete_entries(sys.maxsize)
 
     def delete_some(self, count: int) -> None:

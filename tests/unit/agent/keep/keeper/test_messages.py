@@ -78,7 +78,7 @@ MESSAGES = (
         TEXTS,
         TEXTS,
         st.none() | holdings.map(encode_holdings),
-        st.none() | st.builds(KeeperStatus, *[COUNTS] * 5, st.booleans(), COUNTS, COUNTS),
+        st.none() | st.builds(KeeperStatus, *[COUNTS] * 4, st.booleans(), COUNTS, COUNTS),
         st.integers(0, 65_535),
     )
     | st.builds(ProgressUpdate, st.none() | kept_steps, st.none() | COUNTS, COUNTS, COUNTS, SENTENCES)
