@@ -70,11 +70,13 @@ class LeaderMonitor:
             await self._evict(me, leader)
 
     async def _evict(self, me: SessionIdentity, leader: Leader) -> None:
-        log.warning("the leader, slot %d (%s), is gone: evicting it", leader.member.slot, leader.member.incarnation)
         self._trace.point("closer proved gone", 0)
         txn = transactions.evict_leader(me, leader.member, self._lease, Tombstone(TombstoneReason.REFUSED))
         try:
             result = await self._etcd.txn(txn)
+            if result.succeeded:  # else it has resigned, or another member has evicted it
+                member = leader.member
+                log.warning("the leader, slot %d (%s), is gone: it is evicted", member.slot, member.incarnation)
             if result.succeeded or result.reads[0]:  # or another member has written the tombstone
                 await self._etcd.lease_revoke(self._lease)
         except EtcdError as error:
