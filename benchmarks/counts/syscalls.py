@@ -21,7 +21,7 @@ _LONGEST_S = 120.0
 _RUNS = 3
 _WAITS = {"futex", "epoll_wait", "poll", "restart_syscall", "sched_yield", "rt_sigreturn"}
 _MEMORY = {"mmap", "munmap", "brk"}
-"""Python gives an arena back and takes it again at each module, if the one before ends at its border: 220 calls more."""
+"""Python may give an arena back and take it again at each module, if its border lies there: 220 calls more."""
 _LOOKS = {"wait4", "waitid", "recvfrom", "getppid"}
 _ONE, _NINE = 1, 9
 _ROW = re.compile(r"^\s*(\w+)\s+(\d+)$", re.MULTILINE)
