@@ -90,8 +90,19 @@ def plan_final_spec(snapshot: JobSnapshot, status: JobStatus, ids: Ids) -> Write
 
 def _pod_decisions(snapshot: JobSnapshot) -> PodDecisions:
     later = frozenset(backing_off(snapshot.job_state.slot_histories, snapshot.monotonic_s))
-    retained, lost = snapshot.view.completed_slots(), snapshot.lost_pods.uids
+    retained, lost = _retained_slots(snapshot), snapshot.lost_pods.uids
     return decide_pods(snapshot.job.spec, snapshot.owners, retained=retained, lost=lost, later=later)
+
+
+def _retained_slots(snapshot: JobSnapshot) -> frozenset[int]:
+    """Return the slots of finished members; none if all have finished and no agent is left.
+
+    The agents may all die before their leader ends the job. Then the agent of a new pod leads, and ends it.
+    """
+    view = snapshot.view
+    completed, state = view.completed_slots(), view.active_state
+    has_all = state is not None and completed == {member.slot for member in state.members}
+    return frozenset() if has_all and not view.agents() else completed
 
 
 def _failure(context: SpecContext) -> JobFailure | None:

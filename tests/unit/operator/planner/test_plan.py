@@ -278,6 +278,16 @@ def test_a_finished_members_pod_is_not_replaced_during_its_round() -> None:
     assert of(planned(at, pod(0), pod(1, phase="Succeeded"), replicas=2), WriteSpec) == []
 
 
+def test_pods_of_a_round_that_all_members_have_finished_are_replaced_if_no_agent_is_left_to_end_it() -> None:
+    finished = {(1, 0): member(0), (1, 1): member(1)}
+    dead = at_rest(0, 1, nodes={}, completions=finished)
+    gone = (pod(0, terminating=True), pod(1, terminating=True))
+    assert pods_of(the_write(planned(dead, *gone, replicas=2)).record) == {0: "j-0-new0", 1: "j-1-new1"}
+    for others in ({"nodes": nodes(0)}, {"completions": {(1, 1): member(1)}}):
+        made = planned(at_rest(0, 1, **{"nodes": {}, "completions": finished, **others}), *gone, replicas=2)
+        assert all(pods_of(write.record)[1] == "j-1-a" for write in of(made, WriteSpec))
+
+
 def test_a_job_is_not_resized_once_a_member_has_finished() -> None:
     at = at_rest(0, 1, completions={(1, 1): member(1)})
     made = planned(at, pod(0), pod(1), replicas=1, min_replicas=1, max_replicas=2)
