@@ -38,6 +38,11 @@ def encode_bootstrap(bootstrap: Bootstrap) -> str:
     return f"{bootstrap.revision} {bootstrap.keep_alive_s!r} {encode_runtime_config(bootstrap.runtime_config).decode()}"
 
 
+def revision_word(text: str) -> str:
+    """Return the first word of an encoded bootstrap: the revision, which may be corrupt."""
+    return text.partition(" ")[0]
+
+
 def decode_bootstrap(text: str) -> Bootstrap:
     """Return the bootstrap in `text`; RecordError if it is corrupt, or its runtime config is of another version."""
     revision, _, rest = text.partition(" ")

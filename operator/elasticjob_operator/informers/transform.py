@@ -10,6 +10,7 @@ from sys import intern
 from typing import Any
 
 from elasticjob_api import constants
+from elasticjob_api.bootstrap import revision_word
 from elasticjob_api.job_size import size_of
 from elasticjob_operator.model import objects, pod_constants
 from elasticjob_operator.model.cluster_interface import Object, Resource
@@ -125,7 +126,7 @@ def _container(container: Mapping[str, Any]) -> Object:
 
 def _spec_revision(variable: Mapping[str, Any]) -> Object:
     """Return the variable with the revision alone, which many pods share."""
-    revision = str(variable.get("value") or "").partition(" ")[0]
+    revision = revision_word(str(variable.get("value") or ""))
     return _pick({"name": constants.ENV_SPEC, "value": revision}, ("name", "value"))
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from elasticjob_api import constants
+from elasticjob_api.bootstrap import revision_word
 from elasticjob_api.one_line import one_line
 from elasticjob_operator.model import objects, pod_constants
 from elasticjob_operator.model.compare import fields_except
@@ -180,7 +181,7 @@ def _prefix(obj: Mapping[str, Any]) -> str:
 
 
 def _spec_revision(obj: Mapping[str, Any]) -> int:
-    text = _variable(obj, constants.ENV_SPEC).partition(" ")[0]
+    text = revision_word(_variable(obj, constants.ENV_SPEC))
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _REVISION_DIGITS else 0
 
 

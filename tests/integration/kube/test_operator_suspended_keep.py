@@ -59,6 +59,18 @@ def restored(journal: Path, life: int) -> set[str]:
     return set(found) if len(found) == 2 else set()
 
 
+def train_until_committed(rig: KubeStack, shared: Path, folder: Path) -> Path:
+    """Start a job that publishes steps, wait until step 5 is committed, and return its journal."""
+    journal = folder / "journal"
+    journal.mkdir()
+    rig.start_node(cwd=folder)
+    rig.start_operator()
+    rig.create_job(keeping_job(rig, shared, journal))
+    rig.until("the first life", lambda: restored(journal, 1) == {"nothing"}, within_s=90)
+    rig.until("a committed step", lambda: rig.status().get("keep", {}).get("step") == 5, within_s=90)
+    return journal
+
+
 def suspend(rig: KubeStack) -> None:
     rig.patch_job("j", {"suspend": True})
     rig.phase("Suspended")
@@ -68,13 +80,7 @@ def suspend(rig: KubeStack) -> None:
 def test_a_resumed_job_restores_the_step_that_its_suspension_has_written(
     rig: KubeStack, shared: Path, tmp_path: Path
 ) -> None:
-    journal = tmp_path / "journal"
-    journal.mkdir()
-    rig.start_node(cwd=tmp_path)
-    rig.start_operator()
-    rig.create_job(keeping_job(rig, shared, journal))
-    rig.until("the first life", lambda: restored(journal, 1) == {"nothing"}, within_s=90)
-    rig.until("a committed step", lambda: rig.status().get("keep", {}).get("step") == 5, within_s=90)
+    journal = train_until_committed(rig, shared, tmp_path)
     assert list(shared.glob("*/step-*")) == []
 
     suspend(rig)
@@ -91,13 +97,7 @@ def test_a_resumed_job_restores_the_step_that_its_suspension_has_written(
 def test_a_resumed_job_whose_volume_is_empty_waits_for_its_step_and_shows_that(
     rig: KubeStack, shared: Path, tmp_path: Path
 ) -> None:
-    journal = tmp_path / "journal"
-    journal.mkdir()
-    rig.start_node(cwd=tmp_path)
-    rig.start_operator()
-    rig.create_job(keeping_job(rig, shared, journal))
-    rig.until("the first life", lambda: restored(journal, 1) == {"nothing"}, within_s=90)
-    rig.until("a committed step", lambda: rig.status().get("keep", {}).get("step") == 5, within_s=90)
+    journal = train_until_committed(rig, shared, tmp_path)
     suspend(rig)
     rig.until("the step on disk", lambda: rig.status().get("keep", {}).get("persistedStep") == 5, within_s=90)
     (whole,) = shared.glob("*/step-*")
