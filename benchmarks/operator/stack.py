@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import psutil
 
 from elasticjob_etcd import die_with_parent
 from elasticjob_etcd.embedded import EmbeddedEtcd
+from testing.network.ports import unused_port
 from testing.servers.apiserver import ROOT, ApiServer, kube_programs
 
 CLUSTER = "bench"
@@ -105,7 +105,7 @@ class OperatorProcess:
     def __init__(
         self, server: ApiServer, etcd: str, folder: Path, wrap: tuple[str, ...] = (), options: tuple[str, ...] = ()
     ) -> None:
-        self._port = port = _free_port()
+        self._port = port = unused_port()
         arguments = ["--etcd-endpoints", etcd, "--cluster-id", CLUSTER, "--agent-image", "example/agent:1"]
         liveness = ["--liveness", f"http://127.0.0.1:{port}/healthz"]
         tied = [sys.executable, "-I", "-S", str(die_with_parent.__file__), str(os.getpid())]
@@ -179,13 +179,6 @@ class OperatorProcess:
         with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=30) as answer:
             text: bytes = answer.read()
             return text.decode()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from typing import Any, Self
 
 from elasticjob_etcd import die_with_parent
 from elasticjob_etcd.embedded import EmbeddedEtcd
+from testing.network.ports import unused_port
 from testing.waiting import eventually, scaled
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -116,7 +116,7 @@ class ApiServer:
 
     def start(self) -> None:
         """Start the API server, at its old port if it ran before, and wait until it is ready."""
-        ports = [self._port] if self._port else [_free_port() for _ in range(_PORT_TRIES)]
+        ports = [self._port] if self._port else [unused_port() for _ in range(_PORT_TRIES)]
         for self._port in ports:
             self._process = process = self._spawn()
             if eventually(self._state, within_s=_START_LIMIT_S, what="kube-apiserver ready") == "ready":
@@ -223,14 +223,6 @@ class ApiServer:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-def _free_port() -> int:
-    """Return an unused loopback port."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def await_crd(server: ApiServer, name: str) -> None:

@@ -27,7 +27,7 @@ from elasticjob_etcd.members import EtcdMember
 from elasticjob_operator.maintenance.membership import EtcdMemberReplacer
 from elasticjob_operator.maintenance.volumes import EtcdVolumeReplacer
 from elasticjob_operator.tls.ca import CertificateAuthority
-from testing.servers.etcds import free_ports
+from testing.network.ports import unused_port
 from testing.servers.secured_etcd import program, write
 from testing.waiting import aeventually
 
@@ -40,7 +40,7 @@ class EtcdMembers:
     """Three members, not yet started."""
 
     def __init__(self, folder: Path, *, tls: bool, prefix: str = "m") -> None:
-        ports = free_ports(2 * COUNT)
+        ports = [unused_port() for _ in range(2 * COUNT)]
         self._folder = folder
         self._prefix = prefix
         self._clients = ports[:COUNT]
@@ -96,7 +96,7 @@ class EtcdMembers:
 
     def start_alone(self, number: int) -> None:
         """Start one as the only member, with the chart's flags for a single member; without TLS."""
-        name, client, [port] = self.name(number), f"http://{HOST}:{self._clients[number]}", free_ports(1)
+        name, client, port = self.name(number), f"http://{HOST}:{self._clients[number]}", unused_port()
         peer = f"http://{HOST}:{port}"
         flags = [f"--name={name}", f"--data-dir={self._data(number)}", f"--listen-client-urls={client}"]
         flags += [f"--advertise-client-urls={client}", f"--listen-peer-urls={peer}", "--unsafe-no-fsync"]

@@ -12,7 +12,6 @@ import os
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -27,6 +26,7 @@ from elasticjob_etcd import die_with_parent
 from elasticjob_etcd.binary import find_binary
 from elasticjob_etcd.embedded import EmbeddedEtcd
 from elasticjob_etcd.interface import Endpoint
+from testing.network.ports import unused_port
 from testing.waiting import eventually
 
 _HOST = "127.0.0.1"
@@ -59,7 +59,7 @@ class OwnEtcd:
         self._binary.write_text(f'#!/bin/sh\nexec {found} "$@" {behind}\n')
         self._binary.chmod(0o755)
         self._server: EmbeddedEtcd
-        self.start(port=free_ports(1)[0])  # its gateway does not work at a port that the kernel chose
+        self.start(port=unused_port())  # its gateway does not work at a port that the kernel chose
 
     @property
     def endpoint(self) -> str:
@@ -193,7 +193,7 @@ class ThreeEtcds:
     """A cluster of three members on the loopback interface."""
 
     def __init__(self, folder: Path, flags: tuple[str, ...] = (), *, binary: str | None = None) -> None:
-        ports = free_ports(6)
+        ports = [unused_port() for _ in range(6)]
         self._program, self._flags = str(find_binary(binary)), flags
         self._clients, self._peers = ports[:3], ports[3:]
         self._members = [self._start(folder, number) for number in range(3)]
@@ -274,15 +274,6 @@ def _status(endpoint: str) -> dict[str, Any] | None:
         return http_get(endpoint, "maintenance/status")
     except OSError:
         return None
-
-
-def free_ports(count: int) -> list[int]:
-    """Return unused ports of the loopback interface."""
-    sockets = [socket.create_server((_HOST, 0)) for _ in range(count)]
-    ports = [int(each.getsockname()[1]) for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 @contextlib.contextmanager

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from elasticjob_api.kept_steps import KeptStep, Lineage
+from testing.network.ports import unused_port
 from testing.waiting import scaled
-from tests.integration.examples.launcher import free_port
 from tests.integration.keep.conftest import memory
 from tests.integration.keep.keepers import WatchedClient, keeper
 
@@ -80,7 +80,7 @@ class Job:
         return {event: State(int(step), digest) for event, step, digest in found}
 
     def _run_ranks(self, world: int, env: dict[str, str], publish: int, save: int, room: str) -> tuple[str, ...]:
-        port = str(free_port())
+        port = str(unused_port())
         program = [self.python, "-B", str(PROGRAM), self.example, str(self.disk), str(publish), str(save), room]
         processes = []
         for rank in range(world):

@@ -5,7 +5,6 @@ etcd makes the certificates itself: one for clients and one for peers, each its 
 
 import asyncio
 import contextlib
-import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +16,7 @@ from elasticjob_etcd.binary import find_binary
 from elasticjob_etcd.client import EtcdClient
 from elasticjob_etcd.errors import EtcdError, RequestRejected, Unavailable
 from elasticjob_etcd.interface import Endpoint
+from testing.network.ports import unused_port
 from testing.waiting import eventually
 
 pytestmark = pytest.mark.etcd
@@ -48,16 +48,10 @@ def etcd_process(folder: Path, port: int, *flags: str) -> Iterator[None]:
             process.kill()
 
 
-def free_port() -> int:
-    with socket.create_server((ADDRESS, 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
-
-
 @pytest.fixture(scope="module")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     """An etcd with TLS for all clients, with a certificate of its own making for 127.0.0.1."""
-    folder, port = tmp_path_factory.mktemp("secure"), free_port()
+    folder, port = tmp_path_factory.mktemp("secure"), unused_port()
     certificate, key = (folder / "data" / "fixtures" / "client" / name for name in ("cert.pem", "key.pem"))
     with etcd_process(folder, port, "--auto-tls"):
         eventually(lambda: key.exists() and key.stat().st_size, what="certificate of etcd")
@@ -69,7 +63,7 @@ def demanding(secure: Endpoint, tmp_path_factory: pytest.TempPathFactory) -> Ite
     """An etcd known by the same certificate that wants one of its clients too."""
     certificate = Path(str(secure.ca_cert))
     flags = (f"--cert-file={certificate}", f"--key-file={certificate.with_name('key.pem')}", "--client-cert-auth")
-    port = free_port()
+    port = unused_port()
     with etcd_process(tmp_path_factory.mktemp("demanding"), port, *flags, f"--trusted-ca-file={certificate}"):
         yield replace(secure, targets=(f"{ADDRESS}:{port}",))
 

@@ -7,13 +7,13 @@ which leaves no process behind.
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from testing.network.ports import unused_port
 from testing.waiting import eventually
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits"
@@ -24,12 +24,6 @@ TOTAL = EPOCHS * PER_EPOCH
 QUICK = ("--epochs", str(EPOCHS), "--lr", "1.0")
 # Time for a test to see a step and to kill somebody before the epoch ends.
 SLOW = (*QUICK, "--step-seconds", "0.04")
-
-
-def free_port() -> int:
-    """Return a TCP port of 127.0.0.1 on which no process listens now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])
 
 
 @dataclass
@@ -95,7 +89,7 @@ class Launcher:
         number = self._before + len(self._rounds) + 1
         started = Round([], [])
         self._rounds.append(started)
-        port = free_port()
+        port = unused_port()
         for group_rank, node in enumerate(nodes):
             for local_rank in range(per_node):
                 rank = group_rank * per_node + local_rank

@@ -12,8 +12,8 @@ import pytest
 from allreduce import Caller, Group, connect
 from errors import JoinError, PeerLostError
 
+from testing.network.ports import unused_port
 from testing.waiting import eventually
-from tests.integration.examples.launcher import free_port
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ def join(port: int, caller: Caller, *, host: str = "127.0.0.1", patience_s: floa
 
 def as_ranks(count: int, work: Callable[[Group], T], *, host: str = "127.0.0.1") -> list[T]:
     """Do `work` on each of `count` connected ranks; the results in rank order."""
-    port = free_port()
+    port = unused_port()
 
     def one(rank: int) -> T:
         with join(port, Caller(rank, count, 1), host=host) as group:
@@ -101,7 +101,7 @@ def test_a_lost_peer_is_named_with_what_was_being_done() -> None:
 
 
 def test_a_silent_peer_is_given_up_in_the_end() -> None:
-    port = free_port()
+    port = unused_port()
     with ThreadPoolExecutor(2) as pool:
         hub, peer = (future.result() for future in meet(pool, port, [Caller(0, 2, 1), Caller(1, 2, 1)], 0.3))
         with hub, peer, pytest.raises(PeerLostError, match="rank 1 at the start: it was silent for too long"):
@@ -109,7 +109,7 @@ def test_a_silent_peer_is_given_up_in_the_end() -> None:
 
 
 def test_a_worker_of_an_earlier_round_is_refused_and_the_round_goes_on() -> None:
-    port = free_port()
+    port = unused_port()
     with ThreadPoolExecutor(2) as pool:
         hub = pool.submit(join, port, Caller(0, 2, 5))
         with pytest.raises(JoinError, match=r"refused by rank 0 at 127.0.0.1: rank 1 is of round 4, this is round 5"):
@@ -120,7 +120,7 @@ def test_a_worker_of_an_earlier_round_is_refused_and_the_round_goes_on() -> None
 
 
 def test_a_worker_waits_while_an_earlier_rounds_hub_is_still_there() -> None:
-    port = free_port()
+    port = unused_port()
     with ThreadPoolExecutor(2) as pool:
         old_hub = pool.submit(join, port, Caller(0, 2, 4), patience_s=0.3)
         early = pool.submit(join, port, Caller(1, 2, 5))
@@ -139,7 +139,7 @@ def test_a_worker_waits_while_an_earlier_rounds_hub_is_still_there() -> None:
     ],
 )
 def test_who_does_not_belong_is_told_why(hello: dict[str, Any], reason: str) -> None:
-    port = free_port()
+    port = unused_port()
     with ThreadPoolExecutor(1) as pool:
         hub = pool.submit(join, port, Caller(0, 2, 1))
         assert until_listening(lambda: say(port, hello))["refused"] == reason
@@ -148,7 +148,7 @@ def test_who_does_not_belong_is_told_why(hello: dict[str, Any], reason: str) -> 
 
 
 def test_a_second_process_with_the_same_rank_is_refused() -> None:
-    port = free_port()
+    port = unused_port()
     with ThreadPoolExecutor(1) as pool:
         hub = pool.submit(join, port, Caller(0, 3, 1))
         with join(port, Caller(1, 3, 1)):
@@ -160,7 +160,7 @@ def test_a_second_process_with_the_same_rank_is_refused() -> None:
 
 @pytest.mark.parametrize("noise", [b"GET / HTTP/1.1\r\n\r\n", b"", b"\0\0\0\0\0\0\0\4nope"])
 def test_a_stranger_does_not_disturb_the_meeting(noise: bytes) -> None:
-    port = free_port()
+    port = unused_port()
     with ThreadPoolExecutor(1) as pool:
         hub = pool.submit(join, port, Caller(0, 2, 1))
         with until_listening(lambda: socket.create_connection(("127.0.0.1", port))) as stranger:
@@ -171,12 +171,12 @@ def test_a_stranger_does_not_disturb_the_meeting(noise: bytes) -> None:
 
 def test_missing_ranks_are_named() -> None:
     with pytest.raises(JoinError, match=r"waited at 127.0.0.1 port \d+, but these ranks never came: 1, 2"):
-        join(free_port(), Caller(0, 3, 1), patience_s=0.1)
+        join(unused_port(), Caller(0, 3, 1), patience_s=0.1)
 
 
 def test_a_missing_hub_is_named_with_the_reason() -> None:
     with pytest.raises(JoinError, match=r"cannot reach rank 0 at 127.0.0.1 port \d+: Connection refused"):
-        join(free_port(), Caller(1, 2, 1), patience_s=0.1)
+        join(unused_port(), Caller(1, 2, 1), patience_s=0.1)
 
 
 def test_a_port_in_use_is_one_sentence() -> None:

@@ -11,12 +11,12 @@ from errors import ProofError
 from settings import Place, read_settings
 from train import Training
 
-from tests.integration.examples.launcher import free_port
+from testing.network.ports import unused_port
 
 
 def compare(folder: Path, *, nudged_rank: int | None) -> list[str]:
     """Three ranks compare parameters at step 15, one of them with a last bit changed. Return what each received."""
-    port = free_port()
+    port = unused_port()
 
     def one(rank: int) -> str:
         env = {"RANK": str(rank), "WORLD_SIZE": "3", "CHECKPOINT_DIR": str(folder)}

@@ -1,7 +1,6 @@
 """`deploy/`: a real API server accepts it, it fits restricted Pod Security, and it grants few rights."""
 
 import json
-import socket
 import urllib.request
 from typing import Any
 
@@ -9,6 +8,7 @@ import pytest
 import yaml
 
 from testing.kube.stack import DEPLOY, SYSTEM, KubeStack
+from testing.network.ports import unused_port
 from testing.processes.process import ROOT
 from testing.servers.apiserver import ApiServer
 from tests.integration.kube.conftest import CRD
@@ -92,19 +92,12 @@ def test_the_role_has_no_wildcard() -> None:
 def test_the_operators_flags_are_those_it_knows_and_its_probe_answers(rig: KubeStack) -> None:
     [deployment] = of_kind("Deployment")
     container = deployment["spec"]["template"]["spec"]["containers"][0]
-    port = free_port()
+    port = unused_port()
     options = [flag.replace(":8080/", f":{port}/") for flag in container["args"] if "etcd" not in flag]
     rig.start_operator(*options, "--lease-namespace", SYSTEM)
     path = container["livenessProbe"]["httpGet"]["path"]
     rig.until("an answer", lambda: answer(f"http://127.0.0.1:{port}{path}") == {"operator": "running"})
     rig.until("ready", lambda: answer(f"http://127.0.0.1:{port}/readyz") == {"ready": True, "role": "leader"})
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def answer(url: str) -> Any:

@@ -7,10 +7,10 @@ import urllib.request
 
 import psutil
 import pytest
-from aiohttp.test_utils import unused_port
 
 from testing.kube.jobs import waiting_job
 from testing.kube.stack import KubeStack
+from testing.network.ports import unused_port
 
 pytestmark = pytest.mark.kube
 

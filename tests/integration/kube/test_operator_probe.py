@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Coroutine, Mapping
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import unused_port
 
 from elasticjob_etcd.memory.client import InMemoryEtcd, InMemoryStore
 from elasticjob_operator.cluster.connection import Connection
@@ -32,6 +31,7 @@ from testing.kube.manifests import MINIMAL
 from testing.kube.namespace import Namespace
 from testing.kube.silent_list_watch import SilentListWatch
 from testing.kube.stack import KubeStack
+from testing.network.ports import unused_port
 from testing.waiting import aeventually, eventually
 
 pytestmark = pytest.mark.kube

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -16,6 +15,7 @@ import pytest
 
 from testing.kube.jobs import waiting_job
 from testing.kube.stack import ACCOUNT, SYSTEM, KubeStack
+from testing.network.ports import unused_port
 from testing.network.proxy import Proxy, proxy
 from testing.processes.process import Process
 
@@ -26,7 +26,7 @@ class Replica:
     """One operator process."""
 
     def __init__(self, rig: KubeStack, *, elects: bool = True, kubeconfig: Path | None = None) -> None:
-        self._port = free_port()
+        self._port = unused_port()
         lease = ("--leader-elect", "--lease-namespace", SYSTEM, "--lease-name", "elasticjob-operator")
         liveness = ("--liveness", f"http://127.0.0.1:{self._port}/healthz")
         self.process: Process = rig.start_operator(*(lease if elects else ()), *liveness, kubeconfig=kubeconfig)
@@ -40,13 +40,6 @@ class Replica:
     @property
     def _url(self) -> str:
         return f"http://127.0.0.1:{self._port}/readyz"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture

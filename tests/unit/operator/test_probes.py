@@ -11,13 +11,7 @@ import pytest
 from elasticjob_operator.errors import OperatorError
 from elasticjob_operator.model.cluster_interface import Resource
 from elasticjob_operator.probes import MAX_SILENCE_S, ProbeServer, ProbeSources
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+from testing.network.ports import unused_port
 
 
 class Operator:
@@ -40,7 +34,7 @@ class Operator:
 
 
 async def asked(operator: Operator, path: str) -> tuple[int, Any]:
-    url = f"http://127.0.0.1:{free_port()}"
+    url = f"http://127.0.0.1:{unused_port()}"
     async with (
         ProbeServer(f"{url}/healthz", operator.vitals()),
         aiohttp.ClientSession() as session,

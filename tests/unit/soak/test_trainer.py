@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import socket
 import subprocess
 import sys
 import threading
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from testing.network.ports import unused_port
 from tests.soak import trainer
 from tests.soak.trainer import Fenced, LostPeer, Star, Store, Violation, part_of, result_alone
 
@@ -92,7 +92,7 @@ def test_a_round_that_was_followed_by_another_is_fenced(tmp_path: Path) -> None:
 
 
 def test_ranks_meet_only_those_of_their_own_round() -> None:
-    port = _free_port()
+    port = unused_port()
     hub, peer, stranger = Star(0, 2, 7), Star(1, 2, 7), Star(1, 2, 6, patience_s=0.2)
     sums: list[int] = []
 
@@ -109,9 +109,3 @@ def test_ranks_meet_only_those_of_their_own_round() -> None:
         assert peer.total(2) == 3
         leading.join(30)
     assert sums == [3]
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
