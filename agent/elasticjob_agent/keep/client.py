@@ -40,7 +40,13 @@ from elasticjob_agent.keep.keeper.messages import (
     StatusRequest,
     decode_holdings,
 )
-from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, PersistUpdate, decode_persisted
+from elasticjob_agent.keep.keeper.persist_messages import (
+    DrainRequest,
+    DrainResult,
+    ListRequest,
+    PersistUpdate,
+    decode_persisted,
+)
 from elasticjob_agent.keep.keeper_connection import ANSWER_S, START_S, KeeperConnection
 from elasticjob_agent.keep.replayed_requests import ReplayedRequests, TimedRequest
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
@@ -224,6 +230,11 @@ class KeeperClient(KeeperConnection):
             return False
         return self.persist.is_listed
 
+    def list_again(self, number: int) -> None:
+        """Let the shared directory be listed; `persist` has this number when that has been done."""
+        self._replayed.listed = ListRequest(number)
+        self._notify(self._replayed.listed)
+
     async def drain(self, step: KeptStep, indices: Sequence[int], within_s: float) -> None:
         """Write these parts to the shared directory.
 
@@ -337,6 +348,10 @@ class KeeperClient(KeeperConnection):
             if message.number == self._fetches and not self._drained.done():
                 self._drained.set_result(message)
             return
+        known = self.persist
+        if known.is_listed and not message.is_listed:
+            # It is of a keeper that replaces another one, whose list still counts.
+            message = replace(message, is_listed=True, list_number=known.list_number, steps=known.steps)
         self.persist = message
         if message.is_listed or message.error:
             self._listed.set()

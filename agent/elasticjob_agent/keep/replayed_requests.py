@@ -13,6 +13,7 @@ from elasticjob_agent.keep.keeper.messages import (
     Request,
     StartedRequest,
 )
+from elasticjob_agent.keep.keeper.persist_messages import ListRequest
 
 
 @dataclass(slots=True)
@@ -36,6 +37,7 @@ class ReplayedRequests:
     begun: BeginRequest | None = None
     peers: PeersRequest | None = None
     has_started: bool = False
+    listed: ListRequest | None = None
     fetch: TimedRequest | None = None
     linger: TimedRequest | None = None
 
@@ -52,7 +54,7 @@ class ReplayedRequests:
         if self.joined is not None:
             # Steps of a round that became active since are not in its history.
             yield replace(self.joined, history=None, active=None)
-        yield from (each for each in (self.begun, self.peers) if each is not None)
+        yield from (each for each in (self.listed, self.begun, self.peers) if each is not None)
         if self.has_started:
             yield StartedRequest()
         yield from (each.rest(now_s) for each in (self.fetch, self.linger) if each is not None)

@@ -31,7 +31,7 @@ class NoSharedDir:
         """Return False: there is no list."""
         return False
 
-    def observe(self, _state: RendezvousState) -> None:
+    def observe(self, _state: RendezvousState, _me: Member | None) -> None:
         """Do nothing."""
 
     async def find(self, persisted: PersistedStep) -> Path:

@@ -132,7 +132,7 @@ class NodeKeep(KeepPort):
 
     def restore_phase(self, state: RendezvousState) -> RestorePhase:
         """Return how far this node is with this state; for a new active one, begin to prepare the round."""
-        self._shared.observe(state)
+        self._shared.observe(state, self._me)
         if state.phase is not RoundPhase.ACTIVE or self._me is None:
             self._end_round()
             self._join_early(state)

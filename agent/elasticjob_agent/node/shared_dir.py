@@ -10,13 +10,13 @@ from typing import Any
 
 from elasticjob_agent.keep.client import KeeperClient
 from elasticjob_agent.keep.keeper.errors import KeeperError, StepRefused
-from elasticjob_agent.keep.rules.persisting import newest_eligible
+from elasticjob_agent.keep.rules.persisting import has_missed_rounds, newest_eligible
 from elasticjob_agent.node.keep_settings import KeepSettings, PersistSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
 from elasticjob_agent.node.node_drain import EndingJob, NodeDrain
 from elasticjob_api.errors import RecordError
-from elasticjob_api.kept_steps import History, PersistedStep
-from elasticjob_api.rendezvous_state import Member, RendezvousState
+from elasticjob_api.kept_steps import History, Lineage, PersistedStep
+from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 
 _CHECK_AGAIN_S = 1.0
 """Seconds until a persisted step is looked for again: a file system shows the renames of other nodes late."""
@@ -73,10 +73,13 @@ class SharedDir:
         self._history = History()
         """The steps that the training descends from, also in the last active state: a final one has another nonce."""
         self._departure: _DepartureWait | None = None
-        self._has_listed = False
-        """Whether the directory was listed once. The leader's keeper reports what becomes whole later."""
+        self._followed: Lineage | None = None
+        """The last round of which this node was a member."""
+        self._wanted_list = 0
+        """The number of the list of the directory that counts; each higher one was made later."""
+        self._was_listed = False
         self._may_begin_anew = False
-        """Whether the job was new when this node joined, and begins with no step of an earlier run."""
+        """Whether the job was new when this node joined, and has had no round without it since."""
         self._unreadable = ""
         """Why the step of the round cannot be read: a sentence without its full stop."""
 
@@ -86,12 +89,21 @@ class SharedDir:
         self.note_list()
 
     def note_list(self) -> bool:
-        """Take in what the keeper knows of the directory; return whether it is listed for the first time."""
-        if self._has_listed or not self._keeper.persist.is_listed:
+        """Take in what the keeper knows of the directory; return whether a list that counts has come."""
+        was_listed, self._was_listed = self._was_listed, self._has_listed
+        if was_listed or not self._was_listed:
             return False
-        self._has_listed = True
         log.info("%s is listed: it has %d steps", self._persist.directory, len(self._keeper.persist.steps))
         return True
+
+    @property
+    def _has_listed(self) -> bool:
+        """Whether the keeper of now has listed the directory since this node last missed a round.
+
+        The leader's keeper reports to members what becomes whole later.
+        """
+        known = self._keeper.persist
+        return known.is_listed and known.list_number >= self._wanted_list
 
     @property
     def has_listed(self) -> bool:
@@ -111,8 +123,8 @@ class SharedDir:
         why = self._keeper.persist.error or f"{self._persist.directory} has not answered yet"
         return f"this node waits until keep.persistTo can be listed: {why}; {_CURE}"
 
-    def observe(self, state: RendezvousState) -> None:
-        """Take in the newest state."""
+    def observe(self, state: RendezvousState, me: Member | None) -> None:
+        """Take in the newest state, as this member."""
         if self._state is not None and self._state.nonce == state.nonce:
             return
         is_first, self._state = self._state is None, state
@@ -127,6 +139,16 @@ class SharedDir:
             self._may_begin_anew = not self._persist.may_resume and not state.history_of_next_round()
             if self.trouble:
                 log.warning("%s", self.trouble)
+        if state.phase is RoundPhase.FORMING and has_missed_rounds(self._history, self._followed):
+            self._list_again()
+        if state.phase is RoundPhase.ACTIVE and me in state.members:
+            self._followed = Lineage(state.round, state.nonce)
+
+    def _list_again(self) -> None:
+        """Let no older list count: rounds without this node may have persisted steps and removed others."""
+        self._wanted_list += 1
+        self._may_begin_anew = self._was_listed = False
+        self._keeper.list_again(self._wanted_list)
 
     @property
     def newest(self) -> PersistedStep | None:
@@ -170,7 +192,7 @@ class SharedDir:
 
     def drains(self, state: RendezvousState, me: Member | None) -> bool:
         """Return whether this node writes its last steps to disk; the first call for a state begins it."""
-        self.observe(state)
+        self.observe(state, me)
         if self._departure is None:
             self._departure = _DepartureWait(state.nonce)
             if me is None or not self._settings.linger_s:

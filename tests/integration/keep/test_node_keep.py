@@ -237,6 +237,39 @@ async def test_what_is_listed_counts_only_with_the_state(keep_dir: Path, tmp_pat
         assert keep.holdings.persisted == PERSISTED
 
 
+async def test_a_node_that_has_missed_a_round_lists_the_directory_again(keep_dir: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    async with persisting_node(keep_dir, shared, 7) as keep:
+        keep.restore_phase(replace(active(2), members=(OTHER,)))
+        await aeventually(lambda: keep.holdings and keep.holdings.has_listed, what="the list")
+        write_steps(shared, keep_dir.parent, 8)
+        keep.restore_phase(replace(active(3, history="2.nonce2.*,1.nonce1.8"), phase=RoundPhase.FORMING))
+        assert keep.holdings is not None
+        assert keep.holdings.has_listed is False
+        await aeventually(lambda: keep.holdings and keep.holdings.has_listed, what="another list")
+        assert keep.holdings.persisted == PersistedStep(RUN, replace(PERSISTED.step, number=8))
+
+
+async def test_a_member_of_the_last_round_lists_the_directory_no_further_time(keep_dir: Path, tmp_path: Path) -> None:
+    async with persisting_node(keep_dir, tmp_path / "shared", 7) as keep:
+        await until_complete(keep, RESTORING)
+        keep.restore_phase(replace(active(3, history="2.nonce2.*,1.nonce1.7"), phase=RoundPhase.FORMING))
+        assert keep.holdings is not None
+        assert keep.holdings.has_listed is True
+
+
+async def test_the_steps_that_a_killed_keeper_has_listed_still_count(keep_dir: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    async with persisting_node(keep_dir, shared, 7) as keep:
+        await until_complete(keep, RESTORING)
+        shared.rename(tmp_path / "away")
+        (keeper,) = [each for each in psutil.Process().children() if "elasticjob_agent.keep.keeper" in each.cmdline()]
+        keeper.kill()
+        await aeventually(lambda: "cannot use" in keep.report().persist_error, what="the error of the next keeper")
+        assert keep.holdings is not None
+        assert (keep.holdings.persisted, keep.holdings.has_listed) == (PERSISTED, True)
+
+
 @pytest.mark.parametrize("is_usable", [True, False])
 async def test_a_node_reports_the_last_step_that_it_could_not_write(
     keep_dir: Path, tmp_path: Path, *, is_usable: bool

@@ -1,6 +1,7 @@
 """Jobs that persist steps to a shared directory, after more losses than copies, and after the end of all nodes."""
 
 import shutil
+import signal
 import time
 from pathlib import Path
 
@@ -48,6 +49,31 @@ def test_after_the_loss_of_two_nodes_at_once_the_newest_persisted_step_is_restor
     fleet.await_round(3, 2)
     assert fleet.restored(3) == {8}
     assert fleet.finish_all()[-2:] == [0, 0]
+
+
+def test_a_node_that_was_idle_restores_what_the_others_persisted_meanwhile(
+    training: MakeTraining, shared: Path
+) -> None:
+    fleet = training("1:2", 1, persist_to=shared, persist_every_s=1)
+    for _ in range(2):
+        fleet.run_training()
+    round_ = fleet.await_world(2)
+    fleet.train_to(1, round_, 2)
+    oldest = fleet.await_persisted(1)
+    fleet.run_training()
+    eventually(lambda: "joined as slot 2" in fleet.log_of(2).read_text(), within_s=40, what="an idle node")
+    newest = oldest
+    while oldest in fleet.whole_steps():
+        fleet.train_to(newest + 1, round_, 2)
+        newest = fleet.await_persisted(newest + 1)
+    for agent in (0, 1):
+        fleet.agents[agent].send_signal(signal.SIGSTOP)  # none of them makes a round with the idle one
+    for agent in (0, 1):
+        fleet.kill_agent(agent, with_memory=True)
+    fleet.await_round(round_ + 1, 1)
+    assert fleet.restored(round_ + 1) == {newest}
+    fleet.finish()
+    assert fleet.await_ends(40)[2] == 0
 
 
 def test_when_all_nodes_leave_their_newest_step_is_persisted_and_the_next_run_begins_with_it(

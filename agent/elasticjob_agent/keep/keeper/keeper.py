@@ -39,7 +39,7 @@ from elasticjob_agent.keep.keeper.messages import (
     encode_holdings,
 )
 from elasticjob_agent.keep.keeper.peer_connections import PeerConnections
-from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, PersistUpdate
+from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, ListRequest, PersistUpdate
 from elasticjob_agent.keep.keeper.persistence import Persistence
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.volume.errors import VolumeError
@@ -149,6 +149,8 @@ class Keeper:
                 self._require_persistence().check(request)
             case FetchRequest():
                 peers.fetch(request)
+            case ListRequest():
+                self._require_persistence().list_again(request)
             case DrainRequest():
                 self._require_persistence().drain(request)
             case LingerRequest():

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from elasticjob_agent.keep.keeper.errors import ControlError
-from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, PersistUpdate
+from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, ListRequest, PersistUpdate
 from elasticjob_agent.keep.keeper.sentences import SENTENCE
 from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_api.codec import read, with_codec, write
@@ -200,6 +200,7 @@ Request = (
     | RestoreRequest
     | FetchRequest
     | LingerRequest
+    | ListRequest
     | DrainRequest
     | DropRequest
     | StatusRequest
@@ -215,6 +216,7 @@ _KINDS: dict[str, type[Request]] = {
     "restore": RestoreRequest,
     "fetch": FetchRequest,
     "linger": LingerRequest,
+    "list": ListRequest,
     "drain": DrainRequest,
     "drop": DropRequest,
     "status": StatusRequest,

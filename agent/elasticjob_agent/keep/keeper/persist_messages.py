@@ -20,11 +20,21 @@ class DrainRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class ListRequest:
+    """List the shared directory again. A PersistUpdate with this number follows when that has been done."""
+
+    number: int
+    """Higher than that of each earlier request."""
+
+
+@dataclass(frozen=True, slots=True)
 class PersistUpdate:
     """The knowledge of the shared directory; sent when one of these has changed."""
 
     is_listed: bool = False
     """Whether the directory could be listed since the keeper began."""
+    list_number: int = 0
+    """The number of the last ListRequest that came before the newest list; 0: none."""
     steps: Mapping[str, int] = field(default_factory=dict)
     """The newest whole steps of this and of earlier runs, each with the time (ns) of its directory."""
     error: str = field(default="", metadata=SENTENCE)

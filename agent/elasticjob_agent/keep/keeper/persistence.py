@@ -15,7 +15,7 @@ from elasticjob_agent.keep.keeper.messages import (
     FetchResult,
     OpenRequest,
 )
-from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, PersistUpdate
+from elasticjob_agent.keep.keeper.persist_messages import DrainRequest, DrainResult, ListRequest, PersistUpdate
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.persist.layout import SourceFile
 from elasticjob_agent.keep.persist.messages import (
@@ -87,6 +87,8 @@ class Persistence:
         """Whether a list is awaited, or the pause after one that has failed."""
         self._lists_again = False
         """Whether there was news since the list that is awaited was ordered."""
+        self._wanted_list = self._ordered_list = self._list_number = 0
+        """The numbers of the agent's requests: the last one; that of the list that is awaited, or the newest one."""
         self._list()
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -110,9 +112,17 @@ class Persistence:
             self._in_use = step
 
         def on_end(reply: WriterAnswer) -> None:
+            if reply.is_of_step:  # another step may have taken its place
+                self._list()
             self._send(FetchResult(request.number, reply.directory, reply.error, reply.is_of_step))
 
         self._writer.send(CheckCommand(step), on_end)
+
+    def list_again(self, request: ListRequest) -> None:
+        """List what is whole, in a list that begins later than this."""
+        with self._lock:
+            self._wanted_list = max(self._wanted_list, request.number)
+        self._list()
 
     def drain(self, request: DrainRequest) -> None:
         """Write these parts as fast as the disk allows, instead of what is written now; send the result."""
@@ -249,7 +259,7 @@ class Persistence:
             self._lists_again = self._is_listing
             if self._is_listing:
                 return
-            self._is_listing = True
+            self._is_listing, self._ordered_list = True, self._wanted_list
         self._writer.send(ListCommand(), self._on_listed)
 
     def _end_list(self) -> None:
@@ -265,6 +275,8 @@ class Persistence:
             if not reply.error:
                 reply = replace(reply, error=persisting.missing_step(reply.steps or (), self._wanted, self._shared))
                 self._wanted = self._wanted if reply.error else None
+            if not reply.error:
+                self._list_number = self._ordered_list
             self._set_trouble("directory", reply.error)
         self._accept(reply)
         self._notify(is_listed=not reply.error)
@@ -317,6 +329,7 @@ class Persistence:
             newest = sorted(self._found, key=lambda each: self._found[each])[-_MOST_STEPS:]
             update = PersistUpdate(
                 is_listed=is_listed or (self._update is not None and self._update.is_listed),
+                list_number=self._list_number,
                 steps={str(each): self._found[each] for each in newest},
                 error=next((self._troubles[what] for what in _CAUSES if what in self._troubles), ""),
                 failures=self._failures,

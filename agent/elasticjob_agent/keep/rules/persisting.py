@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources, parse_sources
 from elasticjob_api.errors import RecordError
-from elasticjob_api.kept_steps import History, Holdings, KeptStep, PersistedStep
+from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import Member
 
 RETRY_S = 60.0
@@ -64,6 +64,15 @@ def missing_step(found: Iterable[str], wanted: int | None, directory: str) -> st
         f"{directory} has no step from {wanted} on, which status.keep.persistedStep names; "
         "another volume may be mounted there, or none"
     )
+
+
+def has_missed_rounds(history: History, followed: Lineage | None) -> bool:
+    """Return whether steps may have been persisted while this node was no member.
+
+    `followed` is the last round of which it was a member, and `history` that of the round that forms. All members
+    of a round write its steps. So a member lacks only the news that a lost leader has not sent.
+    """
+    return bool(history.entries) and history.entries[0].lineage != followed
 
 
 def find_trouble(news: Mapping[Member, PersistAnnouncement], announced: Iterable[Member]) -> str:

@@ -8,7 +8,7 @@ states. Opening a round never charges a failure.
 from dataclasses import dataclass, replace
 
 from elasticjob_agent.rendezvous.protocol import membership, ranks, restart_backoff, round_triggers, verdict
-from elasticjob_agent.rendezvous.protocol.keep.state_words import awaited_lists, with_restore
+from elasticjob_agent.rendezvous.protocol.keep.state_words import awaited_lists, live_holdings, with_restore
 from elasticjob_agent.rendezvous.protocol.mass_loss_grace import LossGrace
 from elasticjob_agent.rendezvous.protocol.membership import CloseDecision, Observations
 from elasticjob_agent.rendezvous.protocol.restart_budget import RestartCounts
@@ -183,7 +183,7 @@ def _plan_closing(
     close = close or membership.decide(view, spec, state.round, observed)
     if close.nodes is not None:
         closed = with_restore(_active_state(spec, judged, close.nodes, nonce), view, close.nodes)
-        if not (awaited := awaited_lists(closed, view)):
+        if not (awaited := awaited_lists(closed, live_holdings(view))):
             return WriteState(closed)
         slots = [member.slot for member in awaited]
         close = CloseDecision(None, reason=f"slots {slots} have not listed keep.persistTo")

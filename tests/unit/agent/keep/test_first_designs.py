@@ -302,6 +302,62 @@ def take_a_skipped_step(rules: Rules) -> KeepJob:
     return play.job
 
 
+def begin_below_the_directory(rules: Rules) -> KeepJob:
+    """All nodes are replaced. No new node can list the directory, so training begins anew."""
+    play = Player(2, rules)
+    play.train(0, 1)
+    play.commit(0, 1)
+    play.act("persist", 0, 1)
+    play.act("crash", 0, 1)
+    play.act("expire", 0, 1)
+    play.act("replace_pod", 0, 1)
+    play.act("hide_directory", 0, 1)
+    play.act("join", 0, 1)
+    play.close()
+    return play.job
+
+
+def restore_a_step_older_than_the_directory(rules: Rules) -> KeepJob:
+    """An agent restarts over a volume that has an older step than the directory, which it cannot list."""
+    play = Player(2, rules, layout="copies")
+    play.train(0, 1)
+    play.commit(0, 1)
+    play.act("cut_off", 0)
+    play.act("expire", 0)
+    play.close()
+    play.restore(1)
+    play.train(1)
+    play.commit(1)
+    play.commit(1)
+    play.act("persist", 1)
+    play.act("crash", 1)
+    play.act("expire", 1)
+    play.act("heal", 0)
+    play.act("restart_agent", 0)
+    play.act("hide_directory", 0)
+    play.act("join", 0)
+    play.close()
+    return play.job
+
+
+def trust_an_old_list(rules: Rules) -> KeepJob:
+    """A node without a place in the rounds has listed the directory once. The others persist more, and are lost."""
+    play = Player(3, rules, late=1)
+    play.job.wanted = 2
+    play.train(0, 1)
+    play.commit(0, 1)
+    play.act("persist", 0, 1)
+    play.act("join", 2)
+    play.train(0, 1)
+    play.commit(0, 1)
+    play.act("persist", 0, 1)
+    play.act("crash", 0, 1)
+    play.act("expire", 0, 1)
+    play.act("hide_directory", 2)
+    play.close()
+    return play.job
+
+
 History = Callable[[Rules], KeepJob]
 
 HISTORIES: dict[int, tuple[History, str]] = {
@@ -322,6 +378,9 @@ HISTORIES: dict[int, tuple[History, str]] = {
     16: (commit_a_step_without_room, "G5"),
     17: (supersede_an_announced_step, "G5"),
     18: (take_a_skipped_step, "G5"),
+    19: (begin_below_the_directory, "G11"),
+    20: (restore_a_step_older_than_the_directory, "G11"),
+    21: (trust_an_old_list, "G11"),
 }
 cases = pytest.mark.parametrize(
     ("number", "history", "broken"),

@@ -157,11 +157,20 @@ class KeepMachine(RuleBasedStateMachine):
     def a_committed_step_is_persisted(self, index: int) -> None:
         self.job.persist(self.node(index))
 
+    @rule(index=indices)
+    def a_node_lists_the_directory(self, index: int) -> None:
+        self.job.show_directory(self.node(index))
+        self.job.list_directory(self.node(index))
+
     # -- faults ----------------------------------------------------------------------------------------
 
     @rule(index=indices)
     def a_worker_fails(self, index: int) -> None:
         self.job.fail_worker(self.node(index))
+
+    @rule(index=indices)
+    def the_directory_does_not_answer(self, index: int) -> None:
+        self.job.hide_directory(self.node(index))
 
     @rule(index=indices)
     def a_node_crashes(self, index: int) -> None:

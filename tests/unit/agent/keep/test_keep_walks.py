@@ -21,7 +21,10 @@ _ROOM = ("crash", "leader", "worker", "lost answer", "no room", "full")
 @pytest.mark.parametrize("layout", ["sharded", "copies", "rank 0"])
 @pytest.mark.parametrize(("copies", "nodes"), [(1, 3), (2, 4), (2, 5), (3, 5)])
 def test_no_random_walk_breaks_a_guarantee(copies: int, nodes: int, layout: str) -> None:
-    acts = sum(walk(seed, acts=_ACTS, nodes=nodes, copies=copies, layout=layout) for seed in range(_WALKS))
+    acts = sum(
+        walk(seed, acts=_ACTS, nodes=nodes, copies=copies, layout=layout, has_directory=bool(seed % 2))
+        for seed in range(_WALKS)
+    )
     assert acts > _WALKS * _ACTS / 2
 
 
@@ -29,7 +32,7 @@ def test_no_random_walk_breaks_a_guarantee(copies: int, nodes: int, layout: str)
 @pytest.mark.parametrize("layout", ["sharded", "copies"])
 def test_two_copies_outlive_two_losses_and_changes_of_the_leader(layout: str, faults: tuple[str, ...]) -> None:
     for seed in range(_WALKS):
-        walk(seed, acts=_ACTS, nodes=4, copies=2, layout=layout, faults=faults)
+        walk(seed, acts=_ACTS, nodes=4, copies=2, layout=layout, faults=faults, has_directory=bool(seed % 2))
 
 
 @pytest.mark.parametrize(
@@ -39,7 +42,8 @@ def test_two_copies_outlive_two_losses_and_changes_of_the_leader(layout: str, fa
 def test_walks_with_two_copies_break_a_guarantee_of_a_wrong_rule(design: int, layout: str, guarantee: str) -> None:
     def walk_often() -> None:
         for seed in range(60):
-            walk(seed, acts=_ACTS, nodes=4, copies=2, layout=layout, faults=_ROOM, rules=FIRST_DESIGNS[design])
+            rules = FIRST_DESIGNS[design]
+            walk(seed, acts=_ACTS, nodes=4, copies=2, layout=layout, faults=_ROOM, rules=rules, has_directory=False)
 
     with pytest.raises(Violation, match=guarantee):
         walk_often()

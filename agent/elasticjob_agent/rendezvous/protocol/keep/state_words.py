@@ -36,13 +36,14 @@ def with_restore(state: RendezvousState, view: RendezvousView, nodes: Sequence[N
     )
 
 
-def awaited_lists(closed: RendezvousState, view: RendezvousView) -> list[Member]:
+def awaited_lists(closed: RendezvousState, holdings: Mapping[Member, HoldingsRecord]) -> list[Member]:
     """Return the members of a round that has not closed yet whose list of the shared directory it has to wait for.
 
     A node that has not listed the directory may miss a step that is there. So nothing may begin below it. A step that
-    is whole in memory is enough if any node has listed the directory: then no newer one is there.
+    is whole in memory is enough if any node has listed the directory: then no newer one is there. `holdings` are those
+    of all live nodes.
     """
-    records = live_holdings(view) if closed.run else {}
+    records = holdings if closed.run else {}
     waiting = [member for member in closed.members if member in records and records[member].has_listed is False]
     is_known = any(_knows_directory(record) for record in records.values())
     return [] if is_known and closed.restore and not _is_persisted(closed) else waiting

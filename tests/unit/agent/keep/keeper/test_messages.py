@@ -41,7 +41,7 @@ from elasticjob_agent.keep.keeper.messages import (
     encode_message,
     encode_request,
 )
-from elasticjob_agent.keep.keeper.persist_messages import DrainResult, PersistUpdate
+from elasticjob_agent.keep.keeper.persist_messages import DrainResult, ListRequest, PersistUpdate
 from elasticjob_agent.keep.keeper.sentences import MOST_LETTERS
 from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
@@ -67,6 +67,7 @@ REQUESTS = (
         FetchRequest, kept_steps, st.dictionaries(TEXTS, st.lists(TEXTS, max_size=2).map(tuple)), SECONDS, COUNTS
     )
     | st.builds(LingerRequest, histories, st.none() | lineages, SECONDS)
+    | st.builds(ListRequest, COUNTS)
     | st.builds(DropRequest, st.lists(kept_steps, max_size=3).map(tuple))
     | st.sampled_from([StartedRequest(), SealRequest(), StatusRequest(), EraseRequest()])
 )
@@ -85,7 +86,7 @@ MESSAGES = (
     | st.builds(FetchResult, COUNTS, TEXTS, SENTENCES)
     | st.builds(LingerResult, st.booleans())
     | st.builds(HoldingsUpdate, holdings.map(encode_holdings))
-    | st.builds(PersistUpdate, st.booleans(), st.dictionaries(TEXTS, COUNTS, max_size=3), SENTENCES, COUNTS)
+    | st.builds(PersistUpdate, st.booleans(), COUNTS, st.dictionaries(TEXTS, COUNTS, max_size=3), SENTENCES, COUNTS)
     | st.builds(DrainResult, COUNTS, SENTENCES)
     | st.builds(Note, SENTENCES)
 )

@@ -15,6 +15,7 @@
 """
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from elasticjob_agent.rendezvous.protocol.keep.holders import is_whole
@@ -155,15 +156,22 @@ def _check_parts(step: KeptStep, records: Mapping[Member, HoldingsRecord], nodes
 
 
 def check_newest(
-    line: Line, history: History, decision: RestoreDecision, records: Mapping[Member, HoldingsRecord]
+    line: Line,
+    history: History,
+    decision: RestoreDecision,
+    records: Mapping[Member, HoldingsRecord],
+    persisted: AbstractSet[KeptStep],
 ) -> None:
-    """Check that no whole step is newer than the offered one."""
+    """Check that no whole step is newer than the offered one; `persisted` are in the shared directory."""
     holdings = [record.steps for record in records.values()]
     whole = {step for held in holdings for step in held if is_whole(step, holdings)}
+    whole |= persisted
     whole |= {record.persisted.step for record in records.values() if record.persisted is not None}
     for step in whole:
         if history.is_alive(step) and line.includes(step):
             require("G11", holds=line.age(decision.step) >= line.age(step), detail=f"{decision.step} for {step}")
+    is_new = not history.entries and not line.entries
+    require("G11", holds=decision.step is not None or not persisted or not is_new, detail="it begins anew")
 
 
 def check_node(node: SimNode) -> None:

@@ -43,6 +43,7 @@ class KeepJob(JobLosses):
         for node in list(self.nodes):
             node.full.clear()
             yield self.heal(node)
+            yield self.show_directory(node)
             yield self.expire(node)
             yield self.replace_pod(node)
             yield self.come_back(node)
@@ -53,6 +54,7 @@ class KeepJob(JobLosses):
         for node in self.nodes:
             yield self.see(node)
             yield self.report_ready(node)
+            yield self.list_directory(node)
         yield self.close()
         for node in self.nodes:
             yield self.see(node)

@@ -27,6 +27,7 @@ class JobLosses(JobCopies):
         node.view, node.previous, node.ready = state, self.store.previous, 0
         active = lineage_of(state) if state.phase is RoundPhase.ACTIVE else None
         node.volume = dict(self.rules.select_alive(node.volume, state.kept_history(), active))
+        self.list_directory(node)
         self.store.keys[node.member] = NodeKey(0, self._record(node))
         return self._checked()
 
@@ -71,6 +72,16 @@ class JobLosses(JobCopies):
         self.truth.lose()
         return True
 
+    def hide_directory(self, node: SimNode) -> bool:
+        """Let the shared directory not answer on this node."""
+        was, node.can_list = node.can_list, False
+        return was
+
+    def show_directory(self, node: SimNode) -> bool:
+        """End that."""
+        was, node.can_list = node.can_list, True
+        return not was
+
     def heal(self, node: SimNode) -> bool:
         """End that; a node whose lease has ended stops its workers and joins anew."""
         if node.is_reachable or not node.is_alive:
@@ -86,7 +97,7 @@ class JobLosses(JobCopies):
             return False
         del self.store.keys[node.member]
         self._rejoin_later(node)
-        node.view, node.lineage, node.is_leaving = None, None, False
+        node.view, node.lineage, node.is_leaving, node.listed = None, None, False, None
         self.truth.lose()
         return True
 

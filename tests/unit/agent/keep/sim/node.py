@@ -8,7 +8,7 @@ from elasticjob_agent.keep.rules.commit import Announcement, SafePoint
 from elasticjob_agent.keep.rules.missing_parts import OldestWait
 from elasticjob_agent.keep.rules.replication import RoundPlace, own_parts
 from elasticjob_agent.keep.rules.retention import KeeperRound, oldest_uncommitted
-from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage
+from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import Member, RendezvousState
 from tests.unit.agent.keep.sim.rules import Rules
 
@@ -54,6 +54,10 @@ class SimNode:
     """Answers of leaders on their way here."""
     last_point: SafePoint | None = None
     wait: OldestWait = field(default_factory=OldestWait)
+    can_list: bool = True
+    """Whether the shared directory answers here."""
+    listed: tuple[PersistedStep, ...] | None = None
+    """The steps of its last list of the shared directory; None if that does not count."""
 
     @property
     def is_here(self) -> bool:

@@ -1,5 +1,6 @@
 """How a simulated job opens and closes rounds, and how its nodes see them."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from elasticjob_agent.keep.rules.replication import RoundPlace
@@ -81,8 +82,6 @@ class JobRounds(JobBase):
         )
         here = {node.member: node for node in self.nodes if node.is_here and self.has_key(node)}
         check_offer(self.truth, self.line(), decision, counted, here)
-        check_newest(self.line(), state.kept_history(), decision, counted)
-        self._check_newest_common(state, decision.step)
         held = {member: record.steps for member, record in records.items()}
         sources = persisted_sources(decision.run) if decision.run else ""
         if decision.step is not None and not decision.run:
@@ -98,10 +97,35 @@ class JobRounds(JobBase):
             sources=sources,
             shift=str(shift or ""),
         )
+        if self.rules.awaited_lists(active, records):
+            return False
+        nodes = [node for node in self.nodes if node.is_alive and self.has_key(node)]
+        check_newest(self.line(), state.kept_history(), decision, counted, self._persisted_for(state, nodes))
+        self._check_newest_common(state, decision.step)
         self._write(active, self.line().restored(decision.step))
         self.trained[lineage_of(active)] = decision.step.number if decision.step else 0
         self.worlds[lineage_of(active)] = members
         return self._checked()
+
+    def _persisted_for(self, state: RendezvousState, nodes: Collection[SimNode]) -> set[KeptStep]:
+        """Return the steps of the shared directory that a round with these nodes must not miss.
+
+        A node that was in the last round may have ended it before the news of a step arrived.
+        """
+        last = next((entry.lineage for entry in state.kept_history().entries), None)
+        excused = [node.listed for node in nodes if node.listed is not None and node.lineage == last]
+        return {each.step for each in self.persisted if all(each in listed for listed in excused)}
+
+    def list_directory(self, node: SimNode) -> bool:
+        """List the shared directory, and report the list if the record of the node in the store lacks one."""
+        is_news = node.is_alive and node.can_list and node.listed != tuple(self.persisted)
+        if is_news:
+            node.listed = tuple(self.persisted)
+        key = self.store.keys.get(node.member)
+        lacks = key is not None and not key.record.has_listed and node.listed is not None and self._may_write(node)
+        if key is not None and lacks:
+            key.record = self._record(node)
+        return is_news or lacks
 
     def _is_past_barrier(self, state: RendezvousState) -> bool:
         for member, key in self.store.keys.items():
@@ -140,6 +164,8 @@ class JobRounds(JobBase):
             self._begin(node, state)
         else:
             node.stop_workers()
+            if self.rules.has_missed_rounds(state.kept_history(), node.lineage):
+                node.listed = None
         return self._checked()
 
     def _begin(self, node: SimNode, state: RendezvousState) -> None:
@@ -181,7 +207,7 @@ class JobRounds(JobBase):
     def _record(self, node: SimNode) -> HoldingsRecord:
         state = self.store.state or node.view
         history = present_history(state) if state else History()
-        found = [each for each in self.persisted if history.is_alive(each.step) or not history.entries]
+        found = [each for each in node.listed or () if history.is_alive(each.step) or not history.entries]
         order = [entry.lineage for entry in history.entries]
         newest = min(
             found,
@@ -189,4 +215,5 @@ class JobRounds(JobBase):
             default=None,
         )
         # A record is read from its bytes, as every agent does.
-        return decode_holdings(encode_holdings(HoldingsRecord(port=1, steps=dict(node.volume), persisted=newest)))
+        record = HoldingsRecord(port=1, steps=dict(node.volume), persisted=newest, has_listed=node.listed is not None)
+        return decode_holdings(encode_holdings(record))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from elasticjob_agent.keep.rules.retention import may_skip
-from elasticjob_api.kept_steps import KeptStep, Lineage
+from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import (
     Cause,
 )
@@ -60,6 +60,8 @@ class JobTraining(JobRounds):
         """Start the workers: all parts of the restored step are here."""
         if node.workers is not Workers.RESTORING or self._missing(node):
             return False
+        if node.view is not None and (run := self._run_of(node.view)) and not self._can_read(node, run):
+            return False
         assert node.known is not None
         assert node.lineage is not None
         node.workers, node.known = Workers.RUNNING, replace(node.known, is_running=True)
@@ -67,6 +69,22 @@ class JobTraining(JobRounds):
         restored.add(node.known.restored)
         require("G3", holds=len(restored) == 1, detail=restored)
         return self._checked()
+
+    def _can_read(self, node: SimNode, run: str) -> bool:
+        """Return whether the step of the round is in the shared directory; a step that is gone fails the round."""
+        assert node.view is not None
+        step = node.view.step_to_restore()
+        assert step is not None
+        if not node.can_list:
+            return False
+        if PersistedStep(run, step) in self.persisted:
+            return True
+        if self._may_write(node) and self._is_current(node):
+            node.listed = tuple(self.persisted)
+            self.open(Cause.RESTORE_FAILED, struck=step)
+            node.stop_workers()
+            node.view = self.store.state
+        return False
 
     def train(self) -> bool:
         """Train all workers of the round for one step."""

@@ -29,6 +29,9 @@ PROGRESS: dict[str, Act] = {
     "decide": lambda job, _node, random: job.decide(random.choice([0, 0, 0, 1])),
     "receive": lambda job, node, random: job.receive(node, random.randrange(8)),
     "join": lambda job, node, _: job.join(node),
+    "persist": lambda job, node, _: job.persist(node),
+    "list": lambda job, node, _: job.list_directory(node),
+    "show": lambda job, node, _: job.show_directory(node),
     "heal": lambda job, node, _: job.heal(node),
     "expire": lambda job, node, _: job.expire(node),
     "replace": lambda job, node, _: job.replace_pod(node),
@@ -38,7 +41,10 @@ PROGRESS: dict[str, Act] = {
 }
 """The acts of a healthy job."""
 
+_OF_DIRECTORY = {"persist", "list", "show"}
+
 FAULTS: dict[str, Act] = {
+    "hide": lambda job, node, _: job.hide_directory(node),
     "worker": lambda job, node, _: job.fail_worker(node),
     "crash": lambda job, node, _: job.crash(node),
     "cut off": lambda job, node, _: job.cut_off(node),
@@ -62,6 +68,7 @@ def walk(
     layout: str,
     faults: Collection[str] = tuple(FAULTS),
     rules: Rules | None = None,
+    has_directory: bool = True,
 ) -> int:
     """Walk, then let the job come to rest; return how many acts took place. Raise Violation."""
     random = Random(seed)
@@ -69,16 +76,16 @@ def walk(
     done = 0
     for _ in range(acts):
         if random.randrange(_PROGRESS_PER_FAULT):
-            done += _go_on(job, random)
+            done += _go_on(job, random, has_directory=has_directory)
         else:
             done += bool(FAULTS[random.choice(sorted(faults))](job, random.choice(job.nodes), random))
     job.settle()
     return done
 
 
-def _go_on(job: KeepJob, random: Random) -> bool:
+def _go_on(job: KeepJob, random: Random, *, has_directory: bool) -> bool:
     """Let one thing happen that can happen now."""
-    names = sorted(PROGRESS)
+    names = sorted(PROGRESS if has_directory else PROGRESS.keys() - _OF_DIRECTORY)
     random.shuffle(names)
     for name in names:
         nodes = list(job.nodes)

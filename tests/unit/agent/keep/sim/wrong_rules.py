@@ -9,9 +9,10 @@ from elasticjob_agent.keep.rules.replication import OfferAnswer, answer_offer
 from elasticjob_agent.keep.rules.retention import KeeperRound, superseded
 from elasticjob_agent.rendezvous.protocol.keep.holders import is_whole
 from elasticjob_agent.rendezvous.protocol.keep.restore_choice import RestoreDecision, choose_restore
+from elasticjob_agent.rendezvous.protocol.keep.state_words import awaited_lists
 from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.kept_steps import History, HistoryEntry, Holdings, KeptStep, Lineage
-from elasticjob_api.rendezvous_state import Member
+from elasticjob_api.rendezvous_state import Member, RendezvousState
 from tests.unit.agent.keep.sim.rules import Records, Rules
 
 
@@ -128,6 +129,21 @@ def commit_when_settled(
     return point
 
 
+def await_no_list(_closed: RendezvousState, _holdings: Records) -> list[Member]:
+    """Wait for the list of no member."""
+    return []
+
+
+def await_no_list_if_a_step_is_in_memory(closed: RendezvousState, holdings: Records) -> list[Member]:
+    """Wait for lists only if nothing is restored, also while no node has listed the directory."""
+    return [] if closed.restore else awaited_lists(closed, holdings)
+
+
+def miss_no_round(_history: History, _followed: Lineage | None) -> bool:
+    """Return False: the first list counts for ever."""
+    return False
+
+
 FIRST_DESIGNS = {
     1: Rules(choose_restore=choose_by_number, select_alive=keep_the_dead),
     2: Rules(superseded=keep_the_two_newest, decide_safe_point=commit_nothing),
@@ -146,5 +162,8 @@ FIRST_DESIGNS = {
     16: Rules(decide_safe_point=commit_when_settled),
     17: Rules(announced=announce_everything, superseded=supersede_all_between),
     18: Rules(answer_offer=take_skipped_parts),
+    19: Rules(awaited_lists=await_no_list),
+    20: Rules(awaited_lists=await_no_list_if_a_step_is_in_memory),
+    21: Rules(has_missed_rounds=miss_no_round),
 }
 """By the number of the first design. Number 13 is about records: it has a test of its own."""
