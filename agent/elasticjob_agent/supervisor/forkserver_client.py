@@ -14,6 +14,7 @@ import socket
 from collections.abc import Callable, Sequence
 
 from elasticjob_agent.supervisor import fd_registry, forkserver_protocol
+from elasticjob_agent.supervisor.answer_time import AnswerMeter, read_sample
 from elasticjob_agent.supervisor.errors import ForkServerLost, StartError
 from elasticjob_agent.supervisor.launchers import Launcher
 
@@ -23,6 +24,8 @@ _END_S = 15.0
 """Seconds for its end after its socket was closed. After 10 s it no longer waits for processes that cannot be killed.
 """
 _MESSAGE_BYTES = 4096
+_SHORTEST_S = 0.05
+"""Seconds between two looks at a fork server that is late."""
 
 
 class ForkServerClient:
@@ -96,26 +99,41 @@ class ForkServerClient:
                 await self._writable()
 
     async def end_if_hanging(self, *, within_s: float) -> bool:
-        """Kill the fork server if it does not answer in this time; return whether it was killed, and has ended."""
+        """Kill the fork server if it does not answer in this time; return whether it was killed, and has ended.
+
+        The time in which it waits for a processor does not count, up to ten times as much.
+        """
         # The answer to an earlier question, whose wait was cancelled, is no answer to this one.
         number = next(self._ping_numbers)
         answered = self._pings[number] = asyncio.Event()
         try:
-            async with asyncio.timeout(within_s):
-                await self.send(forkserver_protocol.encode_message("ping", number))
-                await answered.wait()
-        except ForkServerLost:
-            return False
-        except TimeoutError:
-            if answered.is_set():  # the loop was late, and found the answer and the timeout in the same turn
+            if await self._await_answer(number, answered, within_s=within_s):
                 return False
-            log.warning("%s did not answer within %.1f s; it is killed", self._launcher.description, within_s)
-            self._ending = "hung, and was killed"
-            self._process.kill()
-            await self._ended.wait()
-            return True
         finally:
             del self._pings[number]
+        log.warning("%s did not answer within %.1f s; it is killed", self._launcher.description, within_s)
+        self._ending = "hung, and was killed"
+        self._process.kill()
+        await self._ended.wait()
+        return True
+
+    async def _await_answer(self, number: int, answered: asyncio.Event, *, within_s: float) -> bool:
+        """Send this question; return whether the fork server has answered it in time, or has ended."""
+        meter = AnswerMeter(read_sample(self.pid), within_s=within_s)
+        is_sent, left_s = False, within_s
+        while left_s > 0:
+            try:
+                async with asyncio.timeout(max(left_s, _SHORTEST_S)):
+                    if not is_sent:
+                        await self.send(forkserver_protocol.encode_message("ping", number))
+                        is_sent = True
+                    await answered.wait()
+            except ForkServerLost:
+                return True
+            except TimeoutError:
+                left_s = meter.left_s(read_sample(self.pid))
+            if answered.is_set():  # a loop that was late finds the answer and the timeout in the same turn
+                return True
         return False
 
     async def close(self) -> None:

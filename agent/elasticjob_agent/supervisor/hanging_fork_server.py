@@ -6,8 +6,9 @@ The fork server is then asked again and again while an answer of a worker is lat
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
+from elasticjob_agent.supervisor.answer_time import AnswerMeter, read_sample
 from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
 from elasticjob_agent.supervisor.preforked import START_S
@@ -28,12 +29,24 @@ async def end_hanging(client: ForkServerClient, children: Iterable[Child], *, wi
     return is_replaceable(children) and await client.end_if_hanging(within_s=within_s)
 
 
-async def wait_for_starts(client: ForkServerClient, begun: Sequence[Child], *, hang_s: float) -> None:
-    """Wait for a while until these have started or failed; end a fork server that does not answer within `hang_s`."""
-    loop = asyncio.get_running_loop()
-    until_s = loop.time() + START_S
-    late = {child.start for child in begun}
-    while late and loop.time() < until_s:
-        _, late = await asyncio.wait(late, timeout=_LATE_S)
-        if late and await client.end_if_hanging(within_s=hang_s):
-            return
+async def wait_for_starts(
+    client: ForkServerClient, begun: Mapping[Child, int], *, hang_s: float
+) -> Mapping[Child, AnswerMeter]:
+    """Wait for a while until these have started or failed; return those that have not, with the time that they had.
+
+    It ends a fork server that does not answer within `hang_s`.
+
+    Args:
+        client: of the fork server.
+        begun: each child with its pid; 0: it is not known yet.
+        hang_s: seconds that the fork server has for an answer.
+    """
+    meters = {child: AnswerMeter(read_sample(pid), within_s=START_S) for child, pid in begun.items()}
+    is_over = False
+    while meters and not is_over:
+        await asyncio.wait([child.start for child in meters], timeout=_LATE_S)
+        is_over = all(child.start.done() for child in meters) or await client.end_if_hanging(within_s=hang_s)
+        meters = {child: meter for child, meter in meters.items() if not child.start.done()}
+        left_s = [meter.left_s(read_sample(begun[child])) for child, meter in meters.items()]
+        is_over = is_over or max(left_s, default=0.0) <= 0
+    return meters

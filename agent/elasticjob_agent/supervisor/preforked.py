@@ -9,7 +9,10 @@ from elasticjob_agent.supervisor.child import Child
 from elasticjob_agent.supervisor.errors import PreforkedWorkerLost, StartError
 
 START_S = 1.5
-"""Seconds for preforked workers to take their commands; one that hangs is killed, and its command is started cold."""
+"""Seconds for preforked workers to take their commands; one that is later is killed, and its command is started cold.
+
+The time in which a worker waits for a processor does not count.
+"""
 
 
 @dataclass(slots=True)
@@ -26,7 +29,9 @@ class PreforkedWorker:
     loss: str = ""
     """Why it has not become a command, or cannot; empty if there is no reason."""
     is_hanging: bool = False
-    """Whether it was killed because it did not take its command in time."""
+    """Whether it did not take its command although it could."""
+    is_late: bool = False
+    """Whether it is killed because it did not take its command in time."""
     on_killed: Callable[[], None] = lambda: None
     """Called when it has ended while it waited, and the agent has not ended it."""
 
@@ -40,10 +45,10 @@ class PreforkedWorker:
         """Record that it gets its command."""
         self.is_alive = False
 
-    def hangs(self) -> None:
-        """Record that it has not taken its command in time."""
-        self.is_hanging = True
-        self.lost("it hung")
+    def delayed(self, *, is_busy: bool) -> None:
+        """Record that it has not taken its command in time; `is_busy`: because it waited for a processor or a disk."""
+        self.is_late, self.is_hanging = True, not is_busy
+        self.lost("it was late, because the machine is busy" if is_busy else "it hung")
 
     def lost(self, reason: str) -> None:
         """Record that it cannot take a command any more, for this reason."""
@@ -70,7 +75,7 @@ def is_lost(child: Child, worker: PreforkedWorker) -> bool:
     if not child.start.done():
         raise StartError(f"{child.name}: the worker that was forked ahead hangs, and cannot be killed")
     error = child.start.result()
-    if worker.is_hanging and error is None:
+    if worker.is_late and error is None:
         raise StartError(f"{child.name}: it was killed, because it took longer than {START_S} s to start")
     return isinstance(error, PreforkedWorkerLost)
 

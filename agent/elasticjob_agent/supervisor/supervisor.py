@@ -124,7 +124,7 @@ class Supervisor:
             await self._replace_lost(client, begun, preforked, change_replaced)
             # Collect all answers first: only then is it known which workers to stop.
             hang_s = self._launcher.batch_s if is_replaceable(others) else self._launcher.start_s
-            await wait_for_starts(client, begun, hang_s=hang_s)
+            await wait_for_starts(client, dict.fromkeys(begun, 0), hang_s=hang_s)
             _raise_first([await child.start for child in begun])
         except BaseException:
             # Shielded: a second cancellation may not leave half a batch running.
@@ -169,11 +169,11 @@ class Supervisor:
         used = [(place, worker) for place, worker in enumerate(preforked) if worker and begun[place].is_warm]
         if not used:
             return
-        await wait_for_starts(client, [begun[place] for place, _ in used], hang_s=ANSWER_S)
-        hanging = [(begun[place], worker) for place, worker in used if not begun[place].start.done()]
-        for _, worker in hanging:
-            worker.hangs()
-        await self._kill([child for child, _ in hanging])
+        late = await wait_for_starts(client, {begun[place]: worker.pid for place, worker in used}, hang_s=ANSWER_S)
+        for place, worker in used:
+            if begun[place] in late:
+                worker.delayed(is_busy=late[begun[place]].is_busy)
+        await self._kill(list(late))
         for place, worker in used:
             if is_lost(begun[place], worker):
                 begun[place] = await self._fork(client, change(begun[place].command), None)

@@ -58,7 +58,8 @@ class NodeZygote:
             except ZygoteForkError as error:
                 ready.fork_failure = f"the zygote cannot fork: {error}"
             except TimeoutError:
-                self._reasons.refuse(f"the zygote did not fork its workers within {self._limits.fork_s:.0f} s")
+                # A busy machine may be the reason, so another zygote may take its place.
+                self._reasons.no_zygote = f"the zygote did not fork its workers within {self._limits.fork_s:.0f} s"
                 await self.discard()
             except (ZygoteLost, SupervisorError, OSError) as error:
                 self._reasons.no_zygote = f"the zygote is gone: {error}"

@@ -22,7 +22,7 @@ from elasticjob_agent.warm_start.memory_monitor import MemoryMonitor
 from elasticjob_agent.warm_start.preload_report import PreloadReport
 from elasticjob_agent.warm_start.program import find_program
 from elasticjob_agent.warm_start.recording import Recording
-from elasticjob_agent.warm_start.zygote import Zygote
+from elasticjob_agent.warm_start.zygote import Zygote, ZygoteLost
 from elasticjob_api.import_profile import ImportProfile
 
 log = logging.getLogger(__name__)
@@ -127,7 +127,7 @@ class ZygoteBuilder:
         Raises:
             NotEligibleError: there is a reason against all. Denials of the profile are then forgotten.
             MemoryShortError: there is too little memory for one.
-            ZygoteLost: it ended during the imports.
+            ZygoteLost: it ended during the imports, or these took too long.
             StartError: it cannot be started.
         """
         if expected is None:
@@ -182,7 +182,8 @@ class ZygoteBuilder:
         except MemoryLimitError as error:
             raise NotEligibleError(str(error)) from None
         except TimeoutError:
-            raise NotEligibleError(f"the imports took longer than {longest_s:.0f} s") from None
+            # A busy machine may be the reason, so another zygote may try it.
+            raise ZygoteLost(f"the imports took longer than {longest_s:.0f} s") from None
 
     @staticmethod
     def _check_interpreter(command: Command, zygote: Zygote, report: PreloadReport) -> None:

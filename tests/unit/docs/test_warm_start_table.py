@@ -14,7 +14,7 @@ _ROWS = {
     "the imports are not repeated yet": (
         "test_imports.py::test_a_round_during_a_slow_build_is_cold_and_the_build_goes_on"
     ),
-    "not all workers are forked yet": "test_faults.py::test_a_stopped_zygote_ends_the_warm_starts",
+    "not all workers are forked yet": "test_faults.py::test_a_stopped_zygote_is_replaced",
     "the recording of another node was not used: …": (
         "test_first_start.py::test_a_package_that_has_changed_is_not_imported_ahead"
     ),
@@ -33,6 +33,13 @@ _ROWS = {
     ),
     "memory is short: 102 MiB of 2.0 GiB are left": ("test_memory_monitor.py::test_a_zygote_ends_when_memory_is_short"),
     "the zygote is gone: it has ended": "test_faults.py::test_an_idle_zygote_that_is_killed_is_built_again",
+    "the zygote did not fork its workers within 30 s": "test_faults.py::test_a_stopped_zygote_is_replaced",
+    "the zygote could not be built: the imports took longer than 600 s": (
+        "test_imports.py::test_imports_that_hang_are_repeated_by_another_zygote"
+    ),
+    "it was late, because the machine is busy": (
+        "test_busy_machine.py::test_a_worker_that_is_too_late_is_one_cold_start"
+    ),
     "its fork server hung, and was killed": "test_faults.py::test_a_stopped_fork_server_makes_one_cold_start",
     "run.sh starts Python in its own way": "test_commands.py::test_a_command_that_cannot_start_warm_runs_once_a_rank",
     "the script or a package sets OMP_NUM_THREADS, which libraries read when loaded; set it in the pod's env": (
@@ -69,7 +76,6 @@ _ROWS = {
     ),
     "2 warm starts in a row ended early": "test_early_ends.py::test_two_crashes_in_a_row_end_the_warm_starts",
     "a worker that was forked ahead hung": "test_faults.py::test_a_worker_that_hangs_as_it_starts_ends_the_warm_starts",
-    "the zygote did not fork its workers within 30 s": "test_faults.py::test_a_stopped_zygote_ends_the_warm_starts",
 }
 """Sentence of the table → the test that starts such workers."""
 _FRAGMENTS = (
@@ -78,6 +84,7 @@ _FRAGMENTS = (
     " has changed since it was imported",
     "memory is short: ",
     "its fork server ",
+    "the imports took longer than ",
     "starts Python in its own way",
     " keeps Python",
     "Python did not report itself",
