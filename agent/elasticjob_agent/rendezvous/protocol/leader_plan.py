@@ -183,7 +183,8 @@ def _plan_closing(
     close = close or membership.decide(view, spec, state.round, observed)
     if close.nodes is not None:
         closed = with_restore(_active_state(spec, judged, close.nodes, nonce), view, close.nodes)
-        if not (awaited := awaited_lists(closed, live_holdings(view))):
+        ready = {member: node.record.ready for member, node in view.nodes.items()}
+        if not (awaited := awaited_lists(closed, live_holdings(view), ready)):
             return WriteState(closed)
         slots = [member.slot for member in awaited]
         close = CloseDecision(None, reason=f"slots {slots} have not listed keep.persistTo")

@@ -358,6 +358,24 @@ def trust_an_old_list(rules: Rules) -> KeepJob:
     return play.job
 
 
+def close_before_a_node_knows(rules: Rules) -> KeepJob:
+    """The same, but the leader closes the round before that node has seen that it forms."""
+    play = Player(3, rules, late=1)
+    play.job.wanted = 2
+    play.train(0, 1)
+    play.commit(0, 1)
+    play.act("persist", 0, 1)
+    play.act("join", 2)
+    play.train(0, 1)
+    play.commit(0, 1)
+    play.act("persist", 0, 1)
+    play.act("crash", 0, 1)
+    play.act("expire", 0, 1)
+    play.job.lead()
+    play.job.close()
+    return play.job
+
+
 History = Callable[[Rules], KeepJob]
 
 HISTORIES: dict[int, tuple[History, str]] = {
@@ -381,6 +399,7 @@ HISTORIES: dict[int, tuple[History, str]] = {
     19: (begin_below_the_directory, "G11"),
     20: (restore_a_step_older_than_the_directory, "G11"),
     21: (trust_an_old_list, "G11"),
+    22: (close_before_a_node_knows, "G11"),
 }
 cases = pytest.mark.parametrize(
     ("number", "history", "broken"),

@@ -36,17 +36,25 @@ def with_restore(state: RendezvousState, view: RendezvousView, nodes: Sequence[N
     )
 
 
-def awaited_lists(closed: RendezvousState, holdings: Mapping[Member, HoldingsRecord]) -> list[Member]:
+def awaited_lists(
+    closed: RendezvousState, holdings: Mapping[Member, HoldingsRecord], ready: Mapping[Member, int]
+) -> list[Member]:
     """Return the members of a round that has not closed yet whose list of the shared directory it has to wait for.
 
     A node that has not listed the directory may miss a step that is there. So nothing may begin below it. A step that
     is whole in memory is enough if any node has listed the directory: then no newer one is there. `holdings` are those
-    of all live nodes.
+    of all live nodes, and `ready` the rounds for which they were ready.
     """
     records = holdings if closed.run else {}
-    waiting = [member for member in closed.members if member in records and records[member].has_listed is False]
-    is_known = any(_knows_directory(record) for record in records.values())
+    # A node that is not ready yet may not know that rounds went on without it.
+    late = {member for member in records if closed.cause is not Cause.FIRST and ready.get(member) != closed.round}
+    waiting = [member for member in closed.members if _awaits_list(records.get(member), is_late=member in late)]
+    is_known = any(_knows_directory(record) for member, record in records.items() if member not in late)
     return [] if is_known and closed.restore and not _is_persisted(closed) else waiting
+
+
+def _awaits_list(record: HoldingsRecord | None, *, is_late: bool) -> bool:
+    return record is not None and record.has_listed is not None and (is_late or not record.has_listed)
 
 
 def _knows_directory(record: HoldingsRecord) -> bool:

@@ -97,7 +97,7 @@ class JobRounds(JobBase):
             sources=sources,
             shift=str(shift or ""),
         )
-        if self.rules.awaited_lists(active, records):
+        if self.rules.awaited_lists(active, records, {member: key.ready for member, key in keys.items()}):
             return False
         nodes = [node for node in self.nodes if node.is_alive and self.has_key(node)]
         check_newest(self.line(), state.kept_history(), decision, counted, self._persisted_for(state, nodes))

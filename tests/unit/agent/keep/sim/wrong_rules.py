@@ -129,14 +129,22 @@ def commit_when_settled(
     return point
 
 
-def await_no_list(_closed: RendezvousState, _holdings: Records) -> list[Member]:
+Ready = Mapping[Member, int]
+
+
+def await_no_list(_closed: RendezvousState, _holdings: Records, _ready: Ready) -> list[Member]:
     """Wait for the list of no member."""
     return []
 
 
-def await_no_list_if_a_step_is_in_memory(closed: RendezvousState, holdings: Records) -> list[Member]:
+def await_no_list_if_a_step_is_in_memory(closed: RendezvousState, holdings: Records, ready: Ready) -> list[Member]:
     """Wait for lists only if nothing is restored, also while no node has listed the directory."""
-    return [] if closed.restore else awaited_lists(closed, holdings)
+    return [] if closed.restore else awaited_lists(closed, holdings, ready)
+
+
+def count_lists_of_earlier_rounds(closed: RendezvousState, holdings: Records, ready: Ready) -> list[Member]:
+    """Wait only for nodes that know that their lists are old."""
+    return awaited_lists(closed, holdings, dict.fromkeys(ready, closed.round))
 
 
 def miss_no_round(_history: History, _followed: Lineage | None) -> bool:
@@ -165,5 +173,6 @@ FIRST_DESIGNS = {
     19: Rules(awaited_lists=await_no_list),
     20: Rules(awaited_lists=await_no_list_if_a_step_is_in_memory),
     21: Rules(has_missed_rounds=miss_no_round),
+    22: Rules(awaited_lists=count_lists_of_earlier_rounds),
 }
 """By the number of the first design. Number 13 is about records: it has a test of its own."""

@@ -201,6 +201,23 @@ def test_a_round_waits_for_members_that_have_not_listed_the_directory_unless_mem
     assert waits_for(job) == (f"slots {awaited} have not listed keep.persistTo" if awaited else "")
 
 
+@pytest.mark.parametrize(
+    ("nodes", "awaited"),
+    [
+        pytest.param([looked(LISTED, disk=True)] * 3, "[2]", id="its list may be old"),
+        pytest.param([looked(LISTED), looked(LISTED, memory=True), looked(LISTED)], "", id="memory has the newest"),
+        pytest.param([looked(UNLISTED), looked(UNLISTED, memory=True), looked(LISTED)], "[0, 1, 2]", id="none knows"),
+        pytest.param([looked(UNKNOWN), looked(UNKNOWN), looked(LISTED)], "[2]", id="earlier agents beside it"),
+    ],
+)
+def test_a_list_of_a_node_that_is_not_ready_does_not_count(nodes: list[HoldingsRecord], awaited: str) -> None:
+    job = view_builder(1, 3, keep_copies=1).nodes(0, 1, ready=2).members(1, 0, 1).node(2)
+    job.forming(2, has_verdict=True, cause=Cause.NODE_JOINED, run=RUN, history=HISTORY)
+    for slot, record in enumerate(nodes):
+        job.holdings(slot, record)
+    assert waits_for(job) == (f"slots {awaited} have not listed keep.persistTo" if awaited else "")
+
+
 def test_a_job_without_keep_waits_for_no_list() -> None:
     job = view_builder(1, 3).nodes(0, 1, 2, ready=2).members(1, 0, 1, 2).forming(2, has_verdict=True)
     assert waits_for(job.holdings(0, looked(UNLISTED))) == ""
