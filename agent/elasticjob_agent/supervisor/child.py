@@ -31,6 +31,10 @@ class Child:
         """Whether it is dead. Unlike `exit.done()`, this stays correct if another task cancels that future."""
         self.wedged = False
         """Whether it, or a process that it started, has survived SIGKILL: it hangs in the kernel (D state)."""
+        self.is_stopping = False
+        """Whether a stop or sweep has asked for its end."""
+        self.unreported_code = 0
+        """The code of a failure that the fork server has not reported."""
         self.is_zygote = False
         """Whether it runs no script, and may be killed between two rounds."""
         self.is_warm = False

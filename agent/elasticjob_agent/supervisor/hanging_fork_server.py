@@ -3,6 +3,8 @@
 An idle one is asked before each batch, and again after it. The workers of the batch wait at their latches until then.
 So nothing of the batch has run when another fork server starts it. Later a worker may have begun, and the batch fails.
 The fork server is then asked again and again while an answer of a worker is late: the worker itself may be what hangs.
+
+While workers run, it is asked when one of them ends (end_watch.py), and when they are to be stopped.
 """
 
 import asyncio

@@ -14,19 +14,19 @@ import contextlib
 import itertools
 import signal
 import socket
-import time
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 from elasticjob_agent.supervisor import forkserver_protocol
 from elasticjob_agent.supervisor.child import Child
+from elasticjob_agent.supervisor.end_watch import watch_end
 from elasticjob_agent.supervisor.errors import ForkServerLost, PreforkedWorkerLost, StartError, SupervisorError
 from elasticjob_agent.supervisor.forkserver_client import ForkServerClient
 from elasticjob_agent.supervisor.hanging_fork_server import ANSWER_S, end_hanging, is_replaceable, wait_for_starts
 from elasticjob_agent.supervisor.launchers import ExecLauncher, Launcher
 from elasticjob_agent.supervisor.preforked import PreforkedWorker, is_lost, open_link
-from elasticjob_agent.supervisor.process_types import Command, Exit
-from elasticjob_agent.supervisor.sessions import kill_sessions
+from elasticjob_agent.supervisor.process_types import Command
 from elasticjob_agent.supervisor.stream_pump import MAX_DRAIN_S, QUIET_S
+from elasticjob_agent.supervisor.worker_end import record_end_with_fork_server
 from elasticjob_agent.supervisor.worker_streams import open_streams
 
 _CLOSED = "this supervisor is closed and can start nothing any more"
@@ -279,7 +279,8 @@ class Supervisor:
 
         All process groups get `sig` at once, also those whose leader is dead. When all these groups are empty, or after
         `grace_s`, the rest of the trees gets SIGKILL, also processes that have left their group or session. A second
-        call while the first runs ends it sooner if its grace ends sooner. A group gets each signal once.
+        call while the first runs ends it sooner if its grace ends sooner. A group gets each signal once. A fork server
+        that hangs is killed, and the workers with it.
 
         Args:
             children: of this supervisor, dead or alive.
@@ -287,6 +288,8 @@ class Supervisor:
             grace_s: seconds that all of them share; 0 kills at once.
             reap_s: as in `create`, for this call.
         """
+        for child in children:
+            child.is_stopping = True
         if grace_s > 0:
             numbers = [child.number for child in children]
             await self._ask("signal", sig, numbers=numbers, within_s=grace_s)
@@ -325,6 +328,7 @@ class Supervisor:
             return True
         request = next(self._numbers)
         answered = self._requests[request] = asyncio.get_running_loop().create_future()
+        asking = asyncio.create_task(self._end_hanging(besides=numbers))
         try:
             async with asyncio.timeout(within_s):
                 await self._client.send(forkserver_protocol.encode_message(kind, request, *parameters, of=numbers))
@@ -335,8 +339,14 @@ class Supervisor:
         except ForkServerLost:  # its end has ended them all
             return True
         finally:
+            asking.cancel()
             del self._requests[request]
         return True
+
+    async def _end_hanging(self, *, besides: Sequence[int]) -> None:
+        """Kill a fork server that hangs, unless a worker runs that has none of these numbers."""
+        others = [child for child in self._children.values() if child.number not in besides]
+        await end_hanging(self._client, others, within_s=self._launcher.batch_s)
 
     # --- events of the fork server -----------------------------------------------------------------------------
 
@@ -344,7 +354,9 @@ class Supervisor:
         match event:
             case forkserver_protocol.Started(number, pid, wall_ns):
                 self._preforked.pop(number, None)
-                self._children[number].started(pid, wall_ns)
+                begun = self._children[number]
+                begun.started(pid, wall_ns)
+                watch_end(self._client, begun, self._children.values, hang_s=self._launcher.batch_s)
             case forkserver_protocol.Preforked(number, pid) if number in self._preforked:
                 self._preforked[number].arrived(pid)
             case forkserver_protocol.Failed(number):
@@ -369,19 +381,7 @@ class Supervisor:
 
     def _on_end(self, ending: str) -> None:
         """Record how the fork server has ended, and that the kernel has killed its children."""
-        end = Exit(
-            code=-signal.SIGKILL,
-            at_s=time.monotonic(),
-            wall_ns=time.time_ns(),
-            stopped_by_us=self._closed,
-            note=f"its fork server {ending}",
-        )
-        kill_sessions({child.pid for child in self._children.values() if child.pid and not child.ended})
-        for child in self._children.values():
-            if child.start.done():
-                child.exited(end)
-            else:
-                child.failed(ForkServerLost(f"{child.name}: not started: the fork server {ending}"))
+        record_end_with_fork_server(list(self._children.values()), ending, is_closed=self._closed)
         self._children.clear()
         for worker in self._preforked.values():
             worker.lost(f"its fork server {ending}")

@@ -449,6 +449,24 @@ async def test_a_fork_server_that_stops_during_a_round_leaves_no_worker_of_it(
     await aeventually(lambda: not any(map(_is_running, before)), what="the end of the workers before")
 
 
+async def test_a_fork_server_that_stops_while_workers_train_makes_one_cold_start(
+    node: WarmNode, supervisor: Supervisor, sentences: Sentences
+) -> None:
+    await _forked(node)
+    await _runs_warm(node)
+    before = [child.pid for child in node.children]
+    os.kill(supervisor.server_pid, signal.SIGSTOP)
+    async with asyncio.timeout(scaled(30)):
+        await supervisor.stop(node.children, grace_s=10_000.0)
+    assert all(child.exit.result().stopped_by_us for child in node.children)
+    assert await node.start() == [False, False]
+    await node.ran()
+    await aeventually(lambda: not any(map(_is_running, before)), what="the end of the workers before")
+    await node.forked_ahead()
+    await _runs_warm(node)
+    assert sentences() == ["not warm: its fork server hung, and was killed"]
+
+
 def _stop_after_first(supervisor: Supervisor) -> None:
     """Stop the fork server when it has done what the next request asks for, and nothing of the one after that."""
     request = supervisor._request

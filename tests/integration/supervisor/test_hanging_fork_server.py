@@ -1,0 +1,79 @@
+"""A fork server that hangs while workers run: their ends are noticed, and a stop is bounded."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from elasticjob_agent.supervisor import Child, Supervisor
+from testing.waiting import aeventually, scaled
+from tests.integration.supervisor.commands import Builder
+
+_END = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]): time.sleep(0.01)\nsys.exit(int(sys.argv[2]))"
+_HUNG = "its fork server hung, and was killed"
+
+
+async def _run(supervisor: Supervisor, build: Builder, folder: Path, codes: list[int]) -> list[Child]:
+    """Start a worker for each code, which ends with it when a file with its rank exists; the fork server stops."""
+    commands = [
+        build(sys.executable, "-I", "-S", "-c", _END, str(folder / str(rank)), str(code))
+        for rank, code in enumerate(codes)
+    ]
+    children = await supervisor.spawn(commands)
+    os.kill(supervisor.server_pid, signal.SIGSTOP)
+    return children
+
+
+def _is_running(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+async def _starts_again(supervisor: Supervisor, build: Builder, server: int) -> None:
+    [child] = await supervisor.spawn([build("true")])
+    assert (await child.exit).code == 0
+    assert supervisor.server_pid != server
+
+
+@pytest.mark.parametrize("grace_s", [0.0, 10_000.0])
+async def test_a_stop_kills_a_fork_server_that_hangs_and_its_workers(
+    supervisor: Supervisor, build: Builder, tmp_path: Path, grace_s: float
+) -> None:
+    children = await _run(supervisor, build, tmp_path, [0, 0])
+    server = supervisor.server_pid
+    async with asyncio.timeout(scaled(30)):
+        await supervisor.stop(children, grace_s=grace_s, reap_s=60.0)
+    ends = [child.exit.result() for child in children]
+    assert [end.sentence for end in ends] == [f"killed by SIGKILL ({_HUNG})"] * 2
+    assert all(end.stopped_by_us for end in ends)
+    await aeventually(lambda: not any(_is_running(child.pid) for child in children), what="the end of the workers")
+    await _starts_again(supervisor, build, server)
+
+
+async def test_a_failure_is_noticed_although_the_fork_server_hangs(
+    supervisor: Supervisor, build: Builder, tmp_path: Path
+) -> None:
+    children = await _run(supervisor, build, tmp_path, [3, 0])
+    server = supervisor.server_pid
+    (tmp_path / "0").touch()
+    async with asyncio.timeout(scaled(30)):
+        ends = [await child.exit for child in children]
+    assert [end.sentence for end in ends] == [f"exited with code 3 ({_HUNG})", f"killed by SIGKILL ({_HUNG})"]
+    assert not any(end.stopped_by_us for end in ends)
+    await _starts_again(supervisor, build, server)
+
+
+async def test_a_worker_that_has_ended_well_ends_no_other_one(
+    supervisor: Supervisor, build: Builder, tmp_path: Path
+) -> None:
+    children = await _run(supervisor, build, tmp_path, [0, 3])
+    (tmp_path / "0").touch()
+    await aeventually(lambda: not _is_running(children[0].pid), what="the end of the first worker")
+    (tmp_path / "1").touch()
+    async with asyncio.timeout(scaled(30)):
+        ends = [await child.exit for child in children]
+    # The kernel shows 0 for the code of a worker with another user, too.
+    assert [end.sentence for end in ends] == [f"killed by SIGKILL ({_HUNG})", f"exited with code 3 ({_HUNG})"]
