@@ -73,6 +73,17 @@ async def until_taken(nodes: Sequence[GroupNode], step: KeptStep) -> None:
         )
 
 
+async def until_dropped(node: GroupNode, number: int, taken: int) -> None:
+    """Return when the keeper of this node has taken so many parts, and holds none of this step."""
+
+    async def is_dropped() -> bool:
+        is_taken = (await node.client.status()).taken >= taken and not list(node.incoming.iterdir())
+        return is_taken and not [*node.volume.glob(f"held/*/{number}/*.json")]
+
+    dropped: bool = await aeventually(is_dropped, what=f"step {number} is taken and dropped")
+    assert dropped
+
+
 async def assert_restored(group: KeeperGroup, nodes: Sequence[GroupNode], files: dict[str, bytes] | None) -> None:
     """Begin a round of these nodes alone; fail unless all restore these files, and none was disturbed before."""
     await group.round(*nodes)
@@ -211,9 +222,11 @@ async def test_a_false_commit_or_floor_costs_the_steps_of_its_round_and_none_of_
         with say(liar, honest, FALSE_POINTS[lie](now)):
             for node in honest:
                 await aeventually(lambda node=node: node.client.holdings == kept, what="the lie is believed")
+            taken = [(await node.client.status()).taken for node in honest]
             publish(honest, 3)
-            for node in honest:
-                await aeventually(lambda node=node: not list(node.incoming.iterdir()), what="step 3 is not kept")
+            for node, before in zip(honest, taken, strict=True):
+                # A part below the commit is not even taken.
+                await until_dropped(node, 3, before if lie == "commit" else before + 1)
         await assert_restored(group, honest, None if lie == "commit" else files)
         group.publish(4)
         await group.until_committed(group.step(4))
