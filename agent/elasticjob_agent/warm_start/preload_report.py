@@ -46,6 +46,8 @@ class PreloadReport:
     """The files of all modules, each with its time of modification in nanoseconds."""
     protocol: int = 1
     """The version of the messages of this zygote."""
+    failure: str = ""
+    """Why the imports could not be judged, as a reason for a cold start; then nothing else is known."""
     changed: str = ""
     """A file that is not the expected one; then nothing was imported."""
 
@@ -74,6 +76,7 @@ def parse_report(data: bytes) -> PreloadReport | None:
             greeting=parse_greeting(str(value.get("greeting", "")).encode("ascii", "replace")),
             files={str(path): int(modified_ns) for path, modified_ns in value.get("files", {}).items()},
             protocol=int(value.get("protocol", 1)),
+            failure=_printable(str(value.get("failure", "")))[:_MAX_TEXT],
             changed=_printable(str(value.get("changed", "")))[:_MAX_TEXT],
         )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):

@@ -190,6 +190,7 @@ class ZygoteBuilder:
         """Check the interpreter of the zygote, as that of the recording was: its environment may be another one."""
         if report.changed:
             raise NotEligibleError(f"{report.changed} is not the file that another node has recorded")
+        _refuse(report.failure)
         if report.greeting is None:
             raise NotEligibleError(_NO_GREETING)
         program = find_program(command.argv, command.env, command.cwd)

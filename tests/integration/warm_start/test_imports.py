@@ -238,6 +238,33 @@ async def _mark_after_imports(node: WarmNode) -> None:
     (node.folder / "mark").touch()
 
 
+async def test_an_attribute_function_that_raises_is_named_with_the_cure(node: WarmNode, sentences: Sentences) -> None:
+    node.package(
+        "trap",
+        "import sys\nclass Lazy:\n"
+        "    def __getattr__(self, name): raise RuntimeError(name)\n"
+        "sys.modules['trap_lazy'] = Lazy()\n",
+    )
+    node.script("import decimal, trap")
+    await node.start()
+    await node.ran()
+    await node.settled()
+    assert await node.restart() == [False, False]
+    await node.ran()
+    assert sentences() == ["not warm: trap.__getattr__ raises RuntimeError in the zygote; let it raise AttributeError"]
+
+
+async def test_an_import_that_replaces_fork_starts_warm(node: WarmNode, sentences: Sentences) -> None:
+    node.package("trap", "import os\ndef fork(): raise RuntimeError\nos.fork = fork\n")
+    node.script("import decimal, trap\nassert os.fork is trap.fork")
+    await node.start()
+    await node.ran()
+    await node.forked_ahead()
+    assert await node.restart() == [True, True]
+    await node.ran()
+    assert sentences() == []
+
+
 async def test_imports_that_hang_are_repeated_by_another_zygote(make_node: MakeNode, sentences: Sentences) -> None:
     node = make_node(limits=Limits(quiet_s=0.2, preload_s=1.0))
     _trap_when_marked(node, "time.sleep(1000)")

@@ -70,6 +70,9 @@ _ROWS = {
     "importing init makes its process a subreaper, …": (
         "test_imports.py::test_an_import_that_a_fork_would_get_wrong_keeps_all_starts_cold"
     ),
+    "lib.__getattr__ raises RuntimeError in the zygote; let it raise AttributeError": (
+        "test_imports.py::test_an_attribute_function_that_raises_is_named_with_the_cure"
+    ),
     "8 attempts to repeat the imports have failed": "test_imports.py::test_too_many_builds_keep_all_starts_cold",
     "the imports take more than 300 MiB, …": (
         "test_memory_monitor.py::test_imports_over_their_limit_are_ended_and_not_repeated"
@@ -91,6 +94,7 @@ _FRAGMENTS = (
     "keeps the number of its process",
     "than the installed packages",
     "leaves a thread: ",
+    ".__getattr__ raises RuntimeError in the zygote; let it raise AttributeError",
     "redirects or closes a standard stream; ",
     "makes its process a subreaper, ",
     " attempts to repeat the imports have failed",

@@ -33,6 +33,8 @@ PROTOCOL = 2
 _STREAMS = (0, 1, 2)
 _SITE = {"site": "a .pth file", "sitecustomize": "sitecustomize"}
 """Modules whose code is that of a file → this file, as the subject of a sentence."""
+_READERS = {"__getattr__", "__getattribute__"}
+_fork, _end = os.fork, os._exit  # an import may replace them
 
 
 class Preload:
@@ -268,6 +270,18 @@ def _acts_before_script(packages: "set[str]", reads: "dict[str, list[str]]", uns
     return found
 
 
+def report_of_failure(error: Exception) -> "dict[str, object]":
+    """Return a report without any import that names the function which has raised this error."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    name = "" if trace is None else trace.tb_frame.f_code.co_name
+    module = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
+    cure = "let it raise AttributeError" if name in _READERS else "change that in the script, after its imports"
+    reason = "{}.{} raises {} in the zygote; {}".format(module, name, type(error).__name__, cure)
+    return {**_report_of_nothing(""), "failure": reason}
+
+
 def _report_of_nothing(changed: str) -> "dict[str, object]":
     """Return a report without any import: this file is not the expected one."""
     empty: "dict[str, object]" = {"seconds": 0.0, "modules": 0, "top_level": [], "reads": {}, "writes": []}
@@ -317,8 +331,8 @@ def _modification_times(paths: "Iterable[object]") -> "dict[str, int]":
 
 def _fork_once() -> None:
     """Fork once: some libraries end their threads before a fork (pthread_atfork)."""
-    pid = os.fork()
+    pid = _fork()
     if pid == 0:
-        os._exit(0)
+        _end(0)
     with contextlib.suppress(ChildProcessError):  # an import ignores SIGCHLD; it has ended then, too
         os.waitpid(pid, 0)

@@ -26,7 +26,7 @@ import struct
 import sys
 
 from . import free_places, libc, oom_score, prefork
-from .preload import Preload
+from .preload import Preload, report_of_failure
 
 NAME = b"ej-zygote"
 _MESSAGE_BYTES = 1 << 16
@@ -53,7 +53,10 @@ class Zygote:
 
     def run(self) -> None:
         """Serve the agent; return in a forked worker only, when it is to run the script."""
-        report = self._preload.run()
+        try:
+            report = self._preload.run()
+        except Exception as error:  # noqa: BLE001 - code of an import may raise anything, for example a __getattr__
+            report = report_of_failure(error)
         self._state.note_process_name(NAME)
         _flush()
         _send_report(self._agent, report)
