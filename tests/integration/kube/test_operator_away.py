@@ -7,6 +7,7 @@ from typing import Any
 import psutil
 import pytest
 
+from elasticjob_api.records import Completion, encode
 from elasticjob_api.rendezvous_state import RoundPhase, decode_state
 from testing.kube.jobs import waiting_job
 from testing.kube.stack import KubeStack
@@ -51,3 +52,25 @@ def test_without_an_operator_a_job_survives_a_worker_and_a_node_and_the_operator
     status = rig.running(nodes=2, round_=first + 3)
     assert lost not in {node["podName"] for node in status["nodes"]}
     assert (status["restarts"], status["nodeLosses"], status["podReplacements"]) == (1, 1, 1)
+
+
+def test_a_job_whose_workers_have_all_finished_ends_though_all_agents_die_before_the_end_is_written(
+    rig: KubeStack,
+) -> None:
+    node = rig.start_node()
+    rig.start_operator()
+    rig.namespace.apply(waiting_job(rig, replicas=2, minReplicas=1, maxReplicas=2))
+    rig.running(nodes=2, round_=1)
+    started = workers_of(rig, 2)
+    rig.kill_operator()
+    node.kill()  # with all of its pods
+    rig.until("no worker is left", lambda: not any(psutil.pid_exists(pid) for pid, _ in started.values()))
+    keys, members = rig.keys(), state_of(rig).members
+    rig.etcd_put({keys.completion(1, m.slot): encode(Completion(m.incarnation)) for m in members})
+    for pod in rig.pod_names():
+        rig.forget_pod(pod)
+    rig.start_operator()
+    rig.start_node()
+    status = rig.phase("Succeeded")  # a worker that ran again would wait for the file
+    assert not rig.finish.exists()
+    assert (status["rendezvousRound"], status["restarts"]) == (1, 0)
