@@ -42,6 +42,8 @@ def main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left running
     options.folder = options.folder or Path(tempfile.mkdtemp(prefix="keep-soak-"))
     options.folder.mkdir(exist_ok=True)
+    if options.folder.stat().st_dev != Path("/").stat().st_dev:
+        parser.error(f"no agent follows a link in a mounted volume, as {options.folder}; let --folder name another")
     return _soak(options)
 
 

@@ -4,7 +4,7 @@ import json
 import random
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,15 @@ from elasticjob_api.records import SpecRecord
 from testing.network.proxy import Proxy
 from testing.servers.etcds import OwnEtcd
 from testing.waiting import eventually, slowness
+from tests.soak.keep.directory_faults import DIRECTORY_FAULTS
 from tests.soak.keep.events import JournalReader
-from tests.soak.keep.fault_injector import Scene, strike
+from tests.soak.keep.fault_injector import FAULTS, Scene, strike
 from tests.soak.keep.fleet import Fleet, Settings
 from tests.soak.keep.invariants import find_violations
 from tests.soak.keep.network import Machine
 from tests.soak.keep.observer import Observer
+from tests.soak.keep.persisted_steps import find_missing_at_end
+from tests.soak.keep.shared_directory import DirectoryWatch
 from tests.soak.keep.volumes import find_excess
 
 _TICK_S = 0.25
@@ -51,6 +54,7 @@ class Surroundings:
 def draw_settings(rng: random.Random) -> Settings:
     """Return how the next job trains."""
     form = rng.choice(["parts", "parts", "copies"])
+    persist_every_s = rng.choice([0.0, 0.0, 0.0, 1.0, 2.0, 5.0])
     return Settings(
         nodes=rng.choice([2, 3, 3, 4]),
         nproc=rng.choice([1, 1, 2]) if form == "parts" else 1,
@@ -59,6 +63,8 @@ def draw_settings(rng: random.Random) -> Settings:
         lag_s=rng.choice([0.0, 0.0, 0.4, 1.5]),
         step_s=rng.choice([0.25, 0.4, 0.8]),
         part_bytes=rng.choice([1_000, 100_000, 400_000]),
+        least=rng.choice([1, 2]) if persist_every_s else 2,
+        persist_every_s=persist_every_s,
     )
 
 
@@ -74,6 +80,7 @@ class Episode:
         (self.folder / "settings.json").write_text(json.dumps(asdict(self.settings)))
         self._etcd = around.etcd
         self._reader = JournalReader(self.fleet.journal)
+        self._kinds = {**FAULTS, **(DIRECTORY_FAULTS if self.settings.persist_every_s else {})}
         self.faults = 0
 
     def run(self, minutes: float) -> None:
@@ -91,7 +98,7 @@ class Episode:
     @contextmanager
     def _observed(self) -> Iterator[Observer]:
         spec = SpecRecord(
-            min=2,
+            min=self.settings.least,
             max=_MOST_MEMBERS,
             desired=_MOST_MEMBERS,
             max_restarts=1_000_000,
@@ -102,7 +109,10 @@ class Episode:
             keep_copies=self.settings.copies,
         )
         try:
-            with Observer(self._etcd.endpoint, self.fleet.run_id, self.fleet.journal, spec) as observer:
+            with (
+                Observer(self._etcd.endpoint, self.fleet.run_id, self.fleet.journal, spec) as observer,
+                self._watched(observer),
+            ):
                 yield observer
         finally:
             for machine in self.fleet.machines:
@@ -110,11 +120,15 @@ class Episode:
             self.fleet.kill_all()
             self._reader.close()
 
+    def _watched(self, observer: Observer) -> AbstractContextManager[object]:
+        shared = self.fleet.shared
+        return nullcontext() if shared is None else DirectoryWatch(shared, observer.write)
+
     def _strike_until(self, scene: Scene, until_s: float) -> None:
         next_s = time.monotonic() + _FIRST_FAULT_S
         for now_s in self._ticks(scene, until_s):
             if now_s >= next_s:
-                self.faults += bool(strike(scene))
+                self.faults += bool(strike(scene, self._kinds))
                 next_s = now_s + self._rng.expovariate(1 / self._every_s)
 
     def _ticks(self, scene: Scene, until_s: float) -> Iterator[float]:
@@ -178,6 +192,8 @@ class Episode:
         left = [str(path) for node in up for path in node.folder.glob("*")]
         self._require([f"agents ended with {codes}"] if any(codes.values()) else [])
         self._require([f"memory is left: {left}"] if left else [])
+        if self.fleet.shared is not None:
+            self._require([*find_missing_at_end(self._reader.read(), self.fleet.shared.whole_steps())])
 
     @staticmethod
     def _require(violations: list[str]) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from elasticjob_agent.keep.persist.layout import parse_whole
 from elasticjob_api.kept_steps import KeptStep, Lineage
 
 Event = dict[str, Any]
@@ -24,6 +25,14 @@ class PublishedStep:
     """The time of the last part's rename."""
 
 
+def restored_step(running: Event) -> KeptStep | None:
+    """Return the step that a worker restored, by the name of its directory in memory or on disk."""
+    text = running["restored"]
+    if (persisted := parse_whole(text)) is not None:
+        return persisted.step
+    return KeptStep.parse(text) if text else None
+
+
 @dataclass(slots=True)
 class Round:
     """The workers of one active state, and what they published."""
@@ -40,8 +49,12 @@ class Round:
     @property
     def restored(self) -> KeptStep | None:
         """The step that its workers restored; they are checked elsewhere to be of one mind."""
-        text = self.running[0]["restored"] if self.running else ""
-        return KeptStep.parse(text) if text else None
+        return restored_step(self.running[0]) if self.running else None
+
+    @property
+    def is_from_disk(self) -> bool:
+        """Whether some of its workers read a step in the shared directory."""
+        return any(parse_whole(event["restored"]) is not None for event in self.running)
 
     def whole_steps(self) -> list[KeptStep]:
         """Return the steps of which all parts were published."""
@@ -59,6 +72,8 @@ class Journal:
     violations: list[str] = field(default_factory=list)
     without_keeper: list[Event] = field(default_factory=list)
     """The workers that ran on a node that kept nothing in that round."""
+    whole: dict[KeptStep, float] = field(default_factory=dict)
+    """Step → when it was first seen whole in the shared directory."""
     newest_t: float = 0.0
     """The time of the last event of a worker."""
 
@@ -71,6 +86,8 @@ class Journal:
                 self.reports.append(event)
             case "fault":
                 self.faults.append(event)
+            case "whole":
+                self.whole.setdefault(KeptStep.parse(event["step"]), event["t"])
             case "violation":
                 self.violations.append(f"{event['node']}, rank {event['rank']}: {event['text']}")
             case "running" | "publishing" | "published":

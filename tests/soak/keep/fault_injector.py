@@ -6,17 +6,19 @@ import itertools
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import psutil
 
 from testing.servers.etcds import OwnEtcd
-from tests.soak.keep.fleet import Fleet, Node
+from tests.soak.keep.fleet import Fleet, Node, kill_together
 from tests.soak.keep.observer import Observer
 
 _MOST_NODES = 4
 _LEAST_NODES = 2
+_STATE, _STATE_S = "state", 25.0
+"""No wipe and no loss of several nodes are closer together: without etcd and all nodes the job would be a new one."""
 
 
 @dataclass
@@ -28,7 +30,7 @@ class Scene:
     observer: Observer
     rng: random.Random
     busy: set[str] = field(default_factory=set)
-    """Names of nodes with a fault that has not ended, and `etcd`."""
+    """Names of nodes with a fault that has not ended, and of other objects of faults, as `etcd`."""
     _due: list[tuple[float, int, str, Callable[[], None]]] = field(default_factory=list)
     _count: "itertools.count[int]" = field(default_factory=itertools.count)
 
@@ -114,10 +116,19 @@ def leader_is_lost(scene: Scene) -> bool:
 def two_nodes_are_lost(scene: Scene) -> bool:
     """Take two nodes away at once: with one copy, all steps may be gone."""
     nodes = scene.free_nodes()
-    if len(nodes) < _LEAST_NODES:
+    return len(nodes) >= _LEAST_NODES and lose_nodes(scene, scene.rng.sample(nodes, 2))
+
+
+def lose_nodes(scene: Scene, nodes: list[Node], *, most_s: float = 12.0) -> bool:
+    """Take these nodes away at once for so many seconds, unless the job's state in etcd may be gone."""
+    if not nodes or _STATE in scene.busy:
         return False
-    for node in scene.rng.sample(nodes, 2):
-        node_is_lost(scene, node)
+    for node in nodes:
+        scene.record("node is lost", node.name, loss=True)
+    kill_together(nodes, with_memory=True)
+    for node in nodes:
+        _start_later(scene, node, scene.rng.uniform(0.1, most_s))
+    scene.later(_STATE_S, _STATE, lambda: None)
     return True
 
 
@@ -224,11 +235,12 @@ def etcd_stands_still(scene: Scene) -> bool:
 
 
 def etcd_is_wiped(scene: Scene) -> bool:
-    """Start etcd again without any data."""
-    if "etcd" in scene.busy:
+    """Start etcd again without any data; two nodes at least know the job's state then."""
+    if {"etcd", _STATE} & scene.busy or len(scene.free_nodes()) < _LEAST_NODES:
         return False
     scene.record("etcd is wiped", "etcd")
     scene.etcd.wipe()
+    scene.later(_STATE_S, _STATE, lambda: None)
     return True
 
 
@@ -252,9 +264,9 @@ FAULTS: dict[Fault, int] = {
 """Each fault with its weight."""
 
 
-def strike(scene: Scene) -> str:
-    """Begin one fault; return its name, empty if it found no target."""
-    (fault,) = scene.rng.choices(list(FAULTS), weights=list(FAULTS.values()))
+def strike(scene: Scene, faults: Mapping[Fault, int]) -> str:
+    """Begin one of these faults; return its name, empty if it found no target."""
+    (fault,) = scene.rng.choices(list(faults), weights=list(faults.values()))
     with contextlib.suppress(psutil.NoSuchProcess):  # the target has ended at this very moment
         return fault.__name__.replace("_", " ") if fault(scene) else ""
     return ""

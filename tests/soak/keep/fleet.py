@@ -15,6 +15,7 @@ import psutil
 from elasticjob_api import constants
 from testing.waiting import scaled
 from tests.soak.keep.network import Machine
+from tests.soak.keep.shared_directory import SharedDirectory
 
 _TRAINING = Path(__file__).with_name("training.py")
 
@@ -24,7 +25,7 @@ class Settings:
     """How one job trains and keeps steps."""
 
     nodes: int
-    """At the start; a job has 2 to 4."""
+    """At the start; a job has 4 at most."""
     nproc: int
     copies: int
     form: str
@@ -32,6 +33,10 @@ class Settings:
     lag_s: float
     step_s: float
     part_bytes: int
+    least: int = 2
+    """The fewest nodes of a round."""
+    persist_every_s: float = 0.0
+    """How often a step is written to a shared directory; 0: there is none."""
 
 
 @dataclass
@@ -64,6 +69,15 @@ class Node:
                     return child
         return None
 
+    def writer(self) -> psutil.Process | None:
+        """Return the process that writes to the shared directory; None if there is none at present."""
+        with contextlib.suppress(psutil.Error):
+            keeper = self.keeper()
+            for child in keeper.children() if keeper is not None else ():
+                if "elasticjob_agent.keep.persist" in child.cmdline():
+                    return child
+        return None
+
     def workers(self) -> list[psutil.Process]:
         """Return the workers of its agent."""
         found = []
@@ -76,14 +90,7 @@ class Node:
 
     def kill(self, *, with_memory: bool) -> None:
         """Kill its agent, and with it keeper and workers; `with_memory`: the machine is lost with all that it has."""
-        assert self.agent is not None
-        below = [each for each in (self.keeper(), *self.workers()) if each is not None]
-        self.agent.kill()
-        self.agent.wait()
-        psutil.wait_procs(below, timeout=scaled(20))
-        self.agent = None
-        if with_memory:
-            shutil.rmtree(self.folder)
+        kill_together([self], with_memory=with_memory)
 
     def send(self, number: signal.Signals) -> None:
         """Send its agent a signal."""
@@ -93,6 +100,21 @@ class Node:
     @property
     def _pid(self) -> int:
         return self.agent.pid if self.agent is not None else 0
+
+
+def kill_together(nodes: list[Node], *, with_memory: bool) -> None:
+    """Kill these nodes at the same moment, as `Node.kill` does."""
+    agents = [node.agent for node in nodes if node.agent is not None]
+    found = [each for node in nodes for each in (node.keeper(), node.writer(), *node.workers())]
+    for agent in agents:
+        agent.kill()
+    for agent in agents:
+        agent.wait()
+    psutil.wait_procs([each for each in found if each is not None], timeout=scaled(20))
+    for node in nodes:
+        node.agent = None
+        if with_memory:
+            shutil.rmtree(node.folder)
 
 
 @dataclass
@@ -115,6 +137,8 @@ class Fleet:
             Node(machine, self.memory / f"{self.run_id}-{machine.name}", self.folder / f"{machine.name}.log")
             for machine in self.machines
         ]
+        names = [machine.name for machine in self.machines]
+        self.shared = SharedDirectory(self.folder, names) if self.settings.persist_every_s else None
 
     def start(self, node: Node) -> None:
         """Start an agent on a machine; it goes on with the memory that is there."""
@@ -155,7 +179,7 @@ class Fleet:
         own = self.settings
         return [
             *(sys.executable, "-m", "elasticjob_agent.cli.main"),
-            *("--nnodes", "2:4", "--nproc-per-node", str(own.nproc)),
+            *("--nnodes", f"{own.least}:4", "--nproc-per-node", str(own.nproc)),
             *("--rdzv-backend", "etcd", "--rdzv-endpoint", self.endpoint, "--rdzv-id", self.run_id),
             *("--max-restarts", "1000000", "--local-addr", machine.address, "--rdzv-conf", conf),
             *("--no-python", sys.executable, "-S", str(_TRAINING), str(self.journal), str(self.orders)),
@@ -164,10 +188,19 @@ class Fleet:
 
     def _environment(self, node: Node) -> dict[str, str]:
         return {
+            **self._persist_environment(node),
             "SOAK_NODE": node.name,
             "TMPDIR": str(self.folder),
             constants.ENV_KEEP_DIR: str(node.folder),
             constants.ENV_KEEP_COPIES: str(self.settings.copies),
             constants.ENV_KEEP_SIZE_LIMIT: "64Mi",
             constants.ENV_KEEP_RESTORE_TIMEOUT: f"{scaled(30):g}",
+        }
+
+    def _persist_environment(self, node: Node) -> dict[str, str]:
+        if self.shared is None:
+            return {}
+        return {
+            constants.ENV_KEEP_PERSIST_TO: str(self.shared.path_of(node.name)),
+            constants.ENV_KEEP_PERSIST_EVERY: f"{self.settings.persist_every_s:g}",
         }

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tests.soak.keep.events import Journal, read_journal
 from tests.soak.keep.invariants import RoundChange, changes
+from tests.soak.keep.persisted_steps import restores_from_disk
 
 _CLASSES = (
     ("several nodes lost", lambda change: change.losses > 1),
@@ -48,10 +49,15 @@ def report(folders: list[Path]) -> str:
     faults = sum(len(journal.faults) for journal in journals.values())
     rounds = sum(len(journal.rounds) for journal in journals.values())
     title = f"{sum(map(hours, journals.values())):.2f} hours, {len(jobs)} jobs, {rounds} rounds, {faults} faults."
-    parts = [title]
+    parts = [title, _of_directories([journals[path] for path in jobs if (path / "shared").exists()])]
     for heading, own in (("Ranks publish together:", together), ("From threads, late:", set(jobs) - together)):
         parts += [heading, "\n".join(_table([journals[path] for path in own]))]
     return "\n\n".join(parts)
+
+
+def _of_directories(journals: list[Journal]) -> str:
+    whole, restores = sum(len(each.whole) for each in journals), sum(map(restores_from_disk, journals))
+    return f"{len(journals)} jobs had a shared directory: {whole} steps whole on disk, {restores} rounds restored one."
 
 
 def _table(journals: list[Journal]) -> list[str]:

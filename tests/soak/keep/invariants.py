@@ -1,4 +1,4 @@
-"""The invariants of every journal, after any faults. Pure; G1 to G9 are in docs/architecture/keep.md.
+"""The invariants of every journal, after any faults. Pure; G1 to G9 and G11 are in docs/architecture/keep.md.
 
 A check that cannot be sure, because a loss may explain what it sees, finds nothing. A *loss* is a fault that takes a
 node's memory out of reach for a moment or for good.
@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from elasticjob_api.kept_steps import KeptStep, Lineage
-from tests.soak.keep.events import Event, Journal, Round
+from tests.soak.keep.events import Event, Journal, Round, restored_step
+from tests.soak.keep.persisted_steps import find_rounds_below_disk
 
 _UNDETECTED_S = 8.0
 """How long a loss may stay unnoticed: the lease of an agent has 6 s."""
@@ -55,7 +56,7 @@ def find_violations(journal: Journal, copies: int) -> list[str]:
         found += _descends(change)
         found += _nothing_lost_without_a_loss(change)
         found += _committed_is_kept(journal, change, copies)
-    return [*found, *_failed_restores(journal)]
+    return [*found, *_failed_restores(journal), *find_rounds_below_disk(journal)]
 
 
 def changes(journal: Journal) -> Iterator[RoundChange]:
@@ -100,7 +101,8 @@ def _missing_members(journal: Journal, since: float, until: float) -> int:
 
 def _one_step_for_all(journal: Journal, each: Round) -> Iterator[str]:
     """G3: all workers of a round restore the same step, or none of them does."""
-    found = {(event["restored"], event["state"]) for event in (*each.running, *_without_keeper(journal, each))}
+    events = (*each.running, *_without_keeper(journal, each))
+    found = {(str(restored_step(event) or ""), event["state"]) for event in events}
     if len(found) > 1:
         yield f"G3: the workers of round {each.lineage} restored different steps: {sorted(found)}"
 

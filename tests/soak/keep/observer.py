@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+from elasticjob_agent.rendezvous.protocol.keep.sources import parse_sources
 from elasticjob_api import records
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys, ParsedKey, cli_prefix
@@ -42,6 +43,8 @@ class Observer:
         self._task: asyncio.Task[None] | None = None
         self.addresses: dict[Member, str] = {}
         """The address of each known session."""
+        self.hosts: dict[Member, str] = {}
+        """The name of its machine."""
         self.leader: Member | None = None
         self.state: RendezvousState | None = None
         self.reports: dict[str, Mapping[str, Any]] = {}
@@ -103,7 +106,8 @@ class Observer:
             elif place.kind == "closer":
                 self.leader = decode_leader(event.kv.value).member
             elif place.kind == "node":
-                self.addresses[_member(place)] = records.decode(NodeRecord, event.kv.value).address
+                node = records.decode(NodeRecord, event.kv.value)
+                self.addresses[_member(place)], self.hosts[_member(place)] = node.address, node.host
             elif place.kind == "samples":
                 self._take_report(_member(place), records.decode(NodeSamples, event.kv.value))
 
@@ -120,6 +124,10 @@ class Observer:
             run=state.run,
             restore=state.restore,
             members=[member.token for member in state.members],
+            nodes=[self.hosts.get(member, "") for member in state.members],
+            history=state.history,
+            next_history=state.history_of_next_round(),
+            is_from_disk=_is_from_disk(state),
         )
 
     def _take_report(self, member: Member, samples: NodeSamples) -> None:
@@ -146,3 +154,9 @@ def _member(place: ParsedKey) -> Member:
     assert place.slot is not None
     assert place.incarnation is not None
     return Member(place.slot, place.incarnation)
+
+
+def _is_from_disk(state: RendezvousState) -> bool:
+    """Return whether the members restore a step of the shared directory."""
+    step = state.step_to_restore()
+    return step is not None and bool(parse_sources(state.sources, step, state.members).run)

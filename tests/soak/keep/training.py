@@ -81,7 +81,9 @@ def write_part(folder: Path, state: str, step: int, place: tuple[int, int], size
 
 def read_step(folder: Path) -> tuple[str, int]:
     """Return state and number of a restored step; raise Violation if a part is missing, foreign or damaged."""
-    headers = {int(path.name.partition(".")[0]): json.loads(path.read_text()) for path in folder.glob(f"*.{_HEADER}")}
+    # Unlike a glob, this raises an error if the shared directory goes away.
+    names = [name for name in os.listdir(folder) if name.endswith(_HEADER)]  # noqa: PTH208
+    headers = {int(name.partition(".")[0]): json.loads((folder / name).read_text()) for name in names}
     found = {(each["state"], each["step"], each["parts"]) for each in headers.values()}
     if len(found) != 1:
         raise Violation(f"{folder.name} has parts of {len(found)} steps: {sorted(found)}")

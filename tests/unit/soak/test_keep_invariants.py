@@ -11,6 +11,7 @@ from elasticjob_api.kept_steps import Lineage
 from tests.soak.keep.events import Event, Journal
 from tests.soak.keep.histogram import lost_steps
 from tests.soak.keep.invariants import find_violations
+from tests.soak.keep.persisted_steps import restores_from_disk
 from tests.soak.keep.volumes import held_parts
 
 A, B, C = "1.aa", "2.bb", "3.cc"
@@ -78,6 +79,16 @@ def test_nothing_is_found_in_a_job_that_goes_on_from_its_newest_step() -> None:
         "a worker killed": {0: 1},
         "a node lost, cut off, or its agent restarted": {0: 1},
     }
+
+
+def test_a_step_that_is_read_on_disk_is_compared_with_what_was_published() -> None:
+    events = [*FIRST, WORKER_DIES, *second("step-2.run.1.aa.2", f"{A}-2")]
+    assert find_violations(journal(*events), 1) == []
+    assert restores_from_disk(journal(*events)) == 1
+    events[-1] = running(132, B, f"{A}.2.2", f"{A}-2")[1]  # that node had it in memory
+    assert find_violations(journal(*events), 1) == []
+    (sentence,) = find_violations(journal(*FIRST, WORKER_DIES, *second("step-2.run.1.aa.2", "other bytes")), 1)
+    assert "G1" in sentence
 
 
 @pytest.mark.parametrize(
