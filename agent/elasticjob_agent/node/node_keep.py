@@ -287,8 +287,10 @@ class NodeKeep(KeepPort):
             variables = {constants.ENV_KEEP: str(await self._keeper.begin_round(begun))}
             if step is not None:
                 known.phase = RestorePhase.FETCHING
-                found = self._restore(state, step, link) if persisted is None else self._shared.find(persisted)
-                directory = await found
+                if persisted is None:
+                    directory = await self._shared.find_unless(self._restore(state, step, link), state.run, step)
+                else:
+                    directory = await self._shared.find(persisted)
                 variables[constants.ENV_KEPT] = str(directory)
                 variables[constants.ENV_KEPT_STEP] = str(step.number)
                 log.info("round %d: kept step %d is here, from round %d", state.round, step.number, step.lineage.round)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from elasticjob_agent.keep.client import KeeperClient
-from elasticjob_agent.keep.keeper.errors import KeeperError, StepRefused
+from elasticjob_agent.keep.keeper.errors import KeeperError, RequestRefused, StepRefused
 from elasticjob_agent.keep.rules.persisting import has_missed_rounds, newest_eligible
 from elasticjob_agent.node.keep_settings import KeepSettings, PersistSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
 from elasticjob_agent.node.node_drain import EndingJob, NodeDrain
 from elasticjob_api.errors import RecordError
-from elasticjob_api.kept_steps import History, Lineage, PersistedStep
+from elasticjob_api.kept_steps import History, KeptStep, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 
 _CHECK_AGAIN_S = 1.0
@@ -181,6 +181,17 @@ class SharedDir:
                 await asyncio.sleep(_CHECK_AGAIN_S)
         finally:
             self._note_unreadable("")
+
+    async def find_unless(self, restored: Awaitable[Path], run: str, step: KeptStep) -> Path:
+        """Return the directory of a step that is restored in memory; if no node can serve it, that of it on disk."""
+        try:
+            return await restored
+        except RequestRefused as error:
+            persisted = PersistedStep(run, step)
+            if persisted not in self._keeper.persisted_steps():
+                raise
+            log.warning("step %d is read in keep.persistTo: %s", step.number, error)
+        return await self.find(persisted)
 
     def _note_unreadable(self, why: str) -> None:
         text = why and f"this node waits until keep.persistTo can be read: {why}; {_CURE}"

@@ -215,6 +215,20 @@ async def test_a_persisted_step_that_is_missing_among_others_is_given_up(keep_di
         assert not keep.report().is_waiting
 
 
+@pytest.mark.parametrize("on_disk", [7, 6])
+async def test_a_step_whose_holders_are_gone_is_given_up_only_if_it_is_not_on_disk(
+    keep_dir: Path, tmp_path: Path, on_disk: int
+) -> None:
+    state = active(2, history="1.nonce1.7", restore=str(PERSISTED.step))
+    async with persisting_node(keep_dir, tmp_path / "shared", on_disk) as keep:
+        await aeventually(lambda: keep.report().persisted_step == on_disk, what="the list")
+        if on_disk == PERSISTED.step.number:
+            await until_complete(keep, state)
+            assert contents(Path(keep.variables()[constants.ENV_KEPT])) == WHOLE
+        else:
+            await aeventually(lambda: keep.restore_phase(state) is RestorePhase.FAILED, what="the step is given up")
+
+
 async def test_a_node_without_a_shared_directory_gives_no_persisted_step_up(keep_dir: Path) -> None:
     keep = node_keep(keep_dir, InMemoryStore(), HOST, restore_timeout_s=0.5)
     await keep.start()
