@@ -19,7 +19,7 @@ MODULES = {
     "rendezvous/etcd_backend.py": {"time.time_ns"},
     "server/api.py": {"time.time_ns"},
     "supervisor/forkserver/server.py": {"time.time_ns"},
-    "supervisor/supervisor.py": {"time.time_ns"},
+    "supervisor/worker_end.py": {"time.time_ns"},
     "torchrun/rdzv_handler.py": {"time.time_ns"},
     "tracing.py": {"time.time_ns"},
     "user_python/warm_start/elasticjob_warm_start/prefork.py": {"time.time", "time.time_ns"},
