@@ -91,6 +91,7 @@ class Episode:
                 self.fleet.start(node)
             self._strike_until(scene, time.monotonic() + minutes * 60)
             self._recover(scene)
+            self._await_joins(observer)
             self._require_commit(observer)
             self._end()
             self._require(find_violations(self._reader.read(), self.settings.copies))
@@ -159,6 +160,11 @@ class Episode:
         for node in self.fleet.nodes[: self.settings.nodes]:
             if not node.is_up:
                 self.fleet.start(node)
+
+    def _await_joins(self, observer: Observer) -> None:
+        """Wait until each agent has joined: one that joins after the end of the job would wait for others."""
+        agents = {node.agent.pid for node in self.fleet.up() if node.agent is not None}
+        eventually(lambda: agents <= observer.joined, within_s=_COMMIT_S, what="each agent has joined", pause_s=0.2)
 
     def _require_commit(self, observer: Observer) -> None:
         """G9: after the last fault training runs, and its newest steps become committed with all copies."""

@@ -45,6 +45,8 @@ class Observer:
         """The address of each known session."""
         self.hosts: dict[Member, str] = {}
         """The name of its machine."""
+        self.joined: set[int] = set()
+        """The process of the agent of each session so far."""
         self.leader: Member | None = None
         self.state: RendezvousState | None = None
         self.reports: dict[str, Mapping[str, Any]] = {}
@@ -108,6 +110,7 @@ class Observer:
             elif place.kind == "node":
                 node = records.decode(NodeRecord, event.kv.value)
                 self.addresses[_member(place)], self.hosts[_member(place)] = node.address, node.host
+                self.joined.add(int(node.pod.rpartition("-")[2]))
             elif place.kind == "samples":
                 self._take_report(_member(place), records.decode(NodeSamples, event.kv.value))
 
