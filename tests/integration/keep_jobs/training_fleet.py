@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 import shutil
 import signal
 import sys
@@ -151,7 +152,9 @@ class TrainingFleet(Fleet):
     def held(self, agent: int) -> set[str]:
         """Return the parts that are in the volume of an agent, as `<lineage>/<number>/<part>`."""
         folder = self.volumes[agent] / "volume" / "held"
-        return {str(path.relative_to(folder)) for path in folder.glob("*/*/*-of-*") if path.is_dir()}
+        # A step may be dropped meanwhile: os.walk passes over a directory that is gone, Path.glob raises.
+        found = (Path(above, name) for above, names, _ in os.walk(folder) for name in names if "-of-" in name)
+        return {str(path.relative_to(folder)) for path in found}
 
     def leader(self) -> int:
         """Return the number of the agent that leads."""

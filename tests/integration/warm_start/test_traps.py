@@ -453,12 +453,25 @@ async def test_a_zygote_that_fails_does_not_run_the_script(node: WarmNode) -> No
 @pytest.mark.parametrize("code", ["sys.excepthook = broken", "os._exit = broken"])
 async def test_a_zygote_whose_error_is_not_shown_does_not_run_the_script(node: WarmNode, code: str) -> None:
     node.package("breaks", f"import os, sys\ndef broken(*_):\n    raise ValueError('broken')\n{code}")
-    node.package("fails", "import gc\ngc.freeze = None")
+    node.package("fails", "import json\njson.dumps = None")
     node.nproc = 1
     node.script("import breaks, fails")
     await node.start()
     await node.ran()
     await aeventually(lambda: "could not be built" in node.starter._reasons.no_zygote, what="the end of a zygote")
+    assert len(node.run_files()) == 1
+
+
+async def test_an_import_that_replaces_a_function_of_python_is_the_reason_for_a_cold_start(node: WarmNode) -> None:
+    node.package("fails", "import gc\ngc.freeze = None")
+    node.nproc = 1
+    node.script("import fails")
+    await node.start()
+    await node.ran()
+    reason = (
+        "a function of Python that an import has replaced raises TypeError in the zygote; change that in the script"
+    )
+    await aeventually(lambda: node.starter._reasons.refusal.startswith(reason), what="the reason")
     assert len(node.run_files()) == 1
 
 

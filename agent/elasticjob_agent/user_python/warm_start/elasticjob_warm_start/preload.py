@@ -271,14 +271,17 @@ def _acts_before_script(packages: "set[str]", reads: "dict[str, list[str]]", uns
 
 
 def report_of_failure(error: Exception) -> "dict[str, object]":
-    """Return a report without any import that names the function which has raised this error."""
+    """Return a report without any import that names the function of the imports which has raised this error."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     name = "" if trace is None else trace.tb_frame.f_code.co_name
     module = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
     cure = "let it raise AttributeError" if name in _READERS else "change that in the script, after its imports"
-    reason = "{}.{} raises {} in the zygote; {}".format(module, name, type(error).__name__, cure)
+    # Code of this package fails if an import has replaced a function that it calls.
+    is_replaced = module.startswith(__name__.partition(".")[0])
+    subject = "a function of Python that an import has replaced" if is_replaced else "{}.{}".format(module, name)
+    reason = "{} raises {} in the zygote; {}".format(subject, type(error).__name__, cure)
     return {**_report_of_nothing(""), "failure": reason}
 
 
