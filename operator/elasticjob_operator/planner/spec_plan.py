@@ -100,9 +100,10 @@ def _retained_slots(snapshot: JobSnapshot) -> frozenset[int]:
     The agents may all die before their leader ends the job. Then the agent of a new pod leads, and ends it.
     """
     view = snapshot.view
-    completed, state = view.completed_slots(), view.active_state
-    has_all = state is not None and completed == {member.slot for member in state.members}
-    return frozenset() if has_all and not view.agents() else completed
+    completed = view.completed_slots()
+    if not completed or view.agents() or (state := view.active_state) is None:
+        return completed
+    return frozenset() if completed == {member.slot for member in state.members} else completed
 
 
 def _failure(context: SpecContext) -> JobFailure | None:

@@ -183,8 +183,7 @@ def _plan_closing(
     close = close or membership.decide(view, spec, state.round, observed)
     if close.nodes is not None:
         closed = with_restore(_active_state(spec, judged, close.nodes, nonce), view, close.nodes)
-        ready = {member: node.record.ready for member, node in view.nodes.items()}
-        if not (awaited := awaited_lists(closed, live_holdings(view), ready)):
+        if not (awaited := _awaited_lists(closed, view)):
             return WriteState(closed)
         slots = [member.slot for member in awaited]
         close = CloseDecision(None, reason=f"slots {slots} have not listed keep.persistTo")
@@ -193,6 +192,13 @@ def _plan_closing(
     if spec.operator is None and close.until_s is not None and observed.now_s >= close.until_s:
         return WriteState(_join_timeout(view, spec, judged, nonce))
     return Wait(close.until_s, close.reason)
+
+
+def _awaited_lists(closed: RendezvousState, view: RendezvousView) -> list[Member]:
+    if not closed.run:  # most jobs keep no steps, and this looks at all nodes
+        return []
+    ready = {member: node.record.ready for member, node in view.nodes.items()}
+    return awaited_lists(closed, live_holdings(view), ready)
 
 
 def _await_barrier(spec: SpecRecord, state: RendezvousState, observed: Observations, late: list[NodeEntry]) -> Decision:

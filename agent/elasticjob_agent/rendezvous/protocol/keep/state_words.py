@@ -45,11 +45,10 @@ def awaited_lists(
     is whole in memory is enough if any node has listed the directory: then no newer one is there. `holdings` are those
     of all live nodes, and `ready` the rounds for which they were ready.
     """
-    records = holdings if closed.run else {}
     # A node that is not ready yet may not know that rounds went on without it.
-    late = {member for member in records if closed.cause is not Cause.FIRST and ready.get(member) != closed.round}
-    waiting = [member for member in closed.members if _awaits_list(records.get(member), is_late=member in late)]
-    is_known = any(_knows_directory(record) for member, record in records.items() if member not in late)
+    late = {member for member in holdings if closed.cause is not Cause.FIRST and ready.get(member) != closed.round}
+    waiting = [member for member in closed.members if _awaits_list(holdings.get(member), is_late=member in late)]
+    is_known = any(_knows_directory(record) for member, record in holdings.items() if member not in late)
     return [] if is_known and closed.restore and not _is_persisted(closed) else waiting
 
 
