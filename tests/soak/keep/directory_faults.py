@@ -1,6 +1,9 @@
 """The faults of jobs with a shared directory: more losses than copies, and a directory that goes away."""
 
 import time
+from collections.abc import Callable
+
+import psutil
 
 from tests.soak.keep.fault_injector import Fault, Scene, lose_nodes
 from tests.soak.keep.fleet import Node
@@ -44,22 +47,12 @@ def directory_goes_away(scene: Scene) -> bool:
 
 def writer_dies(scene: Scene) -> bool:
     """Kill the process that writes to the directory, in the middle of a write if there is one soon."""
-    node = scene.some_node()
-    if node is None or not _await_write(scene) or (writer := node.writer()) is None:
-        return False
-    scene.record("writer dies", node.name)
-    writer.kill()
-    return True
+    return _kill_in_a_write(scene, "writer", Node.writer)
 
 
 def keeper_dies_in_a_write(scene: Scene) -> bool:
     """Kill a keeper while a step is written."""
-    node = scene.some_node()
-    if node is None or not _await_write(scene) or (keeper := node.keeper()) is None:
-        return False
-    scene.record("keeper dies", node.name)
-    keeper.kill()
-    return True
+    return _kill_in_a_write(scene, "keeper", Node.keeper)
 
 
 DIRECTORY_FAULTS: dict[Fault, int] = {
@@ -82,6 +75,15 @@ def _hide_for_a_while(scene: Scene, node: Node) -> None:
     scene.record("directory goes away", node.name)
     shared.hide(node.name)
     scene.later(scene.rng.uniform(0.2, 20.0), _mount_of(node), lambda: shared.show(node.name))
+
+
+def _kill_in_a_write(scene: Scene, name: str, find: Callable[[Node], psutil.Process | None]) -> bool:
+    node = scene.some_node()
+    if node is None or not _await_write(scene) or (process := find(node)) is None:
+        return False
+    scene.record(f"{name} dies", node.name)
+    process.kill()
+    return True
 
 
 def _await_write(scene: Scene) -> bool:

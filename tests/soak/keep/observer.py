@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from elasticjob_agent.rendezvous.protocol.keep.sources import parse_sources
+from elasticjob_agent.node.keep_requests import persisted_to_restore
 from elasticjob_api import records
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys, ParsedKey, cli_prefix
@@ -130,7 +130,7 @@ class Observer:
             nodes=[self.hosts.get(member, "") for member in state.members],
             history=state.history,
             next_history=state.history_of_next_round(),
-            is_from_disk=_is_from_disk(state),
+            is_from_disk=persisted_to_restore(state) is not None,
         )
 
     def _take_report(self, member: Member, samples: NodeSamples) -> None:
@@ -157,9 +157,3 @@ def _member(place: ParsedKey) -> Member:
     assert place.slot is not None
     assert place.incarnation is not None
     return Member(place.slot, place.incarnation)
-
-
-def _is_from_disk(state: RendezvousState) -> bool:
-    """Return whether the members restore a step of the shared directory."""
-    step = state.step_to_restore()
-    return step is not None and bool(parse_sources(state.sources, step, state.members).run)

@@ -340,8 +340,8 @@ def restore_a_step_older_than_the_directory(rules: Rules) -> KeepJob:
     return play.job
 
 
-def trust_an_old_list(rules: Rules) -> KeepJob:
-    """A node without a place in the rounds has listed the directory once. The others persist more, and are lost."""
+def lose_all_but_a_node_with_an_old_list(rules: Rules) -> Player:
+    """Let a node without a place in the rounds list the directory once; let the others persist more, and be lost."""
     play = Player(3, rules, late=1)
     play.job.wanted = 2
     play.train(0, 1)
@@ -353,24 +353,20 @@ def trust_an_old_list(rules: Rules) -> KeepJob:
     play.act("persist", 0, 1)
     play.act("crash", 0, 1)
     play.act("expire", 0, 1)
+    return play
+
+
+def trust_an_old_list(rules: Rules) -> KeepJob:
+    """That node cannot list the directory when it forms the next round."""
+    play = lose_all_but_a_node_with_an_old_list(rules)
     play.act("hide_directory", 2)
     play.close()
     return play.job
 
 
 def close_before_a_node_knows(rules: Rules) -> KeepJob:
-    """The same, but the leader closes the round before that node has seen that it forms."""
-    play = Player(3, rules, late=1)
-    play.job.wanted = 2
-    play.train(0, 1)
-    play.commit(0, 1)
-    play.act("persist", 0, 1)
-    play.act("join", 2)
-    play.train(0, 1)
-    play.commit(0, 1)
-    play.act("persist", 0, 1)
-    play.act("crash", 0, 1)
-    play.act("expire", 0, 1)
+    """The leader closes the next round before that node has seen that it forms."""
+    play = lose_all_but_a_node_with_an_old_list(rules)
     play.job.lead()
     play.job.close()
     return play.job
