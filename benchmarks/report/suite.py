@@ -3,7 +3,8 @@
 Each part runs in a process of its own and alternates its sides; the parts run one after the other, so that none
 disturbs another. A part that fails or hangs is named on the page and in the exit code, and costs no other part its
 numbers. `--quick` takes few minutes and by default writes nothing into docs/, because its numbers are few. `--again`
-writes the page of a run again, from its stored samples.
+writes the page of a run again, from its stored samples. `--only` measures some parts; the page keeps the published
+samples of the others.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from benchmarks.report.results import Report
 
 _ROOT = Path(__file__).parents[2]
 RESULTS = Path(__file__).parent / "results"
+_PUBLISHED = _ROOT / "docs" / "benchmarks" / "results.json"
 LONGEST_S, CLEANS_UP_S = 1200.0, 60.0
 """A longer part hangs (in full, three times as long); so long may one take to end after a signal."""
 
@@ -109,6 +111,15 @@ def end(process: "subprocess.Popen[bytes]") -> None:
     process.wait()
 
 
+def renewed(published: Report, new: Report, parts: str) -> Report:
+    """Return the published report with the groups of another one in place of its own; it names their time."""
+    groups = {each.group for each in new.series}
+    series = [each for each in published.series if each.group not in groups] + new.series
+    conditions = ", ".join(f"{name} {new.machine[name]}" for name in ("processor", "load"))
+    machine = {**new.machine, **published.machine, f"{parts} began": f"{new.began}, {conditions}"}
+    return Report(published.began, machine, series, {**published.notes, **new.notes}, [*published.failed, *new.failed])
+
+
 def draw(report: Path, folder: Path) -> list[str]:
     """Draw the plots by a Python with matplotlib; return the names of the files, none without such a Python."""
     python = torch_python()
@@ -133,18 +144,23 @@ def main() -> None:
     size.add_argument("--quick", action="store_true", help="few repetitions, small jobs: does every piece work?")
     size.add_argument("--full", action="store_true", help="the operator at 1,000 jobs of 10 pods too (15 minutes more)")
     size.add_argument("--again", type=Path, metavar="FOLDER", help="measure nothing: the page of an earlier run anew")
-    parser.add_argument("--without", nargs="*", default=[], choices=list(PARTS), help="leave these out")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--without", nargs="*", default=[], choices=list(PARTS), help="leave these out")
+    which.add_argument("--only", nargs="+", choices=list(PARTS), help="these; the others as published")
     parser.add_argument("--publish", action=argparse.BooleanOptionalAction, help="write docs/ (not if quick)")
     options = parser.parse_args()
     folder = (options.again or RESULTS / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")).absolute()
     chosen = QUICK if options.quick else FULL if options.full else PARTS
-    parts = {name: each for name, each in chosen.items() if name not in options.without}
+    parts = {name: each for name, each in chosen.items() if name in (options.only or PARTS)}
+    parts = {name: each for name, each in parts.items() if name not in options.without}
     begin_s = time.monotonic()
     if options.again:
         report = kept(parts, folder)
     else:
         report = run(parts, folder, 3 * LONGEST_S if options.full else LONGEST_S)
         report.machine["took"] = f"{(time.monotonic() - begin_s) / 60:.0f} minutes"
+    if options.only:
+        report = renewed(results.load(_PUBLISHED), report, ", ".join(parts))
     publish = not options.quick if options.publish is None else options.publish
     docs = _ROOT / "docs" if publish else folder
     samples = docs / "benchmarks" / "results.json"

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.recovery.next_step.jobs import StartedCold, TrainingJob, our_job, torchrun_job
+from benchmarks.recovery.next_step.jobs import StartedCold, TrainingJob, local_run_job, our_job, torchrun_job
 from benchmarks.recovery.next_step.parts import PARTS, Recovery
 from benchmarks.recovery.torchrun import TORCHRUN, torch_python, torch_version
 from benchmarks.report import etcds, results
@@ -51,6 +51,8 @@ class Scenario:
     """Whether a worker starts for the first time, which is never warm."""
     is_partly_warm: bool = False
     """Whether the workers import a package themselves, because it may not be imported ahead."""
+    is_local_run: bool = False
+    """Whether `elasticjob run` runs the job."""
     with_torchrun: bool = False
     target_s: float | None = None
 
@@ -65,6 +67,7 @@ SCENARIOS = (
     Scenario("Trainer, worker SIGKILLed", "trainer", _kill, share=0.2),
     Scenario("XGBoost, worker SIGKILLed", "xgboost_rabit", _kill, share=0.2),
     Scenario("JAX, worker SIGKILLed", "jax_gloo", _kill, share=0.2, is_partly_warm=True),
+    Scenario("DDP under elasticjob run, worker SIGKILLed", "ddp", _kill, share=0.2, is_local_run=True),
     Scenario("DDP, node lost", "ddp", TrainingJob.lose_node, "1:2", 1, 2, times=1, share=0.1),
     Scenario("DDP, node joins", "ddp", TrainingJob.join_node, "1:2", 1, 1, times=1, share=0.1, is_new=True),
 )
@@ -106,14 +109,14 @@ def _blocks(scenario: Scenario, repetitions: int) -> int:
 def _sides(
     server: Server, scenario: Scenario, block: int, options: argparse.Namespace
 ) -> Iterator[tuple[str, Callable[[], AbstractContextManager[TrainingJob]]]]:
-    endpoint, python = server.endpoint.targets[0], _python(scenario.script)
+    python, script = _python(scenario.script), scenario.script
     for side, warm in ((OURS, True), (COLD, False)):
-        yield (
-            side,
-            functools.partial(
-                our_job, endpoint, python, scenario.script, warm=warm, nnodes=scenario.nnodes, nproc=scenario.nproc
-            ),
-        )
+        if scenario.is_local_run:
+            yield side, functools.partial(local_run_job, python, script, warm=warm)
+            continue
+        target = server.endpoint.targets[0]
+        nnodes, nproc = scenario.nnodes, scenario.nproc
+        yield side, functools.partial(our_job, target, python, script, warm=warm, nnodes=nnodes, nproc=nproc)
     if scenario.with_torchrun and block < options.torchrun_blocks:
         yield TORCHRUN, functools.partial(torchrun_job, python, scenario.script, longest_s=options.longest)
 

@@ -4,13 +4,15 @@ A job trains without end. Its workers write their points to the same trace as th
 """
 
 import contextlib
+import json
 import os
 import re
 import signal
 import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -67,14 +69,12 @@ class TrainingJob:
 
     def points(self) -> list[parts.Point]:
         """Return the trace so far."""
-        return parts.read(self.trace.read_text().splitlines())
+        return parts.read(self.trace.read_text().splitlines()) if self.trace.exists() else []
 
     def await_steady(self) -> None:
         """Wait until all ranks train, and a warm start of them is possible."""
         eventually(
-            lambda: (
-                len(parts.workers_at(self.points(), STEADY, world=self.world, after_us=self.event_us)) == self.world
-            ),
+            self._all_are_steady,
             within_s=_START_S,
             what=f"{self.world} workers train; their output: {self.logs()[-2000:]}",
             pause_s=0.1,
@@ -84,6 +84,7 @@ class TrainingJob:
             eventually(self._has_forked_ahead, within_s=_START_S, what=what, pause_s=0.1)
 
     def _all_are_steady(self) -> bool:
+        assert all(node.poll() is None for node in self.nodes), f"a node has ended: {self.logs()[-2000:]}"
         steady = parts.workers_at(self.points(), STEADY, world=self.world, after_us=self.event_us)
         return len(steady) == self.world
 
@@ -95,7 +96,7 @@ class TrainingJob:
         found = 0
         for process in psutil.Process(pid).children(recursive=True):
             with contextlib.suppress(psutil.Error):
-                found += str(self.script) in process.cmdline()
+                found += process.cmdline()[1:2] == [str(self.script)]
         return found
 
     def kill_worker(self, rank: int) -> Recovery | None:
@@ -164,6 +165,52 @@ def our_job(
             yield job
         finally:
             fleet.stop()
+
+
+@contextlib.contextmanager
+def local_run_job(python: Path, script: str, *, warm: bool, nproc: int = 2) -> Iterator[TrainingJob]:
+    """Yield a job of one node under `elasticjob run` that is stopped at the end."""
+    path = SCRIPTS / f"{script}.py"
+    with _folder() as folder, _compilation_cache() as cache:
+        out = folder / "run"
+        manifest = folder / "job.yaml"
+        command = [str(python), str(path), str(out / "trace.jsonl")]
+        manifest.write_text(json.dumps(_manifest(command, environment(cache), warm=warm, nproc=nproc)))
+        log = folder / "run.log"
+        job = TrainingJob(
+            script=path,
+            trace=out / "trace.jsonl",
+            nproc=nproc,
+            start_node=lambda: _start_run(manifest, out, log),
+            is_warm=warm,
+            logs=lambda: _text(folder),
+        )
+        try:
+            yield job
+        finally:
+            for node in job.nodes:
+                node.send_signal(signal.SIGINT)
+                node.wait()
+
+
+def _start_run(manifest: Path, out: Path, log: Path) -> "subprocess.Popen[bytes]":
+    program = Path(sys.executable).parent / "elasticjob"
+    with log.open("wb") as output:
+        return subprocess.Popen([program, "run", manifest, "--run-dir", out], stdout=output, stderr=output)
+
+
+def _manifest(command: Sequence[str], variables: Mapping[str, str], *, warm: bool, nproc: int) -> dict[str, object]:
+    env = [{"name": name, "value": value} for name, value in variables.items()]
+    container = {"name": "trainer", "image": "none", "command": command, "env": env}
+    spec = {
+        "replicas": 1,
+        "nprocPerNode": nproc,
+        "maxRestarts": 100,
+        "agent": {"warmStart": "Auto" if warm else "Off"},
+        "template": {"spec": {"containers": [container]}},
+    }
+    kind = {"apiVersion": "elasticjob.io/v1alpha1", "kind": "ElasticJob"}
+    return {**kind, "metadata": {"name": "next-step"}, "spec": spec}
 
 
 @contextlib.contextmanager

@@ -77,3 +77,23 @@ def test_a_part_that_missed_something_saves_first_and_then_fails(tmp_path: Path)
     with pytest.raises(SystemExit), results.keep(a_report("one of them"), tmp_path / "part.json"):
         pass
     assert results.load(tmp_path / "part.json").failed == ["one of them"]
+
+
+def test_a_part_measured_alone_replaces_its_groups_in_the_published_report() -> None:
+    published = results.Report("Monday", {"load": "1", "processor": "A"}, [_series("steps", 1.0), _series("idle", 2.0)])
+    new = results.Report(
+        "Tuesday", {"load": "0", "processor": "B", "torch": "2.13"}, [_series("steps", 3.0)], failed=["one"]
+    )
+    whole = suite.renewed(published, new, "steps")
+    assert [(each.group, each.p50) for each in whole.series] == [("idle", 2.0), ("steps", 3.0)]
+    assert whole.machine == {
+        "load": "1",
+        "processor": "A",
+        "torch": "2.13",
+        "steps began": "Tuesday, processor B, load 0",
+    }
+    assert (whole.began, whole.failed) == ("Monday", ["one"])
+
+
+def _series(group: str, value: float) -> results.Series:
+    return results.Series(group, "what", results.OURS, (value,))
