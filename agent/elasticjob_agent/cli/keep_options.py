@@ -83,7 +83,8 @@ def _persist(
         directory=directory,
         every_s=_seconds("keep-persist-every", given["keep_persist_every"]) or constants.KEEP_PERSIST_EVERY_S,
         keep=_persist_keep(given["keep_persist_keep"]),
-        may_resume=may_resume,
+        # The job itself has persisted that step, so it is none that is new, also if etcd has lost its state.
+        may_resume=may_resume or persisted_step is not None,
         persisted_step=persisted_step,
     )
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from elasticjob_api import constants
 from testing.waiting import eventually
 from tests.integration.keep_jobs.conftest import MakeTraining
 from tests.integration.keep_jobs.training_fleet import TrainingFleet
@@ -107,6 +108,21 @@ def test_a_job_that_is_created_again_resumes_only_if_it_may(
     assert again.finish_all() == [0]
     # Without an earlier step it trained from the beginning, up to the same number.
     assert again.whole_steps() == [5, 6]
+
+
+def test_a_resumed_job_goes_on_from_its_step_though_etcd_has_lost_its_state_and_a_new_job_may_not(
+    training: MakeTraining, shared: Path
+) -> None:
+    """A suspended job has no agent that writes its state into an empty etcd."""
+    first = training("1", 1, persist_to=shared, persist_every_s=3600)
+    first.begin(1)
+    first.train_to(5, 1, 1)
+    assert first.finish_all() == [0]
+    again = training("1", 1, persist_to=shared, run_id=first.run_id, may_resume=False)
+    again.environment[constants.ENV_KEEP_PERSISTED] = "5"
+    again.begin(1)
+    assert again.restored(1) == {5}
+    assert again.finish_all() == [0]
 
 
 def test_another_job_with_the_same_directory_restores_nothing_of_it(training: MakeTraining, shared: Path) -> None:

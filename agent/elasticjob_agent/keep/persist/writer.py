@@ -131,6 +131,7 @@ class Writer:
         # A run writes one step after the other, and no other run of this job is alive: what is older never ends.
         others = self._directory.unfinished_steps()
         self._directory.remove_unfinished([each for each in others if each.run != step.run or each.step < step.step])
+        self._directory.empty_trash()  # first: a full disk may have no other room for this step
         pause = _WriteThrottle(self, number, self._throttle)
         for part in command.parts:
             self._directory.write_part(step, part.index, Path(part.path), part.files, pause)

@@ -4,7 +4,7 @@ The leader's keeper orders a step, because all parts of one step have to be writ
 would write parts of different ones. An order that is lost or fails is given again later.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources, parse_sources
@@ -135,12 +135,12 @@ def newest_eligible(
     """Return the step of the shared directory that this training may restore; `found` has the time of each.
 
     A training with a history descends from steps that are in it. Without one it is new: then it may begin from the
-    newest step of an earlier run, if it `may_resume`.
+    newest step of the run that wrote last, if it `may_resume`.
     """
     if history.entries:
         own = [each for each in found if history.is_alive(each.step) and (may_resume or each.run == run)]
         return max(own, key=lambda each: _history_order(history, each), default=None)
-    return max(found, key=lambda each: (found[each], str(each)), default=None) if may_resume else None
+    return max(found, key=_order_of_runs(found), default=None) if may_resume else None
 
 
 def superfluous(
@@ -148,16 +148,14 @@ def superfluous(
 ) -> list[PersistedStep]:
     """Return the whole steps to remove: all but the `keep` newest, and never one that is in use.
 
-    Steps that the training descends from come first, then those of earlier runs by time. Steps of this run that left
+    Steps that the training descends from come first, then those of the last earlier runs. Steps of this run that left
     the history are given up, so they go. But a training that could not read the directory begins anew below all of
     them. So the `keep` highest steps from which it does not descend stay until it has passed their number.
     """
     alive = sorted(
         (each for each in found if history.is_alive(each.step)), key=lambda each: _history_order(history, each)
     )
-    earlier = sorted(
-        (each for each in found if each.run != run and each not in alive), key=lambda each: (found[each], str(each))
-    )
+    earlier = sorted((each for each in found if each.run != run and each not in alive), key=_order_of_runs(found))
     if not alive:
         return []
     others = (each for each in found if each not in alive and each.step.number > alive[-1].step.number)
@@ -169,3 +167,13 @@ def superfluous(
 def _history_order(history: History, each: PersistedStep) -> tuple[int, KeptStep, str]:
     lineages = [entry.lineage for entry in history.entries]
     return -lineages.index(each.step.lineage), each.step, each.run
+
+
+def _order_of_runs(found: Mapping[PersistedStep, int]) -> Callable[[PersistedStep], tuple[int, str, KeptStep]]:
+    """Return a key that is higher for steps of later runs, and for later steps of one run."""
+    # Rounds of two runs cannot be compared, so a time is needed. Within a run it is not: a copy of the volume has other
+    # times, and a clock may go back.
+    last: dict[str, int] = {}
+    for each, at in found.items():
+        last[each.run] = max(at, last.get(each.run, at))
+    return lambda each: (last[each.run], each.run, each.step)

@@ -3,9 +3,12 @@
 import threading
 from pathlib import Path
 
-from elasticjob_agent.keep.persist.messages import ListCommand, WriterAnswer
+from elasticjob_agent.keep.persist.layout import SourceFile
+from elasticjob_agent.keep.persist.messages import Command, ListCommand, PartFiles, WriteCommand, WriterAnswer
 from elasticjob_agent.keep.persist.writer_process import STALL_S, WriterProcess
-from tests.integration.keep.persist.job_dirs import JOB
+from tests.integration.keep.namespaces import run_in_small_tmpfs
+from tests.integration.keep.parts import write_files
+from tests.integration.keep.persist.job_dirs import JOB, step_of
 
 _ANSWER_S = 60.0
 
@@ -23,6 +26,11 @@ class SetClock:
 
 def answer_to_list(writer: WriterProcess) -> WriterAnswer:
     """Return the answer of a writer to a list."""
+    return answer_to(writer, ListCommand())
+
+
+def answer_to(writer: WriterProcess, command: Command) -> WriterAnswer:
+    """Return the answer of a writer to a command."""
     answers: list[WriterAnswer] = []
     has_ended = threading.Event()
 
@@ -30,7 +38,7 @@ def answer_to_list(writer: WriterProcess) -> WriterAnswer:
         answers.append(reply)
         has_ended.set()
 
-    writer.send(ListCommand(), on_end)
+    writer.send(command, on_end)
     assert has_ended.wait(_ANSWER_S), "the writer has not answered"
     return answers[0]
 
@@ -41,3 +49,27 @@ def test_a_writer_without_commands_for_longer_than_a_stall_answers_the_next_one(
     assert answer_to_list(writer).error == ""
     clock.now_s += 10 * STALL_S
     assert answer_to_list(writer).error == ""
+
+
+def test_steps_that_found_no_room_leave_it_to_a_later_one(keep_dir: Path, tmp_path: Path) -> None:
+    """The bytes of a step that was not completed are thrown away when the next one is written."""
+    shared = keep_dir / "disk"
+    sizes = {"first": 5 << 20, "second": 2 << 20}
+    source = write_files(tmp_path / "part", {name: bytes(size) for name, size in sizes.items()})
+
+    async def act() -> None:
+        writer = WriterProcess(str(shared), JOB)
+
+        def write(number: int) -> str:
+            part = PartFiles(0, str(source), tuple(SourceFile(*each) for each in sizes.items()))
+            return answer_to(writer, WriteCommand(step_of(number, parts=1), (part,))).error
+
+        assert answer_to_list(writer).error == ""
+        filler = shared / "of-another-program"
+        filler.write_bytes(bytes(2 << 20))
+        for number in (1, 2):
+            assert "No space left on device" in write(number)
+        filler.unlink()
+        assert write(3) == ""
+
+    run_in_small_tmpfs(shared, 8 << 20, act)

@@ -119,3 +119,11 @@ def test_the_operator_names_a_step_that_the_directory_must_have(text: str, step:
     found = persist_of("--keep-persist-to", "/disk", **{constants.ENV_KEEP_PERSISTED: text})
     assert found is not None
     assert found.persisted_step == step
+
+
+@pytest.mark.parametrize(("step", "may_resume"), [("120", True), ("", False)])
+def test_a_job_that_has_persisted_a_step_may_resume_it_though_a_new_one_may_not(step: str, *, may_resume: bool) -> None:
+    variables = {constants.ENV_KEEP_RESUME: "0", constants.ENV_KEEP_PERSISTED: step}
+    found = persist_of("--keep-persist-to", "/disk", **variables)
+    assert found is not None
+    assert found.may_resume is may_resume

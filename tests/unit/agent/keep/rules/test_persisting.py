@@ -146,6 +146,17 @@ def test_a_new_training_may_begin_from_the_step_that_was_written_last() -> None:
     assert newest_eligible(found, History(), RUN, may_resume=False) is None
 
 
+def test_the_order_of_the_steps_of_an_earlier_run_does_not_follow_from_their_times() -> None:
+    """A copy of the volume has other times, and a clock may go back."""
+    newest, older, oldest = persisted(300, run=OTHER), persisted(250, run=OTHER), persisted(400, OLD, OTHER)
+    found = {newest: 1, older: 2, oldest: 3, persisted(900, run="first"): 0}
+    assert newest_eligible(found, History(), RUN, may_resume=True) == newest
+    mine = persisted(310, Lineage(1, "mine"))
+    removed = superfluous({**found, mine: 4}, History.parse("1.mine.*"), RUN, keep=2)
+    assert newest not in removed
+    assert older in removed
+
+
 def test_the_newest_steps_stay_and_steps_that_were_given_up_go() -> None:
     history = History.parse("5.now.*,2.old.90")
     given_up, earlier = persisted(95, OLD), persisted(7, Lineage(1, "x"), OTHER)
