@@ -1,8 +1,8 @@
 """`python -m benchmarks.keep.step_time`: a training step beside a copy to a peer, at several rates and with TLS.
 
 The step is a product of matrices on one thread, in a process of its own. Sender and receiver run on the same machine:
-so does every node, which sends its own part and gets that of another one. The sides take turns: alone, then beside
-each copy. A copy lasts as long as the steps that are counted.
+so does every node, which sends its own part and gets that of another one. Each copy has its own steps alone, before
+and after it, in the same process. The speed of the machine changes more in a minute than a copy slows a step.
 """
 
 import argparse
@@ -10,6 +10,7 @@ import asyncio
 import os
 import statistics
 import sys
+import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -36,15 +37,14 @@ _SECONDS = 3.0
 
 
 def train() -> None:
-    """Do steps until the end of stdin; print how many seconds each took. This is the other process."""
-    import time  # noqa: PLC0415 - the step process needs little
-
+    """Do steps until the end of stdin; print when each ended and its seconds. This is the other process."""
     left, right = np.random.default_rng(0).random((2, _MATRIX, _MATRIX))
     os.set_blocking(0, False)
     while os.get_blocking(0) or _is_open():
-        began_s = time.perf_counter()
+        began_s = time.monotonic()
         left @ right
-        print(time.perf_counter() - began_s, flush=True)
+        ended_s = time.monotonic()
+        print(ended_s, ended_s - began_s, flush=True)
 
 
 def _is_open() -> bool:
@@ -54,9 +54,9 @@ def _is_open() -> bool:
         return True
 
 
-async def steps_during(group: TimedGroup | None, seconds: float, least: int) -> float:
-    """Return the median of a step for so many seconds, beside a copy if there is a group with a rate."""
-    publish = await _prepared(group, int(group.bandwidth * seconds)) if group else None
+async def steps_around(group: TimedGroup, seconds: float, least: int) -> tuple[float, float]:
+    """Return the median of a step alone, and that of one beside a copy of so many seconds."""
+    publish = await _prepared(group, int(group.bandwidth * seconds))
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     command = (sys.executable, "-c", "from benchmarks.keep.step_time import train; train()")
     trainer = await asyncio.create_subprocess_exec(*command, stdin=_PIPE, stdout=_PIPE, env=environment)
@@ -64,13 +64,19 @@ async def steps_during(group: TimedGroup | None, seconds: float, least: int) -> 
     assert trainer.stdin is not None
     for _ in range(_FIRST_STEPS):
         await trainer.stdout.readline()
-    await (publish() if publish else asyncio.sleep(seconds))
+    await asyncio.sleep(seconds / 2)
+    begins_s = time.monotonic()
+    await publish()
+    ends_s = time.monotonic()
+    await asyncio.sleep(seconds / 2)
     trainer.stdin.close()
     output, _ = await trainer.communicate()
-    took = [float(line) for line in output.split()]
-    if len(took) < least:
-        raise AssertionError(f"only {len(took)} steps were done beside the copy")
-    return statistics.median(took)
+    steps = [(float(ended_s), float(took_s)) for ended_s, took_s in map(bytes.split, output.splitlines())]
+    beside = [took_s for ended_s, took_s in steps if begins_s <= ended_s - took_s and ended_s <= ends_s]
+    alone = [took_s for ended_s, took_s in steps if ended_s <= begins_s or ended_s - took_s >= ends_s]
+    if min(len(beside), len(alone)) < least:
+        raise AssertionError(f"only {len(beside)} steps were done beside the copy, and {len(alone)} alone")
+    return statistics.median(alone), statistics.median(beside)
 
 
 async def _prepared(group: TimedGroup, size: int) -> Callable[[], Awaitable[float]]:
@@ -91,17 +97,16 @@ async def _prepared(group: TimedGroup, size: int) -> Callable[[], Awaitable[floa
 async def measure(options: argparse.Namespace, report: Report) -> None:
     """Measure all sides in turns; failures are noted in the report."""
     samples: dict[str, list[float]] = defaultdict(list)
+    kinds = [(rate, is_secure) for is_secure in (False, True) for rate in options.rates]
     for _ in range(options.repetitions):
-        alone_s = await steps_during(None, options.seconds, options.least)
-        samples[ALONE].append(alone_s)
-        for is_secure in (False, True):
-            for rate in options.rates:
-                name = f"a step beside a copy of {rate // MIB} MiB/s{', TLS' if is_secure else ''}: slowdown"
-                with results.attempt(report, name):
-                    async with timed_group(bandwidth=rate, is_secure=is_secure) as group:
-                        await group.round(await group.add(0), await group.add(1))
-                        beside_s = await steps_during(group, options.seconds, options.least)
-                    samples[name].append(beside_s / alone_s)
+        for rate, is_secure in kinds:
+            name = f"a step beside a copy of {rate // MIB} MiB/s{', TLS' if is_secure else ''}: slowdown"
+            with results.attempt(report, name):
+                async with timed_group(bandwidth=rate, is_secure=is_secure) as group:
+                    await group.round(await group.add(0), await group.add(1))
+                    alone_s, beside_s = await steps_around(group, options.seconds, options.least)
+                samples[ALONE].append(alone_s)
+                samples[name].append(beside_s / alone_s)
     report.series = [
         Series(GROUP, name, OURS, tuple(values), unit="s" if name == ALONE else "×", target=_target(name))
         for name, values in samples.items()
@@ -115,7 +120,7 @@ def _target(name: str) -> float | None:
 def main() -> None:
     """Parse, measure, print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=_SECONDS, help="how long each copy lasts")
     parser.add_argument("--rates", type=int, nargs="*", default=_RATES, help="bytes a second")
     parser.add_argument("--least", type=int, default=_LEAST_STEPS, help="steps without which a copy does not count")

@@ -21,7 +21,7 @@ PARTS = {
     "transfer": ("A part on its way", "Without a limit of the rate. Sender and receiver share this machine."),
     "step_time": (
         "A training step beside a copy",
-        "The slowdown is the median of a step beside a copy, over one alone.",
+        "The slowdown is the median of a step beside a copy, over one alone right before and after it.",
     ),
     "next_step": ("From a death to the next training step", "All sides start their workers warm."),
     "rounds": ("Rounds and etcd", "The same job with Keep and without it, at the same time."),

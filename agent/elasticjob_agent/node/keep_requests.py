@@ -7,9 +7,9 @@ from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperEntry
 from elasticjob_agent.rendezvous.protocol import ranks
-from elasticjob_agent.rendezvous.protocol.keep.sources import parse_sources
+from elasticjob_agent.rendezvous.protocol.keep.sources import parse_sources, persisted_to_restore
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
-from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
+from elasticjob_api.kept_steps import KeptStep, Lineage
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 
 _NEXT_RANKS = 4
@@ -47,13 +47,6 @@ def begin_request(state: RendezvousState, rank: int, settings: KeepSettings) -> 
         copies=settings.copies,
         bandwidth=settings.bandwidth,
     )
-
-
-def persisted_to_restore(state: RendezvousState) -> PersistedStep | None:
-    """Return the step that every member reads in the shared directory, None if there is none; raise RecordError."""
-    step = state.step_to_restore()
-    run = "" if step is None else parse_sources(state.sources, step, state.members).run
-    return PersistedStep(run, step) if step is not None and run else None
 
 
 def linger_request(state: RendezvousState, within_s: float) -> LingerRequest:

@@ -10,11 +10,10 @@ import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from elasticjob_agent.keep.client import KeeperClient
-from elasticjob_agent.keep.keeper.errors import KeeperError, KeeperSilentError, RequestRefused
+from elasticjob_agent.keep.keeper.errors import KeeperError, KeeperSilentError
 from elasticjob_agent.keep.keeper.messages import JoinRequest, OpenRequest
 from elasticjob_agent.keep.keeper.persist_messages import PersistUpdate
 from elasticjob_agent.keep.keeper_connection import START_S
@@ -24,17 +23,19 @@ from elasticjob_agent.node.commit_meter import CommitMeter
 from elasticjob_agent.node.keep_report import keep_report, late_reason
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
+from elasticjob_agent.node.memory_restore import MemoryRestore
 from elasticjob_agent.node.no_shared_dir import NoSharedDir
 from elasticjob_agent.node.node_departure import NodeDepartureWait
 from elasticjob_agent.node.prepared_round import PreparedRound, cancel
 from elasticjob_agent.node.shared_dir import SharedDir
 from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
+from elasticjob_agent.rendezvous.protocol.keep.sources import persisted_to_restore
 from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
 from elasticjob_agent.rendezvous.protocol.ranks import rank_of
 from elasticjob_api import constants
 from elasticjob_api.errors import RecordError
 from elasticjob_api.holdings import HoldingsRecord
-from elasticjob_api.kept_steps import KeptStep
+from elasticjob_api.kept_steps import PersistedStep
 from elasticjob_api.records import KeepReport
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_etcd.errors import EtcdError
@@ -73,6 +74,7 @@ class NodeKeep(KeepPort):
         )
         self.persists = settings.persist is not None
         self._lister = lister
+        self._memory = MemoryRestore(self._keeper, lister, settings)
         self._settings = settings
         self._me: Member | None = None
         self._secret: bytes | None = None
@@ -250,10 +252,12 @@ class NodeKeep(KeepPort):
         self.on_change()
 
     def _limit_s(self, state: RendezvousState) -> float | None:
-        """Return the seconds to prepare a round; None if its step is on disk: `SharedDir.find` has a limit."""
-        if not state.restore:
+        """Return the seconds to prepare a round; None if its step is on disk: it is not given up for a lack of time."""
+        step = state.step_to_restore()
+        if step is None:
             return _BEGIN_S
-        return self._settings.restore_timeout_s if keep_requests.persisted_to_restore(state) is None else None
+        is_on_disk = persisted_to_restore(state) is not None or self._shared.has(PersistedStep(state.run, step))
+        return None if is_on_disk else self._settings.restore_timeout_s
 
     async def _enter_patiently(self, known: PreparedRound) -> RestorePhase:
         """Enter the round as soon as a keeper answers, within the time that one needs to start; raise one of _FAULTS.
@@ -274,21 +278,22 @@ class NodeKeep(KeepPort):
 
     async def _enter(self, known: PreparedRound) -> RestorePhase:
         """Begin the round in the keeper, and restore its step; raise one of _FAULTS."""
-        state = known.state
+        state, me = known.state, self._me
         if not state.run:
             return RestorePhase.FAILED if state.restore else RestorePhase.NOT_NEEDED
         await self._join(state, is_needed=known.rank is None)
-        if known.rank is None:
+        if known.rank is None or me is None:
             return RestorePhase.NOT_NEEDED
         begun = keep_requests.begin_request(state, known.rank, self._settings)
-        step, persisted = state.step_to_restore(), keep_requests.persisted_to_restore(state)
-        link = self._begin_to_link(step) if step is not None and persisted is None else None
+        step, persisted = state.step_to_restore(), persisted_to_restore(state)
+        link = self._memory.begin_to_link(step) if step is not None and persisted is None else None
         try:
             variables = {constants.ENV_KEEP: str(await self._keeper.begin_round(begun))}
             if step is not None:
                 known.phase = RestorePhase.FETCHING
                 if persisted is None:
-                    directory = await self._shared.find_unless(self._restore(state, step, link), state.run, step)
+                    restored = self._memory.restore(state, me, step, link)
+                    directory = await self._shared.find_unless(restored, state.run, step)
                 else:
                     directory = await self._shared.find(persisted)
                 variables[constants.ENV_KEPT] = str(directory)
@@ -351,39 +356,6 @@ class NodeKeep(KeepPort):
             else:
                 return
             await asyncio.sleep(_RETRY_S)
-
-    def _missing(self, step: KeptStep) -> list[int]:
-        return sorted(frozenset(range(step.parts)) - self._keeper.holdings.get(step, frozenset()))
-
-    def _begin_to_link(self, step: KeptStep) -> asyncio.Task[Path] | None:
-        """Ask for the directory of a step that is here; the request follows that of the round without a wait."""
-        if self._missing(step):
-            return None
-        task = asyncio.create_task(self._keeper.restore(step), name="keep link")
-        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # it may be that no one waits
-        return task
-
-    async def _restore(self, state: RendezvousState, step: KeptStep, link: asyncio.Task[Path] | None) -> Path:
-        """Return the directory of the step, fetched as far as it is not here; raise one of _FAULTS."""
-        until_s = asyncio.get_running_loop().time() + self._settings.restore_timeout_s
-        missing = self._missing(step)
-        if link is not None:
-            with contextlib.suppress(RequestRefused):
-                return await link
-            missing = list(range(step.parts))  # a part was withdrawn; the keeper fetches those that it has not
-        assigned = keep_requests.assigned_holders(state, step, missing)
-        if assigned.keys() == set(missing):
-            with contextlib.suppress(RequestRefused, EtcdError):  # others may have it as well
-                return await self._fetch(step, missing, assigned, until_s, is_first=True)
-        return await self._fetch(step, missing, assigned, until_s, is_first=False)
-
-    async def _fetch(
-        self, step: KeptStep, missing: list[int], assigned: Mapping[int, Member], until_s: float, *, is_first: bool
-    ) -> Path:
-        assert self._me is not None
-        keepers = await (self._lister.find(set(assigned.values())) if is_first else self._lister.list_all())
-        sources = keep_requests.addresses_of(step, missing, assigned, keepers, self._me)
-        return await self._keeper.fetch(step, sources, until_s - asyncio.get_running_loop().time())
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 

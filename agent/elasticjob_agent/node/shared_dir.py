@@ -182,15 +182,20 @@ class SharedDir:
         finally:
             self._note_unreadable("")
 
+    def has(self, persisted: PersistedStep) -> bool:
+        """Return whether the step was there when the directory was listed last."""
+        return persisted in self._keeper.persisted_steps()
+
     async def find_unless(self, restored: Awaitable[Path], run: str, step: KeptStep) -> Path:
-        """Return the directory of a step that is restored in memory; if no node can serve it, that of it on disk."""
+        """Return the directory of a step that is restored in memory, or of it on disk if no node serves it in time."""
+        persisted = PersistedStep(run, step)
         try:
             return await restored
-        except RequestRefused as error:
-            persisted = PersistedStep(run, step)
-            if persisted not in self._keeper.persisted_steps():
+        except (RequestRefused, TimeoutError) as error:
+            if not self.has(persisted):
                 raise
-            log.warning("step %d is read in keep.persistTo: %s", step.number, error)
+            why = str(error) or f"no node served it within {self._settings.restore_timeout_s:g} s"
+            log.warning("step %d is read in keep.persistTo: %s", step.number, why)
         return await self.find(persisted)
 
     def _note_unreadable(self, why: str) -> None:

@@ -2,7 +2,8 @@
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -152,10 +153,12 @@ RESTORING = active(2, history="1.nonce1.7", restore=str(PERSISTED.step), sources
 
 
 @contextlib.asynccontextmanager
-async def persisting_node(keep_dir: Path, shared: Path, *numbers: int) -> AsyncIterator[NodeKeep]:
+async def persisting_node(
+    keep_dir: Path, shared: Path, *numbers: int, store: InMemoryStore | None = None
+) -> AsyncIterator[NodeKeep]:
     """Yield a node whose shared directory has these steps at its start; a step has half a second to be restored."""
     write_steps(shared, keep_dir.parent, *numbers)
-    keep = node_keep(keep_dir, InMemoryStore(), HOST, shared, restore_timeout_s=0.5)
+    keep = node_keep(keep_dir, store or InMemoryStore(), HOST, shared, restore_timeout_s=0.5)
     await keep.start()
     try:
         keep.observe(ME, link_secret=SECRET, leads=False)
@@ -227,6 +230,41 @@ async def test_a_step_whose_holders_are_gone_is_given_up_only_if_it_is_not_on_di
             assert contents(Path(keep.variables()[constants.ENV_KEPT])) == WHOLE
         else:
             await aeventually(lambda: keep.restore_phase(state) is RestorePhase.FAILED, what="the step is given up")
+
+
+@contextlib.contextmanager
+def silent_holder(store: InMemoryStore) -> Iterator[None]:
+    """Let another node name itself as the holder of the step, and answer no keeper."""
+    with socket.create_server((HOST, 0)) as listener:
+        steps = {PERSISTED.step: frozenset(range(PERSISTED.step.parts))}
+        join(store, OTHER, HoldingsRecord(port=listener.getsockname()[1], steps=steps))
+        yield
+
+
+@pytest.mark.parametrize("on_disk", [7, 6])
+async def test_a_step_that_is_not_fetched_in_time_is_given_up_only_if_it_is_not_on_disk(
+    keep_dir: Path, tmp_path: Path, on_disk: int
+) -> None:
+    state, store = active(2, history="1.nonce1.7", restore=str(PERSISTED.step)), InMemoryStore()
+    with silent_holder(store):
+        async with persisting_node(keep_dir, tmp_path / "shared", on_disk, store=store) as keep:
+            await aeventually(lambda: keep.report().persisted_step == on_disk, what="the list")
+            if on_disk == PERSISTED.step.number:
+                await until_complete(keep, state)
+                assert contents(Path(keep.variables()[constants.ENV_KEPT])) == WHOLE
+            else:
+                await aeventually(lambda: keep.restore_phase(state) is RestorePhase.FAILED, what="it is given up")
+
+
+async def test_a_step_whose_holder_is_silent_waits_for_a_directory_that_is_away(keep_dir: Path, tmp_path: Path) -> None:
+    state, store, shared = active(2, history="1.nonce1.7", restore=str(PERSISTED.step)), InMemoryStore(), tmp_path / "s"
+    with silent_holder(store):
+        async with persisting_node(keep_dir, shared, 7, store=store) as keep:
+            await aeventually(lambda: keep.report().persisted_step == 7, what="the list")
+            away = shared.rename(tmp_path / "away")
+            await until_waiting(keep, state, "this node waits until keep.persistTo can be read: step 7: cannot use ")
+            away.rename(shared)
+            await until_complete(keep, state)
 
 
 async def test_a_node_without_a_shared_directory_gives_no_persisted_step_up(keep_dir: Path) -> None:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
-from elasticjob_agent.node.keep_requests import persisted_to_restore
+from elasticjob_agent.rendezvous.protocol.keep.sources import persisted_to_restore
 from elasticjob_api import records
 from elasticjob_api.errors import RecordError
 from elasticjob_api.keys import Keys, ParsedKey, cli_prefix

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.kept_steps import Holdings, KeptStep
-from elasticjob_api.rendezvous_state import Member, decode_members
+from elasticjob_api.kept_steps import Holdings, KeptStep, PersistedStep
+from elasticjob_api.rendezvous_state import Member, RendezvousState, decode_members
 
 SOURCES_BYTES = 4096
 """The longest text; a longer one is left out."""
@@ -127,3 +127,10 @@ def _parse_word(word: str, step: KeptStep, members: Sequence[Member]) -> dict[in
 def persisted_sources(run: str) -> str:
     """Return the text for a step that is read from the shared directory."""
     return f"{_PERSISTED}{run}"
+
+
+def persisted_to_restore(state: RendezvousState) -> PersistedStep | None:
+    """Return the step that every member reads in the shared directory, None if there is none; raise RecordError."""
+    step = state.step_to_restore()
+    run = "" if step is None else parse_sources(state.sources, step, state.members).run
+    return PersistedStep(run, step) if step is not None and run else None

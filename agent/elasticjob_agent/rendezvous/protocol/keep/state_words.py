@@ -10,7 +10,7 @@ from dataclasses import replace
 from elasticjob_agent.rendezvous.protocol.keep.history import strike_step
 from elasticjob_agent.rendezvous.protocol.keep.restore_choice import RestoreDecision, choose_restore
 from elasticjob_agent.rendezvous.protocol.keep.shift import Place, choose_shift
-from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources, parse_sources, persisted_sources
+from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources, persisted_sources, persisted_to_restore
 from elasticjob_api.errors import RecordError
 from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState, next_round
@@ -49,7 +49,7 @@ def awaited_lists(
     late = {member for member in holdings if closed.cause is not Cause.FIRST and ready.get(member) != closed.round}
     waiting = [member for member in closed.members if _awaits_list(holdings.get(member), is_late=member in late)]
     is_known = any(_knows_directory(record) for member, record in holdings.items() if member not in late)
-    return [] if is_known and closed.restore and not _is_persisted(closed) else waiting
+    return [] if is_known and closed.restore and persisted_to_restore(closed) is None else waiting
 
 
 def _awaits_list(record: HoldingsRecord | None, *, is_late: bool) -> bool:
@@ -59,12 +59,6 @@ def _awaits_list(record: HoldingsRecord | None, *, is_late: bool) -> bool:
 def _knows_directory(record: HoldingsRecord) -> bool:
     # An earlier agent writes no such word. It names a step only if it has listed the directory.
     return record.persisted is not None if record.has_listed is None else record.has_listed
-
-
-def _is_persisted(closed: RendezvousState) -> bool:
-    """Return whether the members read the step of a round in the shared directory."""
-    step = closed.step_to_restore()
-    return step is not None and bool(parse_sources(closed.sources, step, closed.members).run)
 
 
 def live_holdings(view: RendezvousView) -> Mapping[Member, HoldingsRecord]:

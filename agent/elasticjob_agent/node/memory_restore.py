@@ -1,0 +1,64 @@
+"""The step of a round from the memory of the nodes: linked if all its parts are here, else fetched from others."""
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+from elasticjob_agent.keep.client import KeeperClient
+from elasticjob_agent.keep.keeper.errors import RequestRefused
+from elasticjob_agent.node import keep_requests
+from elasticjob_agent.node.keep_settings import KeepSettings
+from elasticjob_agent.node.keeper_lister import KeeperLister
+from elasticjob_api.kept_steps import KeptStep
+from elasticjob_api.rendezvous_state import Member, RendezvousState
+from elasticjob_etcd.errors import EtcdError
+
+
+class MemoryRestore:
+    """The steps that the keeper of one node restores from its own memory and that of others."""
+
+    def __init__(self, keeper: KeeperClient, lister: KeeperLister, settings: KeepSettings) -> None:
+        self._keeper = keeper
+        self._lister = lister
+        self._settings = settings
+
+    def begin_to_link(self, step: KeptStep) -> asyncio.Task[Path] | None:
+        """Ask for the directory of a step that is here; the request follows that of the round without a wait."""
+        if self._missing(step):
+            return None
+        task = asyncio.create_task(self._keeper.restore(step), name="keep link")
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # it may be that no one waits
+        return task
+
+    async def restore(
+        self, state: RendezvousState, me: Member, step: KeptStep, link: asyncio.Task[Path] | None
+    ) -> Path:
+        """Return the directory of the step, fetched as far as it is not here.
+
+        Raises:
+            TimeoutError: it was not here within the time of a restore.
+            RecordError, KeeperError, EtcdError: it cannot be restored.
+        """
+        until_s = asyncio.get_running_loop().time() + self._settings.restore_timeout_s
+        async with asyncio.timeout_at(until_s):
+            missing = self._missing(step)
+            if link is not None:
+                with suppress(RequestRefused):
+                    return await link
+                missing = list(range(step.parts))  # a part was withdrawn; the keeper fetches those that it has not
+            assigned = keep_requests.assigned_holders(state, step, missing)
+            if assigned.keys() == set(missing):
+                with suppress(RequestRefused, EtcdError):  # others may have it as well
+                    keepers = await self._lister.find(set(assigned.values()))
+                    sources = keep_requests.addresses_of(step, missing, assigned, keepers, me)
+                    return await self._keeper.fetch(step, sources, _seconds_to(until_s))
+            keepers = await self._lister.list_all()
+            sources = keep_requests.addresses_of(step, missing, assigned, keepers, me)
+            return await self._keeper.fetch(step, sources, _seconds_to(until_s))
+
+    def _missing(self, step: KeptStep) -> list[int]:
+        return sorted(frozenset(range(step.parts)) - self._keeper.holdings.get(step, frozenset()))
+
+
+def _seconds_to(until_s: float) -> float:
+    return until_s - asyncio.get_running_loop().time()
