@@ -349,7 +349,10 @@ class KeeperClient(KeeperConnection):
                 self._drained.set_result(message)
             return
         known = self.persist
-        if known.is_listed and not message.is_listed:
+        if message.is_listed:
+            # A script that counts anew in a later round removes the step that the operator has named.
+            self._replayed.note_listed(step.step.number for step in decode_persisted(message.steps))
+        elif known.is_listed:
             # It is of a keeper that replaces another one, whose list still counts.
             message = replace(message, is_listed=True, list_number=known.list_number, steps=known.steps)
         self.persist = message

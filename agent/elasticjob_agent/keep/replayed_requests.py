@@ -1,6 +1,6 @@
 """The requests that a keeper gets again when it replaces one that has ended. No I/O."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from elasticjob_agent.keep.keeper.messages import (
@@ -48,6 +48,12 @@ class ReplayedRequests:
     def seal(self) -> None:
         """Forget the round."""
         self.begun, self.peers, self.has_started, self.fetch = None, None, False, None
+
+    def note_listed(self, numbers: Iterable[int]) -> None:
+        """Let the next keeper look for no higher step than these, which are in the shared directory."""
+        wanted, highest = self.opened.persisted_step, max(numbers, default=None)
+        if wanted is not None and highest is not None:
+            self.opened = replace(self.opened, persisted_step=min(wanted, highest))
 
     def in_order(self, now_s: float) -> Iterator[Request]:
         """Yield all of them but the first."""

@@ -142,7 +142,7 @@ class Keeper:
         """Act on a request whose answer has no contents."""
         match request:
             case StartedRequest():
-                steps.start()
+                self._start(steps)
             case PeersRequest():
                 peers.set_peers(request)
             case FetchRequest(run=run) if run:
@@ -160,6 +160,11 @@ class Keeper:
             case EraseRequest():
                 peers.end_round()
                 steps.erase()
+
+    def _start(self, steps: StepKeeper) -> None:
+        steps.start()
+        if self._persistence is not None:
+            self._persistence.start()
 
     def _require_persistence(self) -> Persistence:
         if self._persistence is None:

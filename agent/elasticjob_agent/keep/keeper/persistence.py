@@ -105,6 +105,12 @@ class Persistence:
             self._rate = begun.bandwidth
             self._in_use = PersistedStep.parse(begun.in_place) if begun.in_place else None
 
+    def start(self) -> None:
+        """Remove what earlier rounds have left: the workers of the round have started."""
+        with self._lock:
+            removed = self._chosen_by(persisting.surplus)
+        self._remove(removed)
+
     def check(self, request: FetchRequest) -> None:
         """Check that a persisted step is on this node, and send its directory; its workers read it there."""
         step = PersistedStep(request.run, request.step)
@@ -299,15 +305,16 @@ class Persistence:
             if (newest := self._newest_of_run()) is None or newest == before:
                 return
             self._schedule.note_whole(self._clock())
-            removed = self._superfluous() if self._steps.is_running else []
-        if removed:
-            self._writer.send(RemoveCommand(tuple(map(str, removed))))
+            removed = self._chosen_by(persisting.superfluous) if self._steps.is_running else []
+        self._remove(removed)
 
-    def _superfluous(self) -> list[PersistedStep]:
+    def _chosen_by(self, rule: Callable[..., list[PersistedStep]]) -> list[PersistedStep]:
         in_use = [] if self._in_use is None else [self._in_use]
-        return persisting.superfluous(
-            self._found, self._steps.history, self._steps.volume.run, keep=self._keep, in_use=in_use
-        )
+        return rule(self._found, self._steps.history, self._steps.volume.run, keep=self._keep, in_use=in_use)
+
+    def _remove(self, steps: Iterable[PersistedStep]) -> None:
+        if names := tuple(map(str, steps)):
+            self._writer.send(RemoveCommand(names))
 
     def _newest_of_run(self) -> PersistedStep | None:
         run, history = self._steps.volume.run, self._steps.history

@@ -164,6 +164,19 @@ def superfluous(
     return sorted((each for each in found if each not in kept), key=str)
 
 
+def surplus(
+    found: Mapping[PersistedStep, int], history: History, run: str, *, keep: int, in_use: Iterable[PersistedStep] = ()
+) -> list[PersistedStep]:
+    """Return the oldest superfluous steps, so that `keep` whole ones are left.
+
+    A job may end again and again before a step is due. Each end writes a step, and no further one makes it superfluous.
+    """
+    oldest_first = sorted(
+        superfluous(found, history, run, keep=keep, in_use=in_use), key=lambda each: (found[each], str(each))
+    )
+    return oldest_first[: max(0, len(found) - keep)]
+
+
 def _history_order(history: History, each: PersistedStep) -> tuple[int, KeptStep, str]:
     lineages = [entry.lineage for entry in history.entries]
     return -lineages.index(each.step.lineage), each.step, each.run

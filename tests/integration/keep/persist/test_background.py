@@ -176,6 +176,23 @@ async def test_a_restored_step_that_the_workers_read_is_not_removed(keep_dir: Pa
         assert path_of(tmp_path, used).exists()
 
 
+async def test_steps_that_earlier_rounds_wrote_at_their_end_go_though_no_further_one_is_written(
+    keep_dir: Path, tmp_path: Path
+) -> None:
+    """A job that is suspended before a step is due writes one step each time."""
+    steps = [KeptStep(Lineage(number, "ended"), number, 1) for number in range(1, 6)]
+    async with keeper_group(keep_dir, persist_to=tmp_path, persist_keep=2, persist_every_s=3600.0) as group:
+        node = await group.add(0)
+        await aeventually(lambda: node.client.persist.is_listed, what="the directory of the job")
+        for step in steps:
+            path_of(tmp_path, step).mkdir()
+        node.client.list_again(1)
+        await aeventually(lambda: len(node.client.persisted_steps()) == len(steps), what="the list")
+        await group.round(node, in_place=PersistedStep(RUN, steps[-1]))
+        await aeventually(lambda: len(whole_numbers(tmp_path)) <= 2, what="two steps stay")
+        assert whole_numbers(tmp_path) == [4, 5]
+
+
 async def test_nodes_with_different_file_systems_persist_nothing_and_say_why(keep_dir: Path, tmp_path: Path) -> None:
     for name in ("one", "other"):
         (tmp_path / name).mkdir()
@@ -270,6 +287,28 @@ async def test_a_directory_without_the_step_that_was_there_is_not_used_until_it_
         path_of(tmp_path, KeptStep(Lineage(1, "before"), 100, 1)).mkdir()
         await aeventually(lambda: node.client.persist.is_listed, what="the list")
         assert not node.client.persist.error
+
+
+async def test_the_next_keeper_uses_a_directory_in_which_lower_steps_have_replaced_the_one_that_was_there(
+    keep_dir: Path, tmp_path: Path
+) -> None:
+    """A script may count anew in a later round."""
+    async with keeper_group(keep_dir, persist_to=tmp_path) as group:
+        first, later = KeptStep(Lineage(1, "before"), 100, 1), KeptStep(Lineage(2, "after"), 40, 1)
+        node = await group.add(0, persisted_step=100)
+        await aeventually(lambda: node.client.persist.error, what="the directory of the job")
+        path_of(tmp_path, first).mkdir()
+        await aeventually(lambda: node.client.persist.is_listed, what="the list")
+        path_of(tmp_path, later).mkdir()
+        path_of(tmp_path, first).rmdir()
+        node.client.list_again(1)
+        await aeventually(lambda: [*node.client.persisted_steps()] == [PersistedStep(RUN, later)], what="a later list")
+        node.kill()
+        node.client.list_again(2)
+        await aeventually(
+            lambda: node.client.persist.list_number == 2 or node.client.persist.error, what="news of the next keeper"
+        )
+        assert node.client.persist.error == ""
 
 
 async def test_a_writer_that_hangs_delays_nothing_and_is_replaced(keep_dir: Path, tmp_path: Path) -> None:

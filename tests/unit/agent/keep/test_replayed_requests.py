@@ -1,5 +1,7 @@
 """The requests that the next keeper gets: those of now, in their order, and nothing of an earlier round."""
 
+import pytest
+
 from elasticjob_agent.keep.keeper.messages import (
     BeginRequest,
     FetchRequest,
@@ -66,3 +68,14 @@ def test_a_fetch_goes_on_for_the_time_that_is_left() -> None:
     requests.fetch = TimedRequest(FetchRequest(STEP, {"0": ("a:1",)}, 30.0, 7), 40.0)
     assert after_join(requests, 35.0)[-1] == FetchRequest(STEP, {"0": ("a:1",)}, 5.0, 7)
     assert after_join(requests, 50.0)[-1] == FetchRequest(STEP, {"0": ("a:1",)}, 0.0, 7)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "numbers", "then"), [(100, (40, 20), 40), (100, (100, 140), 100), (100, (), 100), (None, (40,), None)]
+)
+def test_the_next_keeper_looks_for_no_higher_step_than_the_last_one_has_found(
+    wanted: int | None, numbers: tuple[int, ...], then: int | None
+) -> None:
+    requests = ReplayedRequests(OpenRequest("/keep", "/jobs/a", persisted_step=wanted))
+    requests.note_listed(numbers)
+    assert requests.opened.persisted_step == then

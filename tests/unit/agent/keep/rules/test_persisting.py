@@ -16,6 +16,7 @@ from elasticjob_agent.keep.rules.persisting import (
     next_order,
     parts_to_write,
     superfluous,
+    surplus,
 )
 from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import Member
@@ -182,6 +183,16 @@ def test_a_training_that_began_anew_removes_no_step_before_it_has_passed_its_num
 def test_a_step_that_is_in_use_stays() -> None:
     found = {persisted(41): 1, persisted(40): 2, persisted(39): 3}
     assert superfluous(found, History.parse("5.now.*"), RUN, keep=1, in_use=[persisted(39)]) == [persisted(40)]
+
+
+def test_of_superfluous_steps_the_oldest_go_until_enough_are_left() -> None:
+    found = {persisted(number, Lineage(number, "x")): number for number in (1, 2, 3, 4)}
+    history = History.parse("5.now.*,4.x.4")
+    assert len(superfluous(found, history, RUN, keep=2)) == 3
+    removed = surplus(found, history, RUN, keep=2)
+    assert [each.step.number for each in removed] == [1, 2]
+    assert surplus(found, history, RUN, keep=4) == []
+    assert surplus(found, History.parse("5.now.*"), RUN, keep=1) == []
 
 
 def test_nothing_goes_while_no_step_of_the_training_is_there() -> None:
