@@ -23,7 +23,7 @@ from elasticjob_agent.node.commit_meter import CommitMeter
 from elasticjob_agent.node.keep_report import keep_report, late_reason
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
-from elasticjob_agent.node.memory_restore import MemoryRestore
+from elasticjob_agent.node.memory_source import MemorySource
 from elasticjob_agent.node.no_shared_dir import NoSharedDir
 from elasticjob_agent.node.node_departure import NodeDepartureWait
 from elasticjob_agent.node.prepared_round import PreparedRound, cancel
@@ -74,7 +74,7 @@ class NodeKeep(KeepPort):
         )
         self.persists = settings.persist is not None
         self._lister = lister
-        self._memory = MemoryRestore(self._keeper, lister, settings)
+        self._memory = MemorySource(self._keeper, lister, settings)
         self._settings = settings
         self._me: Member | None = None
         self._secret: bytes | None = None

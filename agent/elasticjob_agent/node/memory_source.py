@@ -14,7 +14,7 @@ from elasticjob_api.rendezvous_state import Member, RendezvousState
 from elasticjob_etcd.errors import EtcdError
 
 
-class MemoryRestore:
+class MemorySource:
     """The steps that the keeper of one node restores from its own memory and that of others."""
 
     def __init__(self, keeper: KeeperClient, lister: KeeperLister, settings: KeepSettings) -> None:
