@@ -4,7 +4,7 @@ The reason ends up in the agent's log, after `not warm: `. A warm start must nev
 everything that was not tested is a reason.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -21,8 +21,8 @@ _READ_WHEN_LOADED = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLI
 """Variables whose names begin so are read in C when a library is loaded, which nothing can watch."""
 _SKIPPING_OPTIONS = frozenset("IES")
 """Options of Python that ignore PYTHONPATH or the module `site`."""
-_VALUE_OPTIONS = frozenset("WX")
 _SCRIPT_OPTIONS = frozenset("cm")
+_VALUE_OPTIONS = _SCRIPT_OPTIONS | {"W", "X"}
 _FORKS_WITH_DEBUG_ALLOCATOR = (3, 9)
 _MAX_COMMAND = 1 << 15
 """Characters of the arguments, with escapes. The pipe of a recorder takes twice as many, with all other facts."""
@@ -68,24 +68,31 @@ def refuse_options(program: Program, argv: Sequence[str]) -> str:
 
 def skipping_option(words: Sequence[str]) -> str:
     """Return the first letter of an option before the script that skips `site`, or an empty text."""
+    return next((letter for letter, _ in _options(words) if letter in _SKIPPING_OPTIONS), "")
+
+
+def script_module(words: Sequence[str]) -> str:
+    """Return the module that `-m` runs as the script, or an empty text."""
+    return next((value for letter, value in _options(words) if letter == "m"), "")
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yield the letters of Python's own options, which come before the script, each with its value, if any."""
     rest = iter(words)
     for word in rest:
         if not word.startswith("-") or word in {"-", "--"}:
-            return ""
+            return
         if word.startswith("--"):  # its one option with a value is --check-hash-based-pycs
             next(rest, None)
             continue
-        letters = word[1:]
-        for place, letter in enumerate(letters, 1):
-            if letter in _SKIPPING_OPTIONS:
-                return letter
+        for end, letter in enumerate(word[1:], 2):
+            if letter not in _VALUE_OPTIONS:
+                yield letter, ""
+                continue
+            yield letter, word[end:] or next(rest, "")
             if letter in _SCRIPT_OPTIONS:
-                return ""
-            if letter in _VALUE_OPTIONS:
-                if place == len(letters):
-                    next(rest, None)
-                break
-    return ""
+                return
+            break
 
 
 def refuse_interpreter(greeting: Greeting, *, pid: int, program: Program, argv: Sequence[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from elasticjob_agent.supervisor import Child, Command, Supervisor, SupervisorError, fd_registry
 from elasticjob_agent.supervisor.preforked import PreforkedWorker
+from elasticjob_agent.warm_start.eligibility import script_module
 from elasticjob_agent.warm_start.import_source import ImportSource
 from elasticjob_agent.warm_start.injection import Write, become_zygote
 from elasticjob_agent.warm_start.preload_report import PreloadReport, parse_report
@@ -81,6 +82,7 @@ class Zygote:
             "files": dict(files),
             "denied": sorted(denied),
             "varying": sorted(varying),
+            "script": script_module(command.argv[1:]),
         }
         try:
             self._send_plan(json.dumps(plan).encode("ascii"))

@@ -1,6 +1,7 @@
 """Commands that cannot start warm: the script runs once a rank in each round, and the log has the reason once."""
 
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from elasticjob_agent.supervisor import CommandNotFound
 from elasticjob_agent.warm_start.limits import Limits
 from testing.waiting import aeventually
 from tests.integration.warm_start.conftest import MakeNode
+from tests.integration.warm_start.shown import SHOW, shown
 from tests.integration.warm_start.warm_node import WarmNode
 
 Sentences = Callable[[], list[str]]
@@ -104,6 +106,38 @@ async def test_a_script_that_names_python_in_its_first_line_starts_warm(node: Wa
     await node.forked_ahead()
     assert await node.restart(script) == [True, True]
     await node.ran()
+
+
+@pytest.mark.parametrize(
+    ("run", "part", "notes"),
+    [
+        ("app.train", "def again():\n    from app import train\n    return train.__name__", []),
+        ("app", "def again():\n    import app.__main__ as train\n    return train.__name__", []),
+        (
+            "app.train",
+            "from app import train\ndef again():\n    return train.__name__",
+            ["not preloaded: app (imports the module that -m runs)"],
+        ),
+    ],
+)
+async def test_an_installed_module_that_is_the_script_is_not_imported_ahead(
+    node: WarmNode, sentences: Sentences, run: str, part: str, notes: list[str]
+) -> None:
+    """Python warns of a module that is there before `-m` runs it."""
+    app = node.packages / "app"
+    app.mkdir()
+    (app / "__init__.py").write_text("")
+    (app / "part.py").write_text(part)
+    text = node.script("import app.part\nname = app.part.again()\nimport fractions" + SHOW.format("name")).read_text()
+    file = app / ("train.py" if run == "app.train" else "__main__.py")
+    file.write_text("if __name__ == '__main__':\n" + textwrap.indent(text, "    "))
+    words = (PYTHON, "-W", "error::RuntimeWarning", "-m", run)
+    await node.start(*words)
+    cold = await shown(node)
+    await node.forked_ahead()
+    assert await node.restart(*words) == [True, True]
+    assert await shown(node) == cold
+    assert sentences() == notes
 
 
 async def test_a_missing_command_is_the_error_of_a_cold_start(node: WarmNode, sentences: Sentences) -> None:

@@ -12,6 +12,7 @@ from elasticjob_agent.warm_start.eligibility import (
     refuse_options,
     refuse_preload,
     refuse_program,
+    script_module,
 )
 from elasticjob_agent.warm_start.greeting import Greeting
 from elasticjob_agent.warm_start.preload_report import PreloadReport
@@ -36,6 +37,24 @@ _GREETING = Greeting(
     import_log=False,
     debug_allocator=False,
 )
+
+
+@pytest.mark.parametrize(
+    ("options", "module"),
+    [
+        ("-m train -m other", "train"),
+        ("-um train", "train"),
+        ("-mtrain", "train"),
+        ("-W error -X dev -m train", "train"),
+        ("-Wm train.py", ""),
+        ("-c pass -m train", ""),
+        ("--check-hash-based-pycs always -m app.train", "app.train"),
+        ("train.py -m train", ""),
+        ("-m", ""),
+    ],
+)
+def test_the_module_that_is_the_script(options: str, module: str) -> None:
+    assert script_module(options.split()) == module
 
 
 def test_a_program_must_be_python_or_name_it() -> None:

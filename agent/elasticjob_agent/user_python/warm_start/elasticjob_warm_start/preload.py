@@ -48,6 +48,7 @@ class Preload:
                 (packages). It also has "varying" (variables) and "folders" (entries that the earlier worker had added
                 to sys.path). It has "variables" that were changed in that worker, each with the module imported before
                 that, and the value. If one of its "files" has another time of modification, nothing is imported.
+                "script" is the module that `-m` runs.
             own_descriptor: is ours; it is not in a forked worker.
             modules_before: the modules that Python has loaded by itself.
         """
@@ -66,6 +67,7 @@ class Preload:
         self._denied: "set[str]" = set(plan["denied"])  # type: ignore[call-overload]
         self._varying: "set[str]" = set(plan["varying"])  # type: ignore[call-overload]
         self.environment.mark(self._varying)
+        self._script = str(plan["script"])
         self._modules_before = modules_before
         self._own_modules = set(sys.modules) - modules_before
         self._of_site: "set[str]" = set()
@@ -152,13 +154,23 @@ class Preload:
                 return
             if not _is_same_file(spec.origin, origin):
                 return
+            if self._is_script(name) and spec.submodule_search_locations is None:
+                return
             importlib.import_module(name)
         except BaseException as error:  # noqa: BLE001 - the module of a worker may raise anything, also SystemExit
             self._not_imported[name] = type(error).__name__
-        for each in set(sys.modules) - before:
+        new = set(sys.modules) - before
+        for each in new:
             self._brought_by.setdefault(each.partition(".")[0], package)
+            # A cold worker gets the warning of runpy only if a package above the script imports it.
+            if self._is_script(each) and not each.startswith(name):
+                self._watch.unsafe.setdefault(package, "imports the module that -m runs")
         self._compare(name)
         self._compare_path(package)
+
+    def _is_script(self, name: str) -> bool:
+        """Whether `-m` runs this module: runpy warns if it is there already. A package may be there."""
+        return bool(self._script) and name in {self._script, self._script + ".__main__"}
 
     def _compare_path(self, package: str) -> None:
         """Record a package whose import has changed sys.path, other than at its end."""
