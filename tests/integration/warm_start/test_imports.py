@@ -9,6 +9,7 @@ import pytest
 from elasticjob_agent.warm_start.limits import Limits
 from testing.waiting import aeventually
 from tests.integration.warm_start.conftest import MakeNode
+from tests.integration.warm_start.shown import shown_cold_and_warm
 from tests.integration.warm_start.warm_node import FAST, WarmNode
 
 Sentences = Callable[[], list[str]]
@@ -88,6 +89,30 @@ async def test_a_package_that_belongs_to_one_rank_is_imported_by_each_worker(
         assert len(set(node.values())) == 2
         await node.forked_ahead()
     assert sentences() == [reason, "not preloaded: user_of_trap (imports trap)"]
+
+
+@pytest.mark.parametrize(
+    ("error", "notes"),
+    [
+        (
+            "ImportError",
+            [
+                "not preloaded: settings (imports own_settings, which is not installed)",
+                "not preloaded: user_of_settings (imports settings)",
+            ],
+        ),
+        ("()", []),
+    ],
+)
+async def test_a_package_that_imports_a_module_beside_the_script_is_imported_by_each_worker(
+    node: WarmNode, sentences: Sentences, error: str, notes: list[str]
+) -> None:
+    node.package("settings", f"value = 'default'\ntry:\n    from own_settings import value\nexcept {error}:\n    pass")
+    node.package("user_of_settings", "import settings")
+    (node.work / "own_settings.py").write_text("value = 'own'")
+    cold, warm = await shown_cold_and_warm(node, "import decimal, user_of_settings, settings, wave", "settings.value")
+    assert warm == cold == ["own", "own"]
+    assert sentences() == notes
 
 
 _HARMLESS = {

@@ -20,6 +20,7 @@ from .environment import RecordingEnvironment
 from .environment_copies import find_kept
 from .import_check import ImportCheck, path_files
 from .import_watch import ImportWatch
+from .missing_modules import MissingModules
 from .paused_collector import PausedCollector
 
 TYPE_CHECKING = False
@@ -97,6 +98,7 @@ class Preload:
             changes.setdefault(module if module in modules else "", []).append(variable)
         self._path = list(sys.path)
         collector = PausedCollector()
+        missing = MissingModules(modules)
         try:
             self._compare("code before the script")
             self.environment.expect_change(changes.get("", []))
@@ -105,6 +107,8 @@ class Preload:
                 self.environment.expect_change(changes.get(name, []))
         finally:
             collector.end()
+            for package, name in missing.stop().items():
+                self._watch.unsafe.setdefault(package, "imports {}, which is not installed".format(name))
             data = self._watched(self._data_files.stop())
             self._watch.stop([collector.replaced, self.environment.replaced, self._data_files.replaced])
             self.environment.stop()
