@@ -48,10 +48,6 @@ class NoSharedDir:
             self.trouble = ""
         raise AssertionError
 
-    def has(self, _persisted: PersistedStep) -> bool:
-        """Return False: there is no step."""
-        return False
-
     async def find_unless(self, restored: Awaitable[Path], _run: str, _step: KeptStep) -> Path:
         """Return the directory of a step that is restored in memory."""
         return await restored

@@ -35,10 +35,9 @@ from elasticjob_agent.rendezvous.protocol.ranks import rank_of
 from elasticjob_api import constants
 from elasticjob_api.errors import RecordError
 from elasticjob_api.holdings import HoldingsRecord
-from elasticjob_api.kept_steps import PersistedStep
 from elasticjob_api.records import KeepReport
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
-from elasticjob_etcd.errors import EtcdError
+from elasticjob_etcd.errors import EtcdError, RequestRejected
 
 _BEGIN_S = 2.0
 """Seconds that a round without a step to restore waits for the keeper; it needs a millisecond."""
@@ -240,7 +239,8 @@ class NodeKeep(KeepPort):
     async def _prepare(self, known: PreparedRound) -> None:
         state = known.state
         try:
-            async with asyncio.timeout(self._limit_s(state)):
+            # A restore has limits of its own: for the keeper, for the memory of others, and for the shared directory.
+            async with asyncio.timeout(None if state.restore else _BEGIN_S):
                 known.phase = await (self._enter_patiently(known) if state.restore else self._enter(known))
         except _FAULTS as error:
             reason = str(error) or late_reason(state, self._settings.restore_timeout_s)
@@ -251,26 +251,21 @@ class NodeKeep(KeepPort):
             known.phase = RestorePhase.FAILED if state.restore else RestorePhase.NOT_NEEDED
         self.on_change()
 
-    def _limit_s(self, state: RendezvousState) -> float | None:
-        """Return the seconds to prepare a round; None if its step is on disk: it is not given up for a lack of time."""
-        step = state.step_to_restore()
-        if step is None:
-            return _BEGIN_S
-        is_on_disk = persisted_to_restore(state) is not None or self._shared.has(PersistedStep(state.run, step))
-        return None if is_on_disk else self._settings.restore_timeout_s
-
     async def _enter_patiently(self, known: PreparedRound) -> RestorePhase:
         """Enter the round as soon as a keeper answers, within the time that one needs to start; raise one of _FAULTS.
 
         A step is given up for good if it cannot be restored. A keeper that is being replaced is no fault of the step.
+        Neither is an etcd that does not answer. It is waited for as long as this node has its session.
         """
         until_s = asyncio.get_running_loop().time() + START_S
         while True:
             try:
                 return await self._enter(known)
-            except KeeperError as error:
+            except (KeeperError, EtcdError) as error:
                 is_of_keeper = known.phase is RestorePhase.PREPARING or isinstance(error, KeeperSilentError)
-                if not is_of_keeper or asyncio.get_running_loop().time() >= until_s:
+                may_answer = is_of_keeper and asyncio.get_running_loop().time() < until_s
+                is_of_etcd = isinstance(error, EtcdError) and not isinstance(error, RequestRejected)
+                if not (may_answer or is_of_etcd):
                     raise
                 log.warning("round %d: %s; the step is not given up yet", known.state.round, error)
             known.phase = RestorePhase.PREPARING

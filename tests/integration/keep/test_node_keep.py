@@ -54,13 +54,18 @@ def active(round_: int, **fields: Any) -> RendezvousState:
 
 
 def node_keep(
-    directory: Path, store: InMemoryStore, host: str = "", shared: Path | None = None, **settings: float
+    directory: Path,
+    store: InMemoryStore,
+    host: str = "",
+    shared: Path | None = None,
+    etcd: InMemoryEtcd | None = None,
+    **settings: float,
 ) -> NodeKeep:
     """Return the kept steps of a node whose keeper is not started yet; `shared` is where it persists them."""
     volume = OpenRequest(str(directory), KEYS.prefix, host=host, persist_to=str(shared or ""), persist_keep=2)
     persist = None if shared is None else PersistSettings(directory=shared)
     given = KeepSettings(directory=directory, persist=persist, **settings)  # type: ignore[arg-type]  # a table of times
-    return NodeKeep(volume, KeeperLister(InMemoryEtcd(store), KEYS), given)
+    return NodeKeep(volume, KeeperLister(etcd or InMemoryEtcd(store), KEYS), given)
 
 
 def join(store: InMemoryStore, member: Member, holdings: HoldingsRecord | None) -> None:
@@ -144,6 +149,37 @@ async def test_a_node_fetches_the_step_of_a_round_only_as_its_member(keep_dir: P
         assert idle.holdings.steps == {step: frozenset({0})}
     finally:
         await idle.close(erase=True)
+        await holder.close(erase=True)
+
+
+async def test_a_step_is_not_given_up_while_etcd_does_not_answer(
+    keep_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, step = InMemoryStore(), KeptStep.parse("1.nonce1.7.1")
+    etcd = InMemoryEtcd(store)
+    holder = node_keep(keep_dir.with_name("holder"), store, HOST)
+    new = node_keep(keep_dir.with_name("new"), store, HOST, etcd=etcd, restore_timeout_s=5.0)
+    try:
+        for keep, member in (holder, ME), (new, OTHER):
+            await keep.start()
+            keep.observe(member, link_secret=SECRET, leads=False)
+        await until_complete(holder, active(1))
+        holder.report_start()
+        publish(Path(holder.variables()[constants.ENV_KEEP]), "step-7", {"state": b"x"})
+        await holder.seal()
+        join(store, ME, holder.holdings)
+        both = active(2, history="1.nonce1.7", restore=str(step), sources="0:0")
+        both = replace(both, members=(ME, OTHER), nprocs="1x2", roles="default*2")
+        await until_complete(holder, both)
+        etcd.disconnect()
+        new.restore_phase(both)
+        # Each try begins half a second after the one before, so these need more than the time of a restore.
+        await aeventually(lambda: caplog.text.count("the in-memory etcd is disconnected") >= 12, what="some tries")
+        etcd.reconnect()
+        await until_complete(new, both)
+        assert contents(Path(new.variables()[constants.ENV_KEPT])) == {"state": b"x"}
+    finally:
+        await new.close(erase=True)
         await holder.close(erase=True)
 
 
