@@ -26,7 +26,26 @@ def wrap(original):
     return opened
 io.open = wrap(io.open)
 """
+_COUNTS_CHILDREN = """
+import signal
+runs = []
+signal.signal(signal.SIGCHLD, lambda *_: runs.append(1))
+"""
+_WAITS_FOR_CHILDREN = """
+import os, signal
+signal.signal(signal.SIGCHLD, lambda *_: os.waitpid(-1, 0))
+"""
+_HAS_ALL_ATTRIBUTES = """
+import sys
+class Module:
+    def __getattr__(self, name):
+        return self
+sys.modules['anything'] = Module()
+"""
 _KEPT = {
+    "a function that counts the ends of children": (_COUNTS_CHILDREN, "changes.runs"),
+    "a function that waits for children": (_WAITS_FOR_CHILDREN, "1"),
+    "an object with all attributes in the place of a module": (_HAS_ALL_ATTRIBUTES, "'anything' in sys.modules"),
     "a function in the place of open": (
         _REPLACES_OPEN,
         "builtins.open.__name__, changes.original.__name__, open(__file__).read(3)",
@@ -62,6 +81,17 @@ async def test_a_package_that_changes_the_beginning_of_the_path_is_imported_by_e
     cold, warm = await shown_cold_and_warm(node, "import sys, decimal, changes, fractions", "sys.path")
     assert warm == cold
     assert sentences() == ["not preloaded: changes (changes more of sys.path than its end when it is imported)"]
+
+
+async def test_a_package_that_replaces_the_environment_is_imported_by_each_worker(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    node.package("changes", "import os\nclass Own(dict): pass\nos.environ = Own(os.environ)")
+    cold, warm = await shown_cold_and_warm(
+        node, "import decimal, changes, fractions", "os.environ['RANK'], type(os.environ).__name__"
+    )
+    assert warm == cold == ["0 Own", "1 Own"]
+    assert sentences() == ["not preloaded: changes (replaces os.environ when it is imported)"]
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,12 @@ import gc
 import importlib
 import importlib.util
 import os
+import signal
 import sys
 import sysconfig
 import time
 import zipimport
+from importlib.machinery import ModuleSpec
 
 from . import entry, process_facts, recorder
 from .data_files import DataFiles
@@ -26,7 +28,6 @@ from .paused_collector import PausedCollector
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from importlib.machinery import ModuleSpec
 
 
 PROTOCOL = 2
@@ -79,6 +80,7 @@ class Preload:
         self._real_folders: "dict[str, str]" = {}
         self._streams = {fd: process_facts.descriptors().get(fd) for fd in _STREAMS}
         self._path = list(sys.path)
+        self._environ = os.environ
 
     def run(self) -> "dict[str, object]":
         """Import everything; return the report, which the agent judges."""
@@ -171,6 +173,9 @@ class Preload:
                 self._watch.unsafe.setdefault(package, "imports the module that -m runs")
         self._compare(name)
         self._compare_path(package)
+        if os.environ is not self._environ:  # nothing would give a worker's own values to another object
+            os.environ = self._environ  # noqa: B003 - this is the object of Python itself
+            self._watch.unsafe.setdefault(package, "replaces os.environ when it is imported")
 
     def _is_script(self, name: str) -> bool:
         """Whether `-m` runs this module: runpy warns if it is there already. A package may be there."""
@@ -248,7 +253,7 @@ class Preload:
 
     def _is_installed(self, name: str) -> bool:
         spec = getattr(sys.modules[name], "__spec__", None)
-        return spec is None or self._is_below(spec)
+        return not isinstance(spec, ModuleSpec) or self._is_below(spec)  # another object may have any attribute
 
     def _is_below(self, spec: "ModuleSpec") -> bool:
         """Whether this module is in a folder of installed packages, or in no file."""
@@ -350,8 +355,11 @@ def _modification_times(paths: "Iterable[object]") -> "dict[str, int]":
 
 def _fork_once() -> None:
     """Fork once: some libraries end their threads before a fork (pthread_atfork)."""
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     pid = _fork()
     if pid == 0:
         _end(0)
     with contextlib.suppress(ChildProcessError):  # an import ignores SIGCHLD; it has ended then, too
         os.waitpid(pid, 0)
+    signal.sigtimedwait({signal.SIGCHLD}, 0)  # a handler of an import is not called for our process
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)

@@ -103,6 +103,7 @@ class Zygote:
         for middle in middles:
             with contextlib.suppress(ChildProcessError):  # an import ignores SIGCHLD; it has ended then, too
                 failed = os.waitpid(middle, 0)[1] >> 8 or failed
+        signal.sigtimedwait({signal.SIGCHLD}, 0)  # a handler of an import is not called for our processes
         signal.pthread_sigmask(signal.SIG_SETMASK, self._state.signal_mask)
         return None, os.strerror(failed) if failed else ""
 
