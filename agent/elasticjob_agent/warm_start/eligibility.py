@@ -17,7 +17,10 @@ DENIED_PACKAGES = frozenset({"mpi4py", "horovod", "debugpy", "pydevd"})
 """Packages that keep the identity of the process that imports them, for example its rank or its connections."""
 
 
-_READ_WHEN_LOADED = ("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "MALLOC_", "LD_")
+_READ_WHEN_LOADED = (
+    *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "MALLOC_", "MIMALLOC_", "LD_"),
+    *("TF_", "TORCH_CPP_", "PYTORCH_", "ATEN_", "ONEDNN_", "DNNL_", "ARROW_", "OPENCV_", "GLOG_", "GRPC_", "TBB_"),
+)
 """Variables whose names begin so are read in C when a library is loaded, which nothing can watch."""
 _SKIPPING_OPTIONS = frozenset("IES")
 """Options of Python that ignore PYTHONPATH or the module `site`."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+import pytest
+
 from elasticjob_api.import_profile import decode_profile, encode_profile
 from testing.waiting import aeventually
 from tests.integration.warm_start.shown import shown_cold_and_warm
@@ -59,14 +61,15 @@ async def test_a_variable_of_the_script_that_no_import_reads_is_no_reason(node: 
 _SENTENCE = "the script or a package sets OMP_NUM_THREADS, which libraries read when loaded; set it in the pod's env"
 
 
-async def test_a_variable_that_libraries_read_in_c_is_a_reason(node: WarmNode, sentences: Sentences) -> None:
-    node.script("os.environ['OMP_NUM_THREADS'] = '1'\nimport decimal, fractions\nprint('shown', flush=True)")
+@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "TORCH_CPP_LOG_LEVEL"])
+async def test_a_variable_that_libraries_read_in_c_is_a_reason(node: WarmNode, sentences: Sentences, name: str) -> None:
+    node.script(f"os.environ[{name!r}] = '1'\nimport decimal, fractions\nprint('shown', flush=True)")
     await node.start()
     await node.ran()
     await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
     assert await node.restart() == [False, False]
     await node.ran()
-    assert sentences() == [f"not warm: {_SENTENCE}"]
+    assert sentences() == [f"not warm: {_SENTENCE}".replace("OMP_NUM_THREADS", name)]
 
 
 async def test_another_pod_imports_no_package_that_reads_a_variable_of_the_script(node: WarmNode) -> None:
