@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from elasticjob_api.holdings import MAX_STEPS, HoldingsRecord
+from elasticjob_api.holdings import MAX_OLDER, MAX_STEPS, HoldingsRecord
 from elasticjob_api.kept_steps import (
     PART_LIMIT,
     ROUND_LIMIT,
@@ -38,5 +38,9 @@ holdings = st.lists(kept_steps, max_size=MAX_STEPS, unique=True).flatmap(
     lambda steps: st.fixed_dictionaries({step: _index_sets(step) for step in steps})
 )
 holdings_records = st.builds(
-    HoldingsRecord, port=st.integers(1, 65_535), steps=holdings, persisted=st.none() | persisted_steps
+    HoldingsRecord,
+    port=st.integers(1, 65_535),
+    steps=holdings,
+    persisted=st.none() | persisted_steps,
+    older=st.lists(persisted_steps, max_size=MAX_OLDER).map(tuple),
 )

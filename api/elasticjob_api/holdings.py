@@ -2,9 +2,10 @@
 
     k1 <port> <persisted step, or -> <step>:<indices of parts>;<step>:<indices>
 
-Without steps the last word is `-`. A node with a shared directory adds `listed=yes` or `listed=no`. At the end of the
-node one more word follows, `sealed=<nonce>`. A newer writer may add words after those that are here: readers ignore
-them. A step that a record does not name is not offered to anyone, so it is always safe to leave one out.
+Without steps the last word is `-`. A node with a shared directory adds `listed=yes` or `listed=no`, and
+`older=<step>;<step>` with further persisted steps. At the end of the node one more word follows, `sealed=<nonce>`. A
+newer writer may add words after those that are here: readers ignore them. A step that a record does not name is not
+offered to anyone, so it is always safe to leave one out.
 """
 
 from collections.abc import Iterable
@@ -18,10 +19,14 @@ MAX_BYTES = 8192
 MAX_STEPS = 32
 """The most steps of a record; a node has three of its own and two of each member that it keeps replicas for."""
 
+MAX_OLDER = 8
+"""The most further persisted steps of a record."""
+
 _MAGIC = "k1"
 _NONE = "-"
 _SEALED = "sealed="
 _LISTED = "listed="
+_OLDER = "older="
 _IS_LISTED = {"yes": True, "no": False}
 _PORT_LIMIT = 65_536
 
@@ -35,6 +40,8 @@ class HoldingsRecord:
     steps: Holdings = field(default_factory=dict)
     persisted: PersistedStep | None = None
     """The newest whole step that this node has found in the shared directory."""
+    older: tuple[PersistedStep, ...] = ()
+    """The other whole steps that it has found there and may restore, newest first."""
     has_listed: bool | None = None
     """Whether this node has listed the shared directory, so `persisted` is right. None: it has none, or is older."""
     sealed: str = ""
@@ -45,6 +52,7 @@ def encode_holdings(record: HoldingsRecord) -> bytes:
     """Return the compact form, newest steps first; the oldest are left out if there are too many."""
     head = f"{_MAGIC} {record.port} {record.persisted or _NONE} "
     tail = "" if record.has_listed is None else f" {_LISTED}{'yes' if record.has_listed else 'no'}"
+    tail += f" {_OLDER}{';'.join(map(str, record.older[:MAX_OLDER]))}" if record.older else ""
     tail += f" {_SEALED}{record.sealed}" if record.sealed else ""
     words: list[str] = []
     size = len(head) + len(tail)
@@ -71,6 +79,7 @@ def decode_holdings(data: bytes) -> HoldingsRecord:
         port=_parse_port(port),
         steps={} if steps == _NONE else _parse_steps(steps),
         persisted=None if persisted == _NONE else PersistedStep.parse(persisted),
+        older=_parse_older(_word(more, _OLDER)),
         has_listed=_IS_LISTED.get(_word(more, _LISTED)),
         sealed=_word(more, _SEALED),
     )
@@ -79,6 +88,11 @@ def decode_holdings(data: bytes) -> HoldingsRecord:
 def _word(words: Iterable[str], prefix: str) -> str:
     """Return what follows the prefix in the first word that has it; an empty text if none has."""
     return next((word.removeprefix(prefix) for word in words if word.startswith(prefix)), "")
+
+
+def _parse_older(text: str) -> tuple[PersistedStep, ...]:
+    words = text.split(";", MAX_OLDER) if text else ()
+    return tuple(map(PersistedStep.parse, words[:MAX_OLDER]))
 
 
 def _parse_port(text: str) -> int:

@@ -138,6 +138,12 @@ class History:
         older = tuple(entry for entry in self.entries if entry.lineage != lineage)
         return History((HistoryEntry(lineage, None), *older[: HISTORY_LIMIT - 1]))
 
+    def followed_by(self, older: "History") -> "History":
+        """Return the entries of both; of a lineage that both have, that of this one."""
+        known = {entry.lineage for entry in self.entries}
+        further = (entry for entry in older.entries if entry.lineage not in known)
+        return History((*self.entries, *further)[:HISTORY_LIMIT])
+
     def __str__(self) -> str:
         """Return the entries with commas; an empty text for none."""
         return ",".join(str(entry) for entry in self.entries)

@@ -121,6 +121,8 @@ class RendezvousState:
     """The id of the run that all kept steps belong to, drawn with the first active state; empty while Keep is off."""
     history: str = ""
     """The steps that the training descends from: the text of a `History`, which `kept_history` reads."""
+    older: str = ""
+    """Older steps that it descends from, and that count in the shared directory only: the text of a `History`."""
     restore: str = ""
     """The step that every member restores: the text of a `KeptStep`, which `step_to_restore` reads. Set in ACTIVE."""
     sources: str = ""
@@ -160,6 +162,20 @@ class RendezvousState:
     def kept_history(self) -> History:
         """Return the steps that the training descends from; raise RecordError if they cannot be read."""
         return History.parse(self.history)
+
+    def persisted_history(self) -> History:
+        """Return the steps of the shared directory that the training descends from.
+
+        Raise RecordError if the history cannot be read. Older steps that cannot be read do not count.
+        """
+        return self.kept_history().followed_by(self.older_history())
+
+    def older_history(self) -> History:
+        """Return the steps that count in the shared directory only; none if they cannot be read."""
+        try:
+            return History.parse(self.older)
+        except RecordError:
+            return History()
 
     def step_to_restore(self) -> KeptStep | None:
         """Return the step that every member restores, None if there is none; raise RecordError if it cannot be read."""
@@ -211,6 +227,7 @@ def next_round(
         charged_failures=state.charged_failures,
         run=state.run,
         history=state.history_of_next_round(),
+        older=state.older,
         shift=state.shift,
     )
 

@@ -41,6 +41,7 @@ def begin_request(state: RendezvousState, rank: int, settings: KeepSettings) -> 
         Lineage(state.round, state.nonce),
         state.kept_history(),
         state.step_to_restore() if persisted is None else None,
+        older=state.older_history(),
         in_place="" if persisted is None else str(persisted),
         place=RoundPlace(rank, len(state.members), place.base_rank, place.nproc, place.world_size),
         shift=state.replica_shift(),

@@ -15,7 +15,7 @@ class NoSharedDir:
     """The interface of `SharedDir`, for a node that has none."""
 
     report_last: Callable[[], Awaitable[None]]
-    newest: PersistedStep | None = None
+    eligible: tuple[PersistedStep, ...] = ()
     has_listed: bool | None = None
     lost = ""
 

@@ -34,7 +34,7 @@ from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
 from elasticjob_agent.rendezvous.protocol.ranks import rank_of
 from elasticjob_api import constants
 from elasticjob_api.errors import RecordError
-from elasticjob_api.holdings import HoldingsRecord
+from elasticjob_api.holdings import MAX_OLDER, HoldingsRecord
 from elasticjob_api.records import KeepReport
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_etcd.errors import EtcdError, RequestRejected
@@ -110,9 +110,13 @@ class NodeKeep(KeepPort):
         """The parts that this node has, as last known; None if no other node can reach its keeper."""
         if not self._keeper.port:
             return None
-        shared = self._shared
+        steps = self._shared.eligible
         return HoldingsRecord(
-            port=self._keeper.port, steps=self._keeper.holdings, persisted=shared.newest, has_listed=shared.has_listed
+            port=self._keeper.port,
+            steps=self._keeper.holdings,
+            persisted=next(iter(steps), None),
+            older=tuple(steps[1 : 1 + MAX_OLDER]),
+            has_listed=self._shared.has_listed,
         )
 
     async def seal(self) -> None:
@@ -184,7 +188,7 @@ class NodeKeep(KeepPort):
         """Return what this node knows and holds, for the status; let the keeper show that it does not hang."""
         self._keeper.check()
         return replace(
-            keep_report(self._keeper, self._commits, self._shared.newest),
+            keep_report(self._keeper, self._commits, next(iter(self._shared.eligible), None)),
             size_limit_bytes=self._settings.size_limit or 0,
             persist_error=self._shared.lost or self._waits_for or self._keeper.persist.error,
             is_waiting=self.is_waiting,

@@ -10,7 +10,7 @@ from typing import Any
 
 from elasticjob_agent.keep.client import KeeperClient
 from elasticjob_agent.keep.keeper.errors import KeeperError, RequestRefused, StepRefused
-from elasticjob_agent.keep.rules.persisting import has_missed_rounds, newest_eligible
+from elasticjob_agent.keep.rules.persisting import eligible, has_missed_rounds
 from elasticjob_agent.node.keep_settings import KeepSettings, PersistSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
 from elasticjob_agent.node.node_drain import EndingJob, NodeDrain
@@ -70,8 +70,10 @@ class SharedDir:
         self._on_end = on_end
         self._spawn = spawn
         self._state: RendezvousState | None = None
-        self._history = History()
-        """The steps that the training descends from, also in the last active state: a final one has another nonce."""
+        self._history = self._line = History()
+        """The steps that the training descends from, also in the last active state: a final one has another nonce.
+        `_line` has those, too, that count in the shared directory only.
+        """
         self._departure: _DepartureWait | None = None
         self._followed: Lineage | None = None
         """The last round of which this node was a member."""
@@ -135,6 +137,7 @@ class SharedDir:
         if not state.phase.is_final:
             with suppress(RecordError):  # nothing of it is restored
                 self._history = History.parse(state.history_of_next_round())
+                self._line = self._history.followed_by(state.older_history())
         if is_first:
             self._may_begin_anew = not self._persist.may_resume and not state.history_of_next_round()
             if self.trouble:
@@ -151,11 +154,10 @@ class SharedDir:
         self._keeper.list_again(self._wanted_list)
 
     @property
-    def newest(self) -> PersistedStep | None:
-        """The whole step that the next round may restore, as far as this node knows."""
+    def eligible(self) -> list[PersistedStep]:
+        """The whole steps that the next round may restore, as far as this node knows, newest first."""
         run = "" if self._state is None else self._state.run
-        steps = self._keeper.persisted_steps()
-        return newest_eligible(steps, self._history, run, may_resume=self._persist.may_resume)
+        return eligible(self._keeper.persisted_steps(), self._line, run, may_resume=self._persist.may_resume)
 
     async def find(self, persisted: PersistedStep) -> Path:
         """Return the directory of a whole step as soon as this node can read it.

@@ -125,6 +125,27 @@ def test_a_resumed_job_goes_on_from_its_step_though_etcd_has_lost_its_state_and_
     assert again.finish_all() == [0]
 
 
+def test_without_the_newest_step_the_one_before_is_restored_though_an_earlier_run_wrote_it(
+    training: MakeTraining, shared: Path
+) -> None:
+    run_id = ""
+    for restored, last in ((None, 5), (5, 8)):
+        run = training("1", 1, persist_to=shared, persist_every_s=3600, **({"run_id": run_id} if run_id else {}))
+        run_id = run.run_id
+        run.begin(1)
+        assert run.restored(1) == {restored}
+        run.train_to(last, 1, 1)
+        assert run.finish_all() == [0]
+    assert run.whole_steps() == [5, 8]
+    (newest,) = shared.glob("*/step-8.*")
+    (newest / "link").symlink_to("/etc/hostname")  # a step has files and directories only
+    again = training("1", 1, persist_to=shared, run_id=run_id, restore_timeout_s=2.0)
+    again.run_training()
+    again.await_round(2, 1)
+    assert again.restored(2) == {5}
+    assert again.finish_all() == [0]
+
+
 def test_another_job_with_the_same_directory_restores_nothing_of_it(training: MakeTraining, shared: Path) -> None:
     first = training("1", 1, persist_to=shared)
     first.begin(1)

@@ -1,11 +1,13 @@
 """The holdings of a node: there and back, bounded, and refused when they are anything else."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.holdings import MAX_BYTES, MAX_STEPS, HoldingsRecord, decode_holdings, encode_holdings
+from elasticjob_api.holdings import MAX_BYTES, MAX_OLDER, MAX_STEPS, HoldingsRecord, decode_holdings, encode_holdings
 from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
 from testing.kept_steps import holdings_records
 
@@ -39,6 +41,17 @@ def test_a_node_with_a_shared_directory_shows_whether_it_has_listed_it(has_liste
     assert decode_holdings(encode_holdings(record)) == record
 
 
+def test_a_record_has_eight_older_persisted_steps_at_most() -> None:
+    steps = [PersistedStep("0badcafe", KeptStep(OLD, number, 2)) for number in range(90, 80, -1)]
+    record = HoldingsRecord(port=1, persisted=steps[0], older=tuple(steps[1:]))
+    assert encode_holdings(replace(record, older=tuple(steps[1:3]))) == (
+        b"k1 1 0badcafe.6.0000000f.90.2 - older=0badcafe.6.0000000f.89.2;0badcafe.6.0000000f.88.2"
+    )
+    assert decode_holdings(encode_holdings(record)).older == tuple(steps[1 : 1 + MAX_OLDER])
+    longer = encode_holdings(record) + b";0badcafe.6.0000000f.1.2"
+    assert decode_holdings(longer).older == tuple(steps[1 : 1 + MAX_OLDER])
+
+
 def test_a_word_about_the_list_that_a_newer_version_writes_is_ignored() -> None:
     assert decode_holdings(b"k1 1 - - listed=perhaps") == HoldingsRecord(port=1)
 
@@ -48,7 +61,7 @@ def test_a_record_is_read_as_it_was_written_up_to_its_oldest_steps(record: Holdi
     data = encode_holdings(record)
     read = decode_holdings(data)
     assert len(data) <= MAX_BYTES
-    assert (read.port, read.persisted) == (record.port, record.persisted)
+    assert (read.port, read.persisted, read.older) == (record.port, record.persisted, record.older)
     newest = sorted(record.steps, reverse=True)[: len(read.steps)]
     assert read.steps == {step: record.steps[step] for step in newest}
     assert encode_holdings(read) == data

@@ -146,6 +146,13 @@ def test_a_training_that_goes_on_adds_its_lineage_with_all_of_its_steps() -> Non
     assert str(before.with_lineage(OLD)) == "6.0000000f.*"
 
 
+def test_a_history_is_followed_by_the_lineages_that_it_has_not() -> None:
+    newer = History((HistoryEntry(NEW, None), HistoryEntry(OLD, 3)))
+    assert str(newer.followed_by(History((HistoryEntry(OLD, 9), HistoryEntry(Lineage(1, "a"), 2))))) == (
+        f"{NEW}.*,{OLD}.3,1.a.2"
+    )
+
+
 @given(histories, st.integers(0, HISTORY_LIMIT))
 def test_a_history_never_grows_beyond_what_is_read(history: History, rounds: int) -> None:
     for round_ in range(rounds + 2):

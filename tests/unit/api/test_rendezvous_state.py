@@ -241,13 +241,19 @@ def test_opening_a_round_charges_nothing_and_keeps_the_counters() -> None:
     assert next_round(last, "new", Cause.NODE_LEFT, "pod-0 leaves") == expected
 
 
-KEPT = replace(PLAIN, nonce="0000000a", run="0badcafe", history="6.0000000f.120", shift="3")
+KEPT = replace(PLAIN, nonce="0000000a", run="0badcafe", history="6.0000000f.120", older="2.0000000c.40", shift="3")
 
 
 def test_a_round_adds_the_lineage_before_it_to_the_history() -> None:
     opened = next_round(KEPT, "0000000b", Cause.WORKER_FAILED)
     assert (opened.run, opened.history, opened.shift) == ("0badcafe", "7.0000000a.*,6.0000000f.120", "3")
     assert opened.kept_history().is_alive(KeptStep(Lineage(7, "0000000a"), 10**6, 1))
+
+
+def test_older_steps_on_disk_stay_behind_the_history_of_the_next_round() -> None:
+    opened = next_round(KEPT, "0000000b", Cause.WORKER_FAILED)
+    assert str(opened.persisted_history()) == "7.0000000a.*,6.0000000f.120,2.0000000c.40"
+    assert replace(opened, older="2.../x.4").persisted_history() == opened.kept_history()
 
 
 def test_a_round_restores_nothing_before_it_is_active() -> None:

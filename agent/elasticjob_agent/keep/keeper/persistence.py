@@ -33,7 +33,7 @@ from elasticjob_agent.keep.rules.persisting import PersistAnnouncement, PersistO
 from elasticjob_agent.keep.volume.errors import VolumeError
 from elasticjob_agent.keep.volume.paths import KeptPart
 from elasticjob_api.errors import RecordError
-from elasticjob_api.kept_steps import Holdings, KeptStep, PersistedStep
+from elasticjob_api.kept_steps import History, Holdings, KeptStep, PersistedStep
 from elasticjob_api.rendezvous_state import Member
 
 _MOST_STEPS = 256
@@ -69,6 +69,8 @@ class Persistence:
         self._writer = WriterProcess(opened.persist_to, opened.job, stall_s=opened.persist_stall_s or STALL_S)
         self._me: Member | None = None
         self._rate = 0
+        self._older = History()
+        """The steps behind the history that count in the shared directory only."""
         self._id = ""
         self._found: dict[PersistedStep, int] = {}
         self._in_use: PersistedStep | None = None
@@ -102,7 +104,7 @@ class Persistence:
     def begin(self, begun: BeginRequest) -> None:
         """Know the round: how fast it may write, and the step that its workers read."""
         with self._lock:
-            self._rate = begun.bandwidth
+            self._rate, self._older = begun.bandwidth, begun.older
             self._in_use = PersistedStep.parse(begun.in_place) if begun.in_place else None
 
     def start(self) -> None:
@@ -310,7 +312,8 @@ class Persistence:
 
     def _chosen_by(self, rule: Callable[..., list[PersistedStep]]) -> list[PersistedStep]:
         in_use = [] if self._in_use is None else [self._in_use]
-        return rule(self._found, self._steps.history, self._steps.volume.run, keep=self._keep, in_use=in_use)
+        line = self._steps.history.followed_by(self._older)
+        return rule(self._found, line, self._steps.volume.run, keep=self._keep, in_use=in_use)
 
     def _remove(self, steps: Iterable[PersistedStep]) -> None:
         if names := tuple(map(str, steps)):

@@ -129,18 +129,18 @@ def parts_to_write(
     return frozenset(part for part, member in holders.items() if member == me)
 
 
-def newest_eligible(
+def eligible(
     found: Mapping[PersistedStep, int], history: History, run: str, *, may_resume: bool
-) -> PersistedStep | None:
-    """Return the step of the shared directory that this training may restore; `found` has the time of each.
+) -> list[PersistedStep]:
+    """Return the steps of the shared directory that this training may restore, newest first; `found` has their times.
 
     A training with a history descends from steps that are in it. Without one it is new: then it may begin from the
     newest step of the run that wrote last, if it `may_resume`.
     """
     if history.entries:
         own = [each for each in found if history.is_alive(each.step) and (may_resume or each.run == run)]
-        return max(own, key=lambda each: _history_order(history, each), default=None)
-    return max(found, key=_order_of_runs(found), default=None) if may_resume else None
+        return sorted(own, key=lambda each: _history_order(history, each), reverse=True)
+    return sorted(found, key=_order_of_runs(found), reverse=True) if may_resume else []
 
 
 def superfluous(

@@ -372,6 +372,31 @@ def close_before_a_node_knows(rules: Rules) -> KeepJob:
     return play.job
 
 
+def lose_the_newest_persisted_step(rules: Rules) -> KeepJob:
+    """Two rounds persist a step each. The newer one is restored, and removed from the directory by hand."""
+    play = Player(2, rules)
+    for _ in range(2):
+        play.train(0, 1)
+        play.commit(0, 1)
+        play.commit(0, 1)
+        play.act("persist", 0, 1)
+        play.act("list_directory", 0, 1)
+        play.act("fail_worker", 0)
+        play.close()
+        play.restore(0, 1)
+    for _ in range(2):
+        play.act("crash", 0, 1)
+        play.act("expire", 0, 1)
+        play.act("replace_pod", 0, 1)
+        play.act("join", 0, 1)
+        play.close()
+        play.act("list_directory", 0, 1)
+        play.close()
+        play.restore(0, 1)
+        play.job.damage_directory()
+    return play.job
+
+
 History = Callable[[Rules], KeepJob]
 
 HISTORIES: dict[int, tuple[History, str]] = {
@@ -396,6 +421,7 @@ HISTORIES: dict[int, tuple[History, str]] = {
     20: (restore_a_step_older_than_the_directory, "G11"),
     21: (trust_an_old_list, "G11"),
     22: (close_before_a_node_knows, "G11"),
+    23: (lose_the_newest_persisted_step, "G11"),
 }
 cases = pytest.mark.parametrize(
     ("number", "history", "broken"),

@@ -172,6 +172,10 @@ class KeepMachine(RuleBasedStateMachine):
     def the_directory_does_not_answer(self, index: int) -> None:
         self.job.hide_directory(self.node(index))
 
+    @rule()
+    def a_persisted_step_is_removed(self) -> None:
+        self.job.damage_directory()
+
     @rule(index=indices)
     def a_node_crashes(self, index: int) -> None:
         self.job.crash(self.node(index))

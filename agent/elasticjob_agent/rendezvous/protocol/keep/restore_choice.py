@@ -7,7 +7,7 @@ that leave count as holders, because they stay until their parts are fetched.
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from elasticjob_agent.rendezvous.protocol.keep.history import close_history
+from elasticjob_agent.rendezvous.protocol.keep.history import close_history, close_older
 from elasticjob_agent.rendezvous.protocol.keep.holders import is_safe, is_whole
 from elasticjob_api.holdings import HoldingsRecord
 from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage, PersistedStep
@@ -22,37 +22,49 @@ class RestoreDecision:
     run: str = ""
     """The run that wrote the step into the shared directory, if it is read from there; else empty."""
     history: History = field(default_factory=History)
+    older: History = field(default_factory=History)
+    """Older steps that count in the shared directory only."""
 
 
 def choose_restore(
-    history: History, records: Mapping[Member, HoldingsRecord], hosts: Mapping[Member, str], *, copies: int
+    history: History,
+    records: Mapping[Member, HoldingsRecord],
+    hosts: Mapping[Member, str],
+    *,
+    copies: int,
+    older: History | None = None,
 ) -> RestoreDecision:
     """Return the newest step that is whole: in memory, or else in the shared directory.
 
-    `history` is that of the forming round; an empty one means that the run has never restored or written a step. Only
-    then steps of other runs count. `hosts` names the host of each live node.
+    `history` is that of the forming round, and `older` has the steps behind it that count in the shared directory only.
+    If both are empty, the run has never restored or written a step. Only then steps of other runs count. `hosts` names
+    the host of each live node.
     """
     holdings = {member: record.steps for member, record in records.items()}
-    persisted = _eligible(history, {record.persisted for record in records.values() if record.persisted is not None})
+    line = history.followed_by(older or History())
+    newest_ones = _eligible(line, {record.persisted for record in records.values() if record.persisted is not None})
+    further = _eligible(line, (each for record in records.values() for each in record.older)) if line.entries else []
     in_memory = _newest_whole(history, holdings.values())
-    newest = max(persisted, key=lambda each: _age_order(history, each.step), default=None)
-    if newest is not None and (in_memory is None or _is_newer(history, newest.step, in_memory)):
-        return _decide(history, newest.step, holdings, hosts, persisted, copies=copies, run=newest.run)
-    return _decide(history, in_memory, holdings, hosts, persisted, copies=copies)
+    newest = max((*newest_ones, *further), key=lambda each: _age_order(line, each.step), default=None)
+    if newest is not None and in_memory is not None and not _is_newer(line, newest.step, in_memory):
+        newest = None
+    step = in_memory if newest is None else newest.step
+    known = {entry.lineage for entry in history.entries}
+    persisted = {each.step.lineage for each in newest_ones if each.step.lineage in known}
+    needed = persisted | _needed_lineages(history, step, holdings, hosts, copies)
+    closed = close_history(line, step, needed)
+    behind = close_older(line, step, closed, _on_disk(records, newest))
+    return RestoreDecision(step, "" if newest is None else newest.run, closed, behind)
 
 
-def _decide(
-    history: History,
-    step: KeptStep | None,
-    holdings: Mapping[Member, Holdings],
-    hosts: Mapping[Member, str],
-    persisted: Collection[PersistedStep],
-    *,
-    copies: int,
-    run: str = "",
-) -> RestoreDecision:
-    needed = {each.step.lineage for each in persisted} | _needed_lineages(history, step, holdings, hosts, copies)
-    return RestoreDecision(step, run, close_history(history, step, needed))
+def _on_disk(records: Mapping[Member, HoldingsRecord], newest: PersistedStep | None) -> list[PersistedStep]:
+    """Return the persisted steps that the nodes have found, newest first.
+
+    A new run cannot compare steps of other runs. So the order is that of the first node with the step that it restores.
+    """
+    nodes = sorted(records, key=lambda member: (records[member].persisted != newest, member))
+    found = ((records[node].persisted, *records[node].older) for node in nodes)
+    return list(dict.fromkeys(each for steps in found for each in steps if each is not None))
 
 
 def _needed_lineages(

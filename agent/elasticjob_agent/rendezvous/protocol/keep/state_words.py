@@ -21,7 +21,7 @@ def with_restore(state: RendezvousState, view: RendezvousView, nodes: Sequence[N
     """Return the active state of these nodes with the step that they restore, its sources, history and shift."""
     copies = None if view.spec is None else view.spec.keep_copies
     if copies is None:
-        return replace(state, run="", history="", shift="")
+        return replace(state, run="", history="", older="", shift="")
     records = live_holdings(view)
     decision = _decide(state, view, records, copies)
     places = [Place(node.record.host, view.topology(node)) for node in nodes]
@@ -30,6 +30,7 @@ def with_restore(state: RendezvousState, view: RendezvousView, nodes: Sequence[N
         state,
         run=state.run or state.nonce,
         history=str(decision.history),
+        older=str(decision.older),
         restore="" if decision.step is None else str(decision.step),
         sources=_sources(decision, [node.member for node in nodes], records),
         shift=str(shift or ""),
@@ -78,7 +79,7 @@ def _decide(
         # Nothing is restored: an empty history would allow steps of other runs.
         return RestoreDecision()
     hosts = {member: view.nodes[member].record.host for member in view.agents().values()}
-    return choose_restore(history, records, hosts, copies=copies)
+    return choose_restore(history, records, hosts, copies=copies, older=state.older_history())
 
 
 def _sources(decision: RestoreDecision, members: Sequence[Member], records: Mapping[Member, HoldingsRecord]) -> str:
@@ -99,4 +100,7 @@ def round_after_failed_restore(state: RendezvousState, nonce: str, message: str)
         step, history = state.step_to_restore(), opened.kept_history()
     except RecordError:
         return opened
-    return opened if step is None else replace(opened, history=str(strike_step(history, step)))
+    if step is None:
+        return opened
+    older = strike_step(opened.older_history(), step)
+    return replace(opened, history=str(strike_step(history, step)), older=str(older))

@@ -10,9 +10,9 @@ from elasticjob_agent.keep.rules.persisting import (
     PersistAnnouncement,
     PersistOrder,
     PersistTimer,
+    eligible,
     find_trouble,
     missing_step,
-    newest_eligible,
     next_order,
     parts_to_write,
     superfluous,
@@ -134,24 +134,24 @@ def test_a_training_may_restore_the_newest_step_of_its_history() -> None:
         persisted(90, OLD): 2,
         persisted(999, run=OTHER): 7,
     }
-    assert newest_eligible(found, history, RUN, may_resume=False) == persisted(39)
+    assert eligible(found, history, RUN, may_resume=False)[0] == persisted(39)
     del found[persisted(39)]
-    assert newest_eligible(found, history, RUN, may_resume=False) == persisted(90, OLD)
+    assert eligible(found, history, RUN, may_resume=False)[0] == persisted(90, OLD)
     del found[persisted(90, OLD)]
-    assert newest_eligible(found, history, RUN, may_resume=True) is None
+    assert eligible(found, history, RUN, may_resume=True) == []
 
 
 def test_a_new_training_may_begin_from_the_step_that_was_written_last() -> None:
     found = {persisted(1000, OLD, OTHER): 1, persisted(200, OLD, "later"): 2}
-    assert newest_eligible(found, History(), RUN, may_resume=True) == persisted(200, OLD, "later")
-    assert newest_eligible(found, History(), RUN, may_resume=False) is None
+    assert eligible(found, History(), RUN, may_resume=True)[0] == persisted(200, OLD, "later")
+    assert eligible(found, History(), RUN, may_resume=False) == []
 
 
 def test_the_order_of_the_steps_of_an_earlier_run_does_not_follow_from_their_times() -> None:
     """A copy of the volume has other times, and a clock may go back."""
     newest, older, oldest = persisted(300, run=OTHER), persisted(250, run=OTHER), persisted(400, OLD, OTHER)
     found = {newest: 1, older: 2, oldest: 3, persisted(900, run="first"): 0}
-    assert newest_eligible(found, History(), RUN, may_resume=True) == newest
+    assert eligible(found, History(), RUN, may_resume=True)[0] == newest
     mine = persisted(310, Lineage(1, "mine"))
     removed = superfluous({**found, mine: 4}, History.parse("1.mine.*"), RUN, keep=2)
     assert newest not in removed

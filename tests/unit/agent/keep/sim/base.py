@@ -63,6 +63,8 @@ class JobBase:
         self._drawn = self._runs = 0
         self.truth = Truth(copies)
         self.persisted = [other_run] if other_run else []
+        self.unknown: set[PersistedStep] = set()
+        """Steps of the shared directory that no node knew when a round closed."""
         self.marks: dict[KeptStep, frozenset[int]] = {}
         self.trained: dict[Lineage, int] = {}
         self.worlds: dict[Lineage, tuple[Member, ...]] = {}

@@ -168,7 +168,7 @@ def check_newest(
     whole |= persisted
     whole |= {record.persisted.step for record in records.values() if record.persisted is not None}
     for step in whole:
-        if history.is_alive(step) and line.includes(step):
+        if (history.is_alive(step) or step in persisted - line.struck) and line.includes(step):
             require("G11", holds=line.age(decision.step) >= line.age(step), detail=f"{decision.step} for {step}")
     is_new = not history.entries and not line.entries
     require("G11", holds=decision.step is not None or not persisted or not is_new, detail="it begins anew")

@@ -77,6 +77,11 @@ class JobLosses(JobCopies):
         was, node.can_list = node.can_list, False
         return was
 
+    def damage_directory(self) -> bool:
+        """Let the newest step of the shared directory be gone, as if a person had removed it."""
+        was, self.persisted = self.persisted, self.persisted[:-1]
+        return bool(was)
+
     def show_directory(self, node: SimNode) -> bool:
         """End that."""
         was, node.can_list = node.can_list, True

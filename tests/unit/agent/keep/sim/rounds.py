@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
+from elasticjob_agent.keep.rules.persisting import eligible
 from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_agent.rendezvous.protocol.keep.shift import Place, choose_shift
 from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources, parse_sources, persisted_sources
@@ -17,7 +18,7 @@ from elasticjob_api.rendezvous_state import (
     encode_state,
     next_round,
 )
-from tests.unit.agent.keep.sim.base import JobBase, lineage_of, present_history
+from tests.unit.agent.keep.sim.base import RUN, JobBase, lineage_of, present_history
 from tests.unit.agent.keep.sim.checks import Line, check_newest, check_offer, require
 from tests.unit.agent.keep.sim.node import SimNode, Workers
 
@@ -41,7 +42,9 @@ class JobRounds(JobBase):
         opened, line = next_round(state, self._draw(), cause), self.line()
         if struck is not None:
             history = self.rules.strike_step(opened.kept_history(), struck)
-            opened, line = replace(opened, history=str(history)), replace(line, struck=line.struck | {struck})
+            older = self.rules.strike_step(opened.older_history(), struck)
+            opened = replace(opened, history=str(history), older=str(older))
+            line = replace(line, struck=line.struck | {struck})
         self._write(opened, line)
         return True
 
@@ -77,8 +80,9 @@ class JobRounds(JobBase):
         members = tuple(sorted(chosen))
         records = {member: key.record for member, key in keys.items()}
         counted = self.rules.count_records(records, self.store.previous)
+        hosts = {member: str(member.slot) for member in keys}
         decision = self.rules.choose_restore(
-            state.kept_history(), counted, {member: str(member.slot) for member in keys}, copies=self.copies
+            state.kept_history(), counted, hosts, copies=self.copies, older=state.older_history()
         )
         here = {node.member: node for node in self.nodes if node.is_here and self.has_key(node)}
         check_offer(self.truth, self.line(), decision, counted, here)
@@ -93,6 +97,7 @@ class JobRounds(JobBase):
             nonce=self._draw(),
             members=members,
             history=str(decision.history),
+            older=str(decision.older),
             restore=str(decision.step or ""),
             sources=sources,
             shift=str(shift or ""),
@@ -101,6 +106,8 @@ class JobRounds(JobBase):
             return False
         nodes = [node for node in self.nodes if node.is_alive and self.has_key(node)]
         check_newest(self.line(), state.kept_history(), decision, counted, self._persisted_for(state, nodes))
+        known = {each for node in nodes for each in node.listed or ()}
+        self.unknown |= set(self.persisted) - known
         self._check_newest_common(state, decision.step)
         self._write(active, self.line().restored(decision.step))
         self.trained[lineage_of(active)] = decision.step.number if decision.step else 0
@@ -110,11 +117,13 @@ class JobRounds(JobBase):
     def _persisted_for(self, state: RendezvousState, nodes: Collection[SimNode]) -> set[KeptStep]:
         """Return the steps of the shared directory that a round with these nodes must not miss.
 
-        A node that was in the last round may have ended it before the news of a step arrived.
+        A node that was in the last round may have ended it before the news of a step arrived. No node reports such a
+        step then, and a later round does not know that the training descends from it.
         """
         last = next((entry.lineage for entry in state.kept_history().entries), None)
         excused = [node.listed for node in nodes if node.listed is not None and node.lineage == last]
-        return {each.step for each in self.persisted if all(each in listed for listed in excused)}
+        found = set(self.persisted) - self.unknown
+        return {each.step for each in found if all(each in listed for listed in excused)}
 
     def list_directory(self, node: SimNode) -> bool:
         """List the shared directory, and report the list if the record of the node in the store lacks one."""
@@ -206,14 +215,15 @@ class JobRounds(JobBase):
 
     def _record(self, node: SimNode) -> HoldingsRecord:
         state = self.store.state or node.view
-        history = present_history(state) if state else History()
-        found = [each for each in node.listed or () if history.is_alive(each.step) or not history.entries]
-        order = [entry.lineage for entry in history.entries]
-        newest = min(
-            found,
-            key=lambda each: (order.index(each.step.lineage) if order else 0, -each.step.number),
-            default=None,
+        line = present_history(state).followed_by(state.older_history()) if state else History()
+        times = {each: time for time, each in enumerate(node.listed or ())}
+        found = eligible(times, line, RUN, may_resume=True)
+        record = HoldingsRecord(
+            port=1,
+            steps=dict(node.volume),
+            persisted=next(iter(found), None),
+            older=tuple(found[1:]),
+            has_listed=node.listed is not None,
         )
         # A record is read from its bytes, as every agent does.
-        record = HoldingsRecord(port=1, steps=dict(node.volume), persisted=newest, has_listed=node.listed is not None)
         return decode_holdings(encode_holdings(record))

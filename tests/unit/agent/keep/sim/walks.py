@@ -45,6 +45,7 @@ _OF_DIRECTORY = {"persist", "list", "show"}
 
 FAULTS: dict[str, Act] = {
     "hide": lambda job, node, _: job.hide_directory(node),
+    "damage": lambda job, _node, _: job.damage_directory(),
     "worker": lambda job, node, _: job.fail_worker(node),
     "crash": lambda job, node, _: job.crash(node),
     "cut off": lambda job, node, _: job.cut_off(node),

@@ -22,10 +22,10 @@ def keep_the_dead(held: Holdings, _history: History, _active: Lineage | None) ->
 
 
 def choose_by_number(
-    _history: History, records: Records, _hosts: Mapping[Member, str], *, copies: int
+    _history: History, records: Records, _hosts: Mapping[Member, str], *, copies: int, older: History
 ) -> RestoreDecision:
     """Choose the highest number of which each part is held, whatever round wrote it."""
-    del copies
+    del copies, older
     steps = {step for record in records.values() for step in record.steps}
     for newest in sorted(steps, key=lambda step: (step.number, step.lineage), reverse=True):
         alike = {step for step in steps if (step.number, step.parts) == (newest.number, newest.parts)}
@@ -40,9 +40,10 @@ def choose_by_number(
 
 
 def choose_without_history(
-    history: History, records: Records, hosts: Mapping[Member, str], *, copies: int
+    history: History, records: Records, hosts: Mapping[Member, str], *, copies: int, older: History
 ) -> RestoreDecision:
     """Choose the newest whole step, alive or not."""
+    del older
     lineages = {step.lineage for record in records.values() for step in record.steps}
     everything = History(tuple(HistoryEntry(lineage, None) for lineage in sorted(lineages, reverse=True)))
     return choose_restore(everything if lineages else history, records, hosts, copies=copies)
@@ -152,6 +153,11 @@ def miss_no_round(_history: History, _followed: Lineage | None) -> bool:
     return False
 
 
+def choose_without_older_steps(*given: Any, **options: Any) -> RestoreDecision:
+    """Forget the older steps of the shared directory."""
+    return replace(choose_restore(*given, **options), older=History())
+
+
 FIRST_DESIGNS = {
     1: Rules(choose_restore=choose_by_number, select_alive=keep_the_dead),
     2: Rules(superseded=keep_the_two_newest, decide_safe_point=commit_nothing),
@@ -174,5 +180,6 @@ FIRST_DESIGNS = {
     20: Rules(awaited_lists=await_no_list_if_a_step_is_in_memory),
     21: Rules(has_missed_rounds=miss_no_round),
     22: Rules(awaited_lists=count_lists_of_earlier_rounds),
+    23: Rules(choose_restore=choose_without_older_steps),
 }
 """By the number of the first design. Number 13 is about records: it has a test of its own."""

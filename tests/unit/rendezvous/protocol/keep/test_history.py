@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elasticjob_agent.rendezvous.protocol.keep.history import HISTORY_ENTRIES, close_history, strike_step
-from elasticjob_api.kept_steps import History, HistoryEntry, KeptStep, Lineage
+from elasticjob_agent.rendezvous.protocol.keep.history import HISTORY_ENTRIES, close_history, close_older, strike_step
+from elasticjob_api.kept_steps import History, HistoryEntry, KeptStep, Lineage, PersistedStep
 
 FIRST, SECOND, THIRD = Lineage(1, "a"), Lineage(2, "b"), Lineage(3, "c")
 LINE = History((HistoryEntry(THIRD, None), HistoryEntry(SECOND, 20), HistoryEntry(FIRST, 10)))
@@ -36,6 +36,36 @@ def test_a_round_that_restores_nothing_descends_from_nothing() -> None:
 
 def test_a_step_of_another_run_begins_the_history() -> None:
     assert str(close_history(History(), step(SECOND, 15), ())) == "2.b.15"
+
+
+def on_disk(*steps: KeptStep) -> list[PersistedStep]:
+    return [PersistedStep("run", each) for each in steps]
+
+
+def test_lineages_with_a_persisted_step_stay_behind_the_restored_one() -> None:
+    closed = close_history(LINE, step(THIRD, 30), ())
+    found = on_disk(step(THIRD, 30), step(FIRST, 7))
+    assert str(close_older(LINE, step(THIRD, 30), closed, found)) == "1.a.10"
+
+
+def test_a_lineage_that_counts_in_memory_is_no_older_one() -> None:
+    closed = close_history(LINE, step(THIRD, 30), {FIRST})
+    assert close_older(LINE, step(THIRD, 30), closed, on_disk(step(FIRST, 7))) == History()
+
+
+def test_a_persisted_step_of_another_branch_is_no_older_one() -> None:
+    closed = close_history(LINE, step(THIRD, 30), ())
+    assert close_older(LINE, step(THIRD, 30), closed, on_disk(step(SECOND, 21), step(Lineage(2, "x"), 1))) == History()
+
+
+def test_a_new_run_descends_from_the_persisted_steps_before_the_one_that_it_restores() -> None:
+    closed = close_history(History(), step(THIRD, 30), ())
+    found = on_disk(step(THIRD, 30), step(THIRD, 20), step(SECOND, 20), step(SECOND, 10), step(FIRST, 10))
+    assert str(close_older(History(), step(THIRD, 30), closed, found)) == "2.b.20,1.a.10"
+
+
+def test_a_training_that_begins_anew_has_no_older_steps() -> None:
+    assert close_older(LINE, None, History(), on_disk(step(FIRST, 7))) == History()
 
 
 def test_a_struck_step_and_the_later_ones_of_its_lineage_are_dead() -> None:

@@ -112,6 +112,38 @@ def test_a_dead_step_of_the_shared_directory_is_not_restored() -> None:
     assert choose([{}], persisted=[persisted(DEAD[0])]) == RestoreDecision()
 
 
+BEHIND = History((HistoryEntry(Lineage(0, "z"), 9),))
+
+
+def choose_older(*older: PersistedStep, persisted: PersistedStep | None, history: History = LINE) -> RestoreDecision:
+    record = HoldingsRecord(port=1, persisted=persisted, older=older)
+    return choose_restore(history, {MEMBERS[0]: record}, {MEMBERS[0]: "a"}, copies=1, older=BEHIND)
+
+
+def test_an_older_step_on_disk_is_restored_when_nothing_newer_is_left() -> None:
+    last = persisted(KeptStep(Lineage(0, "z"), 9, 2))
+    found = choose_older(persisted=last)
+    assert (found.step, found.run, str(found.history)) == (last.step, "run", "0.z.9")
+
+
+def test_the_newest_step_that_any_node_has_found_on_disk_is_restored() -> None:
+    found = choose_older(persisted(STEPS[1]), persisted=persisted(STEPS[0]))
+    assert found.step == STEPS[1]
+
+
+def test_the_older_steps_on_disk_stay_behind_the_restored_one() -> None:
+    last = persisted(KeptStep(Lineage(0, "z"), 9, 2))
+    found = choose_older(last, persisted=persisted(STEPS[2]))
+    assert (found.step, str(found.older)) == (STEPS[2], "0.z.9")
+    assert choose_older(persisted=persisted(STEPS[2])).older == History()
+
+
+def test_a_step_in_memory_of_a_lineage_that_counts_on_disk_only_is_not_restored() -> None:
+    record = HoldingsRecord(port=1, steps={KeptStep(Lineage(0, "z"), 9, 1): frozenset({0})})
+    found = choose_restore(LINE, {MEMBERS[0]: record}, {MEMBERS[0]: "a"}, copies=1, older=BEHIND)
+    assert found == RestoreDecision()
+
+
 def test_a_new_run_restores_the_newest_persisted_step_of_others() -> None:
     first, second = KeptStep(Lineage(90, "p"), 500, 4), KeptStep(Lineage(3, "q"), 900, 4)
     records = [persisted(first, "one"), persisted(second, "two")]

@@ -255,6 +255,14 @@ def test_a_step_that_could_not_be_restored_is_struck_and_older_ones_remain() -> 
     )
 
 
+def test_a_step_that_counts_on_disk_only_is_struck_as_well() -> None:
+    opened = round_after_failed_restore(restoring(older="0.nonce0.9"), "nonce3", "")
+    assert opened.older == "0.nonce0.9"
+    step = KeptStep(Lineage(0, "nonce0"), 9, 1)
+    opened = round_after_failed_restore(restoring(step, older="0.nonce0.9"), "nonce3", "")
+    assert opened.older == "0.nonce0.8"
+
+
 def test_the_next_round_restores_an_older_step_though_all_nodes_still_have_the_newer_one() -> None:
     job = with_both_steps()
     opened = round_after_failed_restore(closed(job), "nonce3", "")
