@@ -24,6 +24,8 @@ from elasticjob_etcd.errors import EtcdError
 _LOOK_S = 0.5
 """Seconds between looks at the records of others, and the same for each of `_NODES_OF_A_LOOK` nodes."""
 _NODES_OF_A_LOOK = 50
+_LEAST_S = 0.1
+"""Seconds that a try needs. In less, it could only replace the cause of the last failure by its own lack of time."""
 _WAITING_SHARE = 0.5
 """The share of the time that a node waits for the records of others."""
 
@@ -70,8 +72,10 @@ class NodeDrain:
         while not is_over and clock() < deadline_s:
             try:
                 keepers = await self._lister.list_all()
+                if (left_s := deadline_s - clock()) < _LEAST_S:
+                    break
                 if clock() >= wait_until_s or all(each.sealed == self._ending.nonce for each in keepers.values()):
-                    is_over = await self._write(keepers, deadline_s - clock())
+                    is_over = await self._write(keepers, left_s)
                 self._trouble = ""
             except (KeeperError, EtcdError, RecordError) as error:
                 self._trouble = "it was still being written" if isinstance(error, KeeperSilentError) else str(error)
