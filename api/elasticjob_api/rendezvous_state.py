@@ -163,13 +163,6 @@ class RendezvousState:
         """Return the steps that the training descends from; raise RecordError if they cannot be read."""
         return History.parse(self.history)
 
-    def persisted_history(self) -> History:
-        """Return the steps of the shared directory that the training descends from.
-
-        Raise RecordError if the history cannot be read. Older steps that cannot be read do not count.
-        """
-        return self.kept_history().followed_by(self.older_history())
-
     def older_history(self) -> History:
         """Return the steps that count in the shared directory only; none if they cannot be read."""
         try:

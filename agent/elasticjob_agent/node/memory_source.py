@@ -1,6 +1,7 @@
 """The step of a round from the memory of the nodes: linked if all its parts are here, else fetched from others."""
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from elasticjob_agent.keep.client import KeeperClient
 from elasticjob_agent.keep.keeper.errors import RequestRefused
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.keep_settings import KeepSettings
-from elasticjob_agent.node.keeper_lister import KeeperLister
+from elasticjob_agent.node.keeper_lister import KeeperEntry, KeeperLister
 from elasticjob_api.kept_steps import KeptStep
 from elasticjob_api.rendezvous_state import Member, RendezvousState
 from elasticjob_etcd.errors import EtcdError
@@ -40,6 +41,11 @@ class MemorySource:
             RecordError, KeeperError, EtcdError: it cannot be restored.
         """
         until_s = asyncio.get_running_loop().time() + self._settings.restore_timeout_s
+
+        async def fetch_from(keepers: Mapping[Member, KeeperEntry]) -> Path:
+            sources = keep_requests.addresses_of(step, missing, assigned, keepers, me)
+            return await self._keeper.fetch(step, sources, until_s - asyncio.get_running_loop().time())
+
         async with asyncio.timeout_at(until_s):
             missing = self._missing(step)
             if link is not None:
@@ -50,15 +56,8 @@ class MemorySource:
             if assigned.keys() == set(missing):
                 with suppress(RequestRefused, EtcdError):  # others may have it as well
                     keepers = await self._lister.find(set(assigned.values()))
-                    sources = keep_requests.addresses_of(step, missing, assigned, keepers, me)
-                    return await self._keeper.fetch(step, sources, _seconds_to(until_s))
-            keepers = await self._lister.list_all()
-            sources = keep_requests.addresses_of(step, missing, assigned, keepers, me)
-            return await self._keeper.fetch(step, sources, _seconds_to(until_s))
+                    return await fetch_from(keepers)
+            return await fetch_from(await self._lister.list_all())
 
     def _missing(self, step: KeptStep) -> list[int]:
         return sorted(frozenset(range(step.parts)) - self._keeper.holdings.get(step, frozenset()))
-
-
-def _seconds_to(until_s: float) -> float:
-    return until_s - asyncio.get_running_loop().time()

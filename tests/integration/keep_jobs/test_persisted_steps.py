@@ -28,6 +28,15 @@ def leave_all(fleet: TrainingFleet) -> None:
     assert set(fleet.await_ends(60)) == {143}
 
 
+def persist_step_5(training: MakeTraining, shared: Path) -> TrainingFleet:
+    """Return a training of one node that has ended, and has written step 5 to disk at its end."""
+    fleet = training("1", 1, persist_to=shared, persist_every_s=3600)
+    fleet.begin(1)
+    fleet.train_to(5, 1, 1)
+    assert fleet.finish_all() == [0]
+    return fleet
+
+
 def test_after_the_loss_of_two_nodes_at_once_the_newest_persisted_step_is_restored(
     training: MakeTraining, shared: Path
 ) -> None:
@@ -96,10 +105,7 @@ def test_when_all_nodes_leave_their_newest_step_is_persisted_and_the_next_run_be
 def test_a_job_that_is_created_again_resumes_only_if_it_may(
     training: MakeTraining, shared: Path, *, may_resume: bool
 ) -> None:
-    first = training("1", 1, persist_to=shared, persist_every_s=3600)
-    first.begin(1)
-    first.train_to(5, 1, 1)
-    assert first.finish_all() == [0]
+    first = persist_step_5(training, shared)
     assert first.whole_steps() == [5]
     again = training("1", 1, persist_to=shared, run_id=first.run_id, may_resume=may_resume)
     again.begin(1)
@@ -114,10 +120,7 @@ def test_a_resumed_job_goes_on_from_its_step_though_etcd_has_lost_its_state_and_
     training: MakeTraining, shared: Path
 ) -> None:
     """A suspended job has no agent that writes its state into an empty etcd."""
-    first = training("1", 1, persist_to=shared, persist_every_s=3600)
-    first.begin(1)
-    first.train_to(5, 1, 1)
-    assert first.finish_all() == [0]
+    first = persist_step_5(training, shared)
     again = training("1", 1, persist_to=shared, run_id=first.run_id, may_resume=False)
     again.environment[constants.ENV_KEEP_PERSISTED] = "5"
     again.begin(1)
@@ -217,10 +220,7 @@ def test_a_node_reports_the_persisted_step_and_its_time(training: MakeTraining, 
 def test_a_round_that_cannot_read_the_persisted_step_is_followed_by_one_without_it(
     training: MakeTraining, shared: Path
 ) -> None:
-    first = training("1", 1, persist_to=shared, persist_every_s=3600)
-    first.begin(1)
-    first.train_to(5, 1, 1)
-    assert first.finish_all() == [0]
+    first = persist_step_5(training, shared)
     (path,) = shared.glob("*/step-5.*")
     (path / "link").symlink_to("/etc")
     again = training("1", 1, persist_to=shared, run_id=first.run_id, restore_timeout_s=2.0)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elasticjob_api.errors import RecordError
-from elasticjob_api.kept_steps import KeptStep, Lineage
+from elasticjob_api.kept_steps import History, KeptStep, Lineage
 from elasticjob_api.keys import FailureKey
 from elasticjob_api.rendezvous_state import (
     MEMBER_BYTES,
@@ -252,8 +252,9 @@ def test_a_round_adds_the_lineage_before_it_to_the_history() -> None:
 
 def test_older_steps_on_disk_stay_behind_the_history_of_the_next_round() -> None:
     opened = next_round(KEPT, "0000000b", Cause.WORKER_FAILED)
-    assert str(opened.persisted_history()) == "7.0000000a.*,6.0000000f.120,2.0000000c.40"
-    assert replace(opened, older="2.../x.4").persisted_history() == opened.kept_history()
+    line = opened.kept_history().followed_by(opened.older_history())
+    assert str(line) == "7.0000000a.*,6.0000000f.120,2.0000000c.40"
+    assert replace(opened, older="2.../x.4").older_history() == History()
 
 
 def test_a_round_restores_nothing_before_it_is_active() -> None:
