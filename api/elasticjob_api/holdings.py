@@ -19,8 +19,8 @@ MAX_BYTES = 8192
 MAX_STEPS = 32
 """The most steps of a record; a node has three of its own and two of each member that it keeps replicas for."""
 
-MAX_OLDER = 8
-"""The most further persisted steps of a record."""
+MAX_OLDER = 32
+"""The most further persisted steps of a record: one of each lineage."""
 
 _MAGIC = "k1"
 _NONE = "-"
@@ -41,7 +41,7 @@ class HoldingsRecord:
     persisted: PersistedStep | None = None
     """The newest whole step that this node has found in the shared directory."""
     older: tuple[PersistedStep, ...] = ()
-    """The other whole steps that it has found there and may restore, newest first."""
+    """The newest step that it has found there and may restore of each other lineage, newest first."""
     has_listed: bool | None = None
     """Whether this node has listed the shared directory, so `persisted` is right. None: it has none, or is older."""
     sealed: str = ""

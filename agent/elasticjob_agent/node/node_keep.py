@@ -17,6 +17,7 @@ from elasticjob_agent.keep.keeper.errors import KeeperError, KeeperSilentError
 from elasticjob_agent.keep.keeper.messages import JoinRequest, OpenRequest
 from elasticjob_agent.keep.keeper.persist_messages import PersistUpdate
 from elasticjob_agent.keep.keeper_connection import START_S
+from elasticjob_agent.keep.rules.persisting import newest_of_lineages
 from elasticjob_agent.monitoring.last_report import LastReport
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.commit_meter import CommitMeter
@@ -110,7 +111,7 @@ class NodeKeep(KeepPort):
         """The parts that this node has, as last known; None if no other node can reach its keeper."""
         if not self._keeper.port:
             return None
-        steps = self._shared.eligible
+        steps = newest_of_lineages(self._shared.eligible)
         return HoldingsRecord(
             port=self._keeper.port,
             steps=self._keeper.holdings,

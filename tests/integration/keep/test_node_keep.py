@@ -22,7 +22,7 @@ from elasticjob_agent.rendezvous.protocol.member_plan import RestorePhase
 from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
 from elasticjob_api import constants
 from elasticjob_api.holdings import HoldingsRecord
-from elasticjob_api.kept_steps import KeptStep, PersistedStep
+from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
 from elasticjob_api.keys import Keys
 from elasticjob_api.records import NodeRecord
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
@@ -203,13 +203,13 @@ async def persisting_node(
         await keep.close(erase=True)
 
 
-def write_steps(shared: Path, memory: Path, *numbers: int) -> None:
+def write_steps(shared: Path, memory: Path, *numbers: int, lineage: Lineage = PERSISTED.step.lineage) -> None:
     """Write whole steps into the shared directory."""
     shared.mkdir(exist_ok=True)
     directory = JobDir(shared, KEYS.prefix)
     directory.open()
     for number in numbers:
-        write_step(directory, memory, step_of(number, RUN, lineage=PERSISTED.step.lineage))
+        write_step(directory, memory, step_of(number, RUN, lineage=lineage))
 
 
 async def until_waiting(keep: NodeKeep, state: RendezvousState, why: str) -> None:
@@ -323,6 +323,17 @@ async def test_what_is_listed_counts_only_with_the_state(keep_dir: Path, tmp_pat
         keep.restore_phase(replace(active(3, history="1.nonce1.7"), phase=RoundPhase.FORMING))
         await aeventually(lambda: keep.holdings and keep.holdings.has_listed, what="the list")
         assert keep.holdings.persisted == PERSISTED
+
+
+async def test_many_persisted_steps_of_one_round_hide_none_of_the_round_before(keep_dir: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    write_steps(shared, keep_dir.parent, 1, lineage=Lineage(0, "nonce0"))
+    async with persisting_node(keep_dir, shared, *range(2, 42)) as keep:
+        history = "2.nonce2.*,1.nonce1.*,0.nonce0.*"
+        keep.restore_phase(replace(active(3, history=history), phase=RoundPhase.FORMING))
+        await aeventually(lambda: keep.holdings and keep.holdings.persisted, what="the list")
+        assert keep.holdings is not None
+        assert [str(each.step.lineage) for each in keep.holdings.older] == ["0.nonce0"]
 
 
 async def test_a_node_that_has_missed_a_round_lists_the_directory_again(keep_dir: Path, tmp_path: Path) -> None:

@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from elasticjob_api.errors import RecordError
 from elasticjob_api.holdings import MAX_BYTES, MAX_OLDER, MAX_STEPS, HoldingsRecord, decode_holdings, encode_holdings
-from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
+from elasticjob_api.kept_steps import (
+    PART_LIMIT,
+    ROUND_LIMIT,
+    STEP_NUMBER_LIMIT,
+    KeptStep,
+    Lineage,
+    PersistedStep,
+)
 from testing.kept_steps import holdings_records
 
 OLD, NEW = Lineage(6, "0000000f"), Lineage(7, "0000000a")
@@ -41,8 +48,8 @@ def test_a_node_with_a_shared_directory_shows_whether_it_has_listed_it(has_liste
     assert decode_holdings(encode_holdings(record)) == record
 
 
-def test_a_record_has_eight_older_persisted_steps_at_most() -> None:
-    steps = [PersistedStep("0badcafe", KeptStep(OLD, number, 2)) for number in range(90, 80, -1)]
+def test_the_older_persisted_steps_of_a_record_have_a_limit() -> None:
+    steps = [PersistedStep("0badcafe", KeptStep(OLD, number, 2)) for number in range(90, 90 - MAX_OLDER - 2, -1)]
     record = HoldingsRecord(port=1, persisted=steps[0], older=tuple(steps[1:]))
     assert encode_holdings(replace(record, older=tuple(steps[1:3]))) == (
         b"k1 1 0badcafe.6.0000000f.90.2 - older=0badcafe.6.0000000f.89.2;0badcafe.6.0000000f.88.2"
@@ -50,6 +57,8 @@ def test_a_record_has_eight_older_persisted_steps_at_most() -> None:
     assert decode_holdings(encode_holdings(record)).older == tuple(steps[1 : 1 + MAX_OLDER])
     longer = encode_holdings(record) + b";0badcafe.6.0000000f.1.2"
     assert decode_holdings(longer).older == tuple(steps[1 : 1 + MAX_OLDER])
+    widest = PersistedStep("r" * 64, KeptStep(Lineage(ROUND_LIMIT - 1, "n" * 64), STEP_NUMBER_LIMIT - 1, PART_LIMIT))
+    assert len(encode_holdings(replace(record, persisted=widest, older=(widest,) * MAX_OLDER))) < MAX_BYTES
 
 
 def test_a_word_about_the_list_that_a_newer_version_writes_is_ignored() -> None:

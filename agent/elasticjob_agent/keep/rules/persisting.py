@@ -143,6 +143,14 @@ def eligible(
     return sorted(found, key=_order_of_runs(found), reverse=True) if may_resume else []
 
 
+def newest_of_lineages(steps: Iterable[PersistedStep]) -> list[PersistedStep]:
+    """Return the first step of each lineage, in the same order; the steps are those of `eligible`."""
+    found: dict[Lineage, PersistedStep] = {}
+    for each in steps:
+        found.setdefault(each.step.lineage, each)
+    return list(found.values())
+
+
 def superfluous(
     found: Mapping[PersistedStep, int], history: History, run: str, *, keep: int, in_use: Iterable[PersistedStep] = ()
 ) -> list[PersistedStep]:

@@ -10,6 +10,7 @@ import pytest
 
 from elasticjob_api import codec, records
 from elasticjob_api.errors import CodecError
+from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
 from elasticjob_api.keys import Keys
 from tests.unit.agent.keep.sim.checks import Violation
 from tests.unit.agent.keep.sim.job import KeepJob
@@ -397,6 +398,33 @@ def lose_the_newest_persisted_step(rules: Rules) -> KeepJob:
     return play.job
 
 
+def remove_a_step_that_is_ahead(rules: Rules) -> KeepJob:
+    """A new run begins with the last step of an earlier one, which began anew below the step of a run before."""
+    last = PersistedStep("other", KeptStep(Lineage(90, "other"), 1, 1))
+    ahead = PersistedStep("before", KeptStep(Lineage(70, "before"), 5, 1))
+    play = Player(1, rules, other_runs=(ahead, last), persist_keep=1)
+    play.train(0)
+    play.commit(0)
+    play.act("persist", 0)
+    return play.job
+
+
+def remove_a_newer_step_than_that_of_a_spare_node(rules: Rules) -> KeepJob:
+    """A node has no place any more, and keeps its step in memory. Each later round persists a newer one."""
+    play = Player(3, rules, layout="copies", highest=4, persist_keep=3)
+    play.job.wanted = 2
+    for _ in range(4):
+        play.train(0, 1, 2)
+        play.commit(0, 1, 2)
+        play.commit(0, 1, 2)
+        play.act("persist", 0, 1)
+        play.act("list_directory", 0, 1)
+        play.act("fail_worker", 0)
+        play.close()
+        play.restore(0, 1)
+    return play.job
+
+
 History = Callable[[Rules], KeepJob]
 
 HISTORIES: dict[int, tuple[History, str]] = {
@@ -422,6 +450,8 @@ HISTORIES: dict[int, tuple[History, str]] = {
     21: (trust_an_old_list, "G11"),
     22: (close_before_a_node_knows, "G11"),
     23: (lose_the_newest_persisted_step, "G11"),
+    24: (remove_a_step_that_is_ahead, "G15"),
+    25: (remove_a_newer_step_than_that_of_a_spare_node, "G15"),
 }
 cases = pytest.mark.parametrize(
     ("number", "history", "broken"),

@@ -4,6 +4,8 @@ The machine calls the rules of the product only. `sim/` has the environment: nod
 leaders. Answers are late, lost or in another order.
 """
 
+from typing import Any
+
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -17,6 +19,8 @@ pytestmark = pytest.mark.timeout(3600)  # for the nightly run; by default it tak
 
 OTHER_RUN = PersistedStep("other", KeptStep(Lineage(90, "other"), 1, 4))
 """A step of an earlier run. Its round is higher than all rounds of this one."""
+BEFORE = tuple(PersistedStep("before", KeptStep(Lineage(70, "before"), number, 4)) for number in (1, 5))
+"""Steps of a run before, which the earlier run has not restored."""
 
 indices = st.integers(0, 3)
 choices = st.integers(0, 7)
@@ -34,15 +38,12 @@ class KeepMachine(RuleBasedStateMachine):
         layout=st.sampled_from(["sharded", "sharded", "copies", "rank 0"]),
         copies=st.sampled_from([1, 1, 2]),
         late=st.sampled_from([0, 0, 1]),
-        other_run=st.sampled_from([None, None, OTHER_RUN]),
+        other_runs=st.sampled_from([(), (), (OTHER_RUN,), (*BEFORE, OTHER_RUN)]),
+        persist_keep=st.integers(1, 3),
         steps=st.integers(0, 3),
     )
-    def begin(
-        self, *, nodes: int, layout: str, copies: int, late: int, other_run: PersistedStep | None, steps: int
-    ) -> None:
-        self.job = KeepJob(
-            nodes, layout=layout, copies=copies, late=min(late, nodes - 1), other_run=other_run, highest=6
-        )
+    def begin(self, *, late: int, steps: int, nodes: int, **options: Any) -> None:
+        self.job = KeepJob(nodes, late=min(late, nodes - 1), highest=6, **options)
         for _ in range(steps):
             self.job.train()
 

@@ -52,8 +52,9 @@ def choose_restore(
     known = {entry.lineage for entry in history.entries}
     persisted = {each.step.lineage for each in newest_ones if each.step.lineage in known}
     needed = persisted | _needed_lineages(history, step, holdings, hosts, copies)
-    closed = close_history(line, step, needed)
-    behind = close_older(line, step, closed, _on_disk(records, newest))
+    on_disk = _on_disk(records, newest)
+    closed = close_history(line, step, needed, {each.step.lineage for each in on_disk if line.is_alive(each.step)})
+    behind = close_older(line, step, closed, on_disk)
     return RestoreDecision(step, "" if newest is None else newest.run, closed, behind)
 
 

@@ -13,6 +13,7 @@ from elasticjob_agent.keep.rules.persisting import (
     eligible,
     find_trouble,
     missing_step,
+    newest_of_lineages,
     next_order,
     parts_to_write,
     superfluous,
@@ -139,6 +140,12 @@ def test_a_training_may_restore_the_newest_step_of_its_history() -> None:
     assert eligible(found, history, RUN, may_resume=False)[0] == persisted(90, OLD)
     del found[persisted(90, OLD)]
     assert eligible(found, history, RUN, may_resume=True) == []
+
+
+def test_of_each_lineage_the_newest_step_is_chosen() -> None:
+    steps = [persisted(41), persisted(39), persisted(90, OLD), persisted(38), persisted(80, OLD)]
+    assert newest_of_lineages(steps) == [persisted(41), persisted(90, OLD)]
+    assert newest_of_lineages([]) == []
 
 
 def test_a_new_training_may_begin_from_the_step_that_was_written_last() -> None:

@@ -57,12 +57,13 @@ class JobBase:
         highest: int = 3,
         copies: int = 1,
         rules: Rules | None = None,
-        other_run: PersistedStep | None = None,
+        persist_keep: int = 2,
+        other_runs: tuple[PersistedStep, ...] = (),
     ) -> None:
         self.rules, self.layout, self.highest, self.copies = rules or Rules(), layout, highest, copies
         self._drawn = self._runs = 0
         self.truth = Truth(copies)
-        self.persisted = [other_run] if other_run else []
+        self.persist_keep, self.persisted = persist_keep, [*other_runs]
         self.unknown: set[PersistedStep] = set()
         """Steps of the shared directory that no node knew when a round closed."""
         self.marks: dict[KeptStep, frozenset[int]] = {}

@@ -12,16 +12,17 @@
 | G8 | a fetch fails only after a loss |
 | G9 | after the last fault training runs, and the newest step becomes committed, with all copies |
 | G11 | the newest step that is whole, in memory or in the shared directory, is offered |
+| G15 | of the steps on disk that the training descends from, the newest stay, and of higher ones the highest |
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from elasticjob_agent.rendezvous.protocol.keep.holders import is_whole
 from elasticjob_agent.rendezvous.protocol.keep.restore_choice import RestoreDecision
 from elasticjob_api.holdings import HoldingsRecord
-from elasticjob_api.kept_steps import History, KeptStep, Lineage
+from elasticjob_api.kept_steps import History, KeptStep, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import Member
 from tests.unit.agent.keep.sim.node import SimNode
 
@@ -58,10 +59,16 @@ class Line:
         """Return the line after an active state."""
         return replace(self, entries=((lineage, None), *self.entries))
 
-    def restored(self, step: KeptStep | None) -> "Line":
-        """Return the line of a round that restores this step."""
+    def restored(self, step: KeptStep | None, persisted: Sequence[KeptStep]) -> "Line":
+        """Return the line of a round that restores this step; `persisted` are on disk, the oldest first.
+
+        A new run descends from the step of an earlier one, and from what that may have been trained from.
+        """
         if step is None:
             return replace(self, entries=())
+        if not self.entries and step in persisted:
+            earlier = [each for each in persisted[: persisted.index(step) + 1] if each.number <= step.number]
+            return replace(self, entries=tuple((each.lineage, each.number) for each in reversed(earlier)))
         lineages = [lineage for lineage, _ in self.entries]
         behind = self.entries[lineages.index(step.lineage) + 1 :] if step.lineage in lineages else ()
         return replace(self, entries=((step.lineage, step.number), *behind))
@@ -172,6 +179,19 @@ def check_newest(
             require("G11", holds=line.age(decision.step) >= line.age(step), detail=f"{decision.step} for {step}")
     is_new = not history.entries and not line.entries
     require("G11", holds=decision.step is not None or not persisted or not is_new, detail="it begins anew")
+
+
+def check_removed(line: Line, found: Sequence[PersistedStep], removed: Collection[PersistedStep], keep: int) -> None:
+    """Check the steps that a node removes from the shared directory, which has the `found` ones."""
+    left = [each.step for each in found if each not in removed]
+    own = sorted((step for step in left if line.includes(step)), key=line.age)
+    for step in (each.step for each in removed):
+        if line.includes(step):
+            newer = [each for each in own if line.age(each) > line.age(step)]
+            require("G15", holds=len(newer) >= keep, detail=f"{step} is removed from {found}")
+        elif own and step.number > own[-1].number:
+            higher = [each for each in left if not line.includes(each) and each.number >= step.number]
+            require("G15", holds=len(higher) >= keep, detail=f"{step} is ahead, and removed from {found}")
 
 
 def check_node(node: SimNode) -> None:

@@ -4,16 +4,17 @@ from elasticjob_agent.keep.rules.commit import SafePoint
 from elasticjob_agent.keep.rules.replication import OfferAnswer, pending_copies
 from elasticjob_agent.keep.rules.retention import learn, unneeded
 from elasticjob_agent.rendezvous.protocol.keep.shift import replica_ranks
+from elasticjob_agent.rendezvous.protocol.keep.sources import persisted_to_restore
 from elasticjob_api.kept_steps import KeptStep, PersistedStep
 from elasticjob_api.rendezvous_state import (
     Member,
     RendezvousState,
 )
 from tests.unit.agent.keep.sim.base import LeaderKeeper, lineage_of, present_history
+from tests.unit.agent.keep.sim.checks import check_removed
 from tests.unit.agent.keep.sim.node import SimNode
 from tests.unit.agent.keep.sim.training import JobTraining
 
-_PERSISTED = 2
 _POINTS = 4
 
 
@@ -143,8 +144,21 @@ class JobCopies(JobTraining):
             return False
         self.marks[step] = self.marks.get(step, frozenset()) | parts
         if len(self.marks[step]) == step.parts:
-            self.persisted = [*self.persisted, PersistedStep(self._run_name(step), step)][-_PERSISTED:]
+            self.persisted = [*self.persisted, PersistedStep(self._run_name(step), step)]
+            # A node that does not know the newest round may remove its steps; only one that is frozen does.
+            if self._is_current(node):
+                self._remove_superfluous(node)
         return True
+
+    def _remove_superfluous(self, node: SimNode) -> None:
+        assert node.view is not None
+        line = present_history(node.view).followed_by(node.view.older_history())
+        times = {each: time for time, each in enumerate(self.persisted)}
+        read = persisted_to_restore(node.view)
+        in_use = [] if read is None else [read]
+        removed = self.rules.superfluous(times, line, node.view.run, keep=self.persist_keep, in_use=in_use)
+        check_removed(self.line(), self.persisted, removed, self.persist_keep)
+        self.persisted = [each for each in self.persisted if each not in removed]
 
     def _run_name(self, step: KeptStep) -> str:
         return next(state.run for state, _ in self.past if state.round == step.lineage.round)

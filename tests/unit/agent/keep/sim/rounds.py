@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from elasticjob_agent.keep.rules.persisting import eligible
+from elasticjob_agent.keep.rules.persisting import eligible, newest_of_lineages
 from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_agent.rendezvous.protocol.keep.shift import Place, choose_shift
 from elasticjob_agent.rendezvous.protocol.keep.sources import assign_sources, parse_sources, persisted_sources
@@ -109,7 +109,7 @@ class JobRounds(JobBase):
         known = {each for node in nodes for each in node.listed or ()}
         self.unknown |= set(self.persisted) - known
         self._check_newest_common(state, decision.step)
-        self._write(active, self.line().restored(decision.step))
+        self._write(active, self.line().restored(decision.step, [each.step for each in self.persisted]))
         self.trained[lineage_of(active)] = decision.step.number if decision.step else 0
         self.worlds[lineage_of(active)] = members
         return self._checked()
@@ -222,7 +222,7 @@ class JobRounds(JobBase):
             port=1,
             steps=dict(node.volume),
             persisted=next(iter(found), None),
-            older=tuple(found[1:]),
+            older=tuple(newest_of_lineages(found)[1:]),
             has_listed=node.listed is not None,
         )
         # A record is read from its bytes, as every agent does.

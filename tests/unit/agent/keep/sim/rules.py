@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from elasticjob_agent.keep.rules.commit import SafePoint, decide_safe_point
-from elasticjob_agent.keep.rules.persisting import has_missed_rounds
+from elasticjob_agent.keep.rules.persisting import has_missed_rounds, superfluous
 from elasticjob_agent.keep.rules.replication import OfferAnswer, answer_offer
 from elasticjob_agent.keep.rules.retention import KeeperRound, announced, is_skipped, select_alive, superseded
 from elasticjob_agent.rendezvous.protocol.keep.history import strike_step
 from elasticjob_agent.rendezvous.protocol.keep.restore_choice import RestoreDecision, choose_restore
 from elasticjob_agent.rendezvous.protocol.keep.state_words import awaited_lists
 from elasticjob_api.holdings import HoldingsRecord
-from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage
+from elasticjob_api.kept_steps import History, Holdings, KeptStep, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import Member
 
 Records = Mapping[Member, HoldingsRecord]
@@ -37,6 +37,7 @@ class Rules:
     decide_safe_point: Callable[..., SafePoint] = decide_safe_point
     awaited_lists: Callable[..., list[Member]] = awaited_lists
     has_missed_rounds: Callable[[History, Lineage | None], bool] = has_missed_rounds
+    superfluous: Callable[..., list[PersistedStep]] = superfluous
     keeper_round: type[KeeperRound] = KeeperRound
     begins_without_commit: bool = True
     """Whether a keeper forgets at each active state what was committed, so that all of it is copied again."""

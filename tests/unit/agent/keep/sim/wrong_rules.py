@@ -158,6 +158,27 @@ def choose_without_older_steps(*given: Any, **options: Any) -> RestoreDecision:
     return replace(choose_restore(*given, **options), older=History())
 
 
+def choose_all_steps_as_older(history: History, records: Records, *given: Any, **options: Any) -> RestoreDecision:
+    """Let a new run descend from all steps of the shared directory."""
+    decision = choose_restore(history, records, *given, **options)
+    steps = [each.step for record in records.values() for each in (record.persisted, *record.older) if each]
+    lineages = dict.fromkeys(step.lineage for step in steps if not decision.history.is_alive(step))
+    entries = tuple(HistoryEntry(lineage, None) for lineage in lineages)
+    return decision if history.entries or not decision.run else replace(decision, older=History(entries))
+
+
+def choose_the_needed_lineages_first(
+    history: History, records: Records, hosts: Mapping[Member, str], *, copies: int, older: History
+) -> RestoreDecision:
+    """Put each lineage that is on disk only behind those that the memory needs, also if it is newer."""
+    decision = choose_restore(history, records, hosts, copies=copies, older=older)
+    without = {member: replace(record, older=()) for member, record in records.items()}
+    needed = choose_restore(history, without, hosts, copies=copies, older=older).history
+    entries = (*decision.history.entries, *decision.older.entries)
+    behind = History(tuple(each for each in entries if each not in needed.entries))
+    return replace(decision, history=needed, older=behind)
+
+
 FIRST_DESIGNS = {
     1: Rules(choose_restore=choose_by_number, select_alive=keep_the_dead),
     2: Rules(superseded=keep_the_two_newest, decide_safe_point=commit_nothing),
@@ -181,5 +202,7 @@ FIRST_DESIGNS = {
     21: Rules(has_missed_rounds=miss_no_round),
     22: Rules(awaited_lists=count_lists_of_earlier_rounds),
     23: Rules(choose_restore=choose_without_older_steps),
+    24: Rules(choose_restore=choose_all_steps_as_older),
+    25: Rules(choose_restore=choose_the_needed_lineages_first),
 }
 """By the number of the first design. Number 13 is about records: it has a test of its own."""

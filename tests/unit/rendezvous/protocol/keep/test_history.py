@@ -30,6 +30,14 @@ def test_a_lineage_that_is_not_needed_leaves_the_history() -> None:
     assert str(close_history(LINE, step(THIRD, 30), {FIRST})) == "3.c.30,1.a.10"
 
 
+def test_a_lineage_on_disk_stays_in_front_of_a_needed_one() -> None:
+    """Else it would count as older than that."""
+    on_disk = {SECOND, Lineage(4, "d")}
+    assert str(close_history(LINE, step(THIRD, 30), {FIRST}, on_disk)) == "3.c.30,2.b.20,1.a.10"
+    assert str(close_history(LINE, step(THIRD, 30), {SECOND}, {FIRST})) == "3.c.30,2.b.20"
+    assert str(close_history(LINE, step(THIRD, 30), (), on_disk)) == "3.c.30"
+
+
 def test_a_round_that_restores_nothing_descends_from_nothing() -> None:
     assert close_history(LINE, None, ALL) == History()
 
@@ -62,6 +70,13 @@ def test_a_new_run_descends_from_the_persisted_steps_before_the_one_that_it_rest
     closed = close_history(History(), step(THIRD, 30), ())
     found = on_disk(step(THIRD, 30), step(THIRD, 20), step(SECOND, 20), step(SECOND, 10), step(FIRST, 10))
     assert str(close_older(History(), step(THIRD, 30), closed, found)) == "2.b.20,1.a.10"
+
+
+def test_a_new_run_does_not_descend_from_steps_with_a_higher_number_than_the_one_that_it_restores() -> None:
+    """The run that wrote this one has begun anew below them."""
+    closed = close_history(History(), step(THIRD, 30), ())
+    found = on_disk(step(THIRD, 30), step(SECOND, 40), step(FIRST, 10))
+    assert str(close_older(History(), step(THIRD, 30), closed, found)) == "2.b.30,1.a.10"
 
 
 def test_a_training_that_begins_anew_has_no_older_steps() -> None:

@@ -144,6 +144,18 @@ def test_a_step_in_memory_of_a_lineage_that_counts_on_disk_only_is_not_restored(
     assert found == RestoreDecision()
 
 
+def test_a_newer_step_on_disk_is_restored_before_an_older_one_in_memory() -> None:
+    """A node without a place holds the step of an earlier round; the rounds since have persisted theirs."""
+    history, older = LONG, History()
+    for restored in (whole(6), whole(4)):
+        spare = HoldingsRecord(port=1, steps=held(3))
+        others = HoldingsRecord(port=1, persisted=persisted(restored), older=(persisted(whole(4)),))
+        records = dict(zip(MEMBERS, (spare, others), strict=False))
+        found = choose_restore(history, records, dict.fromkeys(records, "a"), copies=1, older=older)
+        assert found.step == restored
+        history, older = found.history.with_lineage(Lineage(7, "n")), found.older
+
+
 def test_a_new_run_restores_the_newest_persisted_step_of_others() -> None:
     first, second = KeptStep(Lineage(90, "p"), 500, 4), KeptStep(Lineage(3, "q"), 900, 4)
     records = [persisted(first, "one"), persisted(second, "two")]
