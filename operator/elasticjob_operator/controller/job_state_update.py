@@ -10,6 +10,7 @@ from elasticjob_operator.policy.slots.creation_backoff import while_pods_missing
 from elasticjob_operator.policy.slots.joined import joined_before
 from elasticjob_operator.policy.slots.node_avoidance import record_losses
 from elasticjob_operator.policy.slots.replacement_backoff import update_histories
+from elasticjob_operator.policy.status.keep import members_without_directory
 from elasticjob_operator.policy.status.last_seen import record_view
 from elasticjob_operator.policy.status.rounds import update_rounds
 
@@ -45,6 +46,8 @@ def record_slots(snapshot: JobSnapshot) -> None:
             now_s=snapshot.now_s,
             status_reason=snapshot.status.reason,
         )
+        if (members := members_without_directory(snapshot)) is not None:
+            job_state.last_seen.without_directory = members
         job_state.failed_creation = while_pods_missing(job_state.failed_creation, snapshot.owners)
         job_state.revision = current_revision(snapshot)
     record_losses(job_state, snapshot.owners.values(), lost=snapshot.lost_pods.uids, monotonic_s=at_s)

@@ -36,6 +36,8 @@ class LastSeen:
 
     reports: dict[Member, NodeReport] = field(default_factory=dict)
     samples: dict[Member, NodeSamples] = field(default_factory=dict)
+    without_directory: frozenset[Member] = frozenset()
+    """The members whose samples do not count for kept steps: spec.keep.persistTo was removed after they had ended."""
     locations: dict[Member, PodLocation] = field(default_factory=dict)
     lost_nodes: tuple[LostNode, ...] = ()
     """The lost nodes of the last round that lost any."""

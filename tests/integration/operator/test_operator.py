@@ -2,9 +2,10 @@
 
 import functools
 from dataclasses import replace
+from typing import Any
 
 from elasticjob_api.bootstrap import bootstrap_of, decode_bootstrap
-from elasticjob_api.constants import ENV_SPEC
+from elasticjob_api.constants import ENV_KEEP_PERSIST_TO, ENV_KEEP_PERSISTED, ENV_SPEC
 from elasticjob_api.keys import Keys, job_prefix
 from elasticjob_api.records import KeepReport, Progress, SpecRecord, StartReport, WorkerState, decode, encode
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
@@ -360,13 +361,17 @@ async def test_kept_steps_reach_the_record_the_status_and_an_event_and_are_gone_
         await stage.until("nothing kept", lambda: "keep" not in stage.status())
 
 
-async def test_a_persisted_step_and_the_reason_without_one_reach_the_status_and_outlive_a_suspension() -> None:
+def _persisting() -> dict[str, Any]:
+    """Return the spec of a job that writes its steps to a shared volume."""
     mounts = {"volumeMounts": [{"name": "shared", "mountPath": "/ckpt"}]}
     container = {**manifest()["spec"]["template"]["spec"]["containers"][0], **mounts}
     claim = {"name": "shared", "persistentVolumeClaim": {"claimName": "checkpoints"}}
     template = {"spec": {"containers": [container], "volumes": [claim]}}
-    keep = {"sizeLimit": "1Gi", "persistTo": "/ckpt"}
-    async with operator_history(replicas=2, keep=keep, template=template) as stage:
+    return {"replicas": 2, "keep": {"sizeLimit": "1Gi", "persistTo": "/ckpt"}, "template": template}
+
+
+async def test_a_persisted_step_and_the_reason_without_one_reach_the_status_and_outlive_a_suspension() -> None:
+    async with operator_history(**_persisting()) as stage:
         await running(stage, 2)
         first, second = await stage.members()
         whole = KeepReport(persisted_step=100, persisted_ns=1_767_225_600 * 10**9)
@@ -384,6 +389,29 @@ async def test_a_persisted_step_and_the_reason_without_one_reach_the_status_and_
         await stage.until("suspended", lambda: stage.condition("Suspended").get("status") == "True")
         # Its agents have not taken the reason back, so a newer step may be lost.
         assert stage.status()["keep"].items() >= {**on_disk, "persistError": "the disk is full"}.items()
+
+
+async def test_a_suspended_job_without_persist_to_forgets_its_step_and_may_get_another_directory() -> None:
+    async with operator_history(**_persisting()) as stage:
+        await running(stage, 2)
+        whole = KeepReport(persisted_step=100, persisted_ns=10**9)
+        await stage.report((await stage.members())[0], 0, WorkerState.HEALTHY, keep=whole)
+        await stage.until("the step", lambda: stage.status().get("keep", {}).get("persistedStep") == 100)
+        await stage.scale(suspend=True)
+        await stage.until("no pods", lambda: not stage.pods())
+        await stage.confirm_deletions()
+        await stage.until("suspended", lambda: stage.condition("Suspended").get("status") == "True")
+        assert stage.status()["keep"]["persistedStep"] == 100
+        await stage.scale(keep={"persistTo": None})
+        await stage.until("no step", lambda: "keep" not in stage.status())
+        seen = stage.status()["observedGeneration"]
+        await stage.scale(keep={"persistTo": "/ckpt/other"})
+        await stage.until("a look", lambda: stage.status()["observedGeneration"] > seen)
+        await stage.scale(suspend=False)
+        await stage.until("new pods", lambda: len(stage.pods()) == 2)
+        names = {env["name"] for pod in stage.pods() for env in pod["spec"]["containers"][0]["env"]}
+        assert ENV_KEEP_PERSIST_TO in names
+        assert ENV_KEEP_PERSISTED not in names
 
 
 async def test_a_volume_of_kept_steps_without_memory_for_it_is_remarked_at_once() -> None:

@@ -118,6 +118,16 @@ def _first(snapshot: JobSnapshot, why: Callable[[KeepReport], str]) -> str:
     return first_reason([(f"{name}-{slot}", why(report)) for slot, report in _reports(snapshot)])
 
 
+def members_without_directory(snapshot: JobSnapshot) -> frozenset[Member] | None:
+    """Return the ended members of a suspended job that has no persistTo now; None for any other job.
+
+    The next persistTo may be another directory, which does not have the steps that they have reported.
+    """
+    keep = snapshot.job.spec.keep
+    is_without = keep is None or keep.persist_to is None
+    return frozenset(_members(snapshot)) if is_without and _is_suspended(snapshot) else None
+
+
 def _is_suspended(snapshot: JobSnapshot) -> bool:
     """Return whether the pods are gone, and with them what was in their memory."""
     return snapshot.job.spec.suspend and not snapshot.view.is_final and not snapshot.slot_agents
@@ -127,7 +137,8 @@ def _reports(snapshot: JobSnapshot) -> Iterator[tuple[int, KeepReport]]:
     """Yield slot and report of each node; of an ended or suspended job, of the members of its last round."""
     for member in _members(snapshot):
         samples = snapshot.samples.get(member)
-        if samples is not None and samples.keep is not None:
+        is_left_out = member in snapshot.job_state.last_seen.without_directory
+        if samples is not None and samples.keep is not None and not is_left_out:
             yield member.slot, samples.keep
 
 
