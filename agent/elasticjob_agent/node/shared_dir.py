@@ -163,13 +163,14 @@ class SharedDir:
         """Return the directory of a whole step as soon as this node can read it.
 
         A step that is refused here is given up for good. So a directory that cannot be read is waited for, without a
-        limit. A step that is missing or broken among others is looked for in the time of a restore.
+        limit. A step that is missing or broken among others is looked for in the time of a restore. It begins with the
+        first such answer: a file system of a network may show steps late when it answers again.
 
         Raises:
             StepRefused: the step is not there, or may not be used.
         """
         clock, within_s = asyncio.get_running_loop().time, self._settings.restore_timeout_s
-        until_s = clock() + within_s - _CHECK_AGAIN_S
+        refused_s: float | None = None
         try:
             while True:
                 try:
@@ -177,7 +178,8 @@ class SharedDir:
                 except KeeperError as error:
                     # Without any step it may be another volume, or none.
                     is_of_step = isinstance(error, StepRefused) and bool(self._keeper.persisted_steps())
-                    if is_of_step and clock() >= until_s:
+                    refused_s = (refused_s or clock()) if is_of_step else None
+                    if refused_s is not None and clock() >= refused_s + within_s - _CHECK_AGAIN_S:
                         raise
                     self._note_unreadable("" if is_of_step else f"step {persisted.step.number}: {error}")
                 await asyncio.sleep(_CHECK_AGAIN_S)

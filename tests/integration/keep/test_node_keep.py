@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -190,11 +191,11 @@ RESTORING = active(2, history="1.nonce1.7", restore=str(PERSISTED.step), sources
 
 @contextlib.asynccontextmanager
 async def persisting_node(
-    keep_dir: Path, shared: Path, *numbers: int, store: InMemoryStore | None = None
+    keep_dir: Path, shared: Path, *numbers: int, store: InMemoryStore | None = None, restore_timeout_s: float = 0.5
 ) -> AsyncIterator[NodeKeep]:
-    """Yield a node whose shared directory has these steps at its start; a step has half a second to be restored."""
+    """Yield a node whose shared directory has these steps at its start."""
     write_steps(shared, keep_dir.parent, *numbers)
-    keep = node_keep(keep_dir, store or InMemoryStore(), HOST, shared, restore_timeout_s=0.5)
+    keep = node_keep(keep_dir, store or InMemoryStore(), HOST, shared, restore_timeout_s=restore_timeout_s)
     await keep.start()
     try:
         keep.observe(ME, link_secret=SECRET, leads=False)
@@ -235,6 +236,24 @@ async def test_a_persisted_step_waits_for_a_directory_that_is_away_since_it_was_
         await until_complete(keep, RESTORING)
         assert contents(Path(keep.variables()[constants.ENV_KEPT])) == WHOLE
         assert (keep.report().is_waiting, keep.report().persist_error) == (False, "")
+
+
+async def test_a_persisted_step_has_the_whole_time_of_a_restore_after_a_directory_could_not_be_read(
+    keep_dir: Path, tmp_path: Path
+) -> None:
+    """A file system of a network may show a step late."""
+    shared, limit_s = tmp_path / "shared", 3.0
+    async with persisting_node(keep_dir, shared, 6, 7, restore_timeout_s=limit_s) as keep:
+        await aeventually(lambda: keep.report().persisted_step == 7, what="the list")
+        away, began_s = shared.rename(tmp_path / "away"), time.monotonic()
+        await until_waiting(keep, RESTORING, "cannot use ")
+        await aeventually(lambda: time.monotonic() > began_s + limit_s, what="the time of a restore is over")
+        (whole,) = away.glob("*/step-7.*")
+        late = whole.rename(tmp_path / "late")
+        away.rename(shared)
+        await aeventually(lambda: not keep.report().is_waiting, what="the directory can be read")
+        late.rename(shared / whole.relative_to(away))
+        await until_complete(keep, RESTORING)
 
 
 async def test_a_persisted_step_waits_for_a_directory_without_any_step_as_of_another_volume(
