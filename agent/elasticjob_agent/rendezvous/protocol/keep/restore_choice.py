@@ -43,7 +43,9 @@ def choose_restore(
     holdings = {member: record.steps for member, record in records.items()}
     line = history.followed_by(older or History())
     newest_ones = _eligible(line, {record.persisted for record in records.values() if record.persisted is not None})
-    further = _eligible(line, (each for record in records.values() for each in record.older)) if line.entries else []
+    further = _eligible(line, (each for record in records.values() for each in record.older))
+    if not line.entries:
+        newest_ones, further = _without_older(newest_ones, further), []
     in_memory = _newest_whole(history, holdings.values())
     newest = max((*newest_ones, *further), key=lambda each: _age_order(line, each.step), default=None)
     if newest is not None and in_memory is not None and not _is_newer(line, newest.step, in_memory):
@@ -94,6 +96,15 @@ def _eligible(history: History, persisted: Iterable[PersistedStep]) -> list[Pers
     is_new_run = not history.entries
     # Sorted, so that every leader decides alike.
     return sorted((each for each in persisted if is_new_run or history.is_alive(each.step)), key=str)
+
+
+def _without_older(newest_ones: list[PersistedStep], older: list[PersistedStep]) -> list[PersistedStep]:
+    """Return the newest persisted steps of the nodes, without those that another node knows to be older than its own.
+
+    The numbers of several runs cannot be compared, and a node may have an old list.
+    """
+    known = {each.step.lineage for each in older}
+    return [each for each in newest_ones if each.step.lineage not in known] or newest_ones
 
 
 def _newest_whole(history: History, holdings: Collection[Holdings]) -> KeptStep | None:

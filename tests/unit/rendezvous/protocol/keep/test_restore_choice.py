@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -162,6 +163,18 @@ def test_a_new_run_restores_the_newest_persisted_step_of_others() -> None:
     for given_order in (records, records[::-1]):
         found = choose([{}, {}], history=History(), persisted=given_order)
         assert (found.step, found.run, str(found.history)) == (second, "two", "3.q.900")
+
+
+def test_a_new_run_restores_no_step_that_one_of_the_nodes_knows_to_be_older() -> None:
+    """The other one has an old list, of which the last step has a higher number."""
+    first = persisted(KeptStep(Lineage(90, "p"), 500, 4), "one")
+    second = persisted(KeptStep(Lineage(3, "q"), 90, 4), "two")
+    earlier = persisted(replace(first.step, number=400), "one")
+    late = HoldingsRecord(port=1, persisted=earlier)
+    for known in (first, earlier):
+        records = dict(zip(MEMBERS, (late, HoldingsRecord(port=1, persisted=second, older=(known,))), strict=False))
+        found = choose_restore(History(), records, dict.fromkeys(records, "a"), copies=1)
+        assert (found.step, found.run) == (second.step, "two")
 
 
 def test_a_run_that_wrote_or_restored_a_step_never_returns_to_another_run() -> None:
