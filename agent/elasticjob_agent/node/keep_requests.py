@@ -9,7 +9,7 @@ from elasticjob_agent.node.keeper_lister import KeeperEntry
 from elasticjob_agent.rendezvous.protocol import ranks
 from elasticjob_agent.rendezvous.protocol.keep.sources import parse_sources, persisted_to_restore
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
-from elasticjob_api.kept_steps import KeptStep, Lineage
+from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 
 _NEXT_RANKS = 4
@@ -35,14 +35,16 @@ def is_same_identity(one: JoinRequest, other: JoinRequest) -> bool:
 def begin_request(state: RendezvousState, rank: int, settings: KeepSettings) -> BeginRequest:
     """Return the begin of an active round at the member of this rank; raise RecordError if it cannot be read."""
     place = ranks.assignment(state, rank)
-    persisted = persisted_to_restore(state)
+    step, persisted = state.step_to_restore(), persisted_to_restore(state)
+    # A node that cannot fetch the step reads it on disk, if it is there. So no other node may remove it.
+    in_use = PersistedStep(state.run, step) if step is not None and persisted is None else persisted
     return BeginRequest(
         state.run,
         Lineage(state.round, state.nonce),
         state.kept_history(),
-        state.step_to_restore() if persisted is None else None,
+        step if persisted is None else None,
         older=state.older_history(),
-        in_place="" if persisted is None else str(persisted),
+        in_use="" if in_use is None else str(in_use),
         place=RoundPlace(rank, len(state.members), place.base_rank, place.nproc, place.world_size),
         shift=state.replica_shift(),
         copies=settings.copies,

@@ -93,6 +93,7 @@ class KeeperGroup:
         persist_every_s: float = 0.05,
         persist_keep: int = 2,
         tls: TlsFiles | None = None,
+        first_round: int = 1,
     ) -> None:
         self.folder = folder
         self.tls = tls
@@ -106,7 +107,7 @@ class KeeperGroup:
         self.members: list[GroupNode] = []
         self._nodes: list[GroupNode] = []
         self._incarnations = itertools.count(1)
-        self._rounds = itertools.count(1)
+        self._rounds = itertools.count(first_round)
         self._shift = 0
 
     async def add(
@@ -206,7 +207,7 @@ class KeeperGroup:
                     self._shift,
                     self.copies,
                     self.bandwidth,
-                    in_place="" if in_place is None else str(in_place),
+                    in_use="" if in_place is None else str(in_place),
                 )
             )
         self.set_peers(leads or members[0], leaving=others)

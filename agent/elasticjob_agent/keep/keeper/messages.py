@@ -94,8 +94,8 @@ class BeginRequest:
     """The bytes a second of all copies to peers while workers run; 0 is unlimited."""
     older: History = field(default_factory=History, metadata=_HISTORY)
     """Steps behind the history that count in the shared directory only."""
-    in_place: str = ""
-    """The persisted step that the workers of the round read in the shared directory; empty if there is none."""
+    in_use: str = ""
+    """The restored step as a persisted one; empty if there is none. A node may read it in the shared directory."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,10 +102,10 @@ class Persistence:
         self._notify()
 
     def begin(self, begun: BeginRequest) -> None:
-        """Know the round: how fast it may write, and the step that its workers read."""
+        """Know the round: how fast it may write, and the step that its workers may read."""
         with self._lock:
             self._rate, self._older = begun.bandwidth, begun.older
-            self._in_use = PersistedStep.parse(begun.in_place) if begun.in_place else None
+            self._in_use = PersistedStep.parse(begun.in_use) if begun.in_use else None
 
     def start(self) -> None:
         """Remove what earlier rounds have left: the workers of the round have started."""

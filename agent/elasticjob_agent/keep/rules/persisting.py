@@ -158,7 +158,8 @@ def superfluous(
 
     Steps that the training descends from come first, then those of the last earlier runs. Steps of this run that left
     the history are given up, so they go. But a training that could not read the directory begins anew below all of
-    them. So the `keep` highest steps from which it does not descend stay until it has passed their number.
+    them. So the `keep` highest steps from which it does not descend stay until it has passed their number. Steps of a
+    later round of this run stay, too: a keeper that was frozen may not know that its round is over.
     """
     alive = sorted(
         (each for each in found if history.is_alive(each.step)), key=lambda each: _history_order(history, each)
@@ -168,7 +169,9 @@ def superfluous(
         return []
     others = (each for each in found if each not in alive and each.step.number > alive[-1].step.number)
     ahead = sorted(others, key=lambda each: (each.step.number, found[each], str(each)))
-    kept = {*[*earlier, *alive][-keep:], *ahead[-keep:], *in_use}
+    present = history.entries[0].lineage.round
+    later = (each for each in found if each.run == run and each.step.lineage.round > present)
+    kept = {*[*earlier, *alive][-keep:], *ahead[-keep:], *in_use, *later}
     return sorted((each for each in found if each not in kept), key=str)
 
 

@@ -120,7 +120,7 @@ async def test_higher_steps_of_another_branch_stay_until_the_training_has_passed
     keep_dir: Path, tmp_path: Path
 ) -> None:
     """The training begins anew when nothing could read the directory at its start."""
-    async with keeper_group(keep_dir, persist_to=tmp_path, persist_keep=2) as group:
+    async with keeper_group(keep_dir, persist_to=tmp_path, persist_keep=2, first_round=10) as group:
         nodes = [await group.add(slot) for slot in range(2)]
         await group.round(*nodes)
         training = Training(group, tmp_path)
@@ -181,7 +181,8 @@ async def test_steps_that_earlier_rounds_wrote_at_their_end_go_though_no_further
 ) -> None:
     """A job that is suspended before a step is due writes one step each time."""
     steps = [KeptStep(Lineage(number, "ended"), number, 1) for number in range(1, 6)]
-    async with keeper_group(keep_dir, persist_to=tmp_path, persist_keep=2, persist_every_s=3600.0) as group:
+    options = {"persist_to": tmp_path, "persist_keep": 2, "persist_every_s": 3600.0}
+    async with keeper_group(keep_dir, first_round=len(steps) + 1, **options) as group:
         node = await group.add(0)
         await aeventually(lambda: node.client.persist.is_listed, what="the directory of the job")
         for step in steps:

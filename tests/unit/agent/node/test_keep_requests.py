@@ -10,6 +10,7 @@ from elasticjob_agent.keep.rules.replication import RoundPlace
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperEntry
+from elasticjob_agent.rendezvous.protocol.keep.sources import persisted_sources
 from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 from elasticjob_api.errors import RecordError
 from elasticjob_api.kept_steps import KeptStep, Lineage
@@ -54,6 +55,19 @@ def test_the_begin_of_a_round_has_the_place_of_the_node() -> None:
     assert (begun.run, begun.lineage, begun.restored) == ("0badcafe", Lineage(3, "nonce3"), STEP)
     assert begun.place == RoundPlace(rank=1, members=4, base_rank=2, workers=2, world_size=8)
     assert (begun.shift, begun.copies, begun.bandwidth) == (1, 2, 77)
+
+
+@pytest.mark.parametrize(
+    ("state", "restored", "in_use"),
+    [
+        pytest.param(ACTIVE, STEP, f"0badcafe.{STEP}", id="any node may read a step on disk that it cannot fetch"),
+        pytest.param(replace(ACTIVE, sources=persisted_sources("other")), None, f"other.{STEP}", id="all read it there"),
+        pytest.param(replace(ACTIVE, restore="", sources=""), None, "", id="no step is restored"),
+    ],
+)
+def test_the_restored_step_is_in_use_on_disk(state: RendezvousState, restored: KeptStep | None, in_use: str) -> None:
+    begun = keep_requests.begin_request(state, 1, SETTINGS)
+    assert (begun.restored, begun.in_use) == (restored, in_use)
 
 
 def test_a_member_needs_the_records_of_those_that_it_may_copy_to_and_its_own_host() -> None:

@@ -154,6 +154,13 @@ def test_a_new_training_may_begin_from_the_step_that_was_written_last() -> None:
     assert eligible(found, History(), RUN, may_resume=False) == []
 
 
+def test_a_keeper_that_was_frozen_removes_no_step_of_a_later_round() -> None:
+    history, later = History.parse("5.now.*,2.old.90"), Lineage(6, "later")
+    found = {persisted(80, OLD): 1, persisted(90, later): 2, persisted(100): 3, persisted(110): 4}
+    assert superfluous(found, history, RUN, keep=1) == [persisted(80, OLD), persisted(100)]
+    assert surplus(found, history, RUN, keep=1) == [persisted(80, OLD), persisted(100)]
+
+
 def test_the_order_of_the_steps_of_an_earlier_run_does_not_follow_from_their_times() -> None:
     """A copy of the volume has other times, and a clock may go back."""
     newest, older, oldest = persisted(300, run=OTHER), persisted(250, run=OTHER), persisted(400, OLD, OTHER)
