@@ -30,6 +30,8 @@ from elasticjob_agent.keep.persist.messages import (
 
 STALL_S = 60.0
 """Seconds without progress after which a writer is given up."""
+MOST_HUNG = 4
+"""So many writers that SIGKILL does not end are left behind. No further one is started until one of them ends."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 30.0
 _REAP_S = 1.0
 _READ_BYTES = 1 << 18
@@ -125,6 +127,10 @@ class WriterProcess:
         return max(0.0, until_s - now_s)
 
     def _start(self, now_s: float) -> None:
+        if len(self._ended) >= MOST_HUNG:
+            hung = f"{MOST_HUNG} processes hang in {self._arguments[0]}, and SIGKILL does not end them"
+            self._fail(f"{hung}; no further one is started until one ends: repair its mount, or reboot the node", now_s)
+            return
         ours, theirs = socket.socketpair()
         with theirs:
             command = [sys.executable, "-P", "-m", "elasticjob_agent.keep.persist", str(theirs.fileno())]

@@ -1,12 +1,16 @@
 """A writer process between two commands: it is given up for a command that it does not answer, and for nothing else."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
+
+import psutil
 
 from elasticjob_agent.keep.persist.layout import SourceFile
 from elasticjob_agent.keep.persist.messages import Command, ListCommand, PartFiles, WriteCommand, WriterAnswer
-from elasticjob_agent.keep.persist.writer_process import STALL_S, WriterProcess
-from tests.integration.keep.namespaces import run_in_small_tmpfs
+from elasticjob_agent.keep.persist.writer_process import MOST_HUNG, STALL_S, WriterProcess
+from testing.waiting import eventually
+from tests.integration.keep.namespaces import run_beside_hung_directory, run_in_small_tmpfs
 from tests.integration.keep.parts import write_files
 from tests.integration.keep.persist.job_dirs import JOB, step_of
 
@@ -73,3 +77,14 @@ def test_steps_that_found_no_room_leave_it_to_a_later_one(keep_dir: Path, tmp_pa
         assert write(3) == ""
 
     run_in_small_tmpfs(shared, 8 << 20, act)
+
+
+def test_writers_that_cannot_be_killed_are_few_and_another_one_is_started_when_they_end(tmp_path: Path) -> None:
+    async def act(end_file_system: Callable[[], None]) -> None:
+        writer = WriterProcess(str(tmp_path / "hung"), JOB, stall_s=2.0)
+        eventually(lambda: "no further one is started" in answer_to_list(writer).error, within_s=60.0, what="the limit")
+        assert len(psutil.Process().children()) == MOST_HUNG
+        end_file_system()
+        eventually(lambda: "hang" not in answer_to_list(writer).error, within_s=60.0, what="another writer")
+
+    run_beside_hung_directory(tmp_path / "hung", act)
