@@ -162,9 +162,20 @@ class JobDir:
         with (
             translated(f"cannot use {self.path}"),
             opened_root(self._shared) as shared,
-            files.opened(self.path.name, below=shared) as fd,
+            self._opened_below(shared) as fd,
         ):
             identity.check(fd, self.path.name, self._identity)
+            yield fd
+
+
+    @contextlib.contextmanager
+    def _opened_below(self, shared: int) -> Iterator[int]:
+        with contextlib.ExitStack() as stack:
+            try:
+                fd = stack.enter_context(files.opened(self.path.name, below=shared))
+            except FileNotFoundError as error:
+                cure = "move it back, or suspend the job and remove keep.persistTo"
+                raise PersistRefused(f"{self.path} was moved away or deleted; {cure}") from error
             yield fd
 
 

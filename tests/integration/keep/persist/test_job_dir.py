@@ -164,6 +164,15 @@ def test_a_directory_that_is_missing_or_no_directory_is_named_in_the_error(tmp_p
             JobDir(tmp_path / name, JOB).open()
 
 
+def test_a_directory_that_was_deleted_while_the_job_runs_is_an_error_with_the_cure(directory: JobDir) -> None:
+    directory.path.rename(directory.path.with_name("away"))
+    with pytest.raises(PersistRefused) as caught:
+        directory.whole_steps()
+    assert str(caught.value) == (
+        f"{directory.path} was moved away or deleted; move it back, or suspend the job and remove keep.persistTo"
+    )
+
+
 def test_a_missing_folder_of_a_mounted_volume_is_made_for_the_group_of_the_volume(keep_dir: Path) -> None:
     keep_dir.mkdir(exist_ok=True)
     keep_dir.chmod(0o2775)
