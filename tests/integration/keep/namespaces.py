@@ -23,7 +23,8 @@ _REQUEST_BYTES = 1 << 17
 """The kernel refuses a smaller buffer than one for a whole write."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
-Act = Callable[[], Coroutine[None, None, None]]
+Acting = Coroutine[None, None, None]
+Act = Callable[[], Acting]
 
 
 def run_in_small_tmpfs(directory: Path, size: int, act: Act) -> None:
@@ -37,7 +38,7 @@ def run_without_inotify(act: Act) -> None:
     _run_apart(_forbid_inotify, act)
 
 
-def run_beside_hung_directory(directory: Path, act: Callable[[Callable[[], None]], Coroutine[None, None, None]]) -> None:
+def run_beside_hung_directory(directory: Path, act: Callable[[Callable[[], None]], Acting]) -> None:
     """Run `act` in a process for which this directory never answers; fail if it fails.
 
     Its argument is a function that ends the file system: each call that waits for it then fails.

@@ -167,7 +167,6 @@ class JobDir:
             identity.check(fd, self.path.name, self._identity)
             yield fd
 
-
     @contextlib.contextmanager
     def _opened_below(self, shared: int) -> Iterator[int]:
         with contextlib.ExitStack() as stack:

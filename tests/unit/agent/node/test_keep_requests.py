@@ -61,7 +61,7 @@ def test_the_begin_of_a_round_has_the_place_of_the_node() -> None:
     ("state", "restored", "in_use"),
     [
         pytest.param(ACTIVE, STEP, f"0badcafe.{STEP}", id="any node may read a step on disk that it cannot fetch"),
-        pytest.param(replace(ACTIVE, sources=persisted_sources("other")), None, f"other.{STEP}", id="all read it there"),
+        pytest.param(replace(ACTIVE, sources=persisted_sources("other")), None, f"other.{STEP}", id="all read it"),
         pytest.param(replace(ACTIVE, restore="", sources=""), None, "", id="no step is restored"),
     ],
 )
