@@ -36,7 +36,7 @@ class HoldingsRecord:
     """The parts that a node has for other nodes, and the port that serves them."""
 
     port: int
-    """The port of the node's keeper, at the address of its node record."""
+    """The port of the node's keeper, at the address of its node record; 0 if no other node can reach one."""
     steps: Holdings = field(default_factory=dict)
     persisted: PersistedStep | None = None
     """The newest whole step that this node has found in the shared directory."""
@@ -96,7 +96,7 @@ def _parse_older(text: str) -> tuple[PersistedStep, ...]:
 
 
 def _parse_port(text: str) -> int:
-    if not 0 < (port := parse_number(text, "port")) < _PORT_LIMIT:
+    if not 0 <= (port := parse_number(text, "port")) < _PORT_LIMIT:
         raise RecordError(f"holdings have port {text!r:.20}")
     return port
 

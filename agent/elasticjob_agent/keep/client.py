@@ -94,6 +94,8 @@ class KeeperClient(KeeperConnection):
         """Where peers reach the keeper; 0 if it does not listen."""
         self.progress = ProgressUpdate()
         """How far copying and committing are, as the keeper reported last."""
+        self.refused = ""
+        """Why the last keeper could not use the volume; empty if it could."""
         self.persist = PersistUpdate()
         """The knowledge of the shared directory, as the keeper reported last."""
         self.missed_seals = 0
@@ -114,16 +116,12 @@ class KeeperClient(KeeperConnection):
     async def start(self) -> None:
         """Start the keeper; return when it has opened and scanned the volume, or when another one has to be started.
 
-        A keeper that ends or hangs at its start is replaced, as later in its life.
-
-        Raises:
-            RequestRefused: the volume cannot be used.
+        A keeper that ends or hangs at its start, or cannot use the volume, is replaced, as later in its life.
         """
         try:
             await self._answered(self._connect(), START_S)
         except RequestRefused:
-            await self.close()
-            raise
+            return
         except KeeperError as error:
             logger.warning("%s; the agent tries again", error)
             if self._socket is None and self._restart is None:
@@ -314,8 +312,13 @@ class KeeperClient(KeeperConnection):
         yield replace(self._replayed.opened, trouble=trouble)
         yield from self._replayed.in_order(self._loop.time())
 
-    def _on_refused_volume(self, error: str) -> None:
-        self._on_notice(f"steps are not kept at present: {error}")
+    def _on_opened(self, error: str) -> None:
+        if error == self.refused:
+            return
+        self.refused = error
+        if error:
+            self._on_notice(f"steps are not kept at present: {error}")
+        self._on_progress(self.progress)
 
     def _on_event(self, message: Message) -> None:
         match message:

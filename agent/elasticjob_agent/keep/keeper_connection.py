@@ -91,8 +91,8 @@ class KeeperConnection:
         """Act on a message of the keeper, before the request that it may answer ends."""
         raise NotImplementedError
 
-    def _on_refused_volume(self, error: str) -> None:
-        """Act on a volume that the keeper cannot use; another one tries again after a pause."""
+    def _on_opened(self, error: str) -> None:
+        """Act on a new keeper that has opened the volume; with an error it could not, and another one tries again."""
         raise NotImplementedError
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -209,6 +209,7 @@ class KeeperConnection:
         self._ended.clear()
         self._loop.add_reader(ours, self._receive)
         pending, *_ = [self._request(request) for request in self._first_requests(trouble)]
+        pending.answer.add_done_callback(self._check_opened)
         self._connected.set()
         return pending
 
@@ -228,17 +229,17 @@ class KeeperConnection:
 
     def _connect_again(self) -> None:
         try:
-            pending = self._connect()
+            self._connect()
         except KeeperLost as error:
             logger.warning("%s; the agent tries again in %.1f s", error, self._pause_s)
             self._connect_later()
-        else:
-            pending.answer.add_done_callback(self._check_opened)
 
     def _check_opened(self, answer: "asyncio.Future[Answer]") -> None:
         """End a keeper that cannot use the volume; the next one tries again after a pause."""
-        if not answer.cancelled() and answer.exception() is None and answer.result().error:
-            self._on_refused_volume(answer.result().error)
+        if answer.cancelled() or answer.exception() is not None:
+            return
+        self._on_opened(answer.result().error)
+        if answer.result().error:
             self._kill()
 
     def _connect_later(self) -> None:

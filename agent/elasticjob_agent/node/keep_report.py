@@ -19,7 +19,7 @@ def keep_report(keeper: KeeperClient, commits: CommitMeter, persisted: Persisted
         copy_s=commits.copy_s,
         held_bytes=progress.held_bytes,
         skipped=progress.skipped,
-        degraded=progress.degraded,
+        degraded=f"steps are not kept at present: {keeper.refused}" if keeper.refused else progress.degraded,
         persisted_step=None if persisted is None else persisted.step.number,
         persisted_ns=0 if persisted is None else keeper.persisted_steps().get(persisted, 0),
     )
@@ -33,3 +33,8 @@ def late_reason(state: RendezvousState, restore_timeout_s: float) -> str:
         f"it was not here within {restore_timeout_s:g} s; raise keep.restoreTimeoutSeconds "
         "(--keep-restore-timeout): without that, older steps may be given up for the same reason"
     )
+
+
+def waiting_for_keeper(why: str) -> str:
+    """Return that a node waits for its keeper, without a full stop; `why` is what is in the keeper's way."""
+    return f"this node waits for its keeper: {why}; repair its directory in memory (--keep-dir), or delete the pod"

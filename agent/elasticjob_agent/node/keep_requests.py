@@ -81,7 +81,7 @@ def peers_request(state: RendezvousState, keepers: Mapping[Member, KeeperEntry],
 
 
 def _peer(member: Member, keeper: KeeperEntry | None) -> PeerRecord:
-    if keeper is None:
+    if keeper is None or not keeper.address.port:
         return PeerRecord(member.token)
     return PeerRecord(member.token, keeper.address.host, keeper.address.port, keeper.machine)
 

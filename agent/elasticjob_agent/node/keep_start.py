@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from elasticjob_agent.keep.keeper.errors import KeeperError
+from elasticjob_agent.errors import UsageError
 from elasticjob_agent.keep.keeper.messages import OpenRequest
 from elasticjob_agent.node.keep_dir import KeepDir, KeepDirError, claim_keep_dir
 from elasticjob_agent.node.keep_settings import KeepSettings
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @contextlib.asynccontextmanager
 async def keeping_steps(settings: KeepSettings, identity: NodeIdentity, etcd: Etcd) -> AsyncIterator[NodeKeep | None]:
-    """Yield the kept steps of this node while its keeper runs; None if none can be started, which is logged.
+    """Yield the kept steps of this node while its keeper runs; None if it has no directory, which is logged.
 
     At the end of the job, or when the node leaves, the memory is given up. After an error the next agent gets it.
     """
@@ -52,9 +52,11 @@ async def _start(settings: KeepSettings, identity: NodeIdentity, etcd: Etcd) -> 
         volume = _open_request(settings, identity, root)
         keep = NodeKeep(volume, KeeperLister(etcd, identity.keys), settings)
         await keep.start()
-    except (KeeperError, KeepDirError) as error:
+    except KeepDirError as error:
+        if settings.persist is not None:  # without a keeper the steps there cannot be restored, and none is given up
+            raise UsageError(f"--keep-dir {settings.directory}: {error}") from error
         log.warning("this node keeps no steps: %s", error)
-        return None, directory
+        return None, None
     return keep, directory
 
 

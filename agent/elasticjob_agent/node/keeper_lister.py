@@ -22,6 +22,7 @@ class KeeperEntry:
     """The keeper of one live node."""
 
     address: Address
+    """Its port is 0 if no other node can reach it."""
     machine: str
     """The name of its host."""
     steps: Holdings

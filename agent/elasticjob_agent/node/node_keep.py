@@ -7,6 +7,7 @@ round restores is waited for, up to the limit of the job. Peers are read from et
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
@@ -21,7 +22,7 @@ from elasticjob_agent.keep.rules.persisting import newest_of_lineages
 from elasticjob_agent.monitoring.last_report import LastReport
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.commit_meter import CommitMeter
-from elasticjob_agent.node.keep_report import keep_report, late_reason
+from elasticjob_agent.node.keep_report import keep_report, late_reason, waiting_for_keeper
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
 from elasticjob_agent.node.memory_source import MemorySource
@@ -91,13 +92,13 @@ class NodeKeep(KeepPort):
             )
         self._shared.report_last = lambda: self.last_report.wait(self.on_report)
         self._shared.on_trouble = self._notify_report
-        self._last_news: tuple[bool, bool] = (False, False)
+        self._last_news: tuple[bool, ...] = (False, False, False)
         self._last_persist_news: tuple[str | bool, int] = (False, 0)
         self._tasks: set[asyncio.Task[None]] = set()
         self._error: BaseException | None = None
 
     async def start(self) -> None:
-        """Start the keeper, and return when it has scanned the volume; raise KeeperError.
+        """Start the keeper, and return when it has scanned the volume, or another one tries to use it again.
 
         The shared directory is listed, too, unless it does not answer soon. Then the node waits for it in its job.
         """
@@ -108,13 +109,14 @@ class NodeKeep(KeepPort):
 
     @property
     def holdings(self) -> HoldingsRecord | None:
-        """The parts that this node has, as last known; None if no other node can reach its keeper."""
-        if not self._keeper.port:
+        """The parts that this node has, as last known; None if no other node needs to know of its keeper."""
+        # Also without one, a node with a shared directory shows whether it has listed that.
+        if not self._keeper.port and self._shared.has_listed is None:
             return None
         steps = newest_of_lineages(self._shared.eligible)
         return HoldingsRecord(
             port=self._keeper.port,
-            steps=self._keeper.holdings,
+            steps=self._keeper.holdings if self._keeper.port else {},
             persisted=next(iter(steps), None),
             older=tuple(steps[1 : 1 + MAX_OLDER]),
             has_listed=self._shared.has_listed,
@@ -202,13 +204,18 @@ class NodeKeep(KeepPort):
 
     @property
     def _waits_for(self) -> str:
-        return "" if self._round is not None and self._round.has_started else self._shared.trouble
+        known = self._round
+        if known is None:
+            return self._shared.trouble
+        if known.has_started:
+            return ""
+        return (known.phase is RestorePhase.PREPARING and known.awaited_keeper) or self._shared.trouble
 
     def _notice_progress(self) -> None:
         """Report soon if the first step is committed, or if the keeper is degraded or no longer so."""
         progress = self._keeper.progress
         self._commits.note_committed(progress.committed)
-        news = progress.committed is not None, bool(progress.degraded)
+        news = progress.committed is not None, bool(progress.degraded), bool(self._keeper.refused)
         if news != self._last_news:
             self._last_news = news
             self.on_report()
@@ -260,9 +267,11 @@ class NodeKeep(KeepPort):
         """Enter the round as soon as a keeper answers, within the time that one needs to start; raise one of _FAULTS.
 
         A step is given up for good if it cannot be restored. A keeper that is being replaced is no fault of the step.
-        Neither is an etcd that does not answer. It is waited for as long as this node has its session.
+        Neither is an etcd that does not answer. It is waited for as long as this node has its session. So is a keeper
+        if the step is on disk: no node of a job with such a step lets the training begin below it.
         """
-        until_s = asyncio.get_running_loop().time() + START_S
+        is_on_disk = persisted_to_restore(known.state) is not None
+        until_s = math.inf if is_on_disk else asyncio.get_running_loop().time() + START_S
         while True:
             try:
                 return await self._enter(known)
@@ -273,6 +282,9 @@ class NodeKeep(KeepPort):
                 if not (may_answer or is_of_etcd):
                     raise
                 log.warning("round %d: %s; the step is not given up yet", known.state.round, error)
+                if is_on_disk:
+                    known.awaited_keeper = waiting_for_keeper(self._keeper.refused or str(error))
+                    self.on_report()
             known.phase = RestorePhase.PREPARING
             await asyncio.sleep(_AGAIN_S)
 

@@ -19,6 +19,8 @@ class PreparedRound:
     """The variables of Keep for the workers of the round."""
     has_started: bool = False
     """Whether its workers have started on this node."""
+    awaited_keeper: str = ""
+    """Why the keeper does not work that is to look for the persisted step, as a sentence without its full stop."""
     task: asyncio.Task[None] | None = None
     peers: asyncio.Task[None] | None = None
 

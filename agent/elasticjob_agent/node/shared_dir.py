@@ -11,6 +11,7 @@ from typing import Any
 from elasticjob_agent.keep.client import KeeperClient
 from elasticjob_agent.keep.keeper.errors import KeeperError, RequestRefused, StepRefused
 from elasticjob_agent.keep.rules.persisting import eligible, has_missed_rounds
+from elasticjob_agent.node.keep_report import waiting_for_keeper
 from elasticjob_agent.node.keep_settings import KeepSettings, PersistSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
 from elasticjob_agent.node.node_drain import EndingJob, NodeDrain
@@ -122,6 +123,8 @@ class SharedDir:
         return not self._has_listed and not self._may_begin_anew
 
     def _waiting_text(self) -> str:
+        if self._keeper.refused:
+            return waiting_for_keeper(self._keeper.refused)
         why = self._keeper.persist.error or f"{self._persist.directory} has not answered yet"
         return f"this node waits until keep.persistTo can be listed: {why}; {_CURE}"
 

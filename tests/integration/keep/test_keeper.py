@@ -305,16 +305,26 @@ async def test_an_orderly_end_leaves_the_volume_or_erases_it(keep_dir: Path) -> 
     assert list_names(keep_dir.parent) == []
 
 
+def remove(file: Path) -> None:
+    """Remove a file."""
+    file.unlink()
+
+
 @pytest.fixture
 def file(keep_dir: Path) -> Path:
     keep_dir.write_text("a file")
     return keep_dir
 
 
-async def test_a_directory_that_cannot_be_used_is_an_error_with_its_cause(file: Path) -> None:
-    with pytest.raises(RequestRefused, match=f"cannot use {file}: Not a directory"):
-        async with keeper(file):
-            pass
+async def test_a_directory_that_cannot_be_used_is_reported_once_with_its_cause_and_used_when_it_can(file: Path) -> None:
+    why = f"cannot use {file}: Not a directory"
+    async with keeper(file) as client:
+        await aeventually(lambda: client.restarts > 1, what="further keepers")
+        assert (client.refused, client.notices) == (why, [f"steps are not kept at present: {why}"])
+        remove(file)
+        await aeventually(lambda: not client.refused, what="a keeper that can use it")
+        publish(await client.begin(), "step-5")
+        await aeventually(lambda: client.holdings)
 
 
 async def test_the_volume_of_another_run_is_empty(keep_dir: Path) -> None:

@@ -334,6 +334,33 @@ async def test_a_node_without_a_shared_directory_gives_no_persisted_step_up(keep
         await keep.close(erase=True)
 
 
+@pytest.fixture
+def file(keep_dir: Path) -> Path:
+    """A file in the place of the volume, until `give_back`."""
+    keep_dir.mkdir()
+    take_away(keep_dir)
+    return keep_dir
+
+
+async def test_a_node_whose_volume_cannot_be_used_waits_for_it_and_gives_no_persisted_step_up(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elasticjob_agent.node.node_keep.START_S", 0.2)
+    async with persisting_node(file, tmp_path / "shared", 7) as keep:
+        record = keep.holdings
+        assert record is not None
+        assert (record.port, record.has_listed) == (0, False)
+        await until_waiting(keep, RESTORING, f"this node waits for its keeper: cannot use {file}: Not a directory")
+        assert f"cannot use {file}: Not a directory" in keep.report().degraded
+        give_back(file)
+        await until_complete(keep, RESTORING)
+        assert contents(Path(keep.variables()[constants.ENV_KEPT])) == WHOLE
+        record, report = keep.holdings, keep.report()
+        assert record is not None
+        assert (record.port > 0, record.has_listed) == (True, True)
+        assert (report.is_waiting, report.persist_error, report.degraded) == (False, "", "")
+
+
 async def test_what_is_listed_counts_only_with_the_state(keep_dir: Path, tmp_path: Path) -> None:
     shared = tmp_path / "shared"
     async with persisting_node(keep_dir, shared, 7) as keep:

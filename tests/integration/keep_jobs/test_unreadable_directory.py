@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from elasticjob_agent.node.keep_dir import claim_keep_dir
+from elasticjob_api.keys import cli_prefix
 from testing.waiting import eventually
 from tests.integration.keep_jobs.conftest import MakeTraining
 from tests.integration.keep_jobs.training_fleet import TrainingFleet
@@ -109,6 +111,26 @@ def test_a_lost_node_is_replaced_while_the_directory_is_away_because_memory_has_
     assert [report.is_waiting for report in fleet.reports() if report is not None] == [False, False]
     fleet.finish()
     fleet.kill_all()
+
+
+def test_a_job_whose_nodes_cannot_use_their_memory_begins_below_no_step(
+    training: MakeTraining, shared: Path, keep_dir: Path
+) -> None:
+    first = run_until_step(training, shared, 5)
+    again = training("2", 1, persist_to=shared, run_id=first.run_id, has_volume=False)
+    claimed = [claim_keep_dir(keep_dir, cli_prefix(first.run_id), slot=None) for _ in range(2)]
+    for each in claimed:
+        each.volume.touch()
+        each.close()
+    for _ in range(2):
+        again.run_training()
+    await_waiting(again, 2, "Not a directory")
+    assert again.rounds() == set()
+    for each in claimed:
+        each.volume.unlink()
+    again.await_round(1, 2)
+    assert again.restored(1) == {5}
+    assert again.finish_all() == [0, 0]
 
 
 def test_a_node_that_was_started_without_the_directory_gives_no_step_up(training: MakeTraining, shared: Path) -> None:

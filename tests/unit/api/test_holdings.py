@@ -35,6 +35,10 @@ def test_a_node_that_has_nothing_still_has_a_port() -> None:
     assert decode_holdings(b"k1 1 - -") == HoldingsRecord(port=1)
 
 
+def test_a_node_whose_keeper_cannot_be_reached_has_port_0() -> None:
+    assert decode_holdings(b"k1 0 - - listed=no") == HoldingsRecord(port=0, has_listed=False)
+
+
 def test_a_persisted_step_is_beside_those_in_memory() -> None:
     record = HoldingsRecord(port=1, persisted=PersistedStep("0badcafe", KeptStep(OLD, 90, 2)))
     assert encode_holdings(record) == b"k1 1 0badcafe.6.0000000f.90.2 -"
@@ -108,7 +112,7 @@ def test_words_of_a_newer_version_are_ignored() -> None:
         pytest.param(b"{}", id="JSON"),
         pytest.param(b"k1 1 -", id="no steps"),
         pytest.param(b"k1  - -", id="no port"),
-        pytest.param(b"k1 0 - -", id="port 0"),
+        pytest.param(b"k1 -1 - -", id="a port below 0"),
         pytest.param(b"k1 65536 - -", id="a port too high"),
         pytest.param(b"k1 +80 - -", id="a port with a sign"),
         pytest.param(b"k1 80\n - -", id="a port with a line break"),

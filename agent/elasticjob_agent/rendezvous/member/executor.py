@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from elasticjob_agent.rendezvous.leader.election import Election
+from elasticjob_agent.rendezvous.member.no_keep import NoKeep
 from elasticjob_agent.rendezvous.member.session import Session
 from elasticjob_agent.rendezvous.protocol import transactions
-from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, NoKeep, WorkersPort
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, WorkersPort
 from elasticjob_agent.rendezvous.protocol.keep.state_words import round_after_failed_restore
 from elasticjob_agent.rendezvous.protocol.member_plan import Step, StepKind
 from elasticjob_agent.rendezvous.protocol.ranks import assignment

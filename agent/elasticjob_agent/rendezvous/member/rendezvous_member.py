@@ -15,6 +15,7 @@ from elasticjob_agent.rendezvous.member.executor import StepContext, StepExecuto
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.leader_monitor import LeaderMonitor
 from elasticjob_agent.rendezvous.member.link_listener import LinkListener
+from elasticjob_agent.rendezvous.member.no_keep import NoKeep
 from elasticjob_agent.rendezvous.member.session import (
     LOG_AGAIN_S,
     RETRY_S,
@@ -24,7 +25,7 @@ from elasticjob_agent.rendezvous.member.session import (
     next_identity,
 )
 from elasticjob_agent.rendezvous.protocol import mass_loss_grace, transactions
-from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, NoKeep, Outcome, WorkersPort
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, Outcome, WorkersPort
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_agent.rendezvous.protocol.member_plan import (
     MemberState,

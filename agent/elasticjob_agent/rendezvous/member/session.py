@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 from elasticjob_agent.rendezvous.errors import NoSpec, Unreachable
 from elasticjob_agent.rendezvous.member import join, store_reset
 from elasticjob_agent.rendezvous.member.join import JobRequirements, NodeIdentity, Ports, Watching
+from elasticjob_agent.rendezvous.member.no_keep import NoKeep
 from elasticjob_agent.rendezvous.member.store_reset import SessionSnapshot
-from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, NoKeep
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity, VersionedNode
 from elasticjob_api.holdings import HoldingsRecord

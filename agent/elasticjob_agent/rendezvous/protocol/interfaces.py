@@ -72,34 +72,6 @@ class KeepPort(Protocol):
         """
 
 
-class NoKeep(KeepPort):
-    """A node without a keeper."""
-
-    def __init__(self) -> None:
-        self.on_change = lambda: None
-
-    @property
-    def holdings(self) -> None:
-        """There are none."""
-
-    async def seal(self) -> None:
-        """Do nothing."""
-
-    def observe(self, me: Member, *, link_secret: bytes | None, leads: bool) -> None:
-        """Do nothing."""
-
-    def restore_phase(self, state: RendezvousState) -> RestorePhase:
-        """Return that the step cannot be restored, if there is one."""
-        return RestorePhase.FAILED if state.restore else RestorePhase.NOT_NEEDED
-
-    def report_start(self) -> None:
-        """Do nothing."""
-
-    def lingers(self, _state: RendezvousState) -> bool:
-        """Return False: it has nothing that others need."""
-        return False
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The end of a node's part in the job."""

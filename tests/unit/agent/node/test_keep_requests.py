@@ -103,6 +103,12 @@ def test_peers_have_their_addresses_in_rank_order_and_unknown_ones_have_none() -
     assert [(peer.member, peer.port) for peer in peers.leaving] == [(LEAVER.token, 7009)]
 
 
+def test_a_peer_whose_keeper_cannot_be_reached_has_no_address() -> None:
+    unreachable = replace(KEEPERS[MEMBERS[1]], address=Address("10.0.0.1", 0))
+    peers = keep_requests.peers_request(ACTIVE, {**KEEPERS, MEMBERS[1]: unreachable}, leads=False)
+    assert [peer.host for peer in peers.members] == ["10.0.0.1", "", "10.0.0.1", ""]
+
+
 def test_only_the_leaders_keeper_gets_the_nodes_that_leave() -> None:
     assert keep_requests.peers_request(ACTIVE, KEEPERS, leads=False).leaving == ()
 

@@ -8,8 +8,9 @@ import pytest
 
 from elasticjob_agent.rendezvous.errors import NoSpec, Unreachable
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_agent.rendezvous.member.no_keep import NoKeep
 from elasticjob_agent.rendezvous.member.session import SPEC_TIMEOUT_S, Session, SessionFactory, next_identity
-from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, NoKeep
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
 from elasticjob_api import records
 from elasticjob_api.holdings import HoldingsRecord, decode_holdings

@@ -6,8 +6,9 @@ With an operator, it owns the slots and replaces lost pods. Without one the test
 from collections.abc import Mapping
 from dataclasses import replace
 
+from elasticjob_agent.rendezvous.member.no_keep import NoKeep
 from elasticjob_agent.rendezvous.protocol import membership, ranks
-from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, NoKeep
+from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
 from elasticjob_agent.rendezvous.protocol.leader_plan import plan
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
 from elasticjob_api import records, rendezvous_state

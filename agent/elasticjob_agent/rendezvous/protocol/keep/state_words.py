@@ -43,14 +43,17 @@ def awaited_lists(
     """Return the members of a round that has not closed yet whose list of the shared directory it has to wait for.
 
     A node that has not listed the directory may miss a step that is there. So nothing may begin below it. A step that
-    is whole in memory is enough if any node has listed the directory: then no newer one is there. `holdings` are those
-    of all live nodes, and `ready` the rounds for which they were ready.
+    is whole in memory is enough if any node has listed the directory: then no newer one is there. But a member without
+    a keeper could not restore it, and would give it up. `holdings` are those of all live nodes, and `ready` the rounds
+    for which they were ready.
     """
     # A node that is not ready yet may not know that rounds went on without it.
     late = {member for member in holdings if closed.cause is not Cause.FIRST and ready.get(member) != closed.round}
     waiting = [member for member in closed.members if _awaits_list(holdings.get(member), is_late=member in late)]
     is_known = any(_knows_directory(record) for member, record in holdings.items() if member not in late)
-    return [] if is_known and closed.restore and persisted_to_restore(closed) is None else waiting
+    if is_known and closed.restore and persisted_to_restore(closed) is None:
+        return [member for member in waiting if not holdings[member].port]
+    return waiting
 
 
 def _awaits_list(record: HoldingsRecord | None, *, is_late: bool) -> bool:

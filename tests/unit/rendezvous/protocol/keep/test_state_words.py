@@ -171,6 +171,7 @@ def looked(has_listed: bool | None, *, memory: bool = False, disk: bool = False)
 
 
 LISTED, UNLISTED, UNKNOWN = True, False, None
+KEEPERLESS = HoldingsRecord(port=0, has_listed=False)
 
 
 @pytest.mark.parametrize(
@@ -181,6 +182,8 @@ LISTED, UNLISTED, UNKNOWN = True, False, None
         pytest.param([looked(UNLISTED)] * 3, "[0, 1, 2]", id="no node has listed it"),
         pytest.param([looked(UNLISTED, memory=True)] * 3, "[0, 1, 2]", id="a newer step may be there"),
         pytest.param([looked(UNLISTED, memory=True), looked(LISTED), looked(UNLISTED)], "", id="memory has the newest"),
+        pytest.param([KEEPERLESS, looked(LISTED, memory=True), looked(UNLISTED)], "[0]", id="it can restore nothing"),
+        pytest.param([KEEPERLESS] * 3, "[0, 1, 2]", id="no node can list it"),
         pytest.param([looked(UNLISTED), looked(LISTED, disk=True), looked(LISTED)], "[0]", id="each one reads it"),
         pytest.param([looked(UNLISTED, memory=True), looked(LISTED, disk=True), looked(LISTED)], "[0]", id="newer"),
         pytest.param([looked(UNLISTED, disk=True)] * 3, "[0, 1, 2]", id="found before the state was known"),
