@@ -2,67 +2,19 @@
 
 import contextlib
 import signal
-from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
 
 from elasticjob_agent.keep.keeper.errors import RequestRefused
-from elasticjob_agent.keep.persist.layout import job_dir_name, whole_name
 from elasticjob_api.kept_steps import KeptStep, Lineage, PersistedStep
 from testing.waiting import aeventually
-from tests.integration.keep.keeper_group import GroupNode, KeeperGroup, keeper_group
-from tests.integration.keep.keepers import JOB, RUN
+from tests.integration.keep.keeper_group import GroupNode, keeper_group
+from tests.integration.keep.keepers import RUN
 from tests.integration.keep.namespaces import run_in_small_tmpfs
 from tests.integration.keep.parts import contents
-
-
-def path_of(shared: Path, step: KeptStep) -> Path:
-    """Return the final name of a step."""
-    return shared / job_dir_name(JOB) / whole_name(PersistedStep(RUN, step))
-
-
-def whole_numbers(shared: Path) -> list[int]:
-    """Return the numbers of the whole steps."""
-    found = [path.name.split(".")[0] for path in (shared / job_dir_name(JOB)).glob("step-*")]
-    return sorted(int(name.removeprefix("step-")) for name in found)
-
-
-async def until_whole(shared: Path, step: KeptStep) -> Path:
-    """Return the directory of a step as soon as it is whole."""
-    path = path_of(shared, step)
-    await aeventually(path.exists, what=f"{path} exists")
-    return path
-
-
-@dataclass
-class Training:
-    """Publishes one step after the other in the rounds of a group."""
-
-    group: KeeperGroup
-    shared: Path
-    number: int = 0
-
-    async def publish(self) -> KeptStep:
-        """Publish the next step; return when it is committed."""
-        self.number += 1
-        self.group.publish(self.number, 1000)
-        step = self.group.step(self.number)
-        await self.group.until_committed(step)
-        return step
-
-    async def until_whole(self) -> KeptStep:
-        """Publish until a step that was published since is whole on disk; return it."""
-        published: list[KeptStep] = []
-
-        async def has_whole() -> bool:
-            published.append(await self.publish())
-            return any(path_of(self.shared, step).exists() for step in published)
-
-        is_found: bool = await aeventually(has_whole, what="a step is whole")
-        assert is_found
-        return max(step for step in published if path_of(self.shared, step).exists())
+from tests.integration.keep.persist.persisting_group import Training, path_of, until_whole, whole_numbers
 
 
 def writer_of(node: GroupNode) -> psutil.Process:
@@ -106,38 +58,6 @@ async def test_one_node_writes_a_step_that_each_node_has(keep_dir: Path, tmp_pat
         assert sum(count > 1 << 20 for count in written) == 1, f"only one node writes it: {written}"
 
 
-async def test_the_newest_steps_stay_and_older_ones_go(keep_dir: Path, tmp_path: Path) -> None:
-    async with keeper_group(keep_dir, persist_to=tmp_path, persist_keep=2) as group:
-        nodes = [await group.add(slot) for slot in range(2)]
-        await group.round(*nodes)
-        training = Training(group, tmp_path)
-        steps = [await training.until_whole() for _ in range(4)]
-        await aeventually(lambda: len(whole_numbers(tmp_path)) <= 2, what="two steps stay")
-        assert max(whole_numbers(tmp_path)) >= steps[-1].number
-
-
-async def test_higher_steps_of_another_branch_stay_until_the_training_has_passed_them(
-    keep_dir: Path, tmp_path: Path
-) -> None:
-    """The training begins anew when nothing could read the directory at its start."""
-    async with keeper_group(keep_dir, persist_to=tmp_path, persist_keep=2, first_round=10) as group:
-        nodes = [await group.add(slot) for slot in range(2)]
-        await group.round(*nodes)
-        training = Training(group, tmp_path)
-        await training.until_whole()
-        higher = [path_of(tmp_path, KeptStep(Lineage(9, "branch"), number, 2)) for number in (500, 510, 520)]
-        for path in higher:
-            path.mkdir()
-        for _ in range(3):
-            await training.until_whole()
-        await aeventually(lambda: len(whole_numbers(tmp_path)) <= 4, what="two of each branch stay")
-        assert [path.exists() for path in higher] == [False, True, True]
-        training.number = 600
-        for _ in range(2):
-            await training.until_whole()
-        await aeventually(lambda: not any(path.exists() for path in higher), what="the training has passed them")
-
-
 async def test_nothing_is_persisted_before_its_time(keep_dir: Path, tmp_path: Path) -> None:
     async with keeper_group(keep_dir, persist_to=tmp_path, persist_every_s=3600.0) as group:
         nodes = [await group.add(slot) for slot in range(2)]
@@ -157,41 +77,6 @@ async def test_another_leader_goes_on(keep_dir: Path, tmp_path: Path) -> None:
         await training.until_whole()
         group.set_peers(nodes[1])
         await training.until_whole()
-
-
-async def test_a_restored_step_that_the_workers_read_is_not_removed(keep_dir: Path, tmp_path: Path) -> None:
-    async with keeper_group(keep_dir, persist_to=tmp_path, persist_keep=3) as group:
-        # Two more steps may become whole before the round begins: the one that is written, and the last committed one.
-        nodes = [await group.add(slot) for slot in range(2)]
-        await group.round(*nodes)
-        training = Training(group, tmp_path)
-        await training.until_whole()
-        used = group.step(max(whole_numbers(tmp_path)))
-        await group.round(*nodes, in_place=PersistedStep(RUN, used))
-        for node in nodes:
-            assert node.kept == path_of(tmp_path, used)
-        newer = {(await training.until_whole()).number for _ in range(5)}
-        await aeventually(lambda: len(whole_numbers(tmp_path)) <= 4, what="older steps are removed")
-        assert len(newer) == 5
-        assert path_of(tmp_path, used).exists()
-
-
-async def test_steps_that_earlier_rounds_wrote_at_their_end_go_though_no_further_one_is_written(
-    keep_dir: Path, tmp_path: Path
-) -> None:
-    """A job that is suspended before a step is due writes one step each time."""
-    steps = [KeptStep(Lineage(number, "ended"), number, 1) for number in range(1, 6)]
-    options = {"persist_to": tmp_path, "persist_keep": 2, "persist_every_s": 3600.0}
-    async with keeper_group(keep_dir, first_round=len(steps) + 1, **options) as group:
-        node = await group.add(0)
-        await aeventually(lambda: node.client.persist.is_listed, what="the directory of the job")
-        for step in steps:
-            path_of(tmp_path, step).mkdir()
-        node.client.list_again(1)
-        await aeventually(lambda: len(node.client.persisted_steps()) == len(steps), what="the list")
-        await group.round(node, in_place=PersistedStep(RUN, steps[-1]))
-        await aeventually(lambda: len(whole_numbers(tmp_path)) <= 2, what="two steps stay")
-        assert whole_numbers(tmp_path) == [4, 5]
 
 
 async def test_nodes_with_different_file_systems_persist_nothing_and_say_why(keep_dir: Path, tmp_path: Path) -> None:
