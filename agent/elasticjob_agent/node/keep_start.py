@@ -54,7 +54,8 @@ async def _start(settings: KeepSettings, identity: NodeIdentity, etcd: Etcd) -> 
         await keep.start()
     except KeepDirError as error:
         if settings.persist is not None:  # without a keeper the steps there cannot be restored, and none is given up
-            raise UsageError(f"--keep-dir {settings.directory}: {error}") from error
+            cure = "name a directory in memory that this user may write, such as /dev/shm"
+            raise UsageError(f"--keep-dir {settings.directory}: {error}; {cure}") from error
         log.warning("this node keeps no steps: %s", error)
         return None, None
     return keep, directory

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from elasticjob_api.exit_codes import ExitCode
 from testing.waiting import eventually
 from tests.integration.keep_jobs.conftest import MakeTraining
 
@@ -144,6 +145,15 @@ def test_without_the_options_no_worker_is_told_of_a_directory_and_none_is_made(
     assert [point["keeps"] for point in fleet.points() if point["point"] == "running"] == [False, False]
     assert fleet.restored(2) == {None}
     assert [*keep_dir.iterdir()] == []
+
+
+def test_without_a_usable_directory_no_agent_joins_a_job_that_may_have_steps_on_disk(
+    training: MakeTraining, tmp_path: Path
+) -> None:
+    fleet = training("1", 1, keep_dir=tmp_path / "missing", persist_to=tmp_path, has_volume=False)
+    fleet.run_training()
+    assert fleet.await_ends(40) == [ExitCode.USAGE]
+    assert f"--keep-dir {tmp_path / 'missing'}: cannot use" in fleet.log_of(0).read_text()
 
 
 def test_without_a_usable_directory_the_training_runs_and_the_agent_reports_it_once(
