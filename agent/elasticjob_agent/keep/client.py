@@ -95,7 +95,7 @@ class KeeperClient(KeeperConnection):
         self.progress = ProgressUpdate()
         """How far copying and committing are, as the keeper reported last."""
         self.refused = ""
-        """Why the last keeper could not use the volume; empty if it could."""
+        """Why the last keeper has not opened the volume; empty if it has."""
         self.persist = PersistUpdate()
         """The knowledge of the shared directory, as the keeper reported last."""
         self.missed_seals = 0

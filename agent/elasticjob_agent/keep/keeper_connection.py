@@ -92,7 +92,7 @@ class KeeperConnection:
         raise NotImplementedError
 
     def _on_opened(self, error: str) -> None:
-        """Act on a new keeper that has opened the volume; with an error it could not, and another one tries again."""
+        """Act on a new keeper that has opened the volume; with an error it has not, and another one tries again."""
         raise NotImplementedError
 
     # --- requests ----------------------------------------------------------------------------------------------------
@@ -305,4 +305,6 @@ class KeeperConnection:
         if self._is_open and self._loop.time() - self._began_s > _LONG_LIFE_S:
             self._pause_s = self._first_pause_s
         logger.warning("the keeper ended with code %s; another one starts in %.2f s", code, self._pause_s)
+        if not self._is_open:
+            self._on_opened(f"the keeper ended with code {code} before it could use its directory")
         self._connect_later()

@@ -360,5 +360,6 @@ async def test_a_keeper_that_never_opens_its_volume_is_replaced_after_longer_and
     monkeypatch.setattr(f"{connection}._LONG_LIFE_S", 0.0)
     async with keeper(keep_dir) as client:
         await aeventually(lambda: client.restarts >= 3, what="three keepers have ended")
+        assert client.refused == "the keeper ended with code -9 before it could use its directory"
     pauses = [record.message.split()[-2] for record in caplog.records if "another one starts" in record.message]
     assert pauses[:3] == ["0.01", "0.02", "0.04"]
