@@ -173,9 +173,9 @@ class KeepMachine(RuleBasedStateMachine):
     def the_directory_does_not_answer(self, index: int) -> None:
         self.job.hide_directory(self.node(index))
 
-    @rule()
-    def a_persisted_step_is_removed(self) -> None:
-        self.job.damage_directory()
+    @rule(choice=st.sampled_from([0, 0, 1, 2]))
+    def a_persisted_step_is_removed(self, choice: int) -> None:
+        self.job.damage_directory(choice)
 
     @rule(index=indices)
     def a_node_crashes(self, index: int) -> None:

@@ -77,10 +77,12 @@ class JobLosses(JobCopies):
         was, node.can_list = node.can_list, False
         return was
 
-    def damage_directory(self) -> bool:
-        """Let the newest step of the shared directory be gone, as if a person had removed it."""
-        was, self.persisted = self.persisted, self.persisted[:-1]
-        return bool(was)
+    def damage_directory(self, choice: int = 0) -> bool:
+        """Let a step of the shared directory be gone, as if a person had removed it: by default the newest one."""
+        if not self.persisted:
+            return False
+        self.persisted.pop(-1 - choice % len(self.persisted))
+        return True
 
     def show_directory(self, node: SimNode) -> bool:
         """End that."""

@@ -45,7 +45,7 @@ _OF_DIRECTORY = {"persist", "list", "show"}
 
 FAULTS: dict[str, Act] = {
     "hide": lambda job, node, _: job.hide_directory(node),
-    "damage": lambda job, _node, _: job.damage_directory(),
+    "damage": lambda job, _node, random: job.damage_directory(random.choice([0, 0, 1, 2])),
     "worker": lambda job, node, _: job.fail_worker(node),
     "crash": lambda job, node, _: job.crash(node),
     "cut off": lambda job, node, _: job.cut_off(node),
