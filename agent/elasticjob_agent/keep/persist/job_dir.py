@@ -8,7 +8,7 @@ import contextlib
 import os
 import secrets
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from elasticjob_agent.keep.persist import files, identity, layout, markers
@@ -27,6 +27,8 @@ class JobDir:
     def __init__(self, shared: Path, job: str) -> None:
         """`shared` is the directory of all jobs; `job` the prefix of the job's keys."""
         self.path = shared / layout.job_dir_name(job)
+        self.on_file: Callable[[], None] = lambda: None
+        """Called for each file of a step that is looked at: there may be so many that this takes minutes."""
         self._shared = shared
         self._identity: DirectoryIdentity | None = None
         """That of the directory that was opened first; no other one is used later."""
@@ -74,7 +76,7 @@ class JobDir:
                 raise WholeStepRefused(f"{self.path / name} does not exist on this node")
             with files.opened(name, below=fd) as whole:
                 try:
-                    for _ in files.walk(whole):
+                    for _ in self._walk(whole):
                         pass
                 except PersistRefused as error:
                     raise WholeStepRefused(str(error)) from error
@@ -125,12 +127,11 @@ class JobDir:
             if files.rename_new(layout.FILES, name, below=unfinished, into=fd):
                 os.fsync(fd)
 
-    @staticmethod
-    def _check_files(unfinished: int, merged: dict[str, PersistedFile]) -> None:
+    def _check_files(self, unfinished: int, merged: dict[str, PersistedFile]) -> None:
         """Delete what belongs to no part; raise PersistError if a file is missing or has another size."""
         with files.opened(layout.FILES, below=unfinished) as fd:
             sizes = {}
-            for name, found in list(files.walk(fd)):
+            for name, found in list(self._walk(fd)):
                 if name in merged:
                     sizes[name] = found.st_size
                     continue
@@ -155,6 +156,11 @@ class JobDir:
         """Delete what was thrown away; this can take long."""
         with self._opened() as fd:
             TrashDir(Path(layout.TRASH), below=fd).empty()
+
+    def _walk(self, fd: int) -> Iterator[tuple[str, os.stat_result]]:
+        for each in files.walk(fd):
+            self.on_file()
+            yield each
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:

@@ -76,11 +76,11 @@ _NAMES = {kind: name for name, kind in _KINDS.items()}
 
 @dataclass(frozen=True, slots=True)
 class WriterAnswer:
-    """Progress, or the end, of one command."""
+    """Progress of any command, or the end of one."""
 
     command: int
     is_end: bool = True
-    """False: it makes progress."""
+    """False: there is progress, of whatever command."""
     error: str = ""
     is_of_step: bool = False
     """Whether the error is that of the checked step alone: the directory can be read."""

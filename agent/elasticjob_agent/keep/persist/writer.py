@@ -55,6 +55,8 @@ class Writer:
         """The number of the last command when the last cancellation came: no earlier write goes on."""
         self._id = ""
         self._throttle = Throttle()
+        self._reported_s = time.monotonic()
+        directory.on_file = self.report_progress
 
     def run(self) -> None:
         """Serve until the keeper ends; raise PersistError if it sends what is no command."""
@@ -143,9 +145,11 @@ class Writer:
         if number < self._cancelled:
             raise WriteCancelledError("the write was ended by another one")
 
-    def report_progress(self, number: int) -> None:
-        """Let the keeper know that the write of this number goes on."""
-        self._send(WriterAnswer(number, is_end=False))
+    def report_progress(self) -> None:
+        """Let the keeper know that a command goes on, once in a second."""
+        if (now_s := time.monotonic()) - self._reported_s >= _PROGRESS_S:
+            self._reported_s = now_s
+            self._send(WriterAnswer(0, is_end=False))
 
     def _send(self, reply: WriterAnswer) -> None:
         with self._sending, contextlib.suppress(ConnectionError):  # the keeper has ended, and this process ends soon
@@ -153,21 +157,18 @@ class Writer:
 
 
 class _WriteThrottle:
-    """Keeps the rate of one write, reports its progress, and ends it when it was cancelled."""
+    """Keeps the rate of one write, reports progress, and ends it when it was cancelled."""
 
     def __init__(self, writer: Writer, number: int, throttle: Throttle) -> None:
         self._writer = writer
         self._number = number
         self._throttle = throttle
-        self._reported_s = time.monotonic()
 
     def __call__(self, wanted: int) -> int:
         self._writer.check(self._number)
         count = min(wanted, self._throttle.piece_bytes)
         self._throttle.wait(count)
-        if time.monotonic() - self._reported_s >= _PROGRESS_S:
-            self._reported_s = time.monotonic()
-            self._writer.report_progress(self._number)
+        self._writer.report_progress()
         return count
 
 

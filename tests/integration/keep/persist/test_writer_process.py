@@ -1,18 +1,32 @@
 """A writer process between two commands: it is given up for a command that it does not answer, and for nothing else."""
 
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import pytest
 
+from elasticjob_agent.keep.persist import writer as writer_module
+from elasticjob_agent.keep.persist.job_dir import JobDir
 from elasticjob_agent.keep.persist.layout import SourceFile
-from elasticjob_agent.keep.persist.messages import Command, ListCommand, PartFiles, WriteCommand, WriterAnswer
+from elasticjob_agent.keep.persist.messages import (
+    CheckCommand,
+    Command,
+    ListCommand,
+    PartFiles,
+    WriteCommand,
+    WriterAnswer,
+    decode_answer,
+    encode_command,
+)
+from elasticjob_agent.keep.persist.writer import Writer
 from elasticjob_agent.keep.persist.writer_process import MOST_HUNG, STALL_S, WriterProcess
 from testing.waiting import eventually
 from tests.integration.keep.namespaces import run_beside_hung_directory, run_in_small_tmpfs
 from tests.integration.keep.parts import write_files
-from tests.integration.keep.persist.job_dirs import JOB, step_of
+from tests.integration.keep.persist.job_dirs import JOB, PARTS, WHOLE, step_of, write_part
 
 _ANSWER_S = 60.0
 
@@ -53,6 +67,27 @@ def test_a_writer_without_commands_for_longer_than_a_stall_answers_the_next_one(
     assert answer_to_list(writer).error == ""
     clock.now_s += 10 * STALL_S
     assert answer_to_list(writer).error == ""
+
+
+def test_a_look_at_each_file_of_a_step_is_progress(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer without progress is given up, and the next one would begin anew."""
+    monkeypatch.setattr(writer_module, "_PROGRESS_S", 0.0)
+    directory, step = JobDir(shared, JOB), step_of(7)
+    directory.open()
+    for index, files in PARTS.items():
+        write_part(directory, tmp_path, step, index, files)
+    keeper, theirs = socket.socketpair()
+    with keeper, keeper.makefile("rb") as lines:
+        threading.Thread(target=Writer(theirs, directory).run, daemon=True).start()
+        commands: list[Command] = [WriteCommand(step), CheckCommand(step)]
+        for command in commands:
+            keeper.sendall(encode_command(1, command))
+            looks = [decode_answer(lines.readline()) for _ in WHOLE]
+            assert not any(reply.is_end for reply in looks)
+            reply = decode_answer(lines.readline())
+            assert (reply.is_end, reply.error) == (True, "")
 
 
 def test_steps_that_found_no_room_leave_it_to_a_later_one(keep_dir: Path, tmp_path: Path) -> None:
