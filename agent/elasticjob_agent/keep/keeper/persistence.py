@@ -74,6 +74,8 @@ class Persistence:
         self._id = ""
         self._found: dict[PersistedStep, int] = {}
         self._in_use: PersistedStep | None = None
+        self._removed_for: PersistedStep | None = None
+        """The newest step for which older ones were removed, or which was there when the round began."""
         self._order: PersistOrder | None = None
         """The last order that was taken."""
         self._led: PersistOrder | None = None
@@ -106,6 +108,7 @@ class Persistence:
         with self._lock:
             self._rate, self._older = begun.bandwidth, begun.older
             self._in_use = PersistedStep.parse(begun.in_use) if begun.in_use else None
+            self._removed_for = self._newest_of_run()
 
     def start(self) -> None:
         """Remove what earlier rounds have left: the workers of the round have started."""
@@ -161,6 +164,8 @@ class Persistence:
             is_news = point.persisted is not None and point.persisted not in self._found
             order = point.order
             is_taken = order is not None and order != self._order and self._writing is None and self._me in members
+            removed = self._removed_after(point.found)
+        self._remove(removed)
         if is_news:
             self._list()
         if is_taken and order is not None:
@@ -188,7 +193,8 @@ class Persistence:
             newest = [each.newest for each in news.values() if each.newest is not None]
             order = self._led
         self._notify()
-        return replace(point, order=order, persisted=max(newest, key=lambda each: each.step, default=None))
+        persisted = max(newest, key=lambda each: each.step, default=None)
+        return replace(point, order=order, persisted=persisted, found=persisting.found_by_all(news, members))
 
     def stop_leading(self) -> None:
         """Forget the orders and the troubles of a round that ends."""
@@ -307,8 +313,14 @@ class Persistence:
             if (newest := self._newest_of_run()) is None or newest == before:
                 return
             self._schedule.note_whole(self._clock())
-            removed = self._chosen_by(persisting.superfluous) if self._steps.is_running else []
-        self._remove(removed)
+
+    def _removed_after(self, found: PersistedStep | None) -> list[PersistedStep]:
+        """Return the steps to remove once for the newest step, now that all members have found this one."""
+        newest = self._newest_of_run()
+        if found is None or found != newest or newest == self._removed_for or not self._steps.is_running:
+            return []
+        self._removed_for = newest
+        return self._chosen_by(persisting.superfluous)
 
     def _chosen_by(self, rule: Callable[..., list[PersistedStep]]) -> list[PersistedStep]:
         in_use = [] if self._in_use is None else [self._in_use]

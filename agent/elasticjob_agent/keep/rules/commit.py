@@ -52,6 +52,8 @@ class SafePoint:
     """The last step that the members are to persist."""
     persisted: PersistedStep | None = None
     """The newest step that any member has found in the shared directory."""
+    found: PersistedStep | None = None
+    """The newest one that all members have found there: older ones may be removed."""
 
 
 def decide_safe_point(

@@ -116,6 +116,16 @@ def next_order(
     return PersistOrder(committed, assign_sources(committed, members, holdings), number)
 
 
+def found_by_all(news: Mapping[Member, PersistAnnouncement], members: Sequence[Member]) -> PersistedStep | None:
+    """Return the newest step that all members have found in the shared directory; None if one has found none.
+
+    Older steps are removed only then. Each later round knows that step: from a member, or from a new list.
+    """
+    newest = [None if (each := news.get(member)) is None else each.newest for member in members]
+    known = [each for each in newest if each is not None]
+    return min(known, key=lambda each: each.step, default=None) if len(known) == len(members) else None
+
+
 def parts_to_write(
     sources: str, step: KeptStep, members: Sequence[Member], me: Member, own: Collection[int]
 ) -> frozenset[int]:

@@ -111,6 +111,7 @@ class _SafePointRecord:
     floor: KeptStep | None = field(default=None, metadata=_STEP)
     order: _OrderRecord | None = None
     persisted: PersistedStep | None = field(default=None, metadata=_PERSISTED)
+    found: PersistedStep | None = field(default=None, metadata=_PERSISTED)
 
 
 def encode_announcement(announcement: Announcement) -> bytes:
@@ -150,14 +151,15 @@ def decode_announcement(data: bytes) -> Announcement:
 def encode_safe_point(point: SafePoint) -> bytes:
     """Return one line of ASCII without its end."""
     order = None if point.order is None else _OrderRecord(point.order.step, point.order.sources, point.order.number)
-    return b"SAFE " + _dump(_SafePointRecord(point.lineage, point.committed, point.floor, order, point.persisted))
+    of_disk = order, point.persisted, point.found
+    return b"SAFE " + _dump(_SafePointRecord(point.lineage, point.committed, point.floor, *of_disk))
 
 
 def decode_safe_point(data: bytes) -> SafePoint:
     """Return the safe point in `data`; raise FrameError for anything that no leader's keeper would send."""
     record = _load(_SafePointRecord, b"SAFE", data)
     order = None if record.order is None else PersistOrder(record.order.step, record.order.sources, record.order.number)
-    return SafePoint(record.lineage, record.committed, record.floor, order, record.persisted)
+    return SafePoint(record.lineage, record.committed, record.floor, order, record.persisted, record.found)
 
 
 def _dump(record: _AnnouncementRecord | _SafePointRecord) -> bytes:

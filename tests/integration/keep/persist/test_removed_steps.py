@@ -19,6 +19,28 @@ async def test_the_newest_steps_stay_and_older_ones_go(keep_dir: Path, tmp_path:
         assert max(whole_numbers(tmp_path)) >= steps[-1].number
 
 
+async def test_an_older_step_stays_until_all_members_have_found_the_newer_one(keep_dir: Path, tmp_path: Path) -> None:
+    """A node that is cut off may complete a step of a round that is over. The next round restores an older one."""
+    async with keeper_group(keep_dir, persist_to=tmp_path, persist_keep=1, persist_every_s=3600.0) as group:
+        first, second = nodes = [await group.add(slot) for slot in range(2)]
+        await aeventually(lambda: all(node.client.persist.is_listed for node in nodes), what="the directory of the job")
+        await group.round(*nodes)
+        await Training(group, tmp_path).publish()
+        older, newer = (path_of(tmp_path, group.step(number)) for number in (100, 200))
+        older.mkdir()
+        for node in nodes:
+            node.client.list_again(1)
+            await aeventually(lambda node=node: len(node.client.persisted_steps()) == 1, what="the older step")
+        newer.mkdir()
+        for number in (2, 3):
+            first.client.list_again(number)
+            await aeventually(lambda number=number: first.client.persist.list_number == number, what="the newer step")
+            assert older.exists()
+        second.client.list_again(2)
+        await aeventually(lambda: not older.exists(), what="the older step is removed")
+        assert newer.exists()
+
+
 async def test_higher_steps_of_another_branch_stay_until_the_training_has_passed_them(
     keep_dir: Path, tmp_path: Path
 ) -> None:

@@ -419,9 +419,32 @@ def remove_a_newer_step_than_that_of_a_spare_node(rules: Rules) -> KeepJob:
         play.commit(0, 1, 2)
         play.act("persist", 0, 1)
         play.act("list_directory", 0, 1)
+        play.answer(0, 1, receivers=(0, 1))
         play.act("fail_worker", 0)
         play.close()
         play.restore(0, 1)
+    return play.job
+
+
+def remove_a_step_though_the_round_is_over(rules: Rules) -> KeepJob:
+    """A node is cut off from etcd and its peers, and completes a step in the directory. The next round has another."""
+    play = Player(2, rules, persist_keep=1)
+    for _ in range(2):
+        play.train(0, 1)
+        play.commit(0, 1)
+        play.act("list_directory", 0, 1)
+        if not play.job.persisted:
+            play.act("persist", 0, 1)
+    play.act("cut_off", 0)
+    play.act("crash", 1)
+    play.act("expire", 0, 1)
+    play.act("replace_pod", 1)
+    play.act("join", 1)
+    play.job.wanted = 1
+    for _ in range(2):
+        play.close()
+        play.act("list_directory", 1)
+    play.act("persist", 0)
     return play.job
 
 
@@ -452,6 +475,7 @@ HISTORIES: dict[int, tuple[History, str]] = {
     23: (lose_the_newest_persisted_step, "G11"),
     24: (remove_a_step_that_is_ahead, "G15"),
     25: (remove_a_newer_step_than_that_of_a_spare_node, "G15"),
+    26: (remove_a_step_though_the_round_is_over, "G15"),
 }
 cases = pytest.mark.parametrize(
     ("number", "history", "broken"),

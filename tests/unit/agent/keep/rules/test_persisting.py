@@ -12,6 +12,7 @@ from elasticjob_agent.keep.rules.persisting import (
     PersistTimer,
     eligible,
     find_trouble,
+    found_by_all,
     missing_step,
     newest_of_lineages,
     next_order,
@@ -46,6 +47,15 @@ def order_in(
     number: int = 1,
 ) -> PersistOrder | None:
     return next_order(found, committed, MEMBERS, held, trouble=find_trouble(found, held), number=number)
+
+
+def test_a_step_counts_as_found_when_each_member_has_found_it_or_a_newer_one() -> None:
+    older, newer = (PersistAnnouncement("id", persisted(number)) for number in (39, 40))
+    assert found_by_all(announced(newer, older, newer), MEMBERS) == older.newest
+    assert found_by_all(announced(newer, newer, newer), MEMBERS) == newer.newest
+    assert found_by_all(announced(newer, newer, KNOWN), MEMBERS) is None
+    assert found_by_all(announced(newer, newer), MEMBERS) is None
+    assert found_by_all({}, ()) is None
 
 
 def test_each_part_of_the_committed_step_is_ordered_from_one_member() -> None:

@@ -1,5 +1,7 @@
 """How the keepers of a simulated job copy parts, and learn what is committed."""
 
+from dataclasses import replace
+
 from elasticjob_agent.keep.rules.commit import SafePoint
 from elasticjob_agent.keep.rules.replication import OfferAnswer, pending_copies
 from elasticjob_agent.keep.rules.retention import learn, unneeded
@@ -92,6 +94,9 @@ class JobCopies(JobTraining):
         hosts = {member: str(member.slot) for member in keeper.state.members}
         lineage = lineage_of(keeper.state)
         point = self.rules.decide_safe_point(lineage, keeper.announcements, hosts, copies=self.copies)
+        current = {member: each for member, each in keeper.announcements.items() if each.lineage == lineage}
+        news = {member: each.persist for member, each in current.items() if each.persist is not None}
+        point = replace(point, found=self.rules.found_by_all(news, keeper.state.members))
         if point.committed is None and point.floor is None:
             return False
         sent = False
@@ -108,7 +113,7 @@ class JobCopies(JobTraining):
         if node.known is None or not node.known.is_running:
             return node.last_point != point
         known = learn(node.known, point)
-        return known != node.known or bool(unneeded(known, point, node.volume))
+        return known != node.known or bool(unneeded(known, point, node.volume)) or node.may_remove(point)
 
     def receive(self, node: SimNode, choice: int = 0) -> bool:
         """Receive one of the answers on their way, in any order."""
@@ -122,6 +127,8 @@ class JobCopies(JobTraining):
                 self._note_commit(node.known.committed, self.active)
             for step in unneeded(node.known, point, node.volume):
                 node.drop(step)
+            if node.may_remove(point):
+                self._remove_superfluous(node)
         return self._checked()
 
     def _note_commit(self, step: KeptStep | None, state: RendezvousState) -> None:
@@ -136,8 +143,8 @@ class JobCopies(JobTraining):
         return True
 
     def persist(self, node: SimNode) -> bool:
-        """Copy the own parts of the committed step into the shared directory."""
-        if not node.is_here or node.known is None or (step := node.known.committed) is None:
+        """Copy the own parts of the committed step into the shared directory; a node that is cut off may reach it."""
+        if not node.is_alive or node.known is None or (step := node.known.committed) is None:
             return False
         parts = node.volume.get(step, frozenset())
         if parts <= self.marks.get(step, frozenset()):
@@ -145,17 +152,18 @@ class JobCopies(JobTraining):
         self.marks[step] = self.marks.get(step, frozenset()) | parts
         if len(self.marks[step]) == step.parts:
             self.persisted = [*self.persisted, PersistedStep(self._run_name(step), step)]
-            # A node that does not know the newest round may remove its steps; only one that is frozen does.
-            if self._is_current(node):
+            node.found = tuple(self.persisted)
+            if self.rules.removes_at_once:
                 self._remove_superfluous(node)
         return True
 
     def _remove_superfluous(self, node: SimNode) -> None:
         assert node.view is not None
         line = present_history(node.view).followed_by(node.view.older_history())
-        times = {each: time for time, each in enumerate(self.persisted)}
-        read = persisted_to_restore(node.view)
-        in_use = [] if read is None else [read]
+        times = {each: time for time, each in enumerate(node.found)}
+        step, read = node.view.step_to_restore(), persisted_to_restore(node.view)
+        in_use = [] if step is None else [read or PersistedStep(node.view.run, step)]
+        node.removed_for = node.newest_found()
         removed = self.rules.superfluous(times, line, node.view.run, keep=self.persist_keep, in_use=in_use)
         check_removed(self.line(), self.persisted, removed, self.persist_keep)
         self.persisted = [each for each in self.persisted if each not in removed]

@@ -6,6 +6,7 @@ from enum import Enum
 
 from elasticjob_agent.keep.rules.commit import Announcement, SafePoint
 from elasticjob_agent.keep.rules.missing_parts import OldestWait
+from elasticjob_agent.keep.rules.persisting import PersistAnnouncement
 from elasticjob_agent.keep.rules.replication import RoundPlace, own_parts
 from elasticjob_agent.keep.rules.retention import KeeperRound, oldest_uncommitted
 from elasticjob_api.kept_steps import Holdings, KeptStep, Lineage, PersistedStep
@@ -58,6 +59,10 @@ class SimNode:
     """Whether the shared directory answers here."""
     listed: tuple[PersistedStep, ...] | None = None
     """The steps of its last list of the shared directory; None if that does not count."""
+    found: tuple[PersistedStep, ...] = ()
+    """The same, as its keeper knows them: whether the list counts makes no difference."""
+    removed_for: PersistedStep | None = None
+    """The newest step for which it has removed older ones, or which was there when its round began."""
 
     @property
     def is_here(self) -> bool:
@@ -84,6 +89,19 @@ class SimNode:
         """Return its oldest uncommitted step."""
         return None if self.known is None else oldest_uncommitted(self.known, self.own())
 
+    def newest_found(self) -> PersistedStep | None:
+        """Return the newest step of its run that it has found in the shared directory."""
+        assert self.view is not None
+        history = self.view.kept_history()
+        history = history if self.lineage is None else history.with_lineage(self.lineage)
+        own = [each for each in self.found if each.run == self.view.run and history.is_alive(each.step)]
+        return max(own, key=lambda each: each.step, default=None)
+
+    def may_remove(self, point: SafePoint) -> bool:
+        """Whether this answer lets it remove older steps than the newest one."""
+        is_of_round = self.is_running and point.lineage == self.lineage
+        return is_of_round and point.found is not None and point.found == self.newest_found() != self.removed_for
+
     def announcement(self, rules: Rules, *, is_settled: bool) -> Announcement:
         """Return the announcement of its keeper."""
         assert self.known is not None
@@ -96,6 +114,7 @@ class SimNode:
             is_settled=is_settled,
             is_restored=self.is_running,
             is_overdue=self.wait.is_overdue,
+            persist=PersistAnnouncement("id", self.newest_found()),
         )
 
     def add(self, step: KeptStep, index: int, origin: Lineage) -> None:

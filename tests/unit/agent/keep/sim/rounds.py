@@ -129,7 +129,7 @@ class JobRounds(JobBase):
         """List the shared directory, and report the list if the record of the node in the store lacks one."""
         is_news = node.is_alive and node.can_list and node.listed != tuple(self.persisted)
         if is_news:
-            node.listed = tuple(self.persisted)
+            node.listed = node.found = tuple(self.persisted)
         key = self.store.keys.get(node.member)
         lacks = key is not None and not key.record.has_listed and node.listed is not None and self._may_write(node)
         if key is not None and lacks:
@@ -192,6 +192,7 @@ class JobRounds(JobBase):
         node.workers, node.lineage = Workers.RESTORING, lineage
         node.known = self.rules.keeper_round(lineage, in_memory, before)
         node.published, node.indices, node.told = restored.number if restored else 0, {}, {}
+        node.removed_for = node.newest_found()
         rank, size = state.members.index(node.member), len(state.members)
         node.place = RoundPlace(rank, size, rank, 1, size)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from elasticjob_agent.keep.rules.commit import SafePoint, decide_safe_point
-from elasticjob_agent.keep.rules.persisting import has_missed_rounds, superfluous
+from elasticjob_agent.keep.rules.persisting import found_by_all, has_missed_rounds, superfluous
 from elasticjob_agent.keep.rules.replication import OfferAnswer, answer_offer
 from elasticjob_agent.keep.rules.retention import KeeperRound, announced, is_skipped, select_alive, superseded
 from elasticjob_agent.rendezvous.protocol.keep.history import strike_step
@@ -39,6 +39,9 @@ class Rules:
     has_missed_rounds: Callable[[History, Lineage | None], bool] = has_missed_rounds
     superfluous: Callable[..., list[PersistedStep]] = superfluous
     keeper_round: type[KeeperRound] = KeeperRound
+    found_by_all: Callable[..., PersistedStep | None] = found_by_all
+    removes_at_once: bool = False
+    """Whether a node removes older steps as soon as it finds a newer one itself."""
     begins_without_commit: bool = True
     """Whether a keeper forgets at each active state what was committed, so that all of it is copied again."""
     skips_before_superseding: bool = True

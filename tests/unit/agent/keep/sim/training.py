@@ -80,7 +80,7 @@ class JobTraining(JobRounds):
         if PersistedStep(run, step) in self.persisted:
             return True
         if self._may_write(node) and self._is_current(node):
-            node.listed = tuple(self.persisted)
+            node.listed = node.found = tuple(self.persisted)
             self.open(Cause.RESTORE_FAILED, struck=step)
             node.stop_workers()
             node.view = self.store.state

@@ -204,5 +204,6 @@ FIRST_DESIGNS = {
     23: Rules(choose_restore=choose_without_older_steps),
     24: Rules(choose_restore=choose_all_steps_as_older),
     25: Rules(choose_restore=choose_the_needed_lineages_first),
+    26: Rules(removes_at_once=True),
 }
 """By the number of the first design. Number 13 is about records: it has a test of its own."""

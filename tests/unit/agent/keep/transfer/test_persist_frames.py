@@ -30,7 +30,10 @@ def test_an_announcement_is_read_as_it_was_written(announcement: Announcement) -
     assert decode_announcement(encode_announcement(announcement)) == announcement
 
 
-@given(st.builds(SafePoint, lineages, order=st.none() | ORDERS, persisted=st.none() | persisted_steps))
+MAYBE = st.none() | persisted_steps
+
+
+@given(st.builds(SafePoint, lineages, order=st.none() | ORDERS, persisted=MAYBE, found=MAYBE))
 def test_an_order_is_read_as_it_was_written(point: SafePoint) -> None:
     assert decode_safe_point(encode_safe_point(point)) == point
 
