@@ -22,6 +22,8 @@ _READ_WHEN_LOADED = (
     *("TF_", "TORCH_CPP_", "PYTORCH_", "ATEN_", "ONEDNN_", "DNNL_", "ARROW_", "OPENCV_", "GLOG_", "GRPC_", "TBB_"),
 )
 """Variables whose names begin so are read in C when a library is loaded, which nothing can watch."""
+_LOG_LEVELS = "TF_CPP_"
+"""Of these, the names of variables that change the lines of a log only. JAX sets one when it is imported."""
 _SKIPPING_OPTIONS = frozenset("IES")
 """Options of Python that ignore PYTHONPATH or the module `site`."""
 _SCRIPT_OPTIONS = frozenset("cm")
@@ -148,8 +150,11 @@ _SIDE_EFFECTS = {
 }
 
 
-def refuse_preload(report: PreloadReport, denied: Collection[str]) -> str:
-    """Return the reason against forking this zygote, which has been built without the packages in `denied`."""
+def refuse_preload(report: PreloadReport, denied: Collection[str], set_by_packages: Collection[str] = ()) -> str:
+    """Return the reason against forking this zygote, which has been built without the packages in `denied`.
+
+    `set_by_packages` are the variables that these set, and not the script.
+    """
     for reason in report.before_script:
         return reason
     for name, kind, what in report.side_effects:
@@ -161,7 +166,7 @@ def refuse_preload(report: PreloadReport, denied: Collection[str]) -> str:
         + [
             f"the script or a package sets {name}, which libraries read when loaded; set it in the pod's env"
             for name in report.script_variables
-            if name.startswith(_READ_WHEN_LOADED)
+            if name.startswith(_READ_WHEN_LOADED) and not (name in set_by_packages and name.startswith(_LOG_LEVELS))
         ]
         + [f"{name or 'an import'} {what}" for name, what in report.unsafe.items()]
         + [f"the script has another {name} than the installed packages" for name in report.different]

@@ -83,6 +83,8 @@ class ZygoteBuilder:
         self._limits = limits
         self._memory = memory
         self._denied = set(eligibility.DENIED_PACKAGES)
+        self._of_script: frozenset[str] | None = None
+        """The variables that only the script can have set, by a zygote that has imported all packages."""
         self._builds = 0
 
     def conditions(self, command: Command) -> StartConditions:
@@ -206,7 +208,11 @@ class ZygoteBuilder:
             interpreter=(interpreter, Path(interpreter).stat().st_mtime_ns),
             modules=imports.modules,
             folders=tuple(imports.folders),
-            variables={name: (module, "") for name, module in report.script_variables.items()},
+            variables={
+                name: (module, "")
+                for name, module in report.script_variables.items()
+                if name not in self._set_by_packages(report)
+            },
             files=files,
             denied=tuple(sorted(self._denied)),
             seconds=report.seconds,
@@ -214,15 +220,21 @@ class ZygoteBuilder:
 
     def _accept(self, report: PreloadReport) -> bool:
         """Whether this zygote can be forked; False if it must be built again without more packages."""
+        if self._denied == eligibility.DENIED_PACKAGES:
+            self._of_script = frozenset(report.script_variables)
         denied = eligibility.packages_to_deny(report, self._denied)
         for package, reason in denied.items():
             log.info("not preloaded: %s (%s)", package, reason)
         self._denied.update(denied)
         if denied:
             return False
-        _refuse(eligibility.refuse_preload(report, self._denied))
+        _refuse(eligibility.refuse_preload(report, self._denied, self._set_by_packages(report)))
         log.info("warm start: %d modules were imported in %.1f s", report.modules, report.seconds)
         return True
+
+    def _set_by_packages(self, report: PreloadReport) -> frozenset[str]:
+        """Return the variables that are set by packages which this zygote has not imported."""
+        return frozenset() if self._of_script is None else frozenset(report.script_variables) - self._of_script
 
 
 def _refuse(reason: str) -> None:

@@ -72,6 +72,32 @@ async def test_a_variable_that_libraries_read_in_c_is_a_reason(node: WarmNode, s
     assert sentences() == [f"not warm: {_SENTENCE}".replace("OMP_NUM_THREADS", name)]
 
 
+def _denied_package_that_sets(name: str) -> str:
+    return f"import os, random\nos.environ.setdefault({name!r}, '1')\nrandom.random()"
+
+
+async def test_a_level_of_a_log_that_a_package_sets_is_no_reason_though_each_worker_imports_it(
+    node: WarmNode, sentences: Sentences
+) -> None:
+    name = "TF_CPP_MIN_LOG_LEVEL"
+    node.package("trap", _denied_package_that_sets(name))
+    cold, warm = await shown_cold_and_warm(node, "import decimal, trap, fractions", f"os.environ[{name!r}]")
+    assert cold == warm == ["1", "1"]
+    (sentence,) = sentences()
+    assert sentence.startswith("not preloaded: trap (")
+    assert node.starter._zygote.ready
+    assert node.starter._zygote.ready.profile.variables == {}
+
+
+async def test_another_variable_that_such_a_package_sets_is_a_reason(node: WarmNode, sentences: Sentences) -> None:
+    node.package("trap", _denied_package_that_sets("OMP_NUM_THREADS"))
+    node.script("import decimal, trap, fractions\nprint('shown', flush=True)")
+    await node.start()
+    await node.ran()
+    await aeventually(lambda: node.starter._reasons.refusal, what="a refusal")
+    assert sentences()[-1] == f"not warm: {_SENTENCE}"
+
+
 async def test_another_pod_imports_no_package_that_reads_a_variable_of_the_script(node: WarmNode) -> None:
     node.package("trap", _TRAP)
     node.script("import decimal\nos.environ['FOO'] = 'a secret'\nimport trap, fractions\nprint('shown', flush=True)")
