@@ -329,7 +329,9 @@ class Persistence:
 
     def _remove(self, steps: Iterable[PersistedStep]) -> None:
         if names := tuple(map(str, steps)):
-            self._writer.send(RemoveCommand(names))
+            with self._lock:
+                kept = tuple(text for text in map(str, self._found) if text not in names)
+            self._writer.send(RemoveCommand(names, kept))
 
     def _newest_of_run(self) -> PersistedStep | None:
         run, history = self._steps.volume.run, self._steps.history

@@ -58,9 +58,11 @@ class CheckCommand:
 
 @dataclass(frozen=True, slots=True)
 class RemoveCommand:
-    """Remove these whole steps."""
+    """Remove these whole steps, if all that were to stay are still there."""
 
     steps: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    """The other steps of the list by which these were chosen."""
 
 
 Command = ListCommand | WriteCommand | CancelCommand | CheckCommand | RemoveCommand

@@ -98,10 +98,11 @@ class Writer:
                 return WriterAnswer(number, id=listed.id, steps=listed.steps, seconds=time.monotonic() - began_s)
             case CheckCommand(step):
                 return WriterAnswer(number, directory=os.fspath(self._directory.check_whole(step)))
-            case RemoveCommand(steps):
+            case RemoveCommand(steps, kept):
                 known = {str(step): step for step in self._directory.whole_steps()}
-                self._directory.remove_whole([known[text] for text in steps if text in known])
-                self._directory.empty_trash()
+                if known.keys() >= {*kept}:  # else a person has removed a newer step, for which these were to go
+                    self._directory.remove_whole([known[text] for text in steps if text in known])
+                    self._directory.empty_trash()
         return WriterAnswer(number)
 
     def _list(self, number: int) -> WriterAnswer:

@@ -10,12 +10,13 @@ import pytest
 
 from elasticjob_agent.keep.persist import writer as writer_module
 from elasticjob_agent.keep.persist.job_dir import JobDir
-from elasticjob_agent.keep.persist.layout import SourceFile
+from elasticjob_agent.keep.persist.layout import SourceFile, whole_name
 from elasticjob_agent.keep.persist.messages import (
     CheckCommand,
     Command,
     ListCommand,
     PartFiles,
+    RemoveCommand,
     WriteCommand,
     WriterAnswer,
     decode_answer,
@@ -26,7 +27,7 @@ from elasticjob_agent.keep.persist.writer_process import MOST_HUNG, STALL_S, Wri
 from testing.waiting import eventually
 from tests.integration.keep.namespaces import run_beside_hung_directory, run_in_small_tmpfs
 from tests.integration.keep.parts import write_files
-from tests.integration.keep.persist.job_dirs import JOB, PARTS, WHOLE, step_of, write_part
+from tests.integration.keep.persist.job_dirs import JOB, PARTS, WHOLE, step_of, write_part, write_step
 
 _ANSWER_S = 60.0
 
@@ -88,6 +89,20 @@ def test_a_look_at_each_file_of_a_step_is_progress(
             assert not any(reply.is_end for reply in looks)
             reply = decode_answer(lines.readline())
             assert (reply.is_end, reply.error) == (True, "")
+
+
+def test_nothing_is_removed_while_a_step_that_was_to_stay_is_gone(directory: JobDir, tmp_path: Path) -> None:
+    """A person removes the newest step by hand. The keeper has an older list, and would remove the one before."""
+    steps = [step_of(number) for number in (1, 2, 3)]
+    for step in steps:
+        write_step(directory, tmp_path, step)
+    oldest, older, newest = map(str, steps)
+    writer = WriterProcess(str(directory.path.parent), JOB)
+    (directory.path / whole_name(steps[-1])).rename(tmp_path / "away")
+    assert answer_to(writer, RemoveCommand((oldest, older), (newest,))).error == ""
+    assert directory.whole_steps().keys() == {*steps[:2]}
+    assert answer_to(writer, RemoveCommand((oldest,), (older,))).error == ""
+    assert directory.whole_steps().keys() == {steps[1]}
 
 
 def test_steps_that_found_no_room_leave_it_to_a_later_one(keep_dir: Path, tmp_path: Path) -> None:

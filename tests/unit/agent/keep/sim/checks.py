@@ -114,11 +114,18 @@ class Truth:
     def note_commit(self, step: KeptStep, line: Line, members: int, nodes: Iterable[SimNode]) -> None:
         """Note that a leader answered that this step is committed; `members` is the size of the round."""
         require("G6", holds=line.includes(step), detail=f"{step} is committed")
-        least = min(2 if self.was_full else 1 + self.copies, members)
+        least = self._least_holders(members)
         if self.committed is None or not line.includes(self.committed) or self.committed <= step:
             self.committed, self.deficit = step, max(0, 1 + self.copies - least)
             if count_holders(step, nodes) >= least:
                 self.losses = 0
+
+    def note_departure(self, members: int) -> None:
+        """Note that a holder has left, because the holders in a round of so many members are enough."""
+        self.deficit = max(self.deficit, 1 + self.copies - self._least_holders(members))
+
+    def _least_holders(self, members: int) -> int:
+        return min(2 if self.was_full else 1 + self.copies, members)
 
 
 def count_holders(step: KeptStep, nodes: Iterable[SimNode]) -> int:

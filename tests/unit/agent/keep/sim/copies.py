@@ -165,7 +165,10 @@ class JobCopies(JobTraining):
         in_use = [] if step is None else [read or PersistedStep(node.view.run, step)]
         node.removed_for = node.newest_found()
         removed = self.rules.superfluous(times, line, node.view.run, keep=self.persist_keep, in_use=in_use)
-        check_removed(self.line(), self.persisted, removed, self.persist_keep)
+        if not {*node.found} - {*removed} <= {*self.persisted}:
+            return  # a person has removed a step by hand
+        if not self.store.is_quiet:  # what an older state descends from, until agents have written back a newer one
+            check_removed(self.line(), self.persisted, removed, self.persist_keep)
         self.persisted = [each for each in self.persisted if each not in removed]
 
     def _run_name(self, step: KeptStep) -> str:

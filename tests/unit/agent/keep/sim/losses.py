@@ -134,6 +134,8 @@ class JobLosses(JobCopies):
         alive = self.rules.select_alive(node.volume, node.view.kept_history(), active)
         if not is_drained(list(alive), active, node.last_point):
             return False
+        if alive and active is not None:
+            self.truth.note_departure(len(self.worlds[active]))
         del self.store.keys[node.member]
         node.is_alive = False
         return self._checked()
