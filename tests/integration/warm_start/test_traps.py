@@ -82,7 +82,7 @@ async def test_a_global_generator_that_an_import_has_seeded_keeps_that_seed(
 # --- modules ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["decimal", "socket", "ctypes"])
+@pytest.mark.parametrize("name", ["decimal", "socket", "ctypes", "sysconfig"])
 async def test_a_module_beside_the_script_is_found_as_in_a_cold_start(
     node: WarmNode, sentences: Sentences, name: str
 ) -> None:
@@ -320,6 +320,15 @@ async def test_a_worker_has_the_state_that_imports_leave(node: WarmNode) -> None
     node.package("state", _STATE)
     imports = "import gc, locale, os, resource, signal, sys, threading, warnings, state"
     cold, warm = await shown_cold_and_warm(node, imports, _STATE_SHOWN)
+    assert warm == cold
+
+
+async def test_sysconfig_has_the_folders_of_the_virtual_environment(node: WarmNode) -> None:
+    """The module `site` sets the prefix of a virtual environment, and sysconfig keeps it when it is imported."""
+    assert sys.prefix != sys.base_prefix, "run the tests with the Python of a virtual environment"
+    shown = "sorted(sysconfig.get_paths().items()), sysconfig.get_config_var('base')"
+    cold, warm = await shown_cold_and_warm(node, "import decimal, sysconfig", shown)
+    assert sys.prefix in cold[0]
     assert warm == cold
 
 

@@ -11,7 +11,6 @@ import importlib.util
 import os
 import signal
 import sys
-import sysconfig
 import time
 import zipimport
 from importlib.machinery import ModuleSpec
@@ -90,8 +89,8 @@ class Preload:
         if changed:
             return _report_of_nothing(changed)
         modules: "dict[str, str]" = plan["modules"]  # type: ignore[assignment]
-        self.folders = package_folders()
         self._of_site = set(sys.modules) - self._modules_before - self._own_modules
+        self.folders = package_folders()
         before = _modification_times([*modules.values(), *map(_origin_in_spec, self._of_site)])
         before.update(path_files(self.folders))
         variables: "dict[str, list[str]]" = plan["variables"]  # type: ignore[assignment]
@@ -323,6 +322,7 @@ def forget_folders() -> None:
 def package_folders() -> "list[str]":
     """Return the folders of the standard library and of installed packages, as real paths."""
     import site  # not before: the import of this module is what runs `.pth` files
+    import sysconfig  # not before: it keeps the prefix, which `site` sets in a virtual environment
 
     paths = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
     with contextlib.suppress(AttributeError):  # an old virtualenv replaces the module site
