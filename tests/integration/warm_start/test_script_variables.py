@@ -61,7 +61,14 @@ async def test_a_variable_of_the_script_that_no_import_reads_is_no_reason(node: 
 _SENTENCE = "the script or a package sets OMP_NUM_THREADS, which libraries read when loaded; set it in the pod's env"
 
 
-@pytest.mark.parametrize("name", ["OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "TORCH_CPP_LOG_LEVEL"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("OMP_NUM_THREADS", "TF_ENABLE_ONEDNN_OPTS", "TORCH_CPP_LOG_LEVEL", "TORCH_DISTRIBUTED_DEBUG"),
+        *("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "NPY_DISABLE_CPU_FEATURES", "HDF5_USE_FILE_LOCKING"),
+        *("MKLDNN_MAX_CPU_ISA", "OPENSSL_CONF"),
+    ],
+)
 async def test_a_variable_that_libraries_read_in_c_is_a_reason(node: WarmNode, sentences: Sentences, name: str) -> None:
     node.script(f"os.environ[{name!r}] = '1'\nimport decimal, fractions\nprint('shown', flush=True)")
     await node.start()
