@@ -320,6 +320,11 @@ class KeeperClient(KeeperConnection):
             self._on_notice(f"steps are not kept at present: {error}")
         self._on_progress(self.progress)
 
+    def _on_early_end(self, why: str) -> None:
+        if not self.refused:
+            self.refused = why
+            self._on_progress(self.progress)
+
     def _on_event(self, message: Message) -> None:
         match message:
             case Answer():

@@ -95,6 +95,10 @@ class KeeperConnection:
         """Act on a new keeper that has opened the volume; with an error it has not, and another one tries again."""
         raise NotImplementedError
 
+    def _on_early_end(self, why: str) -> None:
+        """Act on a keeper that has ended before it opened the volume; another one is started."""
+        raise NotImplementedError
+
     # --- requests ----------------------------------------------------------------------------------------------------
 
     def _notify(self, request: Request) -> None:
@@ -306,5 +310,5 @@ class KeeperConnection:
             self._pause_s = self._first_pause_s
         logger.warning("the keeper ended with code %s; another one starts in %.2f s", code, self._pause_s)
         if not self._is_open:
-            self._on_opened(f"the keeper ended with code {code} before it could use its directory")
+            self._on_early_end(f"the keeper ended with code {code} before it could use its directory")
         self._connect_later()

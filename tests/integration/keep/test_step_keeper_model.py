@@ -185,7 +185,8 @@ class StepKeeperMachine(RuleBasedStateMachine):
     def it_announces(self, *, is_settled: bool) -> None:
         oldest = self.node.oldest()
         told = self.keeper.announcement(oldest if is_settled else None)
-        assert told == self.node.announcement(_RULES, is_settled=is_settled and oldest is not None)
+        expected = self.node.announcement(_RULES, is_settled=is_settled and oldest is not None)
+        assert told == replace(expected, persist=None)  # another part of the keeper adds what is on disk
         for step, parts in told.held.items():
             self.node.told[step] = self.node.told.get(step, frozenset()) | parts
 

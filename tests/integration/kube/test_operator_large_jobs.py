@@ -58,12 +58,11 @@ def test_a_flood_of_changes_of_a_large_job_neither_fills_the_memory_nor_delays_o
     end_s = time.monotonic() + 15.0
     holes = [large_job(rig, "flooded", TEXT + more)["spec"]["template"] for more in "ab"]
     rounds = 0
-    while time.monotonic() < end_s:
+    while time.monotonic() < end_s or rounds <= 5:  # on a busy machine few changes fit into that time
         rig.patch_job("flooded", {"template": holes[rounds % 2]})
         rounds += 1
     rig.create_job(waiting_job(rig, "good", replicas=2))
     rig.until("pods of the good job", lambda: len(rig.pod_names()) == 2, within_s=60)
-    assert rounds > 5, "there was a flood"
     assert peak_mib(rig) < MOST_MIB
 
 

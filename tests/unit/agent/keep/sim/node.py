@@ -91,7 +91,8 @@ class SimNode:
 
     def newest_found(self) -> PersistedStep | None:
         """Return the newest step of its run that it has found in the shared directory."""
-        assert self.view is not None
+        if self.view is None:
+            return None
         history = self.view.kept_history()
         history = history if self.lineage is None else history.with_lineage(self.lineage)
         own = [each for each in self.found if each.run == self.view.run and history.is_alive(each.step)]
