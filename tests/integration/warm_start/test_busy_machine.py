@@ -1,5 +1,6 @@
 """Processes that get no processor: they are late, which is no hang and does not end the warm starts."""
 
+import contextlib
 import functools
 import os
 import signal
@@ -141,16 +142,18 @@ async def test_a_worker_that_is_too_late_is_one_cold_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     await _forked(node)
-    delayed = PreforkedWorker.delayed
+    delayed, waiting = PreforkedWorker.delayed, node.waiting()
 
     def end_load(self: PreforkedWorker, *, is_busy: bool) -> None:
-        os.kill(self.pid, signal.SIGSTOP)  # so that it does not begin after all
+        for pid in waiting:  # so that none begins after all, when the load has ended
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
         busy.end()  # a killed process needs a processor for its end
         delayed(self, is_busy=is_busy)
 
     monkeypatch.setattr(PreforkedWorker, "delayed", end_load)
     monkeypatch.setattr(answer_time, "MAX_SLOWNESS", 1.0)
-    busy.starve(node.waiting())
+    busy.starve(waiting)
     assert await node.start() == [False, False]
     await node.ran()
     await node.forked_ahead()
