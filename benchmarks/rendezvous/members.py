@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_agent.rendezvous.member.no_keep import NoKeep
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, Outcome
 from elasticjob_agent.rendezvous.protocol.member_plan import Workers
@@ -124,8 +125,8 @@ class Members:
             keep=self._keep(slot),
         )
 
-    def _keep(self, slot: int) -> KeepPort | None:  # noqa: ARG002  # for members that keep steps
-        return None
+    def _keep(self, slot: int) -> KeepPort:  # noqa: ARG002  # for members that keep steps
+        return NoKeep()
 
     def fail(self) -> None:
         """Let one worker of the first member fail."""

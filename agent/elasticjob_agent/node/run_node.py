@@ -23,6 +23,7 @@ from elasticjob_agent.net.ports import FixedPort, ReservedPort
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.self_fencing import SelfFencing
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_agent.rendezvous.member.no_keep import NoKeep
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.rendezvous.protocol.transactions import SessionIdentity
@@ -186,7 +187,7 @@ def _member(
         random_hex=lambda: secrets.token_hex(4),
         trace=trace,
         join_timeout_s=settings.join_timeout_s,
-        keep=keep,
+        keep=keep or NoKeep(),
     )
 
 

@@ -24,6 +24,7 @@ from elasticjob_agent.rendezvous.errors import (
 from elasticjob_agent.rendezvous.interface import RendezvousInfo, RendezvousStoreInfo
 from elasticjob_agent.rendezvous.job_rendezvous import JobRendezvous, LocalFailure, NodeInfo, StopOrder
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
+from elasticjob_agent.rendezvous.member.no_keep import NoKeep
 from elasticjob_agent.rendezvous.member.rendezvous_member import RendezvousMember
 from elasticjob_agent.rendezvous.protocol.interfaces import Outcome
 from elasticjob_agent.rendezvous.protocol.ranks import Assignment
@@ -233,6 +234,7 @@ class EtcdRendezvousHandler(JobRendezvous):
 
     def _make_member(self, etcd: Etcd, identity: NodeIdentity, mailbox: ThreadedWorkers) -> RendezvousMember:
         return RendezvousMember(
+            keep=NoKeep(),
             etcd=etcd,
             identity=identity,
             workers=mailbox,

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from elasticjob_agent.rendezvous.leader.election import Election
-from elasticjob_agent.rendezvous.member.no_keep import NoKeep
 from elasticjob_agent.rendezvous.member.session import Session
 from elasticjob_agent.rendezvous.protocol import transactions
 from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort, WorkersPort
@@ -74,11 +73,11 @@ class StepExecutor:
         random_hex: Callable[[], str],
         trace: Tracer,
         election: Election,
-        keep: KeepPort | None = None,
+        keep: KeepPort,
     ) -> None:
         self._etcd = etcd
         self._workers = workers
-        self._keep = keep or NoKeep()
+        self._keep = keep
         self._random_hex = random_hex
         self._trace = trace
         self._election = election

@@ -15,7 +15,6 @@ from elasticjob_agent.rendezvous.member.executor import StepContext, StepExecuto
 from elasticjob_agent.rendezvous.member.join import NodeIdentity
 from elasticjob_agent.rendezvous.member.leader_monitor import LeaderMonitor
 from elasticjob_agent.rendezvous.member.link_listener import LinkListener
-from elasticjob_agent.rendezvous.member.no_keep import NoKeep
 from elasticjob_agent.rendezvous.member.session import (
     LOG_AGAIN_S,
     RETRY_S,
@@ -64,8 +63,8 @@ class RendezvousMember:
         clock: Callable[[], float],
         random_hex: Callable[[], str],
         trace: Tracer,
+        keep: KeepPort,
         join_timeout_s: float = JOIN_TIMEOUT_S,
-        keep: KeepPort | None = None,
     ) -> None:
         """`random_hex` returns eight random hex digits, `clock` monotonic seconds."""
         self._etcd = etcd
@@ -75,7 +74,7 @@ class RendezvousMember:
         self._random_hex = random_hex
         self._trace = trace
         self._join_timeout_s = join_timeout_s
-        self._keep = keep or NoKeep()
+        self._keep = keep
         self._wake = asyncio.Event()
         self._election = Election(etcd=etcd, clock=clock, random_hex=random_hex, trace=trace, wake=self._wake.set)
         self._executor = StepExecutor(

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from elasticjob_agent.rendezvous.errors import NoSpec, Unreachable
 from elasticjob_agent.rendezvous.member import join, store_reset
 from elasticjob_agent.rendezvous.member.join import JobRequirements, NodeIdentity, Ports, Watching
-from elasticjob_agent.rendezvous.member.no_keep import NoKeep
 from elasticjob_agent.rendezvous.member.store_reset import SessionSnapshot
 from elasticjob_agent.rendezvous.protocol.interfaces import KeepPort
 from elasticjob_agent.rendezvous.protocol.last_known_state import LastKnownState
@@ -143,9 +142,9 @@ class SessionFactory:
     identity: NodeIdentity
     clock: Callable[[], float]
     random_hex: Callable[[], str]
+    keep: KeepPort
     link_port: int = 0
     """The port of the node's link listener; 0 if there is none."""
-    keep: KeepPort = field(default_factory=NoKeep)
 
     async def open(
         self,
