@@ -69,6 +69,11 @@ def members_to_find(state: RendezvousState, rank: int, copies: int) -> list[Memb
     return [state.members[other] for other in sorted(chosen | {rank})]
 
 
+def are_reachable(members: Iterable[Member], keepers: Mapping[Member, KeeperEntry]) -> bool:
+    """Return whether the address of each of these members is known."""
+    return all(member in keepers and keepers[member].address.port for member in members)
+
+
 def peers_request(state: RendezvousState, keepers: Mapping[Member, KeeperEntry], *, leads: bool) -> PeersRequest:
     """Return the members of an active round with the addresses that are known; raise RecordError."""
     leaving = [member for member, keeper in keepers.items() if keeper.is_leaving and member not in state.members]

@@ -46,6 +46,8 @@ _BEGIN_S = 2.0
 _PEERS_AFTER_S = 0.25
 """Seconds from a start to the look for peers: the workers that start need the processors, and publish nothing yet."""
 _RETRY_S = 2.0
+_RETRY_AT_MOST_S = 30.0
+"""Seconds between two looks for peers that have no record, at most: a node may have no keeper."""
 _AGAIN_S = 0.5
 """Seconds between two tries to begin a round that restores a step, while the keeper is being replaced."""
 _LOOK_S = 5.0
@@ -355,19 +357,25 @@ class NodeKeep(KeepPort):
             known.peers = self._spawn(self._find_peers(known))
 
     async def _find_peers(self, known: PreparedRound) -> None:
-        leads = self._leads
+        leads, told, pause_s = self._leads, None, _RETRY_S
         await asyncio.sleep(_PEERS_AFTER_S)
         while True:
             try:
                 await self._join(known.state)
-                wanted = keep_requests.members_to_find(known.state, known.rank or 0, self._settings.copies)
-                found = await (self._lister.list_all() if leads else self._lister.find(wanted))
-                self._keeper.set_peers(keep_requests.peers_request(known.state, found, leads=leads))
+                needed = keep_requests.members_to_find(known.state, known.rank or 0, self._settings.copies)
+                found = await (self._lister.list_all() if leads else self._lister.find(needed))
+                peers = keep_requests.peers_request(known.state, found, leads=leads)
+                if peers != told:  # the same one again would only open the commit channel anew
+                    self._keeper.set_peers(peers)
+                    told = peers
+                # A member whose session is lost has no record until it rejoins.
+                if keep_requests.are_reachable(known.state.members if leads else needed, found):
+                    return
             except _FAULTS as error:
                 log.debug("the addresses of peers are not known yet, trying again: %s", error)
-            else:
-                return
-            await asyncio.sleep(_RETRY_S)
+                pause_s = _RETRY_S
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _RETRY_AT_MOST_S)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 

@@ -138,3 +138,10 @@ def test_a_state_that_cannot_be_read_is_an_error(field: str) -> None:
 
 def _fields(state: RendezvousState) -> dict[str, object]:
     return {name: getattr(state, name) for name in state.__dataclass_fields__}
+
+
+@pytest.mark.parametrize(("port", "reachable"), [(7003, True), (0, False)])
+def test_members_are_reachable_if_each_has_a_record_with_a_port(port: int, *, reachable: bool) -> None:
+    last = KeeperEntry(Address("10.0.0.1", port), "host-3", {}, is_leaving=False)
+    assert keep_requests.are_reachable(MEMBERS, {**KEEPERS, MEMBERS[3]: last}) is reachable
+    assert not keep_requests.are_reachable(MEMBERS, KEEPERS)
