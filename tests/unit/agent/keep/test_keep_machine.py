@@ -208,6 +208,14 @@ class KeepMachine(RuleBasedStateMachine):
         self.job.restart_agent(self.node(index))
 
     @rule(index=indices)
+    def an_agent_restarts_without_a_keeper(self, index: int) -> None:
+        self.job.break_keeper(self.node(index))
+
+    @rule(index=indices)
+    def a_keeper_opens_its_volume(self, index: int) -> None:
+        self.job.mend_keeper(self.node(index))
+
+    @rule(index=indices)
     def a_node_leaves(self, index: int) -> None:
         self.job.leave(self.node(index))
 

@@ -66,6 +66,8 @@ class JobBase:
         self.persist_keep, self.persisted = persist_keep, [*other_runs]
         self.unknown: set[PersistedStep] = set()
         """Steps of the shared directory that no node knew when a round closed."""
+        self.late: set[PersistedStep] = set()
+        """Steps of the shared directory that became whole since the forming round was opened."""
         self.marks: dict[KeptStep, frozenset[int]] = {}
         self.trained: dict[Lineage, int] = {}
         self.worlds: dict[Lineage, tuple[Member, ...]] = {}

@@ -107,7 +107,7 @@ class Truth:
     def note_whole(self, line: Line, nodes: Iterable[SimNode]) -> None:
         """Note whether a step is whole now."""
         if not self.losses and not self.was_whole:
-            volumes = [node.volume for node in nodes if node.is_here]
+            volumes = [node.volume for node in nodes if node.has_parts]
             steps = {step for volume in volumes for step in volume if line.includes(step)}
             self.was_whole = any(is_whole(step, volumes) for step in steps)
 
@@ -130,7 +130,7 @@ class Truth:
 
 def count_holders(step: KeptStep, nodes: Iterable[SimNode]) -> int:
     """Return how many of these nodes hold the rarest part of this step, those that leave apart."""
-    volumes = [node.volume for node in nodes if node.is_here and not node.is_leaving]
+    volumes = [node.volume for node in nodes if node.has_parts and not node.is_leaving]
     return min(sum(part in volume.get(step, ()) for volume in volumes) for part in range(step.parts))
 
 

@@ -151,7 +151,9 @@ class JobCopies(JobTraining):
             return False
         self.marks[step] = self.marks.get(step, frozenset()) | parts
         if len(self.marks[step]) == step.parts:
-            self.persisted = [*self.persisted, PersistedStep(self._run_name(step), step)]
+            whole = PersistedStep(self._run_name(step), step)
+            self.persisted.append(whole)
+            self.late.add(whole)
             node.found = tuple(self.persisted)
             if self.rules.removes_at_once:
                 self._remove_superfluous(node)

@@ -44,6 +44,7 @@ class KeepJob(JobLosses):
             node.full.clear()
             yield self.heal(node)
             yield self.show_directory(node)
+            yield self.mend_keeper(node)
             yield self.expire(node)
             yield self.replace_pod(node)
             yield self.come_back(node)

@@ -108,6 +108,18 @@ class JobLosses(JobCopies):
         self.truth.lose()
         return True
 
+    def break_keeper(self, node: SimNode) -> bool:
+        """Restart the agent, and let its keeper not open the volume."""
+        if not self.restart_agent(node):
+            return False
+        node.has_keeper = False
+        return True
+
+    def mend_keeper(self, node: SimNode) -> bool:
+        """Let the keeper open the volume."""
+        was, node.has_keeper = node.has_keeper, True
+        return not was
+
     def fail_worker(self, node: SimNode) -> bool:
         """Let a worker fail; its agent opens a round."""
         if not self._may_write(node) or not self._is_current(node) or not node.is_running:

@@ -55,10 +55,14 @@ class SimNode:
     """Answers of leaders on their way here."""
     last_point: SafePoint | None = None
     wait: OldestWait = field(default_factory=OldestWait)
+    has_keeper: bool = True
+    """Whether its keeper could open the volume. Without it the parts there are of no use."""
     can_list: bool = True
     """Whether the shared directory answers here."""
     listed: tuple[PersistedStep, ...] | None = None
     """The steps of its last list of the shared directory; None if that does not count."""
+    reported: tuple[PersistedStep, ...] = ()
+    """The same list, as it was when the record in the store was written."""
     found: tuple[PersistedStep, ...] = ()
     """The same, as its keeper knows them: whether the list counts makes no difference."""
     removed_for: PersistedStep | None = None
@@ -68,6 +72,11 @@ class SimNode:
     def is_here(self) -> bool:
         """Whether others can reach it."""
         return self.is_alive and self.is_reachable
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether others can get parts from it."""
+        return self.is_here and self.has_keeper
 
     @property
     def is_running(self) -> bool:

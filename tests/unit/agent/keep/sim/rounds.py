@@ -32,6 +32,7 @@ class JobRounds(JobBase):
         self.lines[state.nonce] = line
         if state.phase is RoundPhase.ACTIVE:
             self.store.previous = frozenset(state.members)
+        self.late.clear()
         self.past.append((self.store.state, self.store.previous))
 
     def open(self, cause: Cause, struck: KeptStep | None = None) -> bool:
@@ -123,11 +124,13 @@ class JobRounds(JobBase):
         last = next((entry.lineage for entry in state.kept_history().entries), None)
         excused = [node.listed for node in nodes if node.listed is not None and node.lineage == last]
         found = set(self.persisted) - self.unknown
+        # A step may become whole after the last node has listed the directory, and its writers may be lost then.
+        found -= self.late - {each for node in nodes for each in node.reported}
         return {each.step for each in found if all(each in listed for listed in excused)}
 
     def list_directory(self, node: SimNode) -> bool:
         """List the shared directory, and report the list if the record of the node in the store lacks one."""
-        is_news = node.is_alive and node.can_list and node.listed != tuple(self.persisted)
+        is_news = node.is_alive and node.has_keeper and node.can_list and node.listed != tuple(self.persisted)
         if is_news:
             node.listed = node.found = tuple(self.persisted)
         key = self.store.keys.get(node.member)
@@ -217,11 +220,12 @@ class JobRounds(JobBase):
     def _record(self, node: SimNode) -> HoldingsRecord:
         state = self.store.state or node.view
         line = present_history(state).followed_by(state.older_history()) if state else History()
+        node.reported = node.listed or ()
         times = {each: time for time, each in enumerate(node.listed or ())}
         found = eligible(times, line, RUN, may_resume=True)
         record = HoldingsRecord(
-            port=1,
-            steps=dict(node.volume),
+            port=1 if node.has_keeper else 0,
+            steps=dict(node.volume) if node.has_keeper else {},
             persisted=next(iter(found), None),
             older=tuple(newest_of_lineages(found)[1:]),
             has_listed=node.listed is not None,

@@ -28,7 +28,7 @@ class JobTraining(JobRounds):
         step = node.known.restored if node.known else None
         assert step is not None
         part = missing[choice % len(missing)]
-        holders = [other for other in self.nodes if other.is_here and part in other.volume.get(step, ())]
+        holders = [other for other in self.nodes if other.has_parts and part in other.volume.get(step, ())]
         if holders and not is_spurious:
             holder = holders[choice % len(holders)]
             node.add(step, part, holder.origins[step, part])
