@@ -13,8 +13,8 @@ from elasticjob_api.rendezvous_state import Member
 from elasticjob_etcd.memory.client import InMemoryEtcd
 from elasticjob_etcd.memory.store import InMemoryStore
 from testing.waiting import aeventually
+from tests.integration.keep.node_keeps import HOST, KEYS, ME, OTHER, SECRET, active, join, node_keep, until_complete
 from tests.integration.keep.parts import publish
-from tests.integration.keep.test_node_keep import HOST, KEYS, ME, OTHER, SECRET, active, join, node_keep, until_complete
 
 BOTH = replace(active(1), members=(ME, OTHER), nprocs="1x2", roles="default*2")
 
