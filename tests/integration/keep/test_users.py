@@ -21,8 +21,8 @@ from testing.processes import other_user
 from tests.integration.keep.keeper_group import keeper_group
 from tests.integration.keep.keepers import keeper
 from tests.integration.keep.namespaces import run_as_user
-from tests.integration.keep.parts import contents
 from tests.integration.keep.node_keeps import HOST, KEYS, ME, OTHER, SECRET, active, join, until_complete
+from tests.integration.keep.parts import contents
 
 USER = 12345
 PUBLISH = 'umask 077; mkdir "$1/writing"; printf weights > "$1/writing/state"; mv "$1/writing" "$1/step-7"'
