@@ -1,8 +1,9 @@
 """The init container that copies the agent into the pod; it complies with quotas and restricted Pod Security."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from elasticjob_api.job import ElasticJob
+from elasticjob_api.job import ElasticJob, trainer_container
 from elasticjob_api.spec import AgentMode
 from elasticjob_operator.model import pod_constants
 
@@ -23,10 +24,7 @@ def init_containers(job: ElasticJob, agent_image: str) -> list[dict[str, Any]]:
             "image": agent_image,
             "command": [pod_constants.INJECTED_AGENT, "--install", pod_constants.INJECT_TARGET],
             "volumeMounts": [mount],
-            "resources": {
-                "requests": {"cpu": "50m", "memory": "64Mi"},
-                "limits": {"cpu": "500m", "memory": "256Mi"},
-            },
+            "resources": _resources(trainer_container(job.spec).get("resources") or {}),
             "securityContext": {
                 "allowPrivilegeEscalation": False,
                 "capabilities": {"drop": ["ALL"]},
@@ -38,3 +36,14 @@ def init_containers(job: ElasticJob, agent_image: str) -> list[dict[str, Any]]:
             },
         }
     ]
+
+
+def _resources(trainer: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return small requests; those of the trainer if they are its limits, or Kubernetes calls no pod Guaranteed."""
+    limits, requests = trainer.get("limits") or {}, trainer.get("requests") or {}
+    names = ("cpu", "memory")
+    if all(name in limits and str(requests.get(name, limits[name])) == str(limits[name]) for name in names):
+        # A pod needs the larger one of its init container and its containers, so this makes it no larger.
+        same = {name: limits[name] for name in names}
+        return {"requests": same, "limits": dict(same)}
+    return {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}}

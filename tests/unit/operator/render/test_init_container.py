@@ -30,6 +30,27 @@ def test_the_init_container_has_requests_and_limits_for_quotas() -> None:
     assert set(resources["requests"]) == set(resources["limits"]) == {"cpu", "memory"}
 
 
+@pytest.mark.parametrize(
+    ("resources", "is_guaranteed"),
+    [
+        ({"limits": {"cpu": "4", "memory": "8Gi", "nvidia.com/gpu": "1"}}, True),
+        ({"limits": {"cpu": 4, "memory": "8Gi"}, "requests": {"cpu": "4", "memory": "8Gi"}}, True),
+        ({"limits": {"cpu": "4", "memory": "8Gi"}, "requests": {"cpu": "1"}}, False),
+        ({"limits": {"memory": "8Gi"}}, False),
+        (None, False),
+    ],
+)
+def test_the_init_container_leaves_a_pod_guaranteed(resources: dict[str, Any] | None, *, is_guaranteed: bool) -> None:
+    """Kubernetes counts init containers, too: each container needs limits that are equal to its requests."""
+    given = template()
+    given["spec"]["containers"][0]["resources"] = resources
+    (found,) = init_containers(job(template=given), SETTINGS.agent_image)
+    chosen = found["resources"]
+    assert (chosen["requests"] == chosen["limits"]) is is_guaranteed
+    if is_guaranteed:  # a pod needs the larger one of both, so this makes it no larger
+        assert {name: str(value) for name, value in chosen["limits"].items()} == {"cpu": "4", "memory": "8Gi"}
+
+
 def test_the_init_container_complies_with_restricted_pod_security() -> None:
     context = injector()["securityContext"]
     assert context["allowPrivilegeEscalation"] is False
