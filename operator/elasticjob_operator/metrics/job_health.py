@@ -14,7 +14,7 @@ from elasticjob_api.spec import Keep
 from elasticjob_api.status import KeepStatus
 from elasticjob_operator.model.snapshot import JobSnapshot
 from elasticjob_operator.model.timestamps import from_rfc3339
-from elasticjob_operator.policy.status.keep import OF_PERSISTING, degradation, keep_status
+from elasticjob_operator.policy.status.keep import OF_PERSISTING, PERSIST_UNREADABLE, degradation, keep_status
 
 
 class TimeBucket(StrEnum):
@@ -50,6 +50,7 @@ class PersistHealth(StrEnum):
     NONE = "none"  # none is there yet
     LATE = "late"  # a newer step has been committed, and the last one there is older than `LATE_AFTER` intervals
     FAILING = "failing"  # a node could not write the last one
+    WAITING = "waiting"  # a node cannot read the directory, and starts no worker until it can
 
 
 _MAY_BE_LATE = frozenset({PersistHealth.PERSISTED, PersistHealth.NONE})
@@ -103,7 +104,7 @@ def job_health(snapshot: JobSnapshot) -> JobHealth:
             persisted_at_s=from_rfc3339(kept.persisted_time),
             late_at_s=_late_at_s(snapshot, keep, kept) if bucket is TimeBucket.ACTIVE else None,
         ),
-        None if keep.persist_to is None else _persist_health(kept),
+        None if keep.persist_to is None else _persist_health(snapshot, kept),
     )
 
 
@@ -120,7 +121,9 @@ def persist_health(job: JobHealth, wall_s: float) -> PersistHealth | None:
     return PersistHealth.LATE if is_late and job.persist in _MAY_BE_LATE else job.persist
 
 
-def _persist_health(kept: KeepStatus) -> PersistHealth:
+def _persist_health(snapshot: JobSnapshot, kept: KeepStatus) -> PersistHealth:
+    if degradation(snapshot)[0] == PERSIST_UNREADABLE:
+        return PersistHealth.WAITING
     if kept.persist_error:
         return PersistHealth.FAILING
     return PersistHealth.NONE if kept.persisted_step is None else PersistHealth.PERSISTED

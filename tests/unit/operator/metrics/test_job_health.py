@@ -100,6 +100,7 @@ def test_the_health_of_kept_steps_is_that_of_the_condition_or_else_of_the_commit
         (KeepReport(), PersistHealth.NONE),
         (KeepReport(persisted_step=0), PersistHealth.PERSISTED),
         (KeepReport(persisted_step=3, persist_error="full"), PersistHealth.FAILING),
+        (KeepReport(persisted_step=3, persist_error="not there", is_waiting=True), PersistHealth.WAITING),
     ],
 )
 def test_the_health_of_persisted_steps_is_beside_that_of_the_memory(
@@ -143,6 +144,7 @@ def test_a_job_becomes_late_with_time_alone_and_one_that_cannot_write_is_failing
         (PersistHealth.PERSISTED, PersistHealth.LATE),
         (PersistHealth.NONE, PersistHealth.LATE),
         (PersistHealth.FAILING, PersistHealth.FAILING),
+        (PersistHealth.WAITING, PersistHealth.WAITING),
     ):
         of = JobHealth(TimeBucket.ACTIVE, {}, KeepHealth.COMMITTED, kept, persist)
         assert (persist_health(of, 99.0), persist_health(of, 100.0)) == (persist, later)
