@@ -8,7 +8,10 @@ from elasticjob_api.status import Condition, JobStatus, KeepStatus, LastFailure,
 from elasticjob_operator.model.event import Event
 from elasticjob_operator.model.text import node_count_text, pluralize
 from elasticjob_operator.policy.status.conditions import is_true
-from elasticjob_operator.policy.status.keep import OF_PERSISTING
+from elasticjob_operator.policy.status.keep import NOT_RUNNING, OF_PERSISTING, PERSIST_UNREADABLE
+
+_TELLS_EACH = frozenset({PERSIST_UNREADABLE, NOT_RUNNING})
+"""Reasons of the condition KeepDegraded with which each new error of persisting has an event."""
 
 
 def events(before: JobStatus, after: JobStatus) -> tuple[Event, ...]:
@@ -82,7 +85,9 @@ def _trouble_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
 
 def _keep_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
     was, now = before.keep or KeepStatus(), after.keep or KeepStatus()
-    if now.persist_error and not was.persist_error:
+    # While a job runs, each step that cannot be written has a text of its own. A wait or a lost last step is news.
+    tells_each = any(c.type == ConditionType.KEEP_DEGRADED and c.reason in _TELLS_EACH for c in after.conditions)
+    if now.persist_error and (not was.persist_error or (tells_each and now.persist_error != was.persist_error)):
         yield Event(EventReason.PERSIST_FAILED, now.persist_error, warning=True)
     degraded = _became_true(before, after, ConditionType.KEEP_DEGRADED)
     if degraded is not None and degraded.reason not in OF_PERSISTING:

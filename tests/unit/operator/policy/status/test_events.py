@@ -84,6 +84,21 @@ def test_a_step_that_cannot_be_persisted_has_one_event_until_one_was() -> None:
     assert (event.message, event.warning) == ("the disk is full", True)
 
 
+@pytest.mark.parametrize(
+    ("status", "reason"),
+    [("True", "PersistUnreadable"), ("False", "NotRunning")],
+)
+def test_a_job_that_begins_to_wait_or_lost_its_last_step_has_an_event_though_writes_failed_before(
+    status: str, reason: str
+) -> None:
+    failed = changed(keep=KeepStatus(persist_error="no permission"))
+    at = (condition("KeepDegraded", status=status, reason=reason),)
+    news = changed(keep=KeepStatus(persist_error="this is news"), conditions=at)
+    assert E.PERSIST_FAILED in reasons_of(failed, news)
+    assert E.PERSIST_FAILED not in reasons_of(news, news)
+    assert E.PERSIST_FAILED not in reasons_of(failed, replace(failed, conditions=at))
+
+
 def test_a_resumed_job_is_not_created_again() -> None:
     assert reasons_of(SUSPENDED, replace(SUSPENDED, start_time=NOW, conditions=())) == [E.RESUMED]
 
