@@ -86,10 +86,10 @@ def test_workers_of_any_user_keep_and_persist_steps_where_the_restricted_standar
 
 
 def _await_reported(space: Space, round_: int, step: int | None) -> None:
-    """Wait until the status and an event name the step that this round has restored."""
+    """Wait until the status and an event name the step that this round restores."""
     restored = {each["round"]: each.get("restoredStep") for each in space.status()["rounds"]}
     assert restored[round_] == step
-    wanted = "no kept step was restored" if step is None else f"kept step {step} was restored"
+    wanted = "no kept step was restored" if step is None else f"kept step {step} is to be restored"
 
     def is_reported() -> bool:
         messages = space.kubectl("get", "events", "-o", "jsonpath={.items[*].message}")

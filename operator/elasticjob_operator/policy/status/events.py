@@ -118,7 +118,7 @@ def _round_events(before: JobStatus, after: JobStatus) -> Iterator[Event]:
 def _restored_text(round_: RoundStatus) -> str:
     """Return the kept step of a round, for an event; empty for a first round, which mostly has none."""
     if round_.restored_step is not None:
-        return f"; kept step {round_.restored_step} was restored"
+        return f"; kept step {round_.restored_step} is to be restored"  # its nodes may still fetch it
     return "; no kept step was restored" if round_.round > 1 else ""
 
 

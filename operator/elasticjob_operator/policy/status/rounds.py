@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from elasticjob_api.errors import RecordError
 from elasticjob_api.one_line import one_line
-from elasticjob_api.rendezvous_state import Member, RendezvousState
+from elasticjob_api.rendezvous_state import Cause, Member, RendezvousState
 from elasticjob_api.rendezvous_view import RendezvousView
 from elasticjob_api.slot_ranges import format_slots
 from elasticjob_api.status import RoundStatus
@@ -31,7 +31,7 @@ def update_rounds(before: tuple[RoundStatus, ...], view: RendezvousView, now_s: 
         return before
     if view.state is None:
         return before  # etcd was wiped: it has no record of the current round
-    ended = tuple(each if each.end_time else replace(each, end_time=to_rfc3339_ms(now_s)) for each in before)
+    ended = tuple(each if each.end_time else _ended_round(each, view.state, now_s) for each in before)
     if active is None:
         return (*ended, *_passed(ended, view, view.state, to_rfc3339_ms(now_s)))[-MAX_ROUNDS:]
     if any(each.round == active.round for each in before):
@@ -67,6 +67,12 @@ def _started_round(state: RendezvousState, now_s: float) -> RoundStatus:
         slots=slots_text(state.members),
         restored_step=_restored_step(state),
     )
+
+
+def _ended_round(round_: RoundStatus, state: RendezvousState, now_s: float) -> RoundStatus:
+    is_given_up = state.cause is Cause.RESTORE_FAILED and state.round == round_.round + 1
+    restored = None if is_given_up else round_.restored_step
+    return replace(round_, end_time=to_rfc3339_ms(now_s), restored_step=restored)
 
 
 def _restored_step(state: RendezvousState) -> int | None:

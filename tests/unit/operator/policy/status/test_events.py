@@ -134,8 +134,8 @@ def test_the_event_of_a_round_has_its_cause() -> None:
 @pytest.mark.parametrize(
     ("keep", "number", "restored", "words"),
     [
-        (KeepStatus(), 2, 120, "; kept step 120 was restored; cause: x"),
-        (KeepStatus(), 1, 120, "; kept step 120 was restored; cause: x"),
+        (KeepStatus(), 2, 120, "; kept step 120 is to be restored; cause: x"),
+        (KeepStatus(), 1, 120, "; kept step 120 is to be restored; cause: x"),
         (KeepStatus(), 2, None, "; no kept step was restored; cause: x"),
         (KeepStatus(), 1, None, "; cause: x"),
         (None, 2, None, "; cause: x"),

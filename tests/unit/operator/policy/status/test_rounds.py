@@ -3,6 +3,8 @@
 import json
 from dataclasses import replace
 
+import pytest
+
 from elasticjob_api.job import status_to_dict
 from elasticjob_api.rendezvous_state import Cause, RoundPhase
 from elasticjob_api.status import JobStatus, RoundStatus
@@ -35,6 +37,16 @@ def test_a_round_is_recorded_with_the_kept_step_that_it_restores() -> None:
     assert made.restored_step == 120
     (newer,) = update_rounds((), running(0, 2, state=replace(active(0, 2, round=2), restore="of a newer agent")), NOW_S)
     assert newer.restored_step is None
+
+
+@pytest.mark.parametrize(
+    ("cause", "restored"), [(Cause.RESTORE_FAILED, None), (Cause.WORKER_FAILED, 120)], ids=["failed", "restored"]
+)
+def test_a_round_whose_restore_failed_has_no_restored_step(cause: Cause, restored: int | None) -> None:
+    known = (replace(FIRST, restored_step=120),)
+    forming = view(0, 1, state=replace(state(RoundPhase.FORMING, round=2), cause=cause))
+    for at in (forming, running(0, 1, state=active(0, 1, round=2, cause=cause))):
+        assert update_rounds(known, at, NOW_S)[0].restored_step == restored
 
 
 def test_a_round_ends_once_when_the_next_one_forms() -> None:
