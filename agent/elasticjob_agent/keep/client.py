@@ -14,7 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from elasticjob_agent.keep.keeper.errors import KeeperError, KeeperSilentError, RequestRefused, StepRefused
+from elasticjob_agent.keep.keeper.errors import (
+    HolderUnreached,
+    KeeperError,
+    KeeperSilentError,
+    RequestRefused,
+    StepRefused,
+)
 from elasticjob_agent.keep.keeper.fetch_sources import encode_sources
 from elasticjob_agent.keep.keeper.messages import (
     Answer,
@@ -191,6 +197,7 @@ class KeeperClient(KeeperConnection):
         Raises:
             RequestRefused: a part cannot be fetched or linked, or it was ended; the message has the reason.
             StepRefused: the step is not in the shared directory, or may not be used.
+            HolderUnreached: a node that may have a part has not answered.
             KeeperSilentError: no keeper has answered in time.
         """
         self._end_fetch()
@@ -207,7 +214,7 @@ class KeeperClient(KeeperConnection):
         except TimeoutError:
             raise KeeperSilentError(f"no keeper has fetched step {step} within {within_s:g} s") from None
         if result.error:
-            raise (StepRefused if result.is_of_step else RequestRefused)(result.error)
+            raise _fetch_error(result)
         return Path(result.directory)
 
     def _end_fetch(self) -> None:
@@ -383,3 +390,10 @@ class KeeperClient(KeeperConnection):
         if holdings != self.holdings:
             self.holdings = holdings
             self._on_holdings(holdings)
+
+
+def _fetch_error(result: FetchResult) -> RequestRefused:
+    """Return the error of a fetch that has ended with one."""
+    if result.is_unreached:
+        return HolderUnreached(result.error)
+    return (StepRefused if result.is_of_step else RequestRefused)(result.error)

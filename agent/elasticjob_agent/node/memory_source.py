@@ -1,18 +1,24 @@
 """The step of a round from the memory of the nodes: linked if all its parts are here, else fetched from others."""
 
 import asyncio
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from elasticjob_agent.keep.client import KeeperClient
-from elasticjob_agent.keep.keeper.errors import RequestRefused
+from elasticjob_agent.keep.keeper.errors import HolderUnreached, RequestRefused
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperEntry, KeeperLister
 from elasticjob_api.kept_steps import KeptStep
 from elasticjob_api.rendezvous_state import Member, RendezvousState
 from elasticjob_etcd.errors import EtcdError
+
+_AGAIN_S = 1.0
+"""Seconds until nodes that did not answer are asked again."""
+
+log = logging.getLogger(__name__)
 
 
 class MemorySource:
@@ -32,9 +38,18 @@ class MemorySource:
         return task
 
     async def restore(
-        self, state: RendezvousState, me: Member, step: KeptStep, link: asyncio.Task[Path] | None
+        self,
+        state: RendezvousState,
+        me: Member,
+        step: KeptStep,
+        link: asyncio.Task[Path] | None,
+        *,
+        is_on_disk: Callable[[], bool],
     ) -> Path:
         """Return the directory of the step, fetched as far as it is not here.
+
+        A node whose record is there lives. If it does not answer, it is asked again for the whole time of a restore,
+        unless the step is also on disk.
 
         Raises:
             TimeoutError: it was not here within the time of a restore.
@@ -57,7 +72,14 @@ class MemorySource:
                 with suppress(RequestRefused, EtcdError):  # others may have it as well
                     keepers = await self._lister.find(set(assigned.values()))
                     return await fetch_from(keepers)
-            return await fetch_from(await self._lister.list_all())
+            while True:
+                try:
+                    return await fetch_from(await self._lister.list_all())
+                except HolderUnreached as error:
+                    if is_on_disk():
+                        raise
+                    log.warning("round %d: step %d is not given up yet: %s", state.round, step.number, error)
+                await asyncio.sleep(_AGAIN_S)
 
     def _missing(self, step: KeptStep) -> list[int]:
         return sorted(frozenset(range(step.parts)) - self._keeper.holdings.get(step, frozenset()))

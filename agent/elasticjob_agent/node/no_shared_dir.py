@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from elasticjob_api.kept_steps import KeptStep, PersistedStep
+from elasticjob_api.kept_steps import PersistedStep
 from elasticjob_api.rendezvous_state import Member, RendezvousState
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,11 @@ class NoSharedDir:
             self.trouble = ""
         raise AssertionError
 
-    async def find_unless(self, restored: Awaitable[Path], _run: str, _step: KeptStep) -> Path:
+    def has(self, _persisted: PersistedStep) -> bool:
+        """Return False: no step is there."""
+        return False
+
+    async def find_unless(self, restored: Awaitable[Path], _persisted: PersistedStep) -> Path:
         """Return the directory of a step that is restored in memory."""
         return await restored
 

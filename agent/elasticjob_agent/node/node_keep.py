@@ -37,6 +37,7 @@ from elasticjob_agent.rendezvous.protocol.ranks import rank_of
 from elasticjob_api import constants
 from elasticjob_api.errors import RecordError
 from elasticjob_api.holdings import MAX_OLDER, HoldingsRecord
+from elasticjob_api.kept_steps import PersistedStep
 from elasticjob_api.records import KeepReport
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 from elasticjob_etcd.errors import EtcdError, RequestRejected
@@ -306,8 +307,9 @@ class NodeKeep(KeepPort):
             if step is not None:
                 known.phase = RestorePhase.FETCHING
                 if persisted is None:
-                    restored = self._memory.restore(state, me, step, link)
-                    directory = await self._shared.find_unless(restored, state.run, step)
+                    on_disk = PersistedStep(state.run, step)
+                    restored = self._memory.restore(state, me, step, link, is_on_disk=lambda: self._shared.has(on_disk))
+                    directory = await self._shared.find_unless(restored, on_disk)
                 else:
                     directory = await self._shared.find(persisted)
                 variables[constants.ENV_KEPT] = str(directory)
@@ -357,7 +359,7 @@ class NodeKeep(KeepPort):
             known.peers = self._spawn(self._find_peers(known))
 
     async def _find_peers(self, known: PreparedRound) -> None:
-        leads, told, pause_s = self._leads, None, _RETRY_S
+        leads, sent, pause_s = self._leads, None, _RETRY_S
         await asyncio.sleep(_PEERS_AFTER_S)
         while True:
             try:
@@ -365,9 +367,9 @@ class NodeKeep(KeepPort):
                 needed = keep_requests.members_to_find(known.state, known.rank or 0, self._settings.copies)
                 found = await (self._lister.list_all() if leads else self._lister.find(needed))
                 peers = keep_requests.peers_request(known.state, found, leads=leads)
-                if peers != told:  # the same one again would only open the commit channel anew
+                if peers != sent:  # the same one again would only open the commit channel anew
                     self._keeper.set_peers(peers)
-                    told = peers
+                    sent = peers
                 # A member whose session is lost has no record until it rejoins.
                 if keep_requests.are_reachable(known.state.members if leads else needed, found):
                     return

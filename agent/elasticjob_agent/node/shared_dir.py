@@ -16,7 +16,7 @@ from elasticjob_agent.node.keep_settings import KeepSettings, PersistSettings
 from elasticjob_agent.node.keeper_lister import KeeperLister
 from elasticjob_agent.node.node_drain import EndingJob, NodeDrain
 from elasticjob_api.errors import RecordError
-from elasticjob_api.kept_steps import History, KeptStep, Lineage, PersistedStep
+from elasticjob_api.kept_steps import History, Lineage, PersistedStep
 from elasticjob_api.rendezvous_state import Member, RendezvousState, RoundPhase
 
 _CHECK_AGAIN_S = 1.0
@@ -193,16 +193,15 @@ class SharedDir:
         """Return whether the step was there when the directory was listed last."""
         return persisted in self._keeper.persisted_steps()
 
-    async def find_unless(self, restored: Awaitable[Path], run: str, step: KeptStep) -> Path:
+    async def find_unless(self, restored: Awaitable[Path], persisted: PersistedStep) -> Path:
         """Return the directory of a step that is restored in memory, or of it on disk if no node serves it in time."""
-        persisted = PersistedStep(run, step)
         try:
             return await restored
         except (RequestRefused, TimeoutError) as error:
             if not self.has(persisted):
                 raise
             why = str(error) or f"no node served it within {self._settings.restore_timeout_s:g} s"
-            log.warning("step %d is read in keep.persistTo: %s", step.number, why)
+            log.warning("step %d is read in keep.persistTo: %s", persisted.step.number, why)
         return await self.find(persisted)
 
     def _note_unreadable(self, why: str) -> None:

@@ -54,11 +54,12 @@ def node_keep(
     return NodeKeep(volume, KeeperLister(etcd or InMemoryEtcd(store), KEYS), given)
 
 
-def join(store: InMemoryStore, member: Member, holdings: HoldingsRecord | None) -> None:
-    """Write the records with which a node joins."""
+def join(store: InMemoryStore, member: Member, holdings: HoldingsRecord | None) -> int:
+    """Write the records with which a node joins; return its lease."""
     me = SessionIdentity(KEYS, member, store.grant(60.0).id)
     record = NodeRecord(pod="pod", pod_uid="uid", lease=me.lease, host="host", address=HOST, nproc=1)
     assert store.txn(transactions.join(me, record, spec_revision=0, holdings=holdings)).succeeded
+    return me.lease
 
 
 def take_away(volume: Path) -> None:

@@ -1,6 +1,7 @@
 """The kept steps of a node over a real keeper: what it restores, and that a keeper that is away gives up no step."""
 
 import logging
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,3 +112,49 @@ async def test_a_step_is_not_given_up_while_etcd_does_not_answer(
     finally:
         await new.close(erase=True)
         await holder.close(erase=True)
+
+
+async def test_a_step_is_not_given_up_while_its_holder_lives_and_cannot_be_reached(
+    keep_dir: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, step = InMemoryStore(), KeptStep.parse("1.nonce1.7.1")
+    holder, new = (node_keep(keep_dir.with_name(name), store, HOST) for name in ("holder", "new"))
+    try:
+        for keep, member in (holder, ME), (new, OTHER):
+            await keep.start()
+            keep.observe(member, link_secret=SECRET, leads=False)
+        await until_complete(holder, active(1))
+        holder.report_start()
+        publish(Path(holder.variables()[constants.ENV_KEEP]), "step-7", {"state": b"x"})
+        await holder.seal()
+        assert holder.holdings is not None
+        with socket.create_server((HOST, 0)) as listener:
+            closed = listener.getsockname()[1]
+        lease = join(store, ME, replace(holder.holdings, port=closed))
+        both = active(2, history="1.nonce1.7", restore=str(step), sources="0:0")
+        both = replace(both, members=(ME, OTHER), nprocs="1x2", roles="default*2")
+        await until_complete(holder, both)
+
+        def has_tried() -> bool:
+            assert new.restore_phase(both) is not RestorePhase.FAILED, "the step was given up"
+            return "step 7 is not given up yet" in caplog.text
+
+        await aeventually(has_tried, what="a try without success")
+        store.revoke(lease)
+        join(store, ME, holder.holdings)
+        await until_complete(new, both)
+        assert contents(Path(new.variables()[constants.ENV_KEPT])) == {"state": b"x"}
+    finally:
+        await new.close(erase=True)
+        await holder.close(erase=True)
+
+
+async def test_a_step_is_given_up_at_once_when_no_holder_lives(keep_dir: Path) -> None:
+    new = node_keep(keep_dir, InMemoryStore(), HOST, restore_timeout_s=3600.0)
+    try:
+        await new.start()
+        new.observe(ME, link_secret=SECRET, leads=False)
+        state = active(2, history="1.nonce1.7", restore="1.nonce1.7.1")
+        await aeventually(lambda: new.restore_phase(state) is RestorePhase.FAILED, what="the step is given up")
+    finally:
+        await new.close(erase=True)

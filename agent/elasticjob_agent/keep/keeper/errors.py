@@ -5,7 +5,8 @@
     ├── KeeperLost           the keeper ended before it answered
     ├── KeeperSilentError    the keeper did not answer in time
     └── RequestRefused       the keeper answered that it could not do it
-        └── StepRefused      a step in the shared directory is missing there, or may not be used
+        ├── StepRefused      a step in the shared directory is missing there, or may not be used
+        └── HolderUnreached  a node that may have a part of the step has not answered
 
 Each is about one request; the next one can succeed.
 """
@@ -33,3 +34,7 @@ class RequestRefused(KeeperError):
 
 class StepRefused(RequestRefused):
     """A step in the shared directory is missing there, or may not be used; the directory itself can be read."""
+
+
+class HolderUnreached(RequestRefused):
+    """A node that may have a part of the step has not answered."""

@@ -292,6 +292,8 @@ class FetchResult:
     error: str = field(default="", metadata=SENTENCE)
     is_of_step: bool = False
     """Whether the error is that of a step in the shared directory, and the directory can be read."""
+    is_unreached: bool = False
+    """Whether the error is that of a holder that may have a part and has not answered."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from elasticjob_agent.keep.keeper.messages import FetchRequest, FetchResult
 from elasticjob_agent.keep.keeper.step_keeper import StepKeeper
 from elasticjob_agent.keep.transfer.cancel_token import CancelToken
 from elasticjob_agent.keep.transfer.dialer import KeeperDialer
-from elasticjob_agent.keep.transfer.errors import CancelledTransferError, TransferError
+from elasticjob_agent.keep.transfer.errors import CancelledTransferError, TransferError, UnreachedError
 from elasticjob_agent.keep.transfer.fetch import PartFetch
 from elasticjob_agent.keep.volume.errors import VolumeError
 from elasticjob_agent.keep.volume.paths import KeptPart
@@ -44,6 +44,8 @@ class StepFetch:
         self._deadline_s = clock() + request.within_s
         self._lock = threading.Lock()
         self._error = ""
+        self._is_unreached = False
+        """Whether the error is that of a holder that may have a part and has not answered."""
         self._is_cancelled = False
         self._tokens: list[CancelToken] = []
         self._missing: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -55,10 +57,11 @@ class StepFetch:
             self._is_cancelled = True
         self._end()
 
-    def _end(self, error: str = "") -> None:
+    def _end(self, error: str = "", *, is_unreached: bool = False) -> None:
         """End all parts; the first error is that of the step."""
         with self._lock:
-            self._error = self._error or error
+            if error and not self._error:
+                self._error, self._is_unreached = error, is_unreached
             tokens = list(self._tokens)
         for token in tokens:
             token.cancel()
@@ -87,7 +90,7 @@ class StepFetch:
     def _link(self) -> FetchResult:
         number = self._request.number
         if self._error or self._is_cancelled:
-            return FetchResult(number, error=self._error)
+            return FetchResult(number, error=self._error, is_unreached=self._is_unreached)
         try:
             return FetchResult(number, directory=os.fspath(self._steps.restore(self._request.step)))
         except VolumeError as error:
@@ -114,4 +117,4 @@ class StepFetch:
         except CancelledTransferError:
             return
         except (TransferError, VolumeError) as error:
-            self._end(str(error))
+            self._end(str(error), is_unreached=isinstance(error, UnreachedError))

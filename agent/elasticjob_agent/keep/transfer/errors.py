@@ -8,6 +8,7 @@ TransferError
 │   └── StalledError       the other end made no progress in time.
 ├── CancelledTransferError this side has cancelled it.
 └── NoSourceError          no known holder could send the part.
+    └── UnreachedError     one of them has not answered, so it may have the part.
 
 Errors of the own volume (`keep.volume.errors`) are none of these.
 """
@@ -43,3 +44,7 @@ class CancelledTransferError(TransferError):
 
 class NoSourceError(TransferError):
     """No known holder could send the part in time."""
+
+
+class UnreachedError(NoSourceError):
+    """A holder that may have the part has not answered."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from elasticjob_agent.keep.transfer.cancel_token import CancelToken
 from elasticjob_agent.keep.transfer.dialer import KeeperDialer
-from elasticjob_agent.keep.transfer.errors import HandshakeError, NoSourceError, TransferError
+from elasticjob_agent.keep.transfer.errors import HandshakeError, NoSourceError, TransferError, UnreachedError
 from elasticjob_agent.keep.transfer.fetch_order import FetchOrder
 from elasticjob_agent.keep.transfer.frames import Bad, Busy, Get, Have, NoPart, Offer
 from elasticjob_agent.keep.transfer.handshake import Purpose
@@ -23,6 +23,8 @@ from elasticjob_agent.rendezvous.protocol.link_handshake import Address
 
 _PAUSE_S = 0.2
 """Seconds between two looks at a part that another transfer receives."""
+
+_NAMED = 3
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,8 @@ class PartFetch:
         self._clock = clock
         self._received = 0
         """Bytes of the receipt when it was last closed."""
+        self._unreached: set[Address] = set()
+        """The holders that did not answer when they were asked last."""
         self._lack_of_room: VolumeFullError | None = None
         """Why the part of the last holder did not fit. Its sizes may be false, so the others are asked, too."""
 
@@ -59,6 +63,7 @@ class PartFetch:
         """Return when the part is held.
 
         Raises:
+            UnreachedError: a holder that may have it has not answered.
             NoSourceError: no known holder could send it within `within_s` seconds.
             CancelledTransferError: it was cancelled.
             VolumeError: it cannot be written, for example for want of room.
@@ -77,6 +82,10 @@ class PartFetch:
         if source is None:
             if self._lack_of_room is not None:
                 raise self._lack_of_room
+            if self._unreached:
+                raise UnreachedError(
+                    f"no holder could send part {self._part}: {_names(self._unreached)} did not answer"
+                )
             raise NoSourceError(f"no holder could send part {self._part}: each has failed")
         if self._clock() + source.wait_s >= deadline_s:
             raise NoSourceError(f"no holder could send part {self._part} in time")
@@ -98,8 +107,10 @@ class PartFetch:
         except TransferError as error:
             self._token.check()
             log.debug("the fetch of part %s from %s failed: %s", self._part, address, error)
+            self._unreached.add(address)
             self._order.note_failure(address, progressed=self._received > received, now_s=self._clock())
         else:
+            self._unreached.discard(address)
             self._note(address, answer)
 
     def _note(self, address: Address, answer: Have | Bad | Busy | NoPart) -> None:
@@ -129,3 +140,9 @@ class PartFetch:
         finally:
             self._received = sum(receipt.offsets)
             receipt.close()
+
+
+def _names(addresses: Iterable[Address]) -> str:
+    """Return the first few of these addresses, as a list for people."""
+    names = sorted(map(str, addresses))
+    return ", ".join(names[:_NAMED]) + (" and others" if len(names) > _NAMED else "")
