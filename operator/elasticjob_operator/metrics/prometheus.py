@@ -213,6 +213,9 @@ class PrometheusRecorder(MetricsRecorder):
     def job_health(self, key: JobKey, health: JobHealth | None) -> None:
         """Record a job's health from now on; None for a deleted job."""
         self._goodput.record(key, health)
+        if health is not None:
+            for counter in self._counts.values():  # from 0 on: increase() misses what a new counter begins with
+                counter.labels(key.namespace)
 
     def reconciled(self, *, took_s: float, failed: bool) -> None:
         """Observe the duration of a reconcile, and count a failed one."""

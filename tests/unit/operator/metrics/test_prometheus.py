@@ -240,3 +240,12 @@ def test_jobs_whose_persisted_step_is_late_are_counted_with_its_age() -> None:
         'elasticjob_keep_persist_jobs{namespace="team",persist="persisted"} 1.0',
         'elasticjob_keep_persisted_age_seconds{namespace="team"} 600.0',
     ]
+
+
+@pytest.mark.parametrize("name", ["restarts", "node_losses", "pod_replacements"])
+def test_a_counter_of_faults_begins_at_zero_with_the_first_job_of_its_namespace(name: str) -> None:
+    """Prometheus knows no increase of a counter that it has never scraped, so alerts would miss the first fault."""
+    meter = PrometheusRecorder()
+    assert f'elasticjob_{name}_total{{namespace="team"}}' not in meter.text().decode()
+    meter.job_health(KEY, JobHealth(TimeBucket.WAITING, {}))
+    assert f'elasticjob_{name}_total{{namespace="team"}} 0.0' in meter.text().decode()
