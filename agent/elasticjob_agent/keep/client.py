@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from elasticjob_agent.keep.keeper.errors import (
-    HolderUnreached,
+    HolderUnreachedError,
     KeeperError,
     KeeperSilentError,
     RequestRefused,
@@ -197,7 +197,7 @@ class KeeperClient(KeeperConnection):
         Raises:
             RequestRefused: a part cannot be fetched or linked, or it was ended; the message has the reason.
             StepRefused: the step is not in the shared directory, or may not be used.
-            HolderUnreached: a node that may have a part has not answered.
+            HolderUnreachedError: a node that may have a part has not answered.
             KeeperSilentError: no keeper has answered in time.
         """
         self._end_fetch()
@@ -395,5 +395,5 @@ class KeeperClient(KeeperConnection):
 def _fetch_error(result: FetchResult) -> RequestRefused:
     """Return the error of a fetch that has ended with one."""
     if result.is_unreached:
-        return HolderUnreached(result.error)
+        return HolderUnreachedError(result.error)
     return (StepRefused if result.is_of_step else RequestRefused)(result.error)

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from elasticjob_agent.keep.client import KeeperClient
-from elasticjob_agent.keep.keeper.errors import HolderUnreached, RequestRefused
+from elasticjob_agent.keep.keeper.errors import HolderUnreachedError, RequestRefused
 from elasticjob_agent.node import keep_requests
 from elasticjob_agent.node.keep_settings import KeepSettings
 from elasticjob_agent.node.keeper_lister import KeeperEntry, KeeperLister
@@ -75,7 +75,7 @@ class MemorySource:
             while True:
                 try:
                     return await fetch_from(await self._lister.list_all())
-                except HolderUnreached as error:
+                except HolderUnreachedError as error:
                     if is_on_disk():
                         raise
                     log.warning("round %d: step %d is not given up yet: %s", state.round, step.number, error)

@@ -1,12 +1,12 @@
 """Errors between the agent and its keeper.
 
-    KeeperError              the base
-    ├── ControlError         a line is malformed or too long
-    ├── KeeperLost           the keeper ended before it answered
-    ├── KeeperSilentError    the keeper did not answer in time
-    └── RequestRefused       the keeper answered that it could not do it
-        ├── StepRefused      a step in the shared directory is missing there, or may not be used
-        └── HolderUnreached  a node that may have a part of the step has not answered
+    KeeperError                   the base
+    ├── ControlError              a line is malformed or too long
+    ├── KeeperLost                the keeper ended before it answered
+    ├── KeeperSilentError         the keeper did not answer in time
+    └── RequestRefused            the keeper answered that it could not do it
+        ├── StepRefused           a step in the shared directory is missing there, or may not be used
+        └── HolderUnreachedError  a node that may have a part of the step has not answered
 
 Each is about one request; the next one can succeed.
 """
@@ -36,5 +36,5 @@ class StepRefused(RequestRefused):
     """A step in the shared directory is missing there, or may not be used; the directory itself can be read."""
 
 
-class HolderUnreached(RequestRefused):
+class HolderUnreachedError(RequestRefused):
     """A node that may have a part of the step has not answered."""
