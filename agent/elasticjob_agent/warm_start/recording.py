@@ -18,8 +18,9 @@ class Recording:
 
     def __init__(self) -> None:
         """Raise OSError if no descriptor is left."""
-        self.modules: dict[str, str] = {}
-        """The modules in the order of their imports, each with the file from which it came."""
+        self._begun: dict[str, str | None] = {}
+        """The modules in the order of their imports, each with its file, or None while the import goes on."""
+        self.module_count = 0
         self.folders: list[str] = []
         """Entries that sys.path has got since the interpreter was started."""
         self.variables: dict[str, tuple[str, str]] = {}
@@ -36,6 +37,14 @@ class Recording:
         fd_registry.register(self._read_fd)
         os.set_blocking(self._read_fd, False)
         asyncio.get_running_loop().add_reader(self._read_fd, self._read)
+
+    @property
+    def modules(self) -> dict[str, str]:
+        """Return the modules whose import has ended, in the order of their beginnings, each with its file.
+
+        An import that goes on may be the training itself: an installed package may do its work when it is imported.
+        """
+        return {name: path for name, path in self._begun.items() if path is not None}
 
     def worker_started(self) -> None:
         """Close our copy of the worker's end. May be called again."""
@@ -65,7 +74,7 @@ class Recording:
 
     async def wait_more(self, count: int) -> bool:
         """Return True once it has more modules than `count`; False once the worker has ended."""
-        while len(self.modules) <= count:
+        while self.module_count <= count:
             if self.has_ended:
                 return False
             self._news.clear()
@@ -96,15 +105,20 @@ class Recording:
             self._add_folder(path)
         elif tab and name.startswith("="):
             self._add_variable(name[1:], path)
-        elif tab and is_module_name(name) and name not in self.modules and len(self.modules) < _MAX_MODULES:
-            self.modules[name] = path
+        elif tab and is_module_name(name.removeprefix("+")):
+            self._add_module(name.removeprefix("+"), None if name.startswith("+") else path)
+
+    def _add_module(self, name: str, path: str | None) -> None:
+        if self._begun.get(name) is None and (name in self._begun or len(self._begun) < _MAX_MODULES):
+            self._begun[name] = path
+            self.module_count += path is not None
             self._news.set()
 
     def _add_variable(self, name: str, value: str) -> None:
         if name in self.variables:
             self.variables[name] = (self.variables[name][0], value)
         elif len(self.variables) < _MAX_VARIABLES:
-            self.variables[name] = (next(reversed(self.modules), ""), value)
+            self.variables[name] = (next(reversed(self._begun), ""), value)
 
     def _add_folder(self, path: str) -> None:
         if path not in self.folders and len(self.folders) < _MAX_FOLDERS:

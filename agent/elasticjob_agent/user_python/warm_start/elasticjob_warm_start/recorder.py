@@ -1,8 +1,9 @@
 """Record the imports of one worker for the agent.
 
 The first line on the pipe is the greeting: a few facts about this interpreter, as a Python literal. Then there are
-three kinds of lines, with a tab in each:
+four kinds of lines, with a tab in each:
 
+    +NAME<tab>         a module whose import has begun, and goes on
     NAME<tab>FILE      an imported module and the file from which it came (or `built-in`, `frozen`, nothing)
     <tab>FOLDER        an entry that sys.path has got since Python started, in which modules may hide others
     =NAME<tab>VALUE    an environment variable that has another value since, as `ascii` writes it; `None` without one
@@ -110,6 +111,11 @@ class ImportRecorder:
         self._modules = sys.modules
         self._origin_of = entry.origin_of
         self._pending: "dict[str, None]" = {}
+        self._ends: "dict[str, object]" = {}
+        """Modules whose import goes on, each with a reference that calls us at the end."""
+        self._begun: "set[str]" = set()
+        self._locks = sys.modules["_frozen_importlib"]._module_locks
+        self._reference = sys.modules["_weakref"].ref
         self._folders = set(sys.path)
         self._environment: "dict[bytes, bytes]" = os.environ._data  # type: ignore[attr-defined]
         self._variables = dict(self._environment)
@@ -129,9 +135,26 @@ class ImportRecorder:
             self._write_news()
             if len(self._pending) < _MAX_PENDING:
                 self._pending[name] = None
+                self._await_end(name)
             if self._monotonic() > self._until_s:
                 self._fd = -1
         except Exception:  # noqa: BLE001 - never an error in an import of the script
+            return
+
+    def _await_end(self, name: str) -> None:
+        # Python holds a lock of this module for the time of the import, and nothing else keeps it.
+        lock = self._locks.get(name, lambda: None)()
+        if lock is not None:
+            self._ends[name] = self._reference(lock, lambda _: self._end(name))
+
+    def _end(self, name: str) -> None:
+        """Write a module whose import has ended; one that has failed is not there."""
+        self._ends.pop(name, None)
+        if self._fd < 0 or self._getpid() != self._pid:
+            return
+        try:
+            self._write_news()
+        except Exception:  # noqa: BLE001 - as above
             return
 
     def _write_news(self) -> None:
@@ -147,8 +170,12 @@ class ImportRecorder:
             self._write_variables()
         # A module is in sys.modules before its own imports begin. So an outer module comes before the inner ones.
         for name in [name for name in self._pending if name in self._modules]:
-            self._write_line(name, self._origin_of(name))
-            del self._pending[name]
+            if name not in self._ends:
+                self._write_line(name, self._origin_of(name))
+                del self._pending[name]
+            elif name not in self._begun:
+                self._write_line("+" + name, "")
+                self._begun.add(name)
 
     def _write_variables(self) -> None:
         now = dict(self._environment)

@@ -1,0 +1,27 @@
+"""Imports that work, fail or write: the zygote does nothing of it beside the workers that train."""
+
+from collections.abc import Callable
+
+
+from testing.waiting import aeventually
+from tests.integration.warm_start.warm_node import WarmNode
+
+Sentences = Callable[[], list[str]]
+
+_WORKS = """
+import os, time, decimal
+open(os.path.join({folder!r}, "work-{{}}-{{}}".format(os.environ["ROUND"], os.getpid())), "w").close()
+import statistics, wave
+while not os.path.exists(os.path.join({folder!r}, "end")): time.sleep(0.01)
+"""
+
+
+async def test_an_installed_package_that_trains_when_it_is_imported_is_not_imported_ahead(node: WarmNode) -> None:
+    node.nproc = 1
+    node.package("experiment", _WORKS.format(folder=str(node.folder)))
+    node.script("import fractions\nimport experiment")
+    await node.start()
+    await node.forked_ahead()
+    assert await node.restart() == [True]
+    await aeventually(lambda: len(list(node.folder.glob("work-2-*"))) == 1, what="the work of the second round")
+    assert len(list(node.folder.glob("work-*"))) == 2
